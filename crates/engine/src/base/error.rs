@@ -1,0 +1,117 @@
+//! The one error type: a kind that says what the caller should do, a message, and the cause.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// The engine's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What the caller can do about an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Another transaction committed a change to the same key first: retry the transaction.
+    Conflict,
+    /// The disk or a limit is full: free space and try again.
+    Full,
+    /// The operating system refused: see the message.
+    Io,
+    /// Stored bytes are not what was written: run `verify`.
+    Corruption,
+    /// The call is wrong: fix it.
+    Invalid,
+    /// This version cannot do that.
+    Unsupported,
+    /// The database was closed.
+    Closed,
+    /// A write or sync failed earlier: reopen the database.
+    Poisoned,
+    /// Another process (or handle) has the database open.
+    Locked,
+}
+
+/// An error of the engine. Opaque: look at [`Error::kind`] to decide, print it to tell.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind` with a message that says what to do.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, message: message.into(), source: None }))
+    }
+
+    /// The call is wrong.
+    #[must_use]
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// Bytes at `offset` of `file` are not what was written there.
+    #[must_use]
+    pub fn corruption(file: &Path, offset: u64, what: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Corruption, format!("{}: at offset {offset}: {what}", file.display()))
+    }
+
+    /// The operating system failed to `verb` `path`. A full disk or quota becomes `Full`.
+    #[must_use]
+    pub fn io(verb: &str, path: &Path, source: io::Error) -> Self {
+        let kind = match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => ErrorKind::Full,
+            _ => ErrorKind::Io,
+        };
+        let message = format!("cannot {verb} {}: {source}", path.display());
+        Self(Box::new(Inner { kind, message, source: Some(Box::new(source)) }))
+    }
+
+    /// What the caller can do.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The same error with words in front of its message.
+    #[must_use]
+    pub fn context(mut self, what: impl fmt::Display) -> Self {
+        self.0.message = format!("{what}: {}", self.0.message);
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.0.kind, self.0.message)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_its_own_kind() {
+        let error = Error::io("write", Path::new("/x"), io::Error::from(io::ErrorKind::StorageFull));
+        assert_eq!(error.kind(), ErrorKind::Full);
+        assert!(error.to_string().starts_with("cannot write /x: "));
+        assert!(error.source().is_some());
+    }
+}

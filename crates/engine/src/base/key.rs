@@ -1,0 +1,110 @@
+//! Keys, and the entries that trees store under them.
+//!
+//! Stored order, in every tree: user key ascending bytewise, then seqnum descending (the newest version first).
+
+use super::{Error, Result, SeqNum};
+
+/// The longest key in bytes (64 KiB).
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+
+/// The longest value in bytes (512 MiB).
+pub const VALUE_BYTES_MAX: usize = 512 << 20;
+
+/// What a stored entry does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// The key has this value. Stored; never reuse the number.
+    Put = 1,
+    /// The key has no value (a tombstone). Stored; never reuse the number.
+    Delete = 2,
+}
+
+impl Kind {
+    /// The kind that a stored byte names, if any.
+    #[must_use]
+    pub const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Put),
+            2 => Some(Self::Delete),
+            _ => None,
+        }
+    }
+}
+
+/// One version of one key, as trees store it and cursors show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The user's key.
+    pub key: &'a [u8],
+    /// When the version became visible.
+    pub seqnum: SeqNum,
+    /// What the version does.
+    pub kind: Kind,
+    /// The value; empty for tombstones.
+    pub value: &'a [u8],
+}
+
+/// The first eight bytes of a key as a big-endian number, padded with zeros: heads order as their keys do, up to ties.
+#[inline]
+#[must_use]
+pub fn head(key: &[u8]) -> u64 {
+    match key.first_chunk::<8>() {
+        Some(bytes) => u64::from_be_bytes(*bytes),
+        None => {
+            let mut bytes = [0; 8];
+            bytes[..key.len()].copy_from_slice(key);
+            u64::from_be_bytes(bytes)
+        }
+    }
+}
+
+/// Checks that a user's key has an allowed length.
+///
+/// # Errors
+/// `Invalid` when the key is empty or longer than [`KEY_BYTES_MAX`].
+#[inline]
+pub fn check_key(key: &[u8]) -> Result<()> {
+    if key.is_empty() {
+        return Err(Error::invalid("an empty key cannot be stored: a key has 1 to 65536 bytes"));
+    }
+    if key.len() > KEY_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "a key of {} bytes cannot be stored: a key has 1 to 65536 bytes",
+            key.len()
+        )));
+    }
+    Ok(())
+}
+
+/// Checks that a user's value has an allowed length.
+///
+/// # Errors
+/// `Invalid` when the value is longer than [`VALUE_BYTES_MAX`].
+#[inline]
+pub fn check_value(value: &[u8]) -> Result<()> {
+    if value.len() > VALUE_BYTES_MAX {
+        return Err(Error::invalid(format!("a value of {} bytes cannot be stored: the limit is 512 MiB", value.len())));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_order_as_keys_do() {
+        let keys: [&[u8]; 6] = [b"", b"\0", b"a", b"a\0", b"abcdefgh", b"abcdefgi"];
+        for pair in keys.windows(2) {
+            assert!(head(pair[0]) <= head(pair[1]));
+        }
+    }
+
+    #[test]
+    fn keys_outside_their_limits_are_refused() {
+        assert!(check_key(b"").is_err());
+        assert!(check_key(&vec![0; KEY_BYTES_MAX + 1]).is_err());
+        assert!(check_key(&vec![0; KEY_BYTES_MAX]).is_ok());
+    }
+}

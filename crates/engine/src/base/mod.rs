@@ -1,0 +1,14 @@
+//! The words that every layer shares: keys, positions, errors, checked decoding.
+
+pub mod checksum;
+pub mod codec;
+pub mod error;
+pub mod ids;
+pub mod key;
+pub mod num;
+pub mod value;
+
+pub use error::{Error, ErrorKind, Result};
+pub use ids::{FileId, Lsn, SeqNum, TableId};
+pub use key::{Entry, Kind};
+pub use value::Value;

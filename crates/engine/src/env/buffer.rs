@@ -1,0 +1,1 @@
+//! A byte buffer whose address and length suit direct I/O.

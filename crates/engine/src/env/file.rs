@@ -1,0 +1,149 @@
+//! Files and directories, as the engine needs them.
+
+use std::fmt::Debug;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading and writing.
+    Write,
+    /// A file that must not exist yet, for reading and writing.
+    CreateNew,
+}
+
+/// What to open a file with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Reading, writing, or creating.
+    pub access: Access,
+    /// Pass the page cache by. Where the file system cannot, the file is opened buffered and [`File::alignment`] says 1.
+    pub direct: bool,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The file's name without its directory.
+    pub name: String,
+    /// Its length in bytes (0 for a directory).
+    pub bytes: u64,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+}
+
+/// A held lock on a path; released when dropped or when the process ends.
+pub trait FileLock: Send + Sync + Debug {}
+
+/// A file system.
+pub trait FileSystem: Send + Sync + Debug {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// What the operating system says; `AlreadyExists` for [`Access::CreateNew`] on a name in use.
+    fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn File>>;
+    /// Creates a directory and the missing ones above it, and syncs the parents that changed.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+    /// The names in a directory, sorted.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotADirectory`, or what the operating system says.
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
+    /// Renames a file, replacing what was there. Durable after [`FileSystem::sync_dir`].
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file a second name. Durable after [`FileSystem::sync_dir`].
+    ///
+    /// # Errors
+    /// What the operating system says (`CrossesDevices` between file systems).
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file's name. Durable after [`FileSystem::sync_dir`].
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the entries of a directory durable.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Takes the exclusive lock on `path`, creating the file if need be, without waiting.
+    ///
+    /// # Errors
+    /// `WouldBlock` when another handle, of this process or another, holds it.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>>;
+    /// Bytes that can still be written below `dir`.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+    /// `path` made absolute, so that a later change of the working directory does not move the database.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf>;
+}
+
+/// An open file with positioned reads and writes. Usable by many threads at once.
+///
+/// On a direct file ([`File::alignment`] over 1) every offset, length and buffer address handed in is a multiple of the alignment.
+pub trait File: Send + Sync + Debug {
+    /// Reads at `offset` until `buffer` is full or the file ends; says how many bytes were read.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// What the operating system says; the bytes are then written in part or not at all.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Writes all of `bytes` at `offset` and returns when they are durable (the file's length too, if it grew).
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes the file's data, and what is needed to read it back, durable (`fdatasync`).
+    ///
+    /// # Errors
+    /// What the operating system says. It must not be tried again: what failed to reach the device may be gone.
+    fn sync(&self) -> io::Result<()>;
+    /// The file's length in bytes.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    ///
+    /// # Errors
+    /// As [`File::len`].
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Cuts or extends (with zeros) the file. Durable after [`File::sync`].
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+    /// Reserves space for the first `bytes` bytes and extends the file to them; where the file system cannot reserve, it only extends.
+    ///
+    /// # Errors
+    /// `StorageFull` when there is no room.
+    fn allocate(&self, bytes: u64) -> io::Result<()>;
+    /// Gives the space of a byte range back; it reads as zeros afterwards. Does nothing where the file system cannot.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<()>;
+    /// What offsets, lengths and buffer addresses must be a multiple of: [`super::SECTOR_BYTES`] for direct files, else 1.
+    fn alignment(&self) -> usize;
+}

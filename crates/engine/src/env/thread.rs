@@ -1,0 +1,54 @@
+//! Time, background work and randomness.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+/// A clock.
+pub trait Clock: Send + Sync + Debug {
+    /// Time since some fixed moment; never goes back.
+    fn now(&self) -> Duration;
+    /// Time since 1970-01-01 00:00 UTC, as the machine believes.
+    fn wall(&self) -> Duration;
+}
+
+/// What a worker does after one call of its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Call the work again at once: there may be more.
+    Again,
+    /// Sleep until woken.
+    Wait,
+    /// Sleep until woken, but at most so long.
+    WaitAtMost(Duration),
+}
+
+/// A piece of background work, called again and again by its worker.
+pub type Work = Box<dyn FnMut() -> Next + Send>;
+
+/// Background threads and waiting.
+pub trait Threads: Send + Sync + Debug {
+    /// Starts a worker, which calls `work` now and whenever it is woken.
+    ///
+    /// The simulated environment runs the work inside [`Worker::wake`], in the caller's thread: callers hold no latch then,
+    /// and what they wait for afterwards has been done.
+    fn worker(&self, name: &str, work: Work) -> Box<dyn Worker>;
+    /// Waits.
+    fn sleep(&self, time: Duration);
+    /// Whether workers run by themselves beside the caller (false in the simulated environment).
+    fn concurrent(&self) -> bool;
+}
+
+/// A running background worker.
+pub trait Worker: Send + Sync + Debug {
+    /// Lets the work be called soon. Wakes are never lost: one that arrives while the work runs makes it run once more.
+    fn wake(&self);
+    /// Waits until the work has returned and never calls it again. Safe to call twice, and from the work itself (which then ends
+    /// when it returns).
+    fn stop(&self);
+}
+
+/// A source of randomness.
+pub trait Random: Send + Sync + Debug {
+    /// A random number.
+    fn next(&self) -> u64;
+}

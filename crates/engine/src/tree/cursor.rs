@@ -1,0 +1,58 @@
+//! The cursor that every tree offers: a fallible walk over its entries in both directions.
+
+use crate::base::{Entry, Kind, Result, SeqNum, Value};
+
+/// A position in an ordered set of entries (user key ascending, then seqnum descending), or nowhere.
+///
+/// A new cursor stands nowhere. A move past either end leaves it nowhere, from where only the four absolute moves lead back.
+///
+/// # Errors
+/// A move fails when a block cannot be read or is corrupt. The cursor then stands nowhere, and every later call of any move
+/// fails too (it is fused): what it would show is not to be trusted.
+pub trait Cursor: Send {
+    /// Moves to the first entry.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn first(&mut self) -> Result<()>;
+    /// Moves to the last entry.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn last(&mut self) -> Result<()>;
+    /// Moves to the first entry whose user key is not below `key` (its newest version).
+    ///
+    /// # Errors
+    /// See the trait.
+    fn seek_ge(&mut self, key: &[u8]) -> Result<()>;
+    /// Moves to the last entry whose user key is below `key` (its oldest version).
+    ///
+    /// # Errors
+    /// See the trait.
+    fn seek_lt(&mut self, key: &[u8]) -> Result<()>;
+    /// Moves to the entry after this one. Nowhere stays nowhere.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn next(&mut self) -> Result<()>;
+    /// Moves to the entry before this one. Nowhere stays nowhere.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn prev(&mut self) -> Result<()>;
+    /// The entry here, if the cursor stands on one.
+    fn entry(&self) -> Option<Entry<'_>>;
+    /// The value of the entry here, kept alive without a copy where the tree can. `None` when nowhere.
+    fn value(&self) -> Option<Value>;
+}
+
+/// What a point lookup found: the newest version of the key that the snapshot sees.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// When the version became visible (zero: before every live snapshot).
+    pub seqnum: SeqNum,
+    /// Whether the key has a value there.
+    pub kind: Kind,
+    /// The value; empty for tombstones.
+    pub value: Value,
+}

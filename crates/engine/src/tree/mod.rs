@@ -1,0 +1,10 @@
+//! Ordered maps of versioned entries: in memory, in immutable runs, in copy-on-write B-trees; and their merge.
+
+pub mod btree;
+pub mod cursor;
+pub mod memtable;
+pub mod merge;
+pub mod retain;
+pub mod run;
+
+pub use cursor::{Cursor, Found};
