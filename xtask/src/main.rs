@@ -1,2 +1,92 @@
-//! placeholder
-fn main() {}
+//! The project's chores: `cargo xtask check` is what CI runs, `sim` replays a failed seed, `golden` rewrites expected results.
+
+use std::process::{Command, ExitCode};
+
+const HELP: &str = "\
+The chores of the project.
+
+Usage: cargo xtask <command>
+
+  check [--no-test]   format, lints, tests (with the tidy rules and doctests), documentation; stops at the first that fails.
+                      --no-test leaves the tests out, for who runs them elsewhere
+  sim <seed>          replays one seed of the model test and prints its history
+  sim <seed>@<point>  replays one crash of the crash test
+  golden              runs the golden tests and rewrites what they expect under testdata/; look at the difference with git
+  help                prints this
+
+Environment:
+  SPINNEY_SEEDS         seeds of the model test in `cargo test` (default 150)
+  SPINNEY_CRASH_POINTS  crash points of the crash test in `cargo test` (default 2000)
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args.as_slice() {
+        ["check"] => check(true),
+        ["check", "--no-test"] => check(false),
+        ["sim", seed] => sim(seed),
+        ["golden"] => golden(),
+        ["help" | "--help" | "-h"] | [] => {
+            print(HELP);
+            Ok(())
+        }
+        _ => Err(format!("unknown command `{}`\n\n{HELP}", args.join(" "))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Everything that must hold before a change is merged.
+fn check(test: bool) -> Result<(), String> {
+    run("format", &mut cargo("fmt --all -- --check"))?;
+    run("lints", &mut cargo("clippy --workspace --all-targets -- -D warnings"))?;
+    if test {
+        run("tests", &mut cargo("test --workspace"))?;
+    }
+    // Libraries only: the command and the engine share the name `spinney`, and their pages would overwrite each other.
+    run("documentation", cargo("doc --workspace --no-deps --lib").env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Replays one seed: `17` of the model test, `17@342` of the crash test.
+fn sim(seed: &str) -> Result<(), String> {
+    let (number, point) = seed.split_once('@').unwrap_or((seed, "0"));
+    if number.parse::<u64>().is_err() || point.parse::<u64>().is_err() {
+        return Err(format!("`{seed}` is not a seed: expected a number, or number@point for a crash"));
+    }
+    let test = if seed.contains('@') { "crash" } else { "model" };
+    let mut command = cargo(&format!("test --package spinney --test {test} -- --nocapture replay"));
+    run("replay", command.env("SPINNEY_SIM", seed))
+}
+
+/// Runs the golden tests in the mode in which they rewrite their expectations.
+fn golden() -> Result<(), String> {
+    run("golden tests", cargo("test --workspace golden").env("SPINNEY_GOLDEN", "rewrite"))
+}
+
+/// Cargo with arguments, in the root of the repository.
+fn cargo(args: &str) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(args.split_whitespace()).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    command
+}
+
+/// Runs a step and names it when it fails.
+fn run(step: &str, command: &mut Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{step} failed ({status})")),
+        Err(error) => Err(format!("{step} could not be started: {error}")),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "help that was asked for goes to stdout")]
+fn print(text: &str) {
+    print!("{text}");
+}
