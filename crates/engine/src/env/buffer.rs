@@ -1,1 +1,216 @@
-//! A byte buffer whose address and length suit direct I/O.
+//! A byte buffer whose address and capacity suit direct I/O.
+//!
+//! # Invariants
+//! 1. The address is a multiple of [`SECTOR_BYTES`], also when nothing is allocated.
+//! 2. The capacity is a multiple of [`SECTOR_BYTES`], and the first `len` bytes are initialised.
+
+use super::SECTOR_BYTES;
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error, realloc};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Bytes at an address that is a multiple of [`SECTOR_BYTES`]; grows as a `Vec` does.
+pub struct AlignedBuffer {
+    start: NonNull<u8>,
+    len: usize,
+    capacity: usize,
+}
+
+// SAFETY: the buffer owns its memory alone, as a `Vec<u8>` does.
+unsafe impl Send for AlignedBuffer {}
+// SAFETY: a shared buffer only hands out shared slices.
+unsafe impl Sync for AlignedBuffer {}
+
+impl AlignedBuffer {
+    /// An empty buffer with room for at least `bytes` bytes.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self::allocate(bytes, |layout| {
+            // SAFETY: `allocate` passes a layout that is not empty.
+            unsafe { alloc(layout) }
+        })
+    }
+
+    /// A buffer of `len` zeros.
+    #[must_use]
+    pub fn zeroed(len: usize) -> Self {
+        let mut buffer = Self::allocate(len, |layout| {
+            // SAFETY: `allocate` passes a layout that is not empty.
+            unsafe { alloc_zeroed(layout) }
+        });
+        buffer.len = len;
+        buffer
+    }
+
+    /// The number of bytes in use.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no bytes are in use.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many bytes fit before the buffer moves; a multiple of [`SECTOR_BYTES`].
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Forgets all bytes and keeps the memory.
+    pub const fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Forgets the bytes from `len` on.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Appends bytes.
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.reserve(bytes.len());
+        // SAFETY: `reserve` made room for `bytes` after the first `len` bytes, and `bytes` cannot overlap memory that is ours alone.
+        unsafe { self.start.add(self.len).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        self.len += bytes.len();
+    }
+
+    /// Cuts the buffer to `len` bytes, or extends it to them with `byte`.
+    pub fn resize(&mut self, len: usize, byte: u8) {
+        if let Some(more) = len.checked_sub(self.len) {
+            self.reserve(more);
+            // SAFETY: `reserve` made room for `more` bytes after the first `self.len`.
+            unsafe { self.start.add(self.len).write_bytes(byte, more) };
+        }
+        self.len = len;
+    }
+
+    /// Makes room for `more` bytes after those in use.
+    ///
+    /// # Panics
+    /// When the bytes would not fit the address space.
+    pub fn reserve(&mut self, more: usize) {
+        let needed = self.len.checked_add(more).expect("a buffer is smaller than the address space");
+        if needed > self.capacity {
+            self.grow(needed.max(self.capacity * 2));
+        }
+    }
+
+    fn allocate(bytes: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Self {
+        let layout = layout(bytes);
+        if layout.size() == 0 {
+            return Self::default();
+        }
+        let start = NonNull::new(allocate(layout)).unwrap_or_else(|| handle_alloc_error(layout));
+        Self { start, len: 0, capacity: layout.size() }
+    }
+
+    #[cold]
+    fn grow(&mut self, bytes: usize) {
+        if self.capacity == 0 {
+            *self = Self::with_capacity(bytes);
+            return;
+        }
+        let (old, new) = (layout(self.capacity), layout(bytes));
+        // SAFETY: `start` was allocated with `old`, and `new` has its alignment and a valid size that is not zero.
+        let start = unsafe { realloc(self.start.as_ptr(), old, new.size()) };
+        self.start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(new));
+        self.capacity = new.size();
+    }
+}
+
+/// The layout of a buffer with room for `bytes` bytes.
+fn layout(bytes: usize) -> Layout {
+    let size = bytes.checked_next_multiple_of(SECTOR_BYTES).expect("a buffer is smaller than the address space");
+    Layout::from_size_align(size, SECTOR_BYTES).expect("a buffer is smaller than the address space")
+}
+
+impl Default for AlignedBuffer {
+    /// An empty buffer without memory.
+    fn default() -> Self {
+        Self { start: NonNull::without_provenance(ALIGNMENT), len: 0, capacity: 0 }
+    }
+}
+
+const ALIGNMENT: std::num::NonZeroUsize = std::num::NonZeroUsize::new(SECTOR_BYTES).expect("a sector has bytes");
+
+impl Drop for AlignedBuffer {
+    fn drop(&mut self) {
+        if self.capacity > 0 {
+            // SAFETY: `start` was allocated with the layout of this capacity and is not used again.
+            unsafe { dealloc(self.start.as_ptr(), layout(self.capacity)) };
+        }
+    }
+}
+
+impl Deref for AlignedBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the first `len` bytes are initialised and borrowed with `self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for AlignedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the first `len` bytes are initialised and borrowed with `self`, alone.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl fmt::Debug for AlignedBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AlignedBuffer").field("len", &self.len).field("capacity", &self.capacity).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_aligned(buffer: &AlignedBuffer) -> bool {
+        buffer.as_ptr().addr().is_multiple_of(SECTOR_BYTES) && buffer.capacity().is_multiple_of(SECTOR_BYTES)
+    }
+
+    #[test]
+    fn bytes_stay_and_stay_aligned_while_the_buffer_grows() {
+        let mut buffer = AlignedBuffer::default();
+        assert!(is_aligned(&buffer) && buffer.is_empty());
+        let mut model = Vec::new();
+        for round in 0..2000u32 {
+            buffer.extend_from_slice(&round.to_le_bytes());
+            model.extend_from_slice(&round.to_le_bytes());
+            assert!(is_aligned(&buffer));
+        }
+        assert_eq!(*buffer, *model);
+        buffer.resize(8192, 7);
+        model.resize(8192, 7);
+        assert_eq!(*buffer, *model);
+        buffer.truncate(3);
+        assert_eq!(*buffer, [0, 0, 0]);
+        buffer.clear();
+        assert!(buffer.is_empty() && buffer.capacity() >= 8192);
+    }
+
+    #[test]
+    fn a_zeroed_buffer_is_zero_and_writable() {
+        let mut buffer = AlignedBuffer::zeroed(5000);
+        assert!(is_aligned(&buffer) && buffer.capacity() == 8192);
+        assert!(buffer.iter().all(|byte| *byte == 0));
+        buffer[4999] = 1;
+        assert_eq!(buffer.last(), Some(&1));
+    }
+
+    #[test]
+    fn appending_nothing_to_an_empty_buffer_allocates_nothing() {
+        let mut buffer = AlignedBuffer::with_capacity(0);
+        buffer.extend_from_slice(&[]);
+        buffer.resize(0, 1);
+        assert_eq!((buffer.len(), buffer.capacity()), (0, 0));
+    }
+}

@@ -1,1 +1,66 @@
-//! placeholder
+//! The operating system's files, clock, threads and randomness (Linux).
+//!
+//! The only module of the engine that calls the operating system.
+
+mod file;
+mod fs;
+mod thread;
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("env/os knows how to make bytes durable on Linux only");
+
+use super::{Clock, Env, Random};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The real environment.
+#[must_use]
+pub fn env() -> Env {
+    Env {
+        fs: Arc::new(fs::OsFileSystem),
+        clock: Arc::new(OsClock::start()),
+        threads: Arc::new(thread::OsThreads),
+        random: Arc::new(OsRandom),
+    }
+}
+
+#[derive(Debug)]
+struct OsClock {
+    start: Instant,
+}
+
+impl OsClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock of the environment")]
+    fn start() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Clock for OsClock {
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the clock of the environment")]
+    fn wall(&self) -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+}
+
+#[derive(Debug)]
+struct OsRandom;
+
+impl Random for OsRandom {
+    fn next(&self) -> u64 {
+        let mut bytes = [0; 8];
+        loop {
+            // Up to 256 bytes come whole or not at all; a signal can only interrupt the wait for the first seed after boot.
+            match getrandom(&mut bytes, GetRandomFlags::empty()) {
+                Ok(8) => return u64::from_ne_bytes(bytes),
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => panic!("the kernel has no randomness: {error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! An open file: positioned reads and writes that finish what they begin, buffered or direct.
+
+use super::super::{File, SECTOR_BYTES};
+use crate::base::num::u64_of;
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl, fdatasync, fstat, ftruncate};
+use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A file of the operating system.
+pub(super) struct OsFile {
+    fd: OwnedFd,
+    /// Whether the page cache is passed by. Publishes nothing: a thread that still sees the old value only hands in aligned
+    /// buffers without need.
+    direct: AtomicBool,
+}
+
+impl OsFile {
+    /// Takes an open descriptor, and makes it direct if that is wanted and the file system can.
+    pub(super) fn new(fd: OwnedFd, direct: bool) -> io::Result<Self> {
+        // O_DIRECT is set on the open descriptor and not handed to open(2), which on refusal may leave a new file behind.
+        let direct = direct && set_direct(&fd, true)?;
+        Ok(Self { fd, direct: AtomicBool::new(direct) })
+    }
+
+    fn is_direct(&self) -> bool {
+        self.direct.load(Ordering::Relaxed)
+    }
+
+    /// Runs one call on the file, and once more through the page cache if the device refused direct I/O on it.
+    fn call<T>(&self, aligned: bool, mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+        match retry_on_intr(&mut call) {
+            Err(Errno::INVAL) if aligned && self.is_direct() => {
+                set_direct(&self.fd, false)?;
+                self.direct.store(false, Ordering::Relaxed);
+                Ok(retry_on_intr(call)?)
+            }
+            result => Ok(result?),
+        }
+    }
+
+    /// Writes all of `bytes` by calls of `write`, which may each write a part.
+    fn write_all(
+        &self,
+        mut bytes: &[u8],
+        mut offset: u64,
+        write: impl Fn(&[u8], u64) -> rustix::io::Result<usize>,
+    ) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = self.call(is_aligned(bytes, offset), || write(bytes, offset))?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            bytes = &bytes[written..];
+            offset += u64_of(written);
+        }
+        Ok(())
+    }
+}
+
+impl File for OsFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let rest = &mut buffer[filled..];
+            let at = offset + u64_of(filled);
+            let read = self.call(is_aligned(rest, at), || pread(&self.fd, &mut *rest, at))?;
+            filled += read;
+            // A direct read that ends inside a sector has met the end of the file; asking there for more would be refused.
+            if read == 0 || (self.is_direct() && !filled.is_multiple_of(SECTOR_BYTES)) {
+                break;
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all(bytes, offset, |bytes, offset| pwrite(&self.fd, bytes, offset))
+    }
+
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let durably =
+            |bytes: &[u8], offset| pwritev2(&self.fd, &[io::IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC);
+        match self.write_all(bytes, offset, durably) {
+            Err(error) if is_unsupported(&error) => {
+                self.write_at(bytes, offset)?;
+                self.sync()
+            }
+            result => result,
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(retry_on_intr(|| fdatasync(&self.fd))?)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(u64::try_from(fstat(&self.fd)?.st_size).expect("a file's length is not negative"))
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        Ok(retry_on_intr(|| ftruncate(&self.fd, bytes))?)
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        match retry_on_intr(|| fallocate(&self.fd, FallocateFlags::empty(), 0, bytes)).map_err(io::Error::from) {
+            Err(error) if is_unsupported(&error) => match self.len()? < bytes {
+                true => self.set_len(bytes),
+                false => Ok(()),
+            },
+            result => result,
+        }
+    }
+
+    fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match retry_on_intr(|| fallocate(&self.fd, flags, offset, bytes)).map_err(io::Error::from) {
+            Err(error) if is_unsupported(&error) => Ok(()),
+            result => result,
+        }
+    }
+
+    fn alignment(&self) -> usize {
+        if self.is_direct() { SECTOR_BYTES } else { 1 }
+    }
+}
+
+impl fmt::Debug for OsFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OsFile").field("fd", &self.fd).field("direct", &self.is_direct()).finish()
+    }
+}
+
+/// Makes a descriptor direct or buffered; false when the file system refuses.
+fn set_direct(fd: &OwnedFd, direct: bool) -> io::Result<bool> {
+    let mut flags = fcntl_getfl(fd)?;
+    flags.set(OFlags::DIRECT, direct);
+    match fcntl_setfl(fd, flags) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_aligned(bytes: &[u8], offset: u64) -> bool {
+    let sector = u64_of(SECTOR_BYTES);
+    [u64_of(bytes.as_ptr().addr()), u64_of(bytes.len()), offset].iter().all(|number| number.is_multiple_of(sector))
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOSYS | Errno::OPNOTSUPP))
+}

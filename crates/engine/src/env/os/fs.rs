@@ -1,0 +1,126 @@
+//! Files and directories by name.
+
+use super::super::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions};
+use super::file::OsFile;
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fsync, link, mkdir, openat, rename, statvfs, unlink};
+use rustix::io::{Errno, retry_on_intr};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The file system of the operating system.
+#[derive(Debug)]
+pub(super) struct OsFileSystem;
+
+impl FileSystem for OsFileSystem {
+    fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn File>> {
+        let flags = match options.access {
+            Access::Read => OFlags::RDONLY,
+            Access::Write => OFlags::RDWR,
+            Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+        };
+        Ok(Arc::new(OsFile::new(open(path, flags)?, options.direct)?))
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        if path.as_os_str().is_empty() || path.is_dir() {
+            return Ok(());
+        }
+        let parent = parent(path);
+        self.create_dir_all(parent)?;
+        match mkdir(path, Mode::RWXU | Mode::RWXG | Mode::RWXO) {
+            Ok(()) => self.sync_dir(parent),
+            // Another process was faster, and may not have synced the parent yet.
+            Err(Errno::EXIST) if path.is_dir() => self.sync_dir(parent),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Names that are not UTF-8 are left out: no file of the engine has one.
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        let mut entries = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            match std::fs::metadata(entry.path()) {
+                Ok(metadata) => {
+                    let is_dir = metadata.is_dir();
+                    entries.push(DirEntry { name, bytes: if is_dir { 0 } else { metadata.len() }, is_dir });
+                }
+                // Removed since it was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Ok(rename(from, to)?)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Ok(link(from, to)?)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Ok(unlink(path)?)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let fd = open(dir, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        match retry_on_intr(|| fsync(&fd)) {
+            // A file system that has no sync of directories says so; there is nothing more that could be done.
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        let fd = open(path, OFlags::RDWR | OFlags::CREATE)?;
+        retry_on_intr(|| flock(&fd, FlockOperation::NonBlockingLockExclusive))?;
+        Ok(Box::new(OsLock { fd }))
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let space = retry_on_intr(|| statvfs(dir))?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        std::path::absolute(path)
+    }
+}
+
+/// A lock by flock(2), which belongs to the open file and so also keeps a second handle of the same process out.
+#[derive(Debug)]
+struct OsLock {
+    fd: OwnedFd,
+}
+
+impl FileLock for OsLock {}
+
+impl Drop for OsLock {
+    fn drop(&mut self) {
+        // Closing is not enough while a child that was just forked still shares the open file. It cannot fail on a locked file,
+        // and if it did, closing would be the next best.
+        let _unlocked = flock(&self.fd, FlockOperation::Unlock);
+    }
+}
+
+fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    // The process's umask takes away from this what it wants.
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
+    Ok(retry_on_intr(|| openat(CWD, path, flags | OFlags::CLOEXEC, mode))?)
+}
+
+/// The directory that holds `path`.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
+    }
+}

@@ -1,0 +1,123 @@
+//! Background workers, a thread each.
+
+use super::super::{Next, Threads, Work, Worker};
+use parking_lot::{Condvar, Mutex};
+use std::io::Write;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::Duration;
+
+/// Threads of the operating system.
+///
+/// A panic inside a worker's work is not caught: others wait for what the work promised, and would wait for ever. It ends the
+/// process, which recovery is built for. Work that can tell its waiters of its failure catches the panic itself.
+#[derive(Debug)]
+pub(super) struct OsThreads;
+
+impl Threads for OsThreads {
+    fn worker(&self, name: &str, work: Work) -> Box<dyn Worker> {
+        let signal = Arc::new(Signal::default());
+        let theirs = Arc::clone(&signal);
+        let name = name.to_owned();
+        let thread = thread::Builder::new()
+            .name(name.clone())
+            .spawn(move || {
+                let guard = AbortOnPanic { name };
+                run(work, &theirs);
+                std::mem::forget(guard);
+            })
+            .expect("the operating system has a thread for a database's few workers");
+        Box::new(OsWorker { signal, id: thread.thread().id(), thread: Mutex::new(Some(thread)) })
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is how the environment waits")]
+    fn sleep(&self, time: Duration) {
+        thread::sleep(time);
+    }
+
+    fn concurrent(&self) -> bool {
+        true
+    }
+}
+
+/// What a worker's owner tells its thread.
+#[derive(Debug, Default)]
+struct Signal {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    woken: bool,
+    stopped: bool,
+}
+
+/// The life of a worker's thread.
+fn run(mut work: Work, signal: &Signal) {
+    loop {
+        {
+            let mut state = signal.state.lock();
+            if state.stopped {
+                return;
+            }
+            // Taken before the work runs: a wake from now on makes it run once more.
+            state.woken = false;
+        }
+        let next = work();
+        let mut state = signal.state.lock();
+        let asleep = |state: &mut State| !state.woken && !state.stopped;
+        match next {
+            Next::Again => {}
+            Next::Wait => signal.changed.wait_while(&mut state, asleep),
+            Next::WaitAtMost(time) => {
+                signal.changed.wait_while_for(&mut state, asleep, time);
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct OsWorker {
+    signal: Arc<Signal>,
+    id: ThreadId,
+    /// Held while joining, so that a second `stop` waits too.
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Worker for OsWorker {
+    fn wake(&self) {
+        self.signal.state.lock().woken = true;
+        self.signal.changed.notify_one();
+    }
+
+    fn stop(&self) {
+        self.signal.state.lock().stopped = true;
+        self.signal.changed.notify_one();
+        if thread::current().id() == self.id {
+            return;
+        }
+        if let Some(thread) = self.thread.lock().take() {
+            thread.join().expect("a worker's panic ends the process");
+        }
+    }
+}
+
+impl Drop for OsWorker {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Ends the process when dropped, which only an unwinding thread does.
+struct AbortOnPanic {
+    name: String,
+}
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        // Straight to the descriptor: a test's harness would swallow what `eprintln` says. Nothing is left to do if it fails.
+        let _told = writeln!(std::io::stderr(), "spinney: the worker {:?} panicked; ending the process", self.name);
+        std::process::abort();
+    }
+}
