@@ -60,7 +60,7 @@ fn sim(seed: &str) -> Result<(), String> {
         return Err(format!("`{seed}` is not a seed: expected a number, or number@point for a crash"));
     }
     let test = if seed.contains('@') { "crash" } else { "model" };
-    let mut command = cargo(&format!("test --package spinney --test {test} -- --nocapture replay"));
+    let mut command = cargo(&format!("test --package spinney --test {test} -- --nocapture every_"));
     run("replay", command.env("SPINNEY_SIM", seed))
 }
 

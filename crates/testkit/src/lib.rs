@@ -1,1 +1,23 @@
-//! placeholder
+//! What the tests of Spinney share: random operations, a model of what they must do, and ways to compare the two.
+//!
+//! A test draws operations from a seed ([`ops`]), applies them to an engine under some [`config`] and to the [`model`], and
+//! compares every outcome ([`history`]). Because outcomes never tell how a table is laid out, every configuration must give
+//! the same history. [`golden`] compares text with files under `testdata/`.
+
+pub mod config;
+pub mod engine;
+pub mod golden;
+pub mod history;
+pub mod model;
+pub mod ops;
+pub mod outcome;
+pub mod parallel;
+pub mod rng;
+
+pub use config::Config;
+pub use engine::Engine;
+pub use history::{Divergence, Subject};
+pub use model::Model;
+pub use ops::Op;
+pub use outcome::Outcome;
+pub use rng::Rng;

@@ -1,0 +1,92 @@
+//! The configurations that must all give the same history: every layout with every set of options.
+
+use spinney::{Compression, Durability, Layout, Options, TableOptions};
+
+/// The layouts a table can have.
+pub const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
+
+/// Options of a database and of its tables.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Layout and option set, for messages.
+    pub name: String,
+    /// Options of the database.
+    pub options: Options,
+    /// Options of its tables; see [`Config::table_options`] for their layouts.
+    pub table: TableOptions,
+}
+
+/// What a set changes in the options.
+type Change = fn(&mut Options, &mut TableOptions);
+
+/// The option sets by name.
+const SETS: [(&str, Change); 15] = [
+    ("plain", |_, _| {}),
+    ("tiny-blocks", |_, table| table.block_bytes = 512),
+    ("large-blocks", |_, table| table.block_bytes = 256 << 10),
+    ("tiny-memtables", |options, _| options.memtable_bytes = 4 << 10),
+    ("no-compression", |_, table| table.compression = Compression::None),
+    ("zstd", |_, table| table.compression = Compression::Zstd),
+    ("no-filters", |_, table| table.filter_bits_per_key = 0),
+    ("fanout-2", |options, table| {
+        options.memtable_bytes = 16 << 10;
+        table.fanout = 2;
+    }),
+    ("tiny-runs", |_, table| table.run_bytes_max = 4 << 10),
+    ("tiny-log", |options, _| {
+        options.log_segment_bytes = 64 << 10;
+        options.log_bytes_max = 128 << 10;
+    }),
+    ("by-hand", |_, table| table.auto_compact = false),
+    ("small-memory", |options, _| options.memory_bytes = 8 << 20),
+    ("page-cache", |options, _| options.direct_io = false),
+    ("buffered-commits", |options, _| options.durability = Durability::Buffered),
+    ("tiny-everything", |options, table| {
+        options.memory_bytes = 8 << 20;
+        options.memtable_bytes = 4 << 10;
+        options.log_segment_bytes = 64 << 10;
+        options.durability = Durability::Interval;
+        table.block_bytes = 512;
+        table.run_bytes_max = 4 << 10;
+        table.fanout = 2;
+    }),
+];
+
+impl Config {
+    /// All configurations, neighbours of different layouts.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        SETS.iter().flat_map(|set| LAYOUTS.map(|layout| Self::new(layout, *set))).collect()
+    }
+
+    /// A layout with the option set of a name.
+    ///
+    /// # Panics
+    /// When there is no such set.
+    #[must_use]
+    pub fn named(layout: Layout, set: &str) -> Self {
+        let set = SETS.iter().find(|(name, _)| *name == set).expect("a name of an option set");
+        Self::new(layout, *set)
+    }
+
+    /// Small files all over, so that short runs have many of them; on top of that what the set changes.
+    fn new(layout: Layout, (set, change): (&str, Change)) -> Self {
+        let mut options = Options {
+            memory_bytes: 16 << 20,
+            memtable_bytes: 64 << 10,
+            log_segment_bytes: 256 << 10,
+            ..Options::default()
+        };
+        let mut table = TableOptions { layout, run_bytes_max: 128 << 10, fanout: 4, ..TableOptions::default() };
+        change(&mut options, &mut table);
+        Self { name: format!("{layout:?}/{set}"), options, table }
+    }
+
+    /// The options of a table: tables with even numbers have the configuration's layout, the others the next one, so that each
+    /// database has more than one.
+    #[must_use]
+    pub fn table_options(&self, number: usize) -> TableOptions {
+        let own = LAYOUTS.iter().position(|layout| *layout == self.table.layout).unwrap_or_default();
+        TableOptions { layout: LAYOUTS[(own + number % 2) % LAYOUTS.len()], ..self.table.clone() }
+    }
+}

@@ -1,0 +1,284 @@
+//! A real database that operations can be applied to, beside the model.
+
+use crate::config::Config;
+use crate::history::Subject;
+use crate::ops::{Change, Key, Leave, Op, SLOTS, Span, View};
+use crate::outcome::{Outcome, Pair};
+use spinney::env::Env;
+use spinney::{Batch, Database, Error, ErrorKind, Range, Result, Snapshot, Table, Transaction};
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+/// A database with open slots. Panics of the engine become outcomes.
+#[derive(Debug)]
+pub struct Engine {
+    // Dropped before the database, in this order.
+    scans: [Option<Range>; SLOTS],
+    transactions: [Option<Transaction>; SLOTS],
+    snapshots: [Option<Snapshot>; SLOTS],
+    tables: Vec<Table>,
+    database: Option<Database>,
+    config: Config,
+    path: PathBuf,
+    env: Env,
+    table_count: usize,
+    checkpoints: usize,
+}
+
+impl Engine {
+    /// Opens, or creates, the database at `path` with so many tables.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn open(path: &Path, env: Env, config: &Config, table_count: usize) -> Result<Self> {
+        let mut engine = Self {
+            scans: Default::default(),
+            transactions: Default::default(),
+            snapshots: Default::default(),
+            tables: Vec::new(),
+            database: None,
+            config: config.clone(),
+            path: path.to_owned(),
+            env,
+            table_count,
+            checkpoints: 0,
+        };
+        engine.reopen()?;
+        Ok(engine)
+    }
+
+    /// The open database.
+    ///
+    /// # Panics
+    /// When opening it failed before.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        self.database.as_ref().expect("a database that could not be opened is not used")
+    }
+
+    /// All entries of all tables, as a snapshot of now sees them.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn state(&self) -> Result<Vec<Vec<Pair>>> {
+        state(self.database(), &self.tables)
+    }
+
+    /// Opens the database and its tables; creates what is missing.
+    fn reopen(&mut self) -> Result<()> {
+        let database = self.open_at(&self.path)?;
+        for number in 0..self.table_count {
+            let name = format!("t{number}");
+            let table = match database.table(&name)? {
+                Some(table) => table,
+                None => database.create_table(&name, self.config.table_options(number))?,
+            };
+            self.tables.push(table);
+        }
+        self.database = Some(database);
+        Ok(())
+    }
+
+    fn open_at(&self, path: &Path) -> Result<Database> {
+        Database::builder(path).options(self.config.options.clone()).env(self.env.clone()).open()
+    }
+
+    fn leave(&mut self, how: Leave) -> Result<()> {
+        self.scans = Default::default();
+        self.transactions = Default::default();
+        self.snapshots = Default::default();
+        self.tables.clear();
+        match (self.database.take(), how) {
+            (Some(database), Leave::Close) => database.close(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies the database, reads the copy, and removes nothing: a later copy goes elsewhere.
+    fn checkpoint(&mut self) -> Result<Outcome> {
+        self.checkpoints += 1;
+        let copy = self.path.with_extension(format!("copy{}", self.checkpoints));
+        self.database().checkpoint(&copy)?;
+        let database = self.open_at(&copy)?;
+        let mut tables = Vec::new();
+        for table in &self.tables {
+            let missing = || Error::invalid(format!("the copy has no table {}", table.name()));
+            tables.push(database.table(table.name())?.ok_or_else(missing)?);
+        }
+        let copied = state(&database, &tables)?;
+        drop(tables);
+        database.close()?;
+        Ok(Outcome::Tables(copied))
+    }
+
+    fn write(&self, changes: &[Change], durability: spinney::Durability) -> Result<()> {
+        let mut batch = Batch::new();
+        for Change { table, key, value } in changes {
+            match value {
+                Some(value) => batch.put(&self.tables[*table], key, value),
+                None => batch.delete(&self.tables[*table], key),
+            }
+        }
+        self.database().write(batch, durability)
+    }
+
+    /// Reads a key; nothing when the view's slot is empty.
+    fn get(&self, view: View, table: usize, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
+        let table = &self.tables[table];
+        let value = match view {
+            View::Now => self.database().snapshot().get(table, key)?,
+            View::Snapshot(slot) => match &self.snapshots[slot] {
+                Some(snapshot) => snapshot.get(table, key)?,
+                None => return Ok(None),
+            },
+            View::Transaction(slot) => match &self.transactions[slot] {
+                Some(txn) => txn.get(table, key)?,
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(value.map(Vec::from)))
+    }
+
+    fn contains(&self, view: View, table: usize, key: &[u8]) -> Result<Outcome> {
+        let table = &self.tables[table];
+        let found = match view {
+            View::Now => self.database().snapshot().contains(table, key)?,
+            View::Snapshot(slot) => match &self.snapshots[slot] {
+                Some(snapshot) => snapshot.contains(table, key)?,
+                None => return Ok(Outcome::Nothing),
+            },
+            View::Transaction(slot) => match &self.transactions[slot] {
+                Some(txn) => txn.contains(table, key)?,
+                None => return Ok(Outcome::Nothing),
+            },
+        };
+        Ok(Outcome::Contains(found))
+    }
+
+    fn multi_get(&self, view: View, table: usize, keys: &[Key]) -> Result<Outcome> {
+        let now;
+        let snapshot = match view {
+            View::Now => {
+                now = self.database().snapshot();
+                &now
+            }
+            View::Snapshot(slot) => match &self.snapshots[slot] {
+                Some(snapshot) => snapshot,
+                None => return Ok(Outcome::Nothing),
+            },
+            View::Transaction(_) => return Ok(Outcome::Nothing),
+        };
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let values = snapshot.multi_get(&self.tables[table], &keys)?;
+        Ok(Outcome::Values(values.into_iter().map(|value| value.map(Vec::from)).collect()))
+    }
+
+    /// Opens a range; nothing when the view's slot is empty.
+    fn range(&self, view: View, span: &Span) -> Option<Range> {
+        let table = &self.tables[span.table];
+        let bounds = (as_slice(&span.from), as_slice(&span.to));
+        Some(match (view, span.reverse) {
+            (View::Now, false) => self.database().snapshot().range(table, bounds),
+            (View::Now, true) => self.database().snapshot().range_rev(table, bounds),
+            (View::Snapshot(slot), false) => self.snapshots[slot].as_ref()?.range(table, bounds),
+            (View::Snapshot(slot), true) => self.snapshots[slot].as_ref()?.range_rev(table, bounds),
+            (View::Transaction(slot), false) => self.transactions[slot].as_ref()?.range(table, bounds),
+            (View::Transaction(slot), true) => self.transactions[slot].as_ref()?.range_rev(table, bounds),
+        })
+    }
+
+    fn try_apply(&mut self, op: &Op) -> Result<Outcome> {
+        let options = self.config.options.durability;
+        match op {
+            Op::Write(changes, durability) => self.write(changes, durability.unwrap_or(options))?,
+            Op::Begin(slot) => self.transactions[*slot] = Some(self.database().begin()),
+            Op::Change(slot, Change { table, key, value }) => {
+                let Some(txn) = &mut self.transactions[*slot] else { return Ok(Outcome::Nothing) };
+                match value {
+                    Some(value) => txn.put(&self.tables[*table], key, value)?,
+                    None => txn.delete(&self.tables[*table], key)?,
+                }
+            }
+            Op::Commit(slot, durability) => match (self.transactions[*slot].take(), durability) {
+                (Some(txn), Some(durability)) => txn.commit_with(*durability)?,
+                (Some(txn), None) => txn.commit()?,
+                (None, _) => return Ok(Outcome::Nothing),
+            },
+            Op::Rollback(slot) => match self.transactions[*slot].take() {
+                Some(txn) => txn.rollback(),
+                None => return Ok(Outcome::Nothing),
+            },
+            Op::Snapshot(slot) => self.snapshots[*slot] = Some(self.database().snapshot()),
+            Op::Release(slot) if self.snapshots[*slot].take().is_none() => return Ok(Outcome::Nothing),
+            Op::Release(_) => {}
+            Op::Get(view, table, key) => {
+                return Ok(self.get(*view, *table, key)?.map_or(Outcome::Nothing, Outcome::Value));
+            }
+            Op::Contains(view, table, key) => return self.contains(*view, *table, key),
+            Op::MultiGet(view, table, keys) => return self.multi_get(*view, *table, keys),
+            Op::Range(view, span, limit) => {
+                return match self.range(*view, span) {
+                    Some(range) => Ok(Outcome::Entries(collect(range, *limit)?)),
+                    None => Ok(Outcome::Nothing),
+                };
+            }
+            Op::Scan(slot, view, span) => match self.range(*view, span) {
+                Some(range) => self.scans[*slot] = Some(range),
+                None => return Ok(Outcome::Nothing),
+            },
+            Op::Next(slot, count) => {
+                let Some(range) = &mut self.scans[*slot] else { return Ok(Outcome::Nothing) };
+                return Ok(Outcome::Entries(collect(range, *count)?));
+            }
+            Op::Flush(table) => self.tables[*table].flush()?,
+            Op::Compact(table) => self.tables[*table].compact()?,
+            Op::Sync => self.database().sync()?,
+            Op::Verify => match self.database().verify()?.problems.as_slice() {
+                [] => {}
+                problems => return Ok(Outcome::Failed(problems.join("; "))),
+            },
+            Op::Checkpoint => return self.checkpoint(),
+            Op::Reopen(how) => {
+                self.leave(*how)?;
+                self.reopen()?;
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+impl Subject for Engine {
+    fn apply(&mut self, op: &Op) -> Outcome {
+        match catch_unwind(AssertUnwindSafe(|| self.try_apply(op))) {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(error)) if error.kind() == ErrorKind::Conflict => Outcome::Conflict,
+            Ok(Err(error)) => Outcome::Failed(format!("{:?}: {error}", error.kind())),
+            Err(panic) => Outcome::Failed(format!("panicked: {}", panic_message(&*panic))),
+        }
+    }
+}
+
+/// What a panic said.
+#[must_use]
+pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words")
+}
+
+/// All entries of some tables, as a snapshot of now sees them.
+///
+/// # Errors
+/// What the engine says.
+pub fn state(database: &Database, tables: &[Table]) -> Result<Vec<Vec<Pair>>> {
+    let snapshot = database.snapshot();
+    tables.iter().map(|table| collect(snapshot.range(table, ..), usize::MAX)).collect()
+}
+
+fn collect(range: impl Iterator<Item = Result<(Key, spinney::Value)>>, limit: usize) -> Result<Vec<Pair>> {
+    range.take(limit).map(|entry| entry.map(|(key, value)| (key, Vec::from(value)))).collect()
+}
+
+fn as_slice(bound: &Bound<Key>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}

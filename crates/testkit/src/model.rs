@@ -1,0 +1,274 @@
+//! What a database must do, as simply as it can be said: maps of all versions of all keys.
+//!
+//! # Invariants
+//! 1. Each commit that changes something has a version of its own; versions grow by one.
+//! 2. A transaction conflicts exactly when a key that it wrote has a version newer than its snapshot (first committer wins).
+
+use crate::history::Subject;
+use crate::ops::{Change, Key, Op, SLOTS, Span, View};
+use crate::outcome::{Outcome, Pair};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// The versions of a key, oldest first: when, and the value if it was not deleted.
+type Versions = Vec<(u64, Option<Vec<u8>>)>;
+
+/// What a transaction has changed.
+type Writes = BTreeMap<(usize, Key), Option<Vec<u8>>>;
+
+/// A database in which everything is right by construction.
+#[derive(Clone, Debug)]
+pub struct Model {
+    tables: Vec<BTreeMap<Key, Versions>>,
+    version: u64,
+    transactions: [Option<Transaction>; SLOTS],
+    snapshots: [Option<u64>; SLOTS],
+    /// What open scans have still to give, last first.
+    scans: [Option<Vec<Pair>>; SLOTS],
+}
+
+#[derive(Clone, Debug)]
+struct Transaction {
+    snapshot: u64,
+    writes: Writes,
+}
+
+impl Model {
+    /// An empty database with so many tables.
+    #[must_use]
+    pub fn new(tables: usize) -> Self {
+        let tables = vec![BTreeMap::new(); tables];
+        Self {
+            tables,
+            version: 0,
+            transactions: Default::default(),
+            snapshots: [None; SLOTS],
+            scans: Default::default(),
+        }
+    }
+
+    /// The version of the last commit.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// All entries of all tables after the commit of `version`.
+    #[must_use]
+    pub fn state_at(&self, version: u64) -> Vec<Vec<Pair>> {
+        let all = |table| Span { table, from: Bound::Unbounded, to: Bound::Unbounded, reverse: false };
+        (0..self.tables.len()).map(|table| self.entries(version, None, &all(table))).collect()
+    }
+
+    /// Forgets all commits after `version`, and all slots: this is what a crash does.
+    pub fn rewind(&mut self, version: u64) {
+        for table in &mut self.tables {
+            for versions in table.values_mut() {
+                versions.retain(|(at, _)| *at <= version);
+            }
+        }
+        self.version = version;
+        self.drop_slots();
+    }
+
+    /// Applies changes in order, as one commit.
+    pub fn commit(&mut self, changes: impl IntoIterator<Item = Change>) {
+        let mut changes = changes.into_iter().peekable();
+        if changes.peek().is_none() {
+            return;
+        }
+        self.version += 1;
+        for Change { table, key, value } in changes {
+            self.tables[table].entry(key).or_default().push((self.version, value));
+        }
+    }
+
+    fn drop_slots(&mut self) {
+        self.transactions = Default::default();
+        self.snapshots = [None; SLOTS];
+        self.scans = Default::default();
+    }
+
+    /// The snapshot and the changes that a view reads through; nothing when its slot is empty.
+    fn resolve(&self, view: View) -> Option<(u64, Option<&Writes>)> {
+        match view {
+            View::Now => Some((self.version, None)),
+            View::Snapshot(slot) => self.snapshots[slot].map(|snapshot| (snapshot, None)),
+            View::Transaction(slot) => self.transactions[slot].as_ref().map(|txn| (txn.snapshot, Some(&txn.writes))),
+        }
+    }
+
+    fn value(&self, snapshot: u64, writes: Option<&Writes>, table: usize, key: &[u8]) -> Option<Vec<u8>> {
+        if let Some(value) = writes.and_then(|writes| writes.get(&(table, key.to_vec()))) {
+            return value.clone();
+        }
+        let versions = self.tables[table].get(key)?;
+        versions.iter().rev().find(|(at, _)| *at <= snapshot).and_then(|(_, value)| value.clone())
+    }
+
+    fn entries(&self, snapshot: u64, writes: Option<&Writes>, span: &Span) -> Vec<Pair> {
+        let written = writes.into_iter().flatten().map(|((table, key), _)| (*table, key));
+        let stored = self.tables[span.table].keys().map(|key| (span.table, key));
+        let mut keys: Vec<_> =
+            stored.chain(written).filter(|(table, key)| *table == span.table && holds(span, key)).collect();
+        keys.sort();
+        keys.dedup();
+        if span.reverse {
+            keys.reverse();
+        }
+        let pair = |(table, key): (usize, &Key)| Some((key.clone(), self.value(snapshot, writes, table, key)?));
+        keys.into_iter().filter_map(pair).collect()
+    }
+
+    fn commit_transaction(&mut self, txn: Transaction) -> Outcome {
+        let newest = |(table, key): &(usize, Key)| self.tables[*table].get(key)?.last().map(|(at, _)| *at);
+        if txn.writes.keys().any(|place| newest(place).is_some_and(|at| at > txn.snapshot)) {
+            return Outcome::Conflict;
+        }
+        self.commit(txn.writes.into_iter().map(|((table, key), value)| Change { table, key, value }));
+        Outcome::Done
+    }
+
+    /// The outcome; nothing when a slot is empty.
+    fn try_apply(&mut self, op: &Op) -> Option<Outcome> {
+        match op {
+            Op::Write(changes, _) => self.commit(changes.iter().cloned()),
+            Op::Begin(slot) => {
+                self.transactions[*slot] = Some(Transaction { snapshot: self.version, writes: Writes::new() });
+            }
+            Op::Change(slot, Change { table, key, value }) => {
+                self.transactions[*slot].as_mut()?.writes.insert((*table, key.clone()), value.clone());
+            }
+            Op::Commit(slot, _) => {
+                let txn = self.transactions[*slot].take()?;
+                return Some(self.commit_transaction(txn));
+            }
+            Op::Rollback(slot) => {
+                self.transactions[*slot].take()?;
+            }
+            Op::Snapshot(slot) => self.snapshots[*slot] = Some(self.version),
+            Op::Release(slot) => {
+                self.snapshots[*slot].take()?;
+            }
+            Op::Get(view, table, key) => {
+                let (snapshot, writes) = self.resolve(*view)?;
+                return Some(Outcome::Value(self.value(snapshot, writes, *table, key)));
+            }
+            Op::Contains(view, table, key) => {
+                let (snapshot, writes) = self.resolve(*view)?;
+                return Some(Outcome::Contains(self.value(snapshot, writes, *table, key).is_some()));
+            }
+            Op::MultiGet(view, table, keys) => {
+                let (snapshot, writes) = self.resolve(*view)?;
+                return Some(Outcome::Values(
+                    keys.iter().map(|key| self.value(snapshot, writes, *table, key)).collect(),
+                ));
+            }
+            Op::Range(view, span, limit) => {
+                let (snapshot, writes) = self.resolve(*view)?;
+                let mut entries = self.entries(snapshot, writes, span);
+                entries.truncate(*limit);
+                return Some(Outcome::Entries(entries));
+            }
+            Op::Scan(slot, view, span) => {
+                let (snapshot, writes) = self.resolve(*view)?;
+                let mut entries = self.entries(snapshot, writes, span);
+                entries.reverse();
+                self.scans[*slot] = Some(entries);
+            }
+            Op::Next(slot, count) => {
+                let left = self.scans[*slot].as_mut()?;
+                let read = left.split_off(left.len().saturating_sub(*count));
+                return Some(Outcome::Entries(read.into_iter().rev().collect()));
+            }
+            Op::Checkpoint => return Some(Outcome::Tables(self.state_at(self.version))),
+            Op::Reopen(_) => self.drop_slots(),
+            Op::Flush(_) | Op::Compact(_) | Op::Sync | Op::Verify => {}
+        }
+        Some(Outcome::Done)
+    }
+}
+
+impl Subject for Model {
+    fn apply(&mut self, op: &Op) -> Outcome {
+        self.try_apply(op).unwrap_or(Outcome::Nothing)
+    }
+}
+
+/// Whether a key lies in a span; none does when its bounds are the wrong way round.
+fn holds(span: &Span, key: &Key) -> bool {
+    let after = match &span.from {
+        Bound::Included(from) => key >= from,
+        Bound::Excluded(from) => key > from,
+        Bound::Unbounded => true,
+    };
+    let before = match &span.to {
+        Bound::Included(to) => key <= to,
+        Bound::Excluded(to) => key < to,
+        Bound::Unbounded => true,
+    };
+    after && before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::generate;
+
+    fn put(key: &str, value: &str) -> Change {
+        Change { table: 0, key: key.into(), value: Some(value.into()) }
+    }
+
+    #[test]
+    fn the_second_to_commit_a_key_conflicts_and_leaves_nothing() {
+        let mut model = Model::new(1);
+        let ops = [
+            Op::Begin(0),
+            Op::Begin(1),
+            Op::Change(0, put("k", "first")),
+            Op::Change(1, put("k", "second")),
+            Op::Change(1, put("other", "second")),
+            Op::Commit(0, None),
+        ];
+        for op in ops {
+            assert_eq!(model.apply(&op), Outcome::Done);
+        }
+        assert_eq!(model.apply(&Op::Commit(1, None)), Outcome::Conflict);
+        assert_eq!(model.state_at(model.version()), [[(b"k".to_vec(), b"first".to_vec())]]);
+        model.rewind(0);
+        assert_eq!(model.state_at(0), [[]]);
+    }
+
+    #[test]
+    fn a_transaction_reads_its_own_writes_over_its_snapshot() {
+        let mut model = Model::new(1);
+        model.commit([put("a", "1"), put("b", "1")]);
+        model.apply(&Op::Begin(0));
+        model.commit([put("a", "2")]);
+        model.apply(&Op::Change(0, Change { value: None, ..put("b", "") }));
+        model.apply(&Op::Change(0, put("c", "3")));
+        let all = Span { table: 0, from: Bound::Unbounded, to: Bound::Unbounded, reverse: true };
+        let entries = [(b"c".to_vec(), b"3".to_vec()), (b"a".to_vec(), b"1".to_vec())];
+        assert_eq!(model.apply(&Op::Range(View::Transaction(0), all, 9)), Outcome::Entries(entries.into()));
+    }
+
+    #[test]
+    fn random_operations_reach_what_they_are_meant_to_reach() {
+        let (mut conflicts, mut commits, mut reads, mut misses, mut steps) = (0, 0, 0, 0, 0);
+        for seed in 0..200 {
+            let mut model = Model::new(3);
+            for op in generate(seed, 3, 400) {
+                match (&op, model.apply(&op)) {
+                    (Op::Commit(..), Outcome::Conflict) => conflicts += 1,
+                    (Op::Commit(..), Outcome::Done) => commits += 1,
+                    (Op::Get(..), Outcome::Value(Some(_))) => reads += 1,
+                    (Op::Get(..), Outcome::Value(None)) => misses += 1,
+                    (Op::Next(..), Outcome::Entries(entries)) if !entries.is_empty() => steps += 1,
+                    _ => {}
+                }
+            }
+        }
+        let reached = [conflicts, commits, reads, misses, steps];
+        assert!(reached.iter().all(|count| *count >= 100), "{reached:?}");
+    }
+}

@@ -1,0 +1,361 @@
+//! Operations on a database as data, and their random generation from a seed.
+//!
+//! Transactions, snapshots and scans live in numbered slots. An operation on an empty slot does nothing, so that any part of a list
+//! of operations is a list that can be run: this is what lets a failing list be made shorter.
+
+use crate::Rng;
+use crate::outcome::{show, show_bytes};
+use spinney::Durability;
+use std::fmt;
+use std::ops::Bound;
+
+/// How many transactions, and how many snapshots and scans, can be open at once.
+pub const SLOTS: usize = 3;
+
+/// A key.
+pub type Key = Vec<u8>;
+
+/// A put (with a value) or a delete (without) of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The table's number.
+    pub table: usize,
+    /// The key.
+    pub key: Key,
+    /// The new value; nothing deletes.
+    pub value: Option<Vec<u8>>,
+}
+
+/// What a read looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// All that is committed.
+    Now,
+    /// The snapshot in a slot.
+    Snapshot(usize),
+    /// The transaction in a slot.
+    Transaction(usize),
+}
+
+/// A range of keys of a table, and the direction to read it in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The table's number.
+    pub table: usize,
+    /// Where it begins.
+    pub from: Bound<Key>,
+    /// Where it ends; it may lie before the beginning, and the range is empty then.
+    pub to: Bound<Key>,
+    /// Whether to read from the end to the beginning.
+    pub reverse: bool,
+}
+
+/// How a database is left before it is opened again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// By `close`.
+    Close,
+    /// By dropping it.
+    Drop,
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Writes a batch. No durability: as the options say.
+    Write(Vec<Change>, Option<Durability>),
+    /// Begins a transaction in a slot, and rolls back the one that was there.
+    Begin(usize),
+    /// Changes a key in the transaction in a slot.
+    Change(usize, Change),
+    /// Commits the transaction in a slot. No durability: as the options say.
+    Commit(usize, Option<Durability>),
+    /// Rolls the transaction in a slot back.
+    Rollback(usize),
+    /// Takes a snapshot into a slot, and drops the one that was there.
+    Snapshot(usize),
+    /// Drops the snapshot in a slot.
+    Release(usize),
+    /// Reads a key of a table.
+    Get(View, usize, Key),
+    /// Asks whether a table has a key.
+    Contains(View, usize, Key),
+    /// Reads several keys of a table.
+    MultiGet(View, usize, Vec<Key>),
+    /// Reads a range, up to so many entries.
+    Range(View, Span, usize),
+    /// Opens a range in a slot, to be read step by step while other things happen. Never on a transaction, which changes under it.
+    Scan(usize, View, Span),
+    /// Reads up to so many more entries from the scan in a slot.
+    Next(usize, usize),
+    /// Flushes a table.
+    Flush(usize),
+    /// Compacts a table.
+    Compact(usize),
+    /// Makes all that is committed durable.
+    Sync,
+    /// Verifies the database.
+    Verify,
+    /// Copies the database, opens the copy and reads all of it.
+    Checkpoint,
+    /// Drops all slots, leaves the database, opens it again.
+    Reopen(Leave),
+}
+
+impl Op {
+    /// The durability of the commit that the operation is: `None` when it is no commit, `Some(None)` when the options say.
+    #[must_use]
+    pub fn durability(&self) -> Option<Option<Durability>> {
+        match self {
+            Self::Write(_, durability) | Self::Commit(_, durability) => Some(*durability),
+            _ => None,
+        }
+    }
+}
+
+/// The operations of a seed.
+#[must_use]
+pub fn generate(seed: u64, tables: usize, count: usize) -> Vec<Op> {
+    let mut generator = Generator::new(seed, tables);
+    (0..count).map(|_| generator.op()).collect()
+}
+
+/// The kinds of operations with the weights that they have on average, in the order of [`Generator::op_of_kind`].
+const WEIGHTS: [usize; 19] = [30, 8, 9, 24, 8, 2, 4, 2, 20, 4, 4, 14, 4, 8, 3, 2, 2, 1, 1];
+
+/// Kinds that every run has.
+const ALWAYS: usize = 2;
+
+/// Draws operations.
+///
+/// Each seed has weights of its own, and leaves some kinds out: a rare state is reached more often by a run that does few things
+/// much than by one that does everything evenly (swarm testing).
+#[derive(Debug)]
+pub struct Generator {
+    rng: Rng,
+    tables: usize,
+    weights: Vec<usize>,
+    keys: Vec<Key>,
+    /// The keys that are used more often than others.
+    hot: Vec<Key>,
+    large_values: bool,
+}
+
+impl Generator {
+    /// The generator of a seed.
+    #[must_use]
+    pub fn new(seed: u64, tables: usize) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut weights: Vec<_> = WEIGHTS.iter().map(|weight| weight * rng.pick(&[0, 1, 1, 1, 3])).collect();
+        weights[..ALWAYS].copy_from_slice(&WEIGHTS[..ALWAYS]);
+        let keys = key_space(&mut rng.fork());
+        let hot = (0..4).map(|_| rng.pick(&keys).clone()).collect();
+        let large_values = rng.chance(40);
+        Self { rng, tables, weights, keys, hot, large_values }
+    }
+
+    /// The next operation.
+    pub fn op(&mut self) -> Op {
+        let kind = self.rng.weighted(&self.weights);
+        self.op_of_kind(kind)
+    }
+
+    fn op_of_kind(&mut self, kind: usize) -> Op {
+        let slot = self.slot();
+        match kind {
+            0 => Op::Write(vec![self.change()], self.durability()),
+            1 => {
+                let count = self.rng.in_range(0..20);
+                Op::Write((0..count).map(|_| self.change()).collect(), self.durability())
+            }
+            2 => Op::Begin(slot),
+            3 => Op::Change(slot, self.change()),
+            4 => Op::Commit(slot, self.durability()),
+            5 => Op::Rollback(slot),
+            6 => Op::Snapshot(slot),
+            7 => Op::Release(slot),
+            8 => Op::Get(self.view(), self.table(), self.probe()),
+            9 => Op::Contains(self.view(), self.table(), self.probe()),
+            10 => {
+                let count = self.rng.in_range(0..12);
+                Op::MultiGet(self.still_view(), self.table(), (0..count).map(|_| self.probe()).collect())
+            }
+            11 => Op::Range(self.view(), self.span(), *self.rng.pick(&[1, 5, 30, usize::MAX])),
+            12 => Op::Scan(slot, self.still_view(), self.span()),
+            13 => Op::Next(slot, self.rng.in_range(1..20)),
+            14 => Op::Flush(self.table()),
+            15 => Op::Compact(self.table()),
+            16 => Op::Sync,
+            17 => self.rng.pick(&[Op::Verify, Op::Checkpoint]).clone(),
+            _ => Op::Reopen(*self.rng.pick(&[Leave::Close, Leave::Drop])),
+        }
+    }
+
+    fn slot(&mut self) -> usize {
+        self.rng.in_range(0..SLOTS)
+    }
+
+    fn table(&mut self) -> usize {
+        self.rng.in_range(0..self.tables)
+    }
+
+    fn durability(&mut self) -> Option<Durability> {
+        use Durability::{Buffered, Interval, Sync};
+        *self.rng.pick(&[None, None, None, Some(Sync), Some(Buffered), Some(Interval)])
+    }
+
+    fn change(&mut self) -> Change {
+        let value = if self.rng.chance(25) { None } else { Some(self.value()) };
+        Change { table: self.table(), key: self.key(), value }
+    }
+
+    /// 0 to 300 bytes, and now and then 20 KiB; half of them compress well.
+    fn value(&mut self) -> Vec<u8> {
+        let len = if self.large_values && self.rng.chance(3) { 20 << 10 } else { self.rng.in_range(0..301) };
+        if self.rng.chance(50) {
+            self.rng.bytes(len)
+        } else {
+            self.rng.bytes(6).into_iter().cycle().take(len).collect()
+        }
+    }
+
+    fn key(&mut self) -> Key {
+        let hot = self.rng.chance(40);
+        self.rng.pick(if hot { &self.hot } else { &self.keys }).clone()
+    }
+
+    /// A key of the key space, or one beside it.
+    fn probe(&mut self) -> Key {
+        let mut key = self.key();
+        match self.rng.in_range(0..10) {
+            0 => key.push(*self.rng.pick(&[0, b'm', 0xff])),
+            1 if key.len() > 1 => drop(key.pop()),
+            _ => {}
+        }
+        key
+    }
+
+    fn bound(&mut self) -> Bound<Key> {
+        match self.rng.in_range(0..5) {
+            0 => Bound::Unbounded,
+            1 | 2 => Bound::Included(self.probe()),
+            _ => Bound::Excluded(self.probe()),
+        }
+    }
+
+    /// Its bounds are in order, most of the time.
+    fn span(&mut self) -> Span {
+        let key_of = |bound: &Bound<Key>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => Some(key.clone()),
+            Bound::Unbounded => None,
+        };
+        let (mut from, mut to) = (self.bound(), self.bound());
+        if let (Some(low), Some(high)) = (key_of(&from), key_of(&to))
+            && low > high
+            && !self.rng.chance(5)
+        {
+            std::mem::swap(&mut from, &mut to);
+        }
+        Span { table: self.table(), from, to, reverse: self.rng.chance(50) }
+    }
+
+    fn view(&mut self) -> View {
+        match self.rng.in_range(0..3) {
+            0 => View::Transaction(self.slot()),
+            _ => self.still_view(),
+        }
+    }
+
+    /// A view that does not change while it is open.
+    fn still_view(&mut self) -> View {
+        if self.rng.chance(50) { View::Now } else { View::Snapshot(self.slot()) }
+    }
+}
+
+/// A few dozen keys, so that operations meet: short and long ones, ones with shared prefixes of 8 bytes and more, prefixes of one
+/// another, and the smallest and largest bytes.
+fn key_space(rng: &mut Rng) -> Vec<Key> {
+    let mut keys = vec![vec![0], vec![0, 0], vec![0xff], vec![0xff; 9], b"sameform".to_vec()];
+    for number in 0..rng.in_range(5..80) {
+        keys.push(match rng.in_range(0..10) {
+            0 => vec![b'a' + u8::try_from(number % 26).expect("below 26"); rng.in_range(200..3000)],
+            1 => {
+                let len = rng.in_range(1..9);
+                rng.bytes(len)
+            }
+            2..5 => format!("k{number}").into_bytes(),
+            5..7 => format!("sameform{number}").into_bytes(),
+            _ => format!("a/much/longer/shared/prefix/{number:05}").into_bytes(),
+        });
+    }
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "t{} {} = {}", self.table, show_bytes(&self.key), show(self.value.as_deref()))
+    }
+}
+
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Now => f.write_str("now"),
+            Self::Snapshot(slot) => write!(f, "snapshot{slot}"),
+            Self::Transaction(slot) => write!(f, "txn{slot}"),
+        }
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (open, from) = match &self.from {
+            Bound::Included(key) => ('[', show_bytes(key)),
+            Bound::Excluded(key) => ('(', show_bytes(key)),
+            Bound::Unbounded => ('(', "..".to_owned()),
+        };
+        let (to, close) = match &self.to {
+            Bound::Included(key) => (show_bytes(key), ']'),
+            Bound::Excluded(key) => (show_bytes(key), ')'),
+            Bound::Unbounded => ("..".to_owned(), ')'),
+        };
+        let direction = if self.reverse { " reverse" } else { "" };
+        write!(f, "t{} {open}{from}, {to}{close}{direction}", self.table)
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = |durability: &Option<Durability>| durability.map_or(String::new(), |it| format!(" {it:?}"));
+        match self {
+            Self::Write(changes, durability) => {
+                let changes: Vec<_> = changes.iter().map(ToString::to_string).collect();
+                write!(f, "write{} {{{}}}", how(durability), changes.join("; "))
+            }
+            Self::Begin(slot) => write!(f, "txn{slot} begin"),
+            Self::Change(slot, change) => write!(f, "txn{slot} {change}"),
+            Self::Commit(slot, durability) => write!(f, "txn{slot} commit{}", how(durability)),
+            Self::Rollback(slot) => write!(f, "txn{slot} rollback"),
+            Self::Snapshot(slot) => write!(f, "snapshot{slot} take"),
+            Self::Release(slot) => write!(f, "snapshot{slot} drop"),
+            Self::Get(view, table, key) => write!(f, "{view} get t{table} {}", show_bytes(key)),
+            Self::Contains(view, table, key) => write!(f, "{view} contains t{table} {}", show_bytes(key)),
+            Self::MultiGet(view, table, keys) => {
+                let keys: Vec<_> = keys.iter().map(|key| show_bytes(key)).collect();
+                write!(f, "{view} multi_get t{table} {}", keys.join(" "))
+            }
+            Self::Range(view, span, usize::MAX) => write!(f, "{view} range {span}"),
+            Self::Range(view, span, limit) => write!(f, "{view} range {span} limit {limit}"),
+            Self::Scan(slot, view, span) => write!(f, "scan{slot} open {view} {span}"),
+            Self::Next(slot, count) => write!(f, "scan{slot} next {count}"),
+            Self::Flush(table) => write!(f, "flush t{table}"),
+            Self::Compact(table) => write!(f, "compact t{table}"),
+            Self::Sync => f.write_str("sync"),
+            Self::Verify => f.write_str("verify"),
+            Self::Checkpoint => f.write_str("checkpoint"),
+            Self::Reopen(leave) => write!(f, "reopen after {leave:?}"),
+        }
+    }
+}
