@@ -1,1 +1,388 @@
-//! placeholder
+//! The merge of several cursors into one, by a tree of losers.
+//!
+//! Sources come newest tree first. The merge shows every entry of every source: keys ascending; for one key, the entries of
+//! the first source that has it, then those of the second, and so on; within a source in its own order. So rank decides
+//! between versions of a key, not the seqnum, which a compaction may have set to zero.
+//!
+//! # Invariants
+//! 1. Going forward, each source but the winner stands on its first entry after the winner's, in the order above, or past
+//!    its end; going backward, on its last entry before it, or before its start. So a change of direction takes each of them
+//!    over the winner's entry, which is one step, or more if a live memtable grew in between.
+//! 2. `nodes[0]` is the source that comes first in the direction of travel. `nodes[n]` for n > 0 is the one that lost the
+//!    match at node n between the winners of nodes 2n and 2n + 1; source i enters at node k + i, for k sources.
+//! 3. A player's head orders sources in the direction of travel, up to ties; a source that stands nowhere has the largest.
+//!
+//! Algorithm: Knuth, The Art of Computer Programming, volume 3, section 5.4.1.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use super::Cursor;
+use crate::base::key::head;
+use crate::base::{Entry, Error, Result, Value};
+
+/// A cursor over all entries of several cursors.
+pub struct MergeCursor {
+    sources: Vec<Box<dyn Cursor>>,
+    nodes: Vec<Player>,
+    state: State,
+}
+
+/// Where the merge stands, and which way it came there.
+enum State {
+    Nowhere,
+    Forward,
+    Backward,
+    /// A source failed: what every later move says again.
+    Failed(Error),
+}
+
+/// A source in the tree of losers.
+#[derive(Clone, Copy, Debug)]
+struct Player {
+    /// The head of its key; going backward its complement, so that the smaller always comes first.
+    head: u64,
+    source: usize,
+}
+
+impl MergeCursor {
+    /// A merge of `sources`, newest tree first.
+    #[must_use]
+    pub fn new(sources: Vec<Box<dyn Cursor>>) -> Self {
+        let nodes = (0..sources.len()).map(|source| Player { head: 0, source }).collect();
+        Self { sources, nodes, state: State::Nowhere }
+    }
+
+    /// Moves every source with `step`, and goes on from there in the direction of `state`.
+    fn start(&mut self, state: State, step: impl Fn(&mut dyn Cursor) -> Result<()>) -> Result<()> {
+        self.check()?;
+        let moved = self.sources.iter_mut().try_for_each(|source| step(&mut **source));
+        self.guard(moved)?;
+        self.state = state;
+        self.play_all();
+        Ok(())
+    }
+
+    /// Moves the winner with `step` in the direction of `state`, to where the merge goes on.
+    #[inline]
+    fn step(&mut self, step: impl Fn(&mut dyn Cursor) -> Result<()>) -> Result<()> {
+        let winner = self.nodes[0].source;
+        let moved = step(&mut *self.sources[winner]);
+        self.guard(moved)?;
+        self.replay(winner);
+        Ok(())
+    }
+
+    /// Turns around at the winner's entry: takes all other sources over to its other side.
+    #[cold]
+    fn turn(&mut self, state: State) -> Result<()> {
+        let forward = matches!(state, State::Forward);
+        let moved = self.cross(forward);
+        self.guard(moved)?;
+        self.state = state;
+        self.play_all();
+        Ok(())
+    }
+
+    fn cross(&mut self, forward: bool) -> Result<()> {
+        let winner = self.nodes[0].source;
+        let (newer, rest) = self.sources.split_at_mut(winner);
+        let (this, older) = rest.split_first_mut().expect("the winner is a source");
+        let Some(here) = this.entry() else { return Ok(()) };
+        let newer = newer.iter_mut().map(|source| (Ordering::Less, source));
+        let older = older.iter_mut().map(|source| (Ordering::Greater, source));
+        let far_side = if forward { Ordering::Greater } else { Ordering::Less };
+        for (rank, source) in newer.chain(older) {
+            match (source.entry().is_some(), forward) {
+                (true, true) => source.next()?,
+                (true, false) => source.prev()?,
+                (false, true) => source.first()?,
+                (false, false) => source.last()?,
+            }
+            while source.entry().is_some_and(|entry| entry.key.cmp(here.key).then(rank) != far_side) {
+                if forward { source.next()? } else { source.prev()? }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the tree of losers.
+    fn play_all(&mut self) {
+        match self.sources.is_empty() {
+            true => self.state = State::Nowhere,
+            false => self.nodes[0] = self.play(1),
+        }
+    }
+
+    /// Plays all matches at and below a node, and returns the winner.
+    fn play(&mut self, node: usize) -> Player {
+        if node >= self.sources.len() {
+            return self.player(node - self.sources.len());
+        }
+        let (left, right) = (self.play(2 * node), self.play(2 * node + 1));
+        let (winner, loser) = if self.beats(left, right) { (left, right) } else { (right, left) };
+        self.nodes[node] = loser;
+        winner
+    }
+
+    /// Plays the matches of one source again, after it moved: only the winner of all may have.
+    #[inline]
+    fn replay(&mut self, source: usize) {
+        let count = self.sources.len();
+        if count == 1 {
+            return;
+        }
+        let mut winner = self.player(source);
+        let mut node = (count + source) / 2;
+        while node > 0 {
+            let other = self.nodes[node];
+            if self.beats(other, winner) {
+                self.nodes[node] = winner;
+                winner = other;
+            }
+            node /= 2;
+        }
+        self.nodes[0] = winner;
+    }
+
+    #[inline]
+    fn player(&self, source: usize) -> Player {
+        let head = match self.sources[source].entry() {
+            None => u64::MAX,
+            Some(entry) if self.forward() => head(entry.key),
+            Some(entry) => !head(entry.key),
+        };
+        Player { head, source }
+    }
+
+    /// Whether `a` comes before `b` in the direction of travel.
+    #[inline]
+    fn beats(&self, a: Player, b: Player) -> bool {
+        if a.head == b.head { self.beats_in_tie(a, b) } else { a.head < b.head }
+    }
+
+    fn beats_in_tie(&self, a: Player, b: Player) -> bool {
+        match (self.sources[a.source].entry(), self.sources[b.source].entry()) {
+            (None, _) => false,
+            (_, None) => true,
+            (Some(x), Some(y)) => {
+                let order = x.key.cmp(y.key).then(a.source.cmp(&b.source));
+                order == if self.forward() { Ordering::Less } else { Ordering::Greater }
+            }
+        }
+    }
+
+    #[inline]
+    const fn forward(&self) -> bool {
+        matches!(self.state, State::Forward)
+    }
+
+    /// Remembers that a move of a source failed: from then on the merge is fused.
+    #[inline]
+    fn guard(&mut self, moved: Result<()>) -> Result<()> {
+        moved.inspect_err(|error| self.state = State::Failed(again(error)))
+    }
+
+    fn check(&self) -> Result<()> {
+        match &self.state {
+            State::Failed(error) => Err(again(error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The same error once more, without its source.
+fn again(error: &Error) -> Error {
+    Error::new(error.kind(), error.to_string())
+}
+
+impl Cursor for MergeCursor {
+    fn first(&mut self) -> Result<()> {
+        self.start(State::Forward, |source| source.first())
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.start(State::Backward, |source| source.last())
+    }
+
+    fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.start(State::Forward, |source| source.seek_ge(key))
+    }
+
+    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.start(State::Backward, |source| source.seek_lt(key))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        match self.state {
+            State::Forward => {}
+            State::Backward => self.turn(State::Forward)?,
+            State::Nowhere | State::Failed(_) => return self.check(),
+        }
+        self.step(|source| source.next())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        match self.state {
+            State::Backward => {}
+            State::Forward => self.turn(State::Backward)?,
+            State::Nowhere | State::Failed(_) => return self.check(),
+        }
+        self.step(|source| source.prev())
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        match self.state {
+            State::Forward | State::Backward => self.sources[self.nodes[0].source].entry(),
+            State::Nowhere | State::Failed(_) => None,
+        }
+    }
+
+    fn value(&self) -> Option<Value> {
+        match self.state {
+            State::Forward | State::Backward => self.sources[self.nodes[0].source].value(),
+            State::Nowhere | State::Failed(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for MergeCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MergeCursor").field("sources", &self.sources.len()).field("entry", &self.entry()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
+
+    #[derive(Clone, Debug)]
+    enum Move {
+        First,
+        Last,
+        SeekGe(Vec<u8>),
+        SeekLt(Vec<u8>),
+        Next,
+        Prev,
+    }
+
+    fn moves() -> impl Strategy<Value = Vec<Move>> {
+        let one = prop_oneof![
+            1 => Just(Move::First),
+            1 => Just(Move::Last),
+            1 => keys().prop_map(Move::SeekGe),
+            1 => keys().prop_map(Move::SeekLt),
+            8 => Just(Move::Next),
+            8 => Just(Move::Prev),
+        ];
+        prop::collection::vec(one, 0..60)
+    }
+
+    fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<()> {
+        match step {
+            Move::First => cursor.first(),
+            Move::Last => cursor.last(),
+            Move::SeekGe(key) => cursor.seek_ge(key),
+            Move::SeekLt(key) => cursor.seek_lt(key),
+            Move::Next => cursor.next(),
+            Move::Prev => cursor.prev(),
+        }
+    }
+
+    fn boxed(cursor: VecCursor) -> Box<dyn Cursor> {
+        Box::new(cursor)
+    }
+
+    /// A merge of trees, and what it should show.
+    fn merge_and_model(trees: Vec<Vec<OwnedEntry>>) -> (MergeCursor, VecCursor) {
+        let mut all = trees.concat();
+        // Stable: equal keys stay in the order of their trees.
+        all.sort_by(|a, b| a.key.cmp(&b.key));
+        let sources = trees.into_iter().map(|tree| boxed(VecCursor::new(tree))).collect();
+        (MergeCursor::new(sources), VecCursor::new(all))
+    }
+
+    proptest! {
+        #[test]
+        fn a_random_walk_shows_what_the_sorted_entries_show(trees in prop::collection::vec(trees(), 0..7), moves in moves()) {
+            let (mut merge, mut model) = merge_and_model(trees);
+            prop_assert_eq!(merge.entry(), None);
+            for step in moves {
+                apply(&mut merge, &step).unwrap();
+                apply(&mut model, &step).unwrap();
+                prop_assert_eq!(merge.entry(), model.entry(), "after {:?}", step);
+                prop_assert_eq!(merge.value().map(Vec::from), model.value().map(Vec::from));
+            }
+        }
+
+        #[test]
+        fn a_failed_move_fuses_the_merge(
+            trees in prop::collection::vec(trees(), 1..5),
+            moves in moves(),
+            successes in 0..10usize,
+        ) {
+            let sources = trees.into_iter().map(|tree| boxed(VecCursor::new(tree).failing_after(successes))).collect();
+            let mut merge = MergeCursor::new(sources);
+            let mut failed = false;
+            for step in moves {
+                let result = apply(&mut merge, &step);
+                prop_assert!(!failed || result.is_err(), "recovered by {:?}", step);
+                failed |= result.is_err();
+                prop_assert!(!failed || merge.entry().is_none());
+            }
+        }
+    }
+
+    /// A cursor over a memtable moves among entries that other threads insert.
+    #[test]
+    fn turning_around_passes_entries_that_came_meanwhile() {
+        struct Growing(VecCursor);
+        impl Cursor for Growing {
+            fn first(&mut self) -> Result<()> {
+                self.0.first()
+            }
+            fn last(&mut self) -> Result<()> {
+                self.0 = VecCursor::new([b"b", b"d", b"f"].map(|key| put(key)).to_vec());
+                self.0.last()
+            }
+            fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
+                self.0.seek_ge(key)
+            }
+            fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
+                self.0.seek_lt(key)
+            }
+            fn next(&mut self) -> Result<()> {
+                self.0.next()
+            }
+            fn prev(&mut self) -> Result<()> {
+                self.0.prev()
+            }
+            fn entry(&self) -> Option<Entry<'_>> {
+                self.0.entry()
+            }
+            fn value(&self) -> Option<Value> {
+                self.0.value()
+            }
+        }
+        let growing = Growing(VecCursor::new(vec![put(b"b")]));
+        let fixed = VecCursor::new([b"a", b"c"].map(|key| put(key)).to_vec());
+        let mut merge = MergeCursor::new(vec![Box::new(growing), Box::new(fixed)]);
+        merge.seek_ge(b"c").unwrap();
+        assert_eq!(merge.entry().unwrap().key, b"c");
+        merge.prev().unwrap();
+        assert_eq!(merge.entry().unwrap().key, b"b");
+        merge.next().unwrap();
+        assert_eq!(merge.entry().unwrap().key, b"c");
+        merge.next().unwrap();
+        assert_eq!(merge.entry().unwrap().key, b"d");
+    }
+
+    fn put(key: &[u8]) -> OwnedEntry {
+        use crate::base::{Kind, SeqNum};
+        OwnedEntry { key: key.to_vec(), seqnum: SeqNum(1), kind: Kind::Put, value: Vec::new() }
+    }
+}

@@ -6,5 +6,7 @@ pub mod memtable;
 pub mod merge;
 pub mod retain;
 pub mod run;
+#[cfg(test)]
+pub mod vec_cursor;
 
 pub use cursor::{Cursor, Found};

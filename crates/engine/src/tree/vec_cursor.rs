@@ -1,0 +1,133 @@
+//! A cursor over entries in a vector: the plainest tree, for tests of what is built on cursors.
+
+use std::cmp::Reverse;
+
+use proptest::prelude::*;
+
+use super::Cursor;
+use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, Value};
+
+/// An entry with bytes of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedEntry {
+    /// The user's key.
+    pub key: Vec<u8>,
+    /// When the version became visible.
+    pub seqnum: SeqNum,
+    /// What the version does.
+    pub kind: Kind,
+    /// The value; empty for tombstones.
+    pub value: Vec<u8>,
+}
+
+impl OwnedEntry {
+    /// A copy of `entry`.
+    #[must_use]
+    pub fn of(entry: Entry<'_>) -> Self {
+        Self { key: entry.key.to_vec(), seqnum: entry.seqnum, kind: entry.kind, value: entry.value.to_vec() }
+    }
+
+    /// The entry as trees show it.
+    #[must_use]
+    pub fn entry(&self) -> Entry<'_> {
+        Entry { key: &self.key, seqnum: self.seqnum, kind: self.kind, value: &self.value }
+    }
+}
+
+/// A cursor over a vector of entries in stored order, which can be told to fail.
+#[derive(Debug)]
+pub struct VecCursor {
+    entries: Vec<OwnedEntry>,
+    at: Option<usize>,
+    /// Moves that succeed before all others fail.
+    moves_left: usize,
+}
+
+impl VecCursor {
+    /// A cursor over `entries`, whose keys must ascend (versions of one key stay in the order given).
+    ///
+    /// # Panics
+    /// When the keys do not ascend.
+    #[must_use]
+    pub fn new(entries: Vec<OwnedEntry>) -> Self {
+        assert!(entries.is_sorted_by(|a, b| a.key <= b.key), "entries out of order");
+        Self { entries, at: None, moves_left: usize::MAX }
+    }
+
+    /// The same cursor, failing from the move after the next `moves` on.
+    #[must_use]
+    pub fn failing_after(mut self, moves: usize) -> Self {
+        self.moves_left = moves;
+        self
+    }
+
+    fn go(&mut self, to: Option<usize>) -> Result<()> {
+        self.at = None;
+        let Some(left) = self.moves_left.checked_sub(1) else {
+            return Err(Error::new(ErrorKind::Io, "the cursor was told to fail"));
+        };
+        self.moves_left = left;
+        self.at = to.filter(|at| *at < self.entries.len());
+        Ok(())
+    }
+}
+
+impl Cursor for VecCursor {
+    fn first(&mut self) -> Result<()> {
+        self.go(Some(0))
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.go(self.entries.len().checked_sub(1))
+    }
+
+    fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.go(Some(self.entries.partition_point(|entry| *entry.key < *key)))
+    }
+
+    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.go(self.entries.partition_point(|entry| *entry.key < *key).checked_sub(1))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.go(self.at.map(|at| at + 1))
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.go(self.at.and_then(|at| at.checked_sub(1)))
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.at.map(|at| self.entries[at].entry())
+    }
+
+    fn value(&self) -> Option<Value> {
+        self.entry().map(|entry| Value::owned(entry.value))
+    }
+}
+
+/// Keys that are often equal, share heads, or lie at the ends of the order of heads.
+pub fn keys() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![Just(0), Just(b'a'), Just(b'b'), Just(0xff)];
+    prop_oneof![
+        prop::collection::vec(byte.clone(), 1..3),
+        (
+            prop::sample::select(vec![b"eightlen".to_vec(), vec![0; 8], vec![0xff; 8]]),
+            prop::collection::vec(byte, 0..2)
+        )
+            .prop_map(|(head, tail)| [head, tail].concat()),
+    ]
+}
+
+/// Entries of one tree in stored order: keys ascending, seqnums (up to 20) of one key descending and different.
+pub fn trees() -> impl Strategy<Value = Vec<OwnedEntry>> {
+    let kind = prop_oneof![3 => Just(Kind::Put), 1 => Just(Kind::Delete)];
+    let versions = prop::collection::btree_map((keys(), (0..=20u64).prop_map(Reverse)), (kind, 0..100u8), 0..12);
+    versions.prop_map(|versions| {
+        let entries = versions.into_iter().map(|((key, Reverse(seqnum)), (kind, value))| {
+            let value = if kind == Kind::Put { vec![value] } else { Vec::new() };
+            OwnedEntry { key, seqnum: SeqNum(seqnum), kind, value }
+        });
+        entries.collect()
+    })
+}

@@ -1,0 +1,287 @@
+//! What one snapshot sees of a cursor over all versions: for each key in a range its newest visible version, if that is a value.
+//!
+//! # Invariants
+//! 1. Of the entries of one key, the first in the cursor's order with a seqnum up to the snapshot's decides: a put is shown,
+//!    a tombstone is not. Zero is up to every snapshot.
+//! 2. At most one entry beyond the range is looked at, in either direction.
+
+use std::fmt;
+use std::ops::Bound;
+
+use crate::base::key::head;
+use crate::base::{Kind, Result, SeqNum, Value};
+use crate::tree::Cursor;
+
+/// After so many older versions of one key a seek to the next key is cheaper than further steps.
+const STEPS_MAX: usize = 16;
+
+/// A walk in one direction over the keys and values that a snapshot sees in a range.
+pub struct Visible<C> {
+    cursor: C,
+    snapshot: SeqNum,
+    /// The first key of the range, if it were there.
+    low: Vec<u8>,
+    /// The first key after the range, if it has an end.
+    high: Option<Vec<u8>>,
+    high_head: u64,
+    travel: Travel,
+    /// The key that was decided last. No key is empty.
+    key: Vec<u8>,
+    /// Backward only: the value of `key`. The cursor has gone on to the key before.
+    found: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Travel {
+    Fresh,
+    Forward,
+    Backward,
+    Done,
+}
+
+impl<C: Cursor> Visible<C> {
+    /// What `snapshot` sees of `cursor`, from `start` to `end`. It stands before the range and after it at once: the first
+    /// call decides which way it goes.
+    pub fn new(cursor: C, snapshot: SeqNum, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Self {
+        let low = match start {
+            Bound::Included(key) => key,
+            Bound::Excluded(key) => after(key),
+            Bound::Unbounded => Vec::new(),
+        };
+        let high = match end {
+            Bound::Included(key) => Some(after(key)),
+            Bound::Excluded(key) => Some(key),
+            Bound::Unbounded => None,
+        };
+        let high_head = high.as_deref().map_or(u64::MAX, head);
+        Self { cursor, snapshot, low, high, high_head, travel: Travel::Fresh, key: Vec::new(), found: None }
+    }
+
+    /// Moves to the next key that is seen, or returns false at the end of the range.
+    ///
+    /// # Errors
+    /// As the cursor's; every later call fails too.
+    ///
+    /// # Panics
+    /// After [`Self::prev`].
+    pub fn next(&mut self) -> Result<bool> {
+        match self.travel {
+            Travel::Forward => self.cursor.next()?,
+            Travel::Fresh => {
+                self.travel = Travel::Forward;
+                if self.low.is_empty() { self.cursor.first()? } else { self.cursor.seek_ge(&self.low)? }
+            }
+            Travel::Done => return Ok(false),
+            Travel::Backward => panic!("a walk does not turn around"),
+        }
+        let mut older = 0;
+        while let Some(entry) = self.cursor.entry() {
+            if entry.key == self.key {
+                older += 1;
+                if older == STEPS_MAX {
+                    self.skip_key()?;
+                    continue;
+                }
+            } else if self.is_past_high(entry.key) {
+                break;
+            } else if entry.seqnum <= self.snapshot {
+                older = 0;
+                self.key.clear();
+                self.key.extend_from_slice(entry.key);
+                if entry.kind == Kind::Put {
+                    return Ok(true);
+                }
+            }
+            self.cursor.next()?;
+        }
+        self.travel = Travel::Done;
+        Ok(false)
+    }
+
+    /// Moves to the previous key that is seen, or returns false at the start of the range.
+    ///
+    /// # Errors
+    /// As the cursor's; every later call fails too.
+    ///
+    /// # Panics
+    /// After [`Self::next`].
+    pub fn prev(&mut self) -> Result<bool> {
+        match self.travel {
+            // Nowhere is the start of the range, or a failure, which a further move says again.
+            Travel::Backward if self.cursor.entry().is_none() => self.cursor.prev()?,
+            Travel::Backward => {}
+            Travel::Fresh => {
+                self.travel = Travel::Backward;
+                match &self.high {
+                    Some(high) => self.cursor.seek_lt(high)?,
+                    None => self.cursor.last()?,
+                }
+            }
+            Travel::Done => return Ok(false),
+            Travel::Forward => panic!("a walk does not turn around"),
+        }
+        while let Some(entry) = self.cursor.entry()
+            && *entry.key >= *self.low
+        {
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
+            self.decide_backward()?;
+            if self.found.is_some() {
+                return Ok(true);
+            }
+        }
+        self.travel = Travel::Done;
+        Ok(false)
+    }
+
+    /// Walks over all entries of `key`, which come oldest first, and keeps the value of the last one seen.
+    fn decide_backward(&mut self) -> Result<()> {
+        self.found = None;
+        while let Some(entry) = self.cursor.entry()
+            && entry.key == self.key
+        {
+            if entry.seqnum <= self.snapshot {
+                self.found = if entry.kind == Kind::Put { self.cursor.value() } else { None };
+            }
+            self.cursor.prev()?;
+        }
+        Ok(())
+    }
+
+    /// Seeks past all versions of `key`.
+    #[cold]
+    fn skip_key(&mut self) -> Result<()> {
+        self.key.push(0);
+        let moved = self.cursor.seek_ge(&self.key);
+        self.key.pop();
+        moved
+    }
+
+    #[inline]
+    fn is_past_high(&self, key: &[u8]) -> bool {
+        self.high.as_deref().is_some_and(|high| head(key) >= self.high_head && key >= high)
+    }
+
+    /// The key here. Only after a move that returned true.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The value here, without a copy. Only after a move that returned true.
+    #[inline]
+    pub fn value_bytes(&self) -> &[u8] {
+        match &self.found {
+            Some(value) => value,
+            None => self.cursor.entry().expect("the last move returned true").value,
+        }
+    }
+
+    /// The value here, kept alive beyond the walk. Only after a move that returned true.
+    pub fn value(&self) -> Value {
+        match &self.found {
+            Some(value) => value.clone(),
+            None => self.cursor.value().expect("the last move returned true"),
+        }
+    }
+}
+
+/// The smallest key above `key`.
+fn after(mut key: Vec<u8>) -> Vec<u8> {
+    key.push(0);
+    key
+}
+
+impl<C> fmt::Debug for Visible<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Visible")
+            .field("snapshot", &self.snapshot)
+            .field("travel", &self.travel)
+            .field("key", &self.key.escape_ascii().to_string())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ops::RangeBounds;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
+
+    fn bounds() -> impl Strategy<Value = Bound<Vec<u8>>> {
+        prop_oneof![keys().prop_map(Bound::Included), keys().prop_map(Bound::Excluded), Just(Bound::Unbounded)]
+    }
+
+    /// A tree whose keys may have more versions than are stepped over.
+    fn crowded() -> impl Strategy<Value = Vec<OwnedEntry>> {
+        let copies = |(entries, copies): (Vec<OwnedEntry>, usize)| {
+            entries.into_iter().flat_map(|entry| std::iter::repeat_n(entry, copies)).collect()
+        };
+        (trees(), prop_oneof![4 => Just(1), 1 => 5..20usize]).prop_map(copies)
+    }
+
+    fn seen(
+        entries: &[OwnedEntry],
+        snapshot: SeqNum,
+        range: &(Bound<Vec<u8>>, Bound<Vec<u8>>),
+    ) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut newest = BTreeMap::new();
+        for entry in entries.iter().filter(|entry| entry.seqnum <= snapshot && range.contains(&entry.key)) {
+            newest.entry(entry.key.clone()).or_insert(entry);
+        }
+        let puts = newest.into_values().filter(|entry| entry.kind == Kind::Put);
+        puts.map(|entry| (entry.key.clone(), entry.value.clone())).collect()
+    }
+
+    fn walk(
+        mut visible: Visible<VecCursor>,
+        step: fn(&mut Visible<VecCursor>) -> Result<bool>,
+    ) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut shown = Vec::new();
+        while step(&mut visible).unwrap() {
+            assert_eq!(visible.value(), *visible.value_bytes());
+            shown.push((visible.key().to_vec(), visible.value_bytes().to_vec()));
+        }
+        assert!(!step(&mut visible).unwrap());
+        shown
+    }
+
+    proptest! {
+        #[test]
+        fn both_directions_show_what_the_snapshot_sees(
+            entries in crowded(), snapshot in (0..=20u64).prop_map(SeqNum), start in bounds(), end in bounds(),
+        ) {
+            let visible = || Visible::new(VecCursor::new(entries.clone()), snapshot, start.clone(), end.clone());
+            let mut expected = seen(&entries, snapshot, &(start.clone(), end.clone()));
+            prop_assert_eq!(&walk(visible(), Visible::next), &expected);
+            expected.reverse();
+            prop_assert_eq!(&walk(visible(), Visible::prev), &expected);
+        }
+
+        #[test]
+        fn a_failure_is_never_the_end_of_the_range(entries in crowded(), moves in 0..20usize, backward: bool) {
+            let cursor = VecCursor::new(entries).failing_after(moves);
+            let mut visible = Visible::new(cursor, SeqNum::MAX, Bound::Unbounded, Bound::Unbounded);
+            let mut step = || if backward { visible.prev() } else { visible.next() };
+            let end = loop {
+                match step() {
+                    Ok(true) => {}
+                    end => break end,
+                }
+            };
+            prop_assert_eq!(end.is_err(), step().is_err());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "does not turn around")]
+    fn turning_around_panics() {
+        let mut visible = Visible::new(VecCursor::new(Vec::new()), SeqNum::MAX, Bound::Unbounded, Bound::Unbounded);
+        visible.travel = Travel::Forward;
+        let _ = visible.prev();
+    }
+}
