@@ -1,1 +1,20 @@
-//! placeholder
+//! The one block format: leaves and branches of runs and B-trees, and raw bytes such as filters, in memory and on disk.
+//!
+//! A [`BlockBuilder`] makes an *image*; [`frame`] wraps an image for disk (checksum, compression); a [`Block`] is an image
+//! that was checked once and is searched from then on without further checks.
+
+pub mod builder;
+pub mod format;
+pub mod frame;
+pub mod image;
+pub mod pointer;
+mod search;
+
+pub use builder::BlockBuilder;
+pub use format::{BlockKind, IMAGE_BYTES_MAX, raw_image};
+pub use frame::{Compression, FrameError};
+pub use image::{Block, Slot};
+pub use pointer::BlockPointer;
+
+#[cfg(test)]
+mod tests;

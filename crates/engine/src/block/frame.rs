@@ -1,0 +1,253 @@
+//! A block's image as it lies on disk: checksummed, and compressed where that pays.
+//!
+//! # Format
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | XXH3-64 of everything behind it, seeded with the file's identity and the frame's offset |
+//! | 8 | 4 | length of the payload |
+//! | 12 | 4 | length of the image |
+//! | 16 | 1 | [`Compression`] |
+//! | 17 | 3 | zero |
+//! | 20 | | the payload: the image, compressed |
+//!
+//! The seed finds blocks that were written to the wrong place or file; the half of the checksum in the [`BlockPointer`]
+//! finds blocks that were not written at all, where an older one lay.
+
+use super::format::IMAGE_BYTES_MAX;
+use super::pointer::BlockPointer;
+use crate::base::checksum::checksum;
+use crate::base::codec::{Decoder, Malformed};
+use crate::base::num::{u32_of, u64_of, usize_of32};
+use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
+use std::cell::RefCell;
+use std::fmt;
+
+/// Length of a frame's header in bytes.
+pub const FRAME_HEADER_BYTES: usize = 20;
+const CHECKSUM_BYTES: usize = 8;
+
+/// The longest frame in bytes: what does not shrink is stored as it is.
+pub const FRAME_BYTES_MAX: usize = FRAME_HEADER_BYTES + IMAGE_BYTES_MAX;
+
+/// Zstandard's level: on blocks of a few KiB the higher ones cost much more time than they save bytes.
+const ZSTD_LEVEL: i32 = 1;
+
+/// Images of at most this many bytes use buffers that each thread keeps.
+const KEEP_BYTES: usize = 1 << 20;
+
+/// How a block is compressed on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Compression {
+    /// Not at all. Stored; never reuse the number.
+    None = 0,
+    /// LZ4: fast to read, saves about half on text. Stored; never reuse the number.
+    #[default]
+    Lz4 = 1,
+    /// Zstandard at a low level: smaller, and several times slower to read. Stored; never reuse the number.
+    Zstd = 2,
+}
+
+impl Compression {
+    /// The compression that a stored byte names, if any.
+    #[must_use]
+    pub const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            0 => Some(Self::None),
+            1 => Some(Self::Lz4),
+            2 => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameError {
+    /// The bytes at hand are not as many as the pointer says.
+    Length {
+        /// What the pointer says.
+        expected: u32,
+        /// What is there.
+        actual: usize,
+    },
+    /// The bytes are not those that were written here.
+    Checksum {
+        /// The checksum stored in the frame.
+        stored: u64,
+        /// The checksum of the bytes.
+        actual: u64,
+    },
+    /// The frame is intact, but not the one that the pointer was made for: a write was lost, or the pointer is stale.
+    Stale {
+        /// The half checksum in the pointer.
+        expected: u32,
+        /// That of the frame.
+        actual: u32,
+    },
+    /// The bytes are those that were written, and yet no frame: they were written by a newer version or by a bug.
+    Malformed,
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length { expected, actual } => {
+                write!(f, "a block of {expected} bytes was expected and {actual} bytes are there")
+            }
+            Self::Checksum { stored, actual } => {
+                write!(f, "the block's checksum is {actual:016x} and should be {stored:016x}")
+            }
+            Self::Stale { expected, actual } => {
+                write!(f, "another block is here (checksum ..{actual:08x}) than its parent expects (..{expected:08x})")
+            }
+            Self::Malformed => f.write_str("the block has a valid checksum and is malformed"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+impl From<Malformed> for FrameError {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
+}
+
+/// What a thread keeps to compress and decompress one block after the other.
+#[derive(Default)]
+struct Codec {
+    lz4: CompressTable,
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+    unzstd: Option<zstd::bulk::Decompressor<'static>>,
+    scratch: Vec<u8>,
+}
+
+thread_local! {
+    static CODEC: RefCell<Codec> = RefCell::default();
+}
+
+impl Codec {
+    /// `image` compressed, or `None` when that does not save enough to be worth the reader's time.
+    fn compress(&mut self, image: &[u8], compression: Compression) -> Option<&[u8]> {
+        let bytes_max = image.len() - image.len() / 8;
+        let bound = match compression {
+            Compression::None => return None,
+            Compression::Lz4 => get_maximum_output_size(image.len()),
+            Compression::Zstd => bytes_max,
+        };
+        if self.scratch.len() < bound {
+            self.scratch.resize(bound, 0);
+        }
+        let bytes = match compression {
+            Compression::None => return None,
+            Compression::Lz4 => compress_into_with_table(image, &mut self.scratch, &mut self.lz4).ok()?,
+            Compression::Zstd => {
+                if self.zstd.is_none() {
+                    self.zstd = Some(zstd::bulk::Compressor::new(ZSTD_LEVEL).ok()?);
+                }
+                self.zstd.as_mut()?.compress_to_buffer(image, &mut self.scratch[..bound]).ok()?
+            }
+        };
+        (bytes < bytes_max).then(|| &self.scratch[..bytes])
+    }
+
+    fn decompress(&mut self, payload: &[u8], compression: Compression, image: &mut [u8]) -> Result<(), Malformed> {
+        let bytes = match compression {
+            Compression::None => {
+                image.copy_from_slice(payload);
+                payload.len()
+            }
+            Compression::Lz4 => decompress_into(payload, image).map_err(|_| Malformed)?,
+            Compression::Zstd => {
+                if self.unzstd.is_none() {
+                    self.unzstd = Some(zstd::bulk::Decompressor::new().map_err(|_| Malformed)?);
+                }
+                let decompressor = self.unzstd.as_mut().ok_or(Malformed)?;
+                decompressor.decompress_to_buffer(payload, image).map_err(|_| Malformed)?
+            }
+        };
+        if bytes == image.len() { Ok(()) } else { Err(Malformed) }
+    }
+}
+
+/// Appends to `out` the frame of `image` that belongs at `offset` of the file that `identity` names.
+///
+/// Compression that saves less than an eighth is left out.
+///
+/// # Panics
+/// When the image is longer than [`IMAGE_BYTES_MAX`].
+pub fn encode(image: &[u8], compression: Compression, identity: u64, offset: u64, out: &mut Vec<u8>) -> BlockPointer {
+    assert!(image.len() <= IMAGE_BYTES_MAX, "a block of {} bytes", image.len());
+    let start = out.len();
+    let mut put = |payload: &[u8], compression: Compression| {
+        out.reserve(FRAME_HEADER_BYTES + payload.len());
+        out.extend_from_slice(&[0; CHECKSUM_BYTES]);
+        out.extend_from_slice(&u32_of(payload.len()).to_le_bytes());
+        out.extend_from_slice(&u32_of(image.len()).to_le_bytes());
+        out.extend_from_slice(&[compression as u8, 0, 0, 0]);
+        out.extend_from_slice(payload);
+    };
+    if image.len() > KEEP_BYTES {
+        match Codec::default().compress(image, compression) {
+            Some(payload) => put(payload, compression),
+            None => put(image, Compression::None),
+        }
+    } else {
+        CODEC.with_borrow_mut(|codec| match codec.compress(image, compression) {
+            Some(payload) => put(payload, compression),
+            None => put(image, Compression::None),
+        });
+    }
+    let frame = &mut out[start..];
+    let sum = checksum(identity, offset, &frame[CHECKSUM_BYTES..]);
+    frame[..CHECKSUM_BYTES].copy_from_slice(&sum.to_le_bytes());
+    BlockPointer { offset, bytes: u32_of(frame.len()), checksum: low_half(sum) }
+}
+
+/// The image in a frame that was read where `pointer` says, from the file that `identity` names.
+///
+/// # Errors
+/// [`FrameError`] when the frame is not what was written there.
+pub fn decode(frame: &[u8], identity: u64, pointer: BlockPointer) -> Result<Box<[u8]>, FrameError> {
+    if frame.len() != usize_of32(pointer.bytes) || frame.len() < FRAME_HEADER_BYTES {
+        return Err(FrameError::Length { expected: pointer.bytes, actual: frame.len() });
+    }
+    let mut decoder = Decoder::new(frame);
+    let stored = decoder.u64()?;
+    let actual = checksum(identity, pointer.offset, decoder.rest());
+    if stored != actual {
+        return Err(FrameError::Checksum { stored, actual });
+    }
+    if low_half(actual) != pointer.checksum {
+        return Err(FrameError::Stale { expected: pointer.checksum, actual: low_half(actual) });
+    }
+    let (payload_bytes, image_bytes) = (decoder.u32()?, usize_of32(decoder.u32()?));
+    let compression = Compression::from_byte(decoder.u8()?).ok_or(Malformed)?;
+    let zeros = decoder.array::<3>()?;
+    let payload = decoder.rest();
+    if payload.len() != usize_of32(payload_bytes) || zeros != [0; 3] || !plausible(payload, image_bytes, compression) {
+        return Err(FrameError::Malformed);
+    }
+    let mut image = vec![0; image_bytes].into_boxed_slice();
+    CODEC.with_borrow_mut(|codec| codec.decompress(payload, compression, &mut image))?;
+    Ok(image)
+}
+
+/// Whether a payload may hold an image of so many bytes: what is allocated for it must not be a stranger's choice.
+fn plausible(payload: &[u8], image_bytes: usize, compression: Compression) -> bool {
+    let payload_bytes = u64_of(payload.len());
+    let most = match compression {
+        Compression::None => return image_bytes == payload.len() && image_bytes <= IMAGE_BYTES_MAX,
+        // One byte of LZ4 stands for at most 255; a Zstandard block of four bytes for at most 128 KiB.
+        Compression::Lz4 => payload_bytes * 256,
+        Compression::Zstd => (payload_bytes + 16) * (32 << 10),
+    };
+    image_bytes <= IMAGE_BYTES_MAX && u64_of(image_bytes) <= most
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+const fn low_half(checksum: u64) -> u32 {
+    checksum as u32
+}

@@ -1,0 +1,358 @@
+//! A block in memory: an image that was checked once, and the accessors that rely on it.
+
+use super::format::{
+    BlockKind, FLAG_VERSIONED, IMAGE_BYTES_MAX, META_BYTES, PREFIX_AT, RAW_PAYLOAD_AT, head, heads_at,
+};
+use super::search::{self, Head};
+use crate::base::codec::{Decoder, Malformed};
+use crate::base::key::KEY_BYTES_MAX;
+use crate::base::num::{u32_of, usize_of32};
+use crate::base::value::ByteSource;
+use crate::base::{Kind, SeqNum};
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::Range;
+
+/// A valid block in memory.
+///
+/// # Invariants
+/// 1. The image satisfies the invariants of [`super::format`], so that no accessor panics for an index below [`Block::count`].
+pub struct Block {
+    image: Box<[u8]>,
+    kind: BlockKind,
+    versioned: bool,
+    count: u32,
+    prefix_len: u32,
+    /// Where the heads begin; in a raw block, where the payload begins.
+    heads_at: u32,
+}
+
+/// One entry of a block, without the prefix of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot<'a> {
+    /// The key without the block's prefix.
+    pub suffix: &'a [u8],
+    /// When the version became visible.
+    pub seqnum: SeqNum,
+    /// What the version does.
+    pub kind: Kind,
+    /// Where the value begins in the block, as [`ByteSource::bytes`] takes it.
+    pub value_at: usize,
+    /// Length of the value in bytes.
+    pub value_len: usize,
+}
+
+impl Block {
+    /// Checks an image and makes a block of it.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the image breaks any rule of [`super::format`].
+    pub fn parse(image: Box<[u8]>) -> Result<Self, Malformed> {
+        let mut header = Decoder::new(&image);
+        let kind = BlockKind::from_byte(header.u8()?).ok_or(Malformed)?;
+        let flags = header.u8()?;
+        let zero = header.u16()?;
+        let (count, prefix_len) = (header.u32()?, header.u32()?);
+        header.bytes(usize_of32(prefix_len))?;
+        let known = flags & !FLAG_VERSIONED == 0 && zero == 0 && image.len() <= IMAGE_BYTES_MAX;
+        if !known || usize_of32(prefix_len) > KEY_BYTES_MAX {
+            return Err(Malformed);
+        }
+        let versioned = flags & FLAG_VERSIONED != 0;
+        let heads_at = u32_of(heads_at(usize_of32(prefix_len)));
+        let block = Self { image, kind, versioned, count, prefix_len, heads_at };
+        match kind {
+            BlockKind::Raw => block.parse_raw(),
+            BlockKind::Leaf | BlockKind::Branch => block.check_entries().map(|()| block),
+        }
+    }
+
+    /// Checks a raw block, and moves its payload to where its cache lines begin at those of memory.
+    fn parse_raw(mut self) -> Result<Self, Malformed> {
+        if self.image.len() < RAW_PAYLOAD_AT || self.image[1..RAW_PAYLOAD_AT].iter().any(|byte| *byte != 0) {
+            return Err(Malformed);
+        }
+        let payload_at = self.image.as_ptr().align_offset(RAW_PAYLOAD_AT).min(RAW_PAYLOAD_AT);
+        self.image.copy_within(RAW_PAYLOAD_AT.., payload_at);
+        self.heads_at = u32_of(payload_at);
+        Ok(self)
+    }
+
+    /// Checks offsets, lengths, kinds, heads and order of all entries.
+    fn check_entries(&self) -> Result<(), Malformed> {
+        let heap_at = u64::from(self.heads_at) + 8 * u64::from(self.count) + 4;
+        let heap_at = u32::try_from(heap_at).map_err(|_| Malformed)?;
+        if usize_of32(heap_at) > self.image.len() || (self.count == 0 && self.prefix_len > 0) {
+            return Err(Malformed);
+        }
+        let (offsets, end) = (self.offsets(), self.offset(self.count()));
+        if self.offset(0) != usize_of32(heap_at) || end != self.image.len() {
+            return Err(Malformed);
+        }
+        let mut before: Option<(u32, Slot<'_>)> = None;
+        for (i, head_stored) in self.heads().iter().enumerate() {
+            let (start, end) = (u32::from_le_bytes(offsets[i]), u32::from_le_bytes(offsets[i + 1]));
+            let slot = self.check_slot(usize_of32(start)..usize_of32(end))?;
+            let head = head(slot.suffix);
+            if head != u32::from_le_bytes(*head_stored)
+                || before.is_some_and(|before| !self.ascends(before, (head, slot)))
+            {
+                return Err(Malformed);
+            }
+            before = Some((head, slot));
+        }
+        Ok(())
+    }
+
+    fn ascends(&self, (head_a, a): (u32, Slot<'_>), (head_b, b): (u32, Slot<'_>)) -> bool {
+        match head_a.cmp(&head_b).then_with(|| a.suffix.cmp(b.suffix)) {
+            Ordering::Less => true,
+            Ordering::Equal => self.kind == BlockKind::Branch || a.seqnum > b.seqnum,
+            Ordering::Greater => false,
+        }
+    }
+
+    fn check_slot(&self, entry: Range<usize>) -> Result<Slot<'_>, Malformed> {
+        let mut decoder = Decoder::new(self.image.get(entry.clone()).ok_or(Malformed)?);
+        let (mut seqnum, mut kind) = (SeqNum::ZERO, Kind::Put);
+        if self.versioned {
+            let meta = decoder.u64()?;
+            kind = Kind::from_byte(meta.to_le_bytes()[0]).ok_or(Malformed)?;
+            seqnum = SeqNum(meta >> 8);
+        }
+        let suffix = decoder.len_prefixed()?;
+        let value_len = decoder.rest().len();
+        let key_len = usize_of32(self.prefix_len) + suffix.len();
+        if key_len > KEY_BYTES_MAX || (kind == Kind::Delete && value_len > 0) {
+            return Err(Malformed);
+        }
+        Ok(Slot { suffix, seqnum, kind, value_at: entry.end - value_len, value_len })
+    }
+
+    /// What the block holds.
+    #[inline]
+    #[must_use]
+    pub const fn kind(&self) -> BlockKind {
+        self.kind
+    }
+
+    /// The number of entries; zero for a raw block.
+    #[inline]
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        match self.kind {
+            BlockKind::Raw => 0,
+            _ => usize_of32(self.count),
+        }
+    }
+
+    /// Bytes of memory that the block takes.
+    #[inline]
+    #[must_use]
+    pub const fn memory_bytes(&self) -> usize {
+        self.image.len() + size_of::<Self>()
+    }
+
+    /// The payload of a raw block, at an address that is a multiple of 64 as a rule; empty for the other kinds.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match self.kind {
+            BlockKind::Raw => &self.image[usize_of32(self.heads_at)..][..self.image.len() - RAW_PAYLOAD_AT],
+            _ => &[],
+        }
+    }
+
+    /// What all keys begin with.
+    #[inline]
+    #[must_use]
+    pub fn prefix(&self) -> &[u8] {
+        &self.image[PREFIX_AT..][..usize_of32(self.prefix_len)]
+    }
+
+    #[inline]
+    fn heads(&self) -> &[Head] {
+        self.image[usize_of32(self.heads_at)..][..4 * self.count()].as_chunks().0
+    }
+
+    #[inline]
+    fn offsets(&self) -> &[[u8; 4]] {
+        self.image[usize_of32(self.heads_at) + 4 * self.count()..][..4 * self.count() + 4].as_chunks().0
+    }
+
+    #[inline]
+    fn offset(&self, i: usize) -> usize {
+        usize_of32(u32::from_le_bytes(self.offsets()[i]))
+    }
+
+    /// Entry `i`.
+    ///
+    /// # Panics
+    /// When `i` is not below [`Block::count`], as all accessors that take an index.
+    #[inline]
+    #[must_use]
+    pub fn slot(&self, i: usize) -> Slot<'_> {
+        let offsets = self.offsets();
+        let [start, end] = [i, i + 1].map(|i| usize_of32(u32::from_le_bytes(offsets[i])));
+        let mut entry = &self.image[start..end];
+        let (mut seqnum, mut kind) = (SeqNum::ZERO, Kind::Put);
+        if self.versioned
+            && let Some((meta, rest)) = entry.split_first_chunk::<META_BYTES>()
+        {
+            seqnum = SeqNum(u64::from_le_bytes(*meta) >> 8);
+            kind = if meta[0] == Kind::Delete as u8 { Kind::Delete } else { Kind::Put };
+            entry = rest;
+        }
+        let (suffix, value) = split_suffix(entry);
+        Slot { suffix, seqnum, kind, value_at: end - value.len(), value_len: value.len() }
+    }
+
+    /// The key of entry `i` without the prefix.
+    #[inline]
+    #[must_use]
+    pub fn suffix(&self, i: usize) -> &[u8] {
+        let skip = if self.versioned { META_BYTES } else { 0 };
+        split_suffix(&self.image[self.offset(i) + skip..]).0
+    }
+
+    /// Makes `out` the key of entry `i`.
+    #[inline]
+    pub fn key_into(&self, i: usize, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(self.prefix());
+        out.extend_from_slice(self.suffix(i));
+    }
+
+    /// Orders the key of entry `i` against `key`.
+    #[inline]
+    #[must_use]
+    pub fn compare_key(&self, i: usize, key: &[u8]) -> Ordering {
+        match key.strip_prefix(self.prefix()) {
+            Some(suffix) => self.suffix(i).cmp(suffix),
+            None => self.prefix().cmp(key),
+        }
+    }
+
+    /// The seqnum of entry `i`.
+    #[inline]
+    #[must_use]
+    pub fn seqnum(&self, i: usize) -> SeqNum {
+        self.slot(i).seqnum
+    }
+
+    /// The kind of entry `i`.
+    #[inline]
+    #[must_use]
+    pub fn entry_kind(&self, i: usize) -> Kind {
+        self.slot(i).kind
+    }
+
+    /// Where the value of entry `i` begins, and its length.
+    #[inline]
+    #[must_use]
+    pub fn value_at(&self, i: usize) -> (usize, usize) {
+        let slot = self.slot(i);
+        (slot.value_at, slot.value_len)
+    }
+
+    /// The value of entry `i`.
+    #[inline]
+    #[must_use]
+    pub fn value(&self, i: usize) -> &[u8] {
+        let (at, len) = self.value_at(i);
+        &self.image[at..at + len]
+    }
+
+    /// The first entry whose key is not below `key`; [`Block::count`] when there is none.
+    #[inline]
+    #[must_use]
+    pub fn lower_bound(&self, key: &[u8]) -> usize {
+        self.partition(key, Ordering::is_lt)
+    }
+
+    /// The first entry whose key is above `key`; [`Block::count`] when there is none.
+    #[inline]
+    #[must_use]
+    pub fn upper_bound(&self, key: &[u8]) -> usize {
+        self.partition(key, Ordering::is_le)
+    }
+
+    /// The first entry with exactly this key: its newest version.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, key: &[u8]) -> Option<usize> {
+        let mut met = false;
+        let i = self.partition(key, |order| {
+            met |= order.is_eq();
+            order.is_lt()
+        });
+        met.then_some(i)
+    }
+
+    /// How many entries come before the point where `before`, told how an entry's key compares with `key`, turns false.
+    #[inline]
+    fn partition(&self, key: &[u8], mut before: impl FnMut(Ordering) -> bool) -> usize {
+        let prefix = self.prefix();
+        let Some(suffix) = key.strip_prefix(prefix) else {
+            return if key < prefix { 0 } else { self.count() };
+        };
+        let (heads, target) = (self.heads(), head(suffix));
+        let tied = |i: usize| heads.get(i).is_some_and(|head| u32::from_le_bytes(*head) == target);
+        let mut low = search::partition(heads, |head| head < target);
+        // A key shares its head with few others as a rule: most searches end after one comparison here.
+        while tied(low) && before(self.suffix(low).cmp(suffix)) {
+            low += 1;
+            if tied(low + LINEAR) {
+                return self.partition_ties(low, suffix, before);
+            }
+        }
+        low
+    }
+
+    /// As [`Block::partition`], among the entries from `low` on whose heads are that of `suffix`.
+    #[inline(never)]
+    fn partition_ties(&self, low: usize, suffix: &[u8], mut before: impl FnMut(Ordering) -> bool) -> usize {
+        let target = head(suffix);
+        let ties = search::partition(&self.heads()[low..], |head| head <= target);
+        let (mut low, mut high) = (low, low + ties);
+        while low < high {
+            let middle = low.midpoint(high);
+            if before(self.suffix(middle).cmp(suffix)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+/// So many entries with tied heads are walked before the rest of them is halved.
+const LINEAR: usize = 4;
+
+/// Splits an entry, behind its seqnum, into suffix and value. The lengths were checked by [`Block::parse`].
+#[inline]
+fn split_suffix(entry: &[u8]) -> (&[u8], &[u8]) {
+    if let [len, rest @ ..] = entry
+        && *len < 0x80
+    {
+        return rest.split_at(usize::from(*len).min(rest.len()));
+    }
+    let mut decoder = Decoder::new(entry);
+    let suffix = decoder.len_prefixed().unwrap_or_default();
+    (suffix, decoder.rest())
+}
+
+impl ByteSource for Block {
+    #[inline]
+    fn bytes(&self, at: usize, len: usize) -> &[u8] {
+        &self.image[at..at + len]
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.image.len();
+        write!(f, "Block({:?}, {} entries, {bytes} bytes)", self.kind, self.count())
+    }
+}

@@ -1,0 +1,324 @@
+//! Tests of the block format: against sorted vectors, byte by byte, and with bytes that are wrong.
+
+use super::format::RAW_PAYLOAD_AT;
+use super::{Block, BlockBuilder, BlockKind, BlockPointer, Compression, FrameError, frame, raw_image};
+use crate::base::value::ByteSource;
+use crate::base::{Entry, Kind, SeqNum};
+use proptest::prelude::*;
+use std::fmt::Write as _;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Owned {
+    key: Vec<u8>,
+    seqnum: u64,
+    kind: Kind,
+    value: Vec<u8>,
+}
+
+impl Owned {
+    fn put(key: &[u8], seqnum: u64, value: &[u8]) -> Self {
+        Self { key: key.to_vec(), seqnum, kind: Kind::Put, value: value.to_vec() }
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        Entry { key: &self.key, seqnum: SeqNum(self.seqnum), kind: self.kind, value: &self.value }
+    }
+}
+
+fn image_of(kind: BlockKind, entries: &[Owned]) -> Vec<u8> {
+    let mut builder = BlockBuilder::new(kind);
+    for entry in entries {
+        builder.push(&entry.entry());
+    }
+    builder.finish()
+}
+
+fn leaf(entries: &[Owned]) -> Block {
+    Block::parse(image_of(BlockKind::Leaf, entries).into()).unwrap()
+}
+
+fn entries_of(block: &Block) -> Vec<Owned> {
+    let entry = |i| {
+        let mut key = Vec::new();
+        block.key_into(i, &mut key);
+        Owned { key, seqnum: block.seqnum(i).0, kind: block.entry_kind(i), value: block.value(i).to_vec() }
+    };
+    (0..block.count()).map(entry).collect()
+}
+
+/// Keys with long shared prefixes, tied heads and any bytes at all.
+fn keys() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        "[ab]{0,6}".prop_map(String::into_bytes),
+        "user-00[0-3]{4}".prop_map(String::into_bytes),
+        proptest::collection::vec(any::<u8>(), 0..12),
+        (0..300usize, "[xy]{0,2}").prop_map(|(len, tail)| [vec![b'p'; len], tail.into_bytes()].concat()),
+    ]
+}
+
+/// Entries in stored order, sometimes all of them plain.
+fn sorted_entries() -> impl Strategy<Value = Vec<Owned>> {
+    let versions = (keys(), 0u64..6, any::<bool>(), proptest::collection::vec(any::<u8>(), 0..40));
+    (proptest::collection::vec(versions, 0..120), any::<bool>()).prop_map(|(versions, plain)| {
+        let mut entries = Vec::new();
+        for (key, seqnum, delete, value) in versions {
+            let (seqnum, delete) = if plain { (0, false) } else { (seqnum, delete) };
+            let kind = if delete { Kind::Delete } else { Kind::Put };
+            entries.push(Owned { key, seqnum, kind, value: if delete { Vec::new() } else { value } });
+        }
+        entries.sort_by(|a, b| a.key.cmp(&b.key).then(b.seqnum.cmp(&a.seqnum)));
+        entries.dedup_by(|a, b| a.key == b.key && a.seqnum == b.seqnum);
+        entries
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_block_answers_as_a_sorted_vector(entries in sorted_entries(), probes in proptest::collection::vec(keys(), 1..40)) {
+        let mut builder = BlockBuilder::new(BlockKind::Leaf);
+        let mut last: Option<&Owned> = None;
+        for entry in &entries {
+            let with = builder.image_bytes_with(&entry.entry());
+            prop_assert_eq!(builder.push(&entry.entry()), last.is_none_or(|last| last.key != entry.key));
+            prop_assert_eq!(builder.image_bytes(), with);
+            prop_assert_eq!(builder.last_key(), &entry.key[..]);
+            prop_assert_eq!(builder.first_key(), &entries[0].key[..]);
+            last = Some(entry);
+        }
+        let expected_bytes = builder.image_bytes();
+        let image = builder.finish();
+        prop_assert!(image.len() <= expected_bytes && expected_bytes <= image.len() + 2 * entries.len());
+        prop_assert!(builder.is_empty());
+        let block = Block::parse(image.into()).unwrap();
+        prop_assert_eq!(&entries_of(&block), &entries);
+
+        for key in probes.iter().chain(entries.iter().map(|entry| &entry.key)) {
+            let lower = entries.partition_point(|entry| entry.key < *key);
+            let upper = entries.partition_point(|entry| entry.key <= *key);
+            prop_assert_eq!(block.lower_bound(key), lower);
+            prop_assert_eq!(block.upper_bound(key), upper);
+            prop_assert_eq!(block.find(key), (lower < upper).then_some(lower));
+            if lower < entries.len() {
+                prop_assert_eq!(block.compare_key(lower, key), entries[lower].key.cmp(key));
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_byte_in_an_image_never_panics(entries in sorted_entries(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let mut image = image_of(BlockKind::Leaf, &entries);
+        let at = at.index(image.len());
+        image[at] ^= byte;
+        if let Ok(block) = Block::parse(image.into()) {
+            let read = entries_of(&block);
+            for entry in &read {
+                let _ = (block.find(&entry.key), block.upper_bound(&entry.key));
+            }
+            assert!(block.bytes().is_empty() || block.count() == 0);
+        }
+    }
+
+    #[test]
+    fn bytes_at_random_never_panic(mut image in proptest::collection::vec(any::<u8>(), 0..200), kind in 0u8..4, count in 0u8..9) {
+        for (at, byte) in [(0, kind), (1, 0), (2, 0), (3, 0), (4, count), (5, 0), (6, 0), (7, 0), (9, 0), (10, 0)] {
+            if let Some(place) = image.get_mut(at) {
+                *place = byte;
+            }
+        }
+        if let Ok(block) = Block::parse(image.into()) {
+            let _ = (entries_of(&block), block.bytes().len());
+        }
+    }
+
+    #[test]
+    fn a_frame_gives_its_image_back(image in proptest::collection::vec(0u8..3, 0..4000), offset in any::<u32>()) {
+        for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+            let mut out = vec![9; 3];
+            let pointer = frame::encode(&image, compression, 7, offset.into(), &mut out);
+            prop_assert_eq!(pointer.bytes as usize, out.len() - 3);
+            prop_assert_eq!(&*frame::decode(&out[3..], 7, pointer).unwrap(), &image[..]);
+        }
+    }
+}
+
+#[test]
+fn a_branch_may_repeat_a_key_and_a_leaf_may_not() {
+    let entries = [Owned::put(b"k", 0, b"1"), Owned::put(b"k", 0, b"2"), Owned::put(b"m", 0, b"3")];
+    let mut image = image_of(BlockKind::Branch, &entries);
+    let branch = Block::parse(image.clone().into()).unwrap();
+    assert_eq!((branch.lower_bound(b"k"), branch.upper_bound(b"k"), branch.kind()), (0, 2, BlockKind::Branch));
+    image[0] = BlockKind::Leaf as u8;
+    assert!(Block::parse(image.into()).is_err());
+}
+
+#[test]
+#[should_panic(expected = "keys must ascend")]
+fn the_builder_refuses_keys_out_of_order() {
+    image_of(BlockKind::Leaf, &[Owned::put(b"b", 0, b""), Owned::put(b"a", 0, b"")]);
+}
+
+#[test]
+#[should_panic(expected = "descending seqnums")]
+fn the_builder_refuses_versions_out_of_order() {
+    image_of(BlockKind::Leaf, &[Owned::put(b"a", 1, b""), Owned::put(b"a", 1, b"")]);
+}
+
+#[test]
+fn many_keys_with_one_head_are_found() {
+    let entries: Vec<_> = (0..3000u32).map(|i| Owned::put(format!("same{i:08}").as_bytes(), 0, b"v")).collect();
+    // The first key keeps the shared prefix short, so that all other heads tie.
+    let entries = [vec![Owned::put(b"a", 0, b"")], entries].concat();
+    let block = leaf(&entries);
+    for (i, entry) in entries.iter().enumerate() {
+        assert_eq!((block.find(&entry.key), block.upper_bound(&entry.key)), (Some(i), i + 1));
+    }
+    assert_eq!(block.lower_bound(b"same"), 1);
+    assert_eq!(block.lower_bound(b"samf"), 3001);
+}
+
+#[test]
+fn the_longest_keys_and_large_values_fit() {
+    let long = vec![b'k'; crate::base::key::KEY_BYTES_MAX];
+    let entries = [Owned::put(&long[1..], 3, &vec![1; 5 << 20]), Owned::put(&long, 2, b"")];
+    assert_eq!(entries_of(&leaf(&entries)), entries);
+    assert_eq!(entries_of(&leaf(&entries[1..])), entries[1..]);
+}
+
+#[test]
+fn a_value_is_read_in_place() {
+    let block = leaf(&[Owned::put(b"key", 5, b"value")]);
+    let (at, len) = block.value_at(0);
+    assert_eq!(ByteSource::bytes(&block, at, len), b"value");
+    assert!(block.memory_bytes() > 20);
+}
+
+#[test]
+fn a_raw_block_holds_its_payload_at_a_cache_line() {
+    for len in [0, 1, 64, 1000] {
+        let mut image = raw_image(len);
+        for (i, byte) in image[RAW_PAYLOAD_AT..].iter_mut().enumerate() {
+            *byte = u8::try_from(i % 251).unwrap();
+        }
+        let payload = image[RAW_PAYLOAD_AT..].to_vec();
+        let block = Block::parse(image.into()).unwrap();
+        assert_eq!((block.kind(), block.count(), block.bytes()), (BlockKind::Raw, 0, &payload[..]));
+        assert!(block.bytes().as_ptr().addr().is_multiple_of(64));
+        assert!(block.prefix().is_empty());
+        assert_eq!((block.find(b"x"), block.lower_bound(b"x")), (None, 0));
+    }
+    assert!(Block::parse(raw_image(0)[..RAW_PAYLOAD_AT - 1].into()).is_err());
+}
+
+#[test]
+fn every_truncation_of_an_image_is_malformed() {
+    let entries: Vec<_> = (0..20u8).map(|i| Owned::put(&[b'k', i], i.into(), &[i; 9])).collect();
+    let image = image_of(BlockKind::Leaf, &entries);
+    for len in 0..image.len() {
+        assert!(Block::parse(image[..len].into()).is_err(), "{len} of {} bytes", image.len());
+    }
+    let longer = [&image[..], &[0]].concat();
+    assert!(Block::parse(longer.into()).is_err());
+}
+
+#[test]
+fn an_image_without_entries_is_a_block() {
+    let block = leaf(&[]);
+    assert_eq!((block.count(), block.lower_bound(b"a"), block.find(b"a")), (0, 0, None));
+}
+
+#[test]
+fn every_wrong_byte_of_a_frame_is_found() {
+    let image = image_of(BlockKind::Leaf, &[Owned::put(b"key", 1, &[7; 100])]);
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+        let mut bytes = Vec::new();
+        let pointer = frame::encode(&image, compression, 1, 4096, &mut bytes);
+        for at in 0..bytes.len() {
+            bytes[at] ^= 1;
+            assert!(matches!(frame::decode(&bytes, 1, pointer), Err(FrameError::Checksum { .. })), "byte {at}");
+            bytes[at] ^= 1;
+        }
+        for len in 0..bytes.len() {
+            assert!(matches!(frame::decode(&bytes[..len], 1, pointer), Err(FrameError::Length { .. })));
+        }
+    }
+}
+
+#[test]
+fn a_frame_of_another_file_place_or_time_is_found() {
+    let mut bytes = Vec::new();
+    let pointer = frame::encode(b"image", Compression::None, 1, 4096, &mut bytes);
+    assert!(matches!(frame::decode(&bytes, 2, pointer), Err(FrameError::Checksum { .. })));
+    let elsewhere = BlockPointer { offset: 8192, ..pointer };
+    assert!(matches!(frame::decode(&bytes, 1, elsewhere), Err(FrameError::Checksum { .. })));
+    let later = BlockPointer { checksum: pointer.checksum ^ 1, ..pointer };
+    let error = frame::decode(&bytes, 1, later).unwrap_err();
+    assert!(matches!(error, FrameError::Stale { .. }));
+    assert!(error.to_string().starts_with("another block is here"));
+}
+
+#[test]
+fn what_does_not_shrink_is_stored_as_it_is() {
+    let noise: Vec<u8> = (0..1000u64).map(|i| crate::base::checksum::checksum(i, 0, b"").to_le_bytes()[0]).collect();
+    let zeros = vec![0; 3 << 20];
+    for compression in [Compression::Lz4, Compression::Zstd] {
+        let mut out = Vec::new();
+        let pointer = frame::encode(&noise, compression, 0, 0, &mut out);
+        assert_eq!(out.len(), frame::FRAME_HEADER_BYTES + noise.len());
+        assert_eq!(*frame::decode(&out, 0, pointer).unwrap(), *noise);
+        out.clear();
+        let pointer = frame::encode(&zeros, compression, 0, 0, &mut out);
+        assert!(out.len() < zeros.len() / 100);
+        assert_eq!(*frame::decode(&out, 0, pointer).unwrap(), *zeros);
+    }
+}
+
+/// Bytes as `offset: hex ...` lines of sixteen.
+fn hex_dump(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for (line, chunk) in bytes.chunks(16).enumerate() {
+        let hex: Vec<_> = chunk.iter().map(|byte| format!("{byte:02x}")).collect();
+        writeln!(out, "{:04x}: {}", line * 16, hex.join(" ")).unwrap();
+    }
+    out
+}
+
+#[test]
+fn the_bytes_of_a_plain_leaf_are_pinned() {
+    let image = image_of(BlockKind::Leaf, &[Owned::put(b"spinney", 0, b"wood"), Owned::put(b"spinning", 0, b"wheel")]);
+    // kind leaf, no flags, 2 entries, prefix of 5 bytes "spinn", 3 bytes of padding; heads "ey\0\0" and "ing\0" as numbers;
+    // offsets 0x28, 0x2f and the end; then (suffix length, suffix, value) twice.
+    let expected = "\
+0000: 01 00 00 00 02 00 00 00 05 00 00 00 73 70 69 6e
+0010: 6e 00 00 00 00 00 79 65 00 67 6e 69 28 00 00 00
+0020: 2f 00 00 00 38 00 00 00 02 65 79 77 6f 6f 64 03
+0030: 69 6e 67 77 68 65 65 6c
+";
+    assert_eq!(hex_dump(&image), expected);
+}
+
+#[test]
+fn the_bytes_of_a_versioned_leaf_and_its_frame_are_pinned() {
+    let delete = Owned { key: b"k".to_vec(), seqnum: 0x0102, kind: Kind::Delete, value: Vec::new() };
+    let image = image_of(BlockKind::Leaf, &[delete, Owned::put(b"k", 1, b"v")]);
+    // kind leaf, versioned, 2 entries, prefix "k", 3 bytes of padding; two heads of empty suffixes; offsets 0x24, 0x2d, 0x37;
+    // then (seqnum << 8 | kind, suffix length zero, value) twice.
+    let expected = "\
+0000: 01 01 00 00 02 00 00 00 01 00 00 00 6b 00 00 00
+0010: 00 00 00 00 00 00 00 00 24 00 00 00 2d 00 00 00
+0020: 37 00 00 00 02 02 01 00 00 00 00 00 00 01 01 00
+0030: 00 00 00 00 00 00 76
+";
+    assert_eq!(hex_dump(&image), expected);
+
+    let mut framed = Vec::new();
+    let pointer = frame::encode(&image, Compression::None, 0x1122, 4096, &mut framed);
+    // checksum, 0x37 bytes of payload, 0x37 bytes of image, not compressed.
+    let expected = "\
+0000: 24 63 c9 ac 0e 74 7a fc 37 00 00 00 37 00 00 00
+0010: 00 00 00 00
+";
+    assert_eq!(hex_dump(&framed[..20]), expected);
+    assert_eq!(hex_dump(&pointer.encode()), "0000: 00 10 00 00 00 00 00 00 4b 00 00 00 24 63 c9 ac\n");
+}

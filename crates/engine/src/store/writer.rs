@@ -1,0 +1,142 @@
+//! Writes a new file of blocks front to back, in large writes.
+
+use super::StoreStats;
+use crate::base::num::{round_up, u64_of, usize_of};
+use crate::base::{Error, ErrorKind, Result};
+use crate::block::{BlockPointer, Compression, frame};
+use crate::env::buffer::AlignedBuffer;
+use crate::env::{Access, Env, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes that are gathered before they are written; a multiple of the sector.
+const BUFFER_BYTES: usize = 1 << 20;
+const _: () = assert!(BUFFER_BYTES.is_multiple_of(crate::env::SECTOR_BYTES));
+
+/// A new file of blocks that is being written.
+///
+/// After an error the file is of no use; nothing is tried again. Dropping the writer leaves it where it is.
+#[derive(Debug)]
+pub struct BlockWriter {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    identity: u64,
+    stats: Arc<StoreStats>,
+    /// What was appended and not yet written; never full between calls.
+    buffer: AlignedBuffer,
+    /// Where in the file `buffer` belongs: a multiple of [`BUFFER_BYTES`].
+    buffer_at: u64,
+    frame: Vec<u8>,
+    failed: bool,
+}
+
+impl BlockWriter {
+    /// Creates the file, which must not exist yet. Its name is durable once its directory is synced.
+    ///
+    /// # Errors
+    /// `Io` or `Full` when it cannot be created.
+    pub fn create(env: &Env, path: &Path, identity: u64, direct: bool, stats: Arc<StoreStats>) -> Result<Self> {
+        let options = OpenOptions { access: Access::CreateNew, direct };
+        let file = env.fs.open(path, options).map_err(|error| Error::io("create", path, error))?;
+        let buffer = AlignedBuffer::with_capacity(BUFFER_BYTES);
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            identity,
+            stats,
+            buffer,
+            buffer_at: 0,
+            frame: Vec::new(),
+            failed: false,
+        })
+    }
+
+    /// Appends a block and says where it is.
+    ///
+    /// # Errors
+    /// `Io` or `Full` when the bytes cannot be written, `Poisoned` after an earlier error.
+    pub fn append(&mut self, image: &[u8], compression: Compression) -> Result<BlockPointer> {
+        let mut frame = std::mem::take(&mut self.frame);
+        frame.clear();
+        frame.shrink_to(BUFFER_BYTES);
+        let pointer = frame::encode(image, compression, self.identity, self.position(), &mut frame);
+        let appended = self.append_raw(&frame);
+        self.frame = frame;
+        appended.map(|()| pointer)
+    }
+
+    /// Appends bytes that are no block, such as a footer.
+    ///
+    /// # Errors
+    /// As [`BlockWriter::append`].
+    pub fn append_raw(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let (front, rest) = bytes.split_at(bytes.len().min(BUFFER_BYTES - self.buffer.len()));
+            self.buffer.extend_from_slice(front);
+            if self.buffer.len() == BUFFER_BYTES {
+                self.write_buffer()?;
+                self.buffer_at += u64_of(BUFFER_BYTES);
+                self.buffer.clear();
+            }
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// Bytes appended so far: where the next block will be.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.buffer_at + u64_of(self.buffer.len())
+    }
+
+    /// What the checksums of the file's blocks are seeded with.
+    #[must_use]
+    pub const fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// The file's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the rest and forces the file, not its name, to the device. Says how many bytes it has.
+    ///
+    /// # Errors
+    /// As [`BlockWriter::append`].
+    pub fn finish(mut self) -> Result<u64> {
+        let bytes = self.position();
+        let padded = round_up(bytes, u64_of(self.file.alignment()));
+        self.buffer.resize(usize_of(padded - self.buffer_at), 0);
+        if !self.buffer.is_empty() {
+            self.write_buffer()?;
+        }
+        if padded != bytes {
+            self.checked("cut", |file| file.set_len(bytes))?;
+        }
+        self.checked("sync", |file| file.sync())?;
+        self.stats.count_sync();
+        Ok(bytes)
+    }
+
+    fn write_buffer(&mut self) -> Result<()> {
+        let (buffer, at) = (std::mem::take(&mut self.buffer), self.buffer_at);
+        let written = self.checked("write", |file| file.write_at(&buffer, at));
+        self.stats.count_write(buffer.len());
+        self.buffer = buffer;
+        written
+    }
+
+    fn checked(&mut self, verb: &str, call: impl FnOnce(&dyn File) -> io::Result<()>) -> Result<()> {
+        if self.failed {
+            let message = format!("cannot {verb} {}: an earlier write failed", self.path.display());
+            return Err(Error::new(ErrorKind::Poisoned, message));
+        }
+        call(&*self.file).map_err(|error| {
+            self.failed = true;
+            Error::io(verb, &self.path, error)
+        })
+    }
+}
