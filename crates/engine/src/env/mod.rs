@@ -7,6 +7,8 @@ pub mod buffer;
 mod file;
 pub mod os;
 pub mod sim;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 use std::sync::Arc;

@@ -1,0 +1,152 @@
+//! An open file of the simulated file system.
+
+use super::super::{Access, File, SECTOR_BYTES};
+use super::cached::{Change, FileChange};
+use super::disk::{Disk, NodeId};
+use super::fault::{Effect, Fault, Verdict, down};
+use super::fs::{SimFileSystem, sync};
+use super::state::State;
+use crate::base::num::u64_of;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A handle on a file. It dies with the process that opened it.
+pub(super) struct SimFile {
+    fs: SimFileSystem,
+    node: NodeId,
+    /// The name it was opened by, for messages.
+    path: PathBuf,
+    access: Access,
+    direct: bool,
+}
+
+impl SimFile {
+    pub(super) fn new(fs: SimFileSystem, node: NodeId, path: &Path, access: Access, direct: bool) -> Self {
+        Self { fs, node, path: path.to_owned(), access, direct }
+    }
+
+    fn change(&self, change: FileChange) -> io::Result<()> {
+        self.check_writable()?;
+        self.fs.machine.state.lock().change(self.fs.process, |disk| disk.change_file(self.node, change))
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        match self.access {
+            Access::Read => Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is open for reading only")),
+            Access::Write | Access::CreateNew => Ok(()),
+        }
+    }
+
+    /// What the kernel refuses only on some devices is a bug of the caller everywhere.
+    fn assert_aligned(&self, bytes: &[u8], offset: u64) {
+        let sector = u64_of(SECTOR_BYTES);
+        let aligned = |number: u64| !self.direct || number.is_multiple_of(sector);
+        assert!(
+            aligned(offset) && aligned(u64_of(bytes.len())) && aligned(u64_of(bytes.as_ptr().addr())),
+            "direct I/O on {} that is not aligned: {} bytes from {:p} at {offset}",
+            self.path.display(),
+            bytes.len(),
+            bytes.as_ptr(),
+        );
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64, durable: bool) -> io::Result<()> {
+        self.assert_aligned(bytes, offset);
+        self.check_writable()?;
+        let mut state = self.fs.machine.state.lock();
+        let verdict = state.judge(self.fs.process, Effect::Change)?;
+        let disk = &mut state.disk;
+        let (bytes, result) = match verdict {
+            Verdict::Go => (bytes, Ok(())),
+            Verdict::Crash => (bytes, Err(down())),
+            Verdict::Fail(Fault::ShortWrite) => (&bytes[..bytes.len() / 2], Err(Fault::ShortWrite.error())),
+            Verdict::Fail(Fault::SyncLost) if durable => {
+                let bytes = bytes.into();
+                FileChange::Write { offset, bytes }.apply(&mut disk.file(self.node)?.current);
+                return Err(Fault::SyncLost.error());
+            }
+            Verdict::Fail(fault) => (&bytes[..0], Err(fault.error())),
+        };
+        let room = disk.writable(self.node, offset, bytes.len())?;
+        let full = || Err(io::ErrorKind::StorageFull.into());
+        let (bytes, result) = if room < bytes.len() { (&bytes[..room], full()) } else { (bytes, result) };
+        let change = FileChange::Write { offset, bytes: bytes.into() };
+        match (bytes, &result) {
+            ([], _) => {}
+            (_, Ok(())) if durable => disk.change_file_durably(self.node, change)?,
+            _ => disk.change_file(self.node, change)?,
+        }
+        result
+    }
+}
+
+impl File for SimFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.assert_aligned(buffer, offset);
+        self.fs.machine.state.lock().look(self.fs.process, |state| {
+            let file = state.disk.file_ref(self.node)?;
+            Ok(file.current.read(buffer, offset))
+        })
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write(bytes, offset, false)
+    }
+
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write(bytes, offset, true)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.fs.machine.state.lock();
+        let verdict = state.judge(self.fs.process, Effect::Change)?;
+        let State { disk, rng, .. } = &mut *state;
+        sync(disk.file(self.node)?, verdict, rng)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let state = self.fs.machine.state.lock();
+        state.check(self.fs.process)?;
+        Ok(state.disk.file_ref(self.node)?.current.len())
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.change(FileChange::SetLen(bytes))
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.check_writable()?;
+        let reserve = |disk: &mut Disk| {
+            let len = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
+            if disk.writable(self.node, 0, len)? < len {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            disk.change_file(self.node, FileChange::Reserve(bytes))
+        };
+        self.fs.machine.state.lock().change(self.fs.process, reserve)
+    }
+
+    fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.change(FileChange::Punch { offset, bytes })
+    }
+
+    fn alignment(&self) -> usize {
+        if self.direct { SECTOR_BYTES } else { 1 }
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        let mut state = self.fs.machine.state.lock();
+        if state.process == self.fs.process {
+            state.disk.close_handle(self.node);
+        }
+    }
+}
+
+impl fmt::Debug for SimFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimFile").field("path", &self.path).field("direct", &self.direct).finish_non_exhaustive()
+    }
+}

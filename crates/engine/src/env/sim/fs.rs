@@ -1,0 +1,171 @@
+//! The simulated file system, as one process sees it.
+
+use super::super::{Access, DirEntry, FileLock, FileSystem, OpenOptions};
+use super::cached::{Cached, Change};
+use super::disk::{Disk, Node, NodeId};
+use super::fault::{Effect, Fault, Verdict, down};
+use super::file::SimFile;
+use super::state::{Machine, State};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The file system, bound to the process that it was given to.
+#[derive(Clone)]
+pub(super) struct SimFileSystem {
+    pub(super) machine: Arc<Machine>,
+    pub(super) process: u64,
+}
+
+impl SimFileSystem {
+    fn change<T>(&self, change: impl FnOnce(&mut Disk) -> io::Result<T>) -> io::Result<T> {
+        self.machine.state.lock().change(self.process, change)
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&State) -> io::Result<T>) -> io::Result<T> {
+        self.machine.state.lock().look(self.process, look)
+    }
+}
+
+impl FileSystem for SimFileSystem {
+    fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn super::super::File>> {
+        let mut state = self.machine.state.lock();
+        let node = match options.access {
+            Access::CreateNew => state.create_file(self.process, path)?,
+            Access::Read | Access::Write => state.look(self.process, |state| state.disk.resolve(path))?,
+        };
+        state.disk.file(node)?;
+        state.disk.open_handle(node);
+        let direct = options.direct && state.direct;
+        drop(state);
+        Ok(Arc::new(SimFile::new(self.clone(), node, path, options.access, direct)))
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        let found = self.machine.state.lock().disk.resolve(path);
+        match found {
+            Ok(node) => {
+                let mut state = self.machine.state.lock();
+                state.check(self.process)?;
+                state.disk.dir(node).map(drop).map_err(|_| io::ErrorKind::AlreadyExists.into())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let parent = path.parent().unwrap_or(Path::new("/"));
+                self.create_dir_all(parent)?;
+                self.change(|disk| disk.create(path, Node::Dir(Cached::default())))?;
+                self.sync_dir(parent)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.look(|state| {
+            let entries = &state.disk.dir_ref(state.disk.resolve(dir)?)?.current;
+            let entry = |(name, node): (&Arc<str>, &NodeId)| {
+                let file = state.disk.file_ref(*node);
+                DirEntry {
+                    name: name.to_string(),
+                    bytes: file.as_ref().map_or(0, |file| file.current.len()),
+                    is_dir: file.is_err(),
+                }
+            };
+            Ok(entries.iter().map(entry).collect())
+        })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change(|disk| disk.rename(from, to))
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change(|disk| disk.hard_link(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.change(|disk| disk.remove(path))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut state = self.machine.state.lock();
+        let verdict = state.judge(self.process, Effect::Change)?;
+        let State { disk, rng, .. } = &mut *state;
+        let node = disk.resolve(dir)?;
+        sync(disk.dir(node)?, verdict, rng)?;
+        disk.sweep();
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        let mut state = self.machine.state.lock();
+        let node = match state.look(self.process, |state| state.disk.resolve(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => state.create_file(self.process, path)?,
+            result => result?,
+        };
+        if !state.locks.insert(node) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        state.disk.open_handle(node);
+        Ok(Box::new(SimLock { fs: self.clone(), node }))
+    }
+
+    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        let state = self.machine.state.lock();
+        state.check(self.process)?;
+        Ok(state.disk.free())
+    }
+
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(Path::new("/").join(path))
+    }
+}
+
+impl fmt::Debug for SimFileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimFileSystem").field("process", &self.process).finish_non_exhaustive()
+    }
+}
+
+/// Syncs a file or a directory, if the verdict lets it.
+pub(super) fn sync<C: Change>(cached: &mut Cached<C>, verdict: Verdict, rng: &mut super::rng::Rng) -> io::Result<()> {
+    match verdict {
+        Verdict::Go => {
+            cached.sync();
+            Ok(())
+        }
+        Verdict::Crash => {
+            cached.sync_partly(rng);
+            Err(down())
+        }
+        Verdict::Fail(fault) => {
+            if fault == Fault::SyncLost {
+                cached.lose();
+            }
+            Err(fault.error())
+        }
+    }
+}
+
+struct SimLock {
+    fs: SimFileSystem,
+    node: NodeId,
+}
+
+impl FileLock for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        let mut state = self.fs.machine.state.lock();
+        if state.process == self.fs.process {
+            state.locks.remove(&self.node);
+            state.disk.close_handle(self.node);
+        }
+    }
+}
+
+impl fmt::Debug for SimLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimLock").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,199 @@
+//! Simulated time, randomness and background work: all of it happens when the test, or the engine's caller, makes it happen.
+//!
+//! # Concurrency
+//! A worker has no thread. Its work runs inside [`Worker::wake`], in the caller's thread, until it wants to wait; a wake from
+//! inside the work (or from another thread meanwhile) makes it run once more. Work that waits at most some time is woken when
+//! the clock is moved past that time, by a sleep or by [`super::SimEnv::advance`].
+
+use super::super::{Clock, Next, Random, Threads, Work, Worker};
+use super::state::Machine;
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+/// How often work may ask to be called again at once before it is taken for a loop without end.
+const AGAIN_MAX: u64 = 1_000_000;
+
+/// Where the wall clock stands when the machine is made: 2025-01-01 00:00 UTC.
+const WALL_START: Duration = Duration::from_secs(1_735_689_600);
+
+/// The clock, the randomness and the workers of a machine.
+#[derive(Clone)]
+pub(super) struct SimSystem(pub(super) Arc<Machine>);
+
+impl SimSystem {
+    /// Moves the clock, and runs the work that waited for a time now past.
+    pub(super) fn advance(&self, time: Duration) {
+        let now = {
+            let mut state = self.0.state.lock();
+            state.now += time;
+            state.now
+        };
+        let workers = self.0.workers.lock().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
+        for worker in workers {
+            if worker.state.lock().due.is_some_and(|due| due <= now) {
+                worker.run();
+            }
+        }
+    }
+}
+
+impl Clock for SimSystem {
+    fn now(&self) -> Duration {
+        let mut state = self.0.state.lock();
+        state.now += Duration::from_micros(1);
+        state.now
+    }
+
+    fn wall(&self) -> Duration {
+        WALL_START + self.now()
+    }
+}
+
+impl Random for SimSystem {
+    fn next(&self) -> u64 {
+        self.0.state.lock().random.next()
+    }
+}
+
+impl Threads for SimSystem {
+    fn worker(&self, name: &str, work: Work) -> Box<dyn Worker> {
+        let worker = Arc::new(SimWorker {
+            name: name.to_owned(),
+            clock: self.clone(),
+            state: Mutex::default(),
+            work: Mutex::new(Some(work)),
+        });
+        let mut workers = self.0.workers.lock();
+        workers.retain(|worker| worker.strong_count() > 0);
+        workers.push(Arc::downgrade(&worker));
+        drop(workers);
+        worker.run();
+        Box::new(SimWorkerHandle(worker))
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.advance(time);
+    }
+
+    fn concurrent(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Debug for SimSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SimSystem")
+    }
+}
+
+/// A worker without a thread.
+pub(super) struct SimWorker {
+    name: String,
+    clock: SimSystem,
+    state: Mutex<WorkerState>,
+    /// Held while it runs, so that `stop` from another thread can wait for it.
+    work: Mutex<Option<Work>>,
+}
+
+#[derive(Default)]
+struct WorkerState {
+    /// The thread that runs the work now.
+    runner: Option<ThreadId>,
+    /// A wake came while it ran.
+    woken: bool,
+    stopped: bool,
+    /// When the work wants to be woken at the latest.
+    due: Option<Duration>,
+}
+
+impl SimWorker {
+    /// Runs the work until it wants to wait, unless it runs already: then it runs once more.
+    fn run(&self) {
+        {
+            let mut state = self.state.lock();
+            if state.stopped {
+                return;
+            }
+            if state.runner.is_some() {
+                state.woken = true;
+                return;
+            }
+            state.runner = Some(thread::current().id());
+        }
+        let _running = Running(self);
+        let mut guard = self.work.lock();
+        let work = guard.as_mut().expect("the work is dropped only after a stop");
+        for _ in 0..AGAIN_MAX {
+            let next = work();
+            let now = self.clock.0.state.lock().now;
+            let mut state = self.state.lock();
+            if state.stopped {
+                let work = guard.take();
+                drop(guard);
+                drop(state);
+                // What the work owned may stop this very worker when it is dropped.
+                drop(work);
+                return;
+            }
+            state.due = match next {
+                Next::Again => continue,
+                Next::Wait => None,
+                Next::WaitAtMost(time) => Some(now + time),
+            };
+            if !std::mem::take(&mut state.woken) {
+                state.runner = None;
+                return;
+            }
+        }
+        panic!("the work of {:?} never waits", self.name);
+    }
+
+    fn stop(&self) {
+        {
+            let mut state = self.state.lock();
+            state.stopped = true;
+            if state.runner == Some(thread::current().id()) {
+                return;
+            }
+        }
+        let work = self.work.lock().take();
+        drop(work);
+    }
+}
+
+/// Marks the worker as not running when its work returns or panics.
+struct Running<'a>(&'a SimWorker);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().runner = None;
+    }
+}
+
+#[derive(Debug)]
+struct SimWorkerHandle(Arc<SimWorker>);
+
+impl Worker for SimWorkerHandle {
+    fn wake(&self) {
+        self.0.run();
+    }
+
+    fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+impl Drop for SimWorkerHandle {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl fmt::Debug for SimWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimWorker").field("name", &self.name).finish_non_exhaustive()
+    }
+}
