@@ -1,1 +1,200 @@
-//! placeholder
+//! Blocks in memory: one cache for all files of a database, in shards, each with its own latch, evicted by S3-FIFO.
+//!
+//! Blocks on disk do not change while anyone can read them, so the cache holds only clean blocks and never writes.
+//!
+//! # Invariants
+//! 1. The bytes kept, counted with [`Block::memory_bytes`] and what an entry costs, are never above the capacity.
+//!    A block that a reader holds stays in memory until it lets go, also when the cache no longer counts it.
+//! 2. A block is known by its file's instance, which is never given out twice, and its offset; a lookup also compares the
+//!    checksum and the length that its pointer gives. So a block that was written where an older one was is never mistaken
+//!    for it, as long as a tree file calls [`Cache::forget_block`] for each block before it reuses its place: 32 bits of
+//!    checksum alone would let one in four billion through.
+//!
+//! # Concurrency
+//! Each shard has a latch, held for a lookup or an insert and never over a read of a file or the freeing of a block. Two
+//! threads that miss the same block both read it, and the first to insert it gives its copy to both.
+
+mod ghost;
+mod list;
+mod shard;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use crate::base::Result;
+use crate::base::num::{u64_of, usize_of};
+use crate::block::{Block, BlockPointer};
+use crate::store::BlockFile;
+use shard::{Key, Shard};
+
+const SHARDS_MAX: u64 = 64;
+/// A smaller share would hold too few blocks to evict well, so that small caches have fewer shards.
+const SHARD_BYTES_MIN: u64 = 2 << 20;
+
+/// What becomes of a block that was not in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// It is kept, and found there next time.
+    Keep,
+    /// It is read for this caller only, as compaction and verification do. Such reads are not counted as hits or misses,
+    /// and do not make a kept block look wanted.
+    Bypass,
+}
+
+/// What a cache did since it was made, and holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CacheCounters {
+    /// Lookups that found their block.
+    pub hits: u64,
+    /// Lookups that had to read it.
+    pub misses: u64,
+    /// Blocks that were put in.
+    pub inserted: u64,
+    /// Blocks that had to leave for want of room.
+    pub evicted: u64,
+    /// Bytes of memory that the blocks take now.
+    pub bytes: u64,
+    /// Bytes of memory that they may take.
+    pub capacity: u64,
+}
+
+/// A bounded set of blocks in memory.
+pub struct Cache {
+    shards: Box<[Latched]>,
+    /// For [`Cache::capacity`] only: the shards have their own shares.
+    capacity: AtomicU64,
+}
+
+/// Aligned so that latches of two shards share no cache line (nor a pair of lines that is fetched together).
+#[repr(align(128))]
+struct Latched(Mutex<Shard<Arc<Block>>>);
+
+impl Cache {
+    /// An empty cache for `capacity` bytes of blocks. Zero keeps nothing.
+    ///
+    /// The capacity also decides the number of shards (1 to 64), which stays.
+    #[must_use]
+    pub fn new(capacity: u64) -> Self {
+        let shards = (capacity / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
+        let shards = usize_of(1 << shards.ilog2());
+        let share = capacity / u64_of(shards);
+        let shards = (0..shards).map(|_| Latched(Mutex::new(Shard::new(share)))).collect();
+        Self { shards, capacity: AtomicU64::new(capacity) }
+    }
+
+    /// The block that `pointer` names in `file`, from memory or else from the file.
+    ///
+    /// # Errors
+    /// As [`BlockFile::read`]: the block could not be read, or is corrupt.
+    #[inline]
+    pub fn get(&self, file: &BlockFile, pointer: BlockPointer, fill: Fill) -> Result<Arc<Block>> {
+        match self.lookup(file.instance(), pointer, fill) {
+            Some(block) => Ok(block),
+            None => self.read(file, pointer, fill),
+        }
+    }
+
+    /// The block that `pointer` names in the file `instance`, if it is in memory.
+    #[inline]
+    #[must_use]
+    pub fn lookup(&self, instance: u64, pointer: BlockPointer, fill: Fill) -> Option<Arc<Block>> {
+        let key = Key { instance, offset: pointer.offset };
+        let hash = key.hash();
+        self.shard(hash).lock().get(hash, key, tag(pointer), fill == Fill::Keep)
+    }
+
+    /// Puts in a block that was just written or read, and returns the one to use: an equal one that was already there, or
+    /// itself. A block too large for the cache is returned and not kept.
+    pub fn insert(&self, instance: u64, pointer: BlockPointer, block: Arc<Block>) -> Arc<Block> {
+        let key = Key { instance, offset: pointer.offset };
+        let weight = u64_of(block.memory_bytes());
+        let mut dropped = Vec::new();
+        self.shard(key.hash()).lock().insert(key, tag(pointer), block, weight, &mut dropped)
+    }
+
+    /// Forgets the block at `offset` of the file `instance`, because another will be written there.
+    pub fn forget_block(&self, instance: u64, offset: u64) {
+        let key = Key { instance, offset };
+        let mut dropped = Vec::new();
+        self.shard(key.hash()).lock().forget(key, &mut dropped);
+    }
+
+    /// Forgets all blocks of the file `instance`, which is no longer read.
+    pub fn forget(&self, instance: u64) {
+        for shard in &self.shards {
+            let mut dropped = Vec::new();
+            shard.0.lock().forget_file(instance, &mut dropped);
+        }
+    }
+
+    /// Changes the capacity, and evicts down to it before it returns.
+    pub fn set_capacity(&self, bytes: u64) {
+        // Relaxed: publishes nothing but itself.
+        self.capacity.store(bytes, Ordering::Relaxed);
+        for shard in &self.shards {
+            let mut dropped = Vec::new();
+            shard.0.lock().set_capacity(bytes / u64_of(self.shards.len()), &mut dropped);
+        }
+    }
+
+    /// Bytes of memory that blocks may take.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory that blocks take now.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.0.lock().bytes()).sum()
+    }
+
+    /// What the cache did so far.
+    #[must_use]
+    pub fn counters(&self) -> CacheCounters {
+        let mut sum = CacheCounters { capacity: self.capacity(), ..CacheCounters::default() };
+        for shard in &self.shards {
+            let shard = shard.0.lock();
+            sum.hits += shard.tally.hits;
+            sum.misses += shard.tally.misses;
+            sum.inserted += shard.tally.inserted;
+            sum.evicted += shard.tally.evicted;
+            sum.bytes += shard.bytes();
+        }
+        sum
+    }
+
+    #[cold]
+    fn read(&self, file: &BlockFile, pointer: BlockPointer, fill: Fill) -> Result<Arc<Block>> {
+        let block = Arc::new(file.read(pointer)?);
+        Ok(match fill {
+            Fill::Keep => self.insert(file.instance(), pointer, block),
+            Fill::Bypass => block,
+        })
+    }
+
+    #[inline]
+    fn shard(&self, hash: u64) -> &Mutex<Shard<Arc<Block>>> {
+        // Bits that the index of a shard does not look at: it takes the low ones and the top seven.
+        &self.shards[usize_of(hash >> 48) & (self.shards.len() - 1)].0
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").field("shards", &self.shards.len()).field("counters", &self.counters()).finish()
+    }
+}
+
+/// What tells two blocks at one offset apart.
+#[inline]
+fn tag(pointer: BlockPointer) -> u64 {
+    u64::from(pointer.bytes) << 32 | u64::from(pointer.checksum)
+}
+
+#[cfg(test)]
+mod tests;

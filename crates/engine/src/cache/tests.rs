@@ -1,0 +1,341 @@
+//! Tests of the cache: its invariants over random steps, its hits beside those of LRU, and its use of files.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::shard::{ENTRY_BYTES, Key, Shard};
+use super::*;
+use crate::block::{Compression, raw_image};
+use crate::env::Access;
+use crate::env::sim::SimEnv;
+use crate::store::{BlockWriter, StoreStats};
+
+/// What every value of the traces weighs, with the overhead.
+const WEIGHT: u64 = 4096;
+
+fn key(instance: u64, offset: u64) -> Key {
+    Key { instance, offset }
+}
+
+/// Reads block `offset` of file 1 through a shard, and says whether it was there.
+fn read(shard: &mut Shard<u64>, offset: u64) -> bool {
+    let key = key(1, offset);
+    let hit = shard.get(key.hash(), key, 0, true).is_some();
+    if !hit {
+        shard.insert(key, 0, offset, WEIGHT - ENTRY_BYTES, &mut Vec::new());
+    }
+    hit
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Get { key: (u64, u64), tag: u64, touch: bool },
+    Insert { key: (u64, u64), tag: u64, weight: u64 },
+    Forget { key: (u64, u64) },
+    ForgetFile { instance: u64 },
+    SetCapacity { bytes: u64 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let key = || (0..4u64, 0..40u64);
+    let step = prop_oneof![
+        20 => (key(), 0..2u64, any::<bool>()).prop_map(|(key, tag, touch)| Step::Get { key, tag, touch }),
+        20 => (key(), 0..2u64, 0..3000u64).prop_map(|(key, tag, weight)| Step::Insert { key, tag, weight }),
+        2 => key().prop_map(|key| Step::Forget { key }),
+        1 => (0..4u64).prop_map(|instance| Step::ForgetFile { instance }),
+        1 => (0..20_000u64).prop_map(|bytes| Step::SetCapacity { bytes }),
+    ];
+    prop::collection::vec(step, 0..300)
+}
+
+proptest! {
+    /// What is found is what was inserted last and not forgotten since; the invariants hold after every step.
+    #[test]
+    fn a_shard_finds_only_what_was_put_there_last(steps in steps()) {
+        let mut shard = Shard::new(20_000);
+        let mut last = BTreeMap::new();
+        let mut dropped = Vec::new();
+        for (serial, step) in (0u64..).zip(steps) {
+            match step {
+                Step::Get { key: (instance, offset), tag, touch } => {
+                    let key = key(instance, offset);
+                    if let Some(found) = shard.get(key.hash(), key, tag, touch) {
+                        prop_assert_eq!(last.get(&(instance, offset)), Some(&(tag, found)));
+                    }
+                }
+                Step::Insert { key: (instance, offset), tag, weight } => {
+                    let used = shard.insert(key(instance, offset), tag, serial, weight, &mut dropped);
+                    let before = last.insert((instance, offset), (tag, used));
+                    prop_assert!(used == serial || before == Some((tag, used)));
+                }
+                Step::Forget { key: (instance, offset) } => {
+                    shard.forget(key(instance, offset), &mut dropped);
+                    last.remove(&(instance, offset));
+                }
+                Step::ForgetFile { instance } => {
+                    shard.forget_file(instance, &mut dropped);
+                    last.retain(|(other, _), _| *other != instance);
+                }
+                Step::SetCapacity { bytes } => shard.set_capacity(bytes, &mut dropped),
+            }
+            shard.verify();
+        }
+    }
+}
+
+/// The plainest least-recently-used cache of `room` values.
+struct Lru {
+    room: usize,
+    now: u64,
+    times: HashMap<u64, u64>,
+    order: BTreeMap<u64, u64>,
+}
+
+impl Lru {
+    fn read(&mut self, offset: u64) -> bool {
+        self.now += 1;
+        let before = self.times.insert(offset, self.now);
+        before.map(|time| self.order.remove(&time));
+        self.order.insert(self.now, offset);
+        if self.times.len() > self.room {
+            let (_, oldest) = self.order.pop_first().unwrap();
+            self.times.remove(&oldest);
+        }
+        before.is_some()
+    }
+}
+
+/// A stream of numbers that look random (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
+    }
+
+    fn unit(&mut self) -> f64 {
+        self.next() as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Reads of `blocks` blocks, the n-th of them with a frequency of n to the power of `-skew`.
+fn zipf(blocks: usize, skew: f64, reads: usize, seed: u64) -> Vec<u64> {
+    let mut sum = 0.0;
+    let ends = (1..=blocks).map(|rank| {
+        sum += (rank as f64).powf(-skew);
+        sum
+    });
+    let ends = ends.collect::<Vec<_>>();
+    let mut random = Random(seed);
+    let mut read = || {
+        let point = random.unit() * sum;
+        ends.partition_point(|end| *end < point) as u64
+    };
+    (0..reads).map(|_| read()).collect()
+}
+
+/// Hits of a shard and of LRU in the second half of a trace.
+fn compare(trace: &[u64], room: usize) -> (usize, usize) {
+    let mut shard = Shard::new(room as u64 * WEIGHT);
+    let mut lru = Lru { room, now: 0, times: HashMap::new(), order: BTreeMap::new() };
+    let (mut ours, mut theirs) = (0, 0);
+    for (position, offset) in trace.iter().enumerate() {
+        let (hit, lru_hit) = (read(&mut shard, *offset), lru.read(*offset));
+        if position >= trace.len() / 2 {
+            ours += usize::from(hit);
+            theirs += usize::from(lru_hit);
+        }
+    }
+    shard.verify();
+    (ours, theirs)
+}
+
+#[test]
+fn skewed_reads_hit_more_often_than_with_lru() {
+    for (blocks, skew) in [(10_000, 0.7), (10_000, 0.99), (10_000, 1.2), (2_000, 0.9)] {
+        for part in [100, 20, 10, 4] {
+            let trace = zipf(blocks, skew, 100_000, 7);
+            let (ours, lru) = compare(&trace, blocks / part);
+            assert!(ours > lru, "zipf {skew} in 1/{part}: {ours} hits, LRU {lru}");
+        }
+    }
+}
+
+/// What 1000 blocks of room make of skewed reads with every other read part of a scan that looks at each block `looks` times.
+fn hits_beside_a_scan(looks: usize) -> (usize, usize) {
+    let hot = zipf(10_000, 0.99, 100_000, 7);
+    let scan = (0..).map(|scanned| 1_000_000 + scanned / looks as u64);
+    let trace = hot.into_iter().zip(scan).flat_map(|(hot, scanned)| [hot, scanned]).collect::<Vec<_>>();
+    let (ours, lru) = compare(&trace, 1000);
+    let scan_hits = 50_000 - 50_000 / looks;
+    (ours - scan_hits, lru - scan_hits)
+}
+
+#[test]
+fn a_scan_beside_skewed_reads_costs_them_little() {
+    let (alone, _) = compare(&zipf(10_000, 0.99, 100_000, 7), 1000);
+    for looks in [1, 2, 5] {
+        let (ours, lru) = hits_beside_a_scan(looks);
+        assert!(ours > alone * 97 / 100 && ours > lru, "{looks} looks: {ours} hits, alone {alone}, LRU {lru}");
+    }
+}
+
+#[test]
+fn a_hot_set_survives_one_long_scan() {
+    let mut shard = Shard::new(1000 * WEIGHT);
+    for _ in 0..3 {
+        (0..800).for_each(|offset| _ = read(&mut shard, offset));
+    }
+    (0..100_000).for_each(|offset| _ = read(&mut shard, 1_000_000 + offset));
+    // The very last to come had no time to show that they are wanted.
+    let survived = (0..800).filter(|offset| read(&mut shard, *offset)).count();
+    assert!(survived > 780, "{survived} of 800");
+}
+
+#[test]
+fn a_loop_larger_than_the_room_hits() {
+    let trace = (0..100_000).map(|position| position % 1100).collect::<Vec<_>>();
+    let (ours, lru) = compare(&trace, 1000);
+    assert!(ours > 30_000 && lru == 0, "{ours} of 50000");
+}
+
+#[test]
+fn hot_blocks_that_move_are_followed() {
+    let phases =
+        (0..10).flat_map(|phase| zipf(5000, 0.9, 30_000, phase + 3).into_iter().map(move |i| i + 1500 * phase));
+    let (ours, lru) = compare(&phases.collect::<Vec<_>>(), 1000);
+    assert!(ours > lru, "{ours} hits, LRU {lru}");
+}
+
+#[test]
+fn a_value_too_large_is_not_kept_and_moves_nothing_out() {
+    let mut shard = Shard::new(10 * WEIGHT);
+    let mut dropped = Vec::new();
+    (0..9).for_each(|offset| _ = read(&mut shard, offset));
+    assert_eq!(shard.insert(key(1, 100), 0, 77, 3 * WEIGHT, &mut dropped), 77);
+    assert_eq!(shard.get(key(1, 100).hash(), key(1, 100), 0, true), None);
+    assert!((0..9).all(|offset| read(&mut shard, offset)));
+    assert!(dropped.is_empty());
+}
+
+#[test]
+fn a_rewritten_block_takes_the_place_of_the_old_one() {
+    let mut shard = Shard::new(10 * WEIGHT);
+    let mut dropped = Vec::new();
+    let key = key(1, 0);
+    shard.insert(key, 1, 10, 100, &mut dropped);
+    assert_eq!(shard.get(key.hash(), key, 2, true), None);
+    assert_eq!(shard.insert(key, 2, 20, 100, &mut dropped), 20);
+    assert_eq!(shard.get(key.hash(), key, 1, true), None);
+    assert_eq!(shard.get(key.hash(), key, 2, true), Some(20));
+    assert_eq!(dropped, [10]);
+    shard.verify();
+}
+
+/// A file of `count` blocks of 4 KiB, their pointers, and the counters of its reads.
+fn file_of_blocks(sim: &SimEnv, name: &str, count: usize) -> (BlockFile, Vec<BlockPointer>, Arc<StoreStats>) {
+    let (env, path, stats) = (sim.env(), Path::new(name), Arc::new(StoreStats::default()));
+    let mut writer = BlockWriter::create(&env, path, 9, false, Arc::default()).unwrap();
+    let pointers = (0..count).map(|_| writer.append(&raw_image(4000), Compression::None).unwrap()).collect();
+    writer.finish().unwrap();
+    let file = BlockFile::open(&env, path, 9, Access::Read, false, Arc::clone(&stats)).unwrap();
+    (file, pointers, stats)
+}
+
+fn reads(stats: &StoreStats) -> u64 {
+    stats.block_reads.load(Ordering::Relaxed)
+}
+
+#[test]
+fn a_kept_block_is_read_once_and_a_bypassing_read_keeps_nothing() {
+    let (file, pointers, stats) = file_of_blocks(&SimEnv::new(1), "/blocks", 100);
+    let cache = Cache::new(8 << 20);
+    for (round, fill) in [Fill::Bypass, Fill::Bypass, Fill::Keep, Fill::Keep, Fill::Bypass].into_iter().enumerate() {
+        pointers.iter().for_each(|pointer| drop(cache.get(&file, *pointer, fill).unwrap()));
+        assert_eq!(reads(&stats), 100 * (round as u64 + 1).min(3), "round {round}");
+    }
+    let counters = cache.counters();
+    assert_eq!((counters.hits, counters.misses, counters.inserted, counters.evicted), (100, 100, 100, 0));
+    assert_eq!(counters.bytes, cache.bytes());
+    assert!(counters.bytes > 100 * 4000 && counters.capacity == 8 << 20);
+}
+
+#[test]
+fn forgetting_a_file_or_a_block_frees_just_its_bytes() {
+    let sim = SimEnv::new(1);
+    let (one, pointers, _) = file_of_blocks(&sim, "/one", 50);
+    let (two, _, _) = file_of_blocks(&sim, "/two", 50);
+    let cache = Cache::new(8 << 20);
+    for pointer in &pointers {
+        cache.get(&one, *pointer, Fill::Keep).unwrap();
+        cache.get(&two, *pointer, Fill::Keep).unwrap();
+    }
+    let both = cache.bytes();
+    cache.forget(one.instance());
+    assert_eq!(cache.bytes(), both / 2);
+    assert!(pointers.iter().all(|pointer| cache.lookup(one.instance(), *pointer, Fill::Keep).is_none()));
+    cache.forget_block(two.instance(), pointers[7].offset);
+    let left = pointers.iter().filter(|pointer| cache.lookup(two.instance(), **pointer, Fill::Keep).is_some());
+    assert_eq!(left.count(), 49);
+    cache.forget(two.instance());
+    assert_eq!(cache.bytes(), 0);
+}
+
+#[test]
+fn a_smaller_capacity_takes_effect_at_once() {
+    let (file, pointers, stats) = file_of_blocks(&SimEnv::new(1), "/blocks", 500);
+    let cache = Cache::new(4 << 20);
+    let read_all = || pointers.iter().for_each(|pointer| drop(cache.get(&file, *pointer, Fill::Keep).unwrap()));
+    read_all();
+    assert!(cache.bytes() > 1 << 20);
+    cache.set_capacity(1 << 20);
+    assert!(cache.capacity() == 1 << 20 && cache.bytes() <= 1 << 20 && cache.bytes() > 900 << 10);
+    cache.set_capacity(0);
+    assert_eq!(cache.bytes(), 0);
+    read_all();
+    assert_eq!((cache.bytes(), reads(&stats)), (0, 1000));
+}
+
+#[test]
+fn a_failed_read_is_reported_and_not_remembered() {
+    let sim = SimEnv::new(1);
+    let (file, pointers, _) = file_of_blocks(&sim, "/blocks", 2);
+    let cache = Cache::new(1 << 20);
+    sim.corrupt("/blocks", pointers[1].offset + 100, 0x10).unwrap();
+    for _ in 0..2 {
+        let error = cache.get(&file, pointers[1], Fill::Keep).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Corruption);
+    }
+    sim.corrupt("/blocks", pointers[1].offset + 100, 0x10).unwrap();
+    cache.get(&file, pointers[1], Fill::Keep).unwrap();
+}
+
+#[test]
+fn threads_share_the_blocks_and_the_bound() {
+    let (file, pointers, _) = file_of_blocks(&SimEnv::new(1), "/blocks", 400);
+    let cache = Cache::new(1 << 20);
+    std::thread::scope(|scope| {
+        for seed in 1..=4 {
+            let (cache, file, pointers) = (&cache, &file, &pointers);
+            scope.spawn(move || {
+                let mut random = Random(seed);
+                for turn in 0..5000u64 {
+                    let pointer = pointers[usize_of(random.next()) % pointers.len()];
+                    cache.get(file, pointer, Fill::Keep).unwrap();
+                    assert!(cache.bytes() <= 1 << 20);
+                    if turn.is_multiple_of(500) {
+                        cache.forget(file.instance());
+                    }
+                }
+            });
+        }
+    });
+    let counters = cache.counters();
+    assert_eq!(counters.hits + counters.misses, 20_000);
+    cache.shards.iter().for_each(|shard| shard.0.lock().verify());
+}
