@@ -23,7 +23,6 @@ pub struct Engine {
     path: PathBuf,
     env: Env,
     table_count: usize,
-    checkpoints: usize,
 }
 
 impl Engine {
@@ -42,10 +41,15 @@ impl Engine {
             path: path.to_owned(),
             env,
             table_count,
-            checkpoints: 0,
         };
         engine.reopen()?;
         Ok(engine)
+    }
+
+    /// Whether the database is open: it is not when opening it again failed.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.database.is_some()
     }
 
     /// The open database.
@@ -55,6 +59,12 @@ impl Engine {
     #[must_use]
     pub fn database(&self) -> &Database {
         self.database.as_ref().expect("a database that could not be opened is not used")
+    }
+
+    /// What the database was opened with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// All entries of all tables, as a snapshot of now sees them.
@@ -97,8 +107,8 @@ impl Engine {
 
     /// Copies the database, reads the copy, and removes nothing: a later copy goes elsewhere.
     fn checkpoint(&mut self) -> Result<Outcome> {
-        self.checkpoints += 1;
-        let copy = self.path.with_extension(format!("copy{}", self.checkpoints));
+        let copy = (1..).map(|number| self.path.with_extension(format!("copy{number}")));
+        let copy = copy.into_iter().find(|path| self.env.fs.list(path).is_err()).expect("numbers do not end");
         self.database().checkpoint(&copy)?;
         let database = self.open_at(&copy)?;
         let mut tables = Vec::new();

@@ -116,12 +116,25 @@ impl Op {
 /// The operations of a seed.
 #[must_use]
 pub fn generate(seed: u64, tables: usize, count: usize) -> Vec<Op> {
-    let mut generator = Generator::new(seed, tables);
+    let mut generator = Generator::new(seed, tables, &WEIGHTS);
+    (0..count).map(|_| generator.op()).collect()
+}
+
+/// The operations of a seed, with few reads: for crashes, after which everything is read anyway.
+#[must_use]
+pub fn generate_writes(seed: u64, tables: usize, count: usize) -> Vec<Op> {
+    let mut generator = Generator::new(seed, tables, &WRITE_WEIGHTS);
     (0..count).map(|_| generator.op()).collect()
 }
 
 /// The kinds of operations with the weights that they have on average, in the order of [`Generator::op_of_kind`].
-const WEIGHTS: [usize; 19] = [30, 8, 9, 24, 8, 2, 4, 2, 20, 4, 4, 14, 4, 8, 3, 2, 2, 1, 1];
+const WEIGHTS: [usize; KINDS] = [30, 8, 9, 24, 8, 2, 4, 2, 20, 4, 4, 14, 4, 8, 3, 2, 2, 1, 1];
+
+/// As [`WEIGHTS`], with few reads.
+const WRITE_WEIGHTS: [usize; KINDS] = [20, 30, 5, 20, 6, 1, 3, 2, 2, 0, 0, 2, 0, 0, 4, 2, 4, 1, 1];
+
+/// How many kinds there are.
+const KINDS: usize = 19;
 
 /// Kinds that every run has.
 const ALWAYS: usize = 2;
@@ -131,7 +144,7 @@ const ALWAYS: usize = 2;
 /// Each seed has weights of its own, and leaves some kinds out: a rare state is reached more often by a run that does few things
 /// much than by one that does everything evenly (swarm testing).
 #[derive(Debug)]
-pub struct Generator {
+struct Generator {
     rng: Rng,
     tables: usize,
     weights: Vec<usize>,
@@ -142,20 +155,17 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The generator of a seed.
-    #[must_use]
-    pub fn new(seed: u64, tables: usize) -> Self {
+    fn new(seed: u64, tables: usize, average: &[usize; KINDS]) -> Self {
         let mut rng = Rng::new(seed);
-        let mut weights: Vec<_> = WEIGHTS.iter().map(|weight| weight * rng.pick(&[0, 1, 1, 1, 3])).collect();
-        weights[..ALWAYS].copy_from_slice(&WEIGHTS[..ALWAYS]);
+        let mut weights: Vec<_> = average.iter().map(|weight| weight * rng.pick(&[0, 1, 1, 1, 3])).collect();
+        weights[..ALWAYS].copy_from_slice(&average[..ALWAYS]);
         let keys = key_space(&mut rng.fork());
         let hot = (0..4).map(|_| rng.pick(&keys).clone()).collect();
         let large_values = rng.chance(40);
         Self { rng, tables, weights, keys, hot, large_values }
     }
 
-    /// The next operation.
-    pub fn op(&mut self) -> Op {
+    fn op(&mut self) -> Op {
         let kind = self.rng.weighted(&self.weights);
         self.op_of_kind(kind)
     }
