@@ -32,13 +32,13 @@ pub trait Threads: Send + Sync + Debug {
     /// The simulated environment runs the work inside [`Worker::wake`], in the caller's thread: callers hold no latch then,
     /// and what they wait for afterwards has been done.
     fn worker(&self, name: &str, work: Work) -> Box<dyn Worker>;
-    /// Waits.
+    /// Waits. The simulated environment moves its clock instead, and runs the work whose time has come, in the caller's thread.
     fn sleep(&self, time: Duration);
     /// Whether workers run by themselves beside the caller (false in the simulated environment).
     fn concurrent(&self) -> bool;
 }
 
-/// A running background worker.
+/// A running background worker; stopped when dropped.
 pub trait Worker: Send + Sync + Debug {
     /// Lets the work be called soon. Wakes are never lost: one that arrives while the work runs makes it run once more.
     fn wake(&self);

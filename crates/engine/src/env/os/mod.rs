@@ -64,3 +64,39 @@ impl Random for OsRandom {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Access, OpenOptions};
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+
+    #[test]
+    fn a_file_system_that_refuses_direct_io_gives_a_buffered_file() {
+        // The process file system never does direct I/O.
+        let options = OpenOptions { access: Access::Read, direct: true };
+        let file = env().fs.open(Path::new("/proc/self/cmdline"), options).unwrap();
+        assert_eq!(file.alignment(), 1);
+        assert!(file.read_at(&mut [0; 100], 0).unwrap() > 0);
+    }
+
+    #[test]
+    fn allocated_space_is_taken_and_punched_space_is_given_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let file = env().fs.open(&path, OpenOptions { access: Access::CreateNew, direct: false }).unwrap();
+        let space = || std::fs::metadata(&path).unwrap().blocks() * 512;
+        file.allocate(1 << 20).unwrap();
+        assert!(space() >= 1 << 20);
+        file.punch_hole(0, 1 << 20).unwrap();
+        assert!(space() < 1 << 20);
+        assert_eq!(file.len().unwrap(), 1 << 20);
+    }
+
+    #[test]
+    fn the_working_directory_needs_no_creation() {
+        env().fs.create_dir_all(Path::new("")).unwrap();
+        env().fs.create_dir_all(Path::new(".")).unwrap();
+    }
+}

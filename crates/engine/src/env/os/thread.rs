@@ -121,3 +121,28 @@ impl Drop for AbortOnPanic {
         std::process::abort();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    /// Set in the process that is to die.
+    const CHILD: &str = "SPINNEY_TEST_PANICKING_WORKER";
+
+    #[test]
+    fn a_panicking_worker_ends_the_process_and_says_which_it_was() {
+        if std::env::var_os(CHILD).is_some() {
+            let _worker = OsThreads.worker("flusher", Box::new(|| panic!("a bug")));
+            loop {
+                thread::park();
+            }
+        }
+        let this_test = "env::os::thread::tests::a_panicking_worker_ends_the_process_and_says_which_it_was";
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let output = child.args(["--exact", this_test]).env(CHILD, "1").output().unwrap();
+        assert_eq!(output.status.signal(), Some(6), "SIGABRT");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("\"flusher\" panicked"));
+    }
+}

@@ -36,6 +36,8 @@ mod file;
 mod fs;
 mod rng;
 mod state;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 pub use crash::CrashProfile;
