@@ -29,7 +29,8 @@ impl OsFile {
         self.direct.load(Ordering::Relaxed)
     }
 
-    /// Runs one call on the file, and once more through the page cache if the device refused direct I/O on it.
+    /// Runs one call on the file, and once more through the page cache if direct I/O was refused although the caller's buffer is
+    /// `aligned`.
     fn call<T>(&self, aligned: bool, mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
         match retry_on_intr(&mut call) {
             Err(Errno::INVAL) if aligned && self.is_direct() => {
@@ -48,8 +49,10 @@ impl OsFile {
         mut offset: u64,
         write: impl Fn(&[u8], u64) -> rustix::io::Result<usize>,
     ) -> io::Result<()> {
+        // Asked of the whole: what a call left over may begin anywhere, and is then finished through the page cache.
+        let aligned = is_aligned(bytes, offset);
         while !bytes.is_empty() {
-            let written = self.call(is_aligned(bytes, offset), || write(bytes, offset))?;
+            let written = self.call(aligned, || write(bytes, offset))?;
             if written == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
@@ -62,11 +65,12 @@ impl OsFile {
 
 impl File for OsFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let aligned = is_aligned(buffer, offset);
         let mut filled = 0;
         while filled < buffer.len() {
             let rest = &mut buffer[filled..];
             let at = offset + u64_of(filled);
-            let read = self.call(is_aligned(rest, at), || pread(&self.fd, &mut *rest, at))?;
+            let read = self.call(aligned, || pread(&self.fd, &mut *rest, at))?;
             filled += read;
             // A direct read that ends inside a sector has met the end of the file; asking there for more would be refused.
             if read == 0 || (self.is_direct() && !filled.is_multiple_of(SECTOR_BYTES)) {
