@@ -32,8 +32,10 @@ impl OsFile {
     /// Runs one call on the file, and once more through the page cache if direct I/O was refused although the caller's buffer is
     /// `aligned`.
     fn call<T>(&self, aligned: bool, mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+        // Asked before the call: another thread may meet the refusal at the same time.
+        let was_direct = self.is_direct();
         match retry_on_intr(&mut call) {
-            Err(Errno::INVAL) if aligned && self.is_direct() => {
+            Err(Errno::INVAL) if aligned && was_direct => {
                 set_direct(&self.fd, false)?;
                 self.direct.store(false, Ordering::Relaxed);
                 Ok(retry_on_intr(call)?)
@@ -72,8 +74,10 @@ impl File for OsFile {
             let at = offset + u64_of(filled);
             let read = self.call(aligned, || pread(&self.fd, &mut *rest, at))?;
             filled += read;
-            // A direct read that ends inside a sector has met the end of the file; asking there for more would be refused.
-            if read == 0 || (self.is_direct() && !filled.is_multiple_of(SECTOR_BYTES)) {
+            // A direct read that ends inside a sector has met the end of the file, and asking there for more would be refused; or,
+            // rarely, an error that only asking for more shows.
+            let inside_sector = self.is_direct() && !filled.is_multiple_of(SECTOR_BYTES);
+            if read == 0 || (inside_sector && offset + u64_of(filled) >= self.len()?) {
                 break;
             }
         }
