@@ -1,2 +1,75 @@
-//! placeholder
-fn main() {}
+//! The `spinney` command: load, read, change, look into and measure databases from a shell.
+//!
+//! Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed (one line on stderr says why), 2 wrong usage,
+//! 130 interrupted.
+
+mod args;
+mod bench;
+mod entries;
+mod failure;
+mod load;
+mod maintenance;
+mod output;
+mod scan;
+mod shape;
+mod signals;
+mod stat;
+mod store;
+mod tables;
+
+use anyhow::Result;
+use args::{Cli, Command};
+use clap::{CommandFactory as _, Parser as _};
+use output::Output;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = Output::stdout();
+    match run(&cli.command, &mut out).and_then(|()| Ok(out.flush()?)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if failure::reader_left(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // What was printed before the failure stays printed; if even that fails the message still says why.
+            out.flush().ok();
+            eprintln!("spinney: {}", failure::message(&error));
+            ExitCode::from(if failure::interrupted(&error) { 130 } else { 1 })
+        }
+    }
+}
+
+fn run(command: &Command, out: &mut Output) -> Result<()> {
+    match command {
+        Command::Load(args) => load::run(args, out),
+        Command::Get(args) => entries::get(args, out),
+        Command::Put(args) => entries::put(args),
+        Command::Delete(args) => entries::delete(args),
+        Command::Scan(args) => scan::scan(args, out),
+        Command::Count(args) => scan::count(args, out),
+        Command::Tables(args) => tables::list(args, out),
+        Command::Create(args) => tables::create(args),
+        Command::Drop(args) => tables::drop(args),
+        Command::Shape(args) => shape::run(args, out),
+        Command::Stat(args) => stat::run(args, out),
+        Command::Verify(args) => maintenance::verify(args, out),
+        Command::Flush(args) => maintenance::flush(args),
+        Command::Compact(args) => maintenance::compact(args),
+        Command::Checkpoint(args) => maintenance::checkpoint(args),
+        Command::Bench(args) => bench::run(args, out),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Cli::command(), "spinney", out);
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,572 @@
+//! The arguments of the command, and how they are written.
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use spinney::{Compression, Durability, Layout};
+use std::path::PathBuf;
+
+/// An embedded, transactional storage engine: B-tree and LSM tables under one redo log.
+#[derive(Debug, Parser)]
+#[command(name = "spinney", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Load(LoadArgs),
+    Get(GetArgs),
+    Put(PutArgs),
+    Delete(DeleteArgs),
+    Scan(ScanArgs),
+    Count(CountArgs),
+    Tables(TablesArgs),
+    Create(CreateArgs),
+    Drop(DropArgs),
+    Shape(ShapeArgs),
+    Stat(StatArgs),
+    Verify(VerifyArgs),
+    Flush(FlushArgs),
+    Compact(CompactArgs),
+    Checkpoint(CheckpointArgs),
+    Bench(BenchArgs),
+    /// Print completions for a shell
+    #[command(after_help = "Examples:
+  spinney completions bash > ~/.local/share/bash-completion/completions/spinney
+  spinney completions zsh > ~/.zfunc/_spinney")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// A database, and how it is opened.
+#[derive(Debug, Args)]
+pub(crate) struct DbArgs {
+    /// Directory of the database
+    #[arg(value_name = "DB")]
+    pub(crate) path: PathBuf,
+    /// Memory for cache and changes not yet written: bytes, or with a unit as in 64MiB or 2GiB [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) memory: Option<u64>,
+}
+
+/// A table of a database.
+#[derive(Debug, Args)]
+pub(crate) struct TableArgs {
+    #[command(flatten)]
+    pub(crate) db: DbArgs,
+    /// Name of the table
+    pub(crate) table: String,
+}
+
+/// The parts of a table that a command reads.
+#[derive(Debug, Args)]
+pub(crate) struct RangeArgs {
+    /// First key
+    #[arg(long, value_name = "KEY")]
+    pub(crate) from: Option<String>,
+    /// Key before which to end
+    #[arg(long, value_name = "KEY")]
+    pub(crate) to: Option<String>,
+    /// Only keys that start with this
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["from", "to"])]
+    pub(crate) prefix: Option<String>,
+}
+
+const ESCAPE_HELP: &str = "Write and read keys and values with escapes: \\n \\r \\t \\\\ and \\xNN for a byte";
+
+/// Load a file of JSON lines into a table; the value of a row is its line
+///
+/// Makes the database and the table if need be. Each batch of rows is one atomic commit. A row whose key is there already
+/// replaces it. A string is the key itself; a number is its text. At a line that is wrong the load ends, and the message says
+/// how many rows were loaded before.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney load shop orders --jsonl orders.jsonl --key id
+  spinney load shop orders --jsonl orders.jsonl.zst --key id --layout btree --durability interval
+  generate | spinney load shop orders --jsonl - --key id --batch 100 --ack")]
+pub(crate) struct LoadArgs {
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+    /// The file, plain or compressed with zstd; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jsonl: PathBuf,
+    /// The field of a line that is its key
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) key: String,
+    /// Layout of the table if it must be made [default: lsm]; an existing one must have it
+    #[arg(long, value_enum)]
+    pub(crate) layout: Option<LayoutArg>,
+    /// Rows per commit (fewer when they exceed 4 MiB)
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) batch: u64,
+    /// What a commit waits for
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Sync)]
+    pub(crate) durability: DurabilityArg,
+    /// Print `acknowledged N` after each commit, N being the rows of the file loaded so far
+    #[arg(long)]
+    pub(crate) ack: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print the value of a key
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney get shop orders 4711
+  spinney get shop orders 4711 | jq .total
+  spinney get --escape blobs index '\\x00\\x2a'")]
+pub(crate) struct GetArgs {
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+    /// The key
+    pub(crate) key: String,
+    #[arg(short, long, help = ESCAPE_HELP)]
+    pub(crate) escape: bool,
+    /// Print key and value as JSON
+    #[arg(long, conflicts_with = "escape")]
+    pub(crate) json: bool,
+}
+
+/// Give a key a value
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney put shop orders 4711 '{\"total\": 12}'
+  spinney put shop pictures front < front.png
+  spinney put --escape blobs index '\\x00\\x2a' 'a\\tb'")]
+pub(crate) struct PutArgs {
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+    /// The key
+    pub(crate) key: String,
+    /// The value; without it the value is what stdin holds
+    pub(crate) value: Option<String>,
+    #[arg(short, long, help = ESCAPE_HELP)]
+    pub(crate) escape: bool,
+    /// What the commit waits for
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Sync)]
+    pub(crate) durability: DurabilityArg,
+}
+
+/// Delete a key; one that is not there is no error
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney delete shop orders 4711")]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+    /// The key
+    pub(crate) key: String,
+    #[arg(short, long, help = ESCAPE_HELP)]
+    pub(crate) escape: bool,
+    /// What the commit waits for
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Sync)]
+    pub(crate) durability: DurabilityArg,
+}
+
+/// Print the entries of a table in key order: key, tab, value
+///
+/// Bytes are printed as they are, unless stdout is a terminal or escapes are asked for.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney scan shop orders --from 4000 --to 5000
+  spinney scan shop orders --reverse --limit 10 --keys-only
+  spinney scan shop orders --prefix 47 | cut -f2 | jq .total
+  spinney scan shop orders --json")]
+pub(crate) struct ScanArgs {
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    /// Print at most so many entries
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+    /// From the last key to the first
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// Print keys without values
+    #[arg(long)]
+    pub(crate) keys_only: bool,
+    #[arg(short, long, help = ESCAPE_HELP)]
+    pub(crate) escape: bool,
+    /// Print each entry as a JSON object; bytes that are not UTF-8 are {"hex": "…"}
+    #[arg(long, conflicts_with = "escape")]
+    pub(crate) json: bool,
+}
+
+/// Count the entries of a table by reading them
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney count shop orders
+  spinney count shop orders --prefix 2026-")]
+pub(crate) struct CountArgs {
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    #[arg(short, long, help = ESCAPE_HELP)]
+    pub(crate) escape: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "escape")]
+    pub(crate) json: bool,
+}
+
+/// List the tables with their layouts
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney tables shop")]
+pub(crate) struct TablesArgs {
+    #[command(flatten)]
+    pub(crate) db: DbArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Make a table, and the database if need be
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney create shop orders
+  spinney create shop customers --layout btree --compression zstd")]
+pub(crate) struct CreateArgs {
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+    /// How the table is laid out
+    #[arg(long, value_enum, default_value_t = LayoutArg::Lsm)]
+    pub(crate) layout: LayoutArg,
+    /// How blocks are compressed
+    #[arg(long, value_enum, default_value_t = CompressionArg::Lz4)]
+    pub(crate) compression: CompressionArg,
+    /// Size of a block before compression [default: 8KiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) block: Option<u64>,
+    /// Filter bits for each key of a run; 0 for no filters [default: 10]
+    #[arg(long, value_name = "BITS")]
+    pub(crate) filter_bits: Option<u32>,
+    /// How much larger each level is than the one above it, or how many runs are merged at once [default: 8]
+    #[arg(long, value_name = "N")]
+    pub(crate) fanout: Option<u32>,
+}
+
+/// Drop a table and all that is in it
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney drop shop orders")]
+pub(crate) struct DropArgs {
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+}
+
+/// Show the tree shape of tables: how many trees of what size a read must search
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney shape shop
+  spinney shape shop orders --json")]
+pub(crate) struct ShapeArgs {
+    #[command(flatten)]
+    pub(crate) db: DbArgs,
+    /// Name of the table [default: all]
+    pub(crate) table: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print all counters of the database
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney stat shop
+  spinney stat shop --json | jq .log")]
+pub(crate) struct StatArgs {
+    #[command(flatten)]
+    pub(crate) db: DbArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Check every block of every tree, and all that refers to them; changes nothing
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney verify shop && echo sound")]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    pub(crate) db: DbArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Write the changes that are in memory to the trees on disk
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney flush shop
+  spinney flush shop orders")]
+pub(crate) struct FlushArgs {
+    #[command(flatten)]
+    pub(crate) db: DbArgs,
+    /// Name of the table [default: all]
+    pub(crate) table: Option<String>,
+}
+
+/// Merge each table into one tree, so that reads search only one
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney compact shop
+  spinney compact shop orders")]
+pub(crate) struct CompactArgs {
+    #[command(flatten)]
+    pub(crate) db: DbArgs,
+    /// Name of the table [default: all]
+    pub(crate) table: Option<String>,
+}
+
+/// Make a copy of the database as it is now, sharing files where the file system can
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney checkpoint shop backup/shop-monday")]
+pub(crate) struct CheckpointArgs {
+    #[command(flatten)]
+    pub(crate) db: DbArgs,
+    /// Directory of the copy; must not exist
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}
+
+/// Measure speed, and what each operation costs
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney bench insert
+  spinney bench kv --workloads fillsync")]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) command: BenchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    Insert(BenchInsertArgs),
+    Kv(BenchKvArgs),
+}
+
+/// What all benchmarks take.
+#[derive(Debug, Args)]
+pub(crate) struct BenchCommonArgs {
+    /// Layouts to run one after the other; the first is what the others are compared with
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [LayoutArg::Btree, LayoutArg::Lsm])]
+    pub(crate) layouts: Vec<LayoutArg>,
+    /// Memory of the database, as in 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
+    pub(crate) memory: u64,
+    /// Pass the page cache by where the file system can
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
+    pub(crate) direct_io: bool,
+    /// Directory for the data, empty or left over from a benchmark [default: a new one in ./target or $TMPDIR]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Leave the data when done
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Seed of the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Also write the result to a file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// The insert benchmark: rows in primary key order, with secondary indexes on random values
+///
+/// A row has a sequential primary key and entries in up to three secondary indexes on random values, as in iibench:
+/// (product, customer, price), (register, customer, price) and (price, date, customer). Index entries are written without
+/// reading. Each batch of rows is one atomic commit. After the load the benchmark waits until no background work is left.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney bench insert
+  spinney bench insert --rows 5000000 --memory 32MiB --layouts lsm,btree
+  spinney bench insert --threads 2 --batch 1000 --durability sync --json result.json")]
+pub(crate) struct BenchInsertArgs {
+    /// Rows to insert
+    #[arg(long, value_name = "N", default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rows: u64,
+    /// Rows per commit
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) batch: u64,
+    /// Threads that insert
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: u16,
+    /// Secondary indexes
+    #[arg(long, value_name = "0..3", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub(crate) indexes: u8,
+    /// Random bytes in a row beside its columns
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
+    pub(crate) row_bytes: u32,
+    /// What a commit waits for
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Interval)]
+    pub(crate) durability: DurabilityArg,
+    /// Print a line after so many rows
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) interval: u64,
+    #[command(flatten)]
+    pub(crate) common: BenchCommonArgs,
+}
+
+/// Single puts, gets and durable commits, with names and lines as in db_bench
+///
+/// Durable commits take turns with plain durable writes of 4 KiB to a file in the same directory (rawsync), which is the floor
+/// under them.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney bench kv
+  spinney bench kv --workloads fillrandom,compact,readrandom --num 5000000 --memory 2GiB
+  spinney bench kv --workloads fillsync --syncs 10000")]
+pub(crate) struct BenchKvArgs {
+    /// What to do, in this order
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = WorkloadArg::DEFAULT)]
+    pub(crate) workloads: Vec<WorkloadArg>,
+    /// Keys to put
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) num: u64,
+    /// Keys to get
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) reads: u64,
+    /// Commits that wait for the device
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) syncs: u64,
+    /// Bytes of a value
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
+    pub(crate) value_bytes: u32,
+    /// What the puts of the fills wait for
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Buffered)]
+    pub(crate) durability: DurabilityArg,
+    #[command(flatten)]
+    pub(crate) common: BenchCommonArgs,
+}
+
+/// A layout as users write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutArg {
+    /// One tree, updated in batches: fewest trees to search, least space
+    Btree,
+    /// Levels of sorted runs: cheap random writes, little space
+    Lsm,
+    /// Sorted runs of similar size: the cheapest writes, more trees to search
+    LsmTiered,
+}
+
+/// A durability as users write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityArg {
+    /// The device: a commit survives the machine
+    Sync,
+    /// Nothing; the device has it a moment later
+    Interval,
+    /// Nothing: a commit survives the process, not the machine
+    Buffered,
+}
+
+/// A compression as users write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompressionArg {
+    /// None
+    None,
+    /// Fast
+    Lz4,
+    /// Smaller
+    Zstd,
+}
+
+/// A workload of `bench kv` as users write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorkloadArg {
+    /// Puts in key order
+    Fillseq,
+    /// Puts in random order
+    Fillrandom,
+    /// Merge everything into one tree
+    Compact,
+    /// Gets of random keys that are there
+    Readrandom,
+    /// Commits on the device, in turns with plain durable writes
+    Fillsync,
+}
+
+impl WorkloadArg {
+    const DEFAULT: [Self; 4] = [Self::Fillrandom, Self::Compact, Self::Readrandom, Self::Fillsync];
+}
+
+impl From<LayoutArg> for Layout {
+    fn from(arg: LayoutArg) -> Self {
+        match arg {
+            LayoutArg::Btree => Self::BTree,
+            LayoutArg::Lsm => Self::Lsm,
+            LayoutArg::LsmTiered => Self::LsmTiered,
+        }
+    }
+}
+
+impl From<DurabilityArg> for Durability {
+    fn from(arg: DurabilityArg) -> Self {
+        match arg {
+            DurabilityArg::Sync => Self::Sync,
+            DurabilityArg::Interval => Self::Interval,
+            DurabilityArg::Buffered => Self::Buffered,
+        }
+    }
+}
+
+impl From<CompressionArg> for Compression {
+    fn from(arg: CompressionArg) -> Self {
+        match arg {
+            CompressionArg::None => Self::None,
+            CompressionArg::Lz4 => Self::Lz4,
+            CompressionArg::Zstd => Self::Zstd,
+        }
+    }
+}
+
+/// Bytes from a number with an optional unit: `K`, `M`, `G`, `T` alone or with `iB` count in 1024s, with `B` in 1000s.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let wrong = || format!("`{text}` is not a size: expected a number and a unit, as in 256MiB");
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let unit = unit.trim_start().to_ascii_lowercase();
+    let power = match unit.chars().next() {
+        None | Some('b') => 0,
+        Some('k') => 1,
+        Some('m') => 2,
+        Some('g') => 3,
+        Some('t') => 4,
+        Some(_) => return Err(wrong()),
+    };
+    let base: u64 = match (&unit[unit.len().min(1)..], power) {
+        ("", _) | ("ib", 1..) => 1024,
+        ("b", 1..) => 1000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(base.pow(power)).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_count_in_1024s_unless_decimal() {
+        let sizes =
+            [("0", 0), ("4096", 4096), ("4096b", 4096), ("64k", 65536), ("64 KiB", 65536), ("256MiB", 268_435_456)];
+        assert!(sizes.iter().all(|&(text, bytes)| parse_size(text) == Ok(bytes)));
+        assert_eq!((parse_size("1GB"), parse_size("2T")), (Ok(1_000_000_000), Ok(2 << 40)));
+    }
+
+    #[test]
+    fn other_texts_are_no_sizes() {
+        for text in ["", "MiB", "-1", "1.5G", "1X", "1MiBs", "1bib", "99999999999T"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+}

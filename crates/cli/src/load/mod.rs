@@ -1,0 +1,166 @@
+//! `load`: a file of JSON lines into a table, a batch at a time.
+//!
+//! # Invariants
+//! 1. A batch is committed whole or not at all; the one that holds a wrong line is not.
+//! 2. A batch is acknowledged after its commit has returned.
+
+mod input;
+mod key;
+mod lines;
+
+use crate::args::LoadArgs;
+use crate::failure;
+use crate::output::Output;
+use crate::signals;
+use crate::store::{close_after, open_or_create};
+use anyhow::{Context as _, Error, Result, bail};
+use indicatif::ProgressBar;
+use input::Input;
+use lines::Lines;
+use serde::Serialize;
+use spinney::{Batch, Database, Durability, Layout, Table, TableOptions};
+use spinney_lab::text::{bytes, count, digits};
+use spinney_lab::{Stop, Stopwatch, layout_name, progress};
+use std::error::Error as StdError;
+use std::fmt;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Bytes of keys and values at which a batch is committed before it has its number of rows.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// What was loaded.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Loaded {
+    rows: u64,
+    bytes: u64,
+    batches: u64,
+    seconds: f64,
+}
+
+/// A load that ended early; the rows of all batches before were loaded.
+#[derive(Debug)]
+struct Failed {
+    input: PathBuf,
+    rows: u64,
+    cause: Error,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { input, rows, cause } = self;
+        let plural = if *rows == 1 { "row was" } else { "rows were" };
+        write!(f, "{}: {}; {rows} {plural} loaded", input.display(), failure::message(cause))
+    }
+}
+
+impl StdError for Failed {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(self.cause.as_ref())
+    }
+}
+
+/// Loads a file.
+pub(crate) fn run(args: &LoadArgs, out: &mut Output) -> Result<()> {
+    // The input first, so that a wrong name leaves no database behind.
+    let input = Input::open(&args.jsonl)?;
+    let stop = signals::stop()?;
+    let db = open_or_create(&args.table.db)?;
+    let (loaded, layout) = close_after(db, |db| {
+        let table = table(db, args)?;
+        let bar = match input.total_bytes() {
+            Some(total) => progress::byte_bar(total, &args.table.table),
+            None => progress::wheel(&args.table.table),
+        };
+        let mut loader = Loader { args, db, table: &table, stop, bar, loaded: Loaded::default() };
+        let done = loader.load(input, out);
+        loader.bar.finish_and_clear();
+        let loaded = loader.loaded;
+        match done {
+            Ok(()) => Ok((loaded, table.options().layout)),
+            Err(cause) => Err(Failed { input: args.jsonl.clone(), rows: loaded.rows, cause }.into()),
+        }
+    })?;
+    if args.json {
+        return out.json_line(&loaded);
+    }
+    writeln!(
+        out,
+        "loaded {} rows ({}) into `{}` ({}) in {} s: {} rows/s",
+        count(loaded.rows),
+        bytes(loaded.bytes),
+        args.table.table,
+        layout_name(layout),
+        digits(loaded.seconds),
+        digits(loaded.rows as f64 / loaded.seconds),
+    )?;
+    Ok(())
+}
+
+/// The table to load into, made if it is not there.
+fn table(db: &Database, args: &LoadArgs) -> Result<Table> {
+    let name = &args.table.table;
+    let wanted: Option<Layout> = args.layout.map(Into::into);
+    let Some(table) = db.table(name)? else {
+        let layout = wanted.unwrap_or_default();
+        return Ok(db.create_table(name, TableOptions { layout, ..TableOptions::default() })?);
+    };
+    let layout = table.options().layout;
+    match wanted {
+        Some(wanted) if wanted != layout => {
+            bail!("table `{name}` exists with layout {}, not {}", layout_name(layout), layout_name(wanted))
+        }
+        _ => Ok(table),
+    }
+}
+
+struct Loader<'a> {
+    args: &'a LoadArgs,
+    db: &'a Database,
+    table: &'a Table,
+    stop: Stop,
+    bar: ProgressBar,
+    loaded: Loaded,
+}
+
+impl Loader<'_> {
+    fn load(&mut self, input: Input, out: &mut Output) -> Result<()> {
+        let durability: Durability = self.args.durability.into();
+        let stopwatch = Stopwatch::start();
+        let position = input.position();
+        let mut lines = Lines::new(input);
+        loop {
+            let (batch, rows, bytes) = self.batch(&mut lines)?;
+            if rows == 0 {
+                return Ok(());
+            }
+            self.db.write(batch, durability)?;
+            self.loaded.rows += rows;
+            self.loaded.bytes += bytes as u64;
+            self.loaded.batches += 1;
+            self.loaded.seconds = stopwatch.elapsed().as_secs_f64();
+            if self.args.ack {
+                writeln!(out, "acknowledged {}", self.loaded.rows)?;
+                out.flush()?;
+            }
+            self.bar.set_position(position.get());
+            let rate = digits(self.loaded.rows as f64 / self.loaded.seconds);
+            self.bar.set_message(format!("{} rows {rate}/s", count(self.loaded.rows)));
+            self.stop.check()?;
+        }
+    }
+
+    /// The next rows, with their number and bytes; none at the end of the input.
+    fn batch(&self, lines: &mut Lines<Input>) -> Result<(Batch, u64, usize)> {
+        let mut batch = Batch::new();
+        let (mut rows, mut bytes) = (0, 0);
+        while rows < self.args.batch && bytes < BATCH_BYTES {
+            let Some((number, line)) = lines.next()? else { break };
+            let key = key::of_line(line, &self.args.key).with_context(|| format!("line {number}"))?;
+            batch.put(self.table, &key, line);
+            rows += 1;
+            bytes += key.len() + line.len();
+        }
+        Ok((batch, rows, bytes))
+    }
+}

@@ -1,0 +1,60 @@
+//! `verify`, `flush`, `compact` and `checkpoint`.
+
+use crate::args::{CheckpointArgs, CompactArgs, FlushArgs, VerifyArgs};
+use crate::output::Output;
+use crate::store::{tables, with_db};
+use anyhow::{Result, bail};
+use spinney_lab::progress;
+use spinney_lab::text::{bytes, count};
+use std::io::Write as _;
+
+/// Checks everything; fails if something is wrong.
+pub(crate) fn verify(args: &VerifyArgs, out: &mut Output) -> Result<()> {
+    let wheel = progress::wheel("verify");
+    let report = with_db(&args.db, |db| Ok(db.verify()?))?;
+    wheel.finish_and_clear();
+    if args.json {
+        out.json(&report)?;
+    } else {
+        for problem in &report.problems {
+            writeln!(out, "{problem}")?;
+        }
+        writeln!(
+            out,
+            "{} tables, {} files, {} blocks, {} entries, {}",
+            count(report.tables),
+            count(report.files),
+            count(report.blocks),
+            count(report.entries),
+            bytes(report.bytes),
+        )?;
+    }
+    match report.problems.len() {
+        0 => Ok(()),
+        1 => bail!("{} is damaged: 1 problem", args.db.path.display()),
+        n => bail!("{} is damaged: {n} problems", args.db.path.display()),
+    }
+}
+
+/// Writes what is in memory.
+pub(crate) fn flush(args: &FlushArgs) -> Result<()> {
+    with_db(&args.db, |db| tables(db, args.table.as_deref())?.iter().try_for_each(|table| Ok(table.flush()?)))
+}
+
+/// Merges each table into one tree.
+pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
+    let wheel = progress::wheel("compact");
+    let done = with_db(&args.db, |db| {
+        tables(db, args.table.as_deref())?.iter().try_for_each(|table| {
+            wheel.set_message(table.name().to_owned());
+            Ok(table.compact()?)
+        })
+    });
+    wheel.finish_and_clear();
+    done
+}
+
+/// Copies the database.
+pub(crate) fn checkpoint(args: &CheckpointArgs) -> Result<()> {
+    with_db(&args.db, |db| Ok(db.checkpoint(&args.dir)?))
+}

@@ -1,0 +1,156 @@
+//! Stdout, and bytes as text.
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write};
+
+/// Buffered stdout.
+#[derive(Debug)]
+pub(crate) struct Output {
+    stdout: BufWriter<StdoutLock<'static>>,
+    terminal: bool,
+}
+
+impl Output {
+    /// The process's stdout.
+    pub(crate) fn stdout() -> Self {
+        let stdout = io::stdout();
+        let terminal = stdout.is_terminal();
+        Self { stdout: BufWriter::with_capacity(64 << 10, stdout.lock()), terminal }
+    }
+
+    /// Prints bytes: with escapes if they are asked for or a terminal would take them for commands, else as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8], escapes: bool) -> io::Result<()> {
+        if escapes || self.terminal { self.write_all(escape(bytes).as_bytes()) } else { self.write_all(bytes) }
+    }
+
+    /// Prints a value as indented JSON.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<()> {
+        serde_json::to_writer_pretty(&mut self.stdout, value).map_err(io::Error::from)?;
+        Ok(writeln!(self)?)
+    }
+
+    /// Prints a value as one line of JSON.
+    pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<()> {
+        serde_json::to_writer(&mut self.stdout, value).map_err(io::Error::from)?;
+        Ok(writeln!(self)?)
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stdout.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stdout.flush()
+    }
+}
+
+/// Bytes as JSON: a string when they are UTF-8, else `{"hex": "…"}`.
+pub(crate) fn json_of(bytes: &[u8]) -> Json {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Json::from(text),
+        Err(_) => json!({ "hex": bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>() }),
+    }
+}
+
+/// Bytes as text on one line, from which [`unescape`] gets them back: UTF-8 stays as it is, but for control characters and
+/// backslashes.
+pub(crate) fn escape(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                '\n' => text.push_str("\\n"),
+                '\r' => text.push_str("\\r"),
+                '\t' => text.push_str("\\t"),
+                '\\' => text.push_str("\\\\"),
+                char if char.is_control() => char.to_string().bytes().for_each(|byte| push_hex(&mut text, byte)),
+                char => text.push(char),
+            }
+        }
+        chunk.invalid().iter().for_each(|&byte| push_hex(&mut text, byte));
+    }
+    text
+}
+
+fn push_hex(text: &mut String, byte: u8) {
+    text.push_str(&format!("\\x{byte:02x}"));
+}
+
+/// The bytes of an argument: with `escapes` those that [`escape`] writes are understood, without them the text is meant as it is.
+pub(crate) fn argument(text: &str, escapes: bool) -> Result<Vec<u8>> {
+    if escapes { unescape(text) } else { Ok(text.as_bytes().to_vec()) }
+}
+
+fn unescape(text: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if *first != b'\\' {
+            bytes.push(*first);
+            continue;
+        }
+        let (byte, len) = match rest {
+            [b'n', ..] => (b'\n', 1),
+            [b'r', ..] => (b'\r', 1),
+            [b't', ..] => (b'\t', 1),
+            [b'\\', ..] => (b'\\', 1),
+            [b'x', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                (hex_value(*high) << 4 | hex_value(*low), 3)
+            }
+            _ => bail!("`{text}` has a backslash that begins none of \\n \\r \\t \\\\ \\xNN"),
+        };
+        bytes.push(byte);
+        rest = &rest[len..];
+    }
+    Ok(bytes)
+}
+
+/// The value of a hexadecimal digit.
+fn hex_value(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        _ => (digit | 0x20) - b'a' + 10,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_bytes_come_back_from_their_escapes() {
+        let all: Vec<u8> = (0..=255).chain("pâté\u{85}\\x00\n".bytes()).collect();
+        let text = escape(&all);
+        assert!(!text.contains(char::is_control), "{text}");
+        assert_eq!(unescape(&text).unwrap(), all);
+    }
+
+    #[test]
+    fn plain_text_is_not_changed() {
+        assert_eq!(escape("{\"a\": 1, \"é\": 2}".as_bytes()), "{\"a\": 1, \"é\": 2}");
+        assert_eq!(argument("C:\\new", false).unwrap(), b"C:\\new");
+    }
+
+    #[test]
+    fn hexadecimal_digits_of_both_cases_count() {
+        assert_eq!(unescape("\\x0a\\xFf").unwrap(), [0x0a, 0xff]);
+    }
+
+    #[test]
+    fn a_wrong_escape_is_an_error() {
+        for text in ["\\", "a\\", "\\q", "\\x", "\\x4", "\\xg0"] {
+            assert!(unescape(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_hexadecimal_in_json() {
+        assert_eq!(json_of(b"text"), "text");
+        assert_eq!(json_of(&[0xff, 0x00]), json!({ "hex": "ff00" }));
+    }
+}

@@ -1,0 +1,96 @@
+//! `scan` and `count`: the entries of a range.
+
+use crate::args::{CountArgs, RangeArgs, ScanArgs};
+use crate::output::{Output, argument, json_of};
+use crate::store::with_table;
+use anyhow::Result;
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+use std::io::Write as _;
+use std::ops::Bound;
+
+/// A range of keys.
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Prints entries.
+pub(crate) fn scan(args: &ScanArgs, out: &mut Output) -> Result<()> {
+    let bounds = bounds(&args.range, args.escape)?;
+    with_table(&args.table, |db, table| {
+        let snapshot = db.snapshot();
+        let range = if args.reverse {
+            snapshot.range_rev(table, borrowed(&bounds))
+        } else {
+            snapshot.range(table, borrowed(&bounds))
+        };
+        let limit = usize::try_from(args.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+        for entry in range.take(limit) {
+            let (key, value) = entry?;
+            let value = (!args.keys_only).then_some(&*value);
+            if args.json {
+                let value = value.map(json_of);
+                out.json_line(&JsonEntry { key: json_of(&key), value })?;
+                continue;
+            }
+            out.bytes(&key, args.escape)?;
+            if let Some(value) = value {
+                out.write_all(b"\t")?;
+                out.bytes(value, args.escape)?;
+            }
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    })
+}
+
+#[derive(Serialize)]
+struct JsonEntry {
+    key: Json,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<Json>,
+}
+
+/// Prints how many entries there are.
+pub(crate) fn count(args: &CountArgs, out: &mut Output) -> Result<()> {
+    let bounds = bounds(&args.range, args.escape)?;
+    let count = with_table(&args.table, |db, table| {
+        db.snapshot().range(table, borrowed(&bounds)).try_fold(0_u64, |count, entry| Ok(entry.map(|_| count + 1)?))
+    })?;
+    if args.json { out.json_line(&json!({ "count": count })) } else { Ok(writeln!(out, "{count}")?) }
+}
+
+fn bounds(args: &RangeArgs, escapes: bool) -> Result<Bounds> {
+    if let Some(prefix) = &args.prefix {
+        let prefix = argument(prefix, escapes)?;
+        let end = after_prefix(&prefix).map_or(Bound::Unbounded, Bound::Excluded);
+        return Ok((Bound::Included(prefix), end));
+    }
+    let bound = |text: &Option<String>| text.as_ref().map(|text| argument(text, escapes)).transpose();
+    let from = bound(&args.from)?.map_or(Bound::Unbounded, Bound::Included);
+    let to = bound(&args.to)?.map_or(Bound::Unbounded, Bound::Excluded);
+    Ok((from, to))
+}
+
+/// The smallest key above all that start with `prefix`, if there is one.
+fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte < 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+fn borrowed((from, to): &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_before_the_next_one() {
+        assert_eq!(after_prefix(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(after_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(after_prefix(b"\xff\xff"), None);
+        assert_eq!(after_prefix(b""), None);
+    }
+}

@@ -1,0 +1,174 @@
+//! `shape`: the trees of a table as a picture in text.
+
+use crate::args::ShapeArgs;
+use crate::output::Output;
+use crate::store::{tables, with_db};
+use anyhow::Result;
+use spinney::Shape;
+use spinney_lab::text::{bytes, count};
+use std::io::Write as _;
+
+/// Columns of the longest bar.
+const BAR_COLUMNS: u64 = 28;
+/// Runs of L0 that get a line each.
+const RUN_LINES: usize = 12;
+
+/// Prints the shapes.
+pub(crate) fn run(args: &ShapeArgs, out: &mut Output) -> Result<()> {
+    let shapes = with_db(&args.db, |db| {
+        let tables = tables(db, args.table.as_deref())?;
+        Ok(tables.iter().map(|table| table.shape()).collect::<Result<Vec<_>, _>>()?)
+    })?;
+    if args.json {
+        return if args.table.is_some() { out.json(&shapes[0]) } else { out.json(&shapes) };
+    }
+    for (at, shape) in shapes.iter().enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        write!(out, "{}", picture(shape))?;
+    }
+    Ok(())
+}
+
+/// A line of the picture.
+struct Line {
+    label: String,
+    bytes: u64,
+    entries: Option<u64>,
+    note: String,
+}
+
+impl Line {
+    fn new(label: impl Into<String>, bytes: u64, entries: impl Into<Option<u64>>, note: impl Into<String>) -> Self {
+        Self { label: label.into(), bytes, entries: entries.into(), note: note.into() }
+    }
+}
+
+/// The table's trees, newest first, as bars that are as long as the trees are large.
+fn picture(shape: &Shape) -> String {
+    let lines = lines(shape);
+    let entries: u64 = lines.iter().filter_map(|line| line.entries).sum();
+    let total: u64 = lines.iter().map(|line| line.bytes).sum();
+    let trees = if shape.trees == 1 { "1 tree".to_owned() } else { format!("{} trees", shape.trees) };
+    let mut text = format!(
+        "{} ({}): {} in {} entries, at most {trees} to search\n",
+        shape.table,
+        shape.layout,
+        bytes(total),
+        count(entries)
+    );
+    let longest = lines.iter().map(|line| line.bytes).max().unwrap_or(0);
+    for Line { label, bytes: size, entries, note } in &lines {
+        let entries = entries.map_or_else(String::new, count);
+        let width = usize::try_from(BAR_COLUMNS).unwrap_or(0);
+        let line = format!("{label:<8} {:<width$}  {:>9}  {entries:>13}  {note}", bar(*size, longest), bytes(*size));
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn lines(shape: &Shape) -> Vec<Line> {
+    let mut lines = vec![Line::new("memory", shape.memtable_bytes, shape.memtable_entries, "memtable")];
+    if shape.immutable_memtables > 0 {
+        let note = format!("{} full", shape.immutable_memtables);
+        lines.push(Line::new("", shape.immutable_bytes, None, note));
+    }
+    for (at, run) in shape.l0.iter().take(RUN_LINES).enumerate() {
+        lines.push(Line::new(if at == 0 { "L0" } else { "" }, run.bytes, run.entries, "run"));
+    }
+    if let Some(others) = shape.l0.get(RUN_LINES..).filter(|others| !others.is_empty()) {
+        let (bytes, entries) = others.iter().fold((0, 0), |(b, e), run| (b + run.bytes, e + run.entries));
+        lines.push(Line::new("", bytes, entries, format!("{} more runs", others.len())));
+    }
+    for level in &shape.levels {
+        let runs = if level.runs == 1 { "run" } else { "runs" };
+        let mut note = format!("{} {runs}", count(level.runs));
+        if let Some(full) = (level.bytes * 100).checked_div(level.target_bytes) {
+            note += &format!(", {full}%");
+        }
+        lines.push(Line::new(format!("L{}", level.level), level.bytes, level.entries, note));
+    }
+    if let Some(btree) = &shape.btree {
+        let used = btree.file_bytes.saturating_sub(btree.free_bytes);
+        lines.push(Line::new("B-tree", used, btree.entries, format!("height {}", btree.height)));
+        let blocks = format!("of {} blocks", count(btree.leaves + btree.branches));
+        lines.push(Line::new("", btree.free_bytes, None, "free space"));
+        lines.push(Line::new("", 0, None, blocks));
+    }
+    lines
+}
+
+/// A bar of `BAR_COLUMNS` columns for `longest` bytes and in proportion for fewer, exact to an eighth of a column; what is not
+/// empty always shows.
+fn bar(size: u64, longest: u64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    if size == 0 {
+        return String::new();
+    }
+    let scaled = u128::from(size) * u128::from(BAR_COLUMNS) * 8 / u128::from(longest.max(size));
+    let eighths = usize::try_from(scaled).unwrap_or(0).max(1);
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spinney::{BTreeShape, LevelShape, RunShape};
+
+    fn shape() -> Shape {
+        Shape {
+            table: "orders".into(),
+            layout: "lsm".into(),
+            memtable_entries: 1234,
+            memtable_bytes: 1 << 20,
+            immutable_memtables: 0,
+            immutable_bytes: 0,
+            l0: Vec::new(),
+            levels: Vec::new(),
+            btree: None,
+            trees: 1,
+        }
+    }
+
+    #[test]
+    fn bars_are_in_proportion_and_never_vanish() {
+        assert_eq!(bar(0, 100), "");
+        assert_eq!(bar(1, 1 << 60), "▏");
+        assert_eq!(bar(100, 100).chars().count() as u64, BAR_COLUMNS);
+        assert_eq!(bar(50, 100).chars().count() as u64, BAR_COLUMNS / 2);
+        assert_eq!(bar(u64::MAX, u64::MAX).chars().count() as u64, BAR_COLUMNS);
+    }
+
+    #[test]
+    fn a_picture_of_an_lsm_tree_fits_eighty_columns() {
+        let mut shape = shape();
+        shape.l0 = vec![RunShape { bytes: 30 << 20, entries: 123_456 }; 14];
+        shape.levels = vec![
+            LevelShape { level: 1, runs: 9, bytes: 200 << 20, entries: 1_000_000, target_bytes: 256 << 20 },
+            LevelShape { level: 2, runs: 1000, bytes: 200 << 30, entries: 1_000_000_000, target_bytes: 300 << 30 },
+        ];
+        shape.trees = 17;
+        let text = picture(&shape);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("2 more runs") && text.contains("9 runs, 78%"), "{text}");
+    }
+
+    #[test]
+    fn a_picture_of_a_btree_shows_its_free_space() {
+        let mut shape = shape();
+        shape.layout = "btree".into();
+        shape.btree = Some(BTreeShape {
+            height: 3,
+            leaves: 1000,
+            branches: 9,
+            entries: 50_000,
+            file_bytes: 10 << 20,
+            free_bytes: 1 << 20,
+        });
+        let text = picture(&shape);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("9.00 MiB") && text.contains("height 3") && text.contains("1,009 blocks"), "{text}");
+    }
+}

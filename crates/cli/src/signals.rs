@@ -1,0 +1,17 @@
+//! Ctrl-C, and being asked to end.
+
+use anyhow::{Context as _, Result};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use spinney_lab::Stop;
+
+/// A stop that the first SIGINT or SIGTERM asks for; a second one ends the process at once, which a database survives too.
+pub(crate) fn stop() -> Result<Stop> {
+    let stop = Stop::default();
+    for (signal, code) in [(SIGINT, 130), (SIGTERM, 143)] {
+        flag::register_conditional_shutdown(signal, code, stop.flag())
+            .and_then(|_| flag::register(signal, stop.flag()))
+            .context("cannot watch for signals")?;
+    }
+    Ok(stop)
+}

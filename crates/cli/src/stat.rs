@@ -1,0 +1,62 @@
+//! `stat`: all counters, in groups.
+
+use crate::args::StatArgs;
+use crate::output::Output;
+use crate::store::with_db;
+use anyhow::Result;
+use serde_json::{Map, Value as Json};
+use spinney_lab::text::{bytes, count};
+use std::io::Write as _;
+
+/// Prints the counters.
+pub(crate) fn run(args: &StatArgs, out: &mut Output) -> Result<()> {
+    let stats = with_db(&args.db, |db| Ok(db.stats()))?;
+    if args.json {
+        return out.json(&stats);
+    }
+    // The engine's counters are printed through their names, so that a new one is never forgotten here.
+    if let Json::Object(stats) = serde_json::to_value(&stats)? {
+        let (groups, single): (Vec<_>, Vec<_>) = stats.into_iter().partition(|(_, value)| value.is_object());
+        print_group("database", &single.into_iter().collect(), out)?;
+        for (name, group) in groups {
+            if let Json::Object(group) = group {
+                print_group(&name, &group, out)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn print_group(name: &str, group: &Map<String, Json>, out: &mut Output) -> Result<()> {
+    writeln!(out, "{name}")?;
+    for (name, value) in group {
+        writeln!(out, "{}", line(name, value))?;
+    }
+    Ok(())
+}
+
+/// A counter: its name in words, its value, and what that is in handier units.
+fn line(name: &str, value: &Json) -> String {
+    let words = name.replace('_', " ");
+    match value.as_u64() {
+        Some(number) if name.ends_with("_bytes") && number >= 1024 => {
+            format!("  {words:<26} {:>20}  {}", count(number), bytes(number))
+        }
+        Some(number) => format!("  {words:<26} {:>20}", count(number)),
+        None => format!("  {words:<26} {value:>20}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_also_told_in_units() {
+        assert_eq!(
+            line("written_bytes", &Json::from(1 << 20)),
+            format!("  {:<26} {:>20}  1.00 MiB", "written bytes", "1,048,576")
+        );
+        assert_eq!(line("syncs", &Json::from(12)), format!("  {:<26} {:>20}", "syncs", "12"));
+    }
+}

@@ -1,0 +1,69 @@
+//! `tables`, `create` and `drop`.
+
+use crate::args::{CreateArgs, DropArgs, TablesArgs};
+use crate::output::Output;
+use crate::store::{close_after, open_or_create, with_db};
+use anyhow::{Context as _, Result};
+use serde_json::json;
+use spinney::{Compression, Table, TableOptions};
+use spinney_lab::layout_name;
+use spinney_lab::text;
+use std::io::Write as _;
+
+/// Prints the tables and what they are made of.
+pub(crate) fn list(args: &TablesArgs, out: &mut Output) -> Result<()> {
+    with_db(&args.db, |db| {
+        let tables = db.tables()?;
+        if args.json {
+            return out.json(&tables.iter().map(json_of).collect::<Vec<_>>());
+        }
+        let mut list = text::Table::new(&["table", "layout", "block", "compression"]);
+        for table in &tables {
+            let TableOptions { layout, block_bytes, compression, .. } = *table.options();
+            let cells = [layout_name(layout), &text::bytes(u64::from(block_bytes)), compression_name(compression)];
+            list.row(std::iter::once(table.name()).chain(cells).map(str::to_owned));
+        }
+        Ok(write!(out, "{}", list.render())?)
+    })
+}
+
+fn json_of(table: &Table) -> serde_json::Value {
+    let options = table.options();
+    json!({
+        "table": table.name(),
+        "layout": layout_name(options.layout),
+        "block_bytes": options.block_bytes,
+        "compression": compression_name(options.compression),
+        "filter_bits_per_key": options.filter_bits_per_key,
+        "run_bytes_max": options.run_bytes_max,
+        "fanout": options.fanout,
+    })
+}
+
+fn compression_name(compression: Compression) -> &'static str {
+    match compression {
+        Compression::None => "none",
+        Compression::Lz4 => "lz4",
+        Compression::Zstd => "zstd",
+    }
+}
+
+/// Makes a table.
+pub(crate) fn create(args: &CreateArgs) -> Result<()> {
+    let mut options =
+        TableOptions { layout: args.layout.into(), compression: args.compression.into(), ..TableOptions::default() };
+    if let Some(block) = args.block {
+        options.block_bytes = u32::try_from(block).context("--block is too large")?;
+    }
+    options.filter_bits_per_key = args.filter_bits.unwrap_or(options.filter_bits_per_key);
+    options.fanout = args.fanout.unwrap_or(options.fanout);
+    close_after(open_or_create(&args.table.db)?, |db| {
+        db.create_table(&args.table.table, options)?;
+        Ok(())
+    })
+}
+
+/// Drops a table and all in it.
+pub(crate) fn drop(args: &DropArgs) -> Result<()> {
+    with_db(&args.table.db, |db| Ok(db.drop_table(&args.table.table)?))
+}

@@ -1,0 +1,167 @@
+//! Rows as in iibench (Callaghan and Tokutek): one with a sequential primary key, and an entry for each of three indexes.
+//!
+//! # Format
+//! All numbers big-endian, so that bytes order as numbers do.
+//!
+//! | what | bytes |
+//! |---|---|
+//! | row key | primary key 8 |
+//! | row value | date and time 8, register 4, customer 4, product 4, price 4, random filler |
+//! | market entry | product 4, customer 4, price 4, primary key 8 |
+//! | register entry | register 4, customer 4, price 4, primary key 8 |
+//! | price entry | price 4, date and time 8, customer 4, primary key 8 |
+
+use crate::random::Random;
+
+/// The secondary indexes, in the order in which `Config::indexes` takes them.
+pub const INDEXES: [&str; 3] = ["market", "register", "price"];
+
+const REGISTERS: u32 = 1_000;
+const PRODUCTS: u32 = 10_000;
+const CUSTOMERS: u32 = 100_000;
+/// As in iibench a price is a random part plus the customer's number, here in cents.
+const PRICE_MAX: u32 = 500;
+/// Microseconds between the times of two rows.
+const ROW_PERIOD_US: u64 = 10;
+
+const COLUMN_BYTES: usize = 24;
+const ENTRY_BYTES: [usize; 3] = [20, 20, 24];
+
+/// Makes rows; the same seed and primary key give the same row, in any order and on any thread.
+#[derive(Debug)]
+pub struct RowMaker {
+    seed: u64,
+    key: [u8; 8],
+    value: Vec<u8>,
+    market: [u8; 20],
+    register: [u8; 20],
+    price: [u8; 24],
+}
+
+impl RowMaker {
+    /// A maker of rows with `filler_bytes` of random bytes each.
+    #[must_use]
+    pub fn new(seed: u64, filler_bytes: usize) -> Self {
+        Self {
+            seed,
+            key: [0; 8],
+            value: vec![0; COLUMN_BYTES + filler_bytes],
+            market: [0; 20],
+            register: [0; 20],
+            price: [0; 24],
+        }
+    }
+
+    /// Makes the row with primary key `pk`.
+    pub fn make(&mut self, pk: u64) {
+        let mut random = Random::of(self.seed, pk);
+        let when = (pk * ROW_PERIOD_US).to_be_bytes();
+        let register = random.below32(REGISTERS).to_be_bytes();
+        let customer = random.below32(CUSTOMERS);
+        let product = random.below32(PRODUCTS).to_be_bytes();
+        let price = (random.below32(PRICE_MAX) + customer).to_be_bytes();
+        let customer = customer.to_be_bytes();
+        self.key = pk.to_be_bytes();
+        lay(&mut self.value, &[&when, &register, &customer, &product, &price]);
+        random.fill(&mut self.value[COLUMN_BYTES..]);
+        lay(&mut self.market, &[&product, &customer, &price, &self.key]);
+        lay(&mut self.register, &[&register, &customer, &price, &self.key]);
+        lay(&mut self.price, &[&price, &when, &customer, &self.key]);
+    }
+
+    /// The row's key.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The row's value.
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    /// The row's entry in each of [`INDEXES`].
+    #[must_use]
+    pub fn entries(&self) -> [&[u8]; 3] {
+        [&self.market, &self.register, &self.price]
+    }
+}
+
+/// Bytes of keys and values that a row with its index entries brings.
+pub(super) fn logical_bytes(filler_bytes: usize, indexes: usize) -> u64 {
+    let entries: usize = ENTRY_BYTES[..indexes].iter().sum();
+    (8 + COLUMN_BYTES + filler_bytes + entries) as u64
+}
+
+/// Lays `parts` one after the other into `bytes`.
+fn lay(bytes: &mut [u8], parts: &[&[u8]]) {
+    let mut at = 0;
+    for part in parts {
+        bytes[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn field(bytes: &[u8], at: usize) -> u32 {
+        u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())
+    }
+
+    #[test]
+    fn a_row_depends_on_seed_and_key_only() {
+        let (mut a, mut b) = (RowMaker::new(1, 10), RowMaker::new(1, 10));
+        a.make(7);
+        b.make(6);
+        b.make(7);
+        assert_eq!((a.key(), a.value(), a.entries()), (b.key(), b.value(), b.entries()));
+        let mut other = RowMaker::new(2, 10);
+        other.make(7);
+        assert_ne!(a.value(), other.value());
+    }
+
+    #[test]
+    fn columns_stay_in_their_ranges_and_spread_over_them() {
+        let mut rows = RowMaker::new(1, 0);
+        let (mut registers, mut customers, mut products) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for pk in 0..20_000 {
+            rows.make(pk);
+            let value = rows.value();
+            let (register, customer, product, price) =
+                (field(value, 8), field(value, 12), field(value, 16), field(value, 20));
+            assert!(register < REGISTERS && customer < CUSTOMERS && product < PRODUCTS);
+            assert!((customer..customer + PRICE_MAX).contains(&price));
+            registers.insert(register);
+            customers.insert(customer);
+            products.insert(product);
+        }
+        // With 20,000 draws every register comes, 86% of the products and 18% of the customers.
+        assert_eq!(registers.len(), 1_000);
+        assert!((8_400..8_900).contains(&products.len()), "{}", products.len());
+        assert!((17_700..18_600).contains(&customers.len()), "{}", customers.len());
+    }
+
+    #[test]
+    fn entries_hold_their_columns_and_end_in_the_primary_key() {
+        let mut rows = RowMaker::new(1, 10);
+        rows.make(0x0102_0304);
+        let (value, [market, register, price]) = (rows.value(), rows.entries());
+        assert_eq!(value.len(), 34);
+        assert_eq!(
+            (field(market, 0), field(market, 4), field(market, 8)),
+            (field(value, 16), field(value, 12), field(value, 20))
+        );
+        assert_eq!((field(register, 0), field(register, 4)), (field(value, 8), field(value, 12)));
+        assert_eq!(
+            (field(price, 0), &price[4..12], field(price, 12)),
+            (field(value, 20), &value[..8], field(value, 12))
+        );
+        assert!([market, register, price].iter().all(|entry| entry.ends_with(rows.key())));
+        let entries: usize = rows.entries().iter().map(|entry| entry.len()).sum();
+        assert_eq!(logical_bytes(10, 3), (rows.key().len() + value.len() + entries) as u64);
+    }
+}

@@ -1,0 +1,72 @@
+//! The floor under a durable commit: writes of 4 KiB to a file that is written already, each on the device before the next.
+
+use anyhow::{Context as _, Result};
+use nix::libc::{O_DIRECT, O_DSYNC};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+/// Bytes of a write.
+pub(super) const WRITE_BYTES: usize = 4096;
+/// Length of the file; the writes go round in it.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// A file for durable writes.
+#[derive(Debug)]
+pub(super) struct Device {
+    file: File,
+    direct: bool,
+    at: u64,
+    /// A write's worth of bytes and as many to spare, for the alignment that direct I/O wants.
+    buffer: Vec<u8>,
+}
+
+impl Device {
+    /// Makes the file and writes it in full, so that later writes change no metadata.
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let cannot = || format!("cannot write {}", path.display());
+        std::fs::write(path, vec![0x5a; usize::try_from(FILE_BYTES)?]).with_context(cannot)?;
+        let (file, direct) = match open(path, O_DSYNC | O_DIRECT) {
+            Ok(file) => (file, true),
+            Err(_) => (open(path, O_DSYNC).with_context(cannot)?, false),
+        };
+        file.sync_all().with_context(cannot)?;
+        Ok(Self { file, direct, at: 0, buffer: vec![0xa5; 2 * WRITE_BYTES] })
+    }
+
+    /// What the writes are called in reports.
+    pub(super) fn name(&self) -> &'static str {
+        if self.direct { "rawsync" } else { "rawsync-buffered" }
+    }
+
+    /// Writes the next block, and returns when it is on the device.
+    pub(super) fn write(&mut self) -> Result<()> {
+        let start = self.buffer.as_ptr().align_offset(WRITE_BYTES);
+        self.file.write_all_at(&self.buffer[start..start + WRITE_BYTES], self.at)?;
+        self.at = (self.at + WRITE_BYTES as u64) % FILE_BYTES;
+        Ok(())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the bare device is what the engine is compared with")]
+fn open(path: &Path, flags: i32) -> std::io::Result<File> {
+    OpenOptions::new().write(true).custom_flags(flags).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_land_one_after_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("device");
+        let mut device = Device::create(&path).unwrap();
+        device.write().unwrap();
+        device.write().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes.len() as u64, FILE_BYTES);
+        assert!(bytes[..2 * WRITE_BYTES].iter().all(|&byte| byte == 0xa5));
+        assert_eq!(bytes[2 * WRITE_BYTES], 0x5a);
+    }
+}
