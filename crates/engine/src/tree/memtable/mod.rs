@@ -1,1 +1,92 @@
-//! placeholder
+//! The memtable: the newest entries of a table, in memory, in order, fed by many threads and read without ever blocking.
+//!
+//! Records lie in an [`arena`](arena::Arena) in order of arrival; a B-link tree of their places keeps the order. Nothing is removed
+//! or changed: a memtable grows until it is flushed, and its memory goes back to the system when the last handle, cursor and pinned value is gone.
+
+mod arena;
+mod cursor;
+mod node;
+mod pin;
+mod record;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use cursor::MemtableCursor;
+
+use crate::base::{Entry, SeqNum};
+use crate::tree::Found;
+use tree::Tree;
+
+/// A handle of a memtable; clones are the same memtable.
+#[derive(Clone)]
+pub struct Memtable(Arc<Tree>);
+
+impl Memtable {
+    /// An empty memtable.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Arc::new(Tree::new()))
+    }
+
+    /// Adds a version of a key. Any number of threads may do so at once; no two entries may have the same key and seqnum.
+    ///
+    /// # Panics
+    /// When the key is empty or longer than 64 KiB, the value longer than 4 GiB, or the seqnum above [`SeqNum::MAX`].
+    pub fn insert(&self, entry: &Entry<'_>) {
+        self.0.insert(entry);
+    }
+
+    /// The newest version of `key` that a snapshot at `seqnum` sees. The value is a view that keeps the memtable's memory alive.
+    #[must_use]
+    pub fn get(&self, key: &[u8], snapshot: SeqNum) -> Option<Found> {
+        let record = self.0.find(key, snapshot)?;
+        Some(Found { seqnum: record.seqnum(), kind: record.kind(), value: pin::pin(&self.0, record) })
+    }
+
+    /// The seqnum of the newest version of `key`, whoever may see it.
+    #[must_use]
+    pub fn newest(&self, key: &[u8]) -> Option<SeqNum> {
+        self.0.find(key, SeqNum::MAX).map(|record| record.seqnum())
+    }
+
+    /// A cursor that stands nowhere yet.
+    #[must_use]
+    pub fn cursor(&self) -> MemtableCursor {
+        MemtableCursor::new(Arc::clone(&self.0))
+    }
+
+    /// The memory that the memtable has from the system, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.arena().bytes()
+    }
+
+    /// How many entries were inserted, or are being inserted right now. Walks the chunks of the memtable: not for every insert.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.0.arena().records()
+    }
+
+    /// Whether nothing was inserted yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Default for Memtable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Memtable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memtable").field("entries", &self.entries()).field("bytes", &self.bytes()).finish()
+    }
+}

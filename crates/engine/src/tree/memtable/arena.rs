@@ -1,0 +1,258 @@
+//! The memory of one memtable: chunks from the system, handed out front to back by all threads at once, freed together.
+//!
+//! # Invariants
+//! 1. No byte is handed out twice, and none is taken back before the arena is dropped.
+//! 2. Memory is zero when it is handed out.
+//!
+//! # Concurrency
+//! A piece costs one atomic addition. Only a thread that finds the chunk used up takes the latch, to map the next one.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::base::num::{u64_of, usize_of};
+
+/// The first chunk of an arena, and the least: most tables of a database are written little.
+const CHUNK_BYTES_MIN: usize = 16 << 10;
+
+/// The size up to which each chunk is twice the one before: one huge page.
+const CHUNK_BYTES_MAX: usize = 2 << 20;
+
+/// A longer piece gets a chunk of its own, so that it does not waste the rest of the current one.
+const SHARED_PIECE_BYTES_MAX: usize = CHUNK_BYTES_MAX / 8;
+
+/// The strictest alignment of a piece.
+const ALIGN_MAX: usize = 64;
+
+/// What a chunk's header takes of it.
+const HEADER_BYTES: usize = size_of::<Chunk>();
+
+/// The low half of [`Chunk::taken`].
+const TAKEN_BYTES: u64 = u32::MAX as u64;
+
+/// One [`Chunk::taken`] record.
+const TAKEN_RECORD: u64 = 1 << 32;
+
+/// The memory of one memtable.
+pub(super) struct Arena {
+    /// The chunk that pieces come from. A store publishes the chunk's header to every thread that takes pieces.
+    current: AtomicPtr<Chunk>,
+    /// The sum of the chunks' lengths. Publishes nothing.
+    bytes: AtomicUsize,
+    /// All chunks, freed by drop.
+    chunks: Mutex<Vec<ChunkPtr>>,
+}
+
+/// The header at the front of each chunk.
+#[repr(C, align(64))]
+struct Chunk {
+    /// How many bytes are taken, the header included (low 32 bits; beyond `len` once the chunk is used up), and how many
+    /// of the pieces are records (high 32 bits): one addition counts both. Publishes nothing.
+    taken: AtomicU64,
+    len: usize,
+}
+
+/// A chunk, valid until its arena is dropped.
+#[derive(Clone, Copy, PartialEq)]
+struct ChunkPtr(NonNull<Chunk>);
+
+// SAFETY: a chunk belongs to its arena, not to a thread; its header is only changed atomically.
+unsafe impl Send for ChunkPtr {}
+
+impl Arena {
+    pub(super) fn new() -> Self {
+        let first = ChunkPtr::map(CHUNK_BYTES_MIN);
+        let current = AtomicPtr::new(first.0.as_ptr());
+        Self { current, bytes: AtomicUsize::new(CHUNK_BYTES_MIN), chunks: Mutex::new(vec![first]) }
+    }
+
+    /// Memory mapped so far, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many records were taken.
+    pub(super) fn records(&self) -> u64 {
+        self.chunks.lock().iter().map(|chunk| chunk.header().taken.load(Ordering::Relaxed) >> 32).sum()
+    }
+
+    /// `len` bytes for a record, unaligned.
+    #[inline]
+    pub(super) fn take_record(&self, len: usize) -> NonNull<u8> {
+        self.take(len, TAKEN_RECORD)
+    }
+
+    /// Memory for a `T`.
+    pub(super) fn take_aligned<T>(&self) -> NonNull<T> {
+        const { assert!(align_of::<T>() <= ALIGN_MAX) };
+        let memory = self.take(size_of::<T>() + ALIGN_MAX - 1, 0);
+        // SAFETY: the piece is longer by what the rounding can skip.
+        unsafe { memory.add(memory.align_offset(align_of::<T>())) }.cast()
+    }
+
+    #[inline]
+    fn take(&self, len: usize, records: u64) -> NonNull<u8> {
+        if len > SHARED_PIECE_BYTES_MAX {
+            return self.take_own_chunk(len, records);
+        }
+        loop {
+            let current = self.current();
+            if let Some(piece) = current.take(len, records) {
+                return piece;
+            }
+            self.replace(current, len);
+        }
+    }
+
+    #[inline]
+    fn current(&self) -> ChunkPtr {
+        ChunkPtr(NonNull::new(self.current.load(Ordering::Acquire)).expect("an arena always has a chunk"))
+    }
+
+    /// Makes a new chunk the current one, with room for `len` bytes, unless another thread did so since `used_up` was.
+    #[cold]
+    fn replace(&self, used_up: ChunkPtr, len: usize) {
+        let mut chunks = self.chunks.lock();
+        if self.current() == used_up {
+            let grown = (2 * used_up.header().len).min(CHUNK_BYTES_MAX);
+            let chunk = self.map(grown.max((HEADER_BYTES + len).next_power_of_two()), &mut chunks);
+            self.current.store(chunk.0.as_ptr(), Ordering::Release);
+        }
+    }
+
+    #[cold]
+    fn take_own_chunk(&self, len: usize, records: u64) -> NonNull<u8> {
+        let chunk = self.map((HEADER_BYTES + len).next_multiple_of(CHUNK_BYTES_MIN), &mut self.chunks.lock());
+        chunk.take(len, records).expect("the chunk was made for this piece")
+    }
+
+    fn map(&self, len: usize, chunks: &mut Vec<ChunkPtr>) -> ChunkPtr {
+        let chunk = ChunkPtr::map(len);
+        chunks.push(chunk);
+        self.bytes.fetch_add(len, Ordering::Relaxed);
+        chunk
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for chunk in self.chunks.get_mut().drain(..) {
+            let len = chunk.header().len;
+            // SAFETY: mapped with this length; whoever drops the arena has let go of all pieces.
+            unsafe { system::unmap(chunk.0.cast(), len) };
+        }
+    }
+}
+
+impl ChunkPtr {
+    /// A new chunk of `len` bytes.
+    fn map(len: usize) -> Self {
+        let chunk = system::map(len).cast::<Chunk>();
+        let header = Chunk { taken: AtomicU64::new(u64_of(HEADER_BYTES)), len };
+        // SAFETY: the mapping is longer than a header, aligned to pages, and nobody else's yet.
+        unsafe { chunk.write(header) };
+        Self(chunk)
+    }
+
+    fn header(&self) -> &Chunk {
+        // SAFETY: the header was written by `map`, and the chunk outlives every user of its arena.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The next `len` bytes, or `None` when the chunk is used up.
+    #[inline]
+    fn take(self, len: usize, records: u64) -> Option<NonNull<u8>> {
+        let Chunk { taken, len: end } = self.header();
+        // The low half cannot overflow: a thread that fails here goes on to another chunk.
+        let at = usize_of(taken.fetch_add(u64_of(len) + records, Ordering::Relaxed) & TAKEN_BYTES);
+        if at + len > *end {
+            taken.fetch_sub(records, Ordering::Relaxed);
+            return None;
+        }
+        // SAFETY: within the chunk, as just checked.
+        Some(unsafe { self.0.cast::<u8>().add(at) })
+    }
+}
+
+/// Memory straight from the system and straight back to it, so that a dropped memtable does not linger in an allocator.
+#[cfg(not(miri))]
+mod system {
+    use std::alloc::{Layout, handle_alloc_error};
+    use std::ptr::{self, NonNull};
+
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    use super::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN};
+
+    /// The alignment and unit of huge pages.
+    const HUGE_PAGE_BYTES: usize = CHUNK_BYTES_MAX;
+
+    /// `len` zero bytes, aligned to pages; on huge pages where there are enough of them.
+    pub(super) fn map(len: usize) -> NonNull<u8> {
+        if len < HUGE_PAGE_BYTES {
+            return map_pages(len);
+        }
+        let slack = map_pages(len + HUGE_PAGE_BYTES);
+        let front = slack.align_offset(HUGE_PAGE_BYTES);
+        // SAFETY: `slack` is longer by a huge page than what stays; the ends were just mapped and hold nothing.
+        unsafe {
+            let memory = slack.add(front);
+            unmap_pages(slack, front);
+            unmap_pages(memory.add(len), HUGE_PAGE_BYTES - front);
+            // Without huge pages the memory works as well, only slower.
+            #[cfg(target_os = "linux")]
+            madvise(memory.as_ptr().cast(), len, Advice::LinuxHugepage).ok();
+            memory
+        }
+    }
+
+    fn map_pages(len: usize) -> NonNull<u8> {
+        // SAFETY: a new mapping touches no memory that is in use.
+        let memory =
+            unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
+        memory.ok().and_then(|memory| NonNull::new(memory.cast())).unwrap_or_else(|| {
+            handle_alloc_error(Layout::from_size_align(len, CHUNK_BYTES_MIN).expect("chunks are far below isize::MAX"))
+        })
+    }
+
+    /// Gives back what [`map`] returned for `len`.
+    ///
+    /// # Safety
+    /// Nobody uses the memory any more.
+    pub(super) unsafe fn unmap(memory: NonNull<u8>, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { unmap_pages(memory, len) }
+    }
+
+    /// # Safety
+    /// Nobody uses the memory, which [`map_pages`] returned.
+    unsafe fn unmap_pages(memory: NonNull<u8>, len: usize) {
+        if len > 0 {
+            // SAFETY: the caller's promise.
+            unsafe { munmap(memory.as_ptr().cast(), len) }.expect("the pages are mapped");
+        }
+    }
+}
+
+/// The same from the allocator, for Miri, which knows no huge pages.
+#[cfg(miri)]
+mod system {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::ptr::NonNull;
+
+    fn layout(len: usize) -> Layout {
+        Layout::from_size_align(len, super::CHUNK_BYTES_MIN).expect("a small power of two")
+    }
+
+    pub(super) fn map(len: usize) -> NonNull<u8> {
+        // SAFETY: no chunk is empty.
+        NonNull::new(unsafe { alloc_zeroed(layout(len)) }).expect("Miri has memory")
+    }
+
+    pub(super) unsafe fn unmap(memory: NonNull<u8>, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { dealloc(memory.as_ptr(), layout(len)) }
+    }
+}

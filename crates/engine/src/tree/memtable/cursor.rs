@@ -1,0 +1,164 @@
+//! A walk over the memtable that takes a leaf at a time: records never change, so a copy of a leaf's slots is all it needs.
+//!
+//! # Invariants
+//! 1. The image is what the leaf held at one moment, from the leaf's `low` up to the `low` of the `next` that it then had.
+//! 2. Both bounds stay ends of leaves for ever, so neighbouring images neither overlap nor leave a gap: what was present when
+//!    the cursor was placed is shown exactly once, however many leaves split meanwhile.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::node::{Link, Node, SLOTS};
+use super::pin::pin;
+use super::record::{Place, Record};
+use super::tree::Tree;
+use crate::base::{Entry, Result, SeqNum, Value};
+use crate::tree::Cursor;
+
+/// The `at` of a cursor that stands on no entry.
+const NOWHERE: usize = usize::MAX;
+
+/// A cursor over a memtable. Inserts go on beside it; those made after it was placed may be shown or not.
+pub struct MemtableCursor {
+    image: Image,
+    /// The slot of the image that the cursor stands on.
+    at: usize,
+    /// Keeps the records of the image alive.
+    tree: Arc<Tree>,
+}
+
+/// A leaf as it was at one moment.
+struct Image {
+    records: [Option<Record<'static>>; SLOTS],
+    count: usize,
+    low: Option<Record<'static>>,
+    next: Link,
+}
+
+impl MemtableCursor {
+    pub(super) fn new(tree: Arc<Tree>) -> Self {
+        let image = Image { records: [None; SLOTS], count: 0, low: None, next: Link::new() };
+        Self { image, at: NOWHERE, tree }
+    }
+
+    fn record(&self) -> Option<Record<'_>> {
+        if self.at < self.image.count { self.image.records[self.at] } else { None }
+    }
+
+    /// Moves to `place`: the first record behind it is the current one, perhaps only after [`Self::settle`].
+    fn seek(&mut self, place: &Place<'_>) {
+        loop {
+            let (leaf, version) = self.tree.descend(0, place);
+            self.at = leaf.rank(place);
+            if self.image.read(leaf, version) {
+                return;
+            }
+        }
+    }
+
+    /// From the end of an image on to the first record of the next.
+    fn settle(&mut self) {
+        while self.at >= self.image.count {
+            let next = self.image.next.clone();
+            let Some(next) = next.get() else {
+                self.at = NOWHERE;
+                return;
+            };
+            self.image.read_now(next);
+            self.at = 0;
+        }
+    }
+
+    /// To the record before the place where the cursor is.
+    fn step_back(&mut self) {
+        while self.at == 0 {
+            let Some(low) = self.image.low else {
+                self.at = NOWHERE;
+                return;
+            };
+            self.seek(&Place::before(low.key(), low.seqnum()));
+        }
+        self.at -= 1;
+    }
+}
+
+impl Image {
+    /// Reads `leaf`; what was read is worth nothing unless this returns true.
+    fn read(&mut self, leaf: &Node, version: u64) -> bool {
+        // SAFETY: whoever owns the image also owns the tree of the leaf.
+        let keep = |record: Record<'_>| unsafe { Record::from_ptr(record.as_ptr()) };
+        self.count = leaf.count();
+        for (at, record) in self.records[..self.count].iter_mut().enumerate() {
+            *record = leaf.record(at).map(keep);
+        }
+        self.low = leaf.low().map(keep);
+        self.next.set(leaf.next());
+        leaf.is_at(version)
+    }
+
+    fn read_now(&mut self, leaf: &Node) {
+        while !self.read(leaf, leaf.version()) {}
+    }
+}
+
+impl Cursor for MemtableCursor {
+    fn first(&mut self) -> Result<()> {
+        self.image.read_now(self.tree.first_leaf());
+        self.at = 0;
+        self.settle();
+        Ok(())
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.image.read_now(self.tree.tail());
+        let mut next = self.image.next.clone();
+        while let Some(leaf) = next.get() {
+            self.image.read_now(leaf);
+            next = self.image.next.clone();
+        }
+        self.at = self.image.count;
+        self.step_back();
+        Ok(())
+    }
+
+    fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.seek(&Place::before(key, SeqNum::MAX));
+        self.settle();
+        Ok(())
+    }
+
+    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.seek(&Place::before(key, SeqNum::MAX));
+        self.step_back();
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        if self.at != NOWHERE {
+            self.at += 1;
+            self.settle();
+        }
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        if self.at != NOWHERE {
+            self.step_back();
+        }
+        Ok(())
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.record().map(Record::entry)
+    }
+
+    fn value(&self) -> Option<Value> {
+        self.record().map(|record| pin(&self.tree, record))
+    }
+}
+
+impl fmt::Debug for MemtableCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemtableCursor").field("entry", &self.entry()).finish_non_exhaustive()
+    }
+}

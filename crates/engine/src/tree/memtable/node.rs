@@ -1,0 +1,385 @@
+//! A node of the memtable's tree: sorted slots with the heads of their keys, read optimistically under a version.
+//!
+//! A leaf's slots are records; a branch's slots are nodes of the level below, each standing for the records from its `low`
+//! up to the `low` of the next. Everything else is the same for both.
+//!
+//! Heads are taken after the bytes that all keys of the node's range share (`skip`), so that keys with long common prefixes
+//! are still told apart without a look at their records.
+//!
+//! # Invariants
+//! 1. A node holds what lies from its `low` (inclusive) up to the `low` of its `next` (exclusive); `low` never changes.
+//! 2. Slots are in order of place. A branch has at least one slot, and the `low` of its first is its own.
+//! 3. All keys of the range have the same first `skip` bytes.
+//! 4. Links and slots point to nodes and records of one arena, which outlives them; none is ever removed.
+//!
+//! # Concurrency
+//! `version` is odd while a writer holds the node. A reader notes an even version, reads what it likes (all of it atomics, and
+//! every pointer valid because of invariant 4), and then checks that the version is the same; if not, what it read means
+//! nothing. The writer's release fence between the odd version and its changes, and the reader's acquire fence between
+//! its reads and the check, make this hold (Boehm, "Can seqlocks get along with programming language memory models?", 2012).
+//! Pointers are loaded with acquire and stored behind a release fence, so what they point to is complete.
+
+use std::hint;
+use std::ops::Range;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use std::thread;
+
+use super::arena::Arena;
+use super::record::{Place, Record};
+use crate::base::num::{u32_of, usize_of32};
+
+/// Slots in a node. Tests use few, to reach every split; otherwise a node fills 1 KiB.
+pub(super) const SLOTS: usize = if cfg!(test) { 5 } else { 61 };
+
+/// How many slots the smaller half gets when a node that grows at one end splits.
+const EDGE: usize = SLOTS.div_ceil(10);
+
+/// A split moves on to more shared bytes only when that gains so many: it costs a look at every record.
+const SKIP_STEP: usize = 4;
+
+/// See the module.
+#[repr(C, align(64))]
+pub(super) struct Node {
+    /// Even: nobody writes. Publishes the writer's changes to readers and to the next writer.
+    version: AtomicU64,
+    /// The node to the right on the same level. Published by `version`.
+    next: Link,
+    /// Where the range starts; null for the first node of a level.
+    low: *mut u8,
+    /// Height above the leaves.
+    level: u32,
+    /// Slots in use. Published by `version`.
+    count: AtomicU32,
+    /// Bytes that the keys share. Published by `version`.
+    skip: AtomicU32,
+    /// The eight key bytes after the skipped ones, per slot. Published by `version`.
+    heads: [AtomicU64; SLOTS],
+    /// Records in leaves, nodes in branches. Published by `version`, and what they point to by themselves.
+    slots: [AtomicPtr<u8>; SLOTS],
+}
+
+#[cfg(not(test))]
+const _: () = assert!(size_of::<Node>() == 1024);
+
+/// A pointer to a node of the arena, or to none.
+pub(super) struct Link(AtomicPtr<Node>);
+
+impl Clone for Link {
+    fn clone(&self) -> Self {
+        Self(AtomicPtr::new(self.0.load(Ordering::Acquire)))
+    }
+}
+
+impl Link {
+    pub(super) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> Option<&Node> {
+        // SAFETY: invariant 4; acquire pairs with the release in `set`.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    #[inline]
+    pub(super) fn set(&self, node: Option<&Node>) {
+        self.0.store(node.map_or(ptr::null_mut(), |node| ptr::from_ref(node).cast_mut()), Ordering::Release);
+    }
+}
+
+/// What goes into a slot.
+#[derive(Clone, Copy)]
+pub(super) enum Slot<'t> {
+    Record(Record<'t>),
+    /// A node that has a `low`.
+    Node(&'t Node),
+}
+
+impl<'t> Slot<'t> {
+    /// Where the slot belongs.
+    #[inline]
+    pub(super) fn place(self) -> Place<'t> {
+        match self {
+            Self::Record(record) => record.place(),
+            Self::Node(node) => node.low().expect("the first node of a level is never added").place(),
+        }
+    }
+
+    /// The level of the nodes that it goes into.
+    #[inline]
+    pub(super) fn level(self) -> u32 {
+        match self {
+            Self::Record(_) => 0,
+            Self::Node(node) => node.level + 1,
+        }
+    }
+
+    #[inline]
+    fn as_ptr(self) -> *mut u8 {
+        match self {
+            Self::Record(record) => record.as_ptr().as_ptr(),
+            Self::Node(node) => ptr::from_ref(node).cast_mut().cast(),
+        }
+    }
+}
+
+impl Node {
+    /// A node without slots.
+    pub(super) fn create<'t>(arena: &'t Arena, level: u32, low: Option<Record<'t>>) -> &'t Self {
+        let node = arena.take_aligned::<Self>().as_ptr();
+        // SAFETY: the memory is zero, which is a node without slots, and nobody else knows of it yet.
+        unsafe {
+            (&raw mut (*node).level).write(level);
+            (&raw mut (*node).low).write(low.map_or(ptr::null_mut(), |low| low.as_ptr().as_ptr()));
+            &*node
+        }
+    }
+
+    /// A branch over the first two nodes of a level.
+    pub(super) fn over<'t>(arena: &'t Arena, first: &'t Self, second: &'t Self) -> &'t Self {
+        let node = Self::create(arena, first.level + 1, None);
+        for (at, child) in [first, second].into_iter().enumerate() {
+            node.set(at, child.low().map_or(0, |low| low.place().head(0)), Slot::Node(child).as_ptr());
+        }
+        node.count.store(2, Ordering::Relaxed);
+        node
+    }
+
+    /// A version at which nobody writes; waits for who does.
+    #[inline]
+    pub(super) fn version(&self) -> u64 {
+        let version = self.version.load(Ordering::Acquire);
+        if version & 1 == 0 { version } else { self.wait() }
+    }
+
+    #[cold]
+    fn wait(&self) -> u64 {
+        for spins in 0u32.. {
+            let version = self.version.load(Ordering::Acquire);
+            if version & 1 == 0 {
+                return version;
+            }
+            // A writer holds a node for less than a microsecond, unless it lost its core.
+            if spins < 200 { hint::spin_loop() } else { thread::yield_now() }
+        }
+        unreachable!("the loop has no end")
+    }
+
+    /// Whether all that was read since `version` was true together.
+    #[inline]
+    pub(super) fn is_at(&self, version: u64) -> bool {
+        fence(Ordering::Acquire);
+        self.version.load(Ordering::Relaxed) == version
+    }
+
+    /// Takes the node for writing if it is still at `version`.
+    #[inline]
+    pub(super) fn lock(&self, version: u64) -> Option<Locked<'_>> {
+        self.version.compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        // Pairs with the fence in `is_at`: who sees a change that follows also sees the odd version.
+        fence(Ordering::Release);
+        Some(Locked { node: self, version })
+    }
+
+    #[inline]
+    pub(super) fn level(&self) -> u32 {
+        self.level
+    }
+
+    #[inline]
+    pub(super) fn low(&self) -> Option<Record<'_>> {
+        // SAFETY: invariant 4; the record was written before the node was published.
+        NonNull::new(self.low).map(|low| unsafe { Record::from_ptr(low) })
+    }
+
+    #[inline]
+    pub(super) fn next(&self) -> Option<&Self> {
+        self.next.get()
+    }
+
+    /// The first record of a leaf.
+    pub(super) fn first_record(&self) -> Option<Record<'_>> {
+        loop {
+            let version = self.version();
+            let record = if self.count() > 0 { self.record(0) } else { None };
+            if self.is_at(version) {
+                return record;
+            }
+        }
+    }
+
+    /// Never more than `SLOTS`, also when a writer races.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        usize_of32(self.count.load(Ordering::Relaxed)).min(SLOTS)
+    }
+
+    #[inline]
+    fn skip(&self) -> usize {
+        usize_of32(self.skip.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn head(&self, at: usize) -> u64 {
+        self.heads[at].load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn slot(&self, at: usize) -> *mut u8 {
+        self.slots[at].load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn set(&self, at: usize, head: u64, slot: *mut u8) {
+        self.heads[at].store(head, Ordering::Relaxed);
+        self.slots[at].store(slot, Ordering::Relaxed);
+    }
+
+    /// Makes the slots `from` of `other` the slots of this node, whose range has `shared` bytes in common.
+    fn fill(&self, other: &Self, from: Range<usize>, shared: usize) {
+        let old = other.skip();
+        let skip = if shared >= old + SKIP_STEP { shared } else { old };
+        for (to, from) in from.clone().enumerate() {
+            let head = if skip == old { other.head(from) } else { other.head_after(skip, from) };
+            self.set(to, head, other.slot(from));
+        }
+        self.skip.store(u32_of(skip), Ordering::Relaxed);
+        self.count.store(u32_of(from.len()), Ordering::Relaxed);
+    }
+
+    /// The head of slot `at` after `skip` bytes.
+    fn head_after(&self, skip: usize, at: usize) -> u64 {
+        self.record(at).map_or(0, |record| record.place().head(skip))
+    }
+
+    /// The record in slot `at` of a leaf, or the one by which slot `at` of a branch is sorted.
+    #[inline]
+    pub(super) fn record(&self, at: usize) -> Option<Record<'_>> {
+        if self.level > 0 {
+            return self.child(at)?.low();
+        }
+        // SAFETY: invariant 4, and a leaf's slots are records.
+        NonNull::new(self.slot(at)).map(|at| unsafe { Record::from_ptr(at) })
+    }
+
+    /// The node in slot `at` of a branch.
+    #[inline]
+    pub(super) fn child(&self, at: usize) -> Option<&Self> {
+        debug_assert!(self.level > 0);
+        // SAFETY: invariant 4, and a branch's slots are nodes.
+        unsafe { self.slot(at).cast::<Self>().as_ref() }
+    }
+
+    /// How many slots lie at or before `place`, which is in the node's range.
+    #[inline]
+    pub(super) fn rank(&self, place: &Place<'_>) -> usize {
+        let (count, head) = (self.count(), place.head(self.skip()));
+        // The first head that is not below; without branches that could be mispredicted.
+        let (mut at, mut len) = (0, count);
+        while len > 0 {
+            let half = len.div_ceil(2);
+            at = if self.head(at + half - 1) < head { at + half } else { at };
+            len -= half;
+        }
+        if at < count && self.head(at) == head { self.rank_among_ties(at, count, head, place) } else { at }
+    }
+
+    /// [`Self::rank`] when the slots from `at` on have the same head as `place`.
+    fn rank_among_ties(&self, mut at: usize, count: usize, head: u64, place: &Place<'_>) -> usize {
+        let mut end = at + 1;
+        while end < count && self.head(end) == head {
+            end += 1;
+        }
+        while at < end {
+            let middle = at.midpoint(end);
+            if self.record(middle).is_none_or(|record| record.place() <= *place) {
+                at = middle + 1
+            } else {
+                end = middle
+            }
+        }
+        at
+    }
+
+    /// Whether `place` is in the range of the last node of a level. May be false although it is.
+    #[inline]
+    pub(super) fn starts_below(&self, place: &Place<'_>) -> bool {
+        let head = place.head(self.skip());
+        self.count() > 0
+            && (self.head(0) < head
+                || self.head(0) == head && self.record(0).is_some_and(|record| record.place() <= *place))
+    }
+
+    /// Whether slot `at` can have the key of `place`. False only when it has not.
+    #[inline]
+    pub(super) fn may_match(&self, at: usize, place: &Place<'_>) -> bool {
+        self.head(at) == place.head(self.skip())
+    }
+}
+
+/// A node held by one writer, until dropped.
+pub(super) struct Locked<'t> {
+    node: &'t Node,
+    /// The version before.
+    version: u64,
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.node.version.store(self.version + 2, Ordering::Release);
+    }
+}
+
+impl<'t> Locked<'t> {
+    /// Adds a slot in its place. False when there is no room.
+    #[inline]
+    pub(super) fn put(&self, place: &Place<'_>, slot: Slot<'t>) -> bool {
+        let node = self.node;
+        let count = node.count();
+        if count == SLOTS {
+            return false;
+        }
+        let at = node.rank(place);
+        for to in (at + 1..=count).rev() {
+            node.heads[to].store(node.head(to - 1), Ordering::Relaxed);
+        }
+        for to in (at + 1..=count).rev() {
+            node.slots[to].store(node.slot(to - 1), Ordering::Relaxed);
+        }
+        node.set(at, place.head(node.skip()), slot.as_ptr());
+        node.count.store(u32_of(count + 1), Ordering::Relaxed);
+        true
+    }
+
+    /// Moves the upper part of a full node to a new node on its right, to make room for `place`, and returns that.
+    pub(super) fn split(&self, arena: &'t Arena, place: &Place<'_>) -> &'t Node {
+        let node = self.node;
+        let count = node.count();
+        // Keys that arrive in order fill the nodes that they leave behind.
+        let keep = match node.rank(place) {
+            0 => EDGE,
+            at if at == count => count - EDGE,
+            _ => count / 2,
+        };
+        let low = node.record(keep);
+        let right = Node::create(arena, node.level, low);
+        let next = node.next();
+        right.next.set(next);
+        right.fill(node, keep..count, shared(low, next.and_then(Node::low)));
+        // The right node is complete before anything points to it.
+        fence(Ordering::Release);
+        node.next.set(Some(right));
+        node.fill(node, 0..keep, shared(node.low(), low));
+        right
+    }
+}
+
+/// How many bytes two bounds share at the front, and with them every key between. Nothing bounds the first and last node.
+fn shared(low: Option<Record<'_>>, high: Option<Record<'_>>) -> usize {
+    match (low, high) {
+        (Some(low), Some(high)) => low.key().iter().zip(high.key()).take_while(|(low, high)| low == high).count(),
+        _ => 0,
+    }
+}

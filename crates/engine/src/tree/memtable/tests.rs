@@ -1,0 +1,389 @@
+//! The memtable against a model, alone and under concurrent inserts. Nodes are small here, so that trees are deep.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::base::Kind;
+use crate::tree::Cursor;
+
+type Place = (Vec<u8>, Reverse<u64>);
+type Model = BTreeMap<Place, (Kind, Vec<u8>)>;
+
+/// Fewer rounds where each takes a thousand times as long.
+const fn rounds(many: u64, under_miri: u64) -> u64 {
+    if cfg!(miri) { under_miri } else { many }
+}
+
+fn put(memtable: &Memtable, key: &[u8], seqnum: u64, value: &[u8]) {
+    memtable.insert(&Entry { key, seqnum: SeqNum(seqnum), kind: Kind::Put, value });
+}
+
+fn place_of(entry: &Entry<'_>) -> Place {
+    (entry.key.to_vec(), Reverse(entry.seqnum.0))
+}
+
+fn forward(memtable: &Memtable) -> Vec<Place> {
+    let mut cursor = memtable.cursor();
+    cursor.first().unwrap();
+    let mut places = Vec::new();
+    while let Some(entry) = cursor.entry() {
+        places.push(place_of(&entry));
+        cursor.next().unwrap();
+    }
+    places
+}
+
+fn backward(memtable: &Memtable) -> Vec<Place> {
+    let mut cursor = memtable.cursor();
+    cursor.last().unwrap();
+    let mut places = Vec::new();
+    while let Some(entry) = cursor.entry() {
+        places.push(place_of(&entry));
+        cursor.prev().unwrap();
+    }
+    places.reverse();
+    places
+}
+
+/// Scrambles the numbers below 2^32 without making two the same.
+fn scramble(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b1) & u64::from(u32::MAX)
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert { key: Vec<u8>, seqnum: u64, kind: Kind, value: Vec<u8> },
+    Get { key: Vec<u8>, seqnum: u64 },
+    First,
+    Last,
+    SeekGe(Vec<u8>),
+    SeekLt(Vec<u8>),
+    Next,
+    Prev,
+}
+
+/// Keys that are hard to tell apart: equal heads, zeros where a shorter key ends, long common prefixes, the longest key.
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    let prefix = prop_oneof![
+        4 => Just(Vec::new()),
+        2 => Just(vec![0; 8]),
+        4 => Just(b"prefix67".to_vec()),
+        4 => Just(b"prefix67prefix67".to_vec()),
+        1 => Just(vec![b'x'; (64 << 10) - 4]),
+    ];
+    let suffix = prop::collection::vec(prop::sample::select(b"\0\x01ab\xff".to_vec()), 1..=4);
+    (prefix, suffix).prop_map(|(prefix, suffix)| [prefix, suffix].concat())
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let kind = prop_oneof![4 => Just(Kind::Put), 1 => Just(Kind::Delete)];
+    let value = prop::collection::vec(any::<u8>(), 0..20);
+    prop_oneof![
+        12 => (key(), 1..20u64, kind, value).prop_map(|(key, seqnum, kind, value)| {
+            let value = if kind == Kind::Put { value } else { Vec::new() };
+            Op::Insert { key, seqnum, kind, value }
+        }),
+        4 => (key(), 0..21u64).prop_map(|(key, seqnum)| Op::Get { key, seqnum }),
+        1 => Just(Op::First),
+        1 => Just(Op::Last),
+        2 => key().prop_map(Op::SeekGe),
+        2 => key().prop_map(Op::SeekLt),
+        4 => Just(Op::Next),
+        4 => Just(Op::Prev),
+    ]
+}
+
+/// A memtable, what should be in it, and a cursor on it.
+struct Twin {
+    memtable: Memtable,
+    model: Model,
+    cursor: MemtableCursor,
+    /// Where the cursor stands, if anywhere.
+    here: Option<Place>,
+    /// What was in the model when the cursor was placed: this much it must show.
+    owed: Model,
+}
+
+impl Twin {
+    fn new() -> Self {
+        let memtable = Memtable::new();
+        let cursor = memtable.cursor();
+        Self { memtable, model: Model::new(), cursor, here: None, owed: Model::new() }
+    }
+
+    fn apply(&mut self, op: Op) {
+        match op {
+            Op::Insert { key, seqnum, kind, value } => self.insert(key, seqnum, kind, value),
+            Op::Get { key, seqnum } => self.get(&key, seqnum),
+            Op::First => {
+                self.cursor.first().unwrap();
+                self.placed(self.model.keys().next().cloned());
+            }
+            Op::Last => {
+                self.cursor.last().unwrap();
+                self.placed(self.model.keys().next_back().cloned());
+            }
+            Op::SeekGe(key) => {
+                self.cursor.seek_ge(&key).unwrap();
+                self.placed(self.model.range((key, Reverse(u64::MAX))..).next().map(|(place, _)| place.clone()));
+            }
+            Op::SeekLt(key) => {
+                self.cursor.seek_lt(&key).unwrap();
+                self.placed(self.model.range(..(key, Reverse(u64::MAX))).next_back().map(|(place, _)| place.clone()));
+            }
+            Op::Next => {
+                self.cursor.next().unwrap();
+                if let Some(here) = self.here.take() {
+                    let owed = self.owed.range((Bound::Excluded(&here), Bound::Unbounded)).next();
+                    let owed = owed.map(|(place, _)| place.clone());
+                    let there = self.cursor.entry().map(|entry| place_of(&entry));
+                    assert!(there.as_ref().is_none_or(|there| *there > here), "moved back");
+                    assert!(
+                        owed.is_none_or(|owed| there.as_ref().is_some_and(|there| *there <= owed)),
+                        "skipped an entry"
+                    );
+                    self.here = there;
+                }
+                self.check_entry();
+            }
+            Op::Prev => {
+                self.cursor.prev().unwrap();
+                if let Some(here) = self.here.take() {
+                    let owed = self.owed.range(..&here).next_back().map(|(place, _)| place.clone());
+                    let there = self.cursor.entry().map(|entry| place_of(&entry));
+                    assert!(there.as_ref().is_none_or(|there| *there < here), "moved forward");
+                    assert!(
+                        owed.is_none_or(|owed| there.as_ref().is_some_and(|there| *there >= owed)),
+                        "skipped an entry"
+                    );
+                    self.here = there;
+                }
+                self.check_entry();
+            }
+        }
+    }
+
+    fn insert(&mut self, key: Vec<u8>, seqnum: u64, kind: Kind, value: Vec<u8>) {
+        let place = (key, Reverse(seqnum));
+        if !self.model.contains_key(&place) {
+            self.memtable.insert(&Entry { key: &place.0, seqnum: SeqNum(seqnum), kind, value: &value });
+            self.model.insert(place, (kind, value));
+        }
+    }
+
+    fn get(&self, key: &[u8], seqnum: u64) {
+        let from = (key.to_vec(), Reverse(seqnum));
+        let visible = self.model.range(from..).next().filter(|((found, _), _)| found == key);
+        let visible = visible.map(|((_, Reverse(seqnum)), (kind, value))| (SeqNum(*seqnum), *kind, value.clone()));
+        let found = self.memtable.get(key, SeqNum(seqnum));
+        assert_eq!(found.map(|found| (found.seqnum, found.kind, found.value.to_vec())), visible);
+        let newest =
+            self.model.range((key.to_vec(), Reverse(u64::MAX))..).next().filter(|((found, _), _)| found == key);
+        assert_eq!(self.memtable.newest(key), newest.map(|((_, Reverse(seqnum)), _)| SeqNum(*seqnum)));
+    }
+
+    fn placed(&mut self, expected: Option<Place>) {
+        self.owed = self.model.clone();
+        self.here = expected;
+        self.check_entry();
+    }
+
+    fn check_entry(&self) {
+        let entry = self.cursor.entry();
+        assert_eq!(entry.as_ref().map(place_of), self.here);
+        if let Some(entry) = entry {
+            let (kind, value) = &self.model[self.here.as_ref().unwrap()];
+            assert_eq!((entry.kind, entry.value), (*kind, &value[..]));
+            assert_eq!(self.cursor.value().unwrap(), value);
+        } else {
+            assert!(self.cursor.value().is_none());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: u32::try_from(rounds(256, 4)).unwrap(),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_memtable_is_a_sorted_map(ops in prop::collection::vec(op(), 1..usize::try_from(rounds(400, 60)).unwrap())) {
+        let mut twin = Twin::new();
+        for op in ops {
+            twin.apply(op);
+        }
+        let places: Vec<_> = twin.model.keys().cloned().collect();
+        prop_assert_eq!(twin.memtable.entries(), u64::try_from(places.len()).unwrap());
+        prop_assert_eq!(&forward(&twin.memtable), &places);
+        prop_assert_eq!(&backward(&twin.memtable), &places);
+    }
+}
+
+#[test]
+fn an_empty_memtable_holds_nothing() {
+    let memtable = Memtable::new();
+    assert!(memtable.is_empty());
+    assert_eq!(memtable.entries(), 0);
+    assert!(memtable.get(b"a", SeqNum::MAX).is_none());
+    let mut cursor = memtable.cursor();
+    cursor.next().unwrap();
+    cursor.prev().unwrap();
+    assert!(cursor.entry().is_none());
+    assert!(forward(&memtable).is_empty() && backward(&memtable).is_empty());
+    cursor.seek_lt(b"a").unwrap();
+    assert!(cursor.entry().is_none());
+}
+
+#[test]
+fn keys_in_any_arrival_order_come_out_sorted() {
+    let many = rounds(20_000, 300);
+    let orders: [fn(u64) -> u64; 4] =
+        [|i| i, |i| u64::MAX - i, scramble, |i| if i % 2 == 0 { i } else { u64::MAX - i }];
+    for order in orders {
+        for prefix in ["", "a prefix longer than two heads "] {
+            let memtable = Memtable::new();
+            let mut expected = Vec::new();
+            for i in 0..many {
+                let key = [prefix.as_bytes(), &order(i).to_be_bytes()].concat();
+                put(&memtable, &key, i, b"");
+                expected.push((key, Reverse(i)));
+            }
+            expected.sort_unstable();
+            assert_eq!(forward(&memtable), expected);
+            assert_eq!(backward(&memtable), expected);
+            assert!(expected.iter().all(|(key, seqnum)| memtable.newest(key) == Some(SeqNum(seqnum.0))));
+        }
+    }
+}
+
+#[test]
+fn versions_of_a_hot_key_are_found_across_leaves() {
+    let memtable = Memtable::new();
+    let many = rounds(2_000, 100);
+    for seqnum in 1..=many {
+        put(&memtable, b"hot", seqnum * 2, &seqnum.to_le_bytes());
+    }
+    put(&memtable, b"hos", 1, b"");
+    put(&memtable, b"hot\0", 1, b"");
+    for seqnum in 1..=many {
+        for snapshot in [seqnum * 2, seqnum * 2 + 1] {
+            let found = memtable.get(b"hot", SeqNum(snapshot)).unwrap();
+            assert_eq!((found.seqnum, &found.value[..]), (SeqNum(seqnum * 2), &seqnum.to_le_bytes()[..]));
+        }
+    }
+    assert!(memtable.get(b"hot", SeqNum(1)).is_none());
+}
+
+#[test]
+fn keys_with_equal_heads_stay_apart() {
+    let memtable = Memtable::new();
+    let keys: [&[u8]; 6] = [b"\0", b"\0\0", b"a", b"a\0", b"a\0\0\0\0\0\0\0", b"a\0\0\0\0\0\0\0\0"];
+    for key in keys.iter().rev() {
+        put(&memtable, key, 1, key);
+    }
+    for key in keys {
+        assert_eq!(memtable.get(key, SeqNum(1)).unwrap().value, key);
+    }
+    assert_eq!(forward(&memtable), keys.map(|key| (key.to_vec(), Reverse(1))));
+}
+
+#[test]
+fn a_pinned_value_outlives_its_memtable() {
+    let memtable = Memtable::new();
+    put(&memtable, b"key", 1, b"value");
+    let found = memtable.get(b"key", SeqNum(1)).unwrap();
+    let mut cursor = memtable.cursor();
+    cursor.first().unwrap();
+    let value = cursor.value().unwrap();
+    drop((memtable, cursor));
+    assert_eq!(found.value, b"value");
+    assert_eq!(value, b"value");
+}
+
+#[test]
+fn large_entries_get_memory_of_their_own() {
+    let memtable = Memtable::new();
+    let value = vec![7; 3 << 20];
+    put(&memtable, &[b'k'; 64 << 10], 1, &value);
+    put(&memtable, b"small", 2, b"");
+    put(&memtable, b"k", 3, &value[..200 << 10]);
+    assert!(memtable.bytes() > value.len());
+    assert!(memtable.bytes() < value.len() + (1 << 20));
+    assert_eq!(memtable.get(&[b'k'; 64 << 10], SeqNum(1)).unwrap().value, value);
+    assert_eq!(memtable.get(b"k", SeqNum(3)).unwrap().value.len(), 200 << 10);
+    assert_eq!(memtable.entries(), 3);
+}
+
+/// Writer `writer` of four inserts its `i`th key.
+fn key_of(order: fn(u64) -> u64, writer: u64, i: u64) -> Vec<u8> {
+    [b"shared prefix ".as_slice(), &(order(i) << 2 | writer).to_be_bytes()].concat()
+}
+
+/// Walks all of the memtable in either direction and checks order and that nothing which was there before is missing.
+fn check_walk(memtable: &Memtable, done: &[AtomicU64; 4], order: fn(u64) -> u64, ascending: bool) {
+    let before = done.each_ref().map(|done| done.load(Ordering::Acquire));
+    let places = if ascending { forward(memtable) } else { backward(memtable) };
+    assert!(places.is_sorted_by(|a, b| a < b));
+    for (writer, done) in (0..).zip(before) {
+        for i in 0..done {
+            assert!(
+                places.binary_search(&(key_of(order, writer, i), Reverse(i + 1))).is_ok(),
+                "lost entry {i} of {writer}"
+            );
+        }
+    }
+}
+
+#[test]
+fn readers_see_order_and_lose_nothing_while_four_threads_insert() {
+    let many = rounds(20_000, 60);
+    let orders: [fn(u64) -> u64; 2] = [scramble, |i| i];
+    for order in orders {
+        let memtable = Memtable::new();
+        let done = [const { AtomicU64::new(0) }; 4];
+        let finished = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let writers = [0, 1, 2, 3].map(|writer| {
+                let (memtable, done) = (&memtable, &done[usize::try_from(writer).unwrap()]);
+                scope.spawn(move || {
+                    for i in 0..many {
+                        put(memtable, &key_of(order, writer, i), i + 1, &i.to_le_bytes());
+                        done.store(i + 1, Ordering::Release);
+                    }
+                })
+            });
+            for ascending in [true, false] {
+                let (memtable, done, finished) = (&memtable, &done, &finished);
+                scope.spawn(move || {
+                    while !finished.load(Ordering::Relaxed) {
+                        check_walk(memtable, done, order, ascending);
+                    }
+                });
+            }
+            scope.spawn(|| {
+                while !finished.load(Ordering::Relaxed) {
+                    for (writer, done) in (0..).zip(&done) {
+                        if let Some(i) = done.load(Ordering::Acquire).checked_sub(1) {
+                            let found = memtable.get(&key_of(order, writer, i), SeqNum::MAX).unwrap();
+                            assert_eq!((found.seqnum, &found.value[..]), (SeqNum(i + 1), &i.to_le_bytes()[..]));
+                        }
+                    }
+                }
+            });
+            let outcomes = writers.map(thread::ScopedJoinHandle::join);
+            finished.store(true, Ordering::Relaxed);
+            assert!(outcomes.iter().all(Result::is_ok));
+        });
+        assert_eq!(memtable.entries(), 4 * many);
+        check_walk(&memtable, &done, order, true);
+        check_walk(&memtable, &done, order, false);
+    }
+}

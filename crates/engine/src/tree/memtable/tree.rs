@@ -1,0 +1,180 @@
+//! The memtable's tree: how records find their leaf, how nodes split, how readers find records.
+//!
+//! A B-link tree (Lehman and Yao, 1981): every node knows its right neighbour, so a split needs to hold only the node that
+//! splits. Until the parent knows the new node, who looks for something in it arrives at its left neighbour and moves right.
+//!
+//! # Concurrency
+//! A writer holds one node at a time, or one and the growth latch. Readers hold nothing.
+
+use std::ptr;
+
+use parking_lot::Mutex;
+
+use super::arena::Arena;
+use super::node::{Link, Locked, Node, Slot};
+use super::record::{Place, Record};
+use crate::base::{Entry, SeqNum};
+
+/// See the module.
+pub(super) struct Tree {
+    /// The first node of the highest level. Publishes a new root.
+    root: Link,
+    /// The last leaf, or one that was it a moment ago: where ascending keys go without a search. Publishes the leaf.
+    tail: Link,
+    /// The first leaf, for ever. Publishes nothing.
+    first: Link,
+    /// Held to put a new root above the old one.
+    growth: Mutex<()>,
+    /// Dropped last; owns all nodes and records.
+    arena: Arena,
+}
+
+impl Tree {
+    pub(super) fn new() -> Self {
+        let (arena, root, tail, first) = (Arena::new(), Link::new(), Link::new(), Link::new());
+        let leaf = Node::create(&arena, 0, None);
+        root.set(Some(leaf));
+        tail.set(Some(leaf));
+        first.set(Some(leaf));
+        Self { root, tail, first, growth: Mutex::new(()), arena }
+    }
+
+    pub(super) fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    fn root(&self) -> &Node {
+        self.root.get().expect("a tree has a root from its birth")
+    }
+
+    pub(super) fn first_leaf(&self) -> &Node {
+        self.first.get().expect("a tree has a leaf from its birth")
+    }
+
+    /// A leaf at or shortly before the end.
+    pub(super) fn tail(&self) -> &Node {
+        self.tail.get().expect("a tree has a leaf from its birth")
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first_leaf().first_record().is_none()
+    }
+
+    pub(super) fn insert(&self, entry: &Entry<'_>) {
+        self.add(Slot::Record(Record::write(&self.arena, entry)));
+    }
+
+    /// Puts a record into its leaf, or a node into its parent.
+    fn add(&self, slot: Slot<'_>) {
+        let (level, place) = (slot.level(), slot.place());
+        loop {
+            let node = self.lock(level, &place);
+            if node.put(&place, slot) {
+                return;
+            }
+            let right = self.split(node, &place);
+            self.adopt(right);
+        }
+    }
+
+    /// Splits a full node that `place` belongs to; returns the new right part, which no parent knows yet.
+    #[cold]
+    fn split<'t>(&'t self, node: Locked<'t>, place: &Place<'_>) -> &'t Node {
+        let right = node.split(&self.arena, place);
+        if right.level() == 0 && right.next().is_none() {
+            // While the node is held nobody can split `right`, so the tail only ever moves forward.
+            self.tail.set(Some(right));
+        }
+        right
+    }
+
+    /// Gives a new node a parent.
+    #[cold]
+    fn adopt(&self, node: &Node) {
+        if self.root().level() == node.level() {
+            let _growth = self.growth.lock();
+            let root = self.root();
+            if root.level() == node.level() {
+                self.root.set(Some(Node::over(&self.arena, root, node)));
+                return;
+            }
+        }
+        self.add(Slot::Node(node));
+    }
+
+    /// Holds the node of `level` that `place` belongs to.
+    #[inline]
+    fn lock(&self, level: u32, place: &Place<'_>) -> Locked<'_> {
+        if level == 0
+            && let Some(tail) = self.lock_tail(place)
+        {
+            return tail;
+        }
+        loop {
+            let (node, version) = self.descend(level, place);
+            if let Some(node) = node.lock(version) {
+                return node;
+            }
+        }
+    }
+
+    /// Holds the last leaf if `place` certainly belongs to it.
+    #[inline]
+    fn lock_tail(&self, place: &Place<'_>) -> Option<Locked<'_>> {
+        let tail = self.tail();
+        let version = tail.version();
+        (tail.next().is_none() && tail.starts_below(place)).then(|| tail.lock(version))?
+    }
+
+    /// The node of `level` that `place` belongs to, and a version at which it did.
+    #[inline]
+    pub(super) fn descend(&self, level: u32, place: &Place<'_>) -> (&Node, u64) {
+        let mut node = self.root();
+        // A right neighbour that `place` is known to be below, so that it need not be looked at.
+        let mut bound: Option<&Node> = None;
+        loop {
+            let version = node.version();
+            let next = node.next();
+            if let Some(next) = next
+                && bound.is_none_or(|bound| !ptr::eq(bound, next))
+                && next.low().is_some_and(|low| low.place() <= *place)
+            {
+                if node.is_at(version) {
+                    node = next;
+                }
+                continue;
+            }
+            if node.level() == level {
+                return (node, version);
+            }
+            let at = node.rank(place).saturating_sub(1);
+            let (child, after) = (node.child(at), if at + 1 < node.count() { node.child(at + 1) } else { None });
+            if node.is_at(version)
+                && let Some(child) = child
+            {
+                (node, bound) = (child, after);
+            }
+        }
+    }
+
+    /// The newest version of `key` that a snapshot at `seqnum` sees.
+    #[inline]
+    pub(super) fn find(&self, key: &[u8], seqnum: SeqNum) -> Option<Record<'_>> {
+        let place = Place::before(key, seqnum);
+        loop {
+            let (leaf, version) = self.descend(0, &place);
+            let at = leaf.rank(&place);
+            if at == leaf.count() {
+                let next = leaf.next();
+                if leaf.is_at(version) {
+                    return next?.first_record().filter(|record| record.key() == key);
+                }
+                continue;
+            }
+            let record = if leaf.may_match(at, &place) { leaf.record(at) } else { None };
+            if leaf.is_at(version) {
+                return record.filter(|record| record.key() == key);
+            }
+        }
+    }
+}
