@@ -1,0 +1,190 @@
+//! The segments of a directory, and which of them make up the log.
+//!
+//! # Recovery
+//! The segment with the highest number belongs to the log; its header names the one before it, and so on back to the first that is
+//! needed. What no header names does not count: it followed a torn tail, or was left by an open that did not get far.
+
+use super::format::{Begins, HeaderError, SECTOR, SegmentHeader};
+use super::segment::{Directory, Listing, segment_path};
+use super::writer::Live;
+use crate::base::num::usize_of;
+use crate::base::{Error, ErrorKind, Lsn, Result};
+use crate::env::{Access, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A segment found, with a header that is its own.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) header: SegmentHeader,
+    /// What the checksums of its records are seeded with.
+    pub(super) identity: u64,
+    pub(super) path: PathBuf,
+    pub(super) file: Arc<dyn File>,
+}
+
+/// The segments of a directory.
+#[derive(Debug)]
+pub(super) struct Chain {
+    /// Those that make up the log from the position asked for on, oldest first.
+    pub(super) log: Vec<Found>,
+    /// Older ones, not yet released.
+    pub(super) older: Vec<Live>,
+    /// Segment files that do not count.
+    pub(super) orphans: Vec<PathBuf>,
+    /// Above the position of every byte that any segment has room for.
+    pub(super) positions_end: Lsn,
+    /// Above the number of every segment.
+    pub(super) next_number: u64,
+}
+
+/// Why a segment cannot be used, if it should be needed.
+type Damage = String;
+
+/// Opens all segments of `listing` and finds the log. `database` is the identity they must have, if it is known; `from` the oldest
+/// position that is needed, or `None` for whatever there is.
+///
+/// With `durably`, files and names are made durable before anything is read, so that nothing is believed that a crash could take back.
+pub(super) fn find(
+    directory: &Directory,
+    listing: &Listing,
+    database: Option<u64>,
+    from: Option<Lsn>,
+    durably: bool,
+) -> Result<Chain> {
+    let mut opened = Vec::new();
+    for (number, path) in &listing.segments {
+        let file = directory.open(path, Access::Read, false)?;
+        if durably {
+            file.sync().map_err(|error| Error::io("sync", path, error))?;
+        }
+        opened.push((*number, path, file));
+    }
+    if durably {
+        directory.sync()?;
+    }
+    let mut segments = Segments { directory: &directory.path, found: Vec::new() };
+    for (number, path, file) in opened {
+        let header = read_header(&*file, path, number, database)?;
+        segments.found.push((
+            number,
+            header.map(|header| Found { header, identity: header.identity(), path: path.clone(), file }),
+        ));
+    }
+    segments.chain(from)
+}
+
+/// Reads and checks a header; the inner error is for a segment that may not be needed.
+fn read_header(
+    file: &dyn File,
+    path: &Path,
+    number: u64,
+    database: Option<u64>,
+) -> Result<Result<SegmentHeader, Damage>> {
+    let mut sector = vec![0; usize_of(SECTOR)];
+    let read = file.read_at(&mut sector, 0).map_err(|error| Error::io("read", path, error))?;
+    let header = match SegmentHeader::decode(&sector[..read]) {
+        Ok(header) => header,
+        Err(HeaderError::Damaged) => return Ok(Err("the segment's header is damaged".to_owned())),
+        Err(HeaderError::Newer(version)) => {
+            let message =
+                format!("{}: log format {version} is newer than this version of spinney knows", path.display());
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+    };
+    if database.is_some_and(|database| database != header.database) {
+        return Err(Error::invalid(format!("{}: this log segment belongs to another database", path.display())));
+    }
+    if header.number != number {
+        return Ok(Err(format!("the file holds segment {}", header.number)));
+    }
+    let bytes = file.len().map_err(|error| Error::io("read the length of", path, error))?;
+    if bytes < header.bytes {
+        return Ok(Err(format!("the segment is cut off: {bytes} of {} bytes are left", header.bytes)));
+    }
+    Ok(Ok(header))
+}
+
+struct Segments<'a> {
+    directory: &'a Path,
+    /// By number, ascending.
+    found: Vec<(u64, Result<Found, Damage>)>,
+}
+
+impl Segments<'_> {
+    fn chain(self, from: Option<Lsn>) -> Result<Chain> {
+        let headers = || self.found.iter().filter_map(|(_, found)| found.as_ref().ok()).map(|found| found.header);
+        let positions_end = headers().map(|header| header.end()).max().unwrap_or_default();
+        let next_number = self.found.last().map_or(1, |(number, _)| number + 1);
+        let mut log = Vec::new();
+        if let Some((number, _)) = self.found.last() {
+            log.push(self.needed(*number)?.clone());
+        } else if from.is_some_and(|from| from > Lsn(0)) {
+            return Err(Error::corruption(self.directory, 0, "the redo log is missing"));
+        }
+        // From the newest back, for as long as the one before is needed.
+        while let Some(Found { header, .. }) = log.last().filter(|oldest| oldest.header.previous != 0) {
+            let previous = match from {
+                Some(from) if header.previous_end <= from => break,
+                Some(_) => self.needed(header.previous)?,
+                None => match self.get(header.previous) {
+                    Some(Ok(found)) => found,
+                    _ => break,
+                },
+            };
+            check_link(&previous.header, header, &previous.path)?;
+            log.push(previous.clone());
+        }
+        log.reverse();
+        let mut older = Vec::new();
+        let mut oldest = log.first().map(|found| found.header);
+        while let Some(header) = oldest {
+            let found = self.get(header.previous).and_then(|found| found.as_ref().ok());
+            oldest = found.map(|found| found.header).filter(|previous| is_link(previous, &header));
+            if let (Some(found), Some(header)) = (found, oldest) {
+                older.push(Live { header, path: found.path.clone() });
+            }
+        }
+        older.reverse();
+        let counts = |number| {
+            log.iter().any(|found| found.header.number == number)
+                || older.iter().any(|live| live.header.number == number)
+        };
+        let orphans = self.found.iter().filter(|(number, _)| !counts(*number));
+        let orphans = orphans.map(|(number, _)| segment_path(self.directory, *number)).collect();
+        Ok(Chain { log, older, orphans, positions_end, next_number })
+    }
+
+    fn get(&self, number: u64) -> Option<&Result<Found, Damage>> {
+        let at = self.found.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        Some(&self.found[at].1)
+    }
+
+    /// The segment of a number that the log cannot do without.
+    fn needed(&self, number: u64) -> Result<&Found> {
+        let path = segment_path(self.directory, number);
+        match self.get(number) {
+            Some(Ok(found)) => Ok(found),
+            Some(Err(damage)) => Err(Error::corruption(&path, 0, damage)),
+            None => Err(Error::corruption(&path, 0, "the log needs this segment, and it is missing")),
+        }
+    }
+}
+
+/// Whether `next`, which names `previous` as the one before it, agrees with it.
+fn is_link(previous: &SegmentHeader, next: &SegmentHeader) -> bool {
+    let within = previous.first <= next.previous_end && next.previous_end <= previous.end();
+    let whole = next.begins == Begins::Seals || next.previous_end == previous.end();
+    previous.database == next.database
+        && previous.number == next.previous
+        && within
+        && whole
+        && previous.end() <= next.first
+}
+
+fn check_link(previous: &SegmentHeader, next: &SegmentHeader, path: &Path) -> Result<()> {
+    if is_link(previous, next) {
+        return Ok(());
+    }
+    Err(Error::corruption(path, 0, format!("this segment and segment {} after it do not fit together", next.number)))
+}

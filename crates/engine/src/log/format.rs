@@ -1,0 +1,362 @@
+//! The bytes of the redo log.
+//!
+//! # Format
+//! The log is a chain of segment files. An [`Lsn`] is a position in the endless string of their contents; headers are not counted,
+//! and between two segments positions may be left out. All numbers are little-endian.
+//!
+//! A segment file is as long as its header says, and is named `{number:016}.log`:
+//! ```text
+//! 0          4096                                                                  bytes
+//! | header   | content: positions first .. first + bytes - 4096 ................... |
+//! ```
+//! The header sector:
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 8 | magic `SPNY LOG` |
+//! | 8 | 4 | format version, 1 |
+//! | 12 | 4 | how the segment begins: 1 continues the one before it, 2 seals it |
+//! | 16 | 8 | identity of the database |
+//! | 24 | 8 | number of the segment |
+//! | 32 | 8 | bytes of the file |
+//! | 40 | 8 | first: the position of the first byte of content, a multiple of 4096 |
+//! | 48 | 8 | number of the segment before it, 0 when there is none |
+//! | 56 | 8 | previous end: where the content before this segment ends |
+//! | 64 | 4024 | zeros |
+//! | 4088 | 8 | checksum of bytes 0..4088, seeded with 0 |
+//!
+//! A segment that *continues* was begun because the one before it was full: `previous end` = `first` = the end of that one, and
+//! nothing is said about how much of it is durable. A segment that *seals* was begun by an open of the database: everything up to
+//! `previous end`, which lies in the segment of the number before it, was then found and durable, and nothing after it counts.
+//!
+//! Content is a sequence of groups. Each begins at a multiple of 4096 with a marker and holds records without gaps. After a group
+//! follow bytes that mean nothing (zeros, or what an earlier life of the file left), up to the next group.
+//!
+//! | offset | size | field of a record |
+//! |---|---|---|
+//! | 0 | 8 | checksum of the rest, seeded with database, segment number and position |
+//! | 8 | 4 | bits 0..28 length of the payload, bits 28..32 kind |
+//! | 12 | length | payload |
+//!
+//! A payload in one piece is a `Full` record; else it is `First`, any number of `Middle`, `Last`, with nothing but group markers
+//! between them. The payload of a group marker:
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 8 | durable: everything before this position was durable when the group was written |
+//! | 8 | 8 | previous end: where the last record before this group ends |
+
+use crate::base::Lsn;
+use crate::base::checksum::checksum;
+use crate::base::codec::{Decoder, Malformed};
+use crate::base::num::{u32_of, u64_of, usize_of32};
+use crate::env::SECTOR_BYTES;
+
+/// The size in bytes of a segment's header, and what groups are aligned to.
+pub(super) const SECTOR: u64 = 4096;
+/// The smallest segment file in bytes.
+pub(super) const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+/// The largest segment file in bytes.
+pub(super) const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+/// The size in bytes of a record's header.
+pub(super) const RECORD_BYTES: usize = 12;
+/// The longest payload of one record in bytes, so that a reader's window is bounded.
+pub(super) const FRAGMENT_BYTES_MAX: usize = 256 << 10;
+/// The size in bytes of a group's marker with its record header.
+pub(super) const MARKER_BYTES: usize = RECORD_BYTES + 16;
+
+const MAGIC: [u8; 8] = *b"SPNY LOG";
+const VERSION: u32 = 1;
+const HEADER_CHECKSUM_AT: usize = SECTOR_BYTES - 8;
+const LENGTH_BITS: u32 = 28;
+
+const _: () = assert!(SECTOR == SECTOR_BYTES as u64);
+const _: () = assert!(FRAGMENT_BYTES_MAX < 1 << LENGTH_BITS);
+const _: () = assert!(SEGMENT_BYTES_MIN.is_multiple_of(SECTOR) && SEGMENT_BYTES_MAX.is_multiple_of(SECTOR));
+
+/// How a segment begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begins {
+    /// It continues a full segment. Stored; never reuse the number.
+    Continues = 1,
+    /// It seals what was found at an open. Stored; never reuse the number.
+    Seals = 2,
+}
+
+/// What a segment's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SegmentHeader {
+    pub(super) begins: Begins,
+    pub(super) database: u64,
+    pub(super) number: u64,
+    /// Bytes of the file, header included.
+    pub(super) bytes: u64,
+    pub(super) first: Lsn,
+    pub(super) previous: u64,
+    pub(super) previous_end: Lsn,
+}
+
+/// Why a header sector cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeaderError {
+    /// Written by a later version of the format.
+    Newer(u32),
+    /// Not what was written.
+    Damaged,
+}
+
+impl SegmentHeader {
+    /// The position after the last byte of content that fits.
+    pub(super) const fn end(&self) -> Lsn {
+        self.first.plus(self.bytes - SECTOR)
+    }
+
+    /// Where in the file the byte of position `lsn` is.
+    pub(super) fn offset_of(&self, lsn: Lsn) -> u64 {
+        debug_assert!(self.first <= lsn && lsn <= self.end());
+        SECTOR + (lsn.0 - self.first.0)
+    }
+
+    /// What the checksums of this segment's records are seeded with.
+    pub(super) fn identity(&self) -> u64 {
+        checksum(self.database, self.number, b"segment")
+    }
+
+    /// The header of a segment of `bytes` bytes that continues this one.
+    pub(super) const fn continued(&self, bytes: u64) -> Self {
+        Self {
+            begins: Begins::Continues,
+            database: self.database,
+            number: self.number + 1,
+            bytes,
+            first: self.end(),
+            previous: self.number,
+            previous_end: self.end(),
+        }
+    }
+
+    /// Fills a header sector.
+    pub(super) fn encode(&self, sector: &mut [u8]) {
+        assert!(self.is_sound(), "a segment's header must pass its reader's checks");
+        sector.fill(0);
+        sector[..8].copy_from_slice(&MAGIC);
+        sector[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        sector[12..16].copy_from_slice(&(self.begins as u32).to_le_bytes());
+        let numbers = [self.database, self.number, self.bytes, self.first.0, self.previous, self.previous_end.0]
+            .map(u64::to_le_bytes);
+        sector[16..64].copy_from_slice(numbers.as_flattened());
+        let sum = checksum(0, 0, &sector[..HEADER_CHECKSUM_AT]);
+        sector[HEADER_CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// Reads a header sector.
+    pub(super) fn decode(sector: &[u8]) -> Result<Self, HeaderError> {
+        let decoded = Self::decode_fields(sector).map_err(|Malformed| HeaderError::Damaged)?;
+        decoded.and_then(|header| if header.is_sound() { Ok(header) } else { Err(HeaderError::Damaged) })
+    }
+
+    fn decode_fields(sector: &[u8]) -> Result<Result<Self, HeaderError>, Malformed> {
+        let (fields, sum) = sector.split_at_checked(HEADER_CHECKSUM_AT).ok_or(Malformed)?;
+        let mut decoder = Decoder::new(fields);
+        if decoder.array()? != MAGIC {
+            return Err(Malformed);
+        }
+        // Before the checksum, which a later format may keep elsewhere.
+        let version = decoder.u32()?;
+        if version > VERSION {
+            return Ok(Err(HeaderError::Newer(version)));
+        }
+        if Decoder::new(sum).u64()? != checksum(0, 0, fields) {
+            return Err(Malformed);
+        }
+        let begins = match decoder.u32()? {
+            1 => Begins::Continues,
+            2 => Begins::Seals,
+            _ => return Err(Malformed),
+        };
+        Ok(Ok(Self {
+            begins,
+            database: decoder.u64()?,
+            number: decoder.u64()?,
+            bytes: decoder.u64()?,
+            first: Lsn(decoder.u64()?),
+            previous: decoder.u64()?,
+            previous_end: Lsn(decoder.u64()?),
+        }))
+    }
+
+    /// Whether the fields agree with each other.
+    fn is_sound(&self) -> bool {
+        (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&self.bytes)
+            && self.bytes.is_multiple_of(SECTOR)
+            && self.first.0.is_multiple_of(SECTOR)
+            && self.first.0.checked_add(self.bytes).is_some()
+            && self.previous < self.number
+            && match self.begins {
+                Begins::Continues => self.previous_end == self.first && self.previous == self.number - 1,
+                Begins::Seals => self.previous_end <= self.first,
+            }
+    }
+}
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecordKind {
+    /// A payload in one piece. Stored; never reuse the number.
+    Full = 1,
+    /// The first piece of a payload. Stored; never reuse the number.
+    First = 2,
+    /// A piece that is neither the first nor the last. Stored; never reuse the number.
+    Middle = 3,
+    /// The last piece of a payload. Stored; never reuse the number.
+    Last = 4,
+    /// The marker that begins a group. Stored; never reuse the number.
+    Group = 5,
+    /// The log was closed: nothing follows. Stored; never reuse the number.
+    End = 6,
+}
+
+impl RecordKind {
+    const fn from_bits(bits: u32) -> Option<Self> {
+        Some(match bits {
+            1 => Self::Full,
+            2 => Self::First,
+            3 => Self::Middle,
+            4 => Self::Last,
+            5 => Self::Group,
+            6 => Self::End,
+            _ => return None,
+        })
+    }
+}
+
+/// Fills the header of `record`, whose payload is in place after the first [`RECORD_BYTES`] bytes.
+#[inline]
+pub(super) fn seal(identity: u64, at: Lsn, kind: RecordKind, record: &mut [u8]) {
+    let length = u32_of(record.len() - RECORD_BYTES);
+    assert!(length < 1 << LENGTH_BITS, "a record is no longer than its length field can say");
+    record[8..12].copy_from_slice(&(length | (kind as u32) << LENGTH_BITS).to_le_bytes());
+    let sum = checksum(identity, at.0, &record[8..]);
+    record[..8].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// The kind and the payload length that the first [`RECORD_BYTES`] bytes of a record claim; `None` when they cannot be a record.
+#[inline]
+pub(super) fn claim(header: &[u8]) -> Option<(RecordKind, usize)> {
+    let word = Decoder::new(header.get(8..)?).u32().ok()?;
+    let length = usize_of32(word & ((1 << LENGTH_BITS) - 1));
+    let kind = RecordKind::from_bits(word >> LENGTH_BITS)?;
+    (length <= FRAGMENT_BYTES_MAX).then_some((kind, length))
+}
+
+/// Whether `record`, a header and as much payload as it claims, is what was written at `at`.
+#[inline]
+pub(super) fn is_valid(identity: u64, at: Lsn, record: &[u8]) -> bool {
+    let (sum, rest) = record.split_at(8);
+    sum == checksum(identity, at.0, rest).to_le_bytes()
+}
+
+/// What a group's marker says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Marker {
+    /// Everything before this position was durable when the group was written.
+    pub(super) durable: Lsn,
+    /// Where the last record before the group ends.
+    pub(super) previous_end: Lsn,
+}
+
+impl Marker {
+    /// Fills `record`, of [`MARKER_BYTES`] bytes, as the marker at position `at`.
+    pub(super) fn encode(&self, identity: u64, at: Lsn, record: &mut [u8]) {
+        assert!(self.durable <= self.previous_end && self.previous_end <= at, "a marker looks back");
+        record[12..20].copy_from_slice(&self.durable.0.to_le_bytes());
+        record[20..28].copy_from_slice(&self.previous_end.0.to_le_bytes());
+        seal(identity, at, RecordKind::Group, record);
+    }
+
+    /// Reads a marker's payload.
+    pub(super) fn decode(payload: &[u8]) -> Option<Self> {
+        let mut decoder = Decoder::new(payload);
+        let marker = Self { durable: Lsn(decoder.u64().ok()?), previous_end: Lsn(decoder.u64().ok()?) };
+        decoder.is_empty().then_some(marker)
+    }
+
+    /// The marker that begins a group at position `at`, if `bytes` begins with one that was written there.
+    pub(super) fn find(identity: u64, at: Lsn, bytes: &[u8]) -> Option<Self> {
+        let record = bytes.get(..MARKER_BYTES)?;
+        let (kind, length) = claim(record)?;
+        let fits = kind == RecordKind::Group && length == MARKER_BYTES - RECORD_BYTES;
+        (fits && is_valid(identity, at, record)).then(|| Self::decode(&record[RECORD_BYTES..]))?
+    }
+}
+
+/// The first multiple of [`SECTOR`] that is not before `lsn`.
+pub(super) const fn sector_up(lsn: Lsn) -> Lsn {
+    Lsn(crate::base::num::round_up(lsn.0, SECTOR))
+}
+
+/// `end - start` as a count of bytes in memory.
+pub(super) fn distance(start: Lsn, end: Lsn) -> usize {
+    crate::base::num::usize_of(end.0 - start.0)
+}
+
+/// The position `bytes` after `lsn`.
+pub(super) const fn after(lsn: Lsn, bytes: usize) -> Lsn {
+    lsn.plus(u64_of(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> SegmentHeader {
+        SegmentHeader {
+            begins: Begins::Seals,
+            database: 7,
+            number: 3,
+            bytes: 65536,
+            first: Lsn(8192),
+            previous: 1,
+            previous_end: Lsn(5000),
+        }
+    }
+
+    #[test]
+    fn a_header_reads_back_and_every_flipped_bit_is_found() {
+        let mut sector = [0; SECTOR_BYTES];
+        header().encode(&mut sector);
+        assert_eq!(SegmentHeader::decode(&sector), Ok(header()));
+        for bit in 0..SECTOR_BYTES * 8 {
+            sector[bit / 8] ^= 1 << (bit % 8);
+            assert!(SegmentHeader::decode(&sector).is_err(), "bit {bit}");
+            sector[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert_eq!(SegmentHeader::decode(&sector[..100]), Err(HeaderError::Damaged));
+    }
+
+    #[test]
+    fn a_newer_header_is_told_from_a_damaged_one() {
+        let mut sector = [0; SECTOR_BYTES];
+        header().encode(&mut sector);
+        sector[8] = 2;
+        assert_eq!(SegmentHeader::decode(&sector), Err(HeaderError::Newer(2)));
+    }
+
+    #[test]
+    fn a_record_passes_only_at_its_own_place() {
+        let mut record = vec![0; RECORD_BYTES];
+        record.extend_from_slice(b"payload");
+        seal(header().identity(), Lsn(9000), RecordKind::Full, &mut record);
+        assert_eq!(claim(&record), Some((RecordKind::Full, 7)));
+        assert!(is_valid(header().identity(), Lsn(9000), &record));
+        assert!(!is_valid(header().identity(), Lsn(9001), &record));
+        let other = SegmentHeader { number: 4, ..header() };
+        assert!(!is_valid(other.identity(), Lsn(9000), &record));
+    }
+
+    #[test]
+    fn zeros_are_no_record() {
+        assert_eq!(claim(&[0; RECORD_BYTES]), None);
+        assert_eq!(Marker::find(1, Lsn(0), &[0; SECTOR_BYTES]), None);
+    }
+}

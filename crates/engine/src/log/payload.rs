@@ -1,0 +1,80 @@
+//! A payload on its way into records: several byte slices read as one.
+
+use crate::env::AlignedBuffer;
+
+/// The part of a payload that no record holds yet.
+#[derive(Debug)]
+pub(super) struct Payload<'a> {
+    /// The slices not yet taken in full.
+    parts: &'a [&'a [u8]],
+    /// How many bytes of the first of them are taken.
+    taken: usize,
+    left: usize,
+    begun: bool,
+}
+
+impl<'a> Payload<'a> {
+    pub(super) fn new(parts: &'a [&'a [u8]]) -> Self {
+        Self { parts, taken: 0, left: parts.iter().map(|part| part.len()).sum(), begun: false }
+    }
+
+    /// Bytes not yet taken.
+    pub(super) const fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Whether a piece has been taken.
+    pub(super) const fn is_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Whether the last piece has been taken.
+    pub(super) const fn is_done(&self) -> bool {
+        self.begun && self.left == 0
+    }
+
+    /// Appends the next `len` bytes to `out`.
+    #[inline]
+    pub(super) fn take(&mut self, len: usize, out: &mut AlignedBuffer) {
+        self.begun = true;
+        self.left -= len;
+        let mut wanted = len;
+        while let Some((part, rest)) = self.parts.split_first() {
+            let part = &part[self.taken..];
+            if part.len() > wanted {
+                out.extend_from_slice(&part[..wanted]);
+                self.taken += wanted;
+                return;
+            }
+            out.extend_from_slice(part);
+            wanted -= part.len();
+            (self.parts, self.taken) = (rest, 0);
+        }
+        debug_assert_eq!(wanted, 0, "no more is taken than is left");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_any_size_make_up_the_whole() {
+        let parts: [&[u8]; 5] = [b"", b"ab", b"cdefg", b"", b"h"];
+        for size in 1..10 {
+            let (mut payload, mut out) = (Payload::new(&parts), AlignedBuffer::default());
+            while !payload.is_done() {
+                payload.take(size.min(payload.left()), &mut out);
+            }
+            assert_eq!(*out, *b"abcdefgh");
+        }
+    }
+
+    #[test]
+    fn an_empty_payload_is_one_empty_piece() {
+        let (mut payload, mut out) = (Payload::new(&[]), AlignedBuffer::default());
+        assert!(!payload.is_done());
+        payload.take(0, &mut out);
+        assert!(payload.is_done() && out.is_empty());
+    }
+}

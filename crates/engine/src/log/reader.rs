@@ -1,0 +1,278 @@
+//! Reading records in order, and telling the end of the log from corruption.
+//!
+//! # Recovery
+//! The reader stops at the first position where no valid record stands and no group goes on from exactly there. Is that the torn tail
+//! of a crash, or damage to what had been durable? It looks through everything behind: a marker that says that more was durable when
+//! it was written, or a segment that sealed the log further on, proves damage. Without proof the log ends there.
+
+use super::chain::Found;
+use super::format::{
+    Begins, FRAGMENT_BYTES_MAX, MARKER_BYTES, Marker, RECORD_BYTES, RecordKind, SECTOR, after, claim, distance,
+    is_valid, sector_up,
+};
+use super::recover::Visit;
+use crate::base::num::{round_down, u64_of};
+use crate::base::{Error, Lsn, Result};
+use crate::env::SECTOR_BYTES;
+
+/// How much is read at a time, in bytes; more than the longest record.
+const WINDOW_BYTES: usize = 1 << 20;
+const _: () = assert!(WINDOW_BYTES > FRAGMENT_BYTES_MAX + RECORD_BYTES + SECTOR_BYTES);
+
+/// Reads a chain of segments.
+pub(super) struct LogReader<'a> {
+    log: &'a [Found],
+    /// Payloads that end at or before it are not shown.
+    from: Lsn,
+    window: Window,
+    /// Where the last valid record ends.
+    record_end: Lsn,
+    /// The pieces of a payload so far, and where the first stands.
+    pieces: Vec<u8>,
+    begun: Option<Lsn>,
+    /// Whether nothing but pieces of a payload was seen whose beginning lies in a segment that is gone.
+    midway: bool,
+    pub(super) summary: Summary,
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Summary {
+    /// Where the last whole payload ends, and the number of its segment.
+    pub(super) end: Lsn,
+    pub(super) end_segment: u64,
+    /// Whether the log was closed.
+    pub(super) closed: bool,
+    /// Payload bytes shown.
+    pub(super) bytes: u64,
+    /// Payloads shown.
+    pub(super) payloads: u64,
+}
+
+/// Why the records of a segment stopped.
+enum Stop {
+    /// The position up to which a later segment sealed the log.
+    Sealed,
+    /// The end mark.
+    Closed,
+    /// The segment is used up.
+    Full,
+    /// Nothing valid where the next record or group should stand.
+    Nothing,
+}
+
+impl<'a> LogReader<'a> {
+    pub(super) fn new(log: &'a [Found], from: Lsn) -> Self {
+        let oldest = log.first().map(|found| found.header);
+        let (end, end_segment) = oldest.map_or((Lsn(0), 0), |header| (header.previous_end, header.previous));
+        Self {
+            log,
+            from,
+            window: Window::default(),
+            record_end: end,
+            pieces: Vec::new(),
+            begun: None,
+            midway: oldest.is_some_and(|header| header.begins == Begins::Continues),
+            summary: Summary { end, end_segment, closed: false, bytes: 0, payloads: 0 },
+        }
+    }
+
+    /// Shows every whole payload to `visit`.
+    pub(super) fn read(&mut self, visit: &mut Visit<'_>) -> Result<()> {
+        for index in 0..self.log.len() {
+            let next = self.log.get(index + 1).map(|found| found.header);
+            let sealed = next.filter(|next| next.begins == Begins::Seals).map(|next| next.previous_end);
+            match self.read_segment(index, sealed, visit)? {
+                Stop::Sealed if self.begun.is_none() => self.midway = false,
+                Stop::Full if next.is_some() && sealed.is_none() => {}
+                _ if let Some(end) = sealed => {
+                    let what = format!("damaged: the log was found whole up to position {end} at an earlier open");
+                    return Err(self.corruption(index, self.record_end, what));
+                }
+                Stop::Closed => {
+                    self.summary.closed = true;
+                    return Ok(());
+                }
+                _ => return self.judge(index),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_segment(&mut self, index: usize, sealed: Option<Lsn>, visit: &mut Visit<'_>) -> Result<Stop> {
+        let Found { header, .. } = self.log[index];
+        let mut at = header.first;
+        if header.begins == Begins::Seals {
+            self.record_end = at;
+        }
+        loop {
+            if sealed == Some(self.record_end) && header.first <= self.record_end {
+                return Ok(Stop::Sealed);
+            }
+            let Some((kind, length)) = self.record(index, at)? else {
+                let sector = sector_up(at);
+                if sector == header.end() {
+                    return Ok(Stop::Full);
+                }
+                if sector > at && self.marker(index, sector)?.is_some_and(|it| it.previous_end == self.record_end) {
+                    at = sector;
+                    continue;
+                }
+                return Ok(Stop::Nothing);
+            };
+            let next = after(at, RECORD_BYTES + length);
+            match kind {
+                RecordKind::Group => {
+                    let follows = self.marker(index, at)?.is_some_and(|it| self.follows(index, at, it));
+                    if !at.0.is_multiple_of(SECTOR) || !follows {
+                        return Ok(Stop::Nothing);
+                    }
+                }
+                // A sealed position lies before it, and cannot be reached any more.
+                RecordKind::End if sealed.is_some() => return Ok(Stop::Nothing),
+                RecordKind::End => return Ok(Stop::Closed),
+                _ => {
+                    self.piece(index, at, kind, length, visit)?;
+                    self.record_end = next;
+                }
+            }
+            at = next;
+        }
+    }
+
+    /// Whether the group at `at` goes on exactly where the records before it end.
+    fn follows(&mut self, index: usize, at: Lsn, marker: Marker) -> bool {
+        // The end of the records before the first segment read is not known.
+        let first = index == 0 && at == self.log[0].header.first && self.log[0].header.begins == Begins::Continues;
+        first || marker.previous_end == self.record_end
+    }
+
+    /// Takes in a piece of a payload, and shows the payload when it is whole.
+    fn piece(&mut self, index: usize, at: Lsn, kind: RecordKind, length: usize, visit: &mut Visit<'_>) -> Result<()> {
+        let found = &self.log[index];
+        let payload = self.window.get(found, after(at, RECORD_BYTES), length)?.unwrap_or_default();
+        let end = after(at, RECORD_BYTES + length);
+        let start = match (kind, self.begun) {
+            (RecordKind::Middle | RecordKind::Last, None) if self.midway => {
+                if kind == RecordKind::Last {
+                    self.midway = false;
+                    (self.summary.end, self.summary.end_segment) = (end, found.header.number);
+                }
+                return Ok(());
+            }
+            (RecordKind::Full | RecordKind::First, None) => at,
+            (RecordKind::Middle | RecordKind::Last, Some(start)) => start,
+            _ => return Err(self.corruption(index, at, "the pieces of a payload are out of order")),
+        };
+        self.midway = false;
+        let whole = match kind {
+            RecordKind::Full => payload,
+            _ => {
+                self.pieces.extend_from_slice(payload);
+                self.begun = Some(start);
+                if kind != RecordKind::Last {
+                    return Ok(());
+                }
+                &self.pieces
+            }
+        };
+        if end > self.from {
+            visit(start, end, whole)?;
+            self.summary.bytes += u64_of(whole.len());
+            self.summary.payloads += 1;
+        }
+        (self.summary.end, self.summary.end_segment) = (end, found.header.number);
+        self.begun = None;
+        self.pieces.clear();
+        Ok(())
+    }
+
+    /// The kind and payload length of the valid record at `at`, if one stands there.
+    fn record(&mut self, index: usize, at: Lsn) -> Result<Option<(RecordKind, usize)>> {
+        let found = &self.log[index];
+        let Some(head) = self.window.get(found, at, RECORD_BYTES)? else { return Ok(None) };
+        let Some((kind, length)) = claim(head) else { return Ok(None) };
+        let Some(record) = self.window.get(found, at, RECORD_BYTES + length)? else { return Ok(None) };
+        Ok(is_valid(found.identity, at, record).then_some((kind, length)))
+    }
+
+    /// The group marker at `at`, if one stands there.
+    fn marker(&mut self, index: usize, at: Lsn) -> Result<Option<Marker>> {
+        let found = &self.log[index];
+        let bytes = self.window.get(found, at, MARKER_BYTES)?;
+        Ok(bytes.and_then(|bytes| Marker::find(found.identity, at, bytes)))
+    }
+
+    /// Decides whether the log ends at `self.record_end`, in the segment at `index` or at the end of the one before.
+    fn judge(&mut self, index: usize) -> Result<()> {
+        let stop = self.record_end;
+        let home = self.log[..=index].iter().rposition(|found| found.header.first <= stop).unwrap_or(index);
+        for later in index..self.log.len() {
+            let header = self.log[later].header;
+            if later > index && header.begins == Begins::Seals && header.previous_end > stop {
+                let what =
+                    format!("damaged: segment {} says that the log was whole up to here and beyond", header.number);
+                return Err(self.corruption(home, stop, what));
+            }
+            let mut at = if later == index { sector_up(stop.max(header.first)) } else { header.first };
+            while at < header.end() {
+                if let Some(marker) = self.marker(later, at)?
+                    && marker.durable > stop
+                {
+                    let file = self.log[later].path.display();
+                    let proof =
+                        format!("damaged: {file} proves at offset {} that it was durable", header.offset_of(at));
+                    return Err(self.corruption(home, stop, proof));
+                }
+                at = at.plus(SECTOR);
+            }
+        }
+        Ok(())
+    }
+
+    fn corruption(&self, index: usize, at: Lsn, what: impl std::fmt::Display) -> Error {
+        let Found { header, path, .. } = &self.log[index];
+        Error::corruption(path, header.offset_of(at.clamp(header.first, header.end())), what)
+    }
+}
+
+/// A part of one segment in memory.
+#[derive(Default)]
+struct Window {
+    /// The segment's number; zero before the first.
+    number: u64,
+    start: Lsn,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// The `len` bytes of content at `at`, or `None` when they would go beyond the segment.
+    fn get(&mut self, found: &Found, at: Lsn, len: usize) -> Result<Option<&[u8]>> {
+        let header = &found.header;
+        if distance(at, header.end()) < len {
+            return Ok(None);
+        }
+        let held =
+            self.number == header.number && self.start <= at && after(at, len) <= after(self.start, self.bytes.len());
+        if !held {
+            self.load(found, Lsn(round_down(at.0, SECTOR)))?;
+        }
+        let from = distance(self.start, at);
+        Ok(Some(&self.bytes[from..from + len]))
+    }
+
+    fn load(&mut self, found: &Found, start: Lsn) -> Result<()> {
+        let header = &found.header;
+        let len = distance(start, header.end()).min(WINDOW_BYTES);
+        (self.number, self.start) = (header.number, start);
+        self.bytes.resize(len, 0);
+        let offset = header.offset_of(start);
+        let read =
+            found.file.read_at(&mut self.bytes, offset).map_err(|error| Error::io("read", &found.path, error))?;
+        if read < len {
+            let at = offset + u64_of(read);
+            return Err(Error::corruption(&found.path, at, "the segment is cut off"));
+        }
+        Ok(())
+    }
+}

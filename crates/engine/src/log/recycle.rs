@@ -1,0 +1,85 @@
+//! Segment files before and after their use: spares written ahead, obsolete segments used again.
+
+use super::stats::count;
+use super::writer::LogWriter;
+use crate::base::{ErrorKind, Lsn, Result};
+use std::sync::atomic::Ordering;
+
+/// How many files are kept for future segments.
+const SPARES_MAX: usize = 2;
+
+impl LogWriter {
+    /// Whether [`Self::prepare_spare`] has something to do; cheap enough to ask at every commit.
+    pub fn wants_spare(&self) -> bool {
+        // Relaxed: who sees the old value asks again at the next commit.
+        self.wants_spare.load(Ordering::Relaxed)
+    }
+
+    /// Writes a file for the next segment ahead, if none waits, and makes segments durable that are full. For a background worker: a
+    /// commit that finds no spare has to make a (small) file itself.
+    ///
+    /// # Errors
+    /// `Full` when there is no room: appends that need a new segment then fail with `Full` before they change anything, until a later
+    /// call succeeds. `Io` when the file cannot be made; nothing is lost by that. `Poisoned` when a segment cannot be synced.
+    pub fn prepare_spare(&self) -> Result<()> {
+        // First, so that a segment begun meanwhile asks again.
+        self.wants_spare.store(false, Ordering::Relaxed);
+        self.sync_full_segments()?;
+        let mut next_spare = self.next_spare.lock();
+        if !self.state.lock().tail.spares().is_empty() {
+            return Ok(());
+        }
+        let made = self.directory.make_spare(*next_spare, self.options.segment_bytes, self.options.direct);
+        *next_spare += 1;
+        let mut state = self.state.lock();
+        match made {
+            Ok(spare) => {
+                state.tail.spares().push(spare);
+                state.full_disk = None;
+                drop(state);
+                count(&self.counters.segments_created, 1);
+                Ok(())
+            }
+            Err(error) => {
+                if error.kind() == ErrorKind::Full {
+                    state.full_disk = Some(error.to_string());
+                }
+                self.wants_spare.store(true, Ordering::Relaxed);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives segments up that hold nothing at or after `before`, a position that has to be durable wherever a later
+    /// [`recover`](super::recover) gets it from. A few become spares, the others are removed.
+    ///
+    /// # Errors
+    /// `Io` when a file cannot be renamed or removed; the next open tries again.
+    pub fn release(&self, before: Lsn) -> Result<()> {
+        let mut live = self.live.lock();
+        let needed = live.windows(2).position(|pair| pair[1].header.previous_end > before).unwrap_or(live.len() - 1);
+        if needed == 0 {
+            return Ok(());
+        }
+        let obsolete: Vec<_> = live.drain(..needed).collect();
+        let oldest = live[0].header.number;
+        drop(live);
+        self.io.lock().unsynced.retain(|segment| segment.header.number >= oldest);
+        let mut next_spare = self.next_spare.lock();
+        let room = SPARES_MAX.saturating_sub(self.state.lock().tail.spares().len());
+        let mut spares = Vec::new();
+        for segment in obsolete {
+            if segment.header.bytes == self.options.segment_bytes && spares.len() < room {
+                spares.push(self.directory.retire(&segment.path, segment.header.bytes, *next_spare)?);
+                *next_spare += 1;
+                count(&self.counters.segments_recycled, 1);
+            } else {
+                self.directory.remove(&segment.path)?;
+            }
+        }
+        // Before a spare becomes a segment: else a crash could leave its new header under its old name.
+        self.directory.sync()?;
+        self.state.lock().tail.spares().append(&mut spares);
+        Ok(())
+    }
+}

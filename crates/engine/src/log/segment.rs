@@ -1,0 +1,194 @@
+//! Segment files: their names, and how one comes to be.
+//!
+//! # Format
+//! | name | what it is |
+//! |---|---|
+//! | `{number:016}.log` | a segment, whose header is durable |
+//! | `{any:016}.spare` | a file of full length waiting to become a segment; its bytes mean nothing |
+//! | `….new` | a file that was not finished; removed at the next open |
+//!
+//! # Recovery
+//! A file gets its `.log` name only after its length and its new header are durable. So a `.log` file that is short or has no valid
+//! header was damaged; a crash cannot have left it.
+
+use super::format::{SECTOR, SegmentHeader};
+use crate::base::num::{u64_of, usize_of};
+use crate::base::{Error, Result};
+use crate::env::{Access, AlignedBuffer, Env, File, OpenOptions, SECTOR_BYTES};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const DIGITS: usize = 16;
+/// How many zeros are written at a time.
+const FILL_BYTES: u64 = 1 << 20;
+
+/// A segment file open for writing.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) header: SegmentHeader,
+    pub(super) path: PathBuf,
+    /// Through the page cache.
+    pub(super) buffered: Arc<dyn File>,
+    /// Past the page cache, where that is wanted and possible.
+    pub(super) direct: Arc<dyn File>,
+}
+
+/// A file of full length that can become a segment.
+#[derive(Debug)]
+pub(super) struct Spare {
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+}
+
+/// The names found in a log directory.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// Segments by number, ascending.
+    pub(super) segments: Vec<(u64, PathBuf)>,
+    pub(super) spares: Vec<Spare>,
+    /// Files that were not finished.
+    pub(super) unfinished: Vec<PathBuf>,
+    /// Above the number of every spare, finished or not.
+    pub(super) next_spare: u64,
+}
+
+/// The directory of a log.
+#[derive(Clone, Debug)]
+pub(super) struct Directory {
+    pub(super) env: Env,
+    pub(super) path: PathBuf,
+}
+
+impl Directory {
+    /// Sorts the directory's names; those that are not the log's are left out.
+    pub(super) fn list(&self) -> Result<Listing> {
+        let mut listing = Listing::default();
+        for entry in self.env.fs.list(&self.path).map_err(|error| Error::io("list", &self.path, error))? {
+            let Some((number, suffix)) = split_name(&entry.name) else { continue };
+            let path = self.path.join(&entry.name);
+            match suffix {
+                ".log" => listing.segments.push((number, path)),
+                ".spare" => listing.spares.push(Spare { path, bytes: entry.bytes }),
+                ".log.new" | ".spare.new" => listing.unfinished.push(path),
+                _ => continue,
+            }
+            if suffix.starts_with(".spare") {
+                listing.next_spare = listing.next_spare.max(number.saturating_add(1));
+            }
+        }
+        listing.segments.sort();
+        Ok(listing)
+    }
+
+    /// Opens an existing file.
+    pub(super) fn open(&self, path: &Path, access: Access, direct: bool) -> Result<Arc<dyn File>> {
+        let file = self.env.fs.open(path, OpenOptions { access, direct });
+        file.map_err(|error| Error::io("open", path, error))
+    }
+
+    /// Writes a file of `bytes` zeros as spare `number`. Not durable under its name.
+    pub(super) fn make_spare(&self, number: u64, bytes: u64, direct: bool) -> Result<Spare> {
+        let unfinished = self.path.join(format!("{number:016}.spare.new"));
+        let path = self.path.join(format!("{number:016}.spare"));
+        let made = self.fill(&unfinished, bytes, direct).and_then(|()| self.rename(&unfinished, &path));
+        if let Err(error) = made {
+            // It holds nothing, and space may be what is wanting. Failing that too, the next open removes it.
+            drop(self.env.fs.remove(&unfinished));
+            return Err(error);
+        }
+        Ok(Spare { path, bytes })
+    }
+
+    /// Makes `header`'s segment of `spare`, or of a new file of zeros, and returns when it is durable under its name.
+    pub(super) fn begin(&self, header: SegmentHeader, spare: Option<Spare>, direct: bool) -> Result<Segment> {
+        let file = match spare {
+            Some(spare) => spare.path,
+            None => {
+                let unfinished = self.path.join(format!("{:016}.log.new", header.number));
+                self.fill(&unfinished, header.bytes, direct)?;
+                unfinished
+            }
+        };
+        let path = segment_path(&self.path, header.number);
+        let segment = Segment {
+            header,
+            buffered: self.open(&file, Access::Write, false)?,
+            direct: self.open(&file, Access::Write, direct)?,
+            path,
+        };
+        let mut sector = AlignedBuffer::zeroed(SECTOR_BYTES);
+        header.encode(&mut sector);
+        segment.direct.write_durable_at(&sector, 0).map_err(|error| Error::io("write", &file, error))?;
+        self.rename(&file, &segment.path)?;
+        self.sync()?;
+        Ok(segment)
+    }
+
+    /// Turns an obsolete segment into spare `number`. Durable after [`Self::sync`].
+    pub(super) fn retire(&self, segment: &Path, bytes: u64, number: u64) -> Result<Spare> {
+        let path = self.path.join(format!("{number:016}.spare"));
+        self.rename(segment, &path)?;
+        Ok(Spare { path, bytes })
+    }
+
+    /// Removes a file that is no longer needed.
+    pub(super) fn remove(&self, path: &Path) -> Result<()> {
+        self.env.fs.remove(path).map_err(|error| Error::io("remove", path, error))
+    }
+
+    /// Makes names durable.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.env.fs.sync_dir(&self.path).map_err(|error| Error::io("sync", &self.path, error))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.env.fs.rename(from, to).map_err(|error| Error::io("rename", from, error))
+    }
+
+    /// Creates a file of zeros that are really written, and makes it durable, so that later writes change no metadata.
+    fn fill(&self, path: &Path, bytes: u64, direct: bool) -> Result<()> {
+        let file = self.open(path, Access::CreateNew, direct)?;
+        let written = (|| {
+            // In one piece where the file system can, and refused as a whole when there is no room.
+            file.allocate(bytes)?;
+            let zeros = AlignedBuffer::zeroed(usize_of(bytes.min(FILL_BYTES)));
+            let mut at = 0;
+            while at < bytes {
+                let len = u64_of(zeros.len()).min(bytes - at);
+                file.write_at(&zeros[..usize_of(len)], at)?;
+                at += len;
+            }
+            file.sync()
+        })();
+        written.map_err(|error: io::Error| Error::io("write", path, error))
+    }
+}
+
+/// The path of segment `number`.
+pub(super) fn segment_path(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{number:016}.log"))
+}
+
+/// Splits a name into its number and what follows.
+fn split_name(name: &str) -> Option<(u64, &str)> {
+    let (digits, suffix) = name.split_at_checked(DIGITS)?;
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok())?.map(|number| (number, suffix))
+}
+
+const _: () = assert!(FILL_BYTES.is_multiple_of(SECTOR), "zeros are written in whole sectors");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_the_log_are_recognised() {
+        assert_eq!(split_name("0000000000000012.log"), Some((12, ".log")));
+        assert_eq!(split_name("0000000000000012.spare.new"), Some((12, ".spare.new")));
+        assert_eq!(split_name("MANIFEST"), None);
+        assert_eq!(split_name("000000000000001x.log"), None);
+        assert_eq!(segment_path(Path::new("d"), 12), Path::new("d/0000000000000012.log"));
+    }
+}

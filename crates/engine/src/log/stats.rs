@@ -1,0 +1,58 @@
+//! Counters of the log, which never reset while it is open.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the log has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct LogStats {
+    /// Payloads appended.
+    pub appends: u64,
+    /// Bytes of the payloads appended, without record headers and padding.
+    pub record_bytes: u64,
+    /// Groups made durable; `appends / groups` is the mean size of a group.
+    pub groups: u64,
+    /// Bytes handed to the file system, with record headers and padding.
+    pub written_bytes: u64,
+    /// Write calls.
+    pub writes: u64,
+    /// Times the device was told to make data durable, by a durable write or a sync.
+    pub syncs: u64,
+    /// Segment files made new.
+    pub segments_created: u64,
+    /// Obsolete segment files kept for use as new ones.
+    pub segments_recycled: u64,
+    /// Payload bytes replayed by the recovery before this writer.
+    pub bytes_replayed: u64,
+}
+
+/// The counters that input and output move. They publish nothing: readers only want recent values.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) groups: AtomicU64,
+    pub(super) written_bytes: AtomicU64,
+    pub(super) writes: AtomicU64,
+    pub(super) syncs: AtomicU64,
+    pub(super) segments_created: AtomicU64,
+    pub(super) segments_recycled: AtomicU64,
+}
+
+/// Adds to a counter.
+pub(super) fn count(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
+}
+
+impl Counters {
+    /// A snapshot; what the counters do not know is zero in it.
+    pub(super) fn snapshot(&self) -> LogStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        LogStats {
+            groups: read(&self.groups),
+            written_bytes: read(&self.written_bytes),
+            writes: read(&self.writes),
+            syncs: read(&self.syncs),
+            segments_created: read(&self.segments_created),
+            segments_recycled: read(&self.segments_recycled),
+            ..LogStats::default()
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The end of the log in memory: records at their final positions, not yet handed to the file system.
+//!
+//! # Invariants
+//! 1. A group begins with its marker as the first bytes of a buffer, because whatever ends a group takes the buffer away.
+//! 2. The bytes of a chunk belong to one segment and follow each other without gaps from its start.
+
+use super::format::{
+    FRAGMENT_BYTES_MAX, MARKER_BYTES, Marker, RECORD_BYTES, RecordKind, SECTOR, SegmentHeader, after, distance, seal,
+    sector_up,
+};
+use super::payload::Payload;
+use super::segment::Spare;
+use crate::base::Lsn;
+use crate::base::num::u64_of;
+use crate::env::AlignedBuffer;
+use std::mem;
+
+/// Where a chunk of bytes belongs.
+#[derive(Debug)]
+pub(super) struct Span {
+    pub(super) segment: SegmentHeader,
+    /// The file to make the segment of, while there is none.
+    pub(super) spare: Option<Spare>,
+    pub(super) start: Lsn,
+    /// Whether the bytes begin with a group's marker whose fields are still to be filled.
+    opens_group: bool,
+}
+
+/// Bytes on their way to a file.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) span: Span,
+    pub(super) bytes: AlignedBuffer,
+}
+
+/// What [`Tail::take`] took, in order of position: the ends of full segments, then the rest, whose bytes are in the caller's buffer.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) full: Vec<Chunk>,
+    pub(super) last: Span,
+    /// Where the last record ends.
+    pub(super) end: Lsn,
+}
+
+/// The end of the log.
+#[derive(Debug)]
+pub(super) struct Tail {
+    /// The last chunk; its segment is the one that records go to.
+    chunk: Chunk,
+    /// What the records of that segment are seeded with.
+    identity: u64,
+    /// Chunks of segments before it.
+    full: Vec<Chunk>,
+    full_bytes: usize,
+    /// Where the last record ends.
+    end: Lsn,
+    in_group: bool,
+    /// Files for the next segments.
+    spares: Vec<Spare>,
+    /// The size of a segment that has no spare to be made of.
+    fresh_bytes: u64,
+}
+
+impl Tail {
+    /// The end of a log that begins with an empty segment.
+    pub(super) fn new(segment: SegmentHeader, spares: Vec<Spare>, fresh_bytes: u64) -> Self {
+        let span = Span { segment, spare: None, start: segment.first, opens_group: false };
+        Self {
+            chunk: Chunk { span, bytes: AlignedBuffer::default() },
+            identity: segment.identity(),
+            full: Vec::new(),
+            full_bytes: 0,
+            end: segment.first,
+            in_group: false,
+            spares,
+            fresh_bytes,
+        }
+    }
+
+    /// Where the last record ends.
+    pub(super) const fn end(&self) -> Lsn {
+        self.end
+    }
+
+    /// Bytes that wait to be taken.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.full_bytes + self.chunk.bytes.len()
+    }
+
+    /// Files for the next segments.
+    pub(super) const fn spares(&mut self) -> &mut Vec<Spare> {
+        &mut self.spares
+    }
+
+    /// Payload bytes that fit before a segment would have to be made of a new file. An estimate: an eighth is left for headers,
+    /// markers and padding.
+    pub(super) fn room_bytes(&self) -> u64 {
+        let spare: u64 = self.spares.iter().map(|spare| spare.bytes - SECTOR).sum();
+        let here = u64_of(distance(self.position(), self.chunk.span.segment.end()));
+        (here + spare) / 8 * 7
+    }
+
+    /// Appends one record with as much of `payload` as fits it.
+    #[inline]
+    pub(super) fn push(&mut self, payload: &mut Payload<'_>) {
+        self.open_group();
+        let room = distance(self.position(), self.chunk.span.segment.end()) - RECORD_BYTES;
+        let len = payload.left().min(room).min(FRAGMENT_BYTES_MAX);
+        let kind = match (payload.is_begun(), len == payload.left()) {
+            (false, true) => RecordKind::Full,
+            (false, false) => RecordKind::First,
+            (true, false) => RecordKind::Middle,
+            (true, true) => RecordKind::Last,
+        };
+        self.record(kind, |bytes| payload.take(len, bytes));
+    }
+
+    /// Appends the record that says that nothing follows.
+    pub(super) fn push_end(&mut self) {
+        self.open_group();
+        self.record(RecordKind::End, |_| ());
+    }
+
+    /// Takes everything that waits, and leaves the caller's empty buffer in its place. `durable` goes into the markers of groups that
+    /// begin in it.
+    pub(super) fn take(&mut self, durable: Lsn, buffer: &mut AlignedBuffer) -> Taken {
+        debug_assert!(buffer.is_empty(), "the buffer of the last write was emptied");
+        let next = self.position();
+        mem::swap(buffer, &mut self.chunk.bytes);
+        let segment = self.chunk.span.segment;
+        let following = Span { segment, spare: None, start: next, opens_group: false };
+        let mut last = mem::replace(&mut self.chunk.span, following);
+        let mut full = mem::take(&mut self.full);
+        self.full_bytes = 0;
+        for chunk in &mut full {
+            chunk.span.fill_marker(durable, &mut chunk.bytes);
+        }
+        last.fill_marker(durable, buffer);
+        Taken { full, last, end: self.end }
+    }
+
+    /// Ends the group, so that the next record begins one at a sector of its own. Only when nothing waits.
+    pub(super) fn end_group(&mut self) {
+        assert!(self.chunk.bytes.is_empty() && self.full.is_empty(), "a group ends when all of it was taken");
+        if mem::take(&mut self.in_group) {
+            self.chunk.span.start = sector_up(self.chunk.span.start);
+        }
+    }
+
+    /// Where the next byte goes.
+    #[inline]
+    fn position(&self) -> Lsn {
+        after(self.chunk.span.start, self.chunk.bytes.len())
+    }
+
+    /// Makes sure that a group is open and that a record with at least one byte of payload fits.
+    #[inline]
+    fn open_group(&mut self) {
+        let room = distance(self.position(), self.chunk.span.segment.end());
+        if self.in_group && room > RECORD_BYTES {
+            return;
+        }
+        if room <= RECORD_BYTES {
+            self.next_segment(room);
+        }
+        assert!(self.chunk.bytes.is_empty(), "a group begins with an empty buffer");
+        let marker = Marker { durable: Lsn(0), previous_end: self.end };
+        self.chunk.bytes.resize(MARKER_BYTES, 0);
+        marker.encode(self.identity, self.chunk.span.start, &mut self.chunk.bytes);
+        self.chunk.span.opens_group = true;
+        self.in_group = true;
+    }
+
+    /// Goes on in a new segment. Its file is made when the bytes are written.
+    #[cold]
+    fn next_segment(&mut self, room: usize) {
+        let padded = self.chunk.bytes.len() + room;
+        self.chunk.bytes.resize(padded, 0);
+        let spare = self.spares.pop();
+        let bytes = spare.as_ref().map_or(self.fresh_bytes, |spare| spare.bytes);
+        let segment = self.chunk.span.segment.continued(bytes);
+        let span = Span { segment, spare, start: segment.first, opens_group: false };
+        self.identity = segment.identity();
+        self.in_group = false;
+        let chunk = mem::replace(&mut self.chunk, Chunk { span, bytes: AlignedBuffer::default() });
+        if !chunk.bytes.is_empty() {
+            self.full_bytes += chunk.bytes.len();
+            self.full.push(chunk);
+        }
+    }
+
+    #[inline]
+    fn record(&mut self, kind: RecordKind, payload: impl FnOnce(&mut AlignedBuffer)) {
+        let (at, bytes) = (self.chunk.bytes.len(), &mut self.chunk.bytes);
+        bytes.extend_from_slice(&[0; RECORD_BYTES]);
+        payload(bytes);
+        seal(self.identity, after(self.chunk.span.start, at), kind, &mut bytes[at..]);
+        self.end = self.position();
+    }
+}
+
+impl Span {
+    /// Fills the marker that the bytes begin with, if they do.
+    fn fill_marker(&mut self, durable: Lsn, bytes: &mut [u8]) {
+        if mem::take(&mut self.opens_group) {
+            let record = &mut bytes[..MARKER_BYTES];
+            let marker =
+                Marker::decode(&record[RECORD_BYTES..]).expect("the marker was put there when the group began");
+            Marker { durable, ..marker }.encode(self.segment.identity(), self.start, record);
+        }
+    }
+}

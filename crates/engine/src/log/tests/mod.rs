@@ -1,0 +1,85 @@
+//! Tests of the whole log: what is appended comes back, whatever happened in between.
+
+mod writing;
+
+use super::{LogOptions, LogWriter, RecoveredLog, inspect, recover};
+use crate::base::{ErrorKind, Lsn, Result};
+use crate::env::Env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const DATABASE: u64 = 0x5eed;
+
+/// A log directory on the real file system.
+struct Fixture {
+    env: Env,
+    _temporary: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().to_owned();
+        Self { env: Env::os(), _temporary: temporary, path }
+    }
+
+    /// Recovers from `from` on, and goes on with a writer.
+    fn open_from(&self, from: Lsn, options: LogOptions) -> Result<(Vec<Vec<u8>>, LogWriter)> {
+        let (payloads, recovered) = read(&self.env, &self.path, from)?;
+        Ok((payloads, LogWriter::open(&self.env, &self.path, options, recovered)?))
+    }
+
+    fn open(&self, options: LogOptions) -> (Vec<Vec<u8>>, LogWriter) {
+        self.open_from(Lsn(0), options).unwrap()
+    }
+
+    /// What a recovery would find.
+    fn read(&self) -> Result<Vec<Vec<u8>>> {
+        Ok(read(&self.env, &self.path, Lsn(0))?.0)
+    }
+
+    /// The names in the directory, sorted.
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(&self.path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// Recovers, and checks what every recovery must hold.
+fn read(env: &Env, path: &Path, from: Lsn) -> Result<(Vec<Vec<u8>>, RecoveredLog)> {
+    let (mut payloads, mut last) = (Vec::new(), Lsn(0));
+    let recovered = recover(env, path, DATABASE, from, &mut |start, end, payload: &[u8]| {
+        assert!(last <= start && start < end, "payloads come in order");
+        last = end;
+        payloads.push(payload.to_owned());
+        Ok(())
+    })?;
+    assert!(last <= recovered.end());
+    assert_eq!(recovered.payloads_replayed(), payloads.len() as u64);
+    Ok((payloads, recovered))
+}
+
+fn small() -> LogOptions {
+    LogOptions { segment_bytes: 64 << 10, direct: true }
+}
+
+/// Payload `number`: recognisable bytes of that many.
+fn payload(number: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (number.wrapping_mul(31).wrapping_add(at.wrapping_mul(7)) >> 2) as u8).collect()
+}
+
+/// A reproducible sequence of numbers (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((word ^ (word >> 31)) % limit as u64) as usize
+    }
+}

@@ -1,0 +1,228 @@
+//! Appending, syncing, changing segments, recycling them, and reading all of it back.
+
+use super::*;
+use std::sync::Barrier;
+use std::thread;
+
+#[test]
+fn an_empty_log_is_empty_and_opens_again() {
+    let fixture = Fixture::new();
+    for _ in 0..3 {
+        let (payloads, log) = fixture.open(LogOptions::default());
+        assert!(payloads.is_empty());
+        assert_eq!(log.durable(), log.tail());
+    }
+    // Empty segments do not pile up.
+    assert_eq!(fixture.names(), ["0000000000000003.log"]);
+}
+
+#[test]
+fn payloads_of_every_size_come_back_in_order() {
+    for (segment_bytes, direct) in [(64 << 10, true), (64 << 10, false), (256 << 10, true), (2 << 20, true)] {
+        let fixture = Fixture::new();
+        let (_, log) = fixture.open(LogOptions { segment_bytes, direct });
+        let mut random = Random(segment_bytes);
+        let mut expected = Vec::new();
+        for number in 0..300 {
+            let bytes = [0, 1, 11, 12, 13, 100, 4055, 4056, 4057, 5000, 70_000, 300_000][random.below(12)];
+            let payload = payload(number, bytes);
+            let (front, back) = payload.split_at(bytes / 3);
+            let end = log.append(&[front, b"", back]).unwrap();
+            assert_eq!(end, log.tail());
+            match random.below(4) {
+                0 => log.sync(end).unwrap(),
+                1 => log.write(end).unwrap(),
+                2 => log.prepare_spare().unwrap(),
+                _ => {}
+            }
+            expected.push(payload);
+        }
+        log.close().unwrap();
+        assert_eq!(log.append(&[b"x"]).unwrap_err().kind(), ErrorKind::Closed);
+        let (payloads, recovered) = read(&fixture.env, &fixture.path, Lsn(0)).unwrap();
+        assert!(recovered.was_closed());
+        assert_eq!(payloads.len(), expected.len());
+        assert!(payloads == expected, "segments of {segment_bytes}");
+    }
+}
+
+#[test]
+fn a_payload_larger_than_the_buffer_and_many_segments_comes_back() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(LogOptions { segment_bytes: 1 << 20, direct: true });
+    let large = payload(1, 20 << 20);
+    log.append(&[b"before"]).unwrap();
+    let end = log.append(&[&large]).unwrap();
+    assert!(log.written() > Lsn(16 << 20), "memory stays bounded");
+    log.append(&[b"after"]).unwrap();
+    log.sync(end).unwrap();
+    let payloads = fixture.read().unwrap();
+    assert!(payloads.len() == 3 && payloads[1] == large);
+}
+
+#[test]
+fn what_is_written_survives_the_process_and_what_is_not_does_not() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(small());
+    log.append(&[b"a"]).unwrap();
+    let end = log.append(&[b"b"]).unwrap();
+    log.write(end).unwrap();
+    assert_eq!((log.written(), log.durable() < end), (end, true));
+    log.append(&[b"c"]).unwrap();
+    drop(log);
+    assert_eq!(fixture.read().unwrap(), [b"a", b"b"]);
+}
+
+#[test]
+fn buffered_and_durable_commits_mix() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(small());
+    let mut random = Random(1);
+    let mut expected = Vec::new();
+    for number in 0..3000 {
+        let payload = payload(number, random.below(300));
+        let end = log.append(&[&payload]).unwrap();
+        expected.push(payload);
+        if random.below(3) == 0 {
+            log.sync(end).unwrap();
+            assert!(log.durable() >= end);
+        } else {
+            log.write(end).unwrap();
+            assert!(log.written() >= end);
+        }
+        if random.below(200) == 0 {
+            assert!(fixture.read().unwrap() == expected);
+        }
+    }
+}
+
+#[test]
+fn every_open_goes_on_behind_what_it_found() {
+    let fixture = Fixture::new();
+    let mut expected = Vec::new();
+    let mut last = Lsn(0);
+    for round in 0..10 {
+        let (payloads, log) = fixture.open(small());
+        assert!(payloads == expected);
+        assert!(log.tail() > last, "positions are never used twice");
+        for number in 0..round {
+            let payload = payload(number, 1000 * number);
+            log.append(&[&payload]).unwrap();
+            expected.push(payload);
+        }
+        last = log.tail();
+        if round % 2 == 0 { log.close().unwrap() } else { log.sync(last).unwrap() }
+    }
+}
+
+#[test]
+fn obsolete_segments_are_recycled_and_their_bytes_never_come_back() {
+    let fixture = Fixture::new();
+    let mut from = Lsn(0);
+    let mut kept: Vec<Vec<u8>> = Vec::new();
+    let mut recycled = 0;
+    // Segments of several sizes, recycling with and without.
+    for (round, segment_bytes) in [65536, 65536, 131_072, 65536, 65536].into_iter().enumerate() {
+        let options = LogOptions { segment_bytes, direct: round % 2 == 0 };
+        let (payloads, log) = fixture.open_from(from, options).unwrap();
+        assert!(payloads == kept, "round {round}");
+        for number in 0..400 {
+            // All payloads of the same size, so that stale records lie exactly where new ones could.
+            let payload = payload(number + round * 1000, 2000);
+            let end = log.append(&[&payload]).unwrap();
+            if number % 3 == 0 {
+                log.sync(end).unwrap()
+            } else {
+                log.write(end).unwrap()
+            }
+            kept.push(payload);
+            if number % 20 == 19 {
+                from = end;
+                kept.clear();
+                if round != 3 {
+                    log.release(from).unwrap();
+                }
+                log.prepare_spare().unwrap();
+            }
+            if number % 50 == 33 {
+                let (payloads, _) = read(&fixture.env, &fixture.path, from).unwrap();
+                assert!(payloads == kept, "round {round}, payload {number}");
+            }
+        }
+        recycled += log.stats().segments_recycled;
+        log.release(from).unwrap();
+        let names = fixture.names();
+        assert!(names.len() <= 6, "released segments are gone: {names:?}");
+    }
+    assert!(recycled > 20, "{recycled}");
+}
+
+#[test]
+fn threads_that_sync_together_share_groups_and_lose_nothing() {
+    const THREADS: usize = 8;
+    const EACH: usize = 60;
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(small());
+    let start = Barrier::new(THREADS);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (log, start) = (&log, &start);
+            scope.spawn(move || {
+                start.wait();
+                for number in 0..EACH {
+                    let payload = payload(thread * 1000 + number, 100 + number);
+                    let end = log
+                        .append(&[&(thread as u32).to_le_bytes(), &(number as u32).to_le_bytes(), &payload])
+                        .unwrap();
+                    if number % 4 == 3 {
+                        log.write(end).unwrap()
+                    } else {
+                        log.sync(end).unwrap()
+                    }
+                    assert!(log.written() >= end && (number % 4 == 3 || log.durable() >= end));
+                }
+            });
+        }
+    });
+    let stats = log.stats();
+    assert_eq!(stats.appends, (THREADS * EACH) as u64);
+    assert!(stats.groups < stats.appends, "{stats:?}");
+    let mut next = [0u32; THREADS];
+    for payload in fixture.read().unwrap() {
+        let thread = u32::from_le_bytes(payload[..4].try_into().unwrap()) as usize;
+        assert_eq!(u32::from_le_bytes(payload[4..8].try_into().unwrap()), next[thread]);
+        next[thread] += 1;
+    }
+    assert_eq!(next, [EACH as u32; THREADS]);
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    for segment_bytes in [0, 4096, (64 << 10) + 1, (1 << 30) + 4096] {
+        let error = LogOptions { segment_bytes, direct: true }.check().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+}
+
+#[test]
+fn inspecting_shows_what_is_there_and_changes_nothing() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(small());
+    for number in 0..200 {
+        let end = log.append(&[&payload(number, 1000)]).unwrap();
+        log.sync(end).unwrap();
+    }
+    let middle = log.tail();
+    log.append(&[b"last"]).unwrap();
+    log.release(middle).unwrap();
+    log.close().unwrap();
+    let names = fixture.names();
+    let mut payloads = Vec::new();
+    let found = inspect(&fixture.env, &fixture.path, &mut |_, _, payload: &[u8]| {
+        payloads.push(payload.to_owned());
+        Ok(())
+    });
+    assert!(found.unwrap().was_closed());
+    assert_eq!(payloads.last().unwrap(), b"last");
+    assert_eq!(fixture.names(), names);
+}
