@@ -7,3 +7,6 @@ pub mod writer;
 pub use file::BlockFile;
 pub use stats::StoreStats;
 pub use writer::BlockWriter;
+
+#[cfg(test)]
+mod tests;

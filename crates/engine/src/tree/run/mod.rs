@@ -1,1 +1,26 @@
-//! placeholder
+//! Runs: immutable sorted files of entries, each an index over leaves with a filter beside it.
+//!
+//! [`RunBuilder`] writes one front to back, [`Run`] answers from it, [`RunCursor`] walks it, and [`LevelCursor`] walks
+//! runs that lie side by side.
+
+mod ahead;
+pub mod builder;
+pub mod cursor;
+mod filter;
+mod format;
+mod fuse;
+pub mod level;
+pub mod meta;
+mod reader;
+mod separator;
+pub mod verify;
+
+pub use builder::{RunBuilder, RunOptions};
+pub use cursor::RunCursor;
+pub use level::{LevelCursor, run_of};
+pub use meta::RunMeta;
+pub use reader::Run;
+pub use verify::RunReport;
+
+#[cfg(test)]
+mod tests;

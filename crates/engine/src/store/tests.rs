@@ -1,0 +1,106 @@
+//! Tests of writing and reading files of blocks, buffered and direct.
+
+use super::{BlockFile, BlockWriter, StoreStats};
+use crate::base::ErrorKind;
+use crate::base::{Entry, Kind, SeqNum};
+use crate::block::{BlockBuilder, BlockKind, BlockPointer, Compression};
+use crate::env::buffer::AlignedBuffer;
+use crate::env::sim::{Fault, SimEnv};
+use crate::env::{Access, Env};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+fn image(number: u8, value_bytes: usize) -> Vec<u8> {
+    let mut builder = BlockBuilder::new(BlockKind::Leaf);
+    builder.push(&Entry { key: &[number], seqnum: SeqNum(1), kind: Kind::Put, value: &vec![number; value_bytes] });
+    builder.finish()
+}
+
+fn write(env: &Env, path: &str, direct: bool, stats: &Arc<StoreStats>) -> Vec<BlockPointer> {
+    let mut writer = BlockWriter::create(env, path.as_ref(), 3, direct, Arc::clone(stats)).unwrap();
+    let sizes = [10, 5000, 3 << 20, 0, 1_000_000];
+    let pointers = (0u8..).zip(sizes).map(|(number, bytes)| {
+        let before = writer.position();
+        let pointer = writer.append(&image(number, bytes), Compression::None).unwrap();
+        assert_eq!((pointer.offset, pointer.end()), (before, writer.position()));
+        pointer
+    });
+    let pointers = pointers.collect();
+    writer.append_raw(b"footer").unwrap();
+    let bytes = writer.position();
+    assert_eq!(writer.finish().unwrap(), bytes);
+    pointers
+}
+
+fn open(env: &Env, path: &str, direct: bool, stats: &Arc<StoreStats>) -> BlockFile {
+    BlockFile::open(env, path.as_ref(), 3, Access::Read, direct, Arc::clone(stats)).unwrap()
+}
+
+fn write_and_read(env: &Env, dir: &Path) {
+    for direct in [false, true] {
+        let path = dir.join(format!("direct-{direct}"));
+        let path = path.to_str().unwrap();
+        let stats = Arc::new(StoreStats::default());
+        let pointers = write(env, path, direct, &stats);
+        let file = open(env, path, direct, &stats);
+        let end = pointers[4].end();
+        assert_eq!(file.len().unwrap(), end + 6, "the padding is cut off");
+        for (number, pointer) in (0u8..).zip(&pointers) {
+            let block = file.read(*pointer).unwrap();
+            assert!(block.find(&[number]) == Some(0) && block.value(0).iter().all(|byte| *byte == number));
+        }
+        let mut buffer = AlignedBuffer::default();
+        let span = file.read_span(end, 6, &mut buffer).unwrap();
+        assert_eq!(&buffer[span], b"footer");
+        assert_eq!(file.read_span(end + 1, 6, &mut buffer).unwrap_err().kind(), ErrorKind::Corruption);
+        assert_eq!(stats.block_reads.load(Ordering::Relaxed), 7);
+        assert!(stats.written_bytes.load(Ordering::Relaxed) >= end && stats.syncs.load(Ordering::Relaxed) == 1);
+    }
+}
+
+#[test]
+fn what_was_written_is_read_in_a_simulated_file() {
+    write_and_read(&SimEnv::new(1).env(), Path::new("/"));
+}
+
+#[test]
+fn what_was_written_is_read_in_a_real_file() {
+    let dir = tempfile::tempdir().unwrap();
+    write_and_read(&Env::os(), dir.path());
+}
+
+#[test]
+fn a_pointer_to_elsewhere_is_corruption_and_allocates_nothing() {
+    let (env, stats) = (SimEnv::new(1).env(), Arc::new(StoreStats::default()));
+    let pointers = write(&env, "/a", true, &stats);
+    let file = open(&env, "/a", true, &stats);
+    let wrong = [
+        BlockPointer { bytes: u32::MAX, ..pointers[0] },
+        BlockPointer { bytes: 3, ..pointers[0] },
+        BlockPointer { offset: u64::MAX, ..pointers[0] },
+        BlockPointer { offset: 1 << 60, ..pointers[0] },
+        BlockPointer { checksum: 0, ..pointers[0] },
+    ];
+    for pointer in wrong {
+        let error = file.read(pointer).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{pointer:?}: {error}");
+    }
+}
+
+#[test]
+fn two_open_files_have_two_instances() {
+    let (env, stats) = (SimEnv::new(1).env(), Arc::new(StoreStats::default()));
+    write(&env, "/a", true, &stats);
+    assert_ne!(open(&env, "/a", true, &stats).instance(), open(&env, "/a", true, &stats).instance());
+}
+
+#[test]
+fn a_failed_write_is_never_tried_again() {
+    let sim = SimEnv::new(1);
+    let mut writer = BlockWriter::create(&sim.env(), "/a".as_ref(), 3, true, Arc::default()).unwrap();
+    sim.fail_at(sim.op_count(), Fault::NoSpace);
+    assert_eq!(writer.append(&image(1, 2 << 20), Compression::None).unwrap_err().kind(), ErrorKind::Full);
+    assert_eq!(writer.append(&image(1, 2 << 20), Compression::None).unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(writer.finish().unwrap_err().kind(), ErrorKind::Poisoned);
+}

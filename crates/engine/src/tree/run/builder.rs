@@ -1,0 +1,227 @@
+//! Writes a run front to back.
+
+use super::filter::Layout;
+use super::format::{Footer, INDEX_PART_BYTES};
+use super::meta::RunMeta;
+use super::separator::separator;
+use crate::base::checksum::hash_key;
+use crate::base::num::{u64_of, usize_of32};
+use crate::base::{Entry, Kind, Result, SeqNum};
+use crate::block::format::RAW_PAYLOAD_AT;
+use crate::block::{BlockBuilder, BlockKind, BlockPointer, Compression, raw_image};
+use crate::env::Env;
+use crate::store::{BlockWriter, StoreStats};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a run is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunOptions {
+    /// A leaf is closed before it grows beyond so many bytes, unless a single entry does.
+    pub block_bytes: u32,
+    /// How leaves are compressed.
+    pub compression: Compression,
+    /// Bits that each key gets in the filter; zero: no filter.
+    pub filter_bits_per_key: u32,
+    /// Whether to write past the page cache.
+    pub direct: bool,
+}
+
+/// A run that is being written. Dropping it unfinished leaves a file behind that is no run.
+///
+/// While it is written, it takes memory of about one byte in a hundred for the index and eight bytes per key for the filter.
+#[derive(Debug)]
+pub struct RunBuilder {
+    options: RunOptions,
+    writer: BlockWriter,
+    leaf: BlockBuilder,
+    image: Vec<u8>,
+    /// The last key of the last leaf that was closed.
+    closed_key: Vec<u8>,
+    last_seqnum: SeqNum,
+    index: BlockBuilder,
+    index_parts: Vec<IndexPart>,
+    index_bytes: usize,
+    hashes: Vec<u64>,
+    leaves: u64,
+    meta: RunMeta,
+}
+
+/// A part of the index, kept until all leaves are written.
+#[derive(Debug)]
+struct IndexPart {
+    last_separator: Vec<u8>,
+    image: Vec<u8>,
+}
+
+impl RunBuilder {
+    /// Creates the file, which must not exist yet.
+    ///
+    /// # Errors
+    /// `Io` or `Full` when it cannot be created.
+    pub fn create(env: &Env, path: &Path, identity: u64, options: RunOptions, stats: Arc<StoreStats>) -> Result<Self> {
+        Ok(Self {
+            options,
+            writer: BlockWriter::create(env, path, identity, options.direct, stats)?,
+            leaf: BlockBuilder::new(BlockKind::Leaf),
+            image: Vec::new(),
+            closed_key: Vec::new(),
+            last_seqnum: SeqNum::ZERO,
+            index: BlockBuilder::new(BlockKind::Branch),
+            index_parts: Vec::new(),
+            index_bytes: 0,
+            hashes: Vec::new(),
+            leaves: 0,
+            meta: RunMeta::default(),
+        })
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// `Io` or `Full` when the file cannot be written. The run is of no use then.
+    ///
+    /// # Panics
+    /// When the entry does not come after the one before in stored order.
+    #[inline]
+    pub fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
+        if !self.leaf.is_empty() && self.leaf.image_bytes_with(entry) > usize_of32(self.options.block_bytes) {
+            self.close_leaf(Some(entry.key))?;
+        }
+        let new_key = if self.leaf.is_empty() { self.begin_leaf(entry) } else { self.leaf.push(entry) };
+        if new_key && self.options.filter_bits_per_key > 0 {
+            self.hashes.push(hash_key(entry.key));
+        }
+        self.last_seqnum = entry.seqnum;
+        self.meta.entries += 1;
+        self.meta.tombstones += u64::from(entry.kind == Kind::Delete);
+        self.meta.raw_bytes += u64_of(entry.key.len() + entry.value.len());
+        self.meta.seqnum_max = self.meta.seqnum_max.max(entry.seqnum);
+        Ok(())
+    }
+
+    /// Adds the first entry of a leaf, and says whether its key is new.
+    fn begin_leaf(&mut self, entry: &Entry<'_>) -> bool {
+        if self.is_empty() {
+            self.meta.smallest = entry.key.to_vec();
+        }
+        let new_key = self.is_empty() || self.closed_key != entry.key;
+        assert!(new_key || self.last_seqnum > entry.seqnum, "versions of a key must have descending seqnums");
+        self.leaf.push(entry);
+        new_key
+    }
+
+    /// Writes the leaf. `next` is the key that comes after it.
+    fn close_leaf(&mut self, next: Option<&[u8]>) -> Result<()> {
+        self.closed_key.clear();
+        self.closed_key.extend_from_slice(self.leaf.last_key());
+        self.leaf.finish_into(&mut self.image);
+        let pointer = self.writer.append(&self.image, self.options.compression)?;
+        self.leaves += 1;
+        let separator = next.map_or(&*self.closed_key, |next| separator(&self.closed_key, next));
+        push_pointer(&mut self.index, separator, pointer);
+        if self.index.image_bytes() >= INDEX_PART_BYTES {
+            self.close_index_part();
+        }
+        Ok(())
+    }
+
+    fn close_index_part(&mut self) {
+        let last_separator = self.index.last_key().to_vec();
+        let image = self.index.finish();
+        self.index_bytes += image.len();
+        self.index_parts.push(IndexPart { last_separator, image });
+    }
+
+    /// Bytes that the file would have if it were finished now, about.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let filter_bits = u64_of(self.hashes.len()) * u64::from(self.options.filter_bits_per_key);
+        let index = self.index_bytes + self.index.image_bytes();
+        self.writer.position() + u64_of(self.leaf.image_bytes() + index) + filter_bits / 8
+    }
+
+    /// Entries so far.
+    #[must_use]
+    pub const fn entries(&self) -> u64 {
+        self.meta.entries
+    }
+
+    /// Whether there is no entry yet.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.meta.entries == 0
+    }
+
+    /// The key of the last entry; empty when there is none. (Only between two keys may one run end and the next begin.)
+    #[must_use]
+    pub fn last_key(&self) -> &[u8] {
+        if self.leaf.is_empty() { &self.closed_key } else { self.leaf.last_key() }
+    }
+
+    /// Writes the rest and forces the file, not its name, to the device.
+    ///
+    /// # Errors
+    /// `Io` or `Full` when the file cannot be written or synced. It is of no use then.
+    ///
+    /// # Panics
+    /// When there is no entry: there are no empty runs.
+    pub fn finish(mut self) -> Result<RunMeta> {
+        assert!(!self.is_empty(), "a run without entries");
+        if !self.leaf.is_empty() {
+            self.close_leaf(None)?;
+        }
+        if !self.index.is_empty() {
+            self.close_index_part();
+        }
+        let leaves_end = self.writer.position();
+        let (layout, filter_table) = self.write_filter()?;
+        let footer = Footer {
+            top: self.write_index()?,
+            filter_table: match filter_table {
+                Some(image) => self.writer.append(&image, Compression::None)?,
+                None => BlockPointer::default(),
+            },
+            filter_probes: layout.map_or(0, |layout| layout.probes),
+            filter_lines: layout.map_or(0, |layout| layout.lines),
+            leaves_end,
+            leaves: self.leaves,
+            entries: self.meta.entries,
+            tombstones: self.meta.tombstones,
+            raw_bytes: self.meta.raw_bytes,
+            seqnum_max: self.meta.seqnum_max,
+        };
+        let footer = footer.encode(self.writer.identity(), self.writer.position());
+        self.writer.append_raw(&footer)?;
+        let bytes = self.writer.finish()?;
+        Ok(RunMeta { bytes, largest: self.closed_key, ..self.meta })
+    }
+
+    /// Writes the parts of the filter; returns its layout and the image of the table of its parts.
+    fn write_filter(&mut self) -> Result<(Option<Layout>, Option<Vec<u8>>)> {
+        let Some(layout) = Layout::new(self.hashes.len(), self.options.filter_bits_per_key) else {
+            return Ok((None, None));
+        };
+        let images = layout.build(&self.hashes);
+        let mut table = raw_image(images.len() * BlockPointer::BYTES);
+        for (image, place) in images.iter().zip(table[RAW_PAYLOAD_AT..].chunks_mut(BlockPointer::BYTES)) {
+            let pointer = self.writer.append(image, Compression::None)?;
+            place.copy_from_slice(&pointer.encode());
+        }
+        Ok((Some(layout), Some(table)))
+    }
+
+    /// Writes the parts of the index and its top; returns the pointer to that.
+    fn write_index(&mut self) -> Result<BlockPointer> {
+        let mut top = BlockBuilder::new(BlockKind::Branch);
+        for part in &self.index_parts {
+            let pointer = self.writer.append(&part.image, Compression::None)?;
+            push_pointer(&mut top, &part.last_separator, pointer);
+        }
+        self.writer.append(&top.finish(), Compression::None)
+    }
+}
+
+fn push_pointer(branch: &mut BlockBuilder, separator: &[u8], pointer: BlockPointer) {
+    branch.push(&Entry { key: separator, seqnum: SeqNum::ZERO, kind: Kind::Put, value: &pointer.encode() });
+}

@@ -1,0 +1,287 @@
+//! A cursor over one run.
+
+use super::Run;
+use super::ahead::ReadAhead;
+use super::fuse::Fuse;
+use crate::base::value::ByteSource;
+use crate::base::{Entry, Kind, Result, SeqNum, Value};
+use crate::block::Block;
+use crate::cache::Fill;
+use crate::tree::Cursor;
+use std::fmt;
+use std::sync::Arc;
+
+/// A cursor over the entries of one run.
+///
+/// # Invariants
+/// 1. `leaf` is there exactly when the cursor stands on an entry; then it is the leaf of entry `leaf_slot` of `index`.
+/// 2. `key` and `here` are those of entry `at` of `leaf`.
+pub struct RunCursor {
+    run: Arc<Run>,
+    ahead: ReadAhead,
+    fill: Fill,
+    fuse: Fuse,
+    /// A part of the index, and its number.
+    index: Option<(usize, Arc<Block>)>,
+    leaf_slot: usize,
+    leaf: Option<Arc<Block>>,
+    at: usize,
+    key: Vec<u8>,
+    here: Here,
+}
+
+/// The entry under a cursor, apart from its key.
+#[derive(Clone, Copy, Debug)]
+struct Here {
+    seqnum: SeqNum,
+    kind: Kind,
+    value_at: usize,
+    value_len: usize,
+}
+
+/// Where in a leaf to go.
+#[derive(Clone, Copy)]
+enum To {
+    First,
+    Last,
+}
+
+impl RunCursor {
+    /// A cursor that stands nowhere.
+    pub(super) fn new(run: Arc<Run>, fill: Fill) -> Self {
+        let here = Here { seqnum: SeqNum::ZERO, kind: Kind::Put, value_at: 0, value_len: 0 };
+        Self {
+            run,
+            ahead: ReadAhead::new(fill),
+            fill,
+            fuse: Fuse::default(),
+            index: None,
+            leaf_slot: 0,
+            leaf: None,
+            at: 0,
+            key: Vec::new(),
+            here,
+        }
+    }
+
+    /// Moves to another run, nowhere there, and keeps the buffers.
+    pub(super) fn change_run(&mut self, run: &Arc<Run>) {
+        if !Arc::ptr_eq(&self.run, run) {
+            self.run = Arc::clone(run);
+            self.ahead.reset();
+            self.index = None;
+        }
+        self.leaf = None;
+    }
+
+    /// Whether the cursor stands on no entry.
+    #[inline]
+    pub(super) const fn is_nowhere(&self) -> bool {
+        self.leaf.is_none()
+    }
+
+    /// Runs a move that starts from nowhere, and fuses the cursor if it fails.
+    fn absolute(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.fuse.check()?;
+        self.leaf = None;
+        self.guarded(go)
+    }
+
+    fn guarded(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let gone = go(self);
+        if gone.is_err() {
+            self.leaf = None;
+        }
+        self.fuse.guard(gone)
+    }
+
+    /// Index part `part`, which must be there.
+    fn load_part(&mut self, part: usize) -> Result<Arc<Block>> {
+        match &self.index {
+            Some((here, index)) if *here == part => Ok(Arc::clone(index)),
+            _ => {
+                let index = self.run.index_part(part, self.fill)?;
+                self.index = Some((part, Arc::clone(&index)));
+                Ok(index)
+            }
+        }
+    }
+
+    /// The leaf of entry `slot` of `index`.
+    fn load_leaf(&mut self, index: &Block, slot: usize) -> Result<Arc<Block>> {
+        let pointer = self.run.pointer(index, slot)?;
+        let leaf = self.ahead.leaf(&self.run, pointer)?;
+        self.run.check_leaf(pointer, &leaf)?;
+        self.leaf_slot = slot;
+        Ok(leaf)
+    }
+
+    /// Stands on entry `at` of `leaf`.
+    fn stand(&mut self, leaf: Arc<Block>, at: usize) {
+        self.key.clear();
+        self.key.extend_from_slice(leaf.prefix());
+        self.leaf = Some(leaf);
+        self.stand_at(at);
+    }
+
+    /// Stands on entry `at` of the leaf where the cursor is.
+    #[inline]
+    fn stand_at(&mut self, at: usize) {
+        let Some(leaf) = &self.leaf else { return };
+        let slot = leaf.slot(at);
+        self.key.truncate(leaf.prefix().len());
+        self.key.extend_from_slice(slot.suffix);
+        self.at = at;
+        self.here = Here { seqnum: slot.seqnum, kind: slot.kind, value_at: slot.value_at, value_len: slot.value_len };
+    }
+
+    /// Goes to one end of index part `part`.
+    fn enter_part(&mut self, part: usize, to: To) -> Result<()> {
+        let index = self.load_part(part)?;
+        let slot = match to {
+            To::First => 0,
+            To::Last => index.count() - 1,
+        };
+        self.enter_leaf(&index, slot, to)
+    }
+
+    /// Goes to one end of the leaf of entry `slot` of `index`.
+    fn enter_leaf(&mut self, index: &Block, slot: usize, to: To) -> Result<()> {
+        let leaf = self.load_leaf(index, slot)?;
+        let at = match to {
+            To::First => 0,
+            To::Last => leaf.count() - 1,
+        };
+        self.stand(leaf, at);
+        Ok(())
+    }
+
+    /// Goes to the first entry behind the leaf of entry `slot` of index part `part`.
+    fn after_leaf(&mut self, part: usize, index: &Block, slot: usize) -> Result<()> {
+        self.leaf = None;
+        if slot + 1 < index.count() {
+            self.enter_leaf(index, slot + 1, To::First)
+        } else if part + 1 < self.run.top().count() {
+            self.enter_part(part + 1, To::First)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Goes to the last entry before the leaf of entry `slot` of index part `part`.
+    fn before_leaf(&mut self, part: usize, index: &Block, slot: usize) -> Result<()> {
+        self.leaf = None;
+        if slot > 0 {
+            self.enter_leaf(index, slot - 1, To::Last)
+        } else if part > 0 {
+            self.enter_part(part - 1, To::Last)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Goes over the edge of the leaf where the cursor is.
+    #[cold]
+    fn leave_leaf(&mut self, go: impl FnOnce(&mut Self, usize, &Block, usize) -> Result<()>) -> Result<()> {
+        match self.index.clone() {
+            Some((part, index)) => self.guarded(|cursor| go(cursor, part, &index, cursor.leaf_slot)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Cursor for RunCursor {
+    fn first(&mut self) -> Result<()> {
+        self.absolute(|cursor| cursor.enter_part(0, To::First))
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.absolute(|cursor| cursor.enter_part(cursor.run.top().count() - 1, To::Last))
+    }
+
+    fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.absolute(|cursor| {
+            let part = cursor.run.top().lower_bound(key);
+            if part == cursor.run.top().count() {
+                return Ok(());
+            }
+            let index = cursor.load_part(part)?;
+            let slot = index.lower_bound(key);
+            if slot == index.count() {
+                return cursor.after_leaf(part, &index, slot);
+            }
+            let leaf = cursor.load_leaf(&index, slot)?;
+            match leaf.lower_bound(key) {
+                // The separator may be above the last key of its leaf.
+                at if at == leaf.count() => cursor.after_leaf(part, &index, slot),
+                at => {
+                    cursor.stand(leaf, at);
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.absolute(|cursor| {
+            let part = cursor.run.top().lower_bound(key);
+            if part == cursor.run.top().count() {
+                return cursor.enter_part(part - 1, To::Last);
+            }
+            let index = cursor.load_part(part)?;
+            let slot = index.lower_bound(key);
+            if slot == index.count() {
+                return cursor.enter_leaf(&index, slot - 1, To::Last);
+            }
+            let leaf = cursor.load_leaf(&index, slot)?;
+            match leaf.lower_bound(key) {
+                0 => cursor.before_leaf(part, &index, slot),
+                at => {
+                    cursor.stand(leaf, at - 1);
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        let Some(leaf) = &self.leaf else { return self.fuse.check() };
+        if self.at + 1 < leaf.count() {
+            self.stand_at(self.at + 1);
+            return Ok(());
+        }
+        self.leave_leaf(Self::after_leaf)
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if self.leaf.is_none() {
+            return self.fuse.check();
+        }
+        if self.at > 0 {
+            self.stand_at(self.at - 1);
+            return Ok(());
+        }
+        self.leave_leaf(Self::before_leaf)
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        let leaf = self.leaf.as_ref()?;
+        let value = ByteSource::bytes(&**leaf, self.here.value_at, self.here.value_len);
+        Some(Entry { key: &self.key, seqnum: self.here.seqnum, kind: self.here.kind, value })
+    }
+
+    fn value(&self) -> Option<Value> {
+        let leaf = self.leaf.as_ref()?;
+        let source: Arc<dyn ByteSource> = Arc::<Block>::clone(leaf);
+        Some(Value::pinned(source, self.here.value_at, self.here.value_len))
+    }
+}
+
+impl fmt::Debug for RunCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunCursor").field("run", &self.run).field("entry", &self.entry()).finish_non_exhaustive()
+    }
+}

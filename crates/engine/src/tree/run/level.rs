@@ -1,0 +1,144 @@
+//! Runs that lie side by side: finding the one that may hold a key, and walking through all of them.
+
+use super::fuse::Fuse;
+use super::{Run, RunCursor};
+use crate::base::{Entry, Result, Value};
+use crate::cache::Fill;
+use crate::tree::Cursor;
+use std::fmt;
+use std::sync::Arc;
+
+/// The one run that may hold `key`, among runs sorted by key whose ranges do not touch.
+#[inline]
+#[must_use]
+pub fn run_of<'a>(runs: &'a [Arc<Run>], key: &[u8]) -> Option<&'a Arc<Run>> {
+    let run = runs.get(first_not_below(runs, key))?;
+    (*run.meta().smallest <= *key).then_some(run)
+}
+
+/// The first run with keys that are not below `key`.
+#[inline]
+fn first_not_below(runs: &[Arc<Run>], key: &[u8]) -> usize {
+    runs.partition_point(|run| *run.meta().largest < *key)
+}
+
+/// A cursor over runs sorted by key whose ranges do not touch. It touches the files of those runs only that it enters.
+pub struct LevelCursor {
+    runs: Arc<[Arc<Run>]>,
+    fill: Fill,
+    fuse: Fuse,
+    /// The run where the cursor is; meaningless while it stands nowhere.
+    at: usize,
+    cursor: Option<RunCursor>,
+}
+
+impl LevelCursor {
+    /// A cursor that stands nowhere.
+    ///
+    /// # Panics
+    /// When the ranges of the runs are out of order or touch.
+    #[must_use]
+    pub fn new(runs: Arc<[Arc<Run>]>, fill: Fill) -> Self {
+        let apart = runs.is_sorted_by(|a, b| a.meta().largest < b.meta().smallest);
+        assert!(apart, "the runs of a level overlap");
+        Self { runs, fill, fuse: Fuse::default(), at: 0, cursor: None }
+    }
+
+    /// Makes a move in run `at`; there may be none, and then the cursor stands nowhere.
+    fn enter(&mut self, at: Option<usize>, go: impl FnOnce(&mut RunCursor) -> Result<()>) -> Result<()> {
+        let Some((at, run)) = at.and_then(|at| Some((at, self.runs.get(at)?))) else {
+            self.leave();
+            return Ok(());
+        };
+        self.at = at;
+        let cursor = match &mut self.cursor {
+            Some(cursor) => {
+                cursor.change_run(run);
+                cursor
+            }
+            None => self.cursor.insert(run.cursor(self.fill)),
+        };
+        let gone = go(cursor);
+        self.fuse.guard(gone)
+    }
+
+    /// Stands nowhere.
+    fn leave(&mut self) {
+        if let (Some(cursor), Some(run)) = (&mut self.cursor, self.runs.get(self.at)) {
+            cursor.change_run(run);
+        }
+    }
+
+    fn is_nowhere(&self) -> bool {
+        self.cursor.as_ref().is_none_or(RunCursor::is_nowhere)
+    }
+}
+
+impl Cursor for LevelCursor {
+    fn first(&mut self) -> Result<()> {
+        self.fuse.check()?;
+        self.enter(Some(0), RunCursor::first)
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.fuse.check()?;
+        self.enter(self.runs.len().checked_sub(1), RunCursor::last)
+    }
+
+    fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.fuse.check()?;
+        self.enter(Some(first_not_below(&self.runs, key)), |cursor| cursor.seek_ge(key))
+    }
+
+    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.fuse.check()?;
+        let runs_before = self.runs.partition_point(|run| *run.meta().smallest < *key);
+        self.enter(runs_before.checked_sub(1), |cursor| cursor.seek_lt(key))
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.is_nowhere() {
+            return self.fuse.check();
+        }
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        let gone = cursor.next();
+        self.fuse.guard(gone)?;
+        if self.is_nowhere() {
+            return self.enter(Some(self.at + 1), RunCursor::first);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if self.is_nowhere() {
+            return self.fuse.check();
+        }
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        let gone = cursor.prev();
+        self.fuse.guard(gone)?;
+        if self.is_nowhere() {
+            return self.enter(self.at.checked_sub(1), RunCursor::last);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.cursor.as_ref()?.entry()
+    }
+
+    fn value(&self) -> Option<Value> {
+        self.cursor.as_ref()?.value()
+    }
+}
+
+impl fmt::Debug for LevelCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LevelCursor")
+            .field("runs", &self.runs.len())
+            .field("cursor", &self.cursor)
+            .finish_non_exhaustive()
+    }
+}

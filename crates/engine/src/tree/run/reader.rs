@@ -1,0 +1,286 @@
+//! An open run: point lookups, and what cursors and verification read through.
+
+use super::RunCursor;
+use super::filter::{LINE_BYTES, Layout};
+use super::format::{FOOTER_BYTES, Footer};
+use super::meta::RunMeta;
+use crate::base::codec::Decoder;
+use crate::base::num::{u64_of, usize_of, usize_of32};
+use crate::base::{Kind, Result, SeqNum, Value};
+use crate::block::{Block, BlockKind, BlockPointer};
+use crate::cache::{Cache, Fill};
+use crate::env::buffer::AlignedBuffer;
+use crate::env::{Access, Env};
+use crate::store::{BlockFile, StoreStats};
+use crate::tree::Found;
+use std::cmp::Ordering;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes at the end of the file that opening reads at once: as a rule they hold all that it needs.
+const TAIL_BYTES: u64 = 16 << 10;
+
+/// An immutable sorted file of entries, open for reading.
+///
+/// In memory for itself it has only its key range, the top of its index and the pointers to its filter, about one byte in ten
+/// thousand; the rest comes and goes with the cache, and leaves it when the run is dropped.
+pub struct Run {
+    file: BlockFile,
+    cache: Arc<Cache>,
+    meta: RunMeta,
+    footer: Footer,
+    top: Block,
+    filter: Option<Filter>,
+}
+
+/// Where the parts of the filter are.
+struct Filter {
+    layout: Layout,
+    parts: Box<[BlockPointer]>,
+}
+
+impl Run {
+    /// Opens the run at `path`, whose blocks were written under `identity`, and which is what the manifest says it is.
+    ///
+    /// # Errors
+    /// `Corruption` when the file is not that run, `Unsupported` when a newer version wrote it, `Io` when it cannot be read.
+    pub fn open(
+        env: &Env,
+        path: &Path,
+        identity: u64,
+        direct: bool,
+        meta: RunMeta,
+        cache: Arc<Cache>,
+        stats: Arc<StoreStats>,
+    ) -> Result<Arc<Self>> {
+        let file = BlockFile::open(env, path, identity, Access::Read, direct, stats)?;
+        let tail = Tail::read(&file, &meta)?;
+        let footer = tail.footer(&meta)?;
+        let top = tail.block(footer.top)?;
+        check(&file, footer.top, &top, BlockKind::Branch)?;
+        let filter = tail.filter(&footer)?;
+        Ok(Arc::new(Self { file, cache, meta, footer, top, filter }))
+    }
+
+    /// The newest version of `key` that `snapshot` sees. `hash` is the key's ([`crate::base::checksum::hash_key`]).
+    ///
+    /// # Errors
+    /// `Corruption` or `Io` when a block that the lookup needs cannot be read.
+    pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNum) -> Result<Option<Found>> {
+        if !self.may_contain(hash)? {
+            return Ok(None);
+        }
+        let found = self.search(key, snapshot)?;
+        if found.is_none() && self.filter.is_some() {
+            self.file.stats().count_filter_miss();
+        }
+        Ok(found)
+    }
+
+    /// Whether the filter lets a key with this hash pass.
+    #[inline]
+    fn may_contain(&self, hash: u64) -> Result<bool> {
+        let Some(filter) = &self.filter else { return Ok(true) };
+        let (part, at) = filter.layout.place(hash);
+        let pointer = filter.parts[part];
+        let block = self.cache.get(&self.file, pointer, Fill::Keep)?;
+        match block.bytes().get(at..).and_then(<[u8]>::first_chunk::<LINE_BYTES>) {
+            Some(line) => Ok(filter.layout.may_contain(line, hash)),
+            None => Err(self.file.corruption(pointer.offset, "this is not the part of the filter that it should be")),
+        }
+    }
+
+    fn search(&self, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
+        let mut part = self.top.lower_bound(key);
+        while part < self.top.count() {
+            let index = self.index_part(part, Fill::Keep)?;
+            for slot in index.lower_bound(key)..index.count() {
+                let pointer = self.pointer(&index, slot)?;
+                let leaf = self.cache.get(&self.file, pointer, Fill::Keep)?;
+                check(&self.file, pointer, &leaf, BlockKind::Leaf)?;
+                let Some(newest) = leaf.find(key) else { return Ok(None) };
+                for at in newest..leaf.count() {
+                    if at > newest && leaf.compare_key(at, key) != Ordering::Equal {
+                        return Ok(None);
+                    }
+                    let entry = leaf.slot(at);
+                    if entry.seqnum <= snapshot {
+                        let (seqnum, kind, value_at, len) = (entry.seqnum, entry.kind, entry.value_at, entry.value_len);
+                        let value = match kind {
+                            Kind::Put => Value::pinned(leaf, value_at, len),
+                            Kind::Delete => Value::owned(&[]),
+                        };
+                        return Ok(Some(Found { seqnum, kind, value }));
+                    }
+                }
+                // All versions here are too new. Only behind a separator that is the key itself can there be older ones.
+                if index.compare_key(slot, key) != Ordering::Equal {
+                    return Ok(None);
+                }
+            }
+            part += 1;
+        }
+        Ok(None)
+    }
+
+    /// A cursor over the run. With [`Fill::Bypass`], leaves are read from the file in long rows, past the cache.
+    #[must_use]
+    pub fn cursor(self: &Arc<Self>, fill: Fill) -> RunCursor {
+        RunCursor::new(Arc::clone(self), fill)
+    }
+
+    /// What the run holds, in numbers.
+    #[inline]
+    #[must_use]
+    pub const fn meta(&self) -> &RunMeta {
+        &self.meta
+    }
+
+    /// The run's file.
+    #[inline]
+    #[must_use]
+    pub const fn file(&self) -> &BlockFile {
+        &self.file
+    }
+
+    pub(super) const fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    pub(super) const fn footer(&self) -> &Footer {
+        &self.footer
+    }
+
+    /// The top of the index.
+    pub(super) const fn top(&self) -> &Block {
+        &self.top
+    }
+
+    /// Index part `part`, which is below [`Block::count`] of the top.
+    pub(super) fn index_part(&self, part: usize, fill: Fill) -> Result<Arc<Block>> {
+        let pointer = self.pointer(&self.top, part)?;
+        let index = self.cache.get(&self.file, pointer, fill)?;
+        check(&self.file, pointer, &index, BlockKind::Branch)?;
+        Ok(index)
+    }
+
+    /// The pointer in entry `i` of a part of the index.
+    #[inline]
+    pub(super) fn pointer(&self, branch: &Block, i: usize) -> Result<BlockPointer> {
+        let mut decoder = Decoder::new(branch.value(i));
+        match BlockPointer::decode(&mut decoder) {
+            Ok(pointer) if decoder.is_empty() => Ok(pointer),
+            _ => Err(self.file.corruption(self.footer.leaves_end, "an entry of the run's index is no pointer")),
+        }
+    }
+
+    /// Checks that `leaf`, which `pointer` points to, is one.
+    #[inline]
+    pub(super) fn check_leaf(&self, pointer: BlockPointer, leaf: &Block) -> Result<()> {
+        check(&self.file, pointer, leaf, BlockKind::Leaf)
+    }
+
+    /// Reads the footer and what it points to once more, as [`Run::open`] did.
+    pub(super) fn verify_ends(&self) -> Result<()> {
+        let tail = Tail::read(&self.file, &self.meta)?;
+        let footer = tail.footer(&self.meta)?;
+        if footer != self.footer {
+            return Err(self.file.corruption(self.meta.bytes, "the run's footer changed since it was opened"));
+        }
+        check(&self.file, footer.top, &tail.block(footer.top)?, BlockKind::Branch)?;
+        tail.filter(&footer).map(drop)
+    }
+
+    /// Where the leaves end in the file.
+    pub(super) const fn leaves_end(&self) -> u64 {
+        self.footer.leaves_end
+    }
+
+    /// The filter's layout and the pointers to its parts.
+    pub(super) fn filter(&self) -> Option<(Layout, &[BlockPointer])> {
+        self.filter.as_ref().map(|filter| (filter.layout, &*filter.parts))
+    }
+}
+
+/// Checks that a block is of this kind and has entries.
+#[inline]
+fn check(file: &BlockFile, pointer: BlockPointer, block: &Block, kind: BlockKind) -> Result<()> {
+    if block.kind() == kind && block.count() > 0 {
+        return Ok(());
+    }
+    Err(file
+        .corruption(pointer.offset, format_args!("a {kind:?} block with entries was expected, and this is {block:?}")))
+}
+
+/// The last bytes of a run file.
+struct Tail<'a> {
+    file: &'a BlockFile,
+    start: u64,
+    end: u64,
+    buffer: AlignedBuffer,
+    at: usize,
+}
+
+impl<'a> Tail<'a> {
+    fn read(file: &'a BlockFile, meta: &RunMeta) -> Result<Self> {
+        let end = file.len()?;
+        if end != meta.bytes || end < u64_of(FOOTER_BYTES) {
+            let what = format_args!("the run should have {} bytes and has {end}", meta.bytes);
+            return Err(file.corruption(end.min(meta.bytes), what));
+        }
+        let start = end.saturating_sub(TAIL_BYTES);
+        let mut buffer = AlignedBuffer::default();
+        let at = file.read_span(start, usize_of(end - start), &mut buffer)?.start;
+        Ok(Self { file, start, end, buffer, at })
+    }
+
+    fn bytes(&self, offset: u64, len: usize) -> &[u8] {
+        &self.buffer[self.at + usize_of(offset - self.start)..][..len]
+    }
+
+    fn footer(&self, meta: &RunMeta) -> Result<Footer> {
+        let offset = self.end - u64_of(FOOTER_BYTES);
+        let footer = Footer::read(self.bytes(offset, FOOTER_BYTES), self.file, offset)?;
+        let here = (footer.entries, footer.tombstones, footer.raw_bytes, footer.seqnum_max);
+        if here != (meta.entries, meta.tombstones, meta.raw_bytes, meta.seqnum_max) {
+            return Err(self.file.corruption(offset, "this is not the run that the manifest describes"));
+        }
+        Ok(footer)
+    }
+
+    fn block(&self, pointer: BlockPointer) -> Result<Block> {
+        if pointer.offset < self.start || pointer.end() > self.end {
+            return self.file.read(pointer);
+        }
+        self.file.parse(self.bytes(pointer.offset, usize_of32(pointer.bytes)), pointer)
+    }
+
+    fn filter(&self, footer: &Footer) -> Result<Option<Filter>> {
+        if footer.filter_probes == 0 {
+            return Ok(None);
+        }
+        let layout = Layout { lines: footer.filter_lines, probes: footer.filter_probes };
+        let table = self.block(footer.filter_table)?;
+        let corrupt = || self.file.corruption(footer.filter_table.offset, "the table of the run's filter is malformed");
+        if !layout.is_sound() || table.bytes().len() != layout.parts() * BlockPointer::BYTES {
+            return Err(corrupt());
+        }
+        let mut decoder = Decoder::new(table.bytes());
+        let parts = (0..layout.parts()).map(|_| BlockPointer::decode(&mut decoder).map_err(|_| corrupt()));
+        let parts = parts.collect::<Result<_>>()?;
+        Ok(Some(Filter { layout, parts }))
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.cache.forget(self.file.instance());
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("path", &self.file.path()).field("meta", &self.meta).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,454 @@
+//! Tests of runs: against vectors of entries, with every byte wrong, cut short, and failing.
+
+use super::{LevelCursor, Run, RunBuilder, RunMeta, RunOptions, run_of};
+use crate::base::checksum::hash_key;
+use crate::base::codec::Decoder;
+use crate::base::num::{u64_of, usize_of};
+use crate::base::{ErrorKind, Kind, Result, SeqNum};
+use crate::block::Compression;
+use crate::cache::{Cache, Fill};
+use crate::env::sim::{Fault, SimEnv};
+use crate::store::StoreStats;
+use crate::tree::Cursor;
+use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const IDENTITY: u64 = 0x5eed;
+
+/// A machine with runs on it.
+struct Bench {
+    sim: SimEnv,
+    cache: Arc<Cache>,
+    stats: Arc<StoreStats>,
+    options: RunOptions,
+    runs: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let options =
+            RunOptions { block_bytes: 60, compression: Compression::None, filter_bits_per_key: 10, direct: false };
+        let (cache, stats) = (Arc::new(Cache::new(1 << 20)), Arc::new(StoreStats::default()));
+        Self { sim: SimEnv::new(1), cache, stats, options, runs: 0 }
+    }
+
+    fn with(options: RunOptions) -> Self {
+        Self { options, ..Self::new() }
+    }
+
+    fn write(&mut self, entries: &[OwnedEntry]) -> Result<(PathBuf, RunMeta)> {
+        self.runs += 1;
+        let path = PathBuf::from(format!("/{}.run", self.runs));
+        let stats = Arc::clone(&self.stats);
+        let mut builder = RunBuilder::create(&self.sim.env(), &path, IDENTITY, self.options, stats)?;
+        for entry in entries {
+            builder.push(&entry.entry())?;
+            assert_eq!(builder.last_key(), entry.key);
+        }
+        Ok((path, builder.finish()?))
+    }
+
+    fn open(&self, path: &Path, meta: &RunMeta) -> Result<Arc<Run>> {
+        let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));
+        Run::open(&self.sim.env(), path, IDENTITY, self.options.direct, meta.clone(), cache, stats)
+    }
+
+    /// Puts a file there as it is.
+    fn put_file(&self, path: &str, bytes: &[u8]) -> PathBuf {
+        self.sim.write_file(path, bytes).unwrap();
+        PathBuf::from(path)
+    }
+
+    fn run(&mut self, entries: &[OwnedEntry]) -> Arc<Run> {
+        let (path, meta) = self.write(entries).unwrap();
+        self.open(&path, &meta).unwrap()
+    }
+}
+
+/// Runs of keys and versions, some keys with more versions than fit a leaf.
+fn run_entries() -> impl Strategy<Value = Vec<OwnedEntry>> {
+    let hot = (keys(), 0..40u64);
+    (trees(), trees(), proptest::option::of(hot)).prop_map(|(a, b, hot)| {
+        let mut entries = [a, b].concat();
+        if let Some((key, versions)) = hot {
+            entries.extend((0..versions).map(|version| put(&key, 100 + version, b"hot")));
+        }
+        entries.sort_by(|a, b| a.key.cmp(&b.key).then(b.seqnum.cmp(&a.seqnum)));
+        entries.dedup_by(|a, b| a.key == b.key && a.seqnum == b.seqnum);
+        entries
+    })
+}
+
+fn put(key: &[u8], seqnum: u64, value: &[u8]) -> OwnedEntry {
+    OwnedEntry { key: key.to_vec(), seqnum: SeqNum(seqnum), kind: Kind::Put, value: value.to_vec() }
+}
+
+fn numbered(count: u64) -> Vec<OwnedEntry> {
+    let value = |i: u64| hash_key(&i.to_be_bytes()).to_be_bytes().repeat(usize_of(i % 5));
+    (0..count).map(|i| put(format!("key-{i:09}").as_bytes(), i % 3, &value(i))).collect()
+}
+
+#[derive(Clone, Debug)]
+enum Move {
+    First,
+    Last,
+    SeekGe(Vec<u8>),
+    SeekLt(Vec<u8>),
+    Next,
+    Prev,
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let one = prop_oneof![
+        1 => Just(Move::First),
+        1 => Just(Move::Last),
+        3 => keys().prop_map(Move::SeekGe),
+        3 => keys().prop_map(Move::SeekLt),
+        10 => Just(Move::Next),
+        10 => Just(Move::Prev),
+    ];
+    proptest::collection::vec(one, 0..80)
+}
+
+fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<()> {
+    match step {
+        Move::First => cursor.first(),
+        Move::Last => cursor.last(),
+        Move::SeekGe(key) => cursor.seek_ge(key),
+        Move::SeekLt(key) => cursor.seek_lt(key),
+        Move::Next => cursor.next(),
+        Move::Prev => cursor.prev(),
+    }
+}
+
+fn walk_alike(cursor: &mut dyn Cursor, model: &mut VecCursor, moves: &[Move]) -> Result<(), TestCaseError> {
+    for step in moves {
+        apply(cursor, step).unwrap();
+        apply(model, step).unwrap();
+        prop_assert_eq!(cursor.entry(), model.entry(), "after {:?}", step);
+        prop_assert_eq!(cursor.value().map(Vec::from), model.value().map(Vec::from));
+    }
+    Ok(())
+}
+
+fn all_entries(cursor: &mut dyn Cursor) -> Result<Vec<OwnedEntry>> {
+    let mut entries = Vec::new();
+    cursor.first()?;
+    while let Some(entry) = cursor.entry() {
+        entries.push(OwnedEntry::of(entry));
+        cursor.next()?;
+    }
+    Ok(entries)
+}
+
+fn get(run: &Run, key: &[u8], snapshot: u64) -> Result<Option<OwnedEntry>> {
+    let found = run.get(key, hash_key(key), SeqNum(snapshot))?;
+    let entry = |found: crate::tree::Found| OwnedEntry {
+        key: key.to_vec(),
+        seqnum: found.seqnum,
+        kind: found.kind,
+        value: found.value.into(),
+    };
+    Ok(found.map(entry))
+}
+
+fn model_get(entries: &[OwnedEntry], key: &[u8], snapshot: u64) -> Option<OwnedEntry> {
+    entries.iter().find(|entry| entry.key == key && entry.seqnum.0 <= snapshot).cloned()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn a_run_shows_what_was_pushed(
+        entries in run_entries().prop_filter("a run has entries", |entries| !entries.is_empty()),
+        moves in moves(),
+        probes in proptest::collection::vec((keys(), 0..150u64), 0..30),
+        (block_bytes, bits, direct) in (prop_oneof![Just(40u32), Just(100), Just(4000)], 0..12u32, any::<bool>()),
+        compression in prop_oneof![Just(Compression::None), Just(Compression::Lz4), Just(Compression::Zstd)],
+    ) {
+        let mut bench = Bench::with(RunOptions { block_bytes, compression, filter_bits_per_key: bits, direct });
+        let run = bench.run(&entries);
+        let (mut keep, mut bypass) = (run.cursor(Fill::Keep), run.cursor(Fill::Bypass));
+        walk_alike(&mut keep, &mut VecCursor::new(entries.clone()), &moves)?;
+        walk_alike(&mut bypass, &mut VecCursor::new(entries.clone()), &moves)?;
+        prop_assert_eq!(&all_entries(&mut bypass).unwrap(), &entries);
+
+        let all = entries.iter().map(|entry| (entry.key.clone(), entry.seqnum.0));
+        for (key, snapshot) in probes.into_iter().chain(all) {
+            prop_assert_eq!(get(&run, &key, snapshot).unwrap(), model_get(&entries, &key, snapshot));
+        }
+        let report = run.verify().unwrap();
+        prop_assert_eq!((report.entries, report.bytes), (u64_of(entries.len()), run.meta().bytes));
+
+        let meta = run.meta();
+        prop_assert_eq!(&meta.smallest, &entries[0].key);
+        prop_assert_eq!(&meta.largest, &entries[entries.len() - 1].key);
+        let mut bytes = Vec::new();
+        meta.encode(&mut bytes);
+        prop_assert_eq!(&RunMeta::decode(&mut Decoder::new(&bytes)).unwrap(), meta);
+    }
+
+    #[test]
+    fn a_level_shows_what_its_runs_show_in_a_row(
+        entries in run_entries(),
+        cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..5),
+        moves in moves(),
+        probes in proptest::collection::vec(keys(), 0..20),
+    ) {
+        let mut bench = Bench::new();
+        let mut runs = Vec::new();
+        for part in cut_between_keys(&entries, &cuts) {
+            runs.push(bench.run(part));
+        }
+        for key in probes.iter().chain(entries.iter().map(|entry| &entry.key)) {
+            let expected = runs.iter().find(|run| run.meta().spans(key));
+            prop_assert_eq!(run_of(&runs, key).map(|run| run.file().instance()), expected.map(|run| run.file().instance()));
+        }
+        for fill in [Fill::Keep, Fill::Bypass] {
+            let mut level = LevelCursor::new(runs.clone().into(), fill);
+            walk_alike(&mut level, &mut VecCursor::new(entries.clone()), &moves)?;
+        }
+    }
+}
+
+/// Cuts entries into parts that are not empty and do not share keys.
+fn cut_between_keys<'a>(entries: &'a [OwnedEntry], cuts: &[prop::sample::Index]) -> Vec<&'a [OwnedEntry]> {
+    let mut parts = Vec::new();
+    let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(entries.len() + 1)).collect();
+    cuts.sort_unstable();
+    let mut start = 0;
+    for cut in cuts.into_iter().chain([entries.len()]) {
+        let inside = |cut: usize| 0 < cut && cut < entries.len() && entries[cut - 1].key == entries[cut].key;
+        let end = (cut..).find(|cut| !inside(*cut)).unwrap();
+        if start < end {
+            parts.push(&entries[start..end]);
+            start = end;
+        }
+    }
+    parts
+}
+
+#[test]
+fn an_index_of_many_parts_leads_to_every_key() {
+    let entries = numbered(20_000);
+    let mut bench = Bench::new();
+    let run = bench.run(&entries);
+    assert!(run.top().count() > 5, "{} index parts", run.top().count());
+    for fill in [Fill::Keep, Fill::Bypass] {
+        assert_eq!(all_entries(&mut run.cursor(fill)).unwrap(), entries);
+    }
+    let mut cursor = run.cursor(Fill::Keep);
+    cursor.last().unwrap();
+    for entry in entries.iter().rev() {
+        assert_eq!(cursor.entry(), Some(entry.entry()));
+        cursor.prev().unwrap();
+    }
+    assert!(cursor.entry().is_none());
+    for entry in entries.iter().step_by(37) {
+        assert_eq!(get(&run, &entry.key, 9).unwrap().as_ref(), Some(entry));
+        let gap = [&entry.key[..], b"!"].concat();
+        assert_eq!(get(&run, &gap, 9).unwrap(), None);
+    }
+    assert_eq!(run.verify().unwrap().entries, 20_000);
+}
+
+#[test]
+fn a_bypassing_cursor_reads_much_at_once_and_keeps_nothing() {
+    let entries = numbered(20_000);
+    let mut bench = Bench::with(RunOptions { direct: true, ..Bench::new().options });
+    let run = bench.run(&entries);
+    let reads = || bench.stats.block_reads.load(Ordering::Relaxed);
+    let before = reads();
+    assert_eq!(all_entries(&mut run.cursor(Fill::Bypass)).unwrap().len(), entries.len());
+    let index_parts = u64_of(run.top().count());
+    assert!(reads() - before <= index_parts + 1 + run.leaves_end() / (128 << 10), "{} reads", reads() - before);
+    assert_eq!(bench.cache.bytes(), 0);
+
+    let before = reads();
+    all_entries(&mut run.cursor(Fill::Keep)).unwrap();
+    assert!(reads() - before < 100, "{} reads", reads() - before);
+    let before = reads();
+    all_entries(&mut run.cursor(Fill::Keep)).unwrap();
+    assert!(bench.cache.bytes() > 0 && reads() - before < 100);
+}
+
+#[test]
+fn most_absent_keys_are_answered_by_the_filter() {
+    let entries = numbered(20_000);
+    let mut bench = Bench::new();
+    let run = bench.run(&entries);
+    for i in 0..10_000 {
+        assert_eq!(get(&run, format!("key-{i:09}+").as_bytes(), 9).unwrap(), None);
+    }
+    let misses = bench.stats.filter_misses.load(Ordering::Relaxed);
+    assert!(misses < 150, "{misses} false positives in 10000");
+}
+
+#[test]
+fn versions_that_span_leaves_are_found() {
+    let mut entries = vec![put(b"a", 1, b"")];
+    entries.extend((1..500).rev().map(|seqnum| put(b"hot", seqnum, b"version")));
+    entries.push(put(b"z", 1, b""));
+    let run = Bench::new().run(&entries);
+    for snapshot in [0, 1, 2, 77, 499, 1000] {
+        assert_eq!(get(&run, b"hot", snapshot).unwrap(), model_get(&entries, b"hot", snapshot));
+    }
+    run.verify().unwrap();
+}
+
+#[test]
+fn a_large_value_has_a_leaf_of_its_own() {
+    let entries = [put(b"a", 0, b"1"), put(b"b", 0, &vec![7; 3 << 20]), put(b"c", 0, b"3")];
+    let run = Bench::with(RunOptions { direct: true, ..Bench::new().options }).run(&entries);
+    assert_eq!((run.footer().leaves, all_entries(&mut run.cursor(Fill::Bypass)).unwrap()), (3, entries.to_vec()));
+    assert_eq!(get(&run, b"b", 1).unwrap().as_ref(), Some(&entries[1]));
+    run.verify().unwrap();
+}
+
+#[test]
+fn a_dropped_run_leaves_the_cache() {
+    let mut bench = Bench::new();
+    let run = bench.run(&numbered(100));
+    let found = get(&run, b"key-000000004", 9).unwrap().unwrap();
+    assert!(bench.cache.bytes() > 0 && !found.value.is_empty());
+    drop(run);
+    assert_eq!(bench.cache.bytes(), 0);
+}
+
+/// Everything that can be asked of a run: any of it may fail, and none of it may be wrong.
+fn ask_all(run: &Arc<Run>, entries: &[OwnedEntry]) -> Result<()> {
+    let mut results = vec![run.verify().map(drop)];
+    for fill in [Fill::Keep, Fill::Bypass] {
+        let all = all_entries(&mut run.cursor(fill));
+        results.push(all.map(|all| assert_eq!(all, entries)));
+    }
+    for entry in entries.iter().step_by(7) {
+        results.push(get(run, &entry.key, 9).map(|found| assert_eq!(found.as_ref(), Some(entry))));
+    }
+    results.into_iter().collect()
+}
+
+#[test]
+fn every_wrong_byte_is_found_by_verify_and_never_shown() {
+    let entries = numbered(120);
+    let mut bench = Bench::with(RunOptions { block_bytes: 700, ..Bench::new().options });
+    let (path, meta) = bench.write(&entries).unwrap();
+    let sound = bench.sim.read_file(&path).unwrap();
+    for at in 0..sound.len() {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 0x10;
+        let path = bench.put_file("/wrong", &bytes);
+        let error = bench.open(&path, &meta).and_then(|run| ask_all(&run, &entries)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "byte {at}: {error}");
+    }
+}
+
+#[test]
+fn every_truncation_is_found_when_the_run_is_opened() {
+    let entries = numbered(60);
+    let mut bench = Bench::new();
+    let (path, meta) = bench.write(&entries).unwrap();
+    let sound = bench.sim.read_file(&path).unwrap();
+    for len in 0..sound.len() {
+        let path = bench.put_file("/short", &sound[..len]);
+        assert_eq!(bench.open(&path, &meta).unwrap_err().kind(), ErrorKind::Corruption, "{len} bytes");
+        // Also when the manifest is wrong in the same way.
+        let short = RunMeta { bytes: u64_of(len), ..meta.clone() };
+        assert_eq!(bench.open(&path, &short).unwrap_err().kind(), ErrorKind::Corruption, "{len} bytes");
+    }
+}
+
+#[test]
+fn another_run_in_the_place_of_this_one_is_found() {
+    let mut bench = Bench::new();
+    let (path, meta) = bench.write(&numbered(60)).unwrap();
+    let more = RunMeta { entries: 61, ..meta.clone() };
+    assert_eq!(bench.open(&path, &more).unwrap_err().kind(), ErrorKind::Corruption);
+    let (cache, stats) = (Arc::clone(&bench.cache), Arc::clone(&bench.stats));
+    let stranger = Run::open(&bench.sim.env(), &path, IDENTITY + 1, false, meta, cache, stats);
+    assert_eq!(stranger.unwrap_err().kind(), ErrorKind::Corruption);
+}
+
+#[test]
+fn a_newer_version_of_the_format_is_unsupported() {
+    let mut bench = Bench::new();
+    let (path, meta) = bench.write(&numbered(60)).unwrap();
+    let mut bytes = bench.sim.read_file(&path).unwrap();
+    let footer_at = bytes.len() - super::format::FOOTER_BYTES;
+    bytes[footer_at + 8] += 1;
+    let sum = crate::base::checksum::checksum(IDENTITY, u64_of(footer_at), &bytes[footer_at..footer_at + 120]);
+    bytes[footer_at + 120..].copy_from_slice(&sum.to_le_bytes());
+    let path = bench.put_file("/newer", &bytes);
+    let error = bench.open(&path, &meta).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+}
+
+#[test]
+fn a_failed_read_fuses_the_cursor() {
+    let entries = numbered(300);
+    let mut bench = Bench::new();
+    let run = bench.run(&entries);
+    let cursors: [Box<dyn Fn() -> Box<dyn Cursor>>; 2] = [
+        Box::new(|| Box::new(run.cursor(Fill::Keep))),
+        Box::new(|| Box::new(LevelCursor::new([Arc::clone(&run)].into(), Fill::Bypass))),
+    ];
+    for cursor in cursors {
+        for move_that_fails in 0..20 {
+            bench.cache.forget(run.file().instance());
+            let mut cursor = cursor();
+            let walk = |cursor: &mut dyn Cursor| {
+                cursor.seek_ge(&entries[150].key)?;
+                (0..40).try_for_each(|_| cursor.prev())
+            };
+            bench.sim.fail_at(bench.sim.op_count() + move_that_fails, Fault::Error(std::io::ErrorKind::Other));
+            let walked = walk(&mut *cursor);
+            bench.sim.clear_faults();
+            if walked.is_ok() {
+                assert!(move_that_fails > 1, "no read failed");
+                break;
+            }
+            let moves = [Move::Next, Move::Prev, Move::First, Move::Last, Move::SeekGe(vec![]), Move::SeekLt(vec![1])];
+            for step in moves {
+                assert!(cursor.entry().is_none() && cursor.value().is_none());
+                assert_eq!(apply(&mut *cursor, &step).unwrap_err().kind(), ErrorKind::Io);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failed_write_or_sync_fails_the_run() {
+    let entries = numbered(300);
+    let mut bench = Bench::new();
+    let before = bench.sim.op_count();
+    bench.write(&entries).unwrap();
+    let operations = bench.sim.op_count() - before;
+    for k in 0..operations {
+        for fault in [Fault::Error(std::io::ErrorKind::Other), Fault::ShortWrite, Fault::SyncLost] {
+            bench.sim.fail_at(bench.sim.op_count() + k, fault);
+            assert_eq!(bench.write(&entries).unwrap_err().kind(), ErrorKind::Io);
+            bench.sim.clear_faults();
+        }
+        bench.sim.fail_at(bench.sim.op_count() + k, Fault::NoSpace);
+        assert_eq!(bench.write(&entries).unwrap_err().kind(), ErrorKind::Full);
+    }
+}
+
+#[test]
+#[should_panic(expected = "keys must ascend")]
+fn keys_out_of_order_are_refused_across_leaves_too() {
+    let entries = [put(b"b", 1, &[0; 100]), put(b"c", 1, &[0; 100]), put(b"a", 1, &[0; 100])];
+    Bench::new().run(&entries);
+}
+
+#[test]
+#[should_panic(expected = "the runs of a level overlap")]
+fn runs_that_share_a_key_make_no_level() {
+    let mut bench = Bench::new();
+    let runs = [bench.run(&numbered(2)), bench.run(&numbered(3)[1..])];
+    let _cursor = LevelCursor::new(runs.into(), Fill::Keep);
+}
