@@ -10,22 +10,33 @@
 //!    over the winner's entry, which is one step, or more if a live memtable grew in between.
 //! 2. `nodes[0]` is the source that comes first in the direction of travel. `nodes[n]` for n > 0 is the one that lost the
 //!    match at node n between the winners of nodes 2n and 2n + 1; source i enters at node k + i, for k sources.
-//! 3. A player's head orders sources in the direction of travel, up to ties; a source that stands nowhere has the largest.
+//! 3. All keys that the sources stand on begin with `prefix`, and a player's head is of what follows it. So heads order
+//!    sources in the direction of travel, up to ties; a source that stands nowhere has the largest.
 //!
 //! Algorithm: Knuth, The Art of Computer Programming, volume 3, section 5.4.1.
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::hint::select_unpredictable;
 
 use super::Cursor;
 use crate::base::key::head;
 use crate::base::{Entry, Error, Result, Value};
+
+/// After so many ties of heads it is worth to look what the keys have in common.
+const TIES_MAX: u32 = if cfg!(test) { 2 } else { 32 };
+/// Bytes in common that are left to the heads: neighbours have nearly all in common, but not for long.
+const PREFIX_SLACK: usize = if cfg!(test) { 1 } else { 4 };
 
 /// A cursor over all entries of several cursors.
 pub struct MergeCursor {
     sources: Vec<Box<dyn Cursor>>,
     nodes: Vec<Player>,
     state: State,
+    /// Empty until ties show that a longer one may pay.
+    prefix: Vec<u8>,
+    /// Ties since the prefix was last looked at.
+    ties: u32,
 }
 
 /// Where the merge stands, and which way it came there.
@@ -40,7 +51,7 @@ enum State {
 /// A source in the tree of losers.
 #[derive(Clone, Copy, Debug)]
 struct Player {
-    /// The head of its key; going backward its complement, so that the smaller always comes first.
+    /// The head of its key after the prefix; going backward its complement, so that the smaller always comes first.
     head: u64,
     source: usize,
 }
@@ -50,7 +61,7 @@ impl MergeCursor {
     #[must_use]
     pub fn new(sources: Vec<Box<dyn Cursor>>) -> Self {
         let nodes = (0..sources.len()).map(|source| Player { head: 0, source }).collect();
-        Self { sources, nodes, state: State::Nowhere }
+        Self { sources, nodes, state: State::Nowhere, prefix: Vec::new(), ties: 0 }
     }
 
     /// Moves every source with `step`, and goes on from there in the direction of `state`.
@@ -106,8 +117,11 @@ impl MergeCursor {
         Ok(())
     }
 
-    /// Fills the tree of losers.
+    /// Fills the tree of losers, with heads of whole keys.
+    #[cold]
     fn play_all(&mut self) {
+        self.prefix.clear();
+        self.ties = 0;
         match self.sources.is_empty() {
             true => self.state = State::Nowhere,
             false => self.nodes[0] = self.play(1),
@@ -117,7 +131,9 @@ impl MergeCursor {
     /// Plays all matches at and below a node, and returns the winner.
     fn play(&mut self, node: usize) -> Player {
         if node >= self.sources.len() {
-            return self.player(node - self.sources.len());
+            let source = node - self.sources.len();
+            let head = self.head(source).expect("the prefix is of all keys");
+            return Player { head, source };
         }
         let (left, right) = (self.play(2 * node), self.play(2 * node + 1));
         let (winner, loser) = if self.beats(left, right) { (left, right) } else { (right, left) };
@@ -132,36 +148,54 @@ impl MergeCursor {
         if count == 1 {
             return;
         }
-        let mut winner = self.player(source);
+        let Some(head) = self.head(source) else { return self.play_all() };
+        let mut winner = Player { head, source };
         let mut node = (count + source) / 2;
         while node > 0 {
             let other = self.nodes[node];
-            if self.beats(other, winner) {
-                self.nodes[node] = winner;
-                winner = other;
-            }
+            let lost = self.beats(other, winner);
+            // Who wins is as good as random, so a branch would often be predicted wrong.
+            self.nodes[node] = select_unpredictable(lost, winner, other);
+            winner = select_unpredictable(lost, other, winner);
             node /= 2;
         }
         self.nodes[0] = winner;
+        if self.ties >= TIES_MAX {
+            self.lengthen_prefix();
+        }
     }
 
+    /// The head of the source's key after the prefix, in the direction of travel, or `None` when the key begins otherwise.
     #[inline]
-    fn player(&self, source: usize) -> Player {
-        let head = match self.sources[source].entry() {
-            None => u64::MAX,
-            Some(entry) if self.forward() => head(entry.key),
-            Some(entry) => !head(entry.key),
-        };
-        Player { head, source }
+    fn head(&self, source: usize) -> Option<u64> {
+        let Some(entry) = self.sources[source].entry() else { return Some(u64::MAX) };
+        let rest = if self.prefix.is_empty() { entry.key } else { entry.key.strip_prefix(&*self.prefix)? };
+        Some(if self.forward() { head(rest) } else { !head(rest) })
+    }
+
+    /// Takes into the prefix nearly all that the keys have in common.
+    #[cold]
+    fn lengthen_prefix(&mut self) {
+        self.ties = 0;
+        let mut keys = self.sources.iter().filter_map(|source| Some(source.entry()?.key));
+        let Some(first) = keys.next() else { return };
+        let common = keys.fold(first, |common, key| &common[..common_bytes(common, key)]);
+        let common = &common[..common.len().saturating_sub(PREFIX_SLACK)];
+        if common.len() > self.prefix.len() {
+            self.prefix.clear();
+            self.prefix.extend_from_slice(common);
+            self.nodes[0] = self.play(1);
+        }
     }
 
     /// Whether `a` comes before `b` in the direction of travel.
     #[inline]
-    fn beats(&self, a: Player, b: Player) -> bool {
+    fn beats(&mut self, a: Player, b: Player) -> bool {
         if a.head == b.head { self.beats_in_tie(a, b) } else { a.head < b.head }
     }
 
-    fn beats_in_tie(&self, a: Player, b: Player) -> bool {
+    fn beats_in_tie(&mut self, a: Player, b: Player) -> bool {
+        self.ties += 1;
         match (self.sources[a.source].entry(), self.sources[b.source].entry()) {
             (None, _) => false,
             (_, None) => true,
@@ -189,6 +223,11 @@ impl MergeCursor {
             _ => Ok(()),
         }
     }
+}
+
+/// How many bytes two keys have in common at their front.
+fn common_bytes(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 /// The same error once more, without its source.
