@@ -70,12 +70,15 @@ impl Cursor for Keys {
     }
 }
 
-/// The keys of number `i`: eight bytes that differ at once, or a long name that does not.
-const SHAPES: [(&str, fn(u64) -> Vec<u8>); 2] =
+/// Makes the key of a number.
+type Shape = fn(u64) -> Vec<u8>;
+
+/// Keys of eight bytes that differ at once, and long names that do not.
+const SHAPES: [(&str, Shape); 2] =
     [("binary", |i| (i * 0x0001_0001_0001).to_be_bytes().to_vec()), ("names", |i| format!("user{i:016}").into_bytes())];
 
 /// A merge of `sources` that each have their part of all keys, spread by a hash.
-fn merge_of(sources: u64, shape: fn(u64) -> Vec<u8>) -> MergeCursor {
+fn merge_of(sources: u64, shape: Shape) -> MergeCursor {
     let mut parts = vec![Vec::new(); usize::try_from(sources).expect("a few")];
     for i in 0..ENTRIES {
         let mixed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
