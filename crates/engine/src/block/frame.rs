@@ -200,7 +200,14 @@ pub fn encode(image: &[u8], compression: Compression, identity: u64, offset: u64
             None => put(image, Compression::None),
         });
     }
-    let frame = &mut out[start..];
+    seal(&mut out[start..], identity, offset)
+}
+
+/// Makes a frame belong at `offset` of the file that `identity` names, wherever it belonged before.
+///
+/// # Panics
+/// When the bytes are too few to be a frame.
+pub fn seal(frame: &mut [u8], identity: u64, offset: u64) -> BlockPointer {
     let sum = checksum(identity, offset, &frame[CHECKSUM_BYTES..]);
     frame[..CHECKSUM_BYTES].copy_from_slice(&sum.to_le_bytes());
     BlockPointer { offset, bytes: u32_of(frame.len()), checksum: low_half(sum) }

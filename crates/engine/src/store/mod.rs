@@ -1,10 +1,14 @@
-//! Files of blocks: reading one block, writing many.
+//! Files of blocks: reading one block, writing many; and the space of files whose blocks are replaced.
 
+pub mod extent;
 pub mod file;
+pub mod space;
 mod stats;
 pub mod writer;
 
+pub use extent::{Claim, ExtentWriter};
 pub use file::BlockFile;
+pub use space::{Extent, SpaceMap};
 pub use stats::StoreStats;
 pub use writer::BlockWriter;
 

@@ -1,1 +1,272 @@
-//! placeholder
+//! B-tree: one ordered tree in one file, changed by merging sorted batches into it, copy-on-write.
+//!
+//! [`BTree::merge`] writes the leaves that changes reach, and the branches above them, to free space, and syncs the file.
+//! The root that comes out is *pending* until the caller has made it durable (in the manifest) and calls
+//! [`BTree::install`]. So a crash at any point leaves a root whose blocks are all there.
+//!
+//! # Invariants
+//! 1. A block that an installed or held root reaches is not overwritten: see [`crate::store::space`] for when space is reused.
+//! 2. All leaves are equally far from the root. None is empty. The versions of a key may be spread over neighbouring leaves;
+//!    the borders between those are marked, and point lookups begin at the first of them.
+//! 3. Every unit of the file is exactly one of: header, in a block that the root reaches, in the root's free list block, or
+//!    in that list. [`BTree::verify`] checks it.
+//!
+//! # Concurrency
+//! One merge at a time (a second one is refused); readers hold a [`TreeRoot`] and are never in anyone's way.
+
+mod cursor;
+mod file;
+mod format;
+mod merge;
+mod output;
+mod root;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+pub use cursor::BTreeCursor;
+pub use format::TreeMeta;
+pub use root::TreeRoot;
+pub use verify::TreeReport;
+
+use super::Cursor;
+use super::retain::Retain;
+use crate::base::num::{u32_of, u64_of, usize_of};
+use crate::base::{Error, Result};
+use crate::block::format::RAW_PAYLOAD_AT;
+use crate::block::frame::FRAME_HEADER_BYTES;
+use crate::block::{BlockPointer, Compression, raw_image};
+use crate::cache::Cache;
+use crate::env::{Access, Env};
+use crate::store::space::{UNIT_BYTES, decode_extents, encode_extents};
+use crate::store::{BlockFile, Claim, Extent, ExtentWriter, SpaceMap, StoreStats};
+use file::TreeFile;
+use merge::Merge;
+use output::Output;
+
+/// How a tree writes its file. May differ from one opening to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeOptions {
+    /// The size of a leaf in bytes before compression: larger ones compress and scan better, and cost more per lookup and
+    /// per change.
+    pub block_bytes: u32,
+    /// How leaves are compressed. A block takes whole units of 4 KiB on disk, so that small leaves gain nothing.
+    pub compression: Compression,
+    /// Whether reads and writes pass the system's page cache by.
+    pub direct: bool,
+}
+
+/// A tree in a file.
+#[derive(Debug)]
+pub struct BTree {
+    file: Arc<TreeFile>,
+    options: TreeOptions,
+    space: Arc<Mutex<SpaceMap>>,
+    roots: Mutex<Roots>,
+    /// A merge is under way or its root pending. Publishes the space map's and roots' state from one merge to the next.
+    merging: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct Roots {
+    installed: Arc<TreeRoot>,
+    /// Roots installed before, with their generations; some may still be held.
+    older: Vec<(u64, Weak<TreeRoot>)>,
+}
+
+/// The root that a merge made, before it is installed. Dropping it gives the space of its blocks back, which is right only
+/// while no durable manifest names it.
+#[derive(Debug)]
+pub struct PendingRoot {
+    meta: TreeMeta,
+    freed: Vec<Extent>,
+    claim: Claim,
+    // Dropped last: the next merge begins when the space is back.
+    turn: Turn,
+}
+
+impl PendingRoot {
+    /// What the manifest must say of the root before it is installed.
+    #[must_use]
+    pub const fn meta(&self) -> &TreeMeta {
+        &self.meta
+    }
+}
+
+/// The right to merge.
+#[derive(Debug)]
+struct Turn(Arc<AtomicBool>);
+
+impl Turn {
+    fn take(merging: &Arc<AtomicBool>) -> Option<Self> {
+        (!merging.swap(true, Ordering::Acquire)).then(|| Self(Arc::clone(merging)))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl BTree {
+    /// Creates an empty tree in a new file, which is synced (its directory is not). The blocks of the file are written
+    /// under `identity`.
+    ///
+    /// # Errors
+    /// When the file exists or cannot be written.
+    pub fn create(
+        env: &Env,
+        path: &Path,
+        identity: u64,
+        options: TreeOptions,
+        cache: Arc<Cache>,
+        stats: Arc<StoreStats>,
+    ) -> Result<Arc<Self>> {
+        let blocks = BlockFile::open(env, path, identity, Access::CreateNew, options.direct, stats)?;
+        let file = Arc::new(TreeFile { blocks, cache });
+        file.write_header()?;
+        Ok(Self::new(file, options, TreeMeta::default(), &[]))
+    }
+
+    /// Opens the tree whose installed root `meta` describes.
+    ///
+    /// # Errors
+    /// `Unsupported` when a newer version wrote the file, `Corruption` when it is not the file that belongs to `meta`.
+    pub fn open(
+        env: &Env,
+        path: &Path,
+        identity: u64,
+        options: TreeOptions,
+        meta: TreeMeta,
+        cache: Arc<Cache>,
+        stats: Arc<StoreStats>,
+    ) -> Result<Arc<Self>> {
+        let blocks = BlockFile::open(env, path, identity, Access::Write, options.direct, stats)?;
+        let file = Arc::new(TreeFile { blocks, cache });
+        file.check_header(meta.file_bytes)?;
+        let free = read_free_list(&file, &meta)?;
+        Ok(Self::new(file, options, meta, &free))
+    }
+
+    fn new(file: Arc<TreeFile>, options: TreeOptions, meta: TreeMeta, free: &[Extent]) -> Arc<Self> {
+        let space = Arc::new(Mutex::new(SpaceMap::new(meta.file_units(), free)));
+        let installed = TreeRoot::new(Arc::clone(&file), meta);
+        let roots = Mutex::new(Roots { installed, older: Vec::new() });
+        Arc::new(Self { file, options, space, roots, merging: Arc::default() })
+    }
+
+    /// The installed root.
+    #[must_use]
+    pub fn root(&self) -> Arc<TreeRoot> {
+        Arc::clone(&self.roots.lock().installed)
+    }
+
+    /// Merges `changes` into the installed root: entries of a key from the changes come before (are newer than) those of the
+    /// tree, and `retain` decides over each entry of each leaf that is rewritten. With `rewrite` that is every leaf, and the
+    /// tree comes out packed. Everything written is durable on return; nothing is visible before [`BTree::install`].
+    ///
+    /// # Errors
+    /// When the changes or a block cannot be read, the file cannot be written or synced, or the tree is corrupt: then the
+    /// tree is as before. `Invalid` when the last merge's root is still pending.
+    pub fn merge(&self, changes: &mut dyn Cursor, retain: &mut Retain, rewrite: bool) -> Result<PendingRoot> {
+        let invalid = || Error::invalid("the root of the last merge was neither installed nor dropped");
+        let turn = Turn::take(&self.merging).ok_or_else(invalid)?;
+        let base = *self.root().meta();
+        self.space.lock().reclaim(self.oldest_read());
+
+        let writer = ExtentWriter::new(&self.file.blocks, &self.space);
+        let output = Output::new(&self.file, writer, self.options.block_bytes, self.options.compression);
+        let mut merge = Merge::new(&self.file, changes, retain, rewrite, output);
+        let mut meta = merge.run(&base)?;
+        let (mut writer, mut freed) = merge.into_parts();
+        freed.extend(base.free_list.map(extent));
+        meta = self.write_free_list(&mut writer, &freed, meta)?;
+        let claim = writer.finish()?;
+        self.file.sync()?;
+        Ok(PendingRoot { meta, freed, claim, turn })
+    }
+
+    /// Makes a pending root the one that [`BTree::root`] returns. The manifest must name it, durably.
+    ///
+    /// # Errors
+    /// When the free end of the file could not be cut off. The root is installed all the same, and the tree in order.
+    ///
+    /// # Panics
+    /// When the root is of another tree.
+    pub fn install(&self, pending: PendingRoot) -> Result<()> {
+        let PendingRoot { meta, freed, claim, turn } = pending;
+        assert!(Arc::ptr_eq(&turn.0, &self.merging), "a root is installed in its own tree");
+        let root = TreeRoot::new(Arc::clone(&self.file), meta);
+        {
+            let mut roots = self.roots.lock();
+            let old = std::mem::replace(&mut roots.installed, root);
+            roots.older.push((old.meta().generation, Arc::downgrade(&old)));
+        }
+        for extent in &freed {
+            self.file.cache.forget_block(self.file.blocks.instance(), extent.offset());
+        }
+        self.space.lock().defer(meta.generation, freed);
+        let cut = claim.keep();
+        let Some(bytes) = cut else { return Ok(()) };
+        self.file.blocks.file().set_len(bytes).map_err(|error| Error::io("cut", self.file.path(), error))
+    }
+
+    /// The generation of the oldest root that is held.
+    fn oldest_read(&self) -> u64 {
+        let mut roots = self.roots.lock();
+        roots.older.retain(|(_, root)| root.strong_count() > 0);
+        // With the release in the drop of the last handle: what its holder read of the blocks came before what we write there.
+        fence(Ordering::Acquire);
+        roots.older.iter().map(|(generation, _)| *generation).fold(roots.installed.meta().generation, u64::min)
+    }
+
+    /// Appends the list of what a new root does not reach, `freed` and all that was free before; completes its `meta`.
+    fn write_free_list(&self, writer: &mut ExtentWriter<'_>, freed: &[Extent], meta: TreeMeta) -> Result<TreeMeta> {
+        // The list takes space itself, which changes it: by less than this many bytes.
+        const SLACK_BYTES: usize = 64;
+        const HEADERS_BYTES: usize = FRAME_HEADER_BYTES + RAW_PAYLOAD_AT;
+        let list = || {
+            let extents = self.space.lock().unreachable(freed);
+            let mut bytes = Vec::new();
+            encode_extents(&extents, &mut bytes);
+            (bytes, extents.iter().map(|extent| extent.units).sum::<u64>())
+        };
+        let (estimate, _) = list();
+        let units = u64_of(HEADERS_BYTES + estimate.len() + SLACK_BYTES).div_ceil(UNIT_BYTES);
+        drop(estimate);
+        writer.reserve_last(units)?;
+        let (bytes, free_units) = list();
+        let mut image = raw_image(usize_of(units * UNIT_BYTES) - HEADERS_BYTES);
+        image[RAW_PAYLOAD_AT..][..bytes.len()].copy_from_slice(&bytes);
+        let pointer = writer.append(&image, Compression::None)?;
+        assert_eq!(pointer.bytes, u32_of(usize_of(units * UNIT_BYTES)), "the list fills the space reserved for it");
+        let end = self.space.lock().end();
+        let (file_bytes, free_bytes) = (end * UNIT_BYTES, free_units * UNIT_BYTES);
+        Ok(TreeMeta { file_bytes, free_bytes, free_list: Some(pointer), ..meta })
+    }
+}
+
+/// The units of the block that `pointer` names.
+fn extent(pointer: BlockPointer) -> Extent {
+    Extent::covering(pointer.offset, u64::from(pointer.bytes))
+}
+
+/// The free extents of the root that `meta` describes.
+fn read_free_list(file: &TreeFile, meta: &TreeMeta) -> Result<Vec<Extent>> {
+    let Some(pointer) = meta.free_list else { return Ok(Vec::new()) };
+    let block = file.blocks.read(pointer)?;
+    let extents = decode_extents(block.bytes(), meta.file_units());
+    let extents = extents.map_err(|_| file.corruption(pointer, "the list of free space is malformed"))?;
+    if extents.iter().map(|extent| extent.units).sum::<u64>() * UNIT_BYTES != meta.free_bytes {
+        return Err(file.corruption(pointer, "the list of free space is another one than that of the root"));
+    }
+    Ok(extents)
+}

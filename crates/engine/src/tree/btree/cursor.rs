@@ -1,0 +1,207 @@
+//! A walk over the entries of one root, which remembers the path from the root to where it stands.
+
+use std::sync::Arc;
+
+use super::root::{TreeRoot, route};
+use crate::base::{Entry, Error, ErrorKind, Result, Value};
+use crate::block::{Block, BlockPointer};
+use crate::cache::Fill;
+use crate::tree::Cursor;
+
+/// A branch on the path, and the child that the path takes.
+#[derive(Debug)]
+struct Step {
+    branch: Arc<Block>,
+    child: usize,
+}
+
+/// A cursor over the entries of a [`TreeRoot`].
+///
+/// # Invariants
+/// 1. When it stands on an entry, `leaf` is the block that the last step of `path` leads to, and `key` is the entry's key.
+/// 2. No leaf is empty, so that a leaf has a first and a last entry to step on.
+#[derive(Debug)]
+pub struct BTreeCursor {
+    root: Arc<TreeRoot>,
+    fill: Fill,
+    /// From the root down; step `i` is at height `meta.height - i`.
+    path: Vec<Step>,
+    leaf: Option<Arc<Block>>,
+    index: usize,
+    key: Vec<u8>,
+    failed: bool,
+}
+
+impl BTreeCursor {
+    pub(super) const fn new(root: Arc<TreeRoot>, fill: Fill) -> Self {
+        Self { root, fill, path: Vec::new(), leaf: None, index: 0, key: Vec::new(), failed: false }
+    }
+
+    /// Makes a move that may read blocks; an error is final.
+    fn go(&mut self, action: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        if self.failed {
+            let message = format!("{}: the cursor failed before", self.root.file.path().display());
+            return Err(Error::new(ErrorKind::Corruption, message));
+        }
+        // What the action does not reach stays nowhere.
+        let result = action(self);
+        if result.is_err() {
+            self.failed = true;
+            self.leaf = None;
+        }
+        result
+    }
+
+    /// Walks from the root to the leaf that `choose` leads to.
+    fn seek(&mut self, choose: impl Fn(&Block) -> usize) -> Result<Option<Arc<Block>>> {
+        self.path.clear();
+        self.leaf = None;
+        self.root.meta.root.map(|pointer| self.descend(pointer, choose)).transpose()
+    }
+
+    /// Walks from the block that the path leads to, and `pointer` names, to a leaf.
+    fn descend(&mut self, mut pointer: BlockPointer, choose: impl Fn(&Block) -> usize) -> Result<Arc<Block>> {
+        loop {
+            let height = self.height();
+            let block = self.root.block(pointer, height, self.fill)?;
+            if height == 0 {
+                return Ok(block);
+            }
+            let child = choose(&block);
+            pointer = self.root.file.child(&block, child)?;
+            self.path.push(Step { branch: block, child });
+        }
+    }
+
+    /// Levels above the leaves of the block that the path leads to.
+    fn height(&self) -> u32 {
+        self.root.meta.height - u32::try_from(self.path.len()).expect("the path is as long as the tree is high")
+    }
+
+    /// Stands on entry `index` of `leaf`, which the path leads to.
+    fn stand(&mut self, leaf: Arc<Block>, index: usize) {
+        leaf.key_into(index, &mut self.key);
+        self.index = index;
+        self.leaf = Some(leaf);
+    }
+
+    /// Steps to the first entry of the leaf after the one that the path leads to.
+    fn next_leaf(&mut self) -> Result<()> {
+        self.leaf = None;
+        while let Some(step) = self.path.last_mut() {
+            step.child += 1;
+            if step.child < step.branch.count() {
+                let pointer = self.root.file.child(&step.branch, step.child)?;
+                let leaf = self.descend(pointer, |_| 0)?;
+                self.stand(leaf, 0);
+                return Ok(());
+            }
+            self.path.pop();
+        }
+        Ok(())
+    }
+
+    /// Steps to the last entry of the leaf before the one that the path leads to.
+    fn prev_leaf(&mut self) -> Result<()> {
+        self.leaf = None;
+        while let Some(step) = self.path.last_mut() {
+            if let Some(child) = step.child.checked_sub(1) {
+                step.child = child;
+                let pointer = self.root.file.child(&step.branch, child)?;
+                let leaf = self.descend(pointer, |branch| branch.count() - 1)?;
+                let last = leaf.count() - 1;
+                self.stand(leaf, last);
+                return Ok(());
+            }
+            self.path.pop();
+        }
+        Ok(())
+    }
+}
+
+impl Cursor for BTreeCursor {
+    fn first(&mut self) -> Result<()> {
+        self.go(|cursor| {
+            if let Some(leaf) = cursor.seek(|_| 0)? {
+                cursor.stand(leaf, 0);
+            }
+            Ok(())
+        })
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.go(|cursor| {
+            if let Some(leaf) = cursor.seek(|branch| branch.count() - 1)? {
+                let last = leaf.count() - 1;
+                cursor.stand(leaf, last);
+            }
+            Ok(())
+        })
+    }
+
+    fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.go(|cursor| {
+            let Some(leaf) = cursor.seek(|branch| route(branch, key))? else { return Ok(()) };
+            let index = leaf.lower_bound(key);
+            if index == leaf.count() {
+                return cursor.next_leaf();
+            }
+            cursor.stand(leaf, index);
+            Ok(())
+        })
+    }
+
+    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.go(|cursor| {
+            let choose = |branch: &Block| branch.lower_bound(key).saturating_sub(1);
+            let Some(leaf) = cursor.seek(choose)? else { return Ok(()) };
+            match leaf.lower_bound(key).checked_sub(1) {
+                Some(index) => cursor.stand(leaf, index),
+                None => cursor.prev_leaf()?,
+            }
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        match &self.leaf {
+            Some(leaf) if self.index + 1 < leaf.count() => {
+                self.index += 1;
+                self.key.truncate(leaf.prefix().len());
+                self.key.extend_from_slice(leaf.suffix(self.index));
+                Ok(())
+            }
+            Some(_) => self.go(Self::next_leaf),
+            None => self.go(|_| Ok(())),
+        }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        match &self.leaf {
+            Some(leaf) if self.index > 0 => {
+                self.index -= 1;
+                self.key.truncate(leaf.prefix().len());
+                self.key.extend_from_slice(leaf.suffix(self.index));
+                Ok(())
+            }
+            Some(_) => self.go(Self::prev_leaf),
+            None => self.go(|_| Ok(())),
+        }
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        let leaf = self.leaf.as_ref()?;
+        let slot = leaf.slot(self.index);
+        let value = leaf.value(self.index);
+        Some(Entry { key: &self.key, seqnum: slot.seqnum, kind: slot.kind, value })
+    }
+
+    fn value(&self) -> Option<Value> {
+        let leaf = self.leaf.as_ref()?;
+        let (at, len) = leaf.value_at(self.index);
+        Some(Value::pinned(Arc::<Block>::clone(leaf), at, len))
+    }
+}

@@ -1,0 +1,189 @@
+//! The merge: sorted changes go into the leaves that they belong to, and a new root comes out.
+//!
+//! One pass from left to right. A subtree without changes is kept as it is, without being read; a leaf with changes is read,
+//! merged with them and written elsewhere, and so are the branches above it. The old root stays whole.
+
+use super::extent;
+use super::file::TreeFile;
+use super::format::{TreeMeta, continues};
+use super::output::Output;
+use super::stream::{Border, Bounds};
+use crate::base::num::u64_of;
+use crate::base::{Entry, Error, ErrorKind, Result};
+use crate::block::{Block, BlockPointer};
+use crate::cache::Fill;
+use crate::store::{Extent, ExtentWriter};
+use crate::tree::Cursor;
+use crate::tree::retain::Retain;
+
+/// How many blocks and entries were read, and changes met.
+#[derive(Clone, Copy, Debug, Default)]
+struct Read {
+    leaves: u64,
+    branches: u64,
+    entries: u64,
+    changes: u64,
+}
+
+/// A merge under way.
+pub(super) struct Merge<'a> {
+    file: &'a TreeFile,
+    changes: &'a mut dyn Cursor,
+    retain: &'a mut Retain,
+    /// Leaves without changes are rewritten too.
+    rewrite: bool,
+    output: Output<'a>,
+    /// Blocks that the new root does not reach.
+    freed: Vec<Extent>,
+    read: Read,
+    /// The leaf to the left of what comes next was rewritten.
+    rewrote: bool,
+}
+
+impl<'a> Merge<'a> {
+    pub(super) fn new(
+        file: &'a TreeFile,
+        changes: &'a mut dyn Cursor,
+        retain: &'a mut Retain,
+        rewrite: bool,
+        output: Output<'a>,
+    ) -> Self {
+        let (freed, read) = (Vec::new(), Read::default());
+        Self { file, changes, retain, rewrite, output, freed, read, rewrote: false }
+    }
+
+    /// What wrote the blocks, and the blocks that the new root does not reach.
+    pub(super) fn into_parts(self) -> (ExtentWriter<'a>, Vec<Extent>) {
+        (self.output.writer, self.freed)
+    }
+
+    /// Merges all changes into the tree of `base`: what the new root is and reaches, except for the space of the file.
+    ///
+    /// # Errors
+    /// When the changes or a block cannot be read, a block cannot be written, or the tree is not what `base` says.
+    pub(super) fn run(&mut self, base: &TreeMeta) -> Result<TreeMeta> {
+        let dropped_before = self.retain.dropped();
+        self.changes.first()?;
+        let bounds = Bounds { lower: None, upper: None };
+        match base.root {
+            Some(root) if self.reached(&bounds) => self.subtree(base.height, root, bounds)?,
+            Some(root) => self.output.keep(base.height, Border { key: &[], continues: false }, root)?,
+            None => self.merge_leaf(None, false, bounds)?,
+        }
+        let root = self.output.finish()?;
+        let dropped = self.retain.dropped() - dropped_before;
+        self.account(base, dropped, root)
+    }
+
+    /// Checks that no entry came or went unseen.
+    fn account(&self, base: &TreeMeta, dropped: u64, root: Option<(BlockPointer, u32)>) -> Result<TreeMeta> {
+        let (read, written) = (self.read, self.output.written);
+        let replace = |all: u64, read: u64, written: u64| all.checked_sub(read).map(|rest| rest + written);
+        let leaves = replace(base.leaves, read.leaves, written.leaves);
+        let branches = replace(base.branches, read.branches, written.branches);
+        let entries = replace(base.entries, read.entries, written.entries);
+        let all_read = (read.leaves, read.branches, read.entries) == (base.leaves, base.branches, base.entries);
+        match (leaves, branches, entries) {
+            (Some(leaves), Some(branches), Some(entries))
+                if read.entries + read.changes == written.entries + dropped && (all_read || !self.rewrite) =>
+            {
+                let (root, height) = root.map_or((None, 0), |(root, height)| (Some(root), height));
+                let generation = base.generation + 1;
+                Ok(TreeMeta { root, height, leaves, branches, entries, generation, ..TreeMeta::default() })
+            }
+            _ => {
+                let path = self.file.path().display();
+                let message = format!(
+                    "{path}: a merge into {base:?} read {read:?}, wrote {written:?} and dropped {dropped} entries, which does not add up"
+                );
+                Err(Error::new(ErrorKind::Corruption, message))
+            }
+        }
+    }
+
+    /// Whether a subtree must be rewritten.
+    fn reached(&self, bounds: &Bounds<'_>) -> bool {
+        self.rewrite
+            || self.changes.entry().is_some_and(|change| bounds.reach(change.key))
+            // What may go of a key's versions is decided over all of them.
+            || (self.rewrote && bounds.lower.is_some_and(|lower| lower.continues))
+    }
+
+    /// Merges into the subtree of `height` that `pointer` names.
+    fn subtree(&mut self, height: u32, pointer: BlockPointer, bounds: Bounds<'_>) -> Result<()> {
+        let (file, cache) = (self.file, &self.file.cache);
+        let cached = cache.lookup(file.blocks.instance(), pointer, Fill::Bypass);
+        let is_cached = cached.is_some();
+        let block = match cached {
+            Some(block) => block,
+            None => file.blocks.read(pointer)?.into(),
+        };
+        file.check(&block, pointer, height)?;
+        self.freed.push(extent(pointer));
+        if height > 0 {
+            self.read.branches += 1;
+            return self.children(height, &block, bounds);
+        }
+        if !bounds.hold(&block) {
+            return Err(file.corruption(pointer, "a leaf has keys outside of the bounds that its branch gives it"));
+        }
+        self.read.leaves += 1;
+        self.read.entries += u64_of(block.count());
+        self.merge_leaf(Some(&block), is_cached, bounds)
+    }
+
+    /// Merges into those children of `branch` that changes reach, and keeps the others.
+    fn children(&mut self, height: u32, branch: &Block, bounds: Bounds<'_>) -> Result<()> {
+        let (mut low, mut high) = (Vec::new(), Vec::new());
+        branch.key_into(0, &mut high);
+        for i in 0..branch.count() {
+            std::mem::swap(&mut low, &mut high);
+            let border = Border { key: &low, continues: continues(branch, i) };
+            let lower = if i == 0 { bounds.lower } else { Some(border) };
+            let mut upper = bounds.upper;
+            if i + 1 < branch.count() {
+                branch.key_into(i + 1, &mut high);
+                upper = Some(Border { key: &high, continues: continues(branch, i + 1) });
+            }
+            let (pointer, bounds) = (self.file.child(branch, i)?, Bounds { lower, upper });
+            if self.reached(&bounds) || !self.output.settle(height - 1)? {
+                self.subtree(height - 1, pointer, bounds)?;
+            } else {
+                self.output.keep(height - 1, border, pointer)?;
+                self.rewrote = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges the changes within `bounds` with the entries of `leaf`.
+    fn merge_leaf(&mut self, leaf: Option<&Block>, cached: bool, bounds: Bounds<'_>) -> Result<()> {
+        let Self { changes, retain, output, read, .. } = self;
+        output.begin(bounds.lower, cached);
+        let count = leaf.map_or(0, Block::count);
+        let (mut i, mut key) = (0, Vec::new());
+        loop {
+            let change = changes.entry().filter(|change| bounds.reach(change.key));
+            if let Some(leaf) = leaf {
+                let stop = change.map_or(count, |change| leaf.lower_bound(change.key));
+                while i < stop {
+                    let slot = leaf.slot(i);
+                    leaf.key_into(i, &mut key);
+                    let entry = Entry { key: &key, seqnum: slot.seqnum, kind: slot.kind, value: leaf.value(i) };
+                    if let Some(seqnum) = retain.keep(&entry) {
+                        output.push(&Entry { seqnum, ..entry }, true)?;
+                    }
+                    i += 1;
+                }
+            }
+            let Some(change) = change else { break };
+            read.changes += 1;
+            if let Some(seqnum) = retain.keep(&change) {
+                output.push(&Entry { seqnum, ..change }, false)?;
+            }
+            changes.next()?;
+        }
+        self.rewrote = true;
+        Ok(())
+    }
+}

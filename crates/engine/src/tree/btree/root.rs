@@ -1,0 +1,118 @@
+//! One root of a B-tree and all that it reaches: a point in the tree's history that stays as it is while it is held.
+
+use std::sync::{Arc, OnceLock};
+
+use super::cursor::BTreeCursor;
+use super::file::TreeFile;
+use super::format::{TreeMeta, continues};
+use crate::base::{Result, SeqNum, Value};
+use crate::block::{Block, BlockPointer};
+use crate::cache::Fill;
+use crate::tree::{Cursor, Found};
+
+/// A root of a tree. What it reaches is neither changed nor reused before its last holder has let go.
+#[derive(Debug)]
+pub struct TreeRoot {
+    pub(super) file: Arc<TreeFile>,
+    pub(super) meta: TreeMeta,
+    /// The topmost block, kept from its first use on: every lookup begins there.
+    top: OnceLock<Arc<Block>>,
+}
+
+impl TreeRoot {
+    pub(super) fn new(file: Arc<TreeFile>, meta: TreeMeta) -> Arc<Self> {
+        Arc::new(Self { file, meta, top: OnceLock::new() })
+    }
+
+    /// Where the root lies, and what it reaches.
+    #[must_use]
+    pub const fn meta(&self) -> &TreeMeta {
+        &self.meta
+    }
+
+    /// The newest version of `key` that `snapshot` sees, be it a tombstone.
+    ///
+    /// # Errors
+    /// When a block cannot be read or is corrupt.
+    pub fn get(self: &Arc<Self>, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
+        let Some(mut pointer) = self.meta.root else { return Ok(None) };
+        let mut spread = false;
+        for height in (1..=self.meta.height).rev() {
+            let branch = self.block(pointer, height, Fill::Keep)?;
+            let i = route(&branch, key);
+            spread |= i + 1 < branch.count() && continues(&branch, i + 1);
+            pointer = self.file.child(&branch, i)?;
+        }
+        let leaf = self.block(pointer, 0, Fill::Keep)?;
+        match visible(&leaf, key, snapshot) {
+            Some(i) => {
+                let slot = leaf.slot(i);
+                let (seqnum, kind, at, len) = (slot.seqnum, slot.kind, slot.value_at, slot.value_len);
+                Ok(Some(Found { seqnum, kind, value: Value::pinned(leaf, at, len) }))
+            }
+            None if spread => self.get_spread(key, snapshot),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`Self::get`], when the versions of the key may lie in several leaves.
+    #[cold]
+    fn get_spread(self: &Arc<Self>, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
+        let mut cursor = self.cursor(Fill::Keep);
+        cursor.seek_ge(key)?;
+        while let Some(entry) = cursor.entry().filter(|entry| entry.key == key) {
+            if entry.seqnum <= snapshot {
+                let (seqnum, kind) = (entry.seqnum, entry.kind);
+                return Ok(cursor.value().map(|value| Found { seqnum, kind, value }));
+            }
+            cursor.next()?;
+        }
+        Ok(None)
+    }
+
+    /// A cursor over all entries. Blocks that it reads go into the cache as `fill` says.
+    #[must_use]
+    pub fn cursor(self: &Arc<Self>, fill: Fill) -> BTreeCursor {
+        BTreeCursor::new(Arc::clone(self), fill)
+    }
+
+    /// The block that `pointer` names, `height` levels above the leaves.
+    #[inline]
+    pub(super) fn block(&self, pointer: BlockPointer, height: u32, fill: Fill) -> Result<Arc<Block>> {
+        if height != self.meta.height {
+            return self.file.get(pointer, height, fill);
+        }
+        if let Some(top) = self.top.get() {
+            return Ok(Arc::clone(top));
+        }
+        let block = self.file.get(pointer, height, fill)?;
+        // A small tree's only leaf is not kept: it may be large, and the cache counts it.
+        if height > 0 {
+            return Ok(Arc::clone(self.top.get_or_init(|| block)));
+        }
+        Ok(block)
+    }
+}
+
+/// The first child of `branch` that can hold `key`.
+#[inline]
+pub(super) fn route(branch: &Block, key: &[u8]) -> usize {
+    let mut i = branch.upper_bound(key).saturating_sub(1);
+    while i > 0 && continues(branch, i) && branch.compare_key(i, key).is_eq() {
+        i -= 1;
+    }
+    i
+}
+
+/// The first version of `key` in `leaf` that `snapshot` sees.
+#[inline]
+fn visible(leaf: &Block, key: &[u8], snapshot: SeqNum) -> Option<usize> {
+    let mut i = leaf.find(key)?;
+    while leaf.seqnum(i) > snapshot {
+        i += 1;
+        if i == leaf.count() || leaf.compare_key(i, key).is_ne() {
+            return None;
+        }
+    }
+    Some(i)
+}
