@@ -1,6 +1,10 @@
 //! Spinney: an embedded, transactional storage engine.
 //!
-//! Tables are laid out as B-trees or LSM trees under one redo log, one transaction manager, one cache and one memory budget.
+//! A [`Database`] holds tables, each laid out as a B-tree or an LSM tree ([`Layout`]), under one redo log, one transaction manager, one
+//! cache and one memory budget. Start at [`Database`].
+//!
+//! The modules from [`base`] to [`txn`] are the engine's inner layers. They are public for the project's own tests, benches and tools,
+//! and change without notice; the items at the top of this page are the interface.
 
 pub mod base;
 pub mod block;
@@ -9,9 +13,15 @@ mod db;
 pub mod env;
 pub mod log;
 pub mod store;
-mod table;
+pub mod table;
 pub mod tree;
-mod txn;
+pub mod txn;
 
-pub use base::{Error, ErrorKind, Result, SeqNum, Value};
-pub use db::*;
+pub use base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId, Value};
+pub use block::Compression;
+pub use db::{
+    Batch, CacheStats, Database, DatabaseBuilder, Durability, FlushStats, LogEntry, LogStats, Options, Range, Snapshot,
+    Stats, StorageStats, Table, Transaction, VerifyReport, read_log,
+};
+pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape};
+pub use table::{Layout, TableOptions};

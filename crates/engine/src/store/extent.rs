@@ -28,6 +28,12 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// Bytes of the space taken.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.extents.iter().map(|extent| extent.units * UNIT_BYTES).sum()
+    }
+
     /// The space stays taken: a root that reaches it was installed. Says how many bytes the file should have now, if it is
     /// to be made shorter.
     pub fn keep(mut self) -> Option<u64> {

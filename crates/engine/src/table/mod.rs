@@ -1,1 +1,17 @@
-//! placeholder
+//! A table is a set of trees: its versions, the edits that change them, the manifest that keeps them, and the layout policies.
+
+pub mod catalog;
+mod codec;
+pub mod edit;
+pub mod files;
+pub mod manifest;
+pub mod options;
+pub mod policy;
+pub mod shape;
+pub mod version;
+
+#[cfg(test)]
+mod tests;
+
+pub use options::{Layout, TableOptions};
+pub use version::{RunHandle, Trees, Version};

@@ -1,3 +1,7 @@
 //! Transactions: which changes a reader sees, in which order commits become visible, and which commits conflict.
 
+pub mod batch;
+pub mod conflict;
+pub mod publish;
+pub mod snapshots;
 pub mod visibility;

@@ -98,6 +98,12 @@ impl PendingRoot {
     pub const fn meta(&self) -> &TreeMeta {
         &self.meta
     }
+
+    /// Bytes of the file that the merge wrote.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.claim.bytes()
+    }
 }
 
 /// The right to merge.

@@ -1,0 +1,82 @@
+//! Background work: flushes, compactions, and the sync of commits that asked for it within an interval.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use crate::base::{ErrorKind, Result};
+use crate::env::{Next, Work};
+
+use super::core::{Core, Workers};
+
+/// Starts the workers. They hold the database weakly, so that dropping its handles ends them.
+pub(crate) fn start(core: &Arc<Core>) {
+    let threads = &core.env.threads;
+    let compact = |index| threads.worker(&format!("compact-{index}"), work(core, Core::compact_one));
+    let workers = Workers {
+        flush: threads.worker("flush", work(core, Core::flush_one)),
+        compact: (0..core.options.compaction_threads).map(compact).collect(),
+        sync: threads.worker("sync", work(core, Core::sync_interval)),
+    };
+    assert!(core.workers.set(workers).is_ok(), "workers are started once");
+}
+
+/// Work that ends when the database does. An error has poisoned the database; the work then waits for its end.
+fn work(core: &Arc<Core>, step: fn(&Core) -> Result<Next>) -> Work {
+    let core: Weak<Core> = Arc::downgrade(core);
+    Box::new(move || match core.upgrade() {
+        Some(core) if core.health.check_writable().is_ok() => step(&core).unwrap_or(Next::Wait),
+        _ => Next::Wait,
+    })
+}
+
+impl Core {
+    /// Flushes the table with most frozen memory.
+    fn flush_one(&self) -> Result<Next> {
+        let frozen = |table: &Arc<super::core::TableState>| -> u64 {
+            table.version.load().immutables.iter().map(|mem| mem.accounted_bytes().max(1)).sum()
+        };
+        let tables = self.all_tables();
+        let Some(table) = tables.iter().filter(|table| frozen(table) > 0).max_by_key(|table| frozen(table)) else {
+            return Ok(Next::Wait);
+        };
+        self.flush(table)?;
+        self.wake_compact();
+        Ok(Next::Again)
+    }
+
+    /// Does one compaction of the table with most runs in L0 that nobody else compacts.
+    fn compact_one(&self) -> Result<Next> {
+        let mut tables = self.all_tables();
+        tables.retain(|table| table.options.auto_compact);
+        tables.sort_by_key(|table| std::cmp::Reverse(table.version.load().trees.l0.len()));
+        for table in tables {
+            if !table.compaction.is_locked() && self.compact_step(&table)? {
+                return Ok(Next::Again);
+            }
+        }
+        Ok(Next::Wait)
+    }
+
+    /// Prepares a log segment ahead. Commits find out themselves when there is no room for one.
+    fn prepare_spare(&self) -> Result<()> {
+        match self.log().prepare_spare() {
+            Err(error) if error.kind() != ErrorKind::Full => Err(self.poison(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Syncs what commits with `Durability::Interval` left, then waits for the next ones.
+    fn sync_interval(&self) -> Result<Next> {
+        if self.log().wants_spare() {
+            self.prepare_spare()?;
+        }
+        if !self.interval_pending.load(Ordering::Acquire) {
+            return Ok(Next::Wait);
+        }
+        // Woken by the first of them: the rest of the interval is theirs to gather in.
+        self.env.threads.sleep(self.options.interval / 2);
+        self.interval_pending.store(false, Ordering::Release);
+        self.or_poison(self.log().sync(self.log().tail()))?;
+        Ok(Next::WaitAtMost(self.options.interval / 2))
+    }
+}

@@ -1,0 +1,101 @@
+//! A batch of blind writes.
+
+use std::sync::Arc;
+
+use crate::base::num::usize_of;
+use crate::base::{Error, ErrorKind, Kind, Result, SeqNum};
+use crate::txn::batch::{Change, Changes};
+
+use super::core::TableState;
+use super::database::Database;
+use super::options::Durability;
+use super::table::Table;
+
+/// Changes of any number of tables, applied together in their order: of two changes of one key, the later wins.
+///
+/// A change that cannot be stored (an empty or over-long key, a table of another database) is remembered, and
+/// [`Database::write`] refuses the whole batch with it.
+///
+/// ```
+/// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let db = Database::open(dir.path().join("db"), Options::default())?;
+/// # let table = db.create_table("t", TableOptions::default())?;
+/// let mut batch = Batch::new();
+/// batch.put(&table, b"key", b"value");
+/// batch.delete(&table, b"other");
+/// db.write(batch, Durability::Sync)?;
+/// # Ok::<(), spinney::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Batch {
+    changes: Changes,
+    tables: Vec<Table>,
+    refused: Option<Error>,
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a key's value.
+    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) {
+        self.push(table, Kind::Put, key, value);
+    }
+
+    /// Removes a key, whether it exists or not.
+    pub fn delete(&mut self, table: &Table, key: &[u8]) {
+        self.push(table, Kind::Delete, key, b"");
+    }
+
+    fn push(&mut self, table: &Table, kind: Kind, key: &[u8], value: &[u8]) {
+        let state = table.state();
+        if self.tables.last().is_none_or(|last| !Arc::ptr_eq(last.state(), state))
+            && !self.tables.iter().any(|known| Arc::ptr_eq(known.state(), state))
+        {
+            self.tables.push(table.clone());
+        }
+        if let Err(error) = self.changes.push(Change { table: state.id, kind, key, value }) {
+            self.refused.get_or_insert(error);
+        }
+    }
+
+    /// How many changes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize_of(self.changes.count())
+    }
+
+    /// Whether there are no changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.changes.count() == 0
+    }
+
+    /// Bytes that the changes take in the redo log.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.changes.bytes().len()
+    }
+
+    /// Removes all changes, so that the batch can be filled again.
+    pub fn clear(&mut self) {
+        self.changes.clear();
+        self.tables.clear();
+        self.refused = None;
+    }
+
+    /// Commits, if nothing in it changed after `seen`.
+    pub(crate) fn commit(self, db: &Database, durability: Durability, seen: Option<SeqNum>) -> Result<()> {
+        if let Some(error) = self.refused {
+            return Err(Error::new(ErrorKind::Invalid, error.to_string()));
+        }
+        let core = db.core();
+        let tables =
+            self.tables.iter().map(|table| table.state_in(core).cloned()).collect::<Result<Vec<Arc<TableState>>>>()?;
+        core.commit(&self.changes, &tables, durability, seen)
+    }
+}

@@ -1,0 +1,178 @@
+//! The compaction: runs are merged into fewer, as the table's layout wants it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::{Entry, Error, ErrorKind, Result};
+use crate::cache::Fill;
+use crate::table::catalog::RunRecord;
+use crate::table::edit::Edit;
+use crate::table::files::FileKind;
+use crate::table::policy::{self, Compaction};
+use crate::table::version::{LEVELS, Level};
+use crate::table::{RunHandle, Trees, Version};
+use crate::tree::Cursor;
+use crate::tree::merge::MergeCursor;
+use crate::tree::retain::Retain;
+use crate::tree::run::LevelCursor;
+
+use super::core::{Core, TableState};
+use super::run_writer::RunWriter;
+
+impl Core {
+    /// Does the next compaction that the table's layout wants; false when there is none.
+    pub(crate) fn compact_step(&self, table: &Arc<TableState>) -> Result<bool> {
+        let _compacting = table.compaction.lock();
+        self.health.check_writable()?;
+        if table.check().is_err() {
+            return Ok(false);
+        }
+        let trees = Arc::clone(&table.version.load().trees);
+        let Some(compaction) = policy::pick(&trees, &table.options) else { return Ok(false) };
+        if compaction.is_trivial_move() {
+            let moved = compaction.inputs().cloned().collect();
+            self.or_poison(self.install_compaction(table, &compaction, moved))?;
+        } else {
+            self.run_compaction(table, &compaction)?;
+        }
+        Ok(true)
+    }
+
+    /// Flushes, then merges all trees of the table into one.
+    pub(crate) fn compact_all(&self, table: &Arc<TableState>) -> Result<()> {
+        self.flush_all(table)?;
+        if let Some((_, btree)) = &table.btree {
+            return self.rewrite_btree(table, btree);
+        }
+        let _compacting = table.compaction.lock();
+        let trees = Arc::clone(&table.version.load().trees);
+        match policy::pick_all(&trees) {
+            Some(compaction) => self.run_compaction(table, &compaction),
+            None => Ok(()),
+        }
+    }
+
+    fn run_compaction(&self, table: &TableState, compaction: &Compaction) -> Result<()> {
+        let merged = self.or_poison(self.merge_runs(table, compaction))?;
+        let read: u64 = compaction.inputs().map(|handle| handle.run.meta().bytes).sum();
+        let written: u64 = merged.iter().map(|handle| handle.run.meta().bytes).sum();
+        self.or_poison(self.install_compaction(table, compaction, merged))?;
+        for handle in compaction.inputs() {
+            self.cache.forget(handle.run.instance());
+            self.remove(&FileKind::Run.path(&self.dir, handle.id));
+        }
+        self.counters.compactions.fetch_add(1, Ordering::Relaxed);
+        self.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
+        self.counters.compaction_write_bytes.fetch_add(written, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Merges the inputs into new runs; nothing refers to them yet.
+    fn merge_runs(&self, table: &TableState, compaction: &Compaction) -> Result<Vec<RunHandle>> {
+        let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
+        for handle in &compaction.l0 {
+            sources.push(Box::new(handle.run.cursor(Fill::Bypass)));
+        }
+        for (_, runs) in &compaction.levels {
+            let runs = runs.iter().map(|handle| Arc::clone(&handle.run)).collect();
+            sources.push(Box::new(LevelCursor::new(runs, Fill::Bypass)));
+        }
+        let mut input = MergeCursor::new(sources);
+        let (snapshots, published) = self.snapshots.live();
+        let mut retain = Retain::new(snapshots, published, compaction.bottom);
+        let mut writer = RunWriter::new(self, &table.options, table.options.run_bytes_max);
+        let mut seen = 0u64;
+        input.first()?;
+        while let Some(entry) = input.entry() {
+            seen += 1;
+            if let Some(seqnum) = retain.keep(&entry) {
+                writer.push(&Entry { seqnum, ..entry })?;
+            }
+            // A long compaction must not keep a closed or failed database waiting.
+            if seen.is_multiple_of(1 << 16) {
+                self.health.check_writable()?;
+            }
+            input.next()?;
+        }
+        let output = writer.finish()?;
+        let expected: u64 = compaction.inputs().map(|handle| handle.run.meta().entries).sum();
+        let written: u64 = output.iter().map(|handle| handle.run.meta().entries).sum();
+        if seen != expected || written + retain.dropped() != seen {
+            let message = format!(
+                "table '{}': a compaction read {seen} of {expected} entries, dropped {} and wrote {written}: run verify",
+                table.name,
+                retain.dropped()
+            );
+            return Err(Error::new(ErrorKind::Corruption, message));
+        }
+        Ok(output)
+    }
+
+    /// Records the compaction in the manifest, then shows readers the result instead of the inputs.
+    fn install_compaction(&self, table: &TableState, compaction: &Compaction, output: Vec<RunHandle>) -> Result<()> {
+        let mut ledger = self.ledger.lock();
+        if table.check().is_err() {
+            for handle in output {
+                self.remove(&FileKind::Run.path(&self.dir, handle.id));
+            }
+            return Ok(());
+        }
+        let removed = compaction.removed();
+        let added = output
+            .iter()
+            .map(|handle| (compaction.target, RunRecord { id: handle.id, meta: handle.run.meta().clone() }));
+        let edit = Edit::Compact { table: table.id, removed: removed.clone(), added: added.collect() };
+        self.record(&mut ledger, &edit)?;
+        let mut trees = Trees::clone(&table.version.load().trees);
+        trees.l0.retain(|handle| !removed.contains(&handle.id));
+        for index in 0..LEVELS {
+            let touched = index == compaction.target || compaction.levels.iter().any(|(level, _)| *level == index);
+            if touched {
+                let mut handles: Vec<_> =
+                    trees.levels[index].handles().filter(|handle| !removed.contains(&handle.id)).collect();
+                if index == compaction.target {
+                    handles.extend(output.iter().cloned());
+                }
+                trees.levels[index] = Level::new(handles);
+            }
+        }
+        table.show(trees);
+        drop(ledger);
+        self.rebalance();
+        Ok(())
+    }
+
+    /// Rewrites a B-tree so that its leaves are full and its file has no holes left by dropped entries.
+    fn rewrite_btree(&self, table: &TableState, btree: &crate::tree::btree::BTree) -> Result<()> {
+        let _gate = self.flush_gate.lock();
+        self.health.check_writable()?;
+        table.check()?;
+        let (snapshots, published) = self.snapshots.live();
+        let mut retain = Retain::new(snapshots, published, true);
+        let pending = self.or_poison(btree.merge(&mut MergeCursor::new(Vec::new()), &mut retain, true))?;
+        let mut ledger = self.ledger.lock();
+        let replay_from = ledger.catalog.tables[&table.id].replay_from;
+        let tree = Some(pending.meta().clone());
+        let edit = Edit::Flush { table: table.id, replay_from, log_from: ledger.catalog.log_from, run: None, tree };
+        self.or_poison(self.record(&mut ledger, &edit))?;
+        self.counters.compactions.fetch_add(1, Ordering::Relaxed);
+        self.counters.compaction_write_bytes.fetch_add(pending.written_bytes(), Ordering::Relaxed);
+        self.or_poison(btree.install(pending))?;
+        let mut trees = Trees::clone(&table.version.load().trees);
+        trees.btree = Some(btree.root());
+        table.show(trees);
+        Ok(())
+    }
+}
+
+impl TableState {
+    /// Shows readers other trees. The caller holds the ledger.
+    pub(crate) fn show(&self, trees: Trees) {
+        let trees = Arc::new(trees);
+        self.version.rcu(|version| Version {
+            active: Arc::clone(&version.active),
+            immutables: version.immutables.clone(),
+            trees: Arc::clone(&trees),
+        });
+    }
+}

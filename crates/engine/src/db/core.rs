@@ -1,0 +1,232 @@
+//! The open database that all handles share: its parts, and the latches in the order in which they are taken.
+//!
+//! # Concurrency
+//! Latch order, outermost first: `flush_gate` · a table's `compaction` · `commit` · `tables` · `ledger`. None is held while a worker
+//! is woken. I/O happens under `flush_gate`, `compaction` and `ledger`; under `commit` only when a possible conflict is looked up.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use crate::base::{Error, FileId, Lsn, Result, SeqNum, TableId};
+use crate::cache::Cache;
+use crate::env::{Env, FileLock, Worker};
+use crate::log::LogWriter;
+use crate::store::StoreStats;
+use crate::table::catalog::Catalog;
+use crate::table::edit::Edit;
+use crate::table::manifest::Manifest;
+use crate::table::version::Mem;
+use crate::table::{TableOptions, Version};
+use crate::tree::btree::BTree;
+use crate::txn::conflict::RecentWrites;
+use crate::txn::publish::Publisher;
+use crate::txn::snapshots::Snapshots;
+
+use super::health::Health;
+use super::memory::Memory;
+use super::options::Options;
+use super::stats::Counters;
+
+/// An open table.
+#[derive(Debug)]
+pub(crate) struct TableState {
+    pub(crate) id: TableId,
+    pub(crate) name: String,
+    pub(crate) options: TableOptions,
+    /// What readers see. Swapped by rotation (under `commit`) and by installs (under `ledger`).
+    pub(crate) version: ArcSwap<Version>,
+    /// The B-tree of a table whose layout has one.
+    pub(crate) btree: Option<(FileId, Arc<BTree>)>,
+    /// Held by whoever compacts the table.
+    pub(crate) compaction: Mutex<()>,
+    /// Set under `commit` when the table is dropped; later commits and reads refuse.
+    pub(crate) dropped: AtomicBool,
+}
+
+impl TableState {
+    /// Refuses when the table was dropped.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.dropped.load(Ordering::Acquire) {
+            return Err(Error::invalid(format!("table '{}' was dropped", self.name)));
+        }
+        Ok(())
+    }
+}
+
+/// What commits change in their order.
+#[derive(Debug)]
+pub(crate) struct CommitState {
+    pub(crate) next_seqnum: SeqNum,
+    pub(crate) recent: RecentWrites,
+    /// Scratch for the front of a log record.
+    pub(crate) header: Vec<u8>,
+}
+
+/// What the database durably consists of.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    pub(crate) catalog: Catalog,
+    pub(crate) manifest: Manifest,
+}
+
+/// The tables by name and by id.
+pub(crate) type Tables = BTreeMap<String, Arc<TableState>>;
+
+/// The background workers, started last and stopped first.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    pub(crate) flush: Box<dyn Worker>,
+    pub(crate) compact: Vec<Box<dyn Worker>>,
+    pub(crate) sync: Box<dyn Worker>,
+}
+
+/// An open database.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) env: Env,
+    pub(crate) dir: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) database_id: u64,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) store_stats: Arc<StoreStats>,
+    /// The redo log, from the moment when recovery has replayed it.
+    pub(crate) log: OnceLock<LogWriter>,
+    /// How far recovery has replayed the log.
+    pub(crate) replayed_to: AtomicU64,
+    pub(crate) health: Health,
+    pub(crate) memory: Memory,
+    pub(crate) counters: Counters,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) publisher: Publisher,
+    /// The next file id; ids are never reused.
+    pub(crate) next_file: AtomicU64,
+    /// The log before this position is not needed. Told by flushes, to steer only.
+    pub(crate) log_from: AtomicU64,
+    /// Held during a flush, so that a checkpoint can stop the disk's state at one point of the log.
+    pub(crate) flush_gate: Mutex<()>,
+    pub(crate) commit: Mutex<CommitState>,
+    pub(crate) tables: RwLock<Tables>,
+    pub(crate) ledger: Mutex<Ledger>,
+    /// Writers that wait for memory; a flush notifies them.
+    pub(crate) room: (Mutex<()>, Condvar),
+    /// Whether commits with `Durability::Interval` wait for the sync worker. Set by commits, cleared by the worker before it syncs.
+    pub(crate) interval_pending: AtomicBool,
+    pub(crate) workers: OnceLock<Workers>,
+    /// Keeps other processes out.
+    #[expect(dead_code, reason = "held, not used")]
+    pub(crate) lock: Box<dyn FileLock>,
+}
+
+impl Core {
+    /// The redo log of a database that has recovered.
+    pub(crate) fn log(&self) -> &LogWriter {
+        self.log.get().expect("recovery opens the log before anything is committed")
+    }
+
+    /// Where the next log record will stand; during recovery, where the next one to be replayed stands.
+    pub(crate) fn log_tail(&self) -> Lsn {
+        self.log.get().map_or_else(|| Lsn(self.replayed_to.load(Ordering::Relaxed)), LogWriter::tail)
+    }
+
+    /// A file id never used before.
+    pub(crate) fn new_file(&self) -> FileId {
+        FileId(self.next_file.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What seeds the checksums of a file's blocks.
+    pub(crate) fn identity(&self, id: FileId) -> u64 {
+        identity(self.database_id, id)
+    }
+
+    /// Makes new names in the database directory durable.
+    pub(crate) fn sync_dir(&self) -> Result<()> {
+        self.env.fs.sync_dir(&self.dir).map_err(|error| Error::io("sync", &self.dir, error))
+    }
+
+    /// Removes a file that the manifest no longer names. One that stays behind is removed by the next open.
+    pub(crate) fn remove(&self, path: &Path) {
+        drop(self.env.fs.remove(path));
+    }
+
+    /// All tables.
+    pub(crate) fn all_tables(&self) -> Vec<Arc<TableState>> {
+        self.tables.read().values().cloned().collect()
+    }
+
+    /// Fails the database: nothing is written any more.
+    pub(crate) fn poison(&self, error: Error) -> Error {
+        self.health.poison(&error);
+        self.publisher.poison();
+        self.room.1.notify_all();
+        error
+    }
+
+    /// Poisons when a write failed.
+    pub(crate) fn or_poison<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| self.poison(error))
+    }
+
+    /// Makes an edit durable. The caller holds the ledger and installs what the edit tells of before it releases it.
+    pub(crate) fn record(&self, ledger: &mut Ledger, edit: &Edit) -> Result<()> {
+        self.health.check_writable()?;
+        ledger.manifest.append(edit)?;
+        ledger.catalog.apply(edit).expect("an edit that this database makes fits its catalog");
+        if ledger.manifest.is_long() {
+            let old = ledger.manifest.id();
+            let id = self.new_file();
+            ledger.catalog.next_file = FileId(id.0 + 1).max(ledger.catalog.next_file);
+            ledger.manifest = Manifest::create(&self.env, &self.dir, id, &ledger.catalog)?;
+            self.remove(&crate::table::files::FileKind::Manifest.path(&self.dir, old));
+        }
+        Ok(())
+    }
+
+    /// The log position before which no table needs the log, when the memtables in `flushed` are on disk.
+    pub(crate) fn log_needed_from(&self, flushed: &[Arc<Mem>]) -> Lsn {
+        let _commit = self.commit.lock();
+        let tables = self.tables.read();
+        let oldest = |table: &Arc<TableState>| {
+            let version = table.version.load();
+            let needed = version.memtables().filter(|mem| !flushed.iter().any(|done| Arc::ptr_eq(done, mem)));
+            needed.filter_map(|mem| mem.first_lsn()).min()
+        };
+        tables.values().filter_map(oldest).min().unwrap_or(Lsn(u64::MAX)).min(self.log_tail())
+    }
+
+    /// Fits the cache to what memtables leave, tells writers how deep the compaction debt is.
+    pub(crate) fn rebalance(&self) {
+        self.cache.set_capacity(self.memory.cache_bytes());
+        let deepest = self.tables.read().values().map(|table| table.version.load().trees.l0.len()).max();
+        self.memory.set_l0(deepest.unwrap_or(0));
+    }
+
+    pub(crate) fn wake_flush(&self) {
+        if let Some(workers) = self.workers.get() {
+            workers.flush.wake();
+        }
+    }
+
+    pub(crate) fn wake_sync(&self) {
+        if let Some(workers) = self.workers.get() {
+            workers.sync.wake();
+        }
+    }
+
+    pub(crate) fn wake_compact(&self) {
+        if let Some(workers) = self.workers.get() {
+            for worker in &workers.compact {
+                worker.wake();
+            }
+        }
+    }
+}
+
+/// What seeds the checksums of file `id` of a database.
+pub(crate) fn identity(database_id: u64, id: FileId) -> u64 {
+    database_id ^ (id.0 + 1).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}

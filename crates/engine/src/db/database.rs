@@ -1,0 +1,233 @@
+//! The handle of an open database.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::base::Result;
+use crate::env::Env;
+use crate::table::TableOptions;
+
+use super::batch::Batch;
+use super::core::Core;
+use super::options::{Durability, Options};
+use super::snapshot::Snapshot;
+use super::stats::Stats;
+use super::table::Table;
+use super::transaction::Transaction;
+use super::verify::VerifyReport;
+use super::{background, open};
+
+/// An open database. Cheap to clone; all clones, and the tables, snapshots and transactions made from it, share it. It is closed by
+/// [`Database::close`], or without a word about errors when the last of them is dropped.
+///
+/// ```
+/// use spinney::{Batch, Database, Durability, Layout, Options, TableOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("db");
+/// let db = Database::open(&path, Options { memory_bytes: 16 << 20, ..Options::default() })?;
+/// let orders = db.create_table("orders", TableOptions { layout: Layout::BTree, ..Default::default() })?;
+/// let mut txn = db.begin();
+/// txn.put(&orders, b"k1", b"coffee")?;
+/// txn.commit()?;
+/// let mut batch = Batch::new();
+/// batch.put(&orders, b"k2", b"tea");
+/// db.write(batch, Durability::Buffered)?;
+/// let snapshot = db.snapshot();
+/// assert_eq!(snapshot.get(&orders, b"k1")?.as_deref(), Some(b"coffee".as_slice()));
+/// for entry in snapshot.range(&orders, b"k".as_slice()..) {
+///     let (key, value) = entry?;
+///     println!("{} = {}", key.escape_ascii(), value.escape_ascii());
+/// }
+/// drop(snapshot);
+/// db.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    handle: Arc<Handle>,
+}
+
+/// Ends the background work when the last user of the database is gone.
+struct Handle {
+    core: Arc<Core>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Errors have poisoned the log already and cannot be told from here; `close` tells them.
+        drop(self.core.shut());
+    }
+}
+
+impl Database {
+    /// Opens the database in directory `path`, and creates it when there is none (unless [`Options::create`] is false).
+    ///
+    /// # Errors
+    /// `Invalid` for options out of range and for a path that is no directory or holds something else; `Locked` when another process
+    /// has it open; `Unsupported` for a newer format; `Corruption` naming file and offset; `Io`, `Full`.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        Self::builder(path).options(options).open()
+    }
+
+    /// Opens a database with parts of the caller's choice.
+    #[must_use]
+    pub fn builder(path: impl AsRef<Path>) -> DatabaseBuilder {
+        DatabaseBuilder { path: path.as_ref().to_path_buf(), options: Options::default(), env: None }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.handle.core
+    }
+
+    /// Creates a table; it is durable when this returns.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that is empty, over 255 bytes or in use, and for options out of range; `Io`, `Full`, `Poisoned`.
+    pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        self.core().create_table(name, options).map(|state| Table::new(self.clone(), state))
+    }
+
+    /// The table of this name, if there is one.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn table(&self, name: &str) -> Result<Option<Table>> {
+        self.core().health.check_open()?;
+        let state = self.core().tables.read().get(name).cloned();
+        Ok(state.map(|state| Table::new(self.clone(), state)))
+    }
+
+    /// All tables in the order of their names.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn tables(&self) -> Result<Vec<Table>> {
+        self.core().health.check_open()?;
+        Ok(self.core().all_tables().into_iter().map(|state| Table::new(self.clone(), state)).collect())
+    }
+
+    /// Drops a table and gives its space back. Handles of it refuse every call from then on.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no such table; `Io`, `Full`, `Poisoned`.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.core().drop_table(name)
+    }
+
+    /// Begins a transaction, which sees the database as it is now.
+    #[must_use]
+    pub fn begin(&self) -> Transaction {
+        Transaction::new(self.snapshot())
+    }
+
+    /// A view of all tables as they are now. It costs nothing to hold but the space of what is overwritten meanwhile.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.clone())
+    }
+
+    /// Applies a batch atomically, without looking at what it overwrites.
+    ///
+    /// # Errors
+    /// `Invalid` for a bad change in the batch (nothing is applied); `Full` when the batch is larger than memory allows; `Poisoned`,
+    /// `Closed`, and `Io` when it is unknown whether the batch is durable.
+    pub fn write(&self, batch: Batch, durability: Durability) -> Result<()> {
+        batch.commit(self, durability, None)
+    }
+
+    /// Makes everything committed so far durable.
+    ///
+    /// # Errors
+    /// `Io`, `Full`, `Poisoned`, `Closed`.
+    pub fn sync(&self) -> Result<()> {
+        let core = self.core();
+        core.health.check_writable()?;
+        core.or_poison(core.log().sync(core.log().tail()))
+    }
+
+    /// Copies the database, as of one moment, to a new directory that can be opened by itself. Writes go on meanwhile. Runs are
+    /// linked, not copied, where the file system can.
+    ///
+    /// # Errors
+    /// `Invalid` when `dir` exists and is not empty; `Io`, `Full`, `Poisoned`.
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        self.core().checkpoint(dir.as_ref())
+    }
+
+    /// Reads every block of every tree and checks checksums, order, bounds, counts, levels, space and the directory; changes nothing.
+    /// What is wrong stands in the report.
+    ///
+    /// # Errors
+    /// `Io` when a file or directory cannot be read at all, `Closed`.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.core().verify()
+    }
+
+    /// Counters since the database was opened, and what it holds now.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats::of(self.core())
+    }
+
+    /// The database's directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.core().dir
+    }
+
+    /// The options it was opened with.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.core().options
+    }
+
+    /// Ends background work, makes all commits durable and closes. Other handles refuse from then on.
+    ///
+    /// # Errors
+    /// What kept the last commits from becoming durable; `Poisoned` when an earlier write failed.
+    pub fn close(self) -> Result<()> {
+        self.core().shut()
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("path", &self.core().dir).finish_non_exhaustive()
+    }
+}
+
+/// Opens a database with parts of the caller's choice: see [`Database::builder`].
+#[derive(Clone, Debug)]
+pub struct DatabaseBuilder {
+    path: PathBuf,
+    options: Options,
+    env: Option<Env>,
+}
+
+impl DatabaseBuilder {
+    /// Sets the options.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Replaces the operating system, as tests do.
+    #[must_use]
+    pub fn env(mut self, env: Env) -> Self {
+        self.env = Some(env);
+        self
+    }
+
+    /// Opens the database.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn open(self) -> Result<Database> {
+        let env = self.env.unwrap_or_else(Env::os);
+        let core = Arc::new(open::open(env, &self.path, self.options)?);
+        background::start(&core);
+        Ok(Database { handle: Arc::new(Handle { core }) })
+    }
+}

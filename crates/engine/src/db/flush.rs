@@ -1,0 +1,135 @@
+//! The flush: a table's full memtables become a run in L0, or are merged into its B-tree.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::{Entry, Lsn, Result};
+use crate::table::catalog::RunRecord;
+use crate::table::edit::Edit;
+use crate::table::version::Mem;
+use crate::table::{RunHandle, Trees, Version};
+use crate::tree::Cursor;
+use crate::tree::btree::PendingRoot;
+use crate::tree::merge::MergeCursor;
+use crate::tree::retain::Retain;
+
+use super::core::{Core, TableState};
+use super::run_writer::RunWriter;
+
+/// What a flush wrote.
+enum Output {
+    /// Every entry could be dropped.
+    Nothing,
+    Run(RunHandle),
+    Root(PendingRoot),
+}
+
+impl Core {
+    /// Freezes and flushes all that the table has in memory.
+    pub(crate) fn flush_all(&self, table: &Arc<TableState>) -> Result<()> {
+        self.health.check_writable()?;
+        table.check()?;
+        self.rotate(&mut self.commit.lock(), table);
+        let flushed = self.flush(table);
+        self.wake_compact();
+        flushed
+    }
+
+    /// Flushes the table's frozen memtables.
+    pub(crate) fn flush(&self, table: &Arc<TableState>) -> Result<()> {
+        let gate = self.flush_gate.lock();
+        let flushed = self.flush_gated(table);
+        drop(gate);
+        self.rebalance();
+        flushed
+    }
+
+    /// As [`Self::flush`], for a caller that holds the flush gate.
+    pub(crate) fn flush_gated(&self, table: &Arc<TableState>) -> Result<()> {
+        if table.check().is_err() {
+            return Ok(());
+        }
+        let mems = table.version.load().immutables.clone();
+        let Some(newest) = mems.first() else { return Ok(()) };
+        self.health.check_writable()?;
+        for mem in &mems {
+            mem.wait_for_inserts();
+        }
+        let replay_from = newest.frozen_at().expect("an immutable memtable was frozen");
+        // Without this a crash could keep the flushed half of a commit and lose the half that is only in the log.
+        // Recovery has synced the log before it replays.
+        if let Some(log) = self.log.get() {
+            self.or_poison(log.sync(replay_from))?;
+        }
+        let output = self.or_poison(self.write_out(table, &mems))?;
+        self.or_poison(self.install_flush(table, &mems, replay_from, output))?;
+        self.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        for mem in &mems {
+            self.memory.grew_frozen(mem.take_growth());
+            self.memory.freed(mem.accounted_bytes());
+        }
+        self.room.1.notify_all();
+        Ok(())
+    }
+
+    /// Writes the memtables' entries to a run, or merges them into the B-tree; nothing refers to the result yet.
+    fn write_out(&self, table: &TableState, mems: &[Arc<Mem>]) -> Result<Output> {
+        let cursors = mems.iter().map(|mem| Box::new(mem.entries.cursor()) as Box<dyn Cursor>);
+        let mut changes = MergeCursor::new(cursors.collect());
+        let (snapshots, published) = self.snapshots.live();
+        if let Some((_, btree)) = &table.btree {
+            let mut retain = Retain::new(snapshots, published, true);
+            return btree.merge(&mut changes, &mut retain, false).map(Output::Root);
+        }
+        let mut retain = Retain::new(snapshots, published, table.version.load().trees.count() == 0);
+        let mut writer = RunWriter::new(self, &table.options, u64::MAX);
+        changes.first()?;
+        while let Some(entry) = changes.entry() {
+            if let Some(seqnum) = retain.keep(&entry) {
+                writer.push(&Entry { seqnum, ..entry })?;
+            }
+            changes.next()?;
+        }
+        Ok(writer.finish()?.pop().map_or(Output::Nothing, Output::Run))
+    }
+
+    /// Records the flush in the manifest, then shows readers the new trees instead of the memtables.
+    fn install_flush(&self, table: &TableState, mems: &[Arc<Mem>], replay_from: Lsn, output: Output) -> Result<()> {
+        let log_from = self.log_needed_from(mems);
+        let (run, tree) = match &output {
+            Output::Nothing => (None, None),
+            Output::Run(handle) => (Some(RunRecord { id: handle.id, meta: handle.run.meta().clone() }), None),
+            Output::Root(pending) => (None, Some(pending.meta().clone())),
+        };
+        let mut ledger = self.ledger.lock();
+        self.record(&mut ledger, &Edit::Flush { table: table.id, replay_from, log_from, run, tree })?;
+        let mut trees = Trees::clone(&table.version.load().trees);
+        match output {
+            Output::Nothing => {}
+            Output::Run(handle) => {
+                self.counters.flush_bytes.fetch_add(handle.run.meta().bytes, Ordering::Relaxed);
+                trees.l0.insert(0, handle);
+            }
+            Output::Root(pending) => {
+                let (_, btree) = table.btree.as_ref().expect("only a table with a B-tree merges into it");
+                self.counters.flush_bytes.fetch_add(pending.written_bytes(), Ordering::Relaxed);
+                btree.install(pending)?;
+                trees.btree = Some(btree.root());
+            }
+        }
+        let trees = Arc::new(trees);
+        table.version.rcu(|version| Version {
+            active: Arc::clone(&version.active),
+            immutables: version
+                .immutables
+                .iter()
+                .filter(|mem| !mems.iter().any(|done| Arc::ptr_eq(done, mem)))
+                .cloned()
+                .collect(),
+            trees: Arc::clone(&trees),
+        });
+        drop(ledger);
+        self.log_from.fetch_max(log_from.0, Ordering::Relaxed);
+        self.log.get().map_or(Ok(()), |log| log.release(log_from))
+    }
+}

@@ -1,0 +1,145 @@
+//! The memory budget: how much of it memtables hold, when they must be flushed, and how much writers are slowed meanwhile.
+//!
+//! A quarter of the budget is for active memtables. Full ones on their way to disk may take another quarter; from half of that on,
+//! writers are slowed in proportion. The block cache has the rest.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::base::num::u64_of;
+
+/// Runs in L0 from which writers are slowed.
+const L0_SLOW: usize = 12;
+/// Runs in L0 at which writers are slowed most.
+const L0_SLOWEST: usize = 36;
+/// The delay at full pressure: 200 ns a byte is 5 MB/s.
+const DELAY_NS_PER_BYTE: u64 = 200;
+/// Shorter sleeps than this cost more than they delay; they are saved up.
+const SLEEP_NS_MIN: u64 = 200_000;
+/// Pressure is counted in thousandths.
+const FULL: u64 = 1000;
+
+/// Counts the bytes of memtables. All counters are approximate and only steer.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    budget: u64,
+    active: AtomicU64,
+    immutable: AtomicU64,
+    /// What compaction debt asks of writers, in thousandths; set when a version is installed.
+    debt: AtomicU64,
+    /// Delay that writers owe and have not slept yet.
+    owed_ns: AtomicU64,
+}
+
+impl Memory {
+    pub(crate) fn new(budget: u64) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { budget, active: zero(), immutable: zero(), debt: zero(), owed_ns: zero() }
+    }
+
+    /// The share of the budget that active memtables may take.
+    pub(crate) const fn active_max(&self) -> u64 {
+        self.budget / 4
+    }
+
+    /// The largest batch that fits.
+    pub(crate) const fn batch_bytes_max(&self) -> u64 {
+        self.budget / 4
+    }
+
+    /// Active memtables grew. Says whether one must be flushed.
+    pub(crate) fn grew(&self, bytes: u64) -> bool {
+        self.active.fetch_add(bytes, Ordering::Relaxed) + bytes > self.active_max()
+    }
+
+    pub(crate) fn is_active_full(&self) -> bool {
+        self.active.load(Ordering::Relaxed) > self.active_max()
+    }
+
+    /// A memtable stopped being active.
+    pub(crate) fn froze(&self, bytes: u64) {
+        subtract(&self.active, bytes);
+        self.immutable.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A memtable that stopped being active grew by an insert under way.
+    pub(crate) fn grew_frozen(&self, bytes: u64) {
+        self.immutable.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// An active memtable is gone.
+    pub(crate) fn dropped(&self, bytes: u64) {
+        subtract(&self.active, bytes);
+    }
+
+    /// Frozen memtables are gone.
+    pub(crate) fn freed(&self, bytes: u64) {
+        subtract(&self.immutable, bytes);
+    }
+
+    /// Bytes in all memtables.
+    pub(crate) fn memtable_bytes(&self) -> u64 {
+        self.active.load(Ordering::Relaxed) + self.immutable.load(Ordering::Relaxed)
+    }
+
+    /// What is left for the cache when active memtables grow to their share.
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        let reserved = self.immutable.load(Ordering::Relaxed) + self.active_max();
+        self.budget.saturating_sub(reserved).max(self.budget / 8)
+    }
+
+    /// Whether writers must wait for a flush.
+    pub(crate) fn is_full(&self) -> bool {
+        self.memtable_bytes() > self.budget / 2 && self.immutable.load(Ordering::Relaxed) > 0
+    }
+
+    /// Tells how many runs L0 of the worst table has.
+    pub(crate) fn set_l0(&self, runs: usize) {
+        let over = runs.clamp(L0_SLOW, L0_SLOWEST) - L0_SLOW;
+        self.debt.store(u64_of(over) * FULL / u64_of(L0_SLOWEST - L0_SLOW), Ordering::Relaxed);
+    }
+
+    fn pressure(&self) -> u64 {
+        let (low, high) = (self.budget / 8 * 3, self.budget / 2);
+        let over = self.memtable_bytes().clamp(low, high) - low;
+        self.debt.load(Ordering::Relaxed).max(over * FULL / (high - low).max(1))
+    }
+
+    /// How long a writer of `bytes` must sleep now so that flushes and compactions keep up.
+    pub(crate) fn delay(&self, bytes: u64) -> Option<Duration> {
+        let pressure = self.pressure();
+        if pressure == 0 {
+            return None;
+        }
+        let delay = bytes * DELAY_NS_PER_BYTE * pressure / FULL * pressure / FULL;
+        let owed = self.owed_ns.fetch_add(delay, Ordering::Relaxed) + delay;
+        if owed < SLEEP_NS_MIN {
+            return None;
+        }
+        Some(Duration::from_nanos(self.owed_ns.swap(0, Ordering::Relaxed)))
+    }
+}
+
+/// Counts down, never below zero: growth may be counted on one side of a rotation and shrinkage on the other.
+fn subtract(counter: &AtomicU64, bytes: u64) {
+    let less = |value: u64| Some(value.saturating_sub(bytes));
+    let _: Result<u64, u64> = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_are_slowed_smoothly_and_only_under_pressure() {
+        let memory = Memory::new(64 << 20);
+        memory.grew(16 << 20);
+        assert_eq!(memory.delay(1 << 20), None);
+        memory.froze(16 << 20);
+        memory.grew(10 << 20);
+        let some = memory.delay(1 << 20).unwrap();
+        memory.grew(5 << 20);
+        let more = memory.delay(1 << 20).unwrap();
+        assert!(some < more && more < Duration::from_millis(300));
+    }
+}

@@ -1,0 +1,262 @@
+//! Opening: lock, sync, manifest, trees, then the log.
+//!
+//! # Recovery
+//! 1. The lock is taken; a second process is refused.
+//! 2. Every live file and the directory are synced before anything is read, so that no decision rests on bytes that a power failure
+//!    could still take back.
+//! 3. The manifest in force is read, the trees that it names are opened, and a new manifest that says the same is put in force.
+//! 4. The log is replayed into memtables (`db/recover.rs`), which are flushed on the way when memory asks for it.
+//! 5. The log goes on in a new segment. What the manifest does not name is removed only now.
+//!
+//! A crash at any point leaves a state from which the same steps lead to the same result.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use arc_swap::ArcSwap;
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use crate::base::{Error, ErrorKind, FileId, Result, SeqNum, TableId};
+use crate::cache::Cache;
+use crate::env::{Access, DirEntry, Env, FileLock, OpenOptions};
+use crate::store::StoreStats;
+use crate::table::catalog::{Catalog, RunRecord, TableRecord};
+use crate::table::edit::Edit;
+use crate::table::files::{self, FileKind};
+use crate::table::manifest::Manifest;
+use crate::table::version::{Level, Mem};
+use crate::table::{RunHandle, Trees, Version};
+use crate::tree::btree::BTree;
+use crate::tree::run::Run;
+use crate::txn::conflict::RecentWrites;
+use crate::txn::publish::Publisher;
+use crate::txn::snapshots::Snapshots;
+
+use super::core::{CommitState, Core, Ledger, TableState, Tables, identity};
+use super::health::Health;
+use super::memory::Memory;
+use super::options::Options;
+use super::stats::Counters;
+use super::tables::tree_options;
+
+/// Seqnums that an open leaves unused above those it has seen: more than could have been given out and lost in a crash.
+const SEQNUM_GAP: u64 = 1 << 32;
+
+/// Opens or creates the database in `path`.
+pub(crate) fn open(env: Env, path: &Path, options: Options) -> Result<Core> {
+    options.check()?;
+    let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
+    let entries = list_or_create(&env, &dir, &options)?;
+    let lock = lock(&env, &dir)?;
+    sync_all(&env, &dir, &entries)?;
+    let mut catalog = match Manifest::load(&env, &dir)? {
+        Some((catalog, _)) => catalog,
+        None => new_catalog(&env, &dir, &entries, &options)?,
+    };
+    let highest = entries.iter().filter_map(|entry| files::parse(&entry.name)).map(|(_, id)| id.0).max();
+    let manifest_id = FileId(catalog.next_file.0.max(highest.map_or(0, |highest| highest + 1)));
+    catalog.next_file = FileId(manifest_id.0 + 1);
+    let opener = Opener {
+        env: &env,
+        dir: &dir,
+        options: &options,
+        database_id: catalog.database_id,
+        cache: Arc::new(Cache::new(Memory::new(options.memory_bytes).cache_bytes())),
+        stats: Arc::new(StoreStats::default()),
+    };
+    let tables = opener.tables(&catalog)?;
+    let (cache, store_stats) = (opener.cache, opener.stats);
+    let manifest = Manifest::create(&env, &dir, manifest_id, &catalog)?;
+    let core = Core {
+        dir,
+        database_id: catalog.database_id,
+        cache,
+        store_stats,
+        log: OnceLock::new(),
+        replayed_to: AtomicU64::new(catalog.log_from.0),
+        health: Health::default(),
+        memory: Memory::new(options.memory_bytes),
+        counters: Counters::default(),
+        snapshots: Snapshots::default(),
+        publisher: Publisher::default(),
+        next_file: AtomicU64::new(catalog.next_file.0),
+        log_from: AtomicU64::new(catalog.log_from.0),
+        flush_gate: Mutex::new(()),
+        commit: Mutex::new(CommitState {
+            next_seqnum: catalog.seqnum_floor,
+            recent: RecentWrites::default(),
+            header: Vec::new(),
+        }),
+        tables: RwLock::new(tables),
+        ledger: Mutex::new(Ledger { catalog, manifest }),
+        room: (Mutex::new(()), Condvar::new()),
+        interval_pending: AtomicBool::new(false),
+        workers: OnceLock::new(),
+        lock,
+        env,
+        options,
+    };
+    core.recover()?;
+    core.begin()?;
+    remove_strangers(&core, &entries);
+    Ok(core)
+}
+
+/// What opening trees needs.
+struct Opener<'a> {
+    env: &'a Env,
+    dir: &'a Path,
+    options: &'a Options,
+    database_id: u64,
+    cache: Arc<Cache>,
+    stats: Arc<StoreStats>,
+}
+
+impl Opener<'_> {
+    fn tables(&self, catalog: &Catalog) -> Result<Tables> {
+        let open =
+            |(id, record): (&TableId, &TableRecord)| Ok((record.name.clone(), Arc::new(self.table(*id, record)?)));
+        catalog.tables.iter().map(open).collect()
+    }
+
+    fn table(&self, id: TableId, record: &TableRecord) -> Result<TableState> {
+        let mut trees = Trees { l0: self.runs(&record.l0)?, ..Trees::default() };
+        for (level, runs) in trees.levels.iter_mut().zip(&record.levels) {
+            *level = Level::new(self.runs(runs)?);
+        }
+        let mut btree = None;
+        if let Some((file, meta)) = &record.tree {
+            let path = FileKind::Tree.path(self.dir, *file);
+            let options = tree_options(&record.options, self.options.direct_io);
+            let seed = identity(self.database_id, *file);
+            let tree = BTree::open(
+                self.env,
+                &path,
+                seed,
+                options,
+                meta.clone(),
+                Arc::clone(&self.cache),
+                Arc::clone(&self.stats),
+            )?;
+            trees.btree = Some(tree.root());
+            btree = Some((*file, tree));
+        }
+        Ok(TableState {
+            id,
+            name: record.name.clone(),
+            options: record.options.clone(),
+            version: ArcSwap::from_pointee(Version {
+                active: Mem::new(),
+                immutables: Vec::new(),
+                trees: Arc::new(trees),
+            }),
+            btree,
+            compaction: Mutex::new(()),
+            dropped: AtomicBool::new(false),
+        })
+    }
+
+    fn runs(&self, records: &[RunRecord]) -> Result<Vec<RunHandle>> {
+        let open = |record: &RunRecord| {
+            let path = FileKind::Run.path(self.dir, record.id);
+            let (seed, direct) = (identity(self.database_id, record.id), self.options.direct_io);
+            let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));
+            let run = Run::open(self.env, &path, seed, direct, record.meta.clone(), cache, stats)?;
+            Ok(RunHandle { id: record.id, run })
+        };
+        records.iter().map(open).collect()
+    }
+}
+
+impl Core {
+    /// Lets seqnums go on above all that were ever given out.
+    fn begin(&self) -> Result<()> {
+        let mut commit = self.commit.lock();
+        self.snapshots.publish(SeqNum(commit.next_seqnum.0.saturating_sub(1)));
+        let mut ledger = self.ledger.lock();
+        let seqnum_floor = SeqNum(commit.next_seqnum.0.max(1) + SEQNUM_GAP);
+        self.record(&mut ledger, &Edit::Opened { seqnum_floor })?;
+        commit.next_seqnum = SeqNum(commit.next_seqnum.0.max(1));
+        Ok(())
+    }
+}
+
+/// The names in the directory, which is created when there is none and that is allowed.
+fn list_or_create(env: &Env, dir: &Path, options: &Options) -> Result<Vec<DirEntry>> {
+    match env.fs.list(dir) {
+        Ok(entries) => Ok(entries),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && options.create => {
+            env.fs.create_dir_all(dir).map_err(|error| Error::io("create directory", dir, error))?;
+            Ok(Vec::new())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(Error::invalid(format!("{}: there is no database here", dir.display())))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(Error::invalid(format!("{} is not a directory: a database is a directory", dir.display())))
+        }
+        Err(error) => Err(Error::io("list", dir, error)),
+    }
+}
+
+fn lock(env: &Env, dir: &Path) -> Result<Box<dyn FileLock>> {
+    let path = dir.join(files::LOCK);
+    env.fs.lock(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => {
+            Error::new(ErrorKind::Locked, format!("{}: the database is open in another process", dir.display()))
+        }
+        _ => Error::io("lock", &path, error),
+    })
+}
+
+/// Makes durable what a process that died may have left in the page cache.
+fn sync_all(env: &Env, dir: &Path, entries: &[DirEntry]) -> Result<()> {
+    for entry in entries.iter().filter(|entry| entry.name == files::CURRENT || files::parse(&entry.name).is_some()) {
+        let path = dir.join(&entry.name);
+        let file = env.fs.open(&path, OpenOptions { access: Access::Read, direct: false });
+        file.and_then(|file| file.sync()).map_err(|error| Error::io("sync", &path, error))?;
+    }
+    env.fs.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))
+}
+
+/// A new database, if the directory is empty but for what a crash during creation can leave.
+fn new_catalog(env: &Env, dir: &Path, entries: &[DirEntry], options: &Options) -> Result<Catalog> {
+    if !options.create {
+        return Err(Error::invalid(format!("{}: there is no database here", dir.display())));
+    }
+    let ours = |entry: &DirEntry| {
+        [files::LOCK, files::CURRENT_NEW].contains(&entry.name.as_str())
+            || (entry.is_dir && entry.name == files::LOG_DIR)
+            || matches!(files::parse(&entry.name), Some((FileKind::Manifest, _)))
+    };
+    if let Some(stranger) = entries.iter().find(|entry| !ours(entry)) {
+        let message = format!(
+            "{}: the directory holds '{}' and no database: give an empty or new directory",
+            dir.display(),
+            stranger.name
+        );
+        return Err(Error::invalid(message));
+    }
+    Ok(Catalog { database_id: env.random.next(), next_table: TableId(1), next_file: FileId(1), ..Catalog::default() })
+}
+
+/// Removes the files of ours that the manifest does not name: what a flush, compaction or drop left behind when the process died.
+fn remove_strangers(core: &Core, entries: &[DirEntry]) {
+    let ledger = core.ledger.lock();
+    let named = |kind, id| match kind {
+        FileKind::Manifest => ledger.manifest.id() == id,
+        FileKind::Run => ledger.catalog.tables.values().any(|table| table.runs().any(|run| run.id == id)),
+        FileKind::Tree => {
+            ledger.catalog.tables.values().any(|table| table.tree.as_ref().is_some_and(|(file, _)| *file == id))
+        }
+    };
+    for entry in entries {
+        if let Some((kind, id)) = files::parse(&entry.name)
+            && !named(kind, id)
+        {
+            core.remove(&core.dir.join(&entry.name));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Options of a database, and the durability of a commit.
+
+use std::time::Duration;
+
+use crate::base::Result;
+use crate::table::options::check_range;
+
+/// What a commit survives once it has returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Durability {
+    /// The power fails: the commit is on the device before it returns, and nobody sees it earlier.
+    #[default]
+    Sync,
+    /// The process or the power fails after [`Options::interval`]: the commit is written and synced in the background by then.
+    Interval,
+    /// The process dies: the commit is with the operating system before it returns. A power failure may take it back.
+    Buffered,
+}
+
+/// Options of a database. All may change from one open to the next.
+///
+/// ```
+/// use spinney::Options;
+/// let options = Options { memory_bytes: 64 << 20, ..Options::default() };
+/// assert!(options.create);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Memory for memtables, cached blocks, filters and indexes together. More memory means fewer reads from storage, and fewer and
+    /// larger flushes. The process needs a small fixed part besides. Default 256 MiB; 1 MiB to 1 TiB.
+    pub memory_bytes: u64,
+    /// Create the database when the directory has none. Default true.
+    pub create: bool,
+    /// Pass the page cache by for data files and synced log writes, where the file system can. Saves copies and memory; without it
+    /// the operating system caches blocks a second time. Default true.
+    pub direct_io: bool,
+    /// Bytes of one segment of the redo log. Larger segments are switched less often; smaller ones are given back sooner.
+    /// Default 64 MiB; 64 KiB to 1 GiB.
+    pub log_segment_bytes: u64,
+    /// Live bytes of the redo log that make the oldest memtables be flushed. More means fewer flushes of rarely written tables and a
+    /// longer recovery. Default 1 GiB; at least two segments.
+    pub log_bytes_max: u64,
+    /// The longest time for which a commit with [`Durability::Interval`] stays volatile. Default 100 ms; 1 ms to 1 minute.
+    pub interval: Duration,
+    /// The durability of commits that do not name one. Default [`Durability::Sync`].
+    pub durability: Durability,
+    /// Bytes of a memtable that make its table be flushed. Default 0: derived from `memory_bytes`, shared by all tables, the largest
+    /// first. Else 4 KiB to 64 GiB.
+    pub memtable_bytes: u64,
+    /// Threads that compact runs in the background. More keep up with more writers and take more of the machine. Default 1; 1 to 64.
+    pub compaction_threads: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 256 << 20,
+            create: true,
+            direct_io: true,
+            log_segment_bytes: 64 << 20,
+            log_bytes_max: 1 << 30,
+            interval: Duration::from_millis(100),
+            durability: Durability::Sync,
+            memtable_bytes: 0,
+            compaction_threads: 1,
+        }
+    }
+}
+
+impl Options {
+    /// Checks every field's range.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the field and its range.
+    pub fn check(&self) -> Result<()> {
+        check_range("memory_bytes", self.memory_bytes, 1 << 20, 1 << 40)?;
+        check_range("log_segment_bytes", self.log_segment_bytes, 64 << 10, 1 << 30)?;
+        check_range("log_bytes_max", self.log_bytes_max, 2 * self.log_segment_bytes, 1 << 50)?;
+        let interval_us = u64::try_from(self.interval.as_micros()).unwrap_or(u64::MAX);
+        check_range("interval (in microseconds)", interval_us, 1_000, 60_000_000)?;
+        if self.memtable_bytes != 0 {
+            check_range("memtable_bytes", self.memtable_bytes, 4 << 10, 64 << 30)?;
+        }
+        check_range("compaction_threads", u64::from(self.compaction_threads), 1, 64)
+    }
+}

@@ -1,0 +1,71 @@
+//! Recovery: the log's commits that are not in the trees yet go back into memtables.
+//!
+//! A change is replayed when its table still exists and its record stands at or after the table's replay position. Replay does not
+//! write to the log, so a crash in the middle of it, at any time, leaves everything as it was or with some memtables flushed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::{Entry, Error, Lsn, Result, SeqNum, TableId};
+use crate::log::{self, LogOptions, LogWriter};
+use crate::table::files::LOG_DIR;
+use crate::txn::batch::Record;
+
+use super::core::{Core, TableState};
+
+impl Core {
+    /// Replays the log and opens it for new commits.
+    pub(crate) fn recover(&self) -> Result<()> {
+        let dir = self.dir.join(LOG_DIR);
+        self.env.fs.create_dir_all(&dir).map_err(|error| Error::io("create directory", &dir, error))?;
+        let tables = self.replayed_tables();
+        let from = self.ledger.lock().catalog.log_from;
+        let mut last = SeqNum::ZERO;
+        let recovered = log::recover(&self.env, &dir, self.database_id, from, &mut |start, end, payload| {
+            let malformed = || Error::corruption(&dir, start.0, "a log record passes its checksum but makes no sense");
+            let record = Record::decode(payload).map_err(|_| malformed())?;
+            last = last.max(SeqNum(record.first.0 + record.count).min(SeqNum::MAX));
+            record.for_each(malformed, |seqnum, change| {
+                if let Some((table, replay_from)) = tables.get(&change.table)
+                    && start >= *replay_from
+                {
+                    let active = Arc::clone(&table.version.load().active);
+                    active.replay(start, &Entry { key: change.key, seqnum, kind: change.kind, value: change.value });
+                }
+                Ok(())
+            })?;
+            self.replayed_to.store(end.0, Ordering::Relaxed);
+            self.keep_replay_small(&tables)
+        })?;
+        let options = LogOptions { segment_bytes: self.options.log_segment_bytes, direct: self.options.direct_io };
+        let log = LogWriter::open(&self.env, &dir, options, recovered)?;
+        assert!(self.log.set(log).is_ok(), "the log is opened once");
+        let mut commit = self.commit.lock();
+        commit.next_seqnum = commit.next_seqnum.max(last);
+        Ok(())
+    }
+
+    /// The tables by id, each with the position from which its changes are replayed.
+    fn replayed_tables(&self) -> HashMap<TableId, (Arc<TableState>, Lsn)> {
+        let ledger = self.ledger.lock();
+        let tables = self.all_tables().into_iter();
+        tables.map(|table| (table.id, (Arc::clone(&table), ledger.catalog.tables[&table.id].replay_from))).collect()
+    }
+
+    /// Counts what memtables grew by, and flushes them when they are full.
+    fn keep_replay_small(&self, tables: &HashMap<TableId, (Arc<TableState>, Lsn)>) -> Result<()> {
+        let mut full = false;
+        for (table, _) in tables.values() {
+            let active = &table.version.load().active;
+            full |= self.memory.grew(active.take_growth());
+        }
+        if full {
+            for (table, _) in tables.values() {
+                self.rotate(&mut self.commit.lock(), table);
+                self.flush(table)?;
+            }
+        }
+        Ok(())
+    }
+}

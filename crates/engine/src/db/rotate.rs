@@ -1,0 +1,72 @@
+//! Rotation: a full memtable stops taking writes and waits for its flush.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::Lsn;
+use crate::table::Version;
+use crate::table::version::Mem;
+
+use super::core::{CommitState, Core, TableState};
+
+impl Core {
+    /// Freezes the memtables that are over their limit, until the rest is within the budget, and wakes the flush.
+    pub(crate) fn make_room(&self) {
+        {
+            let mut commit = self.commit.lock();
+            let tables = self.all_tables();
+            let active = |table: &Arc<TableState>| table.version.load().active.accounted_bytes();
+            let limit = self.options.memtable_bytes;
+            for table in tables.iter().filter(|table| limit != 0 && active(table) >= limit) {
+                self.rotate(&mut commit, table);
+            }
+            while self.memory.is_active_full() {
+                let largest = tables.iter().max_by_key(|table| active(table));
+                if !largest.is_some_and(|table| self.rotate(&mut commit, table)) {
+                    break;
+                }
+            }
+            self.rotate_for_log(&mut commit, &tables);
+        }
+        self.rebalance();
+        self.wake_flush();
+        self.wake_sync();
+    }
+
+    /// Freezes a table's active memtable; false when it is empty. The latch in hand says that no commit is being ordered.
+    pub(crate) fn rotate(&self, _commit: &mut CommitState, table: &TableState) -> bool {
+        let frozen = Arc::clone(&table.version.load().active);
+        if frozen.first_lsn().is_none() {
+            return false;
+        }
+        frozen.freeze(self.log_tail());
+        let fresh = Mem::new();
+        table.version.rcu(|version| {
+            let mut immutables = Vec::with_capacity(version.immutables.len() + 1);
+            immutables.push(Arc::clone(&version.active));
+            immutables.extend(version.immutables.iter().cloned());
+            Version { active: Arc::clone(&fresh), immutables, trees: Arc::clone(&version.trees) }
+        });
+        self.memory.froze(frozen.accounted_bytes());
+        true
+    }
+
+    /// Whether memtables hold so much of the log that the oldest must be flushed.
+    pub(crate) fn is_log_long(&self) -> bool {
+        let live = self.log_tail().0.saturating_sub(self.log_from.load(Ordering::Relaxed));
+        live > self.options.log_bytes_max
+    }
+
+    /// Freezes the memtables whose changes lie in the older half of a log that is too long.
+    fn rotate_for_log(&self, commit: &mut CommitState, tables: &[Arc<TableState>]) {
+        if !self.is_log_long() {
+            return;
+        }
+        let keep_from = Lsn(self.log_tail().0.saturating_sub(self.options.log_bytes_max / 2));
+        for table in tables {
+            if table.version.load().active.first_lsn().is_some_and(|lsn| lsn < keep_from) {
+                self.rotate(commit, table);
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Lays a sorted stream of entries down in runs, cut at the size that the table asks for.
+//!
+//! # Invariants
+//! 1. All versions of a key go to one run.
+
+use crate::base::{Entry, FileId, Result};
+use crate::table::files::FileKind;
+use crate::table::{RunHandle, TableOptions};
+use crate::tree::run::{Run, RunBuilder, RunMeta, RunOptions};
+
+use super::core::Core;
+
+/// Writes runs.
+pub(crate) struct RunWriter<'a> {
+    core: &'a Core,
+    options: RunOptions,
+    run_bytes_max: u64,
+    current: Option<(FileId, RunBuilder)>,
+    last_key: Vec<u8>,
+    done: Vec<RunHandle>,
+}
+
+impl<'a> RunWriter<'a> {
+    /// A writer of runs for a table with these options, each of about `run_bytes_max` at most.
+    pub(crate) fn new(core: &'a Core, table: &TableOptions, run_bytes_max: u64) -> Self {
+        let options = RunOptions {
+            block_bytes: table.block_bytes,
+            compression: table.compression,
+            filter_bits_per_key: table.filter_bits_per_key,
+            direct: core.options.direct_io,
+        };
+        Self { core, options, run_bytes_max, current: None, last_key: Vec::new(), done: Vec::new() }
+    }
+
+    /// Appends an entry; entries come in stored order.
+    pub(crate) fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
+        if let Some((_, builder)) = &self.current
+            && builder.bytes() >= self.run_bytes_max
+            && self.last_key != entry.key
+        {
+            self.cut()?;
+        }
+        if self.current.is_none() {
+            let id = self.core.new_file();
+            let path = FileKind::Run.path(&self.core.dir, id);
+            let core = self.core;
+            let builder = RunBuilder::create(
+                &core.env,
+                &path,
+                core.identity(id),
+                self.options.clone(),
+                core.store_stats.clone(),
+            )?;
+            self.current = Some((id, builder));
+        }
+        let (_, builder) = self.current.as_mut().expect("opened on the lines before");
+        builder.push(entry)?;
+        if builder.bytes() >= self.run_bytes_max {
+            self.last_key.clear();
+            self.last_key.extend_from_slice(entry.key);
+        }
+        Ok(())
+    }
+
+    /// Completes the run under way: its bytes are durable, its name is not yet.
+    fn cut(&mut self) -> Result<()> {
+        let Some((id, builder)) = self.current.take() else { return Ok(()) };
+        let meta = builder.finish()?;
+        self.done.push(open_run(self.core, id, meta)?);
+        Ok(())
+    }
+
+    /// Completes all runs, in key order, and makes their names durable.
+    pub(crate) fn finish(mut self) -> Result<Vec<RunHandle>> {
+        self.cut()?;
+        if !self.done.is_empty() {
+            self.core.sync_dir()?;
+        }
+        Ok(self.done)
+    }
+}
+
+/// Opens a run of the database directory.
+fn open_run(core: &Core, id: FileId, meta: RunMeta) -> Result<RunHandle> {
+    let path = FileKind::Run.path(&core.dir, id);
+    let direct = core.options.direct_io;
+    let run =
+        Run::open(&core.env, &path, core.identity(id), direct, meta, core.cache.clone(), core.store_stats.clone())?;
+    Ok(RunHandle { id, run })
+}

@@ -1,0 +1,87 @@
+//! A snapshot: a view of all tables as they were at one moment.
+
+use std::ops::RangeBounds;
+
+use crate::base::key::check_key;
+use crate::base::{Kind, Result, SeqNum, Value};
+
+use super::database::Database;
+use super::range::{Direction, Range, bounds};
+use super::table::Table;
+
+/// A view of all tables at one moment. Later changes are invisible to it; it blocks nobody. Dropping it lets the versions that only
+/// it sees be reclaimed.
+#[derive(Debug)]
+pub struct Snapshot {
+    db: Database,
+    seqnum: SeqNum,
+}
+
+impl Snapshot {
+    pub(crate) fn new(db: Database) -> Self {
+        let seqnum = db.core().snapshots.take();
+        Self { db, seqnum }
+    }
+
+    pub(crate) fn db(&self) -> &Database {
+        &self.db
+    }
+
+    /// The newest change that the snapshot sees.
+    #[must_use]
+    pub fn seqnum(&self) -> SeqNum {
+        self.seqnum
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// `Invalid` for a key that cannot be stored or a table of another database; `Corruption`, `Io`, `Closed`.
+    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
+        let core = self.db.core();
+        core.health.check_open()?;
+        check_key(key)?;
+        let version = table.state_in(core)?.version.load();
+        let found = version.get(key, self.seqnum)?;
+        Ok(found.filter(|found| found.kind == Kind::Put).map(|found| found.value))
+    }
+
+    /// Whether a key has a value.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+        Ok(self.get(table, key)?.is_some())
+    }
+
+    /// The values of several keys, in the order of the keys.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn multi_get(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
+        keys.iter().map(|key| self.get(table, key)).collect()
+    }
+
+    /// The entries of a key range, ascending. An empty or inverted range has none.
+    pub fn range<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Range {
+        self.walk(table, range, Direction::Forward)
+    }
+
+    /// The entries of a key range, descending.
+    pub fn range_rev<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Range {
+        self.walk(table, range, Direction::Backward)
+    }
+
+    fn walk<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>, direction: Direction) -> Range {
+        let core = self.db.core();
+        let version =
+            core.health.check_open().and_then(|()| table.state_in(core)).map(|state| state.version.load_full());
+        Range::new(version, self.seqnum, bounds(&range), direction)
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.db.core().snapshots.release(self.seqnum);
+    }
+}

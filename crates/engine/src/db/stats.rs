@@ -1,0 +1,144 @@
+//! Statistics: counters since the database was opened, and what it holds now.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::base::num::u64_of;
+
+use super::core::Core;
+
+pub use crate::log::LogStats;
+
+/// All statistics of a database. Counters never reset while it is open.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Stats {
+    /// Commits that returned without an error.
+    pub commits: u64,
+    /// Commits refused because of a conflict.
+    pub conflicts: u64,
+    /// Times a writer was slowed or had to wait for a flush.
+    pub stalls: u64,
+    /// Microseconds that writers spent so.
+    pub stall_us: u64,
+    /// Bytes of memory that memtables hold now.
+    pub memtable_bytes: u64,
+    /// The memory budget.
+    pub memory_bytes: u64,
+    /// Snapshots and transactions open now.
+    pub snapshots: u64,
+    /// The redo log.
+    pub log: LogStats,
+    /// Flushes and compactions.
+    pub flush: FlushStats,
+    /// The block cache.
+    pub cache: CacheStats,
+    /// Files of blocks.
+    pub storage: StorageStats,
+}
+
+/// Work that brings memtables to disk and keeps trees few.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FlushStats {
+    /// Flushes of memtables.
+    pub flushes: u64,
+    /// Bytes of blocks that they wrote.
+    pub flush_bytes: u64,
+    /// Compactions, those that only moved runs not counted.
+    pub compactions: u64,
+    /// Bytes of blocks that they read.
+    pub compaction_read_bytes: u64,
+    /// Bytes of blocks that they wrote.
+    pub compaction_write_bytes: u64,
+}
+
+/// The block cache.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CacheStats {
+    /// Lookups that found their block.
+    pub hits: u64,
+    /// Lookups that had to read it.
+    pub misses: u64,
+    /// Blocks thrown out.
+    pub evicted: u64,
+    /// Bytes of blocks held now.
+    pub bytes: u64,
+    /// Bytes that may be held now; the rest of the budget is the memtables'.
+    pub capacity_bytes: u64,
+}
+
+/// Reads and writes of block files.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StorageStats {
+    /// Calls that read.
+    pub reads: u64,
+    /// Bytes that they read.
+    pub read_bytes: u64,
+    /// Calls that wrote.
+    pub writes: u64,
+    /// Bytes that they wrote.
+    pub written_bytes: u64,
+    /// Calls that forced a file to the device.
+    pub syncs: u64,
+}
+
+/// The counters that the verbs of the database keep. They publish nothing but themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) commits: AtomicU64,
+    pub(crate) conflicts: AtomicU64,
+    pub(crate) stalls: AtomicU64,
+    pub(crate) stall_us: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) flush_bytes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+    pub(crate) compaction_read_bytes: AtomicU64,
+    pub(crate) compaction_write_bytes: AtomicU64,
+}
+
+impl Counters {
+    /// A writer was slowed.
+    pub(crate) fn stalled(&self, time: Duration) {
+        self.stalls.fetch_add(1, Ordering::Relaxed);
+        self.stall_us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+impl Stats {
+    pub(crate) fn of(core: &Core) -> Self {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (counters, store, cache) = (&core.counters, &core.store_stats, core.cache.counters());
+        Self {
+            commits: read(&counters.commits),
+            conflicts: read(&counters.conflicts),
+            stalls: read(&counters.stalls),
+            stall_us: read(&counters.stall_us),
+            memtable_bytes: core.memory.memtable_bytes(),
+            memory_bytes: core.options.memory_bytes,
+            snapshots: u64_of(core.snapshots.count()),
+            log: core.log().stats(),
+            flush: FlushStats {
+                flushes: read(&counters.flushes),
+                flush_bytes: read(&counters.flush_bytes),
+                compactions: read(&counters.compactions),
+                compaction_read_bytes: read(&counters.compaction_read_bytes),
+                compaction_write_bytes: read(&counters.compaction_write_bytes),
+            },
+            cache: CacheStats {
+                hits: cache.hits,
+                misses: cache.misses,
+                evicted: cache.evicted,
+                bytes: cache.bytes,
+                capacity_bytes: cache.capacity,
+            },
+            storage: StorageStats {
+                reads: read(&store.block_reads),
+                read_bytes: read(&store.block_read_bytes),
+                writes: read(&store.writes),
+                written_bytes: read(&store.written_bytes),
+                syncs: read(&store.syncs),
+            },
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The handle of a table.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::base::num::u64_of;
+use crate::base::{Error, Result};
+use crate::table::shape::{BTreeShape, LevelShape, RunShape, Shape};
+use crate::table::version::Level;
+use crate::table::{TableOptions, policy};
+
+use super::core::{Core, TableState};
+use super::database::Database;
+
+/// A table of an open database. Cheap to clone; keeps the database open.
+#[derive(Clone)]
+pub struct Table {
+    db: Database,
+    state: Arc<TableState>,
+}
+
+impl Table {
+    pub(crate) fn new(db: Database, state: Arc<TableState>) -> Self {
+        Self { db, state }
+    }
+
+    /// The table's state, if it belongs to this database and was not dropped.
+    pub(crate) fn state_in(&self, core: &Arc<Core>) -> Result<&Arc<TableState>> {
+        if !Arc::ptr_eq(self.db.core(), core) {
+            return Err(Error::invalid(format!("table '{}' belongs to another open database", self.state.name)));
+        }
+        self.state.check()?;
+        Ok(&self.state)
+    }
+
+    pub(crate) fn state(&self) -> &Arc<TableState> {
+        &self.state
+    }
+
+    fn open_state(&self) -> Result<&Arc<TableState>> {
+        self.db.core().health.check_open()?;
+        self.state.check()?;
+        Ok(&self.state)
+    }
+
+    /// The table's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// The options it was created with.
+    #[must_use]
+    pub fn options(&self) -> &TableOptions {
+        &self.state.options
+    }
+
+    /// Writes the table's memtables to disk and returns when they are there.
+    ///
+    /// # Errors
+    /// `Io`, `Full`, `Poisoned`, `Closed`.
+    pub fn flush(&self) -> Result<()> {
+        self.db.core().flush_all(self.open_state()?)
+    }
+
+    /// Flushes, then merges everything into one tree: a single sorted sequence in the last level, or a B-tree of full leaves. Drops
+    /// what no snapshot sees.
+    ///
+    /// # Errors
+    /// `Io`, `Full`, `Corruption`, `Poisoned`, `Closed`.
+    pub fn compact(&self) -> Result<()> {
+        self.db.core().compact_all(self.open_state()?)
+    }
+
+    /// Returns when no flush or compaction is due any more; helps with the work.
+    ///
+    /// # Errors
+    /// `Io`, `Full`, `Corruption`, `Poisoned`, `Closed`.
+    pub fn wait_idle(&self) -> Result<()> {
+        let core = self.db.core();
+        let state = self.open_state()?;
+        core.flush(state)?;
+        while state.options.auto_compact && core.compact_step(state)? {}
+        Ok(())
+    }
+
+    /// The trees that the table has now.
+    ///
+    /// # Errors
+    /// `Closed`, `Invalid` when the table was dropped.
+    pub fn shape(&self) -> Result<Shape> {
+        let state = self.open_state()?;
+        let version = state.version.load();
+        let trees = &version.trees;
+        let targets = policy::targets(trees, &state.options);
+        let level = |index: usize, level: &Level| LevelShape {
+            level: u64_of(index + 1),
+            runs: u64_of(level.runs.len()),
+            bytes: level.bytes(),
+            entries: level.runs.iter().map(|run| run.meta().entries).sum(),
+            target_bytes: if targets[index] == u64::MAX { 0 } else { targets[index] },
+        };
+        let levels = trees.levels.iter().enumerate().filter(|(_, level)| !level.runs.is_empty());
+        let run = |handle: &crate::table::RunHandle| RunShape {
+            bytes: handle.run.meta().bytes,
+            entries: handle.run.meta().entries,
+        };
+        Ok(Shape {
+            table: state.name.clone(),
+            layout: state.options.layout.name().to_owned(),
+            memtable_entries: version.active.entries.entries(),
+            memtable_bytes: u64_of(version.active.entries.bytes()),
+            immutable_memtables: u64_of(version.immutables.len()),
+            immutable_bytes: version.immutables.iter().map(|mem| u64_of(mem.entries.bytes())).sum(),
+            l0: trees.l0.iter().map(run).collect(),
+            levels: levels.map(|(index, found)| level(index, found)).collect(),
+            btree: trees.btree.as_ref().map(|root| btree_shape(root.meta())),
+            trees: u64_of(trees.count() + version.memtables().filter(|mem| !mem.entries.is_empty()).count()),
+        })
+    }
+}
+
+fn btree_shape(meta: &crate::tree::btree::TreeMeta) -> BTreeShape {
+    BTreeShape {
+        height: u64::from(meta.height),
+        leaves: meta.leaves,
+        branches: meta.branches,
+        entries: meta.entries,
+        file_bytes: meta.file_bytes,
+        free_bytes: meta.free_bytes,
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("name", &self.state.name)
+            .field("layout", &self.state.options.layout)
+            .finish_non_exhaustive()
+    }
+}

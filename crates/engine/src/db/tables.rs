@@ -1,0 +1,124 @@
+//! Creating and dropping tables.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use crate::base::{Error, Result};
+use crate::store::StoreStats;
+use crate::table::edit::Edit;
+use crate::table::files::FileKind;
+use crate::table::version::Mem;
+use crate::table::{Layout, TableOptions, Trees, Version};
+use crate::tree::btree::{BTree, TreeOptions};
+
+use super::core::{Core, TableState};
+
+/// The longest name of a table in bytes.
+const NAME_BYTES_MAX: usize = 255;
+
+impl Core {
+    /// Creates a table durably.
+    pub(crate) fn create_table(&self, name: &str, options: TableOptions) -> Result<Arc<TableState>> {
+        self.health.check_writable()?;
+        check_name(name)?;
+        options.check()?;
+        let commit = self.commit.lock();
+        let mut tables = self.tables.write();
+        if let Some(existing) = tables.get(name) {
+            let layout = existing.options.layout.name();
+            return Err(Error::invalid(format!("table '{name}' exists already, with layout {layout}")));
+        }
+        let mut ledger = self.ledger.lock();
+        let id = ledger.catalog.next_table;
+        let btree = match options.layout {
+            Layout::Lsm | Layout::LsmTiered => None,
+            Layout::BTree => {
+                let file = self.new_file();
+                let path = FileKind::Tree.path(&self.dir, file);
+                let tree = BTree::create(
+                    &self.env,
+                    &path,
+                    self.identity(file),
+                    tree_options(&options, self.options.direct_io),
+                    Arc::clone(&self.cache),
+                    Arc::<StoreStats>::clone(&self.store_stats),
+                );
+                let tree = self.or_poison(tree)?;
+                self.or_poison(self.sync_dir())?;
+                Some((file, tree))
+            }
+        };
+        let replay_from = self.log().tail();
+        let tree = btree.as_ref().map(|(file, _)| *file);
+        let edit = Edit::CreateTable { id, name: name.to_owned(), options: options.clone(), replay_from, tree };
+        self.or_poison(self.record(&mut ledger, &edit))?;
+        let trees = Trees { btree: btree.as_ref().map(|(_, tree)| tree.root()), ..Trees::default() };
+        let state = Arc::new(TableState {
+            id,
+            name: name.to_owned(),
+            options,
+            version: ArcSwap::from_pointee(Version {
+                active: Mem::new(),
+                immutables: Vec::new(),
+                trees: Arc::new(trees),
+            }),
+            btree,
+            compaction: Mutex::new(()),
+            dropped: AtomicBool::new(false),
+        });
+        tables.insert(name.to_owned(), Arc::clone(&state));
+        drop(commit);
+        Ok(state)
+    }
+
+    /// Drops a table durably, then removes its files.
+    pub(crate) fn drop_table(&self, name: &str) -> Result<()> {
+        self.health.check_writable()?;
+        let gate = self.flush_gate.lock();
+        let commit = self.commit.lock();
+        let mut tables = self.tables.write();
+        let Some(state) = tables.get(name).cloned() else {
+            return Err(Error::invalid(format!("there is no table '{name}'")));
+        };
+        let mut ledger = self.ledger.lock();
+        self.or_poison(self.record(&mut ledger, &Edit::DropTable { id: state.id }))?;
+        state.dropped.store(true, Ordering::Release);
+        tables.remove(name);
+        drop((ledger, tables, commit, gate));
+        let version = state.version.load_full();
+        self.memory.dropped(version.active.accounted_bytes());
+        for mem in &version.immutables {
+            self.memory.freed(mem.accounted_bytes());
+        }
+        let runs = version
+            .trees
+            .l0
+            .iter()
+            .cloned()
+            .chain(version.trees.levels.iter().flat_map(|level| level.handles().collect::<Vec<_>>()));
+        for handle in runs {
+            self.cache.forget(handle.run.instance());
+            self.remove(&FileKind::Run.path(&self.dir, handle.id));
+        }
+        if let Some((file, _)) = &state.btree {
+            self.remove(&FileKind::Tree.path(&self.dir, *file));
+        }
+        self.rebalance();
+        Ok(())
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(Error::invalid(format!("a table's name has 1 to {NAME_BYTES_MAX} bytes, not {}", name.len())));
+    }
+    Ok(())
+}
+
+/// What of a table's options concerns its B-tree.
+pub(crate) fn tree_options(options: &TableOptions, direct: bool) -> TreeOptions {
+    TreeOptions { block_bytes: options.block_bytes, compression: options.compression, direct }
+}

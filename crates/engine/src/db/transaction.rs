@@ -1,0 +1,170 @@
+//! A transaction: reads of one snapshot and a set of writes, committed together or not at all.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeBounds};
+
+use crate::base::key::{check_key, check_value};
+use crate::base::num::u64_of;
+use crate::base::{Error, ErrorKind, Result, TableId, Value};
+
+use super::batch::Batch;
+use super::options::Durability;
+use super::range::{Bounds, Range, Write, bounds, is_empty};
+use super::snapshot::Snapshot;
+use super::table::Table;
+
+/// Memory that a write takes in the set beside its key and value.
+const WRITE_OVERHEAD_BYTES: u64 = 96;
+
+/// A transaction over any number of tables under snapshot isolation: it reads the database as it was when it began, with its own
+/// writes on top, and commits only if nobody else has committed a change to a key that it wrote (first committer wins).
+/// Dropping it rolls it back.
+///
+/// ```
+/// # use spinney::{Database, ErrorKind, Options, TableOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let db = Database::open(dir.path().join("db"), Options::default())?;
+/// # let table = db.create_table("t", TableOptions::default())?;
+/// let (mut first, mut second) = (db.begin(), db.begin());
+/// first.put(&table, b"seat 1", b"Ann")?;
+/// second.put(&table, b"seat 1", b"Bob")?;
+/// first.commit()?;
+/// assert_eq!(second.commit().unwrap_err().kind(), ErrorKind::Conflict);
+/// # Ok::<(), spinney::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Transaction {
+    snapshot: Snapshot,
+    writes: BTreeMap<TableId, TableWrites>,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct TableWrites {
+    table: Table,
+    /// `None` is a delete.
+    keys: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+}
+
+impl Transaction {
+    pub(crate) fn new(snapshot: Snapshot) -> Self {
+        Self { snapshot, writes: BTreeMap::new(), bytes: 0 }
+    }
+
+    /// Sets a key's value.
+    ///
+    /// # Errors
+    /// `Invalid` for a key or value of a length that cannot be stored, or a table of another database; `Full` when the transaction
+    /// becomes larger than memory allows: it stays as it was then.
+    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        check_value(value)?;
+        self.write(table, key, Some(value))
+    }
+
+    /// Removes a key, whether it exists or not.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
+        self.write(table, key, None)
+    }
+
+    fn write(&mut self, table: &Table, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let core = self.snapshot.db().core();
+        core.health.check_writable()?;
+        check_key(key)?;
+        let state = table.state_in(core)?;
+        let bytes = u64_of(key.len() + value.map_or(0, <[u8]>::len)) + WRITE_OVERHEAD_BYTES;
+        let most = core.memory.batch_bytes_max();
+        if self.bytes + bytes > most {
+            let message = format!(
+                "the transaction is larger than memory_bytes allows (a quarter of it, {most} bytes): commit in parts"
+            );
+            return Err(Error::new(ErrorKind::Full, message));
+        }
+        self.bytes += bytes;
+        let writes = self.writes.entry(state.id);
+        let writes = writes.or_insert_with(|| TableWrites { table: table.clone(), keys: BTreeMap::new() });
+        writes.keys.insert(key.to_vec(), value.map(<[u8]>::to_vec));
+        Ok(())
+    }
+
+    /// The value of a key, the transaction's own writes included.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
+        check_key(key)?;
+        let own = self.own(table).and_then(|writes| writes.keys.get(key));
+        match own {
+            Some(value) => Ok(value.as_deref().map(Value::owned)),
+            None => self.snapshot.get(table, key),
+        }
+    }
+
+    /// Whether a key has a value.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+        Ok(self.get(table, key)?.is_some())
+    }
+
+    /// The entries of a key range, ascending, with the writes made so far.
+    pub fn range<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Range {
+        let bounds = bounds(&range);
+        self.snapshot.range(table, range).with_writes(self.writes_in(table, &bounds))
+    }
+
+    /// The entries of a key range, descending, with the writes made so far.
+    pub fn range_rev<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Range {
+        let bounds = bounds(&range);
+        self.snapshot.range_rev(table, range).with_writes(self.writes_in(table, &bounds))
+    }
+
+    /// The transaction's writes of a table that is still of this database.
+    fn own(&self, table: &Table) -> Option<&TableWrites> {
+        let state = table.state_in(self.snapshot.db().core()).ok()?;
+        self.writes.get(&state.id)
+    }
+
+    fn writes_in(&self, table: &Table, bounds: &Bounds) -> Vec<Write> {
+        if is_empty(bounds) || matches!(bounds, (Bound::Excluded(start), Bound::Excluded(end)) if start == end) {
+            return Vec::new();
+        }
+        let Some(own) = self.own(table) else { return Vec::new() };
+        own.keys.range(bounds.clone()).map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    /// Commits with the database's default durability.
+    ///
+    /// # Errors
+    /// `Conflict` when somebody else committed a change to a key written here after this transaction began: nothing is applied,
+    /// retry it. `Poisoned`, `Closed`, and `Io` when it is unknown whether the commit is durable.
+    pub fn commit(self) -> Result<()> {
+        let durability = self.snapshot.db().core().options.durability;
+        self.commit_with(durability)
+    }
+
+    /// Commits with the given durability.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn commit_with(self, durability: Durability) -> Result<()> {
+        let mut batch = Batch::new();
+        for writes in self.writes.values() {
+            for (key, value) in &writes.keys {
+                match value {
+                    Some(value) => batch.put(&writes.table, key, value),
+                    None => batch.delete(&writes.table, key),
+                }
+            }
+        }
+        batch.commit(self.snapshot.db(), durability, Some(self.snapshot.seqnum()))
+    }
+
+    /// Drops the transaction and its writes.
+    pub fn rollback(self) {
+        drop(self);
+    }
+}

@@ -1,0 +1,188 @@
+//! The write path: order, log, insert, force, publish.
+//!
+//! ```text
+//! commit latch ┌ conflict? ── seqnums ── append to the log ── place in the queue ┐
+//!              └────────────────────────────────────────────────────────────────┘
+//!   insert into each table's memtable (invisible yet, beside other commits)
+//!   make the log as durable as the commit asks (one sync serves all who wait)
+//!   publish, in seqnum order
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::base::num::u64_of;
+use crate::base::{Entry, Error, ErrorKind, Lsn, Result, SeqNum};
+use crate::table::version::Mem;
+use crate::txn::batch::{Changes, put_record_header};
+
+use super::core::{CommitState, Core, TableState};
+use super::options::Durability;
+
+/// A commit that has its place in the order.
+struct Ticket {
+    first: SeqNum,
+    last: SeqNum,
+    /// The end of its log record.
+    end: Lsn,
+    /// The memtable of each table, in the order of the batch's tables.
+    mems: Vec<Arc<Mem>>,
+}
+
+impl Core {
+    /// Commits changes of the given tables. With `seen`, only if none of the keys changed after that snapshot.
+    pub(crate) fn commit(
+        &self,
+        changes: &Changes,
+        tables: &[Arc<TableState>],
+        durability: Durability,
+        seen: Option<SeqNum>,
+    ) -> Result<()> {
+        self.health.check_writable()?;
+        if changes.count() == 0 {
+            return Ok(());
+        }
+        self.admit(u64_of(changes.bytes().len()))?;
+        let ticket = self.order(changes, tables, seen)?;
+        insert(changes, tables, &ticket);
+        let durable = match durability {
+            Durability::Sync => self.log().sync(ticket.end),
+            Durability::Buffered => self.log().write(ticket.end),
+            Durability::Interval => Ok(()),
+        };
+        self.or_poison(durable).map_err(|error| error.context("it is unknown whether the commit is durable"))?;
+        if !self.publisher.complete(ticket.last, &self.snapshots) {
+            self.health.check_writable()?;
+        }
+        self.counters.commits.fetch_add(1, Ordering::Relaxed);
+        let first_of_interval =
+            durability == Durability::Interval && !self.interval_pending.swap(true, Ordering::AcqRel);
+        if first_of_interval || self.log().wants_spare() {
+            self.wake_sync();
+        }
+        self.account(&ticket.mems);
+        Ok(())
+    }
+
+    /// Waits until there is room, and as long as flushes and compactions need to keep up.
+    fn admit(&self, bytes: u64) -> Result<()> {
+        let most = self.memory.batch_bytes_max();
+        if bytes > most {
+            let message =
+                format!("a commit of {bytes} bytes is larger than memory_bytes allows (a quarter of it, {most} bytes)");
+            return Err(Error::new(ErrorKind::Full, message));
+        }
+        if let Some(delay) = self.memory.delay(bytes)
+            && self.env.threads.concurrent()
+        {
+            self.counters.stalled(delay);
+            self.env.threads.sleep(delay);
+        }
+        if self.memory.is_full() {
+            self.wait_for_room()?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_room(&self) -> Result<()> {
+        let start = self.env.clock.now();
+        self.wake_flush();
+        while self.memory.is_full() && self.env.threads.concurrent() {
+            self.health.check_writable()?;
+            let mut room = self.room.0.lock();
+            // The time limit covers a flush that ended between the check and the wait.
+            self.room.1.wait_for(&mut room, Duration::from_millis(5));
+        }
+        self.counters.stalled(self.env.clock.now().saturating_sub(start));
+        Ok(())
+    }
+
+    /// Under the commit latch: refuses a conflict, gives out seqnums, appends to the log.
+    fn order(&self, changes: &Changes, tables: &[Arc<TableState>], seen: Option<SeqNum>) -> Result<Ticket> {
+        let mut guard = self.commit.lock();
+        let state = &mut *guard;
+        for table in tables {
+            table.check()?;
+        }
+        if let Some(seen) = seen {
+            self.check_conflicts(state, changes, tables, seen)?;
+        }
+        let first = state.next_seqnum;
+        let next = SeqNum(first.0 + changes.count());
+        state.header.clear();
+        put_record_header(&mut state.header, first, changes.count());
+        let start = self.log().tail();
+        let end = self.log().append(&[&state.header, changes.bytes()]).map_err(|error| match error.kind() {
+            // Refused before anything was written: commits go on when there is room again.
+            ErrorKind::Full => error,
+            _ => self.poison(error),
+        })?;
+        state.next_seqnum = next;
+        for (index, change) in (0..).zip(changes.iter()) {
+            state.recent.note(change.table, change.key, SeqNum(first.0 + index));
+        }
+        let mems = tables.iter().map(|table| Arc::clone(&table.version.load().active)).collect::<Vec<_>>();
+        for mem in &mems {
+            mem.enter(start);
+        }
+        let last = SeqNum(next.0 - 1);
+        self.publisher.announce(last);
+        Ok(Ticket { first, last, end, mems })
+    }
+
+    /// First committer wins: refuses when a key of the batch has a version newer than the snapshot.
+    fn check_conflicts(
+        &self,
+        state: &CommitState,
+        changes: &Changes,
+        tables: &[Arc<TableState>],
+        seen: SeqNum,
+    ) -> Result<()> {
+        for change in changes.iter().filter(|change| state.recent.may_have_changed(change.table, change.key, seen)) {
+            let table = tables.iter().find(|table| table.id == change.table).expect("a batch names its tables");
+            let version = table.version.load();
+            // Commits that were ordered before this one may still be inserting; they need no latch for it.
+            version.active.wait_for_inserts();
+            if version.get(change.key, SeqNum::MAX)?.is_some_and(|found| found.seqnum > seen) {
+                self.counters.conflicts.fetch_add(1, Ordering::Relaxed);
+                let message =
+                    format!("another transaction changed a key of table '{}' first: retry the transaction", table.name);
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the growth of memtables, and sends full ones to disk.
+    fn account(&self, mems: &[Arc<Mem>]) {
+        let mut full = false;
+        for mem in mems {
+            let growth = mem.take_growth();
+            if mem.frozen_at().is_some() {
+                self.memory.grew_frozen(growth);
+            } else if growth > 0 {
+                full |= self.memory.grew(growth);
+                full |= self.options.memtable_bytes != 0 && mem.accounted_bytes() >= self.options.memtable_bytes;
+            }
+        }
+        if full || self.is_log_long() {
+            self.make_room();
+        }
+    }
+}
+
+/// Inserts the changes into the memtables, where nobody sees them before they are published.
+fn insert(changes: &Changes, tables: &[Arc<TableState>], ticket: &Ticket) {
+    let mut at = 0;
+    for (index, change) in (0..).zip(changes.iter()) {
+        if tables[at].id != change.table {
+            at = tables.iter().position(|table| table.id == change.table).expect("a batch names its tables");
+        }
+        let seqnum = SeqNum(ticket.first.0 + index);
+        ticket.mems[at].entries.insert(&Entry { key: change.key, seqnum, kind: change.kind, value: change.value });
+    }
+    for mem in &ticket.mems {
+        mem.leave();
+    }
+}

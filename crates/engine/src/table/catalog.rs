@@ -1,0 +1,185 @@
+//! The catalog: all that the manifest remembers of a database, and how an edit changes it.
+//!
+//! # Format
+//! A snapshot of the catalog, the first record of a manifest (numbers are varints unless said otherwise):
+//!
+//! | field | |
+//! |---|---|
+//! | database id | u64, fixed width; part of the identity of every file |
+//! | next file id, next table id, seqnum floor | none below was or will be given out |
+//! | log position | recovery reads the log from here |
+//! | number of tables, then each: id, record | see `table/codec.rs` |
+
+use std::collections::BTreeMap;
+
+use crate::base::codec::{Decoder, Malformed, put_varint};
+use crate::base::num::u64_of;
+use crate::base::{FileId, Lsn, SeqNum, TableId};
+use crate::tree::btree::TreeMeta;
+use crate::tree::run::RunMeta;
+
+use super::codec;
+use super::edit::Edit;
+use super::options::TableOptions;
+use super::version::LEVELS;
+
+/// A run as the manifest knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// Names the file.
+    pub id: FileId,
+    /// What is in it.
+    pub meta: RunMeta,
+}
+
+/// A table as the manifest knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableRecord {
+    /// The user's name for it.
+    pub name: String,
+    /// Fixed at creation.
+    pub options: TableOptions,
+    /// Changes before this log position are in the trees; recovery replays those from here on.
+    pub replay_from: Lsn,
+    /// Newest first.
+    pub l0: Vec<RunRecord>,
+    /// Level 1 to [`LEVELS`], each in key order.
+    pub levels: [Vec<RunRecord>; LEVELS],
+    /// The B-tree's file and root.
+    pub tree: Option<(FileId, TreeMeta)>,
+}
+
+impl TableRecord {
+    /// A table without data.
+    #[must_use]
+    pub fn new(name: String, options: TableOptions, replay_from: Lsn) -> Self {
+        Self { name, options, replay_from, l0: Vec::new(), levels: Default::default(), tree: None }
+    }
+
+    /// The ids of the table's runs.
+    pub fn runs(&self) -> impl Iterator<Item = &RunRecord> {
+        self.l0.iter().chain(self.levels.iter().flatten())
+    }
+}
+
+/// All that the manifest remembers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Catalog {
+    /// Random, chosen when the database was created.
+    pub database_id: u64,
+    /// The smallest file id not yet given out.
+    pub next_file: FileId,
+    /// The smallest table id not yet given out.
+    pub next_table: TableId,
+    /// Every seqnum below was possibly given out before the last open.
+    pub seqnum_floor: SeqNum,
+    /// Recovery reads the log from here.
+    pub log_from: Lsn,
+    /// The tables by id.
+    pub tables: BTreeMap<TableId, TableRecord>,
+}
+
+impl Catalog {
+    /// Appends the catalog's bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.database_id.to_le_bytes());
+        put_varint(out, self.next_file.0);
+        put_varint(out, u64::from(self.next_table.0));
+        put_varint(out, self.seqnum_floor.0);
+        put_varint(out, self.log_from.0);
+        put_varint(out, u64_of(self.tables.len()));
+        for (id, table) in &self.tables {
+            put_varint(out, u64::from(id.0));
+            codec::put_table(out, table);
+        }
+    }
+
+    /// Reads what [`Self::encode`] wrote.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are not such.
+    pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let mut catalog = Self {
+            database_id: decoder.u64()?,
+            next_file: FileId(decoder.varint()?),
+            next_table: TableId(codec::narrow(decoder)?),
+            seqnum_floor: SeqNum(decoder.varint()?),
+            log_from: Lsn(decoder.varint()?),
+            tables: BTreeMap::new(),
+        };
+        for _ in 0..decoder.varint()? {
+            let id = TableId(codec::narrow(decoder)?);
+            catalog.tables.insert(id, codec::table(decoder)?);
+        }
+        Ok(catalog)
+    }
+
+    /// Applies one edit.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the edit does not fit the catalog: an unknown table, a file that is not there or is there already.
+    pub fn apply(&mut self, edit: &Edit) -> Result<(), Malformed> {
+        match edit {
+            Edit::CreateTable { id, name, options, replay_from, tree } => {
+                let mut table = TableRecord::new(name.clone(), options.clone(), *replay_from);
+                table.tree = tree.map(|id| (id, TreeMeta::default()));
+                self.next_table = TableId(self.next_table.0.max(id.0 + 1));
+                if let Some(file) = tree {
+                    self.saw_file(*file);
+                }
+                match self.tables.insert(*id, table) {
+                    None => Ok(()),
+                    Some(_) => Err(Malformed),
+                }
+            }
+            Edit::DropTable { id } => self.tables.remove(id).map(drop).ok_or(Malformed),
+            Edit::Flush { table, replay_from, log_from, run, tree } => {
+                self.log_from = self.log_from.max(*log_from);
+                if let Some(run) = run {
+                    self.saw_file(run.id);
+                }
+                let record = self.tables.get_mut(table).ok_or(Malformed)?;
+                record.replay_from = *replay_from;
+                if let Some(run) = run {
+                    record.l0.insert(0, run.clone());
+                }
+                if let Some(meta) = tree {
+                    record.tree.as_mut().ok_or(Malformed)?.1 = meta.clone();
+                }
+                Ok(())
+            }
+            Edit::Compact { table, removed, added } => {
+                for (_, run) in added {
+                    self.saw_file(run.id);
+                }
+                let record = self.tables.get_mut(table).ok_or(Malformed)?;
+                compact(record, removed, added)
+            }
+            Edit::Opened { seqnum_floor } => {
+                self.seqnum_floor = self.seqnum_floor.max(*seqnum_floor);
+                Ok(())
+            }
+        }
+    }
+
+    fn saw_file(&mut self, id: FileId) {
+        self.next_file = FileId(self.next_file.0.max(id.0 + 1));
+    }
+}
+
+fn compact(record: &mut TableRecord, removed: &[FileId], added: &[(usize, RunRecord)]) -> Result<(), Malformed> {
+    let before = record.runs().count();
+    record.l0.retain(|run| !removed.contains(&run.id));
+    for level in &mut record.levels {
+        level.retain(|run| !removed.contains(&run.id));
+    }
+    if record.runs().count() + removed.len() != before {
+        return Err(Malformed);
+    }
+    for (level, run) in added {
+        let level = record.levels.get_mut(*level).ok_or(Malformed)?;
+        let at = level.partition_point(|other| other.meta.smallest < run.meta.smallest);
+        level.insert(at, run.clone());
+    }
+    Ok(())
+}

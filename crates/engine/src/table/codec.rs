@@ -1,0 +1,114 @@
+//! How the parts of a table's record are laid down in the manifest.
+
+use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
+use crate::base::num::u64_of;
+use crate::base::{FileId, Lsn};
+use crate::block::Compression;
+use crate::tree::btree::TreeMeta;
+use crate::tree::run::RunMeta;
+
+use super::catalog::{RunRecord, TableRecord};
+use super::options::{Layout, TableOptions};
+use super::version::LEVELS;
+
+/// A varint that must fit a narrower type.
+pub(super) fn narrow<T: TryFrom<u64>>(decoder: &mut Decoder<'_>) -> Result<T, Malformed> {
+    T::try_from(decoder.varint()?).map_err(|_| Malformed)
+}
+
+pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
+    out.push(options.layout.to_byte());
+    out.push(options.compression as u8);
+    out.push(u8::from(options.auto_compact));
+    put_varint(out, u64::from(options.block_bytes));
+    put_varint(out, u64::from(options.filter_bits_per_key));
+    put_varint(out, options.run_bytes_max);
+    put_varint(out, u64::from(options.fanout));
+}
+
+pub(super) fn options(decoder: &mut Decoder<'_>) -> Result<TableOptions, Malformed> {
+    let layout = Layout::from_byte(decoder.u8()?).ok_or(Malformed)?;
+    let compression = Compression::from_byte(decoder.u8()?).ok_or(Malformed)?;
+    let auto_compact = match decoder.u8()? {
+        0 => false,
+        1 => true,
+        _ => return Err(Malformed),
+    };
+    let options = TableOptions {
+        layout,
+        compression,
+        auto_compact,
+        block_bytes: narrow(decoder)?,
+        filter_bits_per_key: narrow(decoder)?,
+        run_bytes_max: decoder.varint()?,
+        fanout: narrow(decoder)?,
+    };
+    options.check().map_err(|_| Malformed)?;
+    Ok(options)
+}
+
+pub(super) fn put_run(out: &mut Vec<u8>, run: &RunRecord) {
+    put_varint(out, run.id.0);
+    run.meta.encode(out);
+}
+
+pub(super) fn run(decoder: &mut Decoder<'_>) -> Result<RunRecord, Malformed> {
+    let id = FileId(decoder.varint()?);
+    Ok(RunRecord { id, meta: RunMeta::decode(decoder)? })
+}
+
+pub(super) fn put_tree(out: &mut Vec<u8>, id: FileId, meta: &TreeMeta) {
+    put_varint(out, id.0);
+    meta.encode(out);
+}
+
+pub(super) fn tree(decoder: &mut Decoder<'_>) -> Result<(FileId, TreeMeta), Malformed> {
+    Ok((FileId(decoder.varint()?), TreeMeta::decode(decoder)?))
+}
+
+fn put_runs(out: &mut Vec<u8>, runs: &[RunRecord]) {
+    put_varint(out, u64_of(runs.len()));
+    for run in runs {
+        put_run(out, run);
+    }
+}
+
+fn runs(decoder: &mut Decoder<'_>) -> Result<Vec<RunRecord>, Malformed> {
+    let count = decoder.varint()?;
+    (0..count).map(|_| run(decoder)).collect()
+}
+
+pub(super) fn put_table(out: &mut Vec<u8>, table: &TableRecord) {
+    put_len_prefixed(out, table.name.as_bytes());
+    put_options(out, &table.options);
+    put_varint(out, table.replay_from.0);
+    put_runs(out, &table.l0);
+    for level in &table.levels {
+        put_runs(out, level);
+    }
+    match &table.tree {
+        None => out.push(0),
+        Some((id, meta)) => {
+            out.push(1);
+            put_tree(out, *id, meta);
+        }
+    }
+}
+
+pub(super) fn name(decoder: &mut Decoder<'_>) -> Result<String, Malformed> {
+    String::from_utf8(decoder.len_prefixed()?.to_vec()).map_err(|_| Malformed)
+}
+
+pub(super) fn table(decoder: &mut Decoder<'_>) -> Result<TableRecord, Malformed> {
+    let mut table = TableRecord::new(name(decoder)?, options(decoder)?, Lsn(decoder.varint()?));
+    table.l0 = runs(decoder)?;
+    for level in 0..LEVELS {
+        table.levels[level] = runs(decoder)?;
+    }
+    table.tree = match decoder.u8()? {
+        0 => None,
+        1 => Some(tree(decoder)?),
+        _ => return Err(Malformed),
+    };
+    Ok(table)
+}

@@ -1,0 +1,161 @@
+//! An edit: one durable change of what a database consists of.
+//!
+//! # Format
+//! One byte that names the edit, then its fields in the order of the enum (numbers are varints; an optional part is preceded by a
+//! byte 0 or 1).
+
+use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
+use crate::base::num::u64_of;
+use crate::base::{FileId, Lsn, SeqNum, TableId};
+use crate::tree::btree::TreeMeta;
+
+use super::catalog::RunRecord;
+use super::codec;
+use super::options::TableOptions;
+
+/// A change of the catalog.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Edit {
+    /// A new table. Stored as 1; never reuse.
+    CreateTable {
+        /// Its id.
+        id: TableId,
+        /// Its name.
+        name: String,
+        /// Its options.
+        options: TableOptions,
+        /// The log position of its birth.
+        replay_from: Lsn,
+        /// The file of its B-tree, if its layout has one.
+        tree: Option<FileId>,
+    },
+    /// A table and its files are gone. Stored as 2; never reuse.
+    DropTable {
+        /// Its id.
+        id: TableId,
+    },
+    /// A memtable reached the disk. Stored as 3; never reuse.
+    Flush {
+        /// Whose memtable.
+        table: TableId,
+        /// The log before this position is not needed for the table any more.
+        replay_from: Lsn,
+        /// The log before this position is not needed for any table any more.
+        log_from: Lsn,
+        /// The run laid down in L0, if any.
+        run: Option<RunRecord>,
+        /// The new root of the B-tree, if any.
+        tree: Option<TreeMeta>,
+    },
+    /// Runs were replaced by others. Stored as 4; never reuse.
+    Compact {
+        /// Whose runs.
+        table: TableId,
+        /// The runs replaced, in any level.
+        removed: Vec<FileId>,
+        /// The runs that replace them, each with the index of its level (0 is level 1).
+        added: Vec<(usize, RunRecord)>,
+    },
+    /// The database was opened. Stored as 5; never reuse.
+    Opened {
+        /// The next open gives out no seqnum below.
+        seqnum_floor: SeqNum,
+    },
+}
+
+impl Edit {
+    /// Appends the edit's bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::CreateTable { id, name, options, replay_from, tree } => {
+                out.push(1);
+                put_varint(out, u64::from(id.0));
+                put_len_prefixed(out, name.as_bytes());
+                codec::put_options(out, options);
+                put_varint(out, replay_from.0);
+                put_option(out, tree.as_ref(), |out, id| put_varint(out, id.0));
+            }
+            Self::DropTable { id } => {
+                out.push(2);
+                put_varint(out, u64::from(id.0));
+            }
+            Self::Flush { table, replay_from, log_from, run, tree } => {
+                out.push(3);
+                put_varint(out, u64::from(table.0));
+                put_varint(out, replay_from.0);
+                put_varint(out, log_from.0);
+                put_option(out, run.as_ref(), codec::put_run);
+                put_option(out, tree.as_ref(), |out, meta| meta.encode(out));
+            }
+            Self::Compact { table, removed, added } => {
+                out.push(4);
+                put_varint(out, u64::from(table.0));
+                put_varint(out, u64_of(removed.len()));
+                for id in removed {
+                    put_varint(out, id.0);
+                }
+                put_varint(out, u64_of(added.len()));
+                for (level, run) in added {
+                    put_varint(out, u64_of(*level));
+                    codec::put_run(out, run);
+                }
+            }
+            Self::Opened { seqnum_floor } => {
+                out.push(5);
+                put_varint(out, seqnum_floor.0);
+            }
+        }
+    }
+
+    /// Reads what [`Self::encode`] wrote.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are not such.
+    pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Ok(match decoder.u8()? {
+            1 => Self::CreateTable {
+                id: TableId(codec::narrow(decoder)?),
+                name: codec::name(decoder)?,
+                options: codec::options(decoder)?,
+                replay_from: Lsn(decoder.varint()?),
+                tree: option(decoder, |decoder| decoder.varint().map(FileId))?,
+            },
+            2 => Self::DropTable { id: TableId(codec::narrow(decoder)?) },
+            3 => Self::Flush {
+                table: TableId(codec::narrow(decoder)?),
+                replay_from: Lsn(decoder.varint()?),
+                log_from: Lsn(decoder.varint()?),
+                run: option(decoder, codec::run)?,
+                tree: option(decoder, TreeMeta::decode)?,
+            },
+            4 => {
+                let table = TableId(codec::narrow(decoder)?);
+                let removed = decoder.varint()?;
+                let removed = (0..removed).map(|_| decoder.varint().map(FileId)).collect::<Result<_, _>>()?;
+                let added = decoder.varint()?;
+                let added = (0..added).map(|_| Ok((codec::narrow(decoder)?, codec::run(decoder)?)));
+                Self::Compact { table, removed, added: added.collect::<Result<_, _>>()? }
+            }
+            5 => Self::Opened { seqnum_floor: SeqNum(decoder.varint()?) },
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+fn put_option<T>(out: &mut Vec<u8>, value: Option<&T>, put: impl FnOnce(&mut Vec<u8>, &T)) {
+    out.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        put(out, value);
+    }
+}
+
+fn option<'a, T>(
+    decoder: &mut Decoder<'a>,
+    read: impl FnOnce(&mut Decoder<'a>) -> Result<T, Malformed>,
+) -> Result<Option<T>, Malformed> {
+    match decoder.u8()? {
+        0 => Ok(None),
+        1 => read(decoder).map(Some),
+        _ => Err(Malformed),
+    }
+}

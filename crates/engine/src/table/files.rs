@@ -1,0 +1,83 @@
+//! The names of the files in a database directory.
+//!
+//! # Format
+//!
+//! | name | what |
+//! |---|---|
+//! | `LOCK` | held by the process that has the database open |
+//! | `CURRENT` | the name of the manifest in force |
+//! | `NNN.manifest` | a manifest (see `table/manifest.rs`) |
+//! | `NNN.run` | a sorted run (see `tree/run/format.rs`) |
+//! | `NNN.tree` | a B-tree (see `tree/btree`) |
+//! | `log/` | segments of the redo log (see `log/format.rs`) |
+//!
+//! `NNN` is a decimal file id of at least six digits. Ids are never reused, so no name ever comes back.
+
+use std::path::{Path, PathBuf};
+
+use crate::base::FileId;
+
+/// The name of the lock file.
+pub(crate) const LOCK: &str = "LOCK";
+/// The name of the file that names the manifest in force.
+pub(crate) const CURRENT: &str = "CURRENT";
+/// The name under which a new `CURRENT` is written before it replaces the old one.
+pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
+/// The directory of the redo log.
+pub(crate) const LOG_DIR: &str = "log";
+
+/// What a file with an id is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    /// A manifest.
+    Manifest,
+    /// A sorted run.
+    Run,
+    /// A B-tree.
+    Tree,
+}
+
+impl FileKind {
+    const fn extension(self) -> &'static str {
+        match self {
+            Self::Manifest => "manifest",
+            Self::Run => "run",
+            Self::Tree => "tree",
+        }
+    }
+
+    /// The name of file `id` of this kind.
+    pub(crate) fn name(self, id: FileId) -> String {
+        format!("{:06}.{}", id.0, self.extension())
+    }
+
+    /// The path of file `id` of this kind in `dir`.
+    pub(crate) fn path(self, dir: &Path, id: FileId) -> PathBuf {
+        dir.join(self.name(id))
+    }
+}
+
+/// The kind and id that a file's name tells, if it is one of ours.
+pub(crate) fn parse(name: &str) -> Option<(FileKind, FileId)> {
+    let (number, extension) = name.split_once('.')?;
+    let kind =
+        [FileKind::Manifest, FileKind::Run, FileKind::Tree].into_iter().find(|kind| kind.extension() == extension)?;
+    let digits = number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit());
+    let id = FileId(number.parse().ok().filter(|_| digits)?);
+    (kind.name(id) == name).then_some((kind, id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_strangers_are_not_ours() {
+        let name = FileKind::Run.name(FileId(12));
+        assert_eq!(name, "000012.run");
+        assert_eq!(parse(&name), Some((FileKind::Run, FileId(12))));
+        for stranger in ["12.run", "000012.txt", "0000012.run", "x.run", "000012", "LOCK"] {
+            assert_eq!(parse(stranger), None);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The manifest: the durable record of which tables, runs and roots make up the database.
+//!
+//! # Format
+//! A file `NNN.manifest`: a header, then frames. The first frame is a [`Catalog`], each later one an [`Edit`].
+//!
+//! | offset | size | header |
+//! |---|---|---|
+//! | 0 | 8 | magic `SPNMANIF` |
+//! | 8 | 4 | format version, [`FORMAT_VERSION`] |
+//! | 12 | 4 | zero |
+//! | 16 | 8 | database id |
+//! | 24 | 8 | checksum of bytes 0 to 23 |
+//!
+//! | offset | size | frame |
+//! |---|---|---|
+//! | 0 | 8 | checksum of the rest, seeded with the database id, the manifest's file id and the frame's offset |
+//! | 8 | 4 | length of the payload |
+//! | 12 | n | payload |
+//!
+//! `CURRENT` is text: the line `spinney 1` (the format version), then the name of the manifest in force.
+//!
+//! # Recovery
+//! Each frame is durable before the change it tells of is used, so a frame that is torn at the end of the file was never relied on
+//! and ends the manifest. A bad frame with a good one after it is corruption. A manifest is never appended to after a crash: each
+//! open writes a new one and switches `CURRENT` to it by write, sync, rename, sync of the directory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::base::checksum::checksum;
+use crate::base::codec::{Decoder, Malformed};
+use crate::base::num::{u32_of, u64_of, usize_of, usize_of32};
+use crate::base::{Error, ErrorKind, FileId, Result};
+use crate::env::{Access, Env, File, OpenOptions};
+
+use super::catalog::Catalog;
+use super::edit::Edit;
+use super::files::{self, FileKind};
+
+/// The version of the database's format that this code writes, and the newest it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"SPNMANIF";
+const HEADER_BYTES: usize = 32;
+const FRAME_HEADER_BYTES: usize = 12;
+/// A manifest longer than this, and than four times its first frame, is written anew.
+const REWRITE_BYTES: u64 = 1 << 20;
+
+/// The manifest in force, open for appending.
+#[derive(Debug)]
+pub struct Manifest {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    id: FileId,
+    identity: u64,
+    end: u64,
+    first_frame_bytes: u64,
+}
+
+impl Manifest {
+    /// Writes a new manifest that begins with `catalog`, makes it durable, and puts it in force.
+    ///
+    /// # Errors
+    /// `Io` or `Full`. The old manifest is then still in force, or the new one is: both tell the same.
+    pub fn create(env: &Env, dir: &Path, id: FileId, catalog: &Catalog) -> Result<Self> {
+        let path = FileKind::Manifest.path(dir, id);
+        let file = env
+            .fs
+            .open(&path, OpenOptions { access: Access::CreateNew, direct: false })
+            .map_err(|error| Error::io("create", &path, error))?;
+        let identity = identity(catalog.database_id, id);
+        let mut bytes = header(catalog.database_id);
+        let mut payload = Vec::new();
+        catalog.encode(&mut payload);
+        put_frame(&mut bytes, identity, u64_of(HEADER_BYTES), &payload);
+        file.write_at(&bytes, 0).and_then(|()| file.sync()).map_err(|error| Error::io("write", &path, error))?;
+        set_current(env, dir, id)?;
+        let end = u64_of(bytes.len());
+        Ok(Self { file, path, id, identity, end, first_frame_bytes: end })
+    }
+
+    /// Appends edits and returns when they are durable.
+    ///
+    /// # Errors
+    /// `Io` or `Full`; whether the edits are durable is then unknown and the database must be reopened.
+    pub fn append(&mut self, edit: &Edit) -> Result<()> {
+        let mut payload = Vec::new();
+        edit.encode(&mut payload);
+        let mut bytes = Vec::with_capacity(payload.len() + FRAME_HEADER_BYTES);
+        put_frame(&mut bytes, self.identity, self.end, &payload);
+        self.file
+            .write_at(&bytes, self.end)
+            .and_then(|()| self.file.sync())
+            .map_err(|error| Error::io("write", &self.path, error))?;
+        self.end += u64_of(bytes.len());
+        Ok(())
+    }
+
+    /// Whether the manifest has grown so long that a new one is due.
+    #[must_use]
+    pub const fn is_long(&self) -> bool {
+        self.end > REWRITE_BYTES && self.end > 4 * self.first_frame_bytes
+    }
+
+    /// The file's id.
+    #[must_use]
+    pub const fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Reads the manifest in force; `None` when `CURRENT` does not exist.
+    ///
+    /// # Errors
+    /// `Corruption` naming file and offset, `Unsupported` for a newer format, `Io`.
+    pub fn load(env: &Env, dir: &Path) -> Result<Option<(Catalog, FileId)>> {
+        let Some(id) = current(env, dir)? else { return Ok(None) };
+        let path = FileKind::Manifest.path(dir, id);
+        let bytes = read_file(env, &path)?.ok_or_else(|| {
+            Error::corruption(&path, 0, format!("{} names this manifest, but it is missing", files::CURRENT))
+        })?;
+        let database_id = check_header(&path, &bytes)?;
+        let identity = identity(database_id, id);
+        let mut at = HEADER_BYTES;
+        let mut catalog: Option<Catalog> = None;
+        while at < bytes.len() {
+            let Ok(payload) = frame_at(&bytes, identity, at) else {
+                if catalog.is_none() || has_frame_after(&bytes, identity, at) {
+                    return Err(Error::corruption(&path, u64_of(at), "the record's checksum does not match"));
+                }
+                break;
+            };
+            let malformed = |_| Error::corruption(&path, u64_of(at), "the record does not fit what is before it");
+            let mut decoder = Decoder::new(payload);
+            match &mut catalog {
+                None => catalog = Some(Catalog::decode(&mut decoder).map_err(malformed)?),
+                Some(catalog) => Edit::decode(&mut decoder).and_then(|edit| catalog.apply(&edit)).map_err(malformed)?,
+            }
+            if !decoder.is_empty() {
+                return Err(malformed(Malformed));
+            }
+            at += FRAME_HEADER_BYTES + payload.len();
+        }
+        let catalog =
+            catalog.ok_or_else(|| Error::corruption(&path, u64_of(at), "the manifest ends before its first record"))?;
+        if catalog.database_id != database_id {
+            return Err(Error::corruption(&path, 16, "the manifest belongs to another database"));
+        }
+        Ok(Some((catalog, id)))
+    }
+}
+
+fn identity(database_id: u64, id: FileId) -> u64 {
+    database_id ^ id.0.rotate_left(32)
+}
+
+fn header(database_id: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES);
+    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&database_id.to_le_bytes());
+    let sum = checksum(0, 0, &bytes);
+    bytes.extend_from_slice(&sum.to_le_bytes());
+    assert_eq!(bytes.len(), HEADER_BYTES);
+    bytes
+}
+
+fn check_header(path: &Path, bytes: &[u8]) -> Result<u64> {
+    let mut decoder = Decoder::new(bytes);
+    let mut read = || {
+        let magic = decoder.array::<8>()?;
+        let version = decoder.u32()?;
+        let _zero = decoder.u32()?;
+        Ok((magic, version, decoder.u64()?, decoder.u64()?))
+    };
+    let (magic, version, database_id, sum) =
+        read().map_err(|_: Malformed| Error::corruption(path, 0, "the manifest is shorter than its header"))?;
+    if magic != MAGIC || checksum(0, 0, &bytes[..24]) != sum {
+        return Err(Error::corruption(path, 0, "the manifest's header is damaged"));
+    }
+    check_version(version, path)?;
+    Ok(database_id)
+}
+
+fn check_version(version: u32, path: &Path) -> Result<()> {
+    if version > FORMAT_VERSION {
+        let message = format!(
+            "{}: the database has format version {version}, this program reads up to {FORMAT_VERSION}: use a newer one",
+            path.display()
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    Ok(())
+}
+
+fn put_frame(out: &mut Vec<u8>, identity: u64, offset: u64, payload: &[u8]) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(&u32_of(payload.len()).to_le_bytes());
+    out.extend_from_slice(payload);
+    let sum = checksum(identity, offset, &out[start + 8..]);
+    out[start..start + 8].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn frame_at(bytes: &[u8], identity: u64, at: usize) -> Result<&[u8], Malformed> {
+    let mut decoder = Decoder::new(bytes.get(at..).ok_or(Malformed)?);
+    let sum = decoder.u64()?;
+    let len = usize_of32(decoder.u32()?);
+    let payload = decoder.bytes(len)?;
+    let covered = &bytes[at + 8..at + FRAME_HEADER_BYTES + len];
+    if checksum(identity, u64_of(at), covered) == sum { Ok(payload) } else { Err(Malformed) }
+}
+
+/// Whether some good frame starts after the bad one at `at`: then the bad one is no torn tail.
+fn has_frame_after(bytes: &[u8], identity: u64, at: usize) -> bool {
+    (at + 1..bytes.len()).any(|at| frame_at(bytes, identity, at).is_ok())
+}
+
+fn set_current(env: &Env, dir: &Path, id: FileId) -> Result<()> {
+    let new = dir.join(files::CURRENT_NEW);
+    let text = format!("spinney {FORMAT_VERSION}\n{}\n", FileKind::Manifest.name(id));
+    let wrong = |error| Error::io("write", &new, error);
+    match env.fs.remove(&new) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(wrong(error)),
+        _ => {}
+    }
+    let file = env.fs.open(&new, OpenOptions { access: Access::CreateNew, direct: false }).map_err(wrong)?;
+    file.write_at(text.as_bytes(), 0).and_then(|()| file.sync()).map_err(wrong)?;
+    // The manifest's own directory entry must be durable before CURRENT can name it.
+    env.fs.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
+    let path = dir.join(files::CURRENT);
+    env.fs.rename(&new, &path).map_err(|error| Error::io("replace", &path, error))?;
+    env.fs.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))
+}
+
+/// The id of the manifest that `CURRENT` names.
+fn current(env: &Env, dir: &Path) -> Result<Option<FileId>> {
+    let path = dir.join(files::CURRENT);
+    let Some(bytes) = read_file(env, &path)? else { return Ok(None) };
+    let damaged = || Error::corruption(&path, 0, "it must hold 'spinney 1' and the name of a manifest");
+    let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
+    let (first, rest) = text.split_once('\n').ok_or_else(damaged)?;
+    let version = first.strip_prefix("spinney ").and_then(|version| version.parse().ok()).ok_or_else(damaged)?;
+    check_version(version, &path)?;
+    match rest.strip_suffix('\n').and_then(files::parse) {
+        Some((FileKind::Manifest, id)) => Ok(Some(id)),
+        _ => Err(damaged()),
+    }
+}
+
+fn read_file(env: &Env, path: &Path) -> Result<Option<Vec<u8>>> {
+    let wrong = |error| Error::io("read", path, error);
+    let file = match env.fs.open(path, OpenOptions { access: Access::Read, direct: false }) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(wrong(error)),
+    };
+    let mut bytes = vec![0; usize_of(file.len().map_err(wrong)?)];
+    let read = file.read_at(&mut bytes, 0).map_err(wrong)?;
+    bytes.truncate(read);
+    Ok(Some(bytes))
+}

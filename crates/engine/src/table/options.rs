@@ -1,0 +1,128 @@
+//! Options of a table, fixed when it is created and kept in the catalog.
+
+use crate::base::{Error, Result};
+use crate::block::Compression;
+
+/// How a table's data is laid out on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// One copy-on-write B-tree, into which each flush merges its changes. Reads search one tree on disk; a flush rewrites every
+    /// leaf that it touches. Best when reads matter most or the data fits in memory.
+    BTree,
+    /// Sorted runs in levels, each several times the one above (leveled compaction). Writes cost the same however large the data
+    /// is; reads search L0 and one run per level.
+    #[default]
+    Lsm,
+    /// Sorted runs of similar size merged together (tiered compaction). Fewest bytes written; more runs to search and more space.
+    LsmTiered,
+}
+
+impl Layout {
+    /// The stored byte. Stored; never reuse a number.
+    pub(crate) const fn to_byte(self) -> u8 {
+        match self {
+            Self::BTree => 1,
+            Self::Lsm => 2,
+            Self::LsmTiered => 3,
+        }
+    }
+
+    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::BTree),
+            2 => Some(Self::Lsm),
+            3 => Some(Self::LsmTiered),
+            _ => None,
+        }
+    }
+
+    /// The name on the command line and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BTree => "btree",
+            Self::Lsm => "lsm",
+            Self::LsmTiered => "lsm-tiered",
+        }
+    }
+}
+
+/// Options of one table.
+///
+/// ```
+/// use spinney::{Layout, TableOptions};
+/// let options = TableOptions { layout: Layout::BTree, ..TableOptions::default() };
+/// assert_eq!(options.block_bytes, 8192);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableOptions {
+    /// How the data is laid out. Default: [`Layout::Lsm`].
+    pub layout: Layout,
+    /// Bytes of a leaf block before compression. Larger compresses better and needs a smaller index; smaller reads less per point
+    /// lookup. Default 8 KiB; 512 B to 1 MiB.
+    pub block_bytes: u32,
+    /// How blocks are compressed. Default: LZ4.
+    pub compression: Compression,
+    /// Bits of filter per key in runs. More bits spare more useless reads and cost memory. Default 10 (1% false positives);
+    /// 0 (no filters) to 32.
+    pub filter_bits_per_key: u32,
+    /// Bytes of one file of a run. Larger means fewer files; smaller lets a compaction touch less. Default 32 MiB; 4 KiB to 4 GiB.
+    pub run_bytes_max: u64,
+    /// How many times larger a level is than the one above (leveled), or how many runs there may be (tiered). Larger means fewer
+    /// levels to read and more bytes written. Default 8; 2 to 32.
+    pub fanout: u32,
+    /// Whether runs are compacted in the background. Without it only `compact` does. Default true.
+    pub auto_compact: bool,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self {
+            layout: Layout::default(),
+            block_bytes: 8 << 10,
+            compression: Compression::Lz4,
+            filter_bits_per_key: 10,
+            run_bytes_max: 32 << 20,
+            fanout: 8,
+            auto_compact: true,
+        }
+    }
+}
+
+impl TableOptions {
+    /// Checks every field's range.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the field and its range.
+    pub fn check(&self) -> Result<()> {
+        check_range("block_bytes", u64::from(self.block_bytes), 512, 1 << 20)?;
+        check_range("filter_bits_per_key", u64::from(self.filter_bits_per_key), 0, 32)?;
+        check_range("run_bytes_max", self.run_bytes_max, 4 << 10, 4 << 30)?;
+        check_range("fanout", u64::from(self.fanout), 2, 32)
+    }
+}
+
+/// Checks one option's range.
+pub(crate) fn check_range(name: &str, value: u64, low: u64, high: u64) -> Result<()> {
+    if value < low || value > high {
+        return Err(Error::invalid(format!("option {name} is {value}: it must be {low} to {high}")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_in_range() {
+        assert!(TableOptions::default().check().is_ok());
+    }
+
+    #[test]
+    fn an_option_out_of_range_is_named() {
+        let options = TableOptions { fanout: 1, ..TableOptions::default() };
+        assert!(options.check().unwrap_err().to_string().contains("fanout"));
+    }
+}

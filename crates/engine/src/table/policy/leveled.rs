@@ -1,0 +1,82 @@
+//! Leveled compaction, with level targets computed from the last level up, so that the number of levels is the least that the data
+//! needs (RocksDB calls this dynamic level bytes).
+
+use super::{Compaction, L0_TRIGGER, LEVELS, TableOptions, Trees, bytes, is_bottom, occupied, overlapping, span};
+use crate::table::version::RunHandle;
+
+/// The first level below L0 takes this many full files before it is compacted further.
+const BASE_RUNS: u64 = 4;
+
+/// How large each level may grow.
+pub(super) struct Targets {
+    /// The level that L0 is compacted into.
+    pub(super) base: usize,
+    /// Target bytes by level; 0 above the base.
+    pub(super) bytes: [u64; LEVELS],
+}
+
+impl Targets {
+    pub(super) fn of(trees: &Trees, options: &TableOptions) -> Self {
+        let base_bytes = BASE_RUNS * options.run_bytes_max;
+        let fanout = u64::from(options.fanout);
+        let largest = (0..LEVELS).map(|level| trees.levels[level].bytes()).max().unwrap_or(0);
+        let mut base = LEVELS - 1;
+        let mut target = largest.max(base_bytes);
+        let mut levels = [0; LEVELS];
+        levels[base] = target;
+        while base > 0 && target / fanout >= base_bytes {
+            base -= 1;
+            target /= fanout;
+            levels[base] = target;
+        }
+        // A level that the data has outgrown downwards is drained first: it stays the base, with what target it has left.
+        if let Some(top) = occupied(trees).next()
+            && top < base
+        {
+            levels[top..base].fill(base_bytes.min(target / 2).max(1));
+            base = top;
+        }
+        // The last level has nowhere to go.
+        levels[LEVELS - 1] = u64::MAX;
+        Self { base, bytes: levels }
+    }
+}
+
+/// The compaction of the level that is furthest over its target, L0 first among equals.
+pub(super) fn pick(trees: &Trees, options: &TableOptions) -> Option<Compaction> {
+    let targets = Targets::of(trees, options);
+    let l0_score = trees.l0.len() * 100 / L0_TRIGGER;
+    let score = |level: usize| trees.levels[level].bytes().saturating_mul(100) / targets.bytes[level].max(1);
+    let fullest = (targets.base..LEVELS - 1).map(|level| (score(level), level)).max_by_key(|(score, _)| *score);
+    let (level_score, level) = fullest.unwrap_or((0, targets.base));
+    if l0_score >= 100 && l0_score as u64 >= level_score {
+        return l0_into(trees, targets.base);
+    }
+    (level_score > 100).then(|| level_into_next(trees, level)).flatten()
+}
+
+/// All of L0 with what it overlaps in the base level. The oldest run alone moves down when it overlaps nothing.
+fn l0_into(trees: &Trees, target: usize) -> Option<Compaction> {
+    let range = span(trees.l0.iter())?;
+    let below = overlapping(trees, target, range);
+    let levels = if below.is_empty() { Vec::new() } else { vec![(target, below)] };
+    Some(Compaction { l0: trees.l0.clone(), levels, target, bottom: is_bottom(trees, target, range) })
+}
+
+/// The run of the level that overlaps the next one least, for its size, with what it overlaps.
+fn level_into_next(trees: &Trees, level: usize) -> Option<Compaction> {
+    let target = level + 1;
+    let cost = |handle: &RunHandle| {
+        let below = span(std::iter::once(handle)).map_or(0, |range| bytes(&overlapping(trees, target, range)));
+        below.saturating_mul(1000) / handle.run.meta().bytes.max(1)
+    };
+    let run = trees.levels[level].handles().min_by_key(cost)?;
+    let range = span(std::iter::once(&run))?;
+    let below = overlapping(trees, target, range);
+    let bottom = is_bottom(trees, target, range);
+    let mut levels = vec![(level, vec![run.clone()])];
+    if !below.is_empty() {
+        levels.push((target, below));
+    }
+    Some(Compaction { l0: Vec::new(), levels, target, bottom })
+}

@@ -1,0 +1,117 @@
+//! Layout policies: pure functions from the trees of a table to the next compaction that its layout wants, if any.
+
+mod leveled;
+mod tiered;
+
+use crate::base::FileId;
+
+use super::options::{Layout, TableOptions};
+use super::version::{LEVELS, RunHandle, Trees};
+
+/// How many runs in L0 make a compaction due.
+pub const L0_TRIGGER: usize = 4;
+
+/// Runs to be merged into one sorted sequence, and where that goes.
+#[derive(Clone, Debug)]
+pub struct Compaction {
+    /// Runs taken from L0, newest first.
+    pub l0: Vec<RunHandle>,
+    /// Runs taken from levels, with the index of their level, from the top down; each list in key order.
+    pub levels: Vec<(usize, Vec<RunHandle>)>,
+    /// The index of the level that takes the result.
+    pub target: usize,
+    /// Nothing older than the inputs lies below them in their key range: tombstones may go.
+    pub bottom: bool,
+}
+
+impl Compaction {
+    /// All inputs.
+    pub fn inputs(&self) -> impl Iterator<Item = &RunHandle> {
+        self.l0.iter().chain(self.levels.iter().flat_map(|(_, runs)| runs))
+    }
+
+    /// The files that the result replaces.
+    #[must_use]
+    pub fn removed(&self) -> Vec<FileId> {
+        self.inputs().map(|handle| handle.id).collect()
+    }
+
+    /// Whether the inputs are disjoint already and none is in the target: they can be moved there without being read.
+    #[must_use]
+    pub fn is_trivial_move(&self) -> bool {
+        if self.levels.iter().any(|(level, _)| *level == self.target) {
+            return false;
+        }
+        let mut ranges: Vec<_> = self.inputs().map(key_range).collect();
+        ranges.sort_unstable();
+        ranges.windows(2).all(|pair| pair[0].1 < pair[1].0)
+    }
+}
+
+/// The next compaction that the table's layout wants.
+#[must_use]
+pub fn pick(trees: &Trees, options: &TableOptions) -> Option<Compaction> {
+    match options.layout {
+        Layout::BTree => None,
+        Layout::Lsm => leveled::pick(trees, options),
+        Layout::LsmTiered => tiered::pick(trees, options),
+    }
+}
+
+/// The compaction that leaves a single sorted sequence in the last level; `None` when there is no other already.
+#[must_use]
+pub fn pick_all(trees: &Trees) -> Option<Compaction> {
+    let last = LEVELS - 1;
+    let levels: Vec<_> =
+        occupied(trees).map(|level| (level, trees.levels[level].handles().collect::<Vec<_>>())).collect();
+    let clean = |(level, runs): &(usize, Vec<RunHandle>)| {
+        *level == last && runs.iter().all(|handle| handle.run.meta().tombstones == 0)
+    };
+    if trees.l0.is_empty() && levels.iter().all(clean) {
+        return None;
+    }
+    Some(Compaction { l0: trees.l0.clone(), levels, target: last, bottom: trees.btree.is_none() })
+}
+
+/// Bytes over which each level is compacted into the next; 0 for levels that the layout does not use now.
+#[must_use]
+pub fn targets(trees: &Trees, options: &TableOptions) -> [u64; LEVELS] {
+    match options.layout {
+        Layout::Lsm => leveled::Targets::of(trees, options).bytes,
+        Layout::BTree | Layout::LsmTiered => [0; LEVELS],
+    }
+}
+
+/// The indexes of the levels that hold runs, from the top down.
+fn occupied(trees: &Trees) -> impl Iterator<Item = usize> + '_ {
+    (0..LEVELS).filter(|level| !trees.levels[*level].runs.is_empty())
+}
+
+/// The smallest and largest user key of a run.
+fn key_range(handle: &RunHandle) -> (&[u8], &[u8]) {
+    let meta = handle.run.meta();
+    (&meta.smallest, &meta.largest)
+}
+
+/// The smallest and largest user key of several runs.
+fn span<'a>(runs: impl Iterator<Item = &'a RunHandle>) -> Option<(&'a [u8], &'a [u8])> {
+    runs.map(key_range).reduce(|(low, high), (a, b)| (low.min(a), high.max(b)))
+}
+
+/// The runs of a level that touch the key range.
+fn overlapping(trees: &Trees, level: usize, (low, high): (&[u8], &[u8])) -> Vec<RunHandle> {
+    let touches = |handle: &RunHandle| {
+        let (smallest, largest) = key_range(handle);
+        smallest <= high && low <= largest
+    };
+    trees.levels[level].handles().filter(touches).collect()
+}
+
+/// Whether any tree below `level` holds keys in the range.
+fn is_bottom(trees: &Trees, level: usize, range: (&[u8], &[u8])) -> bool {
+    trees.btree.is_none() && (level + 1..LEVELS).all(|below| overlapping(trees, below, range).is_empty())
+}
+
+fn bytes(runs: &[RunHandle]) -> u64 {
+    runs.iter().map(|handle| handle.run.meta().bytes).sum()
+}

@@ -1,0 +1,58 @@
+//! Tiered compaction: sorted sequences of similar size are merged into one; the oldest holds most of the data.
+//!
+//! A sequence is a run of L0 or a whole level. The number of sequences is bounded by the fanout, space by a limit on what lies
+//! above the last sequence. (RocksDB calls this universal compaction.)
+
+use super::{Compaction, L0_TRIGGER, LEVELS, TableOptions, Trees, occupied};
+
+/// Sequences are similar when the next older one is at most this many percent larger than all newer ones together.
+const SIZE_RATIO_PERCENT: u64 = 20;
+/// All data above the last sequence may be this many percent of it before everything is merged.
+const SPACE_AMP_PERCENT: u64 = 200;
+
+/// The next merge, newest sequences first.
+pub(super) fn pick(trees: &Trees, options: &TableOptions) -> Option<Compaction> {
+    let levels: Vec<usize> = occupied(trees).collect();
+    let sizes: Vec<u64> = trees
+        .l0
+        .iter()
+        .map(|handle| handle.run.meta().bytes)
+        .chain(levels.iter().map(|level| trees.levels[*level].bytes()))
+        .collect();
+    if sizes.len() < L0_TRIGGER || trees.l0.is_empty() {
+        return None;
+    }
+    let (last, above) = sizes.split_last()?;
+    if above.iter().sum::<u64>() * 100 > last * SPACE_AMP_PERCENT {
+        return Some(merge(trees, &levels, sizes.len()));
+    }
+    let mut together = sizes[0];
+    let mut count = 1;
+    while count < sizes.len() && sizes[count] * 100 <= together * (100 + SIZE_RATIO_PERCENT) {
+        together += sizes[count];
+        count += 1;
+    }
+    if count >= L0_TRIGGER {
+        return Some(merge(trees, &levels, count));
+    }
+    let most = (options.fanout as usize).max(L0_TRIGGER);
+    // Too many: merge the newest until the bound holds with the result counted as one.
+    (sizes.len() > most).then(|| merge(trees, &levels, (sizes.len() - most + 1).max(2)))
+}
+
+/// Merges the `count` newest sequences into the level just above the next older one.
+fn merge(trees: &Trees, levels: &[usize], count: usize) -> Compaction {
+    let from_l0 = count.min(trees.l0.len());
+    let mut taken = count - from_l0;
+    // Level 1 cannot give its place to runs from L0 while it is kept: take it along.
+    if taken == 0 && from_l0 < trees.l0.len() {
+        return merge(trees, levels, trees.l0.len());
+    }
+    if levels.get(taken) == Some(&0) {
+        taken += 1;
+    }
+    let target = levels.get(taken).map_or(LEVELS - 1, |next| next - 1);
+    let inputs = levels[..taken].iter().map(|level| (*level, trees.levels[*level].handles().collect())).collect();
+    let bottom = taken == levels.len() && trees.btree.is_none();
+    Compaction { l0: trees.l0[..from_l0].to_vec(), levels: inputs, target, bottom }
+}

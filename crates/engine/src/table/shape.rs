@@ -1,0 +1,69 @@
+//! The shape of a table: how many trees of what size it has now, which is what its reads cost.
+
+use serde::Serialize;
+
+/// The trees of a table at one moment.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Shape {
+    /// The table's name.
+    pub table: String,
+    /// The name of its layout.
+    pub layout: String,
+    /// Entries (versions and tombstones too) in the memtable that takes writes.
+    pub memtable_entries: u64,
+    /// Bytes of memory that it holds.
+    pub memtable_bytes: u64,
+    /// Full memtables that wait for their flush.
+    pub immutable_memtables: u64,
+    /// Bytes of memory that they hold.
+    pub immutable_bytes: u64,
+    /// The runs of L0, newest first; their key ranges may overlap.
+    pub l0: Vec<RunShape>,
+    /// The levels below L0 that hold anything, from the top down; each is one sorted sequence of runs.
+    pub levels: Vec<LevelShape>,
+    /// The B-tree, if the table has one.
+    pub btree: Option<BTreeShape>,
+    /// How many trees a scan, or a get without filters, searches at most.
+    pub trees: u64,
+}
+
+/// One run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RunShape {
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Entries, versions and tombstones included.
+    pub entries: u64,
+}
+
+/// One level.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LevelShape {
+    /// The level's number; the last level that can be is 7.
+    pub level: u64,
+    /// Files that make up its sorted sequence.
+    pub runs: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Entries, versions and tombstones included.
+    pub entries: u64,
+    /// Bytes over which the level is compacted into the next; 0 where the layout has no targets.
+    pub target_bytes: u64,
+}
+
+/// A B-tree.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct BTreeShape {
+    /// Levels of blocks from the root to the leaves.
+    pub height: u64,
+    /// Leaf blocks.
+    pub leaves: u64,
+    /// Branch blocks.
+    pub branches: u64,
+    /// Entries, versions and tombstones included.
+    pub entries: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Bytes of the file that hold nothing now.
+    pub free_bytes: u64,
+}

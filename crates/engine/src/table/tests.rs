@@ -1,0 +1,125 @@
+//! Tests of the manifest: what was recorded is read back, and damage is told apart from a torn end.
+
+use std::path::{Path, PathBuf};
+
+use crate::base::{ErrorKind, FileId, Lsn, SeqNum, TableId};
+use crate::env::Env;
+use crate::env::sim::SimEnv;
+
+use super::catalog::Catalog;
+use super::edit::Edit;
+use super::files::{self, FileKind};
+use super::manifest::Manifest;
+use super::{Layout, TableOptions};
+
+const DIR: &str = "/db";
+
+fn edits() -> Vec<Edit> {
+    let options = TableOptions { layout: Layout::BTree, ..TableOptions::default() };
+    let create = |id, name: &str, tree| Edit::CreateTable {
+        id: TableId(id),
+        name: name.to_owned(),
+        options: options.clone(),
+        replay_from: Lsn(77),
+        tree,
+    };
+    vec![
+        create(1, "orders", Some(FileId(9))),
+        Edit::Opened { seqnum_floor: SeqNum(1 << 40) },
+        create(2, "lines", Some(FileId(10))),
+        Edit::Flush {
+            table: TableId(1),
+            replay_from: Lsn(100),
+            log_from: Lsn(90),
+            run: None,
+            tree: Some(Default::default()),
+        },
+        Edit::DropTable { id: TableId(2) },
+    ]
+}
+
+/// A manifest of several edits, and the catalog after each of them.
+fn written(env: &Env) -> Vec<Catalog> {
+    let dir = Path::new(DIR);
+    env.fs.create_dir_all(dir).unwrap();
+    let mut catalog = Catalog { database_id: 42, next_table: TableId(1), next_file: FileId(3), ..Catalog::default() };
+    let mut manifest = Manifest::create(env, dir, FileId(2), &catalog).unwrap();
+    let mut states = vec![catalog.clone()];
+    for edit in edits() {
+        manifest.append(&edit).unwrap();
+        catalog.apply(&edit).unwrap();
+        states.push(catalog.clone());
+    }
+    states
+}
+
+fn path() -> PathBuf {
+    FileKind::Manifest.path(Path::new(DIR), FileId(2))
+}
+
+#[test]
+fn a_manifest_reads_back_as_it_was_recorded() {
+    let sim = SimEnv::new(1);
+    let states = written(&sim.env());
+    let (catalog, id) = Manifest::load(&sim.env(), Path::new(DIR)).unwrap().unwrap();
+    assert_eq!((&catalog, id), (states.last().unwrap(), FileId(2)));
+    assert_eq!(catalog.log_from, Lsn(90));
+}
+
+#[test]
+fn no_current_is_no_database() {
+    let sim = SimEnv::new(1);
+    sim.env().fs.create_dir_all(Path::new(DIR)).unwrap();
+    assert_eq!(Manifest::load(&sim.env(), Path::new(DIR)).unwrap(), None);
+}
+
+#[test]
+fn a_manifest_cut_anywhere_is_an_earlier_state_or_an_error() {
+    let whole = SimEnv::new(1);
+    let states = written(&whole.env());
+    let bytes = whole.read_file(&path()).unwrap().len();
+    for cut in 0..bytes {
+        let sim = whole.fork();
+        sim.truncate(&path(), cut as u64).unwrap();
+        match Manifest::load(&sim.env(), Path::new(DIR)) {
+            Ok(loaded) => assert!(states.contains(&loaded.unwrap().0), "cut at {cut}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "cut at {cut}"),
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_corruption_unless_it_is_in_the_last_record() {
+    let whole = SimEnv::new(1);
+    let states = written(&whole.env());
+    let bytes = whole.read_file(&path()).unwrap().len();
+    for at in 0..bytes {
+        let sim = whole.fork();
+        sim.corrupt(&path(), at as u64, 0x10).unwrap();
+        match Manifest::load(&sim.env(), Path::new(DIR)) {
+            // The last record may be a write that a crash tore: nothing proves that it was complete.
+            Ok(loaded) => assert_eq!(loaded.unwrap().0, states[states.len() - 2], "flip at {at}"),
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Unsupported), "flip at {at}: {error}")
+            }
+        }
+    }
+}
+
+#[test]
+fn a_newer_format_is_unsupported() {
+    let sim = SimEnv::new(1);
+    written(&sim.env());
+    sim.write_file(&Path::new(DIR).join(files::CURRENT), b"spinney 2\n000002.manifest\n").unwrap();
+    assert_eq!(Manifest::load(&sim.env(), Path::new(DIR)).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn an_edit_that_does_not_fit_is_refused() {
+    let mut catalog = Catalog::default();
+    assert!(catalog.apply(&Edit::DropTable { id: TableId(7) }).is_err());
+    assert!(catalog.apply(&edits()[0]).is_ok());
+    assert!(catalog.apply(&edits()[0]).is_err(), "a table is created once");
+    let compact = Edit::Compact { table: TableId(1), removed: vec![FileId(5)], added: Vec::new() };
+    assert!(catalog.apply(&compact).is_err(), "only runs that are there are replaced");
+}

@@ -1,0 +1,247 @@
+//! What a reader of a table sees: the memtables and the trees on disk, newest first.
+//!
+//! # Invariants
+//! 1. Of two places that hold the same key, the one searched first holds the newer versions: active memtable, immutable memtables
+//!    newest first, L0 newest first, levels from the top down, B-tree.
+//! 2. The runs of a level are disjoint and ascend; all versions of a key lie in one of them.
+//! 3. A version never changes. A flush or compaction installs a new one; readers go on with theirs.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::base::checksum::hash_key;
+use crate::base::num::u64_of;
+use crate::base::{Entry, FileId, Lsn, Result, SeqNum};
+use crate::cache::Fill;
+use crate::tree::btree::TreeRoot;
+use crate::tree::memtable::Memtable;
+use crate::tree::merge::MergeCursor;
+use crate::tree::run::{LevelCursor, Run, run_of};
+use crate::tree::{Cursor, Found};
+
+/// How many levels there are below L0. The data sinks to the last one; upper ones come into use as it grows.
+pub const LEVELS: usize = 7;
+
+/// A memtable in its place in the log.
+#[derive(Debug)]
+pub struct Mem {
+    /// The entries.
+    pub entries: Memtable,
+    /// Every change in it stands in the log at or after this position; `u64::MAX` while there is none. Set under the commit latch.
+    first_lsn: AtomicU64,
+    /// Every change in it stands in the log before this position. Set under the commit latch when the memtable stops being active.
+    frozen_at: OnceLock<Lsn>,
+    /// Commits that have their place in the log but are still inserting. Commits enter under the commit latch and leave with
+    /// `Release`; a flush that has frozen the memtable under the same latch waits for zero with `Acquire`, and then sees all.
+    inserting: AtomicU32,
+    /// Bytes already counted in the database's memory.
+    accounted: AtomicU64,
+}
+
+impl Mem {
+    /// An empty memtable.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            entries: Memtable::new(),
+            first_lsn: AtomicU64::new(u64::MAX),
+            frozen_at: OnceLock::new(),
+            inserting: AtomicU32::new(0),
+            accounted: AtomicU64::new(0),
+        })
+    }
+
+    /// A commit whose record stands at `lsn` begins to insert. Called under the commit latch.
+    pub(crate) fn enter(&self, lsn: Lsn) {
+        self.first_lsn.fetch_min(lsn.0, Ordering::Relaxed);
+        self.inserting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Inserts an entry whose log record stands at `lsn`. Only recovery does so, which is alone.
+    pub(crate) fn replay(&self, lsn: Lsn, entry: &Entry<'_>) {
+        self.first_lsn.fetch_min(lsn.0, Ordering::Relaxed);
+        self.entries.insert(entry);
+    }
+
+    /// No commit enters any more; the log's end is `lsn`. Called under the commit latch.
+    pub(crate) fn freeze(&self, lsn: Lsn) {
+        self.frozen_at.set(lsn).expect("a memtable is frozen once");
+    }
+
+    /// Where the log ended when the memtable stopped being active.
+    pub(crate) fn frozen_at(&self) -> Option<Lsn> {
+        self.frozen_at.get().copied()
+    }
+
+    /// Where its first change stands in the log, if it holds or is about to hold any.
+    pub(crate) fn first_lsn(&self) -> Option<Lsn> {
+        let lsn = self.first_lsn.load(Ordering::Relaxed);
+        (lsn != u64::MAX).then_some(Lsn(lsn))
+    }
+
+    /// A commit has inserted all.
+    pub(crate) fn leave(&self) {
+        self.inserting.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Waits until every commit that entered has left. Only for memtables that are not active any more.
+    pub(crate) fn wait_for_inserts(&self) {
+        while self.inserting.load(Ordering::Acquire) != 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    /// How many bytes the memtable grew since the last call.
+    pub(crate) fn take_growth(&self) -> u64 {
+        let now = u64_of(self.entries.bytes());
+        now.saturating_sub(self.accounted.fetch_max(now, Ordering::Relaxed))
+    }
+
+    /// Bytes that [`Self::take_growth`] has told of.
+    pub(crate) fn accounted_bytes(&self) -> u64 {
+        self.accounted.load(Ordering::Relaxed)
+    }
+}
+
+/// A run and the id of its file.
+#[derive(Clone, Debug)]
+pub struct RunHandle {
+    /// Names the file.
+    pub id: FileId,
+    /// The open run.
+    pub run: Arc<Run>,
+}
+
+/// One sorted sequence of disjoint runs.
+#[derive(Clone, Debug, Default)]
+pub struct Level {
+    /// File ids, in the order of `runs`.
+    pub ids: Vec<FileId>,
+    /// The runs in key order.
+    pub runs: Arc<[Arc<Run>]>,
+}
+
+impl Level {
+    /// A level of these runs, sorted by key here.
+    #[must_use]
+    pub fn new(mut handles: Vec<RunHandle>) -> Self {
+        handles.sort_by(|a, b| a.run.meta().smallest.cmp(&b.run.meta().smallest));
+        Self {
+            ids: handles.iter().map(|handle| handle.id).collect(),
+            runs: handles.into_iter().map(|handle| handle.run).collect(),
+        }
+    }
+
+    /// The runs with their ids.
+    pub fn handles(&self) -> impl Iterator<Item = RunHandle> + '_ {
+        self.ids.iter().zip(self.runs.iter()).map(|(id, run)| RunHandle { id: *id, run: Arc::clone(run) })
+    }
+
+    /// Bytes on disk.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.meta().bytes).sum()
+    }
+}
+
+/// The trees of a table on disk.
+#[derive(Clone, Debug, Default)]
+pub struct Trees {
+    /// Runs that overlap, newest first.
+    pub l0: Vec<RunHandle>,
+    /// Level 1 to [`LEVELS`], newest first.
+    pub levels: [Level; LEVELS],
+    /// The B-tree, older than all runs.
+    pub btree: Option<Arc<TreeRoot>>,
+}
+
+impl Trees {
+    /// The newest version of `key` on disk that `snapshot` sees.
+    ///
+    /// # Errors
+    /// When a block cannot be read or is corrupt.
+    pub fn get(&self, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
+        if !self.l0.is_empty() || self.levels.iter().any(|level| !level.runs.is_empty()) {
+            let hash = hash_key(key);
+            for handle in &self.l0 {
+                if let Some(found) = handle.run.get(key, hash, snapshot)? {
+                    return Ok(Some(found));
+                }
+            }
+            for level in &self.levels {
+                if let Some(run) = run_of(&level.runs, key)
+                    && let Some(found) = run.get(key, hash, snapshot)?
+                {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        match &self.btree {
+            Some(root) => root.get(key, snapshot),
+            None => Ok(None),
+        }
+    }
+
+    /// A cursor per tree, newest first.
+    pub fn cursors(&self, fill: Fill, out: &mut Vec<Box<dyn Cursor>>) {
+        for handle in &self.l0 {
+            out.push(Box::new(handle.run.cursor(fill)));
+        }
+        for level in self.levels.iter().filter(|level| !level.runs.is_empty()) {
+            out.push(Box::new(LevelCursor::new(Arc::clone(&level.runs), fill)));
+        }
+        if let Some(root) = &self.btree {
+            out.push(Box::new(root.cursor(fill)));
+        }
+    }
+
+    /// How many trees on disk a scan searches.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        let levels = self.levels.iter().filter(|level| !level.runs.is_empty()).count();
+        let btree = self.btree.as_ref().is_some_and(|root| root.meta().entries > 0);
+        self.l0.len() + levels + usize::from(btree)
+    }
+}
+
+/// All that a reader of a table sees.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// Takes the writes.
+    pub active: Arc<Mem>,
+    /// Full memtables on their way to disk, newest first.
+    pub immutables: Vec<Arc<Mem>>,
+    /// What is on disk.
+    pub trees: Arc<Trees>,
+}
+
+impl Version {
+    /// The newest version of `key` that `snapshot` sees; a tombstone is found like a value.
+    ///
+    /// # Errors
+    /// When a block cannot be read or is corrupt.
+    pub fn get(&self, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
+        for mem in self.memtables() {
+            if let Some(found) = mem.entries.get(key, snapshot) {
+                return Ok(Some(found));
+            }
+        }
+        self.trees.get(key, snapshot)
+    }
+
+    /// A cursor over all trees.
+    #[must_use]
+    pub fn cursor(&self, fill: Fill) -> MergeCursor {
+        let mut sources: Vec<Box<dyn Cursor>> = Vec::with_capacity(2 + self.immutables.len() + self.trees.l0.len());
+        for mem in self.memtables().filter(|mem| !mem.entries.is_empty()) {
+            sources.push(Box::new(mem.entries.cursor()));
+        }
+        self.trees.cursors(fill, &mut sources);
+        MergeCursor::new(sources)
+    }
+
+    /// The memtables, newest first.
+    pub fn memtables(&self) -> impl Iterator<Item = &Arc<Mem>> {
+        std::iter::once(&self.active).chain(&self.immutables)
+    }
+}

@@ -1,0 +1,173 @@
+//! A batch: changes of any number of tables that are applied together, in the form in which they go to the redo log.
+//!
+//! # Format
+//! A commit's log record (numbers are varints):
+//!
+//! | field | |
+//! |---|---|
+//! | first seqnum | the first change has it, each later one the next |
+//! | number of changes | |
+//! | changes | table id, kind (1 byte), key with length, and for a put the value with length |
+
+use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
+use crate::base::key::{check_key, check_value};
+use crate::base::num::u64_of;
+use crate::base::{Kind, Result, SeqNum, TableId};
+
+/// Encoded changes, and how many they are.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    bytes: Vec<u8>,
+    count: u64,
+}
+
+/// One change of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change<'a> {
+    /// Whose key.
+    pub table: TableId,
+    /// Put or delete.
+    pub kind: Kind,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value; empty for a delete.
+    pub value: &'a [u8],
+}
+
+impl Changes {
+    /// Adds a change.
+    ///
+    /// # Errors
+    /// `Invalid` for a key or value of a length that cannot be stored; the batch is unchanged then.
+    pub fn push(&mut self, change: Change<'_>) -> Result<()> {
+        check_key(change.key)?;
+        check_value(change.value)?;
+        put_varint(&mut self.bytes, u64::from(change.table.0));
+        self.bytes.push(change.kind as u8);
+        put_len_prefixed(&mut self.bytes, change.key);
+        if change.kind == Kind::Put {
+            put_len_prefixed(&mut self.bytes, change.value);
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// How many changes there are.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Bytes of the encoded changes.
+    #[must_use]
+    pub const fn bytes(&self) -> &Vec<u8> {
+        &self.bytes
+    }
+
+    /// Removes all changes and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.count = 0;
+    }
+
+    /// The changes in order.
+    pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
+        let mut decoder = Decoder::new(&self.bytes);
+        std::iter::from_fn(move || {
+            (!decoder.is_empty()).then(|| decode_change(&mut decoder).expect("a batch holds what push encoded"))
+        })
+    }
+}
+
+/// Writes the front of a commit's log record; the encoded changes follow.
+pub fn put_record_header(out: &mut Vec<u8>, first: SeqNum, count: u64) {
+    put_varint(out, first.0);
+    put_varint(out, count);
+}
+
+/// A commit's log record, decoded change by change.
+#[derive(Debug)]
+pub struct Record<'a> {
+    /// The seqnum of the first change.
+    pub first: SeqNum,
+    /// How many changes.
+    pub count: u64,
+    changes: Decoder<'a>,
+}
+
+impl<'a> Record<'a> {
+    /// Reads the front of a record.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are not such.
+    pub fn decode(payload: &'a [u8]) -> Result<Self, Malformed> {
+        let mut changes = Decoder::new(payload);
+        let first = SeqNum(changes.varint()?);
+        let count = changes.varint()?;
+        if count > u64_of(payload.len()) || first.0.checked_add(count).is_none_or(|end| end > SeqNum::MAX.0) {
+            return Err(Malformed);
+        }
+        Ok(Self { first, count, changes })
+    }
+
+    /// Calls `visit` with each change and its seqnum.
+    ///
+    /// # Errors
+    /// What `visit` says; `malformed()` when the bytes are not changes, or are more or fewer than the count says.
+    pub fn for_each<E>(
+        mut self,
+        malformed: impl Fn() -> E,
+        mut visit: impl FnMut(SeqNum, Change<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for index in 0..self.count {
+            let change = decode_change(&mut self.changes).map_err(|_| malformed())?;
+            visit(SeqNum(self.first.0 + index), change)?;
+        }
+        if self.changes.is_empty() { Ok(()) } else { Err(malformed()) }
+    }
+}
+
+fn decode_change<'a>(decoder: &mut Decoder<'a>) -> Result<Change<'a>, Malformed> {
+    let table = TableId(u32::try_from(decoder.varint()?).map_err(|_| Malformed)?);
+    let kind = Kind::from_byte(decoder.u8()?).ok_or(Malformed)?;
+    let key = decoder.len_prefixed()?;
+    let value = if kind == Kind::Put { decoder.len_prefixed()? } else { &[] };
+    check_key(key).map_err(|_| Malformed)?;
+    Ok(Change { table, kind, key, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_decodes_to_the_changes_of_its_batch() {
+        let put = Change { table: TableId(1), kind: Kind::Put, key: b"k", value: b"v" };
+        let delete = Change { table: TableId(300), kind: Kind::Delete, key: b"gone", value: b"" };
+        let mut changes = Changes::default();
+        changes.push(put).unwrap();
+        changes.push(delete).unwrap();
+        let mut payload = Vec::new();
+        put_record_header(&mut payload, SeqNum(9), changes.count());
+        payload.extend_from_slice(changes.bytes());
+        let mut seen = Vec::new();
+        let visit = |seqnum, change| {
+            seen.push((seqnum, change));
+            Ok(())
+        };
+        Record::decode(&payload).unwrap().for_each(|| (), visit).unwrap();
+        assert_eq!(seen, [(SeqNum(9), put), (SeqNum(10), delete)]);
+        assert_eq!(changes.iter().collect::<Vec<_>>(), [put, delete]);
+        for cut in 0..payload.len() {
+            let whole = Record::decode(&payload[..cut]).map(|record| record.for_each(|| (), |_, _| Ok(())));
+            assert_ne!(whole, Ok(Ok(())), "a record cut at {cut} must not pass");
+        }
+    }
+
+    #[test]
+    fn a_bad_key_leaves_the_batch_as_it_was() {
+        let mut changes = Changes::default();
+        assert!(changes.push(Change { table: TableId(1), kind: Kind::Put, key: b"", value: b"v" }).is_err());
+        assert!(changes.bytes().is_empty() && changes.count() == 0);
+    }
+}
