@@ -152,7 +152,7 @@ impl Core {
         let pending = self.or_poison(btree.merge(&mut MergeCursor::new(Vec::new()), &mut retain, true))?;
         let mut ledger = self.ledger.lock();
         let replay_from = ledger.catalog.tables[&table.id].replay_from;
-        let tree = Some(pending.meta().clone());
+        let tree = Some(*pending.meta());
         let edit = Edit::Flush { table: table.id, replay_from, log_from: ledger.catalog.log_from, run: None, tree };
         self.or_poison(self.record(&mut ledger, &edit))?;
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);

@@ -99,7 +99,7 @@ impl Core {
         let (run, tree) = match &output {
             Output::Nothing => (None, None),
             Output::Run(handle) => (Some(RunRecord { id: handle.id, meta: handle.run.meta().clone() }), None),
-            Output::Root(pending) => (None, Some(pending.meta().clone())),
+            Output::Root(pending) => (None, Some(*pending.meta())),
         };
         let mut ledger = self.ledger.lock();
         self.record(&mut ledger, &Edit::Flush { table: table.id, replay_from, log_from, run, tree })?;

@@ -123,7 +123,7 @@ impl Memory {
 /// Counts down, never below zero: growth may be counted on one side of a rotation and shrinkage on the other.
 fn subtract(counter: &AtomicU64, bytes: u64) {
     let less = |value: u64| Some(value.saturating_sub(bytes));
-    let _: Result<u64, u64> = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).expect("the closure always gives a value");
 }
 
 #[cfg(test)]

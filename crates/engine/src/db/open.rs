@@ -131,15 +131,8 @@ impl Opener<'_> {
             let path = FileKind::Tree.path(self.dir, *file);
             let options = tree_options(&record.options, self.options.direct_io);
             let seed = identity(self.database_id, *file);
-            let tree = BTree::open(
-                self.env,
-                &path,
-                seed,
-                options,
-                meta.clone(),
-                Arc::clone(&self.cache),
-                Arc::clone(&self.stats),
-            )?;
+            let tree =
+                BTree::open(self.env, &path, seed, options, *meta, Arc::clone(&self.cache), Arc::clone(&self.stats))?;
             trees.btree = Some(tree.root());
             btree = Some((*file, tree));
         }

@@ -44,13 +44,8 @@ impl<'a> RunWriter<'a> {
             let id = self.core.new_file();
             let path = FileKind::Run.path(&self.core.dir, id);
             let core = self.core;
-            let builder = RunBuilder::create(
-                &core.env,
-                &path,
-                core.identity(id),
-                self.options.clone(),
-                core.store_stats.clone(),
-            )?;
+            let builder =
+                RunBuilder::create(&core.env, &path, core.identity(id), self.options, core.store_stats.clone())?;
             self.current = Some((id, builder));
         }
         let (_, builder) = self.current.as_mut().expect("opened on the lines before");

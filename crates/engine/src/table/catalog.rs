@@ -144,7 +144,7 @@ impl Catalog {
                     record.l0.insert(0, run.clone());
                 }
                 if let Some(meta) = tree {
-                    record.tree.as_mut().ok_or(Malformed)?.1 = meta.clone();
+                    record.tree.as_mut().ok_or(Malformed)?.1 = *meta;
                 }
                 Ok(())
             }

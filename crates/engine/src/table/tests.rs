@@ -77,10 +77,10 @@ fn no_current_is_no_database() {
 fn a_manifest_cut_anywhere_is_an_earlier_state_or_an_error() {
     let whole = SimEnv::new(1);
     let states = written(&whole.env());
-    let bytes = whole.read_file(&path()).unwrap().len();
+    let bytes = whole.read_file(path()).unwrap().len();
     for cut in 0..bytes {
         let sim = whole.fork();
-        sim.truncate(&path(), cut as u64).unwrap();
+        sim.truncate(path(), cut as u64).unwrap();
         match Manifest::load(&sim.env(), Path::new(DIR)) {
             Ok(loaded) => assert!(states.contains(&loaded.unwrap().0), "cut at {cut}"),
             Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "cut at {cut}"),
@@ -92,10 +92,10 @@ fn a_manifest_cut_anywhere_is_an_earlier_state_or_an_error() {
 fn a_flipped_bit_is_corruption_unless_it_is_in_the_last_record() {
     let whole = SimEnv::new(1);
     let states = written(&whole.env());
-    let bytes = whole.read_file(&path()).unwrap().len();
+    let bytes = whole.read_file(path()).unwrap().len();
     for at in 0..bytes {
         let sim = whole.fork();
-        sim.corrupt(&path(), at as u64, 0x10).unwrap();
+        sim.corrupt(path(), at as u64, 0x10).unwrap();
         match Manifest::load(&sim.env(), Path::new(DIR)) {
             // The last record may be a write that a crash tore: nothing proves that it was complete.
             Ok(loaded) => assert_eq!(loaded.unwrap().0, states[states.len() - 2], "flip at {at}"),
@@ -110,7 +110,7 @@ fn a_flipped_bit_is_corruption_unless_it_is_in_the_last_record() {
 fn a_newer_format_is_unsupported() {
     let sim = SimEnv::new(1);
     written(&sim.env());
-    sim.write_file(&Path::new(DIR).join(files::CURRENT), b"spinney 2\n000002.manifest\n").unwrap();
+    sim.write_file(Path::new(DIR).join(files::CURRENT), b"spinney 2\n000002.manifest\n").unwrap();
     assert_eq!(Manifest::load(&sim.env(), Path::new(DIR)).unwrap_err().kind(), ErrorKind::Unsupported);
 }
 

@@ -71,6 +71,9 @@ impl Changes {
     }
 
     /// The changes in order.
+    ///
+    /// # Panics
+    /// Never: the bytes are what [`Self::push`] encoded.
     pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
         let mut decoder = Decoder::new(&self.bytes);
         std::iter::from_fn(move || {

@@ -31,6 +31,9 @@ impl Snapshots {
     }
 
     /// Forgets a snapshot that [`Self::take`] gave.
+    ///
+    /// # Panics
+    /// When it was released before.
     pub fn release(&self, seqnum: SeqNum) {
         let mut live = self.live.lock();
         let count = live.get_mut(&seqnum).expect("a snapshot is released once");

@@ -64,6 +64,7 @@ impl<C: Cursor> Visible<C> {
     ///
     /// # Panics
     /// After [`Self::prev`].
+    #[expect(clippy::should_implement_trait, reason = "what is here is lent, not given")]
     pub fn next(&mut self) -> Result<bool> {
         match self.travel {
             Travel::Forward => self.cursor.next()?,
@@ -168,7 +169,10 @@ impl<C: Cursor> Visible<C> {
         &self.key
     }
 
-    /// The value here, without a copy. Only after a move that returned true.
+    /// The value here, without a copy.
+    ///
+    /// # Panics
+    /// When the last move did not return true.
     #[inline]
     pub fn value_bytes(&self) -> &[u8] {
         match &self.found {
@@ -177,7 +181,10 @@ impl<C: Cursor> Visible<C> {
         }
     }
 
-    /// The value here, kept alive beyond the walk. Only after a move that returned true.
+    /// The value here, kept alive beyond the walk.
+    ///
+    /// # Panics
+    /// When the last move did not return true.
     pub fn value(&self) -> Value {
         match &self.found {
             Some(value) => value.clone(),
