@@ -155,10 +155,7 @@ impl Codec {
 
     fn decompress(&mut self, payload: &[u8], compression: Compression, image: &mut [u8]) -> Result<(), Malformed> {
         let bytes = match compression {
-            Compression::None => {
-                image.copy_from_slice(payload);
-                payload.len()
-            }
+            Compression::None => return Err(Malformed),
             Compression::Lz4 => decompress_into(payload, image).map_err(|_| Malformed)?,
             Compression::Zstd => {
                 if self.unzstd.is_none() {
@@ -236,6 +233,9 @@ pub fn decode(frame: &[u8], identity: u64, pointer: BlockPointer) -> Result<Box<
     let payload = decoder.rest();
     if payload.len() != usize_of32(payload_bytes) || zeros != [0; 3] || !plausible(payload, image_bytes, compression) {
         return Err(FrameError::Malformed);
+    }
+    if compression == Compression::None {
+        return Ok(payload.into());
     }
     let mut image = vec![0; image_bytes].into_boxed_slice();
     CODEC.with_borrow_mut(|codec| codec.decompress(payload, compression, &mut image))?;

@@ -58,10 +58,10 @@ impl BlockWriter {
     /// `Io` or `Full` when the bytes cannot be written, `Poisoned` after an earlier error.
     pub fn append(&mut self, image: &[u8], compression: Compression) -> Result<BlockPointer> {
         let mut frame = std::mem::take(&mut self.frame);
-        frame.clear();
-        frame.shrink_to(BUFFER_BYTES);
         let pointer = frame::encode(image, compression, self.identity, self.position(), &mut frame);
         let appended = self.append_raw(&frame);
+        frame.clear();
+        frame.shrink_to(BUFFER_BYTES);
         self.frame = frame;
         appended.map(|()| pointer)
     }

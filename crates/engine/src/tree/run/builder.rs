@@ -14,6 +14,9 @@ use crate::store::{BlockWriter, StoreStats};
 use std::path::Path;
 use std::sync::Arc;
 
+/// A buffer for images that grew beyond so many bytes is given back.
+const IMAGE_KEEP_BYTES: usize = 2 << 20;
+
 /// How a run is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunOptions {
@@ -117,6 +120,8 @@ impl RunBuilder {
         self.closed_key.extend_from_slice(self.leaf.last_key());
         self.leaf.finish_into(&mut self.image);
         let pointer = self.writer.append(&self.image, self.options.compression)?;
+        self.image.clear();
+        self.image.shrink_to(IMAGE_KEEP_BYTES);
         self.leaves += 1;
         let separator = next.map_or(&*self.closed_key, |next| separator(&self.closed_key, next));
         push_pointer(&mut self.index, separator, pointer);
@@ -134,6 +139,7 @@ impl RunBuilder {
     }
 
     /// Bytes that the file would have if it were finished now, about.
+    #[inline]
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let filter_bits = u64_of(self.hashes.len()) * u64::from(self.options.filter_bits_per_key);

@@ -16,6 +16,12 @@ pub fn run_of<'a>(runs: &'a [Arc<Run>], key: &[u8]) -> Option<&'a Arc<Run>> {
     (*run.meta().smallest <= *key).then_some(run)
 }
 
+/// Whether the ranges of the runs ascend and do not touch.
+#[must_use]
+pub fn are_apart(runs: &[Arc<Run>]) -> bool {
+    runs.is_sorted_by(|a, b| a.meta().largest < b.meta().smallest)
+}
+
 /// The first run with keys that are not below `key`.
 #[inline]
 fn first_not_below(runs: &[Arc<Run>], key: &[u8]) -> usize {
@@ -33,14 +39,11 @@ pub struct LevelCursor {
 }
 
 impl LevelCursor {
-    /// A cursor that stands nowhere.
-    ///
-    /// # Panics
-    /// When the ranges of the runs are out of order or touch.
+    /// A cursor that stands nowhere. (That the ranges of the runs are in order is for whoever puts the level together to assert;
+    /// debug builds check it here.)
     #[must_use]
     pub fn new(runs: Arc<[Arc<Run>]>, fill: Fill) -> Self {
-        let apart = runs.is_sorted_by(|a, b| a.meta().largest < b.meta().smallest);
-        assert!(apart, "the runs of a level overlap");
+        debug_assert!(are_apart(&runs), "the runs of a level overlap");
         Self { runs, fill, fuse: Fuse::default(), at: 0, cursor: None }
     }
 

@@ -17,7 +17,7 @@ pub mod verify;
 
 pub use builder::{RunBuilder, RunOptions};
 pub use cursor::RunCursor;
-pub use level::{LevelCursor, run_of};
+pub use level::{LevelCursor, are_apart, run_of};
 pub use meta::RunMeta;
 pub use reader::Run;
 pub use verify::RunReport;

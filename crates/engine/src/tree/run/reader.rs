@@ -5,6 +5,7 @@ use super::filter::{LINE_BYTES, Layout};
 use super::format::{FOOTER_BYTES, Footer};
 use super::meta::RunMeta;
 use crate::base::codec::Decoder;
+use crate::base::key::head;
 use crate::base::num::{u64_of, usize_of, usize_of32};
 use crate::base::{Kind, Result, SeqNum, Value};
 use crate::block::{Block, BlockKind, BlockPointer};
@@ -32,6 +33,8 @@ pub struct Run {
     footer: Footer,
     top: Block,
     filter: Option<Filter>,
+    /// The heads of the first and last key, which tell most keys outside of the run.
+    heads: (u64, u64),
 }
 
 /// Where the parts of the filter are.
@@ -60,7 +63,8 @@ impl Run {
         let top = tail.block(footer.top)?;
         check(&file, footer.top, &top, BlockKind::Branch)?;
         let filter = tail.filter(&footer)?;
-        Ok(Arc::new(Self { file, cache, meta, footer, top, filter }))
+        let heads = (head(&meta.smallest), head(&meta.largest));
+        Ok(Arc::new(Self { file, cache, meta, footer, top, filter, heads }))
     }
 
     /// The newest version of `key` that `snapshot` sees. `hash` is the key's ([`crate::base::checksum::hash_key`]).
@@ -68,7 +72,8 @@ impl Run {
     /// # Errors
     /// `Corruption` or `Io` when a block that the lookup needs cannot be read.
     pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNum) -> Result<Option<Found>> {
-        if !self.may_contain(hash)? {
+        let head = head(key);
+        if head < self.heads.0 || self.heads.1 < head || !self.may_contain(hash)? {
             return Ok(None);
         }
         let found = self.search(key, snapshot)?;
