@@ -189,13 +189,23 @@ impl Core {
     /// The log position before which no table needs the log, when the memtables in `flushed` are on disk.
     pub(crate) fn log_needed_from(&self, flushed: &[Arc<Mem>]) -> Lsn {
         let _commit = self.commit.lock();
-        let tables = self.tables.read();
+        self.log_needed_by(&self.tables.read(), flushed)
+    }
+
+    /// As [`Self::log_needed_from`], of these tables, for a caller that holds the commit latch.
+    pub(crate) fn log_needed_by(&self, tables: &Tables, flushed: &[Arc<Mem>]) -> Lsn {
         let oldest = |table: &Arc<TableState>| {
             let version = table.version.load();
             let needed = version.memtables().filter(|mem| !flushed.iter().any(|done| Arc::ptr_eq(done, mem)));
             needed.filter_map(|mem| mem.first_lsn()).min()
         };
-        tables.values().filter_map(oldest).min().unwrap_or(Lsn(u64::MAX)).min(self.log_tail())
+        tables.values().filter_map(oldest).fold(self.log_tail(), Lsn::min)
+    }
+
+    /// The log before `log_from` is not needed, and the manifest says so.
+    pub(crate) fn release_log(&self, log_from: Lsn) -> Result<()> {
+        self.log_from.fetch_max(log_from.0, Ordering::Relaxed);
+        self.log.get().map_or(Ok(()), |log| log.release(log_from))
     }
 
     /// Fits the cache to what memtables leave, tells writers how deep the compaction debt is.

@@ -129,7 +129,6 @@ impl Core {
             trees: Arc::clone(&trees),
         });
         drop(ledger);
-        self.log_from.fetch_max(log_from.0, Ordering::Relaxed);
-        self.log.get().map_or(Ok(()), |log| log.release(log_from))
+        self.release_log(log_from)
     }
 }

@@ -51,18 +51,18 @@ impl Core {
         true
     }
 
-    /// Whether memtables hold so much of the log that the oldest must be flushed.
-    pub(crate) fn is_log_long(&self) -> bool {
-        let live = self.log_tail().0.saturating_sub(self.log_from.load(Ordering::Relaxed));
-        live > self.options.log_bytes_max
+    /// Whether memtables hold so much of the log, which ends at `tail`, that the oldest must be flushed.
+    pub(crate) fn is_log_long(&self, tail: Lsn) -> bool {
+        tail.0.saturating_sub(self.log_from.load(Ordering::Relaxed)) > self.options.log_bytes_max
     }
 
     /// Freezes the memtables whose changes lie in the older half of a log that is too long.
     fn rotate_for_log(&self, commit: &mut CommitState, tables: &[Arc<TableState>]) {
-        if !self.is_log_long() {
+        let tail = self.log_tail();
+        if !self.is_log_long(tail) {
             return;
         }
-        let keep_from = Lsn(self.log_tail().0.saturating_sub(self.options.log_bytes_max / 2));
+        let keep_from = Lsn(tail.0.saturating_sub(self.options.log_bytes_max / 2));
         for table in tables {
             if table.version.load().active.first_lsn().is_some_and(|lsn| lsn < keep_from) {
                 self.rotate(commit, table);

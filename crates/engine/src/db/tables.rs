@@ -84,9 +84,10 @@ impl Core {
             return Err(Error::invalid(format!("there is no table '{name}'")));
         };
         let mut ledger = self.ledger.lock();
-        self.or_poison(self.record(&mut ledger, &Edit::DropTable { id: state.id }))?;
         state.dropped.store(true, Ordering::Release);
         tables.remove(name);
+        let log_from = self.log_needed_by(&tables, &[]);
+        self.or_poison(self.record(&mut ledger, &Edit::DropTable { id: state.id, log_from }))?;
         drop((ledger, tables, commit, gate));
         let version = state.version.load_full();
         self.memory.dropped(version.active.accounted_bytes());
@@ -107,7 +108,7 @@ impl Core {
             self.remove(&FileKind::Tree.path(&self.dir, *file));
         }
         self.rebalance();
-        Ok(())
+        self.or_poison(self.release_log(log_from))
     }
 }
 

@@ -61,7 +61,7 @@ impl Core {
         if first_of_interval || self.log().wants_spare() {
             self.wake_sync();
         }
-        self.account(&ticket.mems);
+        self.account(&ticket);
         Ok(())
     }
 
@@ -155,9 +155,9 @@ impl Core {
     }
 
     /// Counts the growth of memtables, and sends full ones to disk.
-    fn account(&self, mems: &[Arc<Mem>]) {
-        let mut full = false;
-        for mem in mems {
+    fn account(&self, ticket: &Ticket) {
+        let mut full = self.is_log_long(ticket.end);
+        for mem in &ticket.mems {
             let growth = mem.take_growth();
             if mem.frozen_at().is_some() {
                 self.memory.grew_frozen(growth);
@@ -166,7 +166,7 @@ impl Core {
                 full |= self.options.memtable_bytes != 0 && mem.accounted_bytes() >= self.options.memtable_bytes;
             }
         }
-        if full || self.is_log_long() {
+        if full {
             self.make_room();
         }
     }

@@ -132,7 +132,10 @@ impl Catalog {
                     Some(_) => Err(Malformed),
                 }
             }
-            Edit::DropTable { id } => self.tables.remove(id).map(drop).ok_or(Malformed),
+            Edit::DropTable { id, log_from } => {
+                self.log_from = self.log_from.max(*log_from);
+                self.tables.remove(id).map(drop).ok_or(Malformed)
+            }
             Edit::Flush { table, replay_from, log_from, run, tree } => {
                 self.log_from = self.log_from.max(*log_from);
                 if let Some(run) = run {

@@ -33,6 +33,8 @@ pub enum Edit {
     DropTable {
         /// Its id.
         id: TableId,
+        /// The log before this position is not needed for any other table.
+        log_from: Lsn,
     },
     /// A memtable reached the disk. Stored as 3; never reuse.
     Flush {
@@ -75,9 +77,10 @@ impl Edit {
                 put_varint(out, replay_from.0);
                 put_option(out, tree.as_ref(), |out, id| put_varint(out, id.0));
             }
-            Self::DropTable { id } => {
+            Self::DropTable { id, log_from } => {
                 out.push(2);
                 put_varint(out, u64::from(id.0));
+                put_varint(out, log_from.0);
             }
             Self::Flush { table, replay_from, log_from, run, tree } => {
                 out.push(3);
@@ -120,7 +123,7 @@ impl Edit {
                 replay_from: Lsn(decoder.varint()?),
                 tree: option(decoder, |decoder| decoder.varint().map(FileId))?,
             },
-            2 => Self::DropTable { id: TableId(codec::narrow(decoder)?) },
+            2 => Self::DropTable { id: TableId(codec::narrow(decoder)?), log_from: Lsn(decoder.varint()?) },
             3 => Self::Flush {
                 table: TableId(codec::narrow(decoder)?),
                 replay_from: Lsn(decoder.varint()?),
