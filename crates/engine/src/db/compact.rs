@@ -58,7 +58,6 @@ impl Core {
         let written: u64 = merged.iter().map(|handle| handle.run.meta().bytes).sum();
         self.or_poison(self.install_compaction(table, compaction, merged))?;
         for handle in compaction.inputs() {
-            self.cache.forget(handle.run.instance());
             self.remove(&FileKind::Run.path(&self.dir, handle.id));
         }
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);

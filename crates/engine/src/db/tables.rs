@@ -101,7 +101,6 @@ impl Core {
             .cloned()
             .chain(version.trees.levels.iter().flat_map(|level| level.handles().collect::<Vec<_>>()));
         for handle in runs {
-            self.cache.forget(handle.run.instance());
             self.remove(&FileKind::Run.path(&self.dir, handle.id));
         }
         if let Some((file, _)) = &state.btree {

@@ -135,12 +135,6 @@ impl Run {
         RunCursor::new(Arc::clone(self), fill)
     }
 
-    /// The cache's name for the run's file.
-    #[must_use]
-    pub const fn instance(&self) -> u64 {
-        self.file.instance()
-    }
-
     /// What the run holds, in numbers.
     #[inline]
     #[must_use]
