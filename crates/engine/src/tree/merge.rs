@@ -358,6 +358,25 @@ mod tests {
             }
         }
 
+        /// Long enough to take a prefix into account, and to come to keys that do not have it.
+        #[test]
+        fn a_whole_walk_shows_all_names(names in prop::collection::vec(("[ab](common(/name)?)?[a-c]{1,3}", 0..4usize), 0..200)) {
+            let mut trees = vec![Vec::new(); 4];
+            names.iter().for_each(|(name, tree)| trees[*tree].push(put(name.as_bytes())));
+            trees.iter_mut().for_each(|tree| tree.sort_by(|a, b| a.key.cmp(&b.key)));
+            let (mut merge, mut model) = merge_and_model(trees);
+            for (start, step) in [(Move::First, Move::Next), (Move::Last, Move::Prev)] {
+                apply(&mut merge, &start).unwrap();
+                apply(&mut model, &start).unwrap();
+                while model.entry().is_some() {
+                    prop_assert_eq!(merge.entry(), model.entry());
+                    apply(&mut merge, &step).unwrap();
+                    apply(&mut model, &step).unwrap();
+                }
+                prop_assert_eq!(merge.entry(), None);
+            }
+        }
+
         #[test]
         fn a_failed_move_fuses_the_merge(
             trees in prop::collection::vec(trees(), 1..5),
