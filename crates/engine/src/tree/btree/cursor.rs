@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::ahead::ReadAhead;
 use super::root::{TreeRoot, route};
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer};
@@ -26,6 +27,7 @@ pub struct BTreeCursor {
     fill: Fill,
     /// From the root down; step `i` is at height `meta.height - i`.
     path: Vec<Step>,
+    ahead: ReadAhead,
     leaf: Option<Arc<Block>>,
     index: usize,
     key: Vec<u8>,
@@ -33,8 +35,9 @@ pub struct BTreeCursor {
 }
 
 impl BTreeCursor {
-    pub(super) const fn new(root: Arc<TreeRoot>, fill: Fill) -> Self {
-        Self { root, fill, path: Vec::new(), leaf: None, index: 0, key: Vec::new(), failed: false }
+    pub(super) fn new(root: Arc<TreeRoot>, fill: Fill) -> Self {
+        let (path, ahead, key) = (Vec::new(), ReadAhead::default(), Vec::new());
+        Self { root, fill, path, ahead, leaf: None, index: 0, key, failed: false }
     }
 
     /// Makes a move that may read blocks; an error is final.
@@ -56,6 +59,7 @@ impl BTreeCursor {
     fn seek(&mut self, choose: impl Fn(&Block) -> usize) -> Result<Option<Arc<Block>>> {
         self.path.clear();
         self.leaf = None;
+        self.ahead.restart(2);
         self.root.meta.root.map(|pointer| self.descend(pointer, choose)).transpose()
     }
 
@@ -91,12 +95,25 @@ impl BTreeCursor {
         while let Some(step) = self.path.last_mut() {
             step.child += 1;
             if step.child < step.branch.count() {
-                let pointer = self.root.file.child(&step.branch, step.child)?;
-                let leaf = self.descend(pointer, |_| 0)?;
-                self.stand(leaf, 0);
-                return Ok(());
+                return self.first_below();
             }
             self.path.pop();
+        }
+        Ok(())
+    }
+
+    /// Steps to the first entry below the block that the path leads to.
+    fn first_below(&mut self) -> Result<()> {
+        while let Some(Step { branch, child }) = self.path.last() {
+            let height = self.height();
+            if height == 0 {
+                let (leaf, _) = self.ahead.leaf(&self.root.file, branch, *child, self.fill)?;
+                self.stand(leaf, 0);
+                break;
+            }
+            let pointer = self.root.file.child(branch, *child)?;
+            let branch = self.root.block(pointer, height, self.fill)?;
+            self.path.push(Step { branch, child: 0 });
         }
         Ok(())
     }
@@ -104,6 +121,7 @@ impl BTreeCursor {
     /// Steps to the last entry of the leaf before the one that the path leads to.
     fn prev_leaf(&mut self) -> Result<()> {
         self.leaf = None;
+        self.ahead.restart(1);
         while let Some(step) = self.path.last_mut() {
             if let Some(child) = step.child.checked_sub(1) {
                 step.child = child;

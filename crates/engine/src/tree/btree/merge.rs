@@ -3,6 +3,9 @@
 //! One pass from left to right. A subtree without changes is kept as it is, without being read; a leaf with changes is read,
 //! merged with them and written elsewhere, and so are the branches above it. The old root stays whole.
 
+use std::sync::Arc;
+
+use super::ahead::ReadAhead;
 use super::extent;
 use super::file::TreeFile;
 use super::format::{TreeMeta, continues};
@@ -36,6 +39,7 @@ pub(super) struct Merge<'a> {
     /// Blocks that the new root does not reach.
     freed: Vec<Extent>,
     read: Read,
+    ahead: ReadAhead,
     /// The leaf to the left of what comes next was rewritten.
     rewrote: bool,
 }
@@ -48,8 +52,8 @@ impl<'a> Merge<'a> {
         rewrite: bool,
         output: Output<'a>,
     ) -> Self {
-        let (freed, read) = (Vec::new(), Read::default());
-        Self { file, changes, retain, rewrite, output, freed, read, rewrote: false }
+        let (freed, read, ahead) = (Vec::new(), Read::default(), ReadAhead::default());
+        Self { file, changes, retain, rewrite, output, freed, read, ahead, rewrote: false }
     }
 
     /// What wrote the blocks, and the blocks that the new root does not reach.
@@ -66,7 +70,10 @@ impl<'a> Merge<'a> {
         self.changes.first()?;
         let bounds = Bounds { lower: None, upper: None };
         match base.root {
-            Some(root) if self.reached(&bounds) => self.subtree(base.height, root, bounds)?,
+            Some(root) if self.reached(&bounds) => {
+                let block = self.block(base.height, root)?;
+                self.subtree(base.height, root, block, bounds)?;
+            }
             Some(root) => self.output.keep(base.height, Border { key: &[], continues: false }, root)?,
             None => self.merge_leaf(None, false, bounds)?,
         }
@@ -109,27 +116,39 @@ impl<'a> Merge<'a> {
             || (self.rewrote && bounds.lower.is_some_and(|lower| lower.continues))
     }
 
-    /// Merges into the subtree of `height` that `pointer` names.
-    fn subtree(&mut self, height: u32, pointer: BlockPointer, bounds: Bounds<'_>) -> Result<()> {
-        let (file, cache) = (self.file, &self.file.cache);
-        let cached = cache.lookup(file.blocks.instance(), pointer, Fill::Bypass);
-        let is_cached = cached.is_some();
-        let block = match cached {
-            Some(block) => block,
-            None => file.blocks.read(pointer)?.into(),
-        };
-        file.check(&block, pointer, height)?;
+    /// Merges into the subtree of `height` whose topmost block, in the cache or not, is `block`.
+    fn subtree(
+        &mut self,
+        height: u32,
+        pointer: BlockPointer,
+        (block, cached): (Arc<Block>, bool),
+        bounds: Bounds<'_>,
+    ) -> Result<()> {
         self.freed.push(extent(pointer));
         if height > 0 {
             self.read.branches += 1;
             return self.children(height, &block, bounds);
         }
         if !bounds.hold(&block) {
-            return Err(file.corruption(pointer, "a leaf has keys outside of the bounds that its branch gives it"));
+            return Err(self
+                .file
+                .corruption(pointer, "a leaf has keys outside of the bounds that its branch gives it"));
         }
         self.read.leaves += 1;
         self.read.entries += u64_of(block.count());
-        self.merge_leaf(Some(&block), is_cached, bounds)
+        self.merge_leaf(Some(&block), cached, bounds)
+    }
+
+    /// The block that `pointer` names, and whether it was in the cache.
+    fn block(&self, height: u32, pointer: BlockPointer) -> Result<(Arc<Block>, bool)> {
+        let cached = self.file.cache.lookup(self.file.blocks.instance(), pointer, Fill::Bypass);
+        let is_cached = cached.is_some();
+        let block = match cached {
+            Some(block) => block,
+            None => self.file.blocks.read(pointer)?.into(),
+        };
+        self.file.check(&block, pointer, height)?;
+        Ok((block, is_cached))
     }
 
     /// Merges into those children of `branch` that changes reach, and keeps the others.
@@ -147,8 +166,13 @@ impl<'a> Merge<'a> {
             }
             let (pointer, bounds) = (self.file.child(branch, i)?, Bounds { lower, upper });
             if self.reached(&bounds) || !self.output.settle(height - 1)? {
-                self.subtree(height - 1, pointer, bounds)?;
+                let block = match height {
+                    1 => self.ahead.leaf(self.file, branch, i, Fill::Bypass)?,
+                    _ => self.block(height - 1, pointer)?,
+                };
+                self.subtree(height - 1, pointer, block, bounds)?;
             } else {
+                self.ahead.restart(1);
                 self.output.keep(height - 1, border, pointer)?;
                 self.rewrote = false;
             }

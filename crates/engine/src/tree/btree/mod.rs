@@ -14,6 +14,7 @@
 //! # Concurrency
 //! One merge at a time (a second one is refused); readers hold a [`TreeRoot`] and are never in anyone's way.
 
+mod ahead;
 mod cursor;
 mod file;
 mod format;

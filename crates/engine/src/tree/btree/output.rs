@@ -172,11 +172,10 @@ impl<'a> Output<'a> {
     fn write(&mut self, image: Vec<u8>, compression: Compression, keep: bool) -> Result<BlockPointer> {
         let pointer = self.writer.append(&image, compression)?;
         let (cache, instance) = (&self.file.cache, self.file.blocks.instance());
+        cache.forget_block(instance, pointer.offset);
         if keep {
             let block = Block::parse(image.into_boxed_slice()).expect("what a builder finished is a block");
             drop(cache.insert(instance, pointer, Arc::new(block)));
-        } else {
-            cache.forget_block(instance, pointer.offset);
         }
         Ok(pointer)
     }

@@ -226,7 +226,8 @@ impl BranchStream {
     pub(super) fn push(&mut self, child: Child) -> Option<Vec<Child>> {
         self.key_bytes += child.separator.key.len();
         self.children.push_back(child);
-        (self.image_bytes() > 2 * self.bytes_max).then(|| self.fitting()).map(|count| self.cut(count))
+        let full = self.len() >= 2 * CHILDREN_MIN && self.image_bytes() > 2 * self.bytes_max;
+        full.then(|| self.fitting()).map(|count| self.cut(count))
     }
 
     /// Whether what the stream holds would make a small branch.
@@ -257,14 +258,14 @@ impl BranchStream {
         image_bytes(self.len(), self.key_bytes, self.shared(self.len()))
     }
 
-    /// How many of the first children fit a branch.
+    /// How many of the first children fit a branch, of at least twice [`CHILDREN_MIN`].
     fn fitting(&self) -> usize {
         let mut key_bytes = 0;
         let fits = self.children.iter().enumerate().take_while(|(i, child)| {
             key_bytes += child.separator.key.len();
             image_bytes(i + 1, key_bytes, self.shared(i + 1)) <= self.bytes_max
         });
-        fits.count().clamp(CHILDREN_MIN, self.len().max(2 * CHILDREN_MIN) - CHILDREN_MIN)
+        fits.count().clamp(CHILDREN_MIN, self.len() - CHILDREN_MIN)
     }
 
     /// How many bytes the first `count` separators share.
@@ -278,4 +279,109 @@ impl BranchStream {
 
 const fn image_bytes(count: usize, key_bytes: usize, shared: usize) -> usize {
     BRANCH_HEADER_BYTES + shared + key_bytes + count * CHILD_BYTES - count * shared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Kind, SeqNum};
+
+    fn push(stream: &mut LeafStream, key: &str, seqnum: u64, value: &[u8], old: bool) -> Option<Leaf> {
+        stream.push(&Entry { key: key.as_bytes(), seqnum: SeqNum(seqnum), kind: Kind::Put, value }, old)
+    }
+
+    /// The leaves that `count` entries become, with their keys.
+    fn leaves(count: u64, is_old: impl Fn(u64) -> bool) -> Vec<Leaf> {
+        let mut stream = LeafStream::new(1000);
+        stream.begin(None, false);
+        let mut leaves: Vec<_> =
+            (0..count).filter_map(|i| push(&mut stream, &format!("{i:06}"), 0, &[7; 20], is_old(i))).collect();
+        leaves.extend(stream.end().into_iter().flatten());
+        assert!(stream.end().into_iter().flatten().next().is_none());
+        leaves
+    }
+
+    fn separator(key: &str, continues: bool) -> Separator {
+        Separator { key: key.as_bytes().to_vec(), continues }
+    }
+
+    #[test]
+    fn a_border_is_no_longer_than_it_must_be() {
+        let between = |left: &str, right: &str| Separator::from(Border::between(left.as_bytes(), right.as_bytes()));
+        assert_eq!(between("apple", "banana"), separator("b", false));
+        assert_eq!(between("ab", "abc"), separator("abc", false));
+        assert_eq!(between("abc", "abdzzz"), separator("abd", false));
+        assert_eq!(between("abc", "abc"), separator("abc", true));
+    }
+
+    #[test]
+    fn no_stream_ends_with_a_crumb_of_old_entries() {
+        for count in 1..200 {
+            let leaves = leaves(count, |_| true);
+            let entries =
+                leaves.iter().map(|leaf| Block::parse(leaf.image.clone().into()).unwrap().count()).sum::<usize>();
+            assert_eq!(entries as u64, count);
+            assert!(leaves.iter().all(|leaf| leaf.image.len() <= 1000));
+            assert!(leaves.len() == 1 || leaves.iter().all(|leaf| leaf.image.len() > 400), "{count} entries");
+        }
+    }
+
+    #[test]
+    fn new_entries_at_the_end_leave_full_leaves_behind() {
+        let leaves = leaves(75, |i| i < 10);
+        let (last, full) = leaves.split_last().unwrap();
+        assert!(full.iter().all(|leaf| leaf.image.len() > 950) && last.image.len() < 500);
+    }
+
+    #[test]
+    fn separators_lie_between_the_leaves() {
+        let leaves = leaves(200, |_| true);
+        assert_eq!(leaves[0].separator, separator("000000", false));
+        for pair in leaves.windows(2) {
+            let [left, right] = [&pair[0], &pair[1]].map(|leaf| Block::parse(leaf.image.clone().into()).unwrap());
+            let border = &pair[1].separator;
+            assert!(left.compare_key(left.count() - 1, &border.key).is_lt());
+            assert!(right.compare_key(0, &border.key).is_ge() && !border.continues);
+        }
+    }
+
+    #[test]
+    fn versions_of_a_key_stay_together_until_they_fill_many_leaves() {
+        let mut stream = LeafStream::new(1000);
+        stream.begin(None, false);
+        let mut leaves: Vec<_> = (1..400u64).rev().filter_map(|i| push(&mut stream, "k", i, &[7; 100], true)).collect();
+        leaves.extend(stream.end().into_iter().flatten());
+        assert!(leaves.len() > 1 && leaves.iter().rev().skip(1).all(|leaf| leaf.image.len() > 15_000));
+        assert_eq!(leaves[1].separator, separator("k", true));
+    }
+
+    fn child(i: u64) -> Child {
+        let pointer = BlockPointer { offset: i, bytes: 1, checksum: 0 };
+        Child { separator: separator(&format!("shared/{i:06}"), false), pointer }
+    }
+
+    #[test]
+    fn branches_are_balanced_except_at_the_right_edge() {
+        for count in 1..400u64 {
+            for edge in [false, true] {
+                let mut stream = BranchStream::new(1000);
+                let mut branches: Vec<_> = (0..count).filter_map(|i| stream.push(child(i))).collect();
+                branches.extend(stream.end(edge).into_iter().filter(|children| !children.is_empty()));
+                let offsets: Vec<_> = branches.iter().flatten().map(|child| child.pointer.offset).collect();
+                assert!(offsets.into_iter().eq(0..count) && stream.len() == 0 && stream.key_bytes == 0);
+                let (last, others) = branches.split_last().unwrap();
+                assert!(others.is_empty() || last.len() >= if edge { CHILDREN_MIN } else { 15 });
+                assert!(!edge || others.iter().all(|children| children.len() >= 30), "{count} children");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_longer_than_a_branch_still_come_in_pairs() {
+        let mut stream = BranchStream::new(1000);
+        let long = |i: u8| Child { separator: Separator { key: vec![i; 5000], continues: false }, ..child(0) };
+        let mut branches: Vec<_> = (0..9).filter_map(|i| stream.push(long(i))).collect();
+        branches.extend(stream.end(true));
+        assert!(branches.iter().all(|children| children.is_empty() || children.len() >= CHILDREN_MIN));
+    }
 }

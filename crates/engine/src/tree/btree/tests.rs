@@ -377,6 +377,86 @@ fn untouched_subtrees_are_neither_read_nor_written() {
 }
 
 #[test]
+fn a_scan_reads_many_leaves_at_once_and_a_seek_one() {
+    let mut fixture = Fixture::plain(4096);
+    (0..50_000).for_each(|i| fixture.model.put(key(i), [7; 50]));
+    fixture.merge(false);
+    fixture.cache.set_capacity(0);
+    let (root, stats) = (fixture.tree.root(), fixture.tree.file.blocks.stats());
+    let reads = |action: &dyn Fn()| {
+        let before = stats.block_reads.load(Ordering::Relaxed);
+        action();
+        stats.block_reads.load(Ordering::Relaxed) - before
+    };
+    root.get(&key(0), SeqNum::MAX).unwrap();
+    let scan = reads(&|| assert_eq!(entries(&root).len(), 50_000));
+    assert!(scan < root.meta().leaves / 10, "{scan} reads for {} leaves", root.meta().leaves);
+    let height = u64::from(root.meta().height);
+    assert_eq!(reads(&|| drop(root.get(&key(25_000), SeqNum::MAX).unwrap())), height);
+    assert_eq!(reads(&|| root.cursor(Fill::Keep).seek_ge(&key(25_000)).unwrap()), height);
+    fixture.model.put(key(1), "one");
+    let rewrite = reads(&|| {
+        let mut changes = fixture.model.clone().take_batch();
+        drop(fixture.tree.merge(&mut changes, &mut fixture.model.retain(), true).unwrap());
+    });
+    assert!(rewrite < root.meta().leaves / 10, "{rewrite} reads for {} leaves", root.meta().leaves);
+}
+
+#[test]
+fn readers_see_whole_roots_while_merges_go_on() {
+    let mut fixture = Fixture::plain(512);
+    (0..500).for_each(|i| fixture.model.put(key(i), 0u64.to_le_bytes()));
+    fixture.merge(false);
+    let (tree, done) = (Arc::clone(&fixture.tree), AtomicBool::new(false));
+    let read = || {
+        let mut rounds = 0u64;
+        while !done.load(Ordering::Relaxed) || rounds == 0 {
+            let root = tree.root();
+            let values = rows(&root, u64::MAX);
+            assert_eq!(values.len(), 500);
+            assert!(values.iter().all(|(_, value)| *value == values[0].1), "a root shows one merge only");
+            let found = root.get(&key(rounds % 500), SeqNum::MAX).unwrap().unwrap();
+            assert_eq!(found.value, values[0].1);
+            rounds += 1;
+        }
+    };
+    std::thread::scope(|scope| {
+        let readers = [scope.spawn(read), scope.spawn(read)];
+        for round in 1..60u64 {
+            (0..500).for_each(|i| fixture.model.put(key(i), round.to_le_bytes()));
+            fixture.merge_unverified();
+        }
+        done.store(true, Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+    tree.verify(&tree.root()).unwrap();
+}
+
+#[test]
+fn a_tree_in_a_real_file_is_found_again() {
+    for direct in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (env, path) = (crate::env::os::env(), dir.path().join("tree"));
+        let options = TreeOptions { block_bytes: 4096, compression: Compression::Lz4, direct };
+        let cache = || Arc::new(Cache::new(1 << 20));
+        let mut tree = BTree::create(&env, &path, IDENTITY, options, cache(), Arc::default()).unwrap();
+        let mut model = Model::default();
+        for round in 0..5 {
+            (0..5000).for_each(|i| model.put(key(i * 3 + round), [7; 40]));
+            (0..5000).filter(|i| i % 7 == round).for_each(|i| model.delete(key(i)));
+            let pending = tree.merge(&mut model.take_batch(), &mut model.retain(), false).unwrap();
+            let meta = *pending.meta();
+            tree.install(pending).unwrap();
+            tree = BTree::open(&env, &path, IDENTITY, options, meta, cache(), Arc::default()).unwrap();
+            tree.verify(&tree.root()).unwrap();
+            check(&tree.root(), &model, model.seqnum);
+        }
+        let again = BTree::create(&env, &path, IDENTITY, options, cache(), Arc::default());
+        assert_eq!(again.unwrap_err().kind(), ErrorKind::Io);
+    }
+}
+
+#[test]
 fn versions_of_one_key_may_fill_many_leaves() {
     let mut fixture = Fixture::plain(256);
     for round in 0..6 {
@@ -415,6 +495,21 @@ fn values_larger_than_a_stretch_are_kept() {
     fixture.merge(false);
     fixture.model.put(key(3), vec![9; 5_000_000]);
     fixture.merge(false);
+    fixture.check();
+}
+
+#[test]
+fn keys_of_the_largest_size_make_a_tree() {
+    let mut fixture = Fixture::plain(4096);
+    for round in 0..3 {
+        for i in 0..40u64 {
+            let mut key = vec![7; crate::base::key::KEY_BYTES_MAX - 8];
+            key.extend_from_slice(&(i * 3 + round).to_be_bytes());
+            fixture.model.put(key, "value");
+        }
+        fixture.merge(false);
+    }
+    assert!(fixture.meta().height > 2);
     fixture.check();
 }
 
@@ -623,11 +718,15 @@ fn a_cursor_that_met_a_corrupt_block_fails_for_good() {
     fixture.sim.corrupt(PATH, leaves[3].offset + 30, 1).unwrap();
     let mut cursor = root.cursor(Fill::Keep);
     cursor.first().unwrap();
+    let mut before = 1;
     let error = loop {
-        if let Err(error) = cursor.next() {
-            break error;
+        match cursor.next() {
+            Ok(()) => before += 1,
+            Err(error) => break error,
         }
     };
+    let intact = leaves[..3].iter().map(|leaf| root.file.blocks.read(*leaf).unwrap().count()).sum::<usize>();
+    assert_eq!(before, intact, "leaves read ahead must not fail before they are reached");
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(cursor.entry().is_none() && cursor.value().is_none());
     assert!(
