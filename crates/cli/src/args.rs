@@ -26,6 +26,7 @@ pub(crate) enum Command {
     Drop(DropArgs),
     Shape(ShapeArgs),
     Stat(StatArgs),
+    Log(LogArgs),
     Verify(VerifyArgs),
     Flush(FlushArgs),
     Compact(CompactArgs),
@@ -284,6 +285,29 @@ pub(crate) struct StatArgs {
     #[command(flatten)]
     pub(crate) db: DbArgs,
     /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print the changes in the redo log, oldest first; changes nothing
+///
+/// Shows what a recovery would look at: where each commit stands in the log (lsn), the order of visibility (seqnum), and the
+/// change. Long keys and values are cut short; --json prints them whole.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney log shop
+  spinney log shop --table orders --limit 20
+  spinney log shop --json | jq .key")]
+pub(crate) struct LogArgs {
+    /// Directory of the database
+    pub(crate) db: PathBuf,
+    /// Only changes of this table
+    #[arg(long, value_name = "NAME")]
+    pub(crate) table: Option<String>,
+    /// Print at most so many changes
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+    /// Print each change as a JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -8,6 +8,7 @@ mod bench;
 mod entries;
 mod failure;
 mod load;
+mod log;
 mod maintenance;
 mod output;
 mod scan;
@@ -52,6 +53,7 @@ fn run(command: &Command, out: &mut Output) -> Result<()> {
         Command::Drop(args) => tables::drop(args),
         Command::Shape(args) => shape::run(args, out),
         Command::Stat(args) => stat::run(args, out),
+        Command::Log(args) => log::run(args, out),
         Command::Verify(args) => maintenance::verify(args, out),
         Command::Flush(args) => maintenance::flush(args),
         Command::Compact(args) => maintenance::compact(args),

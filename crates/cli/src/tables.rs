@@ -6,7 +6,6 @@ use crate::store::{close_after, open_or_create, with_db};
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use spinney::{Compression, Table, TableOptions};
-use spinney_lab::layout_name;
 use spinney_lab::text;
 use std::io::Write as _;
 
@@ -20,7 +19,7 @@ pub(crate) fn list(args: &TablesArgs, out: &mut Output) -> Result<()> {
         let mut list = text::Table::new(&["table", "layout", "block", "compression"]);
         for table in &tables {
             let TableOptions { layout, block_bytes, compression, .. } = *table.options();
-            let cells = [layout_name(layout), &text::bytes(u64::from(block_bytes)), compression_name(compression)];
+            let cells = [layout.name(), &text::bytes(u64::from(block_bytes)), compression_name(compression)];
             list.row(std::iter::once(table.name()).chain(cells).map(str::to_owned));
         }
         Ok(write!(out, "{}", list.render())?)
@@ -31,7 +30,7 @@ fn json_of(table: &Table) -> serde_json::Value {
     let options = table.options();
     json!({
         "table": table.name(),
-        "layout": layout_name(options.layout),
+        "layout": options.layout.name(),
         "block_bytes": options.block_bytes,
         "compression": compression_name(options.compression),
         "filter_bits_per_key": options.filter_bits_per_key,

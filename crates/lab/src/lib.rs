@@ -16,6 +16,6 @@ mod stop;
 pub mod text;
 
 pub use clock::Stopwatch;
-pub use names::{durability_name, layout_name, shape_line};
+pub use names::{durability_name, shape_line};
 pub use random::Random;
 pub use stop::{Interrupted, Stop};

@@ -1,17 +1,7 @@
 //! The engine's choices and shapes in words.
 
 use crate::text::{bytes, count};
-use spinney::{Durability, Layout, Shape};
-
-/// A layout as users write it.
-#[must_use]
-pub const fn layout_name(layout: Layout) -> &'static str {
-    match layout {
-        Layout::BTree => "btree",
-        Layout::Lsm => "lsm",
-        Layout::LsmTiered => "lsm-tiered",
-    }
-}
+use spinney::{Durability, Shape};
 
 /// A durability as users write it.
 #[must_use]

@@ -20,7 +20,7 @@ use lines::Lines;
 use serde::Serialize;
 use spinney::{Batch, Database, Durability, Layout, Table, TableOptions};
 use spinney_lab::text::{bytes, count, digits};
-use spinney_lab::{Stop, Stopwatch, layout_name, progress};
+use spinney_lab::{Stop, Stopwatch, progress};
 use std::error::Error as StdError;
 use std::fmt;
 use std::io::Write as _;
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &LoadArgs, out: &mut Output) -> Result<()> {
         count(loaded.rows),
         bytes(loaded.bytes),
         args.table.table,
-        layout_name(layout),
+        layout.name(),
         digits(loaded.seconds),
         digits(loaded.rows as f64 / loaded.seconds),
     )?;
@@ -108,7 +108,7 @@ fn table(db: &Database, args: &LoadArgs) -> Result<Table> {
     let layout = table.options().layout;
     match wanted {
         Some(wanted) if wanted != layout => {
-            bail!("table `{name}` exists with layout {}, not {}", layout_name(layout), layout_name(wanted))
+            bail!("table `{name}` exists with layout {}, not {}", layout.name(), wanted.name())
         }
         _ => Ok(table),
     }

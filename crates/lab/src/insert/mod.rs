@@ -69,7 +69,7 @@ fn run_layout(
     stop: &Stop,
     out: &mut dyn Write,
 ) -> Result<LayoutReport> {
-    let name = crate::layout_name(layout);
+    let name = layout.name();
     let dir = scratch.fresh(name)?;
     let memory = MemoryPeak::watch()?;
     let meter = Meter::start()?;

@@ -236,8 +236,15 @@ pub(super) fn print_header(config: &Config, dir: &Path, out: &mut dyn Write) -> 
 /// Prints one line: an interval, or a step.
 pub(super) fn print_cost(layout: &str, step: &str, cost: &Cost, out: &mut dyn Write) -> Result<()> {
     let commit = cost.commit;
-    let mut cells = vec![layout.to_owned(), step.to_owned(), digits(cost.rows_per_second)];
-    cells.extend([commit.p50_us, commit.p99_us, commit.max_us / 1e3].map(digits));
+    let mut cells = vec![layout.to_owned(), step.to_owned()];
+    if commit.max_us > 0.0 {
+        cells.push(digits(cost.rows_per_second));
+        cells.extend([commit.p50_us, commit.p99_us, commit.max_us / 1e3].map(digits));
+    } else {
+        // Nothing was inserted: the time says more than a rate.
+        cells.push(format!("{} s", digits(cost.seconds)));
+        cells.extend(["-"; 3].map(str::to_owned));
+    }
     cells.extend(cost.work().map(digits));
     writeln!(out, "{}", line(&cells, &WIDTHS))?;
     Ok(out.flush()?)

@@ -74,7 +74,7 @@ pub fn run(config: &Config, scratch: &Scratch, stop: &Stop, out: &mut dyn Write)
     report::print_header(config, scratch.path(), out)?;
     let mut report = Report::new(config);
     for &layout in &config.layouts {
-        let dir = scratch.fresh(crate::layout_name(layout))?;
+        let dir = scratch.fresh(layout.name())?;
         let bench = Bench { config, stop, layout, target: Target::open(&dir, config, layout)? };
         for &workload in &config.workloads {
             for line in bench.run(workload, scratch)? {

@@ -1,9 +1,9 @@
 //! What the benchmark of single operations prints, and the same figures for programs.
 
 use super::{Config, KEY_BYTES};
+use crate::durability_name;
 use crate::measure::{Latency, Percentiles};
 use crate::text::{bytes, count};
-use crate::{durability_name, layout_name};
 use anyhow::Result;
 use serde::Serialize;
 use spinney::Layout;
@@ -62,7 +62,7 @@ impl Line {
         let seconds = time.as_secs_f64();
         Self {
             workload,
-            layout: layout_name(layout),
+            layout: layout.name(),
             operations,
             seconds,
             operations_per_second: operations as f64 / seconds,

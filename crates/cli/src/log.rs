@@ -1,0 +1,75 @@
+//! `log`: the changes in the redo log, oldest first.
+
+use crate::args::LogArgs;
+use crate::output::{Output, escape, json_of};
+use anyhow::{Error, Result};
+use serde_json::json;
+use spinney::{ErrorKind, Kind, LogEntry, read_log};
+use std::io::Write as _;
+
+/// Characters of a key and of a value that a line shows.
+const KEY_CHARS: usize = 32;
+const VALUE_CHARS: usize = 40;
+
+/// Prints the log.
+pub(crate) fn run(args: &LogArgs, out: &mut Output) -> Result<()> {
+    if !args.json {
+        writeln!(out, "{:>12} {:>12}  {:<16} {:<6}  key  value", "lsn", "seqnum", "table", "change")?;
+    }
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    let mut printing = Ok(());
+    let read = read_log(&args.db, &mut |entry| {
+        let wanted = args.table.as_deref().is_none_or(|table| entry.table_name == Some(table));
+        if wanted && left > 0 && printing.is_ok() {
+            left -= 1;
+            printing = print(&entry, args.json, out);
+        }
+        if left == 0 || printing.is_err() {
+            // The only way to end the reading early; what the error says is never told.
+            return Err(spinney::Error::new(ErrorKind::Closed, "enough"));
+        }
+        Ok(())
+    });
+    printing?;
+    if left == 0 { Ok(()) } else { read.map_err(Error::from) }
+}
+
+fn print(entry: &LogEntry<'_>, json: bool, out: &mut Output) -> Result<()> {
+    let change = match entry.kind {
+        Kind::Put => "put",
+        Kind::Delete => "delete",
+    };
+    if json {
+        return out.json_line(&json!({
+            "lsn": entry.lsn,
+            "seqnum": entry.seqnum,
+            "table": entry.table_name,
+            "table_id": entry.table,
+            "change": change,
+            "key": json_of(entry.key),
+            "value": (entry.kind == Kind::Put).then(|| json_of(entry.value)),
+        }));
+    }
+    let table = entry.table_name.map_or_else(|| format!("(dropped {})", entry.table), str::to_owned);
+    let key = abbreviated(entry.key, KEY_CHARS);
+    let value = abbreviated(entry.value, VALUE_CHARS);
+    let line = format!("{:>12} {:>12}  {table:<16} {change:<6}  {key}  {value}", entry.lsn.0, entry.seqnum.0);
+    Ok(writeln!(out, "{}", line.trim_end())?)
+}
+
+/// The first bytes as text, and how many there are if that is not all.
+fn abbreviated(bytes: &[u8], chars_max: usize) -> String {
+    let text = escape(&bytes[..bytes.len().min(chars_max)]);
+    if bytes.len() <= chars_max { text } else { format!("{text}... ({} bytes)", bytes.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_long_is_cut() {
+        assert_eq!(abbreviated(b"four", 4), "four");
+        assert_eq!(abbreviated(b"five\n", 4), "five... (5 bytes)");
+    }
+}
