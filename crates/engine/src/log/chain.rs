@@ -124,14 +124,14 @@ impl Segments<'_> {
         }
         // From the newest back, for as long as the one before is needed.
         while let Some(Found { header, .. }) = log.last().filter(|oldest| oldest.header.previous != 0) {
-            let previous = match from {
-                Some(from) if header.previous_end <= from => break,
-                Some(_) => self.needed(header.previous)?,
-                None => match self.get(header.previous) {
-                    Some(Ok(found)) => found,
-                    _ => break,
-                },
+            let wanted = match from {
+                Some(from) => header.previous_end > from,
+                None => self.get(header.previous).is_some(),
             };
+            if !wanted {
+                break;
+            }
+            let previous = self.needed(header.previous)?;
             check_link(&previous.header, header, &previous.path)?;
             log.push(previous.clone());
         }

@@ -33,6 +33,7 @@ mod tests;
 mod writer;
 
 pub use options::LogOptions;
+pub use reader::LogSummary;
 pub use recover::{RecoveredLog, Visit, inspect, recover};
 pub use stats::LogStats;
 pub use writer::LogWriter;

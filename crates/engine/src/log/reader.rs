@@ -32,21 +32,22 @@ pub(super) struct LogReader<'a> {
     begun: Option<Lsn>,
     /// Whether nothing but pieces of a payload was seen whose beginning lies in a segment that is gone.
     midway: bool,
-    pub(super) summary: Summary,
+    pub(super) summary: LogSummary,
 }
 
-/// What was read.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Summary {
-    /// Where the last whole payload ends, and the number of its segment.
-    pub(super) end: Lsn,
+/// What was found in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSummary {
+    /// The position after the last whole payload; zero for a log that never had one.
+    pub end: Lsn,
+    /// The number of the segment that `end` lies in.
     pub(super) end_segment: u64,
-    /// Whether the log was closed.
-    pub(super) closed: bool,
-    /// Payload bytes shown.
-    pub(super) bytes: u64,
+    /// Whether the log was closed, rather than ended by a crash.
+    pub closed: bool,
+    /// Bytes of the payloads shown.
+    pub bytes: u64,
     /// Payloads shown.
-    pub(super) payloads: u64,
+    pub payloads: u64,
 }
 
 /// Why the records of a segment stopped.
@@ -73,7 +74,7 @@ impl<'a> LogReader<'a> {
             pieces: Vec::new(),
             begun: None,
             midway: oldest.is_some_and(|header| header.begins == Begins::Continues),
-            summary: Summary { end, end_segment, closed: false, bytes: 0, payloads: 0 },
+            summary: LogSummary { end, end_segment, closed: false, bytes: 0, payloads: 0 },
         }
     }
 
@@ -114,7 +115,7 @@ impl<'a> LogReader<'a> {
                 if sector == header.end() {
                     return Ok(Stop::Full);
                 }
-                if sector > at && self.marker(index, sector)?.is_some_and(|it| it.previous_end == self.record_end) {
+                if sector > at && self.marker(index, sector)?.is_some() {
                     at = sector;
                     continue;
                 }

@@ -1,8 +1,8 @@
 //! Opening a log: what it holds, and what the next writer needs to know.
 
-use super::chain::{self, Chain};
+use super::chain::{self, Chain, Found};
 use super::format::{SECTOR, sector_up};
-use super::reader::LogReader;
+use super::reader::{LogReader, LogSummary};
 use super::segment::{Directory, Listing, Spare};
 use super::writer::Live;
 use crate::base::{Lsn, Result};
@@ -20,12 +20,7 @@ pub type Visit<'a> = dyn FnMut(Lsn, Lsn, &[u8]) -> Result<()> + 'a;
 #[derive(Debug)]
 pub struct RecoveredLog {
     pub(super) database: u64,
-    pub(super) end: Lsn,
-    /// The number of the segment that `end` lies in.
-    pub(super) end_segment: u64,
-    closed: bool,
-    pub(super) bytes_replayed: u64,
-    payloads: u64,
+    pub(super) summary: LogSummary,
     /// The segments to go on with, oldest first.
     pub(super) live: Vec<Live>,
     /// Segments that do not count any more once the next one seals the log.
@@ -38,28 +33,32 @@ pub struct RecoveredLog {
 }
 
 impl RecoveredLog {
-    /// The position after the last whole payload; zero for a log that never had one.
-    #[must_use]
-    pub fn end(&self) -> Lsn {
-        self.end
+    fn new(database: u64, from: Lsn, listing: Listing, chain: Chain, summary: LogSummary) -> Self {
+        // Segments behind the end hold nothing that counts.
+        let counts = |found: &Found| found.header.number <= summary.end_segment;
+        let (kept, dropped): (Vec<_>, Vec<_>) = chain.log.into_iter().partition(counts);
+        let mut orphans = chain.orphans;
+        orphans.extend(dropped.into_iter().map(|found| found.path));
+        let mut live = chain.older;
+        live.extend(kept.into_iter().map(|found| Live { header: found.header, path: found.path }));
+        let seen = chain.positions_end.max(from);
+        Self {
+            database,
+            summary,
+            live,
+            orphans,
+            spares: listing.spares,
+            unfinished: listing.unfinished,
+            next_number: chain.next_number,
+            next_first: if seen == Lsn(0) { Lsn(SECTOR) } else { sector_up(seen.plus(GAP_BYTES)) },
+            next_spare: listing.next_spare,
+        }
     }
 
-    /// Whether the log was closed, rather than ended by a crash.
+    /// What was found.
     #[must_use]
-    pub fn was_closed(&self) -> bool {
-        self.closed
-    }
-
-    /// Bytes of the payloads shown.
-    #[must_use]
-    pub fn bytes_replayed(&self) -> u64 {
-        self.bytes_replayed
-    }
-
-    /// How many payloads were shown.
-    #[must_use]
-    pub fn payloads_replayed(&self) -> u64 {
-        self.payloads
+    pub fn summary(&self) -> LogSummary {
+        self.summary
     }
 }
 
@@ -73,47 +72,23 @@ pub fn recover(env: &Env, directory: &Path, database: u64, from: Lsn, visit: &mu
     let directory = Directory { env: env.clone(), path: directory.to_owned() };
     let listing = directory.list()?;
     let chain = chain::find(&directory, &listing, Some(database), Some(from), true)?;
-    read(database, listing, chain, from, visit)
+    let summary = read(&chain, from, visit)?;
+    Ok(RecoveredLog::new(database, from, listing, chain, summary))
 }
 
 /// Reads what there is of a log that nobody writes, and shows every whole payload to `visit`, in order. Nothing is changed or synced, so
 /// what is shown need not be durable; segments may be missing at the beginning.
 ///
 /// # Errors
-/// As for [`recover`].
-pub fn inspect(env: &Env, directory: &Path, visit: &mut Visit<'_>) -> Result<RecoveredLog> {
+/// As for [`recover`], except that any database will do.
+pub fn inspect(env: &Env, directory: &Path, visit: &mut Visit<'_>) -> Result<LogSummary> {
     let directory = Directory { env: env.clone(), path: directory.to_owned() };
-    let listing = directory.list()?;
-    let chain = chain::find(&directory, &listing, None, None, false)?;
-    let database = chain.log.last().map_or(0, |found| found.header.database);
-    read(database, listing, chain, Lsn(0), visit)
+    let chain = chain::find(&directory, &directory.list()?, None, None, false)?;
+    read(&chain, Lsn(0), visit)
 }
 
-fn read(database: u64, listing: Listing, chain: Chain, from: Lsn, visit: &mut Visit<'_>) -> Result<RecoveredLog> {
+fn read(chain: &Chain, from: Lsn, visit: &mut Visit<'_>) -> Result<LogSummary> {
     let mut reader = LogReader::new(&chain.log, from);
     reader.read(visit)?;
-    let summary = reader.summary;
-    // Segments behind the end hold nothing that counts.
-    let counts = |number: u64| number <= summary.end_segment;
-    let (kept, dropped): (Vec<_>, Vec<_>) = chain.log.into_iter().partition(|found| counts(found.header.number));
-    let mut orphans = chain.orphans;
-    orphans.extend(dropped.into_iter().map(|found| found.path));
-    let mut live = chain.older;
-    live.extend(kept.into_iter().map(|found| Live { header: found.header, path: found.path }));
-    let seen = chain.positions_end.max(from);
-    Ok(RecoveredLog {
-        database,
-        end: summary.end,
-        end_segment: summary.end_segment,
-        closed: summary.closed,
-        bytes_replayed: summary.bytes,
-        payloads: summary.payloads,
-        live,
-        orphans,
-        spares: listing.spares,
-        unfinished: listing.unfinished,
-        next_number: chain.next_number,
-        next_first: if seen == Lsn(0) { Lsn(SECTOR) } else { sector_up(seen.plus(GAP_BYTES)) },
-        next_spare: listing.next_spare,
-    })
+    Ok(reader.summary)
 }

@@ -50,6 +50,11 @@ impl LogWriter {
         }
     }
 
+    /// Bytes of the segments that a recovery might need; [`Self::release`] makes it less.
+    pub fn live_bytes(&self) -> u64 {
+        self.live.lock().iter().map(|live| live.header.bytes).sum()
+    }
+
     /// Gives segments up that hold nothing at or after `before`, a position that has to be durable wherever a later
     /// [`recover`](super::recover) gets it from. A few become spares, the others are removed.
     ///

@@ -123,8 +123,8 @@ impl LogWriter {
             number: recovered.next_number,
             bytes: fresh_bytes,
             first: recovered.next_first,
-            previous: recovered.end_segment,
-            previous_end: recovered.end,
+            previous: recovered.summary.end_segment,
+            previous_end: recovered.summary.end,
         };
         for path in &recovered.unfinished {
             directory.remove(path)?;
@@ -161,7 +161,7 @@ impl LogWriter {
             durable: AtomicU64::new(header.first.0),
             wants_spare: AtomicBool::new(true),
             counters,
-            bytes_replayed: recovered.bytes_replayed,
+            bytes_replayed: recovered.summary.bytes,
         })
     }
 
@@ -224,6 +224,7 @@ impl LogWriter {
         while state.in_pieces && state.failure.is_none() {
             self.whole.wait(&mut state);
         }
+        state.check_unknown()?;
         if mem::replace(&mut state.closed, true) {
             return Ok(());
         }

@@ -1,10 +1,14 @@
 //! Tests of the whole log: what is appended comes back, whatever happened in between.
 
+mod crash;
+mod damage;
+mod golden;
 mod writing;
 
-use super::{LogOptions, LogWriter, RecoveredLog, inspect, recover};
+use super::{LogOptions, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};
+use crate::base::num::{u64_of, usize_of};
 use crate::base::{ErrorKind, Lsn, Result};
-use crate::env::Env;
+use crate::env::{Access, Env, OpenOptions};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -34,9 +38,16 @@ impl Fixture {
         self.open_from(Lsn(0), options).unwrap()
     }
 
-    /// What a recovery would find.
+    /// What a recovery would find. Without its syncs, which change nothing here and take their time.
     fn read(&self) -> Result<Vec<Vec<u8>>> {
-        Ok(read(&self.env, &self.path, Lsn(0))?.0)
+        collect(|visit| inspect(&self.env, &self.path, visit)).map(|(payloads, _)| payloads)
+    }
+
+    /// Makes `bytes` the contents of a file, in place.
+    fn put(&self, path: &Path, bytes: &[u8]) {
+        let file = self.env.fs.open(path, OpenOptions { access: Access::Write, direct: false }).unwrap();
+        file.set_len(u64_of(bytes.len())).unwrap();
+        file.write_at(bytes, 0).unwrap();
     }
 
     /// The names in the directory, sorted.
@@ -50,16 +61,28 @@ impl Fixture {
 
 /// Recovers, and checks what every recovery must hold.
 fn read(env: &Env, path: &Path, from: Lsn) -> Result<(Vec<Vec<u8>>, RecoveredLog)> {
+    let mut recovered = None;
+    let (payloads, _) = collect(|visit| {
+        let found = recover(env, path, DATABASE, from, visit)?;
+        let summary = found.summary();
+        recovered = Some(found);
+        Ok(summary)
+    })?;
+    Ok((payloads, recovered.unwrap()))
+}
+
+/// The payloads that `read` shows.
+fn collect(read: impl FnOnce(&mut Visit<'_>) -> Result<LogSummary>) -> Result<(Vec<Vec<u8>>, LogSummary)> {
     let (mut payloads, mut last) = (Vec::new(), Lsn(0));
-    let recovered = recover(env, path, DATABASE, from, &mut |start, end, payload: &[u8]| {
+    let summary = read(&mut |start, end, payload| {
         assert!(last <= start && start < end, "payloads come in order");
         last = end;
         payloads.push(payload.to_owned());
         Ok(())
     })?;
-    assert!(last <= recovered.end());
-    assert_eq!(recovered.payloads_replayed(), payloads.len() as u64);
-    Ok((payloads, recovered))
+    assert!(last <= summary.end);
+    assert_eq!(summary.payloads, u64_of(payloads.len()));
+    Ok((payloads, summary))
 }
 
 fn small() -> LogOptions {
@@ -68,7 +91,7 @@ fn small() -> LogOptions {
 
 /// Payload `number`: recognisable bytes of that many.
 fn payload(number: usize, bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (number.wrapping_mul(31).wrapping_add(at.wrapping_mul(7)) >> 2) as u8).collect()
+    (0..bytes).map(|at| u8::try_from((number * 31 + at * 7) % 253).unwrap()).collect()
 }
 
 /// A reproducible sequence of numbers (splitmix64).
@@ -80,6 +103,6 @@ impl Random {
         let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((word ^ (word >> 31)) % limit as u64) as usize
+        usize_of((word ^ (word >> 31)) % u64_of(limit))
     }
 }

@@ -1,6 +1,7 @@
 //! Appending, syncing, changing segments, recycling them, and reading all of it back.
 
 use super::*;
+use crate::base::num::{u32_of, usize_of32};
 use std::sync::Barrier;
 use std::thread;
 
@@ -40,7 +41,7 @@ fn payloads_of_every_size_come_back_in_order() {
         log.close().unwrap();
         assert_eq!(log.append(&[b"x"]).unwrap_err().kind(), ErrorKind::Closed);
         let (payloads, recovered) = read(&fixture.env, &fixture.path, Lsn(0)).unwrap();
-        assert!(recovered.was_closed());
+        assert!(recovered.summary().closed);
         assert_eq!(payloads.len(), expected.len());
         assert!(payloads == expected, "segments of {segment_bytes}");
     }
@@ -171,9 +172,8 @@ fn threads_that_sync_together_share_groups_and_lose_nothing() {
                 start.wait();
                 for number in 0..EACH {
                     let payload = payload(thread * 1000 + number, 100 + number);
-                    let end = log
-                        .append(&[&(thread as u32).to_le_bytes(), &(number as u32).to_le_bytes(), &payload])
-                        .unwrap();
+                    let end =
+                        log.append(&[&u32_of(thread).to_le_bytes(), &u32_of(number).to_le_bytes(), &payload]).unwrap();
                     if number % 4 == 3 {
                         log.write(end).unwrap()
                     } else {
@@ -185,15 +185,16 @@ fn threads_that_sync_together_share_groups_and_lose_nothing() {
         }
     });
     let stats = log.stats();
-    assert_eq!(stats.appends, (THREADS * EACH) as u64);
+    assert_eq!(stats.appends, u64_of(THREADS * EACH));
     assert!(stats.groups < stats.appends, "{stats:?}");
     let mut next = [0u32; THREADS];
     for payload in fixture.read().unwrap() {
-        let thread = u32::from_le_bytes(payload[..4].try_into().unwrap()) as usize;
+        let thread = u32::from_le_bytes(payload[..4].try_into().unwrap());
+        let thread = usize_of32(thread);
         assert_eq!(u32::from_le_bytes(payload[4..8].try_into().unwrap()), next[thread]);
         next[thread] += 1;
     }
-    assert_eq!(next, [EACH as u32; THREADS]);
+    assert_eq!(next, [u32_of(EACH); THREADS]);
 }
 
 #[test]
@@ -217,12 +218,8 @@ fn inspecting_shows_what_is_there_and_changes_nothing() {
     log.release(middle).unwrap();
     log.close().unwrap();
     let names = fixture.names();
-    let mut payloads = Vec::new();
-    let found = inspect(&fixture.env, &fixture.path, &mut |_, _, payload: &[u8]| {
-        payloads.push(payload.to_owned());
-        Ok(())
-    });
-    assert!(found.unwrap().was_closed());
+    let (payloads, summary) = collect(|visit| inspect(&fixture.env, &fixture.path, visit)).unwrap();
+    assert!(summary.closed);
     assert_eq!(payloads.last().unwrap(), b"last");
     assert_eq!(fixture.names(), names);
 }

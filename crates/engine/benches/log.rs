@@ -1,0 +1,135 @@
+//! Commits per second of the redo log, beside the device's floor measured in the same run.
+//!
+//! The floor is a loop of 4 KiB durable writes to a file written before: nothing that acknowledges one commit at a time can be faster.
+//! Floor and commits take turns, because devices change their mind. Run with `cargo bench --bench log -- [DIRECTORY]`.
+
+#![expect(clippy::print_stdout, reason = "a bench prints")]
+
+use spinney::base::Lsn;
+use spinney::env::{Access, AlignedBuffer, Env, OpenOptions, SECTOR_BYTES};
+use spinney::log::{LogOptions, LogWriter, recover};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+const ROUNDS: usize = 5;
+const ROUND: Duration = Duration::from_millis(600);
+const PAYLOAD: [u8; 150] = [7; 150];
+
+fn main() {
+    let directory = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let directory = directory.map_or_else(std::env::temp_dir, PathBuf::from);
+    let directory = tempfile::tempdir_in(directory).expect("the directory can be written");
+    let bench = Bench { env: Env::os(), directory: directory.path() };
+    let (mut floor, mut lone) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        floor.push(bench.floor());
+        lone.push(bench.synced(1));
+    }
+    let (floor, lone) = (median(floor), median(lone));
+    println!("floor: durable 4 KiB writes   {floor:>12.0} /s");
+    println!("sync commits, 1 thread        {lone:>12.0} /s   {:.3} of the floor", lone / floor);
+    for threads in [2, 8, 64] {
+        let rate = bench.synced(threads);
+        println!("sync commits, {threads:>2} threads      {rate:>12.0} /s   {:.2} of the floor", rate / floor);
+    }
+    for threads in [1, 2] {
+        let rate = bench.buffered(threads);
+        println!("buffered commits, {threads} threads   {rate:>12.0} /s   {:.0} ns each", 1e9 / rate);
+    }
+    println!("appends alone, 1 thread       {:>12.0} /s", bench.appended());
+}
+
+struct Bench<'a> {
+    env: Env,
+    directory: &'a Path,
+}
+
+impl Bench<'_> {
+    fn floor(&self) -> f64 {
+        const BYTES: usize = 32 << 20;
+        let path = self.directory.join("floor");
+        let open = |access| self.env.fs.open(&path, OpenOptions { access, direct: true }).expect("the file opens");
+        if !path.exists() {
+            let zeros = AlignedBuffer::zeroed(BYTES);
+            let file = open(Access::CreateNew);
+            file.write_at(&zeros, 0).and_then(|()| file.sync()).expect("the file is written");
+        }
+        let (file, sector) = (open(Access::Write), AlignedBuffer::zeroed(SECTOR_BYTES));
+        let mut offset = 0;
+        self.rate(|| {
+            file.write_durable_at(&sector, offset).expect("the sector is written");
+            offset = (offset + sector.len() as u64) % BYTES as u64;
+        })
+    }
+
+    /// A fresh log whose first full-size segment is ready.
+    fn log(&self) -> LogWriter {
+        let directory = tempfile::tempdir_in(self.directory).expect("a directory").keep();
+        let recovered = recover(&self.env, &directory, 1, Lsn(0), &mut |_, _, _| Ok(())).expect("an empty log");
+        let log = LogWriter::open(&self.env, &directory, LogOptions::default(), recovered).expect("a log");
+        log.prepare_spare().expect("a spare");
+        log
+    }
+
+    fn synced(&self, threads: usize) -> f64 {
+        self.commits(threads, |log| {
+            let end = log.append(&[&PAYLOAD]).expect("appended");
+            log.sync(end).expect("synced");
+        })
+    }
+
+    fn buffered(&self, threads: usize) -> f64 {
+        self.commits(threads, |log| {
+            let end = log.append(&[&PAYLOAD]).expect("appended");
+            log.write(end).expect("written");
+        })
+    }
+
+    fn appended(&self) -> f64 {
+        self.commits(1, |log| {
+            log.append(&[&PAYLOAD]).expect("appended");
+        })
+    }
+
+    fn commits(&self, threads: usize, commit: impl Fn(&LogWriter) + Sync) -> f64 {
+        let (log, stop) = (self.log(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let background = scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    if log.wants_spare() {
+                        log.prepare_spare().expect("a spare");
+                        log.release(log.tail()).expect("released");
+                    }
+                    self.env.threads.sleep(Duration::from_millis(2));
+                }
+            });
+            let committers: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.rate(|| commit(&log)))).collect();
+            let rate = committers.into_iter().map(|committer| committer.join().expect("commits go through")).sum();
+            stop.store(true, Ordering::Relaxed);
+            background.join().expect("the background works");
+            rate
+        })
+    }
+
+    /// Calls per second of `call`, over one round.
+    fn rate(&self, mut call: impl FnMut()) -> f64 {
+        let (start, mut calls) = (self.env.clock.now(), 0u32);
+        loop {
+            for _ in 0..16 {
+                call();
+            }
+            calls += 16;
+            let time = self.env.clock.now() - start;
+            if time >= ROUND {
+                return f64::from(calls) / time.as_secs_f64();
+            }
+        }
+    }
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}

@@ -1,0 +1,281 @@
+//! Crashes and errors at every operation of a workload, and again inside the recovery from each: whatever was acknowledged is there,
+//! nothing else than what was appended is, and nothing has holes.
+
+use super::*;
+use crate::env::sim::{CrashProfile, Fault, SimEnv};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const DIRECTORY: &str = "/log";
+
+/// What the user of the log knows.
+#[derive(Clone, Debug, Default)]
+struct Ledger {
+    /// Every payload, and the position after it; the largest position while it is being appended.
+    appended: Vec<(Vec<u8>, Lsn)>,
+    /// How many of them are durable.
+    durable: usize,
+    /// How many of them survive the process.
+    written: usize,
+    /// Where a recovery begins.
+    from: Lsn,
+    /// The last position given out.
+    last: Lsn,
+}
+
+impl Ledger {
+    /// Checks what a recovery showed, where `kept` payloads at least must have survived, and returns how many have.
+    fn check(&self, found: &[Vec<u8>], kept: usize) -> std::result::Result<usize, String> {
+        let released = self.appended.iter().take_while(|(_, end)| *end <= self.from).count();
+        let expected: Vec<_> = self.appended[released..].iter().map(|(payload, _)| payload).collect();
+        let is_prefix = found.len() <= expected.len() && found.iter().eq(expected[..found.len()].iter().copied());
+        let survived = released + found.len();
+        match () {
+            () if !is_prefix => {
+                Err(format!("{} payloads are no prefix of the {} expected", found.len(), expected.len()))
+            }
+            () if survived < kept => Err(format!("{survived} payloads survived, {kept} were acknowledged")),
+            () => Ok(survived),
+        }
+    }
+}
+
+/// A machine that runs a workload.
+struct Run {
+    sim: SimEnv,
+    ledger: Arc<Mutex<Ledger>>,
+    random: Random,
+    /// Whether payloads tend to be larger than a segment.
+    large: bool,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let sim = SimEnv::new(seed);
+        sim.env().fs.create_dir_all(DIRECTORY.as_ref()).unwrap();
+        Self { sim, ledger: Arc::default(), random: Random(seed), large: seed.is_multiple_of(4) }
+    }
+
+    fn open(&mut self) -> Result<LogWriter> {
+        let env = self.sim.env();
+        let mut ledger = self.ledger.lock().clone();
+        let (found, recovered) = read(&env, DIRECTORY.as_ref(), ledger.from)?;
+        let survived = ledger.check(&found, ledger.written).unwrap();
+        ledger.appended.truncate(survived);
+        (ledger.durable, ledger.written) = (survived, survived);
+        let options = LogOptions {
+            segment_bytes: [64 << 10, 64 << 10, 128 << 10][self.random.below(3)],
+            direct: self.random.below(4) > 0,
+        };
+        let log = LogWriter::open(&env, DIRECTORY.as_ref(), options, recovered)?;
+        assert!(log.tail() > ledger.last, "no position is given out twice, not even one that was lost");
+        *self.ledger.lock() = ledger;
+        Ok(log)
+    }
+
+    fn append(&mut self, log: &LogWriter) -> Result<Lsn> {
+        let bytes = match self.random.below(if self.large { 8 } else { 20 }) {
+            0 => 100_000,
+            1 | 2 => 20_000,
+            3..6 => 4000,
+            _ => 200,
+        };
+        let payload = payload(self.ledger.lock().appended.len(), self.random.below(bytes));
+        self.ledger.lock().appended.push((payload.clone(), Lsn(u64::MAX)));
+        let end = log.append(&[&payload])?;
+        let mut ledger = self.ledger.lock();
+        ledger.appended.last_mut().unwrap().1 = end;
+        ledger.last = end;
+        Ok(end)
+    }
+
+    /// Does something to the log; `None` when it was closed.
+    fn step(&mut self, log: &LogWriter) -> Result<Option<()>> {
+        match self.random.below(24) {
+            0 => {
+                log.close()?;
+                let mut ledger = self.ledger.lock();
+                (ledger.durable, ledger.written) = (ledger.appended.len(), ledger.appended.len());
+                return Ok(None);
+            }
+            1 => return Ok(None),
+            2 | 3 => log.prepare_spare()?,
+            4 | 5 => {
+                // Of what is not durable, too: it may be safe elsewhere.
+                let ends: Vec<_> = self.ledger.lock().appended.iter().map(|(_, end)| *end).collect();
+                if let Some(end) = ends.get(self.random.below(ends.len() + 1)) {
+                    let from = self.ledger.lock().from.max(*end);
+                    self.ledger.lock().from = from;
+                    log.release(from)?;
+                }
+            }
+            6..12 => {
+                let end = self.append(log)?;
+                log.sync(end)?;
+                let mut ledger = self.ledger.lock();
+                (ledger.durable, ledger.written) = (ledger.appended.len(), ledger.appended.len());
+            }
+            12..19 => {
+                let end = self.append(log)?;
+                log.write(end)?;
+                let mut ledger = self.ledger.lock();
+                ledger.written = ledger.appended.len();
+            }
+            _ => drop(self.append(log)?),
+        }
+        Ok(Some(()))
+    }
+
+    /// Runs `steps` steps, over as many opens as it takes.
+    fn go(&mut self, steps: usize) -> Result<()> {
+        let mut log = self.open()?;
+        for _ in 0..steps {
+            if self.step(&log)?.is_none() {
+                drop(log);
+                log = self.open()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Recovers on a machine after a crash, and goes on: checks that the log still works, and that crashes inside do no harm.
+fn recover_and_go_on(
+    sim: &SimEnv,
+    ledger: &Ledger,
+    kept: usize,
+    again: Option<CrashProfile>,
+) -> std::result::Result<(), String> {
+    let env = sim.env();
+    let (found, recovered) = read(&env, DIRECTORY.as_ref(), ledger.from).map_err(|error| error.to_string())?;
+    let survived = ledger.check(&found, kept)?;
+    let mut ledger = ledger.clone();
+    ledger.appended.truncate(survived);
+    let failures = Arc::new(Mutex::new(Vec::new()));
+    if let Some(profile) = again {
+        // What the first recovery found may have been served, so the second must find no less; and no more.
+        let (failures, ledger) = (Arc::clone(&failures), ledger.clone());
+        let last = b"after the crash".to_vec();
+        sim.observe(Some(Box::new(move |fork| {
+            fork.power_crash(profile);
+            let mut ledger = ledger.clone();
+            ledger.appended.push((last.clone(), Lsn(u64::MAX)));
+            if let Err(error) = recover_and_go_on(&fork, &ledger, survived, None) {
+                failures.lock().push(format!("in the second crash, {profile:?}: {error}"));
+            }
+        })));
+    }
+    let went_on = (|| {
+        let log = LogWriter::open(&env, DIRECTORY.as_ref(), small(), recovered)?;
+        let end = log.append(&[b"after the crash"])?;
+        log.sync(end)?;
+        sim.observe(None);
+        drop(log);
+        sim.power_crash(CrashProfile::Strict);
+        read(&sim.env(), DIRECTORY.as_ref(), ledger.from)
+    })();
+    let (found, _) = went_on.map_err(|error| format!("going on: {error}"))?;
+    ledger.appended.push((b"after the crash".to_vec(), Lsn(u64::MAX)));
+    ledger.check(&found, survived + 1)?;
+    failures.lock().pop().map_or(Ok(()), Err)
+}
+
+/// How many crashes the test tries: `SPINNEY_CRASH_POINTS`, or 2000.
+fn crash_points() -> usize {
+    std::env::var("SPINNEY_CRASH_POINTS").ok().and_then(|points| points.parse().ok()).unwrap_or(2000)
+}
+
+#[test]
+fn crashes_at_every_write_and_sync_lose_nothing_that_was_acknowledged() {
+    let tried = Arc::new(AtomicUsize::new(0));
+    for seed in 1.. {
+        if tried.load(Ordering::Relaxed) >= crash_points() {
+            return;
+        }
+        let mut run = Run::new(seed);
+        let (ledger, tried, mut random) = (Arc::clone(&run.ledger), Arc::clone(&tried), Random(seed));
+        run.sim.observe(Some(Box::new(move |fork| {
+            let ledger = ledger.lock().clone();
+            let profiles = CrashProfile::EVERY;
+            let profile = profiles[random.below(profiles.len())];
+            let again = (random.below(4) == 0).then(|| profiles[random.below(profiles.len())]);
+            fork.reseed(u64_of(random.below(1 << 30)));
+            let kept = if random.below(6) == 0 {
+                fork.process_crash();
+                ledger.written
+            } else {
+                fork.power_crash(profile);
+                ledger.durable
+            };
+            let change = fork.write_and_sync_count();
+            if let Err(error) = recover_and_go_on(&fork, &ledger, kept, again) {
+                panic!("seed {seed}, change {change}, {profile:?}, again {again:?}: {error}");
+            }
+            tried.fetch_add(1, Ordering::Relaxed);
+        })));
+        run.go(60).unwrap();
+    }
+}
+
+#[test]
+fn the_first_error_ends_the_log_and_loses_nothing_that_was_acknowledged() {
+    let (mut poisoned, mut tried) = (0, 0);
+    let faults = [Fault::Error(std::io::ErrorKind::Other), Fault::ShortWrite, Fault::SyncLost, Fault::NoSpace];
+    for seed in 1..=3 {
+        for (at, fault) in (5..).flat_map(|at| faults.map(|fault| (at, fault))) {
+            let mut run = Run::new(seed);
+            run.sim.fail_at(at, fault);
+            let mut log = None;
+            let outcome: Result<()> = (0..40).try_for_each(|_| {
+                if log.is_none() {
+                    log = Some(run.open()?);
+                }
+                if let Some(writer) = &log
+                    && run.step(writer)?.is_none()
+                {
+                    log = None;
+                }
+                Ok(())
+            });
+            if run.sim.op_count() <= at {
+                break;
+            }
+            tried += 1;
+            let Err(error) = outcome else { continue };
+            if error.kind() == ErrorKind::Poisoned {
+                poisoned += 1;
+                let log = log.as_ref().unwrap();
+                assert_eq!(log.append(&[b"more"]).unwrap_err().kind(), ErrorKind::Poisoned);
+                assert_eq!(log.close().unwrap_err().kind(), ErrorKind::Poisoned);
+            }
+            let ledger = run.ledger.lock().clone();
+            run.sim.clear_faults();
+            run.sim.power_crash(CrashProfile::EVERY[run.random.below(6)]);
+            if let Err(error) = recover_and_go_on(&run.sim, &ledger, ledger.durable, None) {
+                panic!("seed {seed}, {fault:?} at {at}: {error}");
+            }
+        }
+    }
+    assert!(tried > 1000 && poisoned > 300, "{tried} faults, {poisoned} of them ended the log");
+}
+
+#[test]
+fn an_error_while_recovering_is_an_error_and_never_a_shorter_log() {
+    let mut run = Run::new(7);
+    run.go(100).unwrap();
+    let from = run.ledger.lock().from;
+    let expected = read(&run.sim.env(), DIRECTORY.as_ref(), from).unwrap();
+    for at in 0.. {
+        let fork = run.sim.fork();
+        let before = fork.op_count();
+        fork.fail_at(before + at, Fault::Error(std::io::ErrorKind::Other));
+        let found = read(&fork.env(), DIRECTORY.as_ref(), from);
+        if fork.op_count() <= before + at {
+            assert_eq!(found.unwrap().0.len(), expected.0.len());
+            assert!(at > 10);
+            return;
+        }
+        assert_eq!(found.unwrap_err().kind(), ErrorKind::Io);
+    }
+}

@@ -1,0 +1,70 @@
+//! The bytes of a small log, pinned: a change here is a change of the format.
+
+use super::*;
+use crate::log::segment::segment_path;
+
+/// What stands in the file, sixteen bytes a line, without lines of zeros.
+fn dump(bytes: &[u8]) -> Vec<String> {
+    let lines = bytes.chunks(16).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0));
+    let hex = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+    lines.map(|(at, line)| format!("{:05x}  {}", at * 16, hex(line))).collect()
+}
+
+/// The lines of an expected dump without their comments.
+fn lines(expected: &str) -> Vec<String> {
+    let lines = expected.lines().map(|line| line.split('#').next().unwrap_or_default().trim().to_owned());
+    lines.filter(|line| !line.is_empty()).collect()
+}
+
+const FIRST: &str = "
+    00000  53 50 4e 59 20 4c 4f 47 01 00 00 00 02 00 00 00  # magic, version, seals
+    00010  ed 5e 00 00 00 00 00 00 01 00 00 00 00 00 00 00  # database, number
+    00020  00 00 01 00 00 00 00 00 00 10 00 00 00 00 00 00  # bytes, first; no segment before it
+    00ff0  00 00 00 00 00 00 00 00 c2 dc 99 ef c8 57 6f 38  # checksum
+    01000  39 23 dd 1d 03 7b ab 6b 10 00 00 50 00 10 00 00  # group: checksum, length 16 and kind 5, durable
+    01010  00 00 00 00 00 10 00 00 00 00 00 00 a7 90 52 f7  # previous end; full record: checksum
+    01020  e0 db b2 dc 05 00 00 10 68 65 6c 6c 6f 00 00 00  # length 5 and kind 1, payload
+    02000  d7 5b 81 9b db 62 be df 10 00 00 50 2d 10 00 00  # group: durable up to 0x102d
+    02010  00 00 00 00 2d 10 00 00 00 00 00 00 58 82 6e 0f
+    02020  60 ee 08 ef 08 00 00 10 72 65 64 6f 20 6c 6f 67
+    02030  29 3a 72 65 91 b4 99 94 c4 df 00 20 00 00 00 00  # first piece of a payload, up to the end of the file
+";
+
+const SECOND: &str = "
+    00000  53 50 4e 59 20 4c 4f 47 01 00 00 00 01 00 00 00  # continues
+    00010  ed 5e 00 00 00 00 00 00 02 00 00 00 00 00 00 00
+    00020  00 00 01 00 00 00 00 00 00 00 01 00 00 00 00 00  # first: 0x1000 + 0x10000 - 0x1000
+    00030  01 00 00 00 00 00 00 00 00 00 01 00 00 00 00 00  # segment before it, its end
+    00ff0  00 00 00 00 00 00 00 00 61 8a 1f e1 7c 47 70 78
+    01000  58 97 9c 40 ae 13 fd 13 10 00 00 50 2d 10 00 00  # group: still durable up to 0x102d
+    01010  00 00 00 00 00 00 01 00 00 00 00 00 aa 16 70 c4  # previous end 0x10000
+    01020  a8 11 ce 5a ac 31 00 40 00 00 00 00 00 00 00 00  # last piece of the payload
+    05000  de ec f2 33 c3 06 94 5c 10 00 00 50 d4 31 01 00  # group: durable up to 0x131d4
+    05010  00 00 00 00 d4 31 01 00 00 00 00 00 08 90 ac e7
+    05020  d5 ff c0 11 00 00 00 60 00 00 00 00 00 00 00 00  # end mark
+";
+
+const THIRD: &str = "
+    00000  53 50 4e 59 20 4c 4f 47 01 00 00 00 02 00 00 00  # seals
+    00010  ed 5e 00 00 00 00 00 00 03 00 00 00 00 00 00 00
+    00020  00 00 01 00 00 00 00 00 00 f0 01 40 00 00 00 00  # first: a GiB behind segment 2
+    00030  02 00 00 00 00 00 00 00 d4 31 01 00 00 00 00 00  # the log before it ends in segment 2, at 0x131d4
+    00ff0  00 00 00 00 00 00 00 00 37 75 57 15 61 bb 7f 52
+";
+
+#[test]
+fn the_bytes_of_a_small_log_stay_what_they_are() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(small());
+    let end = log.append(&[b"hello"]).unwrap();
+    log.sync(end).unwrap();
+    log.append(&[b"redo ", b"log"]).unwrap();
+    log.append(&[&[0; 70_000]]).unwrap();
+    log.close().unwrap();
+    fixture.open(small());
+    for (number, expected) in [(1, FIRST), (2, SECOND), (3, THIRD)] {
+        let bytes = fs::read(segment_path(&fixture.path, number)).unwrap();
+        let found = dump(&bytes);
+        assert!(bytes.len() == 65536 && found == lines(expected), "segment {number}:\n{}", found.join("\n"));
+    }
+}
