@@ -76,8 +76,8 @@ fn every_folder_of_the_engine_is_a_layer() {
 fn every_file_begins_with_a_header() {
     let mut found = Complaints::default();
     for source in rust_sources() {
-        let first = source.text.lines().next().unwrap_or_default();
-        if first.strip_prefix("//! ").is_none_or(|sentence| sentence.trim().is_empty()) {
+        let paragraph: Vec<_> = source.text.lines().map_while(|line| line.strip_prefix("//! ")).collect();
+        if !paragraph.last().is_some_and(|line| line.ends_with('.')) {
             found.add(&source, 1, "must begin with `//!` and a sentence that says what the file is");
         }
     }

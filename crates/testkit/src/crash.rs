@@ -102,12 +102,14 @@ pub fn run(seed: u64, mut takes: impl FnMut(u64) -> bool + Send + 'static) -> Re
         started.map_err(|error| format!("seed {seed}, {}: creating the database: {error}", config.name))?;
     for op in generate_writes(seed, TABLES, OPS) {
         live(&op, &mut engine, &progress).map_err(|message| format!("seed {seed}, {}: {message}", config.name))?;
-        if let Some(failure) = lock(&progress).failure.take() {
-            return Err(failure);
+        if lock(&progress).failure.is_some() {
+            break;
         }
     }
-    let tally = lock(&progress).tally;
-    Ok(tally)
+    // Dropping the database changes the disk too.
+    drop(engine);
+    let mut progress = lock(&progress);
+    progress.failure.take().map_or(Ok(progress.tally), Err)
 }
 
 /// Layouts take turns, and so do option sets that make much happen within few operations.
@@ -196,8 +198,8 @@ impl World<'_> {
 
     /// Crashes, recovers, and takes the model back to the commit that recovery found.
     pub(crate) fn crash(&mut self, progress: &mut Progress) -> Result<Engine, String> {
-        let (oldest, newest) = (self.pull_the_plug(progress), progress.model.version());
-        let mut engine = self.recover()?;
+        let (mut oldest, newest) = (self.pull_the_plug(progress), progress.model.version());
+        let mut engine = self.recover(progress.durable, &mut oldest)?;
         let state = engine.state().map_err(|error| format!("reading what is left: {error}"))?;
         let version = (oldest..=newest).rev().find(|version| progress.model.state_at(*version) == state);
         let Some(version) = version else {
@@ -233,8 +235,10 @@ impl World<'_> {
         self.sim.power_crash(profile);
     }
 
-    /// Opens the database; now and then the power fails meanwhile, up to three times.
-    fn recover(&mut self) -> Result<Engine, String> {
+    /// Opens the database; now and then the power fails meanwhile, up to three times. What then must survive is no more than what
+    /// is `durable`, until the first recovery is through.
+    fn recover(&mut self, durable: u64, oldest: &mut u64) -> Result<Engine, String> {
+        let mut is_recovered = false;
         let open = |sim: &SimEnv| Engine::open(Path::new(PATH), sim.env(), self.config, TABLES);
         for _ in 0..3 {
             if !self.rng.chance(30) {
@@ -248,11 +252,11 @@ impl World<'_> {
                 return Err(format!("opening the database: {error}"));
             }
             drop(opened);
+            is_recovered |= !crashed;
+            *oldest = if is_recovered { *oldest } else { durable };
             self.tally.in_recovery += u64::from(crashed);
             self.story += if crashed { "crashed in recovery\n" } else { "recovered before the next crash\n" };
-            let profile = *self.rng.pick(&CrashProfile::EVERY);
-            self.story += &format!("the power fails, {profile:?}\n");
-            self.sim.power_crash(profile);
+            self.cut_the_power();
         }
         open(&self.sim).map_err(|error| format!("opening the database: {error}"))
     }

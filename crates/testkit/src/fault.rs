@@ -39,8 +39,8 @@ pub enum Met {
 pub fn count(seed: u64) -> Result<u64, String> {
     let sim = SimEnv::new(seed);
     match meet(seed, &sim)? {
-        Met::Nothing => Ok(sim.op_count()),
-        met => Err(format!("seed {seed}: {met:?} without a fault")),
+        (Met::Nothing, count) => Ok(count),
+        (met, _) => Err(format!("seed {seed}: {met:?} without a fault")),
     }
 }
 
@@ -57,14 +57,14 @@ pub fn run(seed: u64, at: u64, fault: Fault, lasts: bool) -> Result<Met, String>
     }
     let met = catch_unwind(AssertUnwindSafe(|| meet(seed, &sim)));
     let met = met.unwrap_or_else(|panic| Err(format!("panicked: {}", engine::panic_message(&*panic))));
-    met.map_err(|message| {
+    met.map(|(met, _)| met).map_err(|message| {
         let lasts = if lasts { " for good" } else { "" };
         format!("seed {seed}, {}, operation {at} fails{lasts} with {fault:?}:\n{message}", config_of(seed).name)
     })
 }
 
-/// Runs the workload until it fails, and examines what is left.
-fn meet(seed: u64, sim: &SimEnv) -> Result<Met, String> {
+/// Runs the workload until it fails, and examines what is left. Says also how many operations of the file system there were before.
+fn meet(seed: u64, sim: &SimEnv) -> Result<(Met, u64), String> {
     let config = config_of(seed);
     let mut world =
         World { sim: sim.clone(), config: &config, rng: Rng::new(seed), story: String::new(), tally: Tally::default() };
@@ -78,18 +78,20 @@ fn meet(seed: u64, sim: &SimEnv) -> Result<Met, String> {
                 if let Err(message) = live(&op, &mut engine, &progress) {
                     world.story = format!("{message}\n");
                     is_error(&message)?;
+                    sim.clear_faults();
                     met = after_failure(&mut engine, &mut lock(&progress), before)?;
                     break;
                 }
             }
         }
     }
+    let count = sim.op_count();
     sim.clear_faults();
     world.crash(&mut lock(&progress)).map_err(|message| format!("{}{message}", world.story))?;
-    Ok(met)
+    Ok((met, count))
 }
 
-/// Finds out what the database does after a call that failed; `before` is the model's version before that call.
+/// Finds out what the database does after a call that failed, when nothing fails any more; `before` is the model's version before that call.
 fn after_failure(engine: &mut Engine, progress: &mut Progress, before: u64) -> Result<Met, String> {
     if !engine.is_open() {
         return Ok(Met::Open);
@@ -98,7 +100,8 @@ fn after_failure(engine: &mut Engine, progress: &mut Progress, before: u64) -> R
     let probe = Op::Write(vec![probe], Some(Durability::Sync));
     match engine.apply(&probe) {
         Outcome::Done => {}
-        found => return is_error(&format!("{probe}: {found}")).map(|()| Met::Poison),
+        Outcome::Failed(message) if message.starts_with("Poisoned: ") => return Ok(Met::Poison),
+        found => return Err(format!("neither works nor poisoned after the failure: {probe}: {found}")),
     }
     // Writes go on, so the call that failed has done nothing, or all that it should.
     let mut without = progress.model.clone();

@@ -61,10 +61,14 @@ pub fn show_bytes(bytes: &[u8]) -> String {
     }
 }
 
-/// A value as text: its length and hash, or that there is none.
+/// A value as text: a short one in full, else its length and hash, or that there is none.
 #[must_use]
 pub fn show(value: Option<&[u8]>) -> String {
-    value.map_or("none".to_owned(), |bytes| format!("{}#{:08x}", bytes.len(), hash(bytes)))
+    match value {
+        None => "none".to_owned(),
+        Some(bytes) if bytes.len() <= 8 => format!("\"{}\"", bytes.escape_ascii()),
+        Some(bytes) => format!("{}#{:08x}", bytes.len(), hash(bytes)),
+    }
 }
 
 fn show_entries(entries: &[Pair]) -> String {

@@ -1,0 +1,151 @@
+//! Many threads at once, on the real file system: no update is lost, and every snapshot is of one moment.
+
+use spinney::{Batch, Database, Durability, ErrorKind, Layout, Result, Snapshot, Table};
+use spinney_testkit::{Config, Rng};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+const ACCOUNTS: u64 = 40;
+const START: u64 = 100;
+const THREADS: u64 = 4;
+const TRANSFERS: usize = 1500;
+
+#[test]
+fn transfers_between_accounts_keep_the_sum() {
+    for layout in [Layout::BTree, Layout::Lsm, Layout::LsmTiered] {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let opened = open(folder.path(), layout, "tiny-everything").expect("an empty folder");
+        let (database, tables) = &opened;
+        let mut batch = Batch::new();
+        for account in 0..ACCOUNTS {
+            batch.put(table_of(tables, account), &account.to_be_bytes(), &START.to_le_bytes());
+        }
+        database.write(batch, Durability::Sync).expect("the start");
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    assert_eq!(sum(&database.snapshot(), tables), ACCOUNTS * START);
+                }
+            });
+            let verifier = scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    assert_eq!(database.verify().expect("verify reads").problems, Vec::<String>::new());
+                    tables.iter().for_each(|table| table.compact().expect("compaction"));
+                }
+            });
+            let writers: Vec<_> =
+                (0..THREADS).map(|seed| scope.spawn(move || transfer(database, tables, seed))).collect();
+            let done: Vec<_> = writers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+            is_over.store(true, Ordering::Relaxed);
+            assert!(done.iter().chain([&reader.join(), &verifier.join()]).all(|result| result.is_ok()), "{layout:?}");
+        });
+        assert_eq!(sum(&database.snapshot(), tables), ACCOUNTS * START);
+        drop(opened);
+        let (database, tables) = open(folder.path(), layout, "plain").expect("it was closed well");
+        assert_eq!(sum(&database.snapshot(), &tables), ACCOUNTS * START);
+    }
+}
+
+#[test]
+fn no_increment_is_lost() {
+    for layout in [Layout::BTree, Layout::Lsm] {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let (database, tables) = open(folder.path(), layout, "tiny-memtables").expect("an empty folder");
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (database, tables) = (&database, &tables);
+                scope.spawn(move || {
+                    let ballast = vec![u8::try_from(thread).expect("few threads"); 200];
+                    for number in 0..500_u64 {
+                        let key = [b"counter", &[u8::try_from(number % 3).expect("below 3")][..]].concat();
+                        while !is_committed(increment(database, &tables[0], &key)) {}
+                        // Fills memtables, so that they are switched while counters are in them.
+                        let mut batch = Batch::new();
+                        batch.put(&tables[0], &[thread.to_be_bytes(), number.to_be_bytes()].concat(), &ballast);
+                        database.write(batch, Durability::Buffered).expect("a batch never conflicts");
+                    }
+                });
+            }
+        });
+        let snapshot = database.snapshot();
+        let counters = snapshot.range(&tables[0], &b"counter"[..]..&b"countes"[..]);
+        let total: u64 = counters.map(|entry| number_of(&entry.expect("readable").1)).sum();
+        assert_eq!(total, THREADS * 500, "{layout:?}");
+        assert_eq!(snapshot.range(&tables[0], ..).count(), 3 + usize::try_from(THREADS * 500).expect("small"));
+    }
+}
+
+/// Opens a database with two tables of the layout's configuration.
+fn open(path: &std::path::Path, layout: Layout, set: &str) -> Result<(Database, Vec<Table>)> {
+    let config = Config::named(layout, set);
+    let database = Database::open(path, config.options.clone())?;
+    let table = |number| {
+        let name = format!("accounts{number}");
+        match database.table(&name)? {
+            Some(table) => Ok(table),
+            None => database.create_table(&name, config.table_options(number)),
+        }
+    };
+    let tables = (0..2).map(table).collect::<Result<_>>()?;
+    Ok((database, tables))
+}
+
+fn table_of(tables: &[Table], account: u64) -> &Table {
+    &tables[usize::try_from(account % 2).expect("below 2")]
+}
+
+fn transfer(database: &Database, tables: &[Table], seed: u64) {
+    let mut rng = Rng::new(seed);
+    for _ in 0..TRANSFERS {
+        let (from, to) = (rng.number() % ACCOUNTS, rng.number() % ACCOUNTS);
+        let amount = rng.number() % 10;
+        let durability = if rng.chance(5) { Durability::Sync } else { Durability::Buffered };
+        while from != to && !is_committed(move_money(database, tables, [from, to], amount, durability)) {}
+    }
+}
+
+fn move_money(
+    database: &Database,
+    tables: &[Table],
+    [from, to]: [u64; 2],
+    amount: u64,
+    durability: Durability,
+) -> Result<()> {
+    let mut txn = database.begin();
+    let balance = |account: u64| -> Result<u64> {
+        let value = txn.get(table_of(tables, account), &account.to_be_bytes())?;
+        Ok(number_of(&value.expect("no account is ever removed")))
+    };
+    let (rich, poor) = (balance(from)?, balance(to)?);
+    let amount = amount.min(rich);
+    txn.put(table_of(tables, from), &from.to_be_bytes(), &(rich - amount).to_le_bytes())?;
+    txn.put(table_of(tables, to), &to.to_be_bytes(), &(poor + amount).to_le_bytes())?;
+    txn.commit_with(durability)
+}
+
+fn increment(database: &Database, table: &Table, key: &[u8]) -> Result<()> {
+    let mut txn = database.begin();
+    let count = txn.get(table, key)?.map_or(0, |value| number_of(&value));
+    txn.put(table, key, &(count + 1).to_le_bytes())?;
+    txn.commit_with(Durability::Buffered)
+}
+
+/// False when the transaction is to be tried again.
+fn is_committed(result: Result<()>) -> bool {
+    match result {
+        Ok(()) => true,
+        Err(error) if error.kind() == ErrorKind::Conflict => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The sum over all accounts, read forward in one table and backward in the other.
+fn sum(snapshot: &Snapshot, tables: &[Table]) -> u64 {
+    let entries = snapshot.range(&tables[0], ..).chain(snapshot.range_rev(&tables[1], ..));
+    entries.map(|entry| number_of(&entry.expect("readable").1)).sum()
+}
+
+fn number_of(value: &[u8]) -> u64 {
+    u64::from_le_bytes(value.try_into().expect("eight bytes"))
+}
