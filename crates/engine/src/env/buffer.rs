@@ -3,12 +3,18 @@
 //! # Invariants
 //! 1. The address is a multiple of [`SECTOR_BYTES`], also when nothing is allocated.
 //! 2. The capacity is a multiple of [`SECTOR_BYTES`], and the first `len` bytes are initialised.
+//! 3. A buffer of [`MAPPED_BYTES_MIN`] or more is a mapping of its own. Freed, it goes back to the system at once: an allocator would
+//!    keep such pieces and, as glibc's does, cut smaller and smaller ones from them until the heap is several times what is in use.
 
 use super::SECTOR_BYTES;
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error, realloc};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
+
+/// Buffers of so many bytes or more are mapped.
+const MAPPED_BYTES_MIN: usize = 128 << 10;
 
 /// Bytes at an address that is a multiple of [`SECTOR_BYTES`]; grows as a `Vec` does.
 pub struct AlignedBuffer {
@@ -26,19 +32,18 @@ impl AlignedBuffer {
     /// An empty buffer with room for at least `bytes` bytes.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
-        Self::allocate(bytes, |layout| {
-            // SAFETY: `allocate` passes a layout that is not empty.
-            unsafe { alloc(layout) }
-        })
+        let layout = layout(bytes);
+        if layout.size() == 0 {
+            return Self::default();
+        }
+        Self { start: acquire(layout), len: 0, capacity: layout.size() }
     }
 
     /// A buffer of `len` zeros.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
-        let mut buffer = Self::allocate(len, |layout| {
-            // SAFETY: `allocate` passes a layout that is not empty.
-            unsafe { alloc_zeroed(layout) }
-        });
+        // What is acquired is zero.
+        let mut buffer = Self::with_capacity(len);
         buffer.len = len;
         buffer
     }
@@ -100,27 +105,46 @@ impl AlignedBuffer {
         }
     }
 
-    fn allocate(bytes: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Self {
-        let layout = layout(bytes);
-        if layout.size() == 0 {
-            return Self::default();
-        }
-        let start = NonNull::new(allocate(layout)).unwrap_or_else(|| handle_alloc_error(layout));
-        Self { start, len: 0, capacity: layout.size() }
-    }
-
     #[cold]
     fn grow(&mut self, bytes: usize) {
-        if self.capacity == 0 {
-            *self = Self::with_capacity(bytes);
-            return;
-        }
-        let (old, new) = (layout(self.capacity), layout(bytes));
-        // SAFETY: `start` was allocated with `old`, and `new` has its alignment and a valid size that is not zero.
-        let start = unsafe { realloc(self.start.as_ptr(), old, new.size()) };
-        self.start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(new));
-        self.capacity = new.size();
+        let mut larger = Self::with_capacity(bytes);
+        larger.extend_from_slice(self);
+        *self = larger;
     }
+}
+
+/// Zeroed memory of this layout, which is not empty.
+fn acquire(layout: Layout) -> NonNull<u8> {
+    let start = if is_mapped(layout) {
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping touches no memory that is in use.
+        unsafe { mmap_anonymous(ptr::null_mut(), layout.size(), protection, flags) }
+            .map_or(ptr::null_mut(), <*mut _>::cast)
+    } else {
+        // SAFETY: the layout is not empty.
+        unsafe { alloc_zeroed(layout) }
+    };
+    NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+/// Gives back what [`acquire`] returned.
+///
+/// # Safety
+/// `start` came from `acquire` with the same layout, and nobody uses it any more.
+unsafe fn release(start: NonNull<u8>, layout: Layout) {
+    if is_mapped(layout) {
+        // SAFETY: the caller's promise: the range is one mapping that is not in use.
+        let unmapped = unsafe { munmap(start.as_ptr().cast(), layout.size()) };
+        unmapped.expect("a whole mapping can be unmapped");
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { dealloc(start.as_ptr(), layout) };
+    }
+}
+
+/// Whether memory of this layout is a mapping. Miri knows no mappings.
+const fn is_mapped(layout: Layout) -> bool {
+    layout.size() >= MAPPED_BYTES_MIN && !cfg!(miri)
 }
 
 /// The layout of a buffer with room for `bytes` bytes.
@@ -141,8 +165,8 @@ const ALIGNMENT: std::num::NonZeroUsize = std::num::NonZeroUsize::new(SECTOR_BYT
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         if self.capacity > 0 {
-            // SAFETY: `start` was allocated with the layout of this capacity and is not used again.
-            unsafe { dealloc(self.start.as_ptr(), layout(self.capacity)) };
+            // SAFETY: `start` was acquired with the layout of this capacity and is not used again.
+            unsafe { release(self.start, layout(self.capacity)) };
         }
     }
 }

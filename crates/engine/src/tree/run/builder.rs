@@ -1,6 +1,6 @@
 //! Writes a run front to back.
 
-use super::filter::Layout;
+use super::filter::{Hashes, Layout};
 use super::format::{Footer, INDEX_PART_BYTES};
 use super::meta::RunMeta;
 use super::separator::separator;
@@ -45,7 +45,7 @@ pub struct RunBuilder {
     index: BlockBuilder,
     index_parts: Vec<IndexPart>,
     index_bytes: usize,
-    hashes: Vec<u64>,
+    hashes: Hashes,
     leaves: u64,
     meta: RunMeta,
 }
@@ -73,7 +73,7 @@ impl RunBuilder {
             index: BlockBuilder::new(BlockKind::Branch),
             index_parts: Vec::new(),
             index_bytes: 0,
-            hashes: Vec::new(),
+            hashes: Hashes::default(),
             leaves: 0,
             meta: RunMeta::default(),
         })
@@ -208,7 +208,7 @@ impl RunBuilder {
         let Some(layout) = Layout::new(self.hashes.len(), self.options.filter_bits_per_key) else {
             return Ok((None, None));
         };
-        let images = layout.build(&self.hashes);
+        let images = layout.build(self.hashes.iter());
         let mut table = raw_image(images.len() * BlockPointer::BYTES);
         for (image, place) in images.iter().zip(table[RAW_PAYLOAD_AT..].chunks_mut(BlockPointer::BYTES)) {
             let pointer = self.writer.append(image, Compression::None)?;

@@ -12,6 +12,7 @@ use super::format::FILTER_PART_LINES;
 use crate::base::num::{u32_of, u64_of, usize_of};
 use crate::block::format::RAW_PAYLOAD_AT;
 use crate::block::raw_image;
+use crate::env::AlignedBuffer;
 
 /// Bytes of a line.
 pub(super) const LINE_BYTES: usize = 64;
@@ -84,16 +85,36 @@ impl Layout {
     }
 
     /// The images of the parts of a filter of these hashes.
-    pub(super) fn build(self, hashes: &[u64]) -> Vec<Vec<u8>> {
+    pub(super) fn build(self, hashes: impl Iterator<Item = u64>) -> Vec<Vec<u8>> {
         let mut images: Vec<_> = (0..self.parts()).map(|part| raw_image(self.part_bytes(part))).collect();
         for hash in hashes {
-            let (part, at) = self.place(*hash);
+            let (part, at) = self.place(hash);
             let line = &mut images[part][RAW_PAYLOAD_AT + at..][..LINE_BYTES];
-            for (byte, bit) in self.bits(*hash) {
+            for (byte, bit) in self.bits(hash) {
                 line[byte] |= bit;
             }
         }
         images
+    }
+}
+
+/// The hashes of a run's keys, gathered while it is written: eight bytes a key, in memory that goes back to the system.
+#[derive(Debug, Default)]
+pub(super) struct Hashes(AlignedBuffer);
+
+impl Hashes {
+    #[inline]
+    pub(super) fn push(&mut self, hash: u64) {
+        self.0.extend_from_slice(&hash.to_ne_bytes());
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.0.len() / size_of::<u64>()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
+        let (hashes, _) = self.0.as_chunks();
+        hashes.iter().map(|hash| u64::from_ne_bytes(*hash))
     }
 }
 
@@ -106,7 +127,7 @@ mod tests {
         let hashes: Vec<_> = (0..keys).map(|key| hash_key(&key.to_be_bytes())).collect();
         let layout = Layout::new(hashes.len(), bits_per_key).unwrap();
         assert!(layout.is_sound());
-        let images = layout.build(&hashes);
+        let images = layout.build(hashes.iter().copied());
         let may_contain = |hash| {
             let (part, at) = layout.place(hash);
             let line = images[part][RAW_PAYLOAD_AT + at..].first_chunk().unwrap();

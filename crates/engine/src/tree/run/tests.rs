@@ -497,7 +497,7 @@ fn the_bytes_of_a_run_without_a_filter_are_pinned() {
 #[test]
 fn the_bits_of_a_filter_are_pinned() {
     let layout = super::filter::Layout::new(2, 10).unwrap();
-    let images = layout.build(&[hash_key(b"spinney"), hash_key(b"wood")]);
+    let images = layout.build([hash_key(b"spinney"), hash_key(b"wood")].into_iter());
     let expected = "\
 0000: 00 80 00 00 00 00 00 00 00 10 00 00 00 00 00 00
 0010: 20 00 00 00 02 00 00 00 10 00 20 00 00 00 00 10
