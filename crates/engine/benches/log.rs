@@ -1,18 +1,21 @@
 //! Commits per second of the redo log, beside the device's floor measured in the same run.
 //!
-//! The floor is a loop of 4 KiB durable writes to a file written before: nothing that acknowledges one commit at a time can be faster.
-//! Floor and commits take turns, because devices change their mind. Run with `cargo bench --bench log -- [DIRECTORY]`.
+//! The floor of a `Sync` commit is a loop of 4 KiB durable writes to a file written before: nothing that acknowledges one commit at a
+//! time can be faster. The floor of a `Buffered` commit is one small write to the page cache. Floor and commits take turns, because
+//! devices change their mind. Run with `cargo bench --bench log -- [DIRECTORY]`.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
 use spinney::base::Lsn;
-use spinney::env::{Access, AlignedBuffer, Env, OpenOptions, SECTOR_BYTES};
+use spinney::env::{Access, AlignedBuffer, Env, File, OpenOptions, SECTOR_BYTES};
 use spinney::log::{LogOptions, LogWriter, recover};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+const FILE_BYTES: usize = 32 << 20;
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(600);
 const PAYLOAD: [u8; 150] = [7; 150];
@@ -22,23 +25,25 @@ fn main() {
     let directory = directory.map_or_else(std::env::temp_dir, PathBuf::from);
     let directory = tempfile::tempdir_in(directory).expect("the directory can be written");
     let bench = Bench { env: Env::os(), directory: directory.path() };
-    let (mut floor, mut lone) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        floor.push(bench.floor());
-        lone.push(bench.synced(1));
-    }
-    let (floor, lone) = (median(floor), median(lone));
+    let (floor, lone) = alternate(|| bench.durable_writes(), || bench.synced(1));
     println!("floor: durable 4 KiB writes   {floor:>12.0} /s");
     println!("sync commits, 1 thread        {lone:>12.0} /s   {:.3} of the floor", lone / floor);
     for threads in [2, 8, 64] {
         let rate = bench.synced(threads);
         println!("sync commits, {threads:>2} threads      {rate:>12.0} /s   {:.2} of the floor", rate / floor);
     }
-    for threads in [1, 2] {
-        let rate = bench.buffered(threads);
-        println!("buffered commits, {threads} threads   {rate:>12.0} /s   {:.0} ns each", 1e9 / rate);
-    }
+    let (floor, lone) = alternate(|| bench.small_writes(), || bench.buffered(1));
+    println!("floor: buffered 162 B writes  {floor:>12.0} /s   {:.0} ns each", 1e9 / floor);
+    println!("buffered commits, 1 thread    {lone:>12.0} /s   {:.0} ns each", 1e9 / lone);
+    let rate = bench.buffered(2);
+    println!("buffered commits, 2 threads   {rate:>12.0} /s   {:.0} ns each", 1e9 / rate);
     println!("appends alone, 1 thread       {:>12.0} /s", bench.appended());
+}
+
+/// The medians of two rates that are measured in turns.
+fn alternate(floor: impl Fn() -> f64, rate: impl Fn() -> f64) -> (f64, f64) {
+    let (floors, rates) = (0..ROUNDS).map(|_| (floor(), rate())).unzip();
+    (median(floors), median(rates))
 }
 
 struct Bench<'a> {
@@ -47,20 +52,33 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn floor(&self) -> f64 {
-        const BYTES: usize = 32 << 20;
+    /// A file of zeros that were written.
+    fn file(&self, direct: bool) -> Arc<dyn File> {
         let path = self.directory.join("floor");
-        let open = |access| self.env.fs.open(&path, OpenOptions { access, direct: true }).expect("the file opens");
+        let open = |access| self.env.fs.open(&path, OpenOptions { access, direct }).expect("the file opens");
         if !path.exists() {
-            let zeros = AlignedBuffer::zeroed(BYTES);
             let file = open(Access::CreateNew);
-            file.write_at(&zeros, 0).and_then(|()| file.sync()).expect("the file is written");
+            file.write_at(&AlignedBuffer::zeroed(FILE_BYTES), 0)
+                .and_then(|()| file.sync())
+                .expect("the file is written");
         }
-        let (file, sector) = (open(Access::Write), AlignedBuffer::zeroed(SECTOR_BYTES));
+        open(Access::Write)
+    }
+
+    fn durable_writes(&self) -> f64 {
+        let (file, sector) = (self.file(true), AlignedBuffer::zeroed(SECTOR_BYTES));
         let mut offset = 0;
         self.rate(|| {
             file.write_durable_at(&sector, offset).expect("the sector is written");
-            offset = (offset + sector.len() as u64) % BYTES as u64;
+            offset = (offset + sector.len() as u64) % FILE_BYTES as u64;
+        })
+    }
+
+    fn small_writes(&self) -> f64 {
+        let (file, mut offset) = (self.file(false), 0);
+        self.rate(|| {
+            file.write_at(&[7; PAYLOAD.len() + 12], offset).expect("the bytes are written");
+            offset = (offset + PAYLOAD.len() as u64 + 12) % (FILE_BYTES as u64 - 4096);
         })
     }
 

@@ -37,6 +37,7 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 
 /// More waiting bytes than this are written by whoever appends next.
 const WAITING_BYTES_MAX: usize = 4 << 20;
@@ -311,6 +312,7 @@ impl LogWriter {
 
     /// Writes everything that waits and makes it durable, up to the position returned.
     fn force(&self) -> Result<Lsn> {
+        let _guard = PanicGuard(self);
         let mut io = self.io.lock();
         let mut state = self.state.lock();
         state.check_unknown()?;
@@ -332,6 +334,7 @@ impl LogWriter {
 
     /// Hands everything that waits to the kernel.
     fn write_waiting(&self, io: &mut Io) -> Result<()> {
+        let _guard = PanicGuard(self);
         let mut state = self.state.lock();
         state.check_unknown()?;
         let taken = state.tail.take(self.durable(), &mut io.buffer);
@@ -439,6 +442,17 @@ impl LogWriter {
 #[must_use]
 #[derive(Debug)]
 struct Turn;
+
+/// Ends the log when a thread panics that has taken bytes from the tail: they would be missing in the middle, and others would wait.
+struct PanicGuard<'a>(&'a LogWriter);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail(&Error::new(ErrorKind::Poisoned, "a thread panicked while it wrote the redo log"));
+        }
+    }
+}
 
 impl State {
     fn new(tail: Tail) -> Self {

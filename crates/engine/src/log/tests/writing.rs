@@ -3,6 +3,7 @@
 use super::*;
 use crate::base::num::{u32_of, usize_of32};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 #[test]
@@ -164,10 +165,17 @@ fn threads_that_sync_together_share_groups_and_lose_nothing() {
     const EACH: usize = 60;
     let fixture = Fixture::new();
     let (_, log) = fixture.open(small());
-    let start = Barrier::new(THREADS);
+    let (start, done) = (Barrier::new(THREADS), AtomicUsize::new(0));
     thread::scope(|scope| {
+        scope.spawn(|| {
+            // As long as the others work; not for ever if one fails.
+            for _ in (0..1_000_000).take_while(|_| done.load(Ordering::Relaxed) < THREADS) {
+                log.prepare_spare().unwrap();
+                thread::yield_now();
+            }
+        });
         for thread in 0..THREADS {
-            let (log, start) = (&log, &start);
+            let (log, start, done) = (&log, &start, &done);
             scope.spawn(move || {
                 start.wait();
                 for number in 0..EACH {
@@ -181,6 +189,7 @@ fn threads_that_sync_together_share_groups_and_lose_nothing() {
                     }
                     assert!(log.written() >= end && (number % 4 == 3 || log.durable() >= end));
                 }
+                done.fetch_add(1, Ordering::Relaxed);
             });
         }
     });
