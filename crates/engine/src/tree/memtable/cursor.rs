@@ -18,6 +18,9 @@ use crate::tree::Cursor;
 /// The `at` of a cursor that stands on no entry.
 const NOWHERE: usize = usize::MAX;
 
+/// How many records ahead of the cursor are asked for.
+const AHEAD: usize = 8;
+
 /// A cursor over a memtable. Inserts go on beside it; those made after it was placed may be shown or not.
 pub struct MemtableCursor {
     image: Image,
@@ -66,6 +69,12 @@ impl MemtableCursor {
             };
             self.image.read_now(next);
             self.at = 0;
+            for record in self.image.records[..self.image.count.min(AHEAD)].iter().flatten() {
+                record.prefetch();
+            }
+            if let Some(next) = self.image.next.get() {
+                next.prefetch();
+            }
         }
     }
 
@@ -136,6 +145,9 @@ impl Cursor for MemtableCursor {
     fn next(&mut self) -> Result<()> {
         if self.at != NOWHERE {
             self.at += 1;
+            if let Some(Some(ahead)) = self.image.records[..self.image.count].get(self.at + AHEAD) {
+                ahead.prefetch();
+            }
             self.settle();
         }
         Ok(())
@@ -143,6 +155,9 @@ impl Cursor for MemtableCursor {
 
     fn prev(&mut self) -> Result<()> {
         if self.at != NOWHERE {
+            if let Some(Some(ahead)) = self.at.checked_sub(AHEAD).map(|at| self.image.records[at]) {
+                ahead.prefetch();
+            }
             self.step_back();
         }
         Ok(())

@@ -19,24 +19,33 @@
 //! its reads and the check, make this hold (Boehm, "Can seqlocks get along with programming language memory models?", 2012).
 //! Pointers are loaded with acquire and stored behind a release fence, so what they point to is complete.
 
-use std::hint;
+use std::hint::{self, select_unpredictable};
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use std::thread;
 
-use super::arena::Arena;
+use super::arena::{Arena, prefetch};
 use super::record::{Place, Record};
 use crate::base::num::{u32_of, usize_of32};
 
 /// Slots in a node. Tests use few, to reach every split; otherwise a node fills 1 KiB.
-pub(super) const SLOTS: usize = if cfg!(test) { 5 } else { 61 };
+pub(super) const SLOTS: usize = if cfg!(test) { 5 } else { 60 };
+
+/// Heads in a node: so many that a binary search always takes the same steps.
+const HEADS: usize = (SLOTS + 1).next_power_of_two() - 1;
+
+/// The head of no slot.
+const NO_HEAD: u64 = u64::MAX;
 
 /// How many slots the smaller half gets when a node that grows at one end splits.
 const EDGE: usize = SLOTS.div_ceil(10);
 
 /// A split moves on to more shared bytes only when that gains so many: it costs a look at every record.
 const SKIP_STEP: usize = 4;
+
+/// How often to look again for a writer to be done before giving way to other threads.
+const SPINS: u32 = 200;
 
 /// See the module.
 #[repr(C, align(64))]
@@ -45,17 +54,17 @@ pub(super) struct Node {
     version: AtomicU64,
     /// The node to the right on the same level. Published by `version`.
     next: Link,
-    /// Where the range starts; null for the first node of a level.
-    low: *mut u8,
+    /// Where the range starts; null for the first node of a level. Published with the node.
+    low: AtomicPtr<u8>,
     /// Height above the leaves.
     level: u32,
     /// Slots in use. Published by `version`.
     count: AtomicU32,
     /// Bytes that the keys share. Published by `version`.
     skip: AtomicU32,
-    /// The eight key bytes after the skipped ones, per slot. Published by `version`.
-    heads: [AtomicU64; SLOTS],
-    /// Records in leaves, nodes in branches. Published by `version`, and what they point to by themselves.
+    /// The eight key bytes after the skipped ones, per slot; `NO_HEAD` for those not in use. Published by `version`.
+    heads: [AtomicU64; HEADS],
+    /// Records in leaves, nodes in branches. Published by `version`; what they point to, by themselves.
     slots: [AtomicPtr<u8>; SLOTS],
 }
 
@@ -126,19 +135,20 @@ impl<'t> Slot<'t> {
 
 impl Node {
     /// A node without slots.
-    pub(super) fn create<'t>(arena: &'t Arena, level: u32, low: Option<Record<'t>>) -> &'t Self {
+    pub(super) fn create(arena: &Arena, level: u32) -> &Self {
         let node = arena.take_aligned::<Self>().as_ptr();
-        // SAFETY: the memory is zero, which is a node without slots, and nobody else knows of it yet.
-        unsafe {
+        // SAFETY: the memory is zero, which is a node without slots or heads, and nobody else knows of it yet.
+        let node = unsafe {
             (&raw mut (*node).level).write(level);
-            (&raw mut (*node).low).write(low.map_or(ptr::null_mut(), |low| low.as_ptr().as_ptr()));
             &*node
-        }
+        };
+        node.truncate(0);
+        node
     }
 
     /// A branch over the first two nodes of a level.
     pub(super) fn over<'t>(arena: &'t Arena, first: &'t Self, second: &'t Self) -> &'t Self {
-        let node = Self::create(arena, first.level + 1, None);
+        let node = Self::create(arena, first.level + 1);
         for (at, child) in [first, second].into_iter().enumerate() {
             node.set(at, child.low().map_or(0, |low| low.place().head(0)), Slot::Node(child).as_ptr());
         }
@@ -155,15 +165,20 @@ impl Node {
 
     #[cold]
     fn wait(&self) -> u64 {
-        for spins in 0u32.. {
+        let mut spins = 0;
+        loop {
             let version = self.version.load(Ordering::Acquire);
             if version & 1 == 0 {
                 return version;
             }
-            // A writer holds a node for less than a microsecond, unless it lost its core.
-            if spins < 200 { hint::spin_loop() } else { thread::yield_now() }
+            // Writers hold a node for a microsecond or less, unless they lost their core.
+            if spins < SPINS {
+                spins += 1;
+                hint::spin_loop();
+            } else {
+                thread::yield_now();
+            }
         }
-        unreachable!("the loop has no end")
     }
 
     /// Whether all that was read since `version` was true together.
@@ -190,7 +205,7 @@ impl Node {
     #[inline]
     pub(super) fn low(&self) -> Option<Record<'_>> {
         // SAFETY: invariant 4; the record was written before the node was published.
-        NonNull::new(self.low).map(|low| unsafe { Record::from_ptr(low) })
+        NonNull::new(self.low.load(Ordering::Relaxed)).map(|low| unsafe { Record::from_ptr(low) })
     }
 
     #[inline]
@@ -245,7 +260,15 @@ impl Node {
             self.set(to, head, other.slot(from));
         }
         self.skip.store(u32_of(skip), Ordering::Relaxed);
-        self.count.store(u32_of(from.len()), Ordering::Relaxed);
+        self.truncate(from.len());
+    }
+
+    /// Leaves the first `count` slots in use.
+    fn truncate(&self, count: usize) {
+        for head in &self.heads[count..] {
+            head.store(NO_HEAD, Ordering::Relaxed);
+        }
+        self.count.store(u32_of(count), Ordering::Relaxed);
     }
 
     /// The head of slot `at` after `skip` bytes.
@@ -275,12 +298,11 @@ impl Node {
     #[inline]
     pub(super) fn rank(&self, place: &Place<'_>) -> usize {
         let (count, head) = (self.count(), place.head(self.skip()));
-        // The first head that is not below; without branches that could be mispredicted.
-        let (mut at, mut len) = (0, count);
-        while len > 0 {
-            let half = len.div_ceil(2);
-            at = if self.head(at + half - 1) < head { at + half } else { at };
-            len -= half;
+        // The first head that is not below, found without a branch that could be mispredicted.
+        let (mut at, mut half) = (0, HEADS.div_ceil(2));
+        while half > 0 {
+            at = select_unpredictable(self.head(at + half - 1) < head, at + half, at);
+            half /= 2;
         }
         if at < count && self.head(at) == head { self.rank_among_ties(at, count, head, place) } else { at }
     }
@@ -300,6 +322,12 @@ impl Node {
             }
         }
         at
+    }
+
+    /// Asks for all of the node at once, before it is needed: a search alone would wait for line after line.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch(ptr::from_ref(self).cast(), size_of::<Self>());
     }
 
     /// Whether `place` is in the range of the last node of a level. May be false although it is.
@@ -353,8 +381,8 @@ impl<'t> Locked<'t> {
         true
     }
 
-    /// Moves the upper part of a full node to a new node on its right, to make room for `place`, and returns that.
-    pub(super) fn split(&self, arena: &'t Arena, place: &Place<'_>) -> &'t Node {
+    /// Makes room for `place`: moves the upper part of a full node to `right`, a new node of the same level.
+    pub(super) fn split(&self, right: &'t Node, place: &Place<'_>) {
         let node = self.node;
         let count = node.count();
         // Keys that arrive in order fill the nodes that they leave behind.
@@ -364,7 +392,7 @@ impl<'t> Locked<'t> {
             _ => count / 2,
         };
         let low = node.record(keep);
-        let right = Node::create(arena, node.level, low);
+        right.low.store(low.map_or(ptr::null_mut(), |low| low.as_ptr().as_ptr()), Ordering::Relaxed);
         let next = node.next();
         right.next.set(next);
         right.fill(node, keep..count, shared(low, next.and_then(Node::low)));
@@ -372,7 +400,6 @@ impl<'t> Locked<'t> {
         fence(Ordering::Release);
         node.next.set(Some(right));
         node.fill(node, 0..keep, shared(node.low(), low));
-        right
     }
 }
 

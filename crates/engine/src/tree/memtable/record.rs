@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;
 
-use super::arena::Arena;
+use super::arena::{Arena, CACHE_LINE_BYTES, prefetch};
 use crate::base::key::{self, KEY_BYTES_MAX};
 use crate::base::num::{u32_of, usize_of32};
 use crate::base::{Entry, Kind, SeqNum};
@@ -56,11 +56,12 @@ impl<'t> Record<'t> {
         assert!(*seqnum <= SeqNum::MAX, "a seqnum has 56 bits");
         let key_len =
             key.len().checked_sub(1).and_then(|len| u16::try_from(len).ok()).expect("a key has 1 to 65536 bytes");
+        let value_len = u32_of(value.len());
         let at = arena.take_record(KEY_AT + key.len() + value.len());
         // SAFETY: the arena gave memory for the header, the key and the value, which nobody else knows of yet.
         unsafe {
             at.cast::<u64>().write_unaligned(stamp(*seqnum, *kind as u8));
-            at.add(VALUE_LEN_AT).cast::<u32>().write_unaligned(u32_of(value.len()));
+            at.add(VALUE_LEN_AT).cast::<u32>().write_unaligned(value_len);
             at.add(KEY_LEN_AT).cast::<u16>().write_unaligned(key_len);
             at.add(KEY_AT).copy_from_nonoverlapping(NonNull::from(*key).cast(), key.len());
             at.add(KEY_AT + key.len()).copy_from_nonoverlapping(NonNull::from(*value).cast(), value.len());
@@ -125,6 +126,12 @@ impl<'t> Record<'t> {
         Entry { key: self.key(), seqnum: self.seqnum(), kind: self.kind(), value: self.value() }
     }
 
+    /// Asks for the front of the record, which has its key, before it is needed.
+    #[inline]
+    pub(super) fn prefetch(self) {
+        prefetch(self.at.as_ptr(), 2 * CACHE_LINE_BYTES);
+    }
+
     /// The place of this record in the order.
     #[inline]
     pub(super) fn place(self) -> Place<'t> {
@@ -140,6 +147,12 @@ pub(super) struct Place<'k> {
 }
 
 impl<'k> Place<'k> {
+    /// The place of `entry`.
+    #[inline]
+    pub(super) fn of(entry: &Entry<'k>) -> Self {
+        Self { key: entry.key, stamp: stamp(entry.seqnum, entry.kind as u8) }
+    }
+
     /// The place just before the versions of `key` that a snapshot at `seqnum` sees.
     #[inline]
     pub(super) fn before(key: &'k [u8], seqnum: SeqNum) -> Self {

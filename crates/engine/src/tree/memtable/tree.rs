@@ -4,7 +4,8 @@
 //! splits. Until the parent knows the new node, who looks for something in it arrives at its left neighbour and moves right.
 //!
 //! # Concurrency
-//! A writer holds one node at a time, or one and the growth latch. Readers hold nothing.
+//! A writer holds at most one node, and no latch meanwhile. The growth latch is taken without a node, and the arena's latch (to map
+//! memory) perhaps within it. Readers hold nothing.
 
 use std::ptr;
 
@@ -15,7 +16,8 @@ use super::node::{Link, Locked, Node, Slot};
 use super::record::{Place, Record};
 use crate::base::{Entry, SeqNum};
 
-/// See the module.
+/// See the module. Aligned, because the count of handles in front of it changes with every pinned value.
+#[repr(align(64))]
 pub(super) struct Tree {
     /// The first node of the highest level. Publishes a new root.
     root: Link,
@@ -32,7 +34,7 @@ pub(super) struct Tree {
 impl Tree {
     pub(super) fn new() -> Self {
         let (arena, root, tail, first) = (Arena::new(), Link::new(), Link::new(), Link::new());
-        let leaf = Node::create(&arena, 0, None);
+        let leaf = Node::create(&arena, 0);
         root.set(Some(leaf));
         tail.set(Some(leaf));
         first.set(Some(leaf));
@@ -61,31 +63,44 @@ impl Tree {
     }
 
     pub(super) fn insert(&self, entry: &Entry<'_>) {
-        self.add(Slot::Record(Record::write(&self.arena, entry)));
+        // The record is written while the leaf is on its way from memory.
+        let leaf = self.locate(0, &Place::of(entry));
+        self.add(Slot::Record(Record::write(&self.arena, entry)), leaf);
     }
 
-    /// Puts a record into its leaf, or a node into its parent.
-    fn add(&self, slot: Slot<'_>) {
+    /// Puts a record into its leaf, or a node into its parent; both given as [`Self::locate`] found them.
+    fn add<'t>(&'t self, slot: Slot<'t>, mut found: (&'t Node, u64)) {
         let (level, place) = (slot.level(), slot.place());
+        let mut spare = None;
         loop {
-            let node = self.lock(level, &place);
-            if node.put(&place, slot) {
-                return;
+            let (node, version) = found;
+            if let Some(node) = node.lock(version) {
+                if node.put(&place, slot) {
+                    return;
+                }
+                match spare.take() {
+                    Some(right) => self.split(node, right, &place),
+                    None => {
+                        // The system may take its time to give memory: not while readers wait for the node.
+                        drop(node);
+                        spare = Some(Node::create(&self.arena, level));
+                    }
+                }
             }
-            let right = self.split(node, &place);
-            self.adopt(right);
+            found = self.locate(level, &place);
         }
     }
 
-    /// Splits a full node that `place` belongs to; returns the new right part, which no parent knows yet.
+    /// Splits a full node, which `place` belongs to, by means of a new one.
     #[cold]
-    fn split<'t>(&'t self, node: Locked<'t>, place: &Place<'_>) -> &'t Node {
-        let right = node.split(&self.arena, place);
+    fn split<'t>(&'t self, node: Locked<'t>, right: &'t Node, place: &Place<'_>) {
+        node.split(right, place);
         if right.level() == 0 && right.next().is_none() {
             // While the node is held nobody can split `right`, so the tail only ever moves forward.
             self.tail.set(Some(right));
         }
-        right
+        drop(node);
+        self.adopt(right);
     }
 
     /// Gives a new node a parent.
@@ -99,31 +114,19 @@ impl Tree {
                 return;
             }
         }
-        self.add(Slot::Node(node));
+        let slot = Slot::Node(node);
+        self.add(slot, self.locate(slot.level(), &slot.place()));
     }
 
-    /// Holds the node of `level` that `place` belongs to.
+    /// As [`Self::descend`], but without a search where ascending keys go.
     #[inline]
-    fn lock(&self, level: u32, place: &Place<'_>) -> Locked<'_> {
-        if level == 0
-            && let Some(tail) = self.lock_tail(place)
-        {
-            return tail;
-        }
-        loop {
-            let (node, version) = self.descend(level, place);
-            if let Some(node) = node.lock(version) {
-                return node;
-            }
-        }
-    }
-
-    /// Holds the last leaf if `place` certainly belongs to it.
-    #[inline]
-    fn lock_tail(&self, place: &Place<'_>) -> Option<Locked<'_>> {
+    fn locate(&self, level: u32, place: &Place<'_>) -> (&Node, u64) {
         let tail = self.tail();
         let version = tail.version();
-        (tail.next().is_none() && tail.starts_below(place)).then(|| tail.lock(version))?
+        if level == 0 && tail.next().is_none() && tail.starts_below(place) && tail.is_at(version) {
+            return (tail, version);
+        }
+        self.descend(level, place)
     }
 
     /// The node of `level` that `place` belongs to, and a version at which it did.
@@ -152,6 +155,7 @@ impl Tree {
             if node.is_at(version)
                 && let Some(child) = child
             {
+                child.prefetch();
                 (node, bound) = (child, after);
             }
         }
@@ -164,7 +168,7 @@ impl Tree {
         loop {
             let (leaf, version) = self.descend(0, &place);
             let at = leaf.rank(&place);
-            if at == leaf.count() {
+            if at >= leaf.count() {
                 let next = leaf.next();
                 if leaf.is_at(version) {
                     return next?.first_record().filter(|record| record.key() == key);
