@@ -5,7 +5,7 @@ use crate::output::Output;
 use crate::store::{tables, with_db};
 use anyhow::{Result, bail};
 use spinney_lab::progress;
-use spinney_lab::text::{bytes, count};
+use spinney_lab::text::{bytes, counted};
 use std::io::Write as _;
 
 /// Checks everything; fails if something is wrong.
@@ -21,18 +21,17 @@ pub(crate) fn verify(args: &VerifyArgs, out: &mut Output) -> Result<()> {
         }
         writeln!(
             out,
-            "{} tables, {} files, {} blocks, {} entries, {}",
-            count(report.tables),
-            count(report.files),
-            count(report.blocks),
-            count(report.entries),
+            "{}, {}, {}, {}, {}",
+            counted(report.tables, "table", "tables"),
+            counted(report.files, "file", "files"),
+            counted(report.blocks, "block", "blocks"),
+            counted(report.entries, "entry", "entries"),
             bytes(report.bytes),
         )?;
     }
     match report.problems.len() {
         0 => Ok(()),
-        1 => bail!("{} is damaged: 1 problem", args.db.path.display()),
-        n => bail!("{} is damaged: {n} problems", args.db.path.display()),
+        n => bail!("{} is damaged: {}", args.db.path.display(), counted(n as u64, "problem", "problems")),
     }
 }
 

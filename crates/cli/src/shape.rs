@@ -5,7 +5,7 @@ use crate::output::Output;
 use crate::store::{tables, with_db};
 use anyhow::Result;
 use spinney::Shape;
-use spinney_lab::text::{bytes, count};
+use spinney_lab::text::{bytes, count, counted};
 use std::io::Write as _;
 
 /// Columns of the longest bar.
@@ -50,13 +50,13 @@ fn picture(shape: &Shape) -> String {
     let lines = lines(shape);
     let entries: u64 = lines.iter().filter_map(|line| line.entries).sum();
     let total: u64 = lines.iter().map(|line| line.bytes).sum();
-    let trees = if shape.trees == 1 { "1 tree".to_owned() } else { format!("{} trees", shape.trees) };
     let mut text = format!(
-        "{} ({}): {} in {} entries, at most {trees} to search\n",
+        "{} ({}): {} in {}, at most {} to search\n",
         shape.table,
         shape.layout,
         bytes(total),
-        count(entries)
+        counted(entries, "entry", "entries"),
+        counted(shape.trees, "tree", "trees"),
     );
     let longest = lines.iter().map(|line| line.bytes).max().unwrap_or(0);
     for Line { label, bytes: size, entries, note } in &lines {
@@ -83,8 +83,7 @@ fn lines(shape: &Shape) -> Vec<Line> {
         lines.push(Line::new("", bytes, entries, format!("{} more runs", others.len())));
     }
     for level in &shape.levels {
-        let runs = if level.runs == 1 { "run" } else { "runs" };
-        let mut note = format!("{} {runs}", count(level.runs));
+        let mut note = counted(level.runs, "run", "runs");
         if let Some(full) = (level.bytes * 100).checked_div(level.target_bytes) {
             note += &format!(", {full}%");
         }

@@ -1,6 +1,6 @@
 //! The engine's choices and shapes in words.
 
-use crate::text::{bytes, count};
+use crate::text::{bytes, counted};
 use spinney::{Durability, Shape};
 
 /// A durability as users write it.
@@ -21,28 +21,23 @@ pub fn shape_line(shape: &Shape) -> String {
         parts.push(format!("memtable {}", bytes(shape.memtable_bytes)));
     }
     if shape.immutable_memtables > 0 {
-        parts.push(format!("{} full memtables {}", shape.immutable_memtables, bytes(shape.immutable_bytes)));
+        parts.push(format!(
+            "{} {}",
+            counted(shape.immutable_memtables, "full memtable", "full memtables"),
+            bytes(shape.immutable_bytes)
+        ));
     }
     if !shape.l0.is_empty() {
         let total = shape.l0.iter().map(|run| run.bytes).sum();
-        parts.push(format!("L0 {} {}", plural(count(shape.l0.len() as u64), "run"), bytes(total)));
+        parts.push(format!("L0 {} {}", counted(shape.l0.len() as u64, "run", "runs"), bytes(total)));
     }
     for level in shape.levels.iter().filter(|level| level.runs > 0) {
-        parts.push(format!("L{} {} {}", level.level, plural(count(level.runs), "run"), bytes(level.bytes)));
+        parts.push(format!("L{} {} {}", level.level, counted(level.runs, "run", "runs"), bytes(level.bytes)));
     }
     if let Some(btree) = &shape.btree {
         let free = btree.free_bytes as f64 / btree.file_bytes.max(1) as f64 * 100.0;
-        let leaves = plural(count(btree.leaves), "leaf");
+        let leaves = counted(btree.leaves, "leaf", "leaves");
         parts.push(format!("height {}, {leaves}, {}, {free:.0}% free", btree.height, bytes(btree.file_bytes)));
     }
     if parts.is_empty() { "empty".to_owned() } else { parts.join(" | ") }
-}
-
-/// `1 run`, `2 runs`, `3 leaves`.
-fn plural(count: String, noun: &str) -> String {
-    match (count.as_str(), noun) {
-        ("1", _) => format!("1 {noun}"),
-        (_, "leaf") => format!("{count} leaves"),
-        _ => format!("{count} {noun}s"),
-    }
 }

@@ -14,6 +14,12 @@ pub fn count(value: u64) -> String {
     text
 }
 
+/// A count and what is counted: `1 run`, `2,000 runs`.
+#[must_use]
+pub fn counted(value: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(value), if value == 1 { one } else { many })
+}
+
 /// A size with a binary unit and three digits: `512 B`, `1.50 KiB`, `23.4 MiB`.
 #[must_use]
 pub fn bytes(value: u64) -> String {
@@ -102,6 +108,11 @@ mod tests {
     #[test]
     fn counts_have_separators() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn one_is_told_from_many() {
+        assert_eq!([0, 1, 2000].map(|value| counted(value, "leaf", "leaves")), ["0 leaves", "1 leaf", "2,000 leaves"]);
     }
 
     #[test]

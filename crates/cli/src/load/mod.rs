@@ -19,7 +19,7 @@ use input::Input;
 use lines::Lines;
 use serde::Serialize;
 use spinney::{Batch, Database, Durability, Layout, Table, TableOptions};
-use spinney_lab::text::{bytes, count, digits};
+use spinney_lab::text::{bytes, count, counted, digits};
 use spinney_lab::{Stop, Stopwatch, progress};
 use std::error::Error as StdError;
 use std::fmt;
@@ -43,14 +43,17 @@ struct Loaded {
 struct Failed {
     input: PathBuf,
     rows: u64,
+    /// The last commit failed, and may yet be on the device.
+    in_doubt: bool,
     cause: Error,
 }
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { input, rows, cause } = self;
-        let plural = if *rows == 1 { "row was" } else { "rows were" };
-        write!(f, "{}: {}; {rows} {plural} loaded", input.display(), failure::message(cause))
+        let Self { input, rows, in_doubt, cause } = self;
+        let at_least = if *in_doubt { "at least " } else { "" };
+        let were = if *rows == 1 { "row was" } else { "rows were" };
+        write!(f, "{}: {}; {at_least}{rows} {were} loaded", input.display(), failure::message(cause))
     }
 }
 
@@ -72,13 +75,13 @@ pub(crate) fn run(args: &LoadArgs, out: &mut Output) -> Result<()> {
             Some(total) => progress::byte_bar(total, &args.table.table),
             None => progress::wheel(&args.table.table),
         };
-        let mut loader = Loader { args, db, table: &table, stop, bar, loaded: Loaded::default() };
+        let mut loader = Loader { args, db, table: &table, stop, bar, loaded: Loaded::default(), in_doubt: false };
         let done = loader.load(input, out);
         loader.bar.finish_and_clear();
-        let loaded = loader.loaded;
+        let Loader { loaded, in_doubt, .. } = loader;
         match done {
             Ok(()) => Ok((loaded, table.options().layout)),
-            Err(cause) => Err(Failed { input: args.jsonl.clone(), rows: loaded.rows, cause }.into()),
+            Err(cause) => Err(Failed { input: args.jsonl.clone(), rows: loaded.rows, in_doubt, cause }.into()),
         }
     })?;
     if args.json {
@@ -86,8 +89,8 @@ pub(crate) fn run(args: &LoadArgs, out: &mut Output) -> Result<()> {
     }
     writeln!(
         out,
-        "loaded {} rows ({}) into `{}` ({}) in {} s: {} rows/s",
-        count(loaded.rows),
+        "loaded {} ({}) into `{}` ({}) in {} s: {} rows/s",
+        counted(loaded.rows, "row", "rows"),
         bytes(loaded.bytes),
         args.table.table,
         layout.name(),
@@ -121,6 +124,7 @@ struct Loader<'a> {
     stop: Stop,
     bar: ProgressBar,
     loaded: Loaded,
+    in_doubt: bool,
 }
 
 impl Loader<'_> {
@@ -134,7 +138,9 @@ impl Loader<'_> {
             if rows == 0 {
                 return Ok(());
             }
+            self.in_doubt = true;
             self.db.write(batch, durability)?;
+            self.in_doubt = false;
             self.loaded.rows += rows;
             self.loaded.bytes += bytes as u64;
             self.loaded.batches += 1;

@@ -2,7 +2,7 @@
 
 use super::Config;
 use crate::measure::{DirectorySize, Percentiles, Usage};
-use crate::text::{Table, bytes, count, digits, line};
+use crate::text::{Table, bytes, count, counted, digits, line};
 use crate::{durability_name, shape_line};
 use anyhow::Result;
 use serde::Serialize;
@@ -54,7 +54,7 @@ pub struct LayoutReport {
     pub space_amplification: f64,
     /// Bytes sent to storage (redo log included) per logical byte.
     pub write_amplification: f64,
-    /// Peak of resident memory.
+    /// Peak of resident memory of the process, which may hold on to some of what earlier layouts used.
     pub rss_bytes: u64,
     /// The shape of each table at the end.
     pub shapes: Vec<Shape>,
@@ -205,14 +205,13 @@ const WIDTHS: [usize; 11] = [10, 11, 9, 6, 7, 7, 6, 6, 6, 6, 6];
 
 /// Prints what is run and the titles of the lines that follow.
 pub(super) fn print_header(config: &Config, dir: &Path, out: &mut dyn Write) -> Result<()> {
-    let plural = |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
     writeln!(
         out,
-        "insert benchmark: {} rows, {} per commit, {}, {}",
-        count(config.rows),
+        "insert benchmark: {}, {} per commit, {}, {}",
+        counted(config.rows, "row", "rows"),
         count(config.batch_rows),
-        plural(config.threads, "thread", "threads"),
-        plural(config.indexes, "secondary index", "secondary indexes"),
+        counted(config.threads as u64, "thread", "threads"),
+        counted(config.indexes as u64, "secondary index", "secondary indexes"),
     )?;
     writeln!(
         out,

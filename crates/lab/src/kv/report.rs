@@ -93,7 +93,8 @@ impl Line {
             "{name:<21} : {micros:>11.3} micros/op {:>9.0} ops/sec {:>8.3} seconds {:>9} operations;",
             self.operations_per_second, self.seconds, self.operations
         )?;
-        if self.bytes_per_second > 0.0 {
+        // In a line of few operations the rate would read as none.
+        if self.bytes_per_second >= 1e5 {
             write!(out, " {:>6.1} MB/s", self.bytes_per_second / f64::from(1 << 20))?;
         }
         if self.latency.max_us > 0.0 {
