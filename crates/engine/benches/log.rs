@@ -2,7 +2,9 @@
 //!
 //! The floor of a `Sync` commit is a loop of 4 KiB durable writes to a file written before: nothing that acknowledges one commit at a
 //! time can be faster. The floor of a `Buffered` commit is one small write to the page cache. Floor and commits take turns, because
-//! devices change their mind. Run with `cargo bench --bench log -- [DIRECTORY]`.
+//! devices change their mind; on a busy machine a lone thread waits for a core and not for the device.
+//!
+//! Run with `cargo bench --bench log -- [DIRECTORY]`.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
@@ -82,11 +84,14 @@ impl Bench<'_> {
         })
     }
 
-    /// A fresh log whose first full-size segment is ready.
+    /// A log in its first segment of full size, with the next one ready.
     fn log(&self) -> LogWriter {
         let directory = tempfile::tempdir_in(self.directory).expect("a directory").keep();
         let recovered = recover(&self.env, &directory, 1, Lsn(0), &mut |_, _, _| Ok(())).expect("an empty log");
         let log = LogWriter::open(&self.env, &directory, LogOptions::default(), recovered).expect("a log");
+        log.prepare_spare().expect("a spare");
+        let end = log.append(&[&vec![7; 2 << 20]]).expect("appended");
+        log.sync(end).expect("synced");
         log.prepare_spare().expect("a spare");
         log
     }
