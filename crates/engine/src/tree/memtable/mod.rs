@@ -1,7 +1,11 @@
-//! The memtable: the newest entries of a table, in memory, in order, fed by many threads and read without ever blocking.
+//! The memtable: the newest entries of a table, in memory, in order, fed and read by many threads at once.
 //!
-//! Records lie in an [`arena`](arena::Arena) in order of arrival; a B-link tree of their places keeps the order. Nothing is removed
-//! or changed: a memtable grows until it is flushed, and its memory goes back to the system when the last handle, cursor and pinned value is gone.
+//! Records lie in an arena in order of arrival; a B-link tree of their places keeps the order. Nothing is removed or changed: a
+//! memtable grows until it is flushed, and its memory goes back to the system with the last handle, cursor and pinned value.
+//!
+//! # Concurrency
+//! Writers hold one node of the tree at a time, for as long as it takes to put one slot into it. Readers hold nothing and
+//! make nobody wait.
 
 mod arena;
 mod cursor;
