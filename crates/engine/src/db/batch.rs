@@ -6,7 +6,6 @@ use crate::base::num::usize_of;
 use crate::base::{Error, ErrorKind, Kind, Result, SeqNum};
 use crate::txn::batch::{Change, Changes};
 
-use super::core::TableState;
 use super::database::Database;
 use super::options::Durability;
 use super::table::Table;
@@ -52,13 +51,10 @@ impl Batch {
     }
 
     fn push(&mut self, table: &Table, kind: Kind, key: &[u8], value: &[u8]) {
-        let state = table.state();
-        if self.tables.last().is_none_or(|last| !Arc::ptr_eq(last.state(), state))
-            && !self.tables.iter().any(|known| Arc::ptr_eq(known.state(), state))
-        {
+        if !self.tables.iter().rev().any(|known| Arc::ptr_eq(known.state(), table.state())) {
             self.tables.push(table.clone());
         }
-        if let Err(error) = self.changes.push(Change { table: state.id, kind, key, value }) {
+        if let Err(error) = self.changes.push(Change { table: table.state().id, kind, key, value }) {
             self.refused.get_or_insert(error);
         }
     }
@@ -94,8 +90,9 @@ impl Batch {
             return Err(Error::new(ErrorKind::Invalid, error.to_string()));
         }
         let core = db.core();
-        let tables =
-            self.tables.iter().map(|table| table.state_in(core).cloned()).collect::<Result<Vec<Arc<TableState>>>>()?;
-        core.commit(&self.changes, &tables, durability, seen)
+        for table in &self.tables {
+            table.state_in(core)?;
+        }
+        core.commit(&self.changes, &self.tables, durability, seen)
     }
 }

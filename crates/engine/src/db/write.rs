@@ -13,12 +13,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::base::num::u64_of;
-use crate::base::{Entry, Error, ErrorKind, Lsn, Result, SeqNum};
+use crate::base::{Entry, Error, ErrorKind, Lsn, Result, SeqNum, TableId};
 use crate::table::version::Mem;
 use crate::txn::batch::{Changes, put_record_header};
 
-use super::core::{CommitState, Core, TableState};
+use super::core::{CommitState, Core};
 use super::options::Durability;
+use super::table::Table;
 
 /// A commit that has its place in the order.
 struct Ticket {
@@ -35,7 +36,7 @@ impl Core {
     pub(crate) fn commit(
         &self,
         changes: &Changes,
-        tables: &[Arc<TableState>],
+        tables: &[Table],
         durability: Durability,
         seen: Option<SeqNum>,
     ) -> Result<()> {
@@ -99,11 +100,11 @@ impl Core {
     }
 
     /// Under the commit latch: refuses a conflict, gives out seqnums, appends to the log.
-    fn order(&self, changes: &Changes, tables: &[Arc<TableState>], seen: Option<SeqNum>) -> Result<Ticket> {
+    fn order(&self, changes: &Changes, tables: &[Table], seen: Option<SeqNum>) -> Result<Ticket> {
         let mut guard = self.commit.lock();
         let state = &mut *guard;
         for table in tables {
-            table.check()?;
+            table.state().check()?;
         }
         if let Some(seen) = seen {
             self.check_conflicts(state, changes, tables, seen)?;
@@ -122,7 +123,7 @@ impl Core {
         for (index, change) in (0..).zip(changes.iter()) {
             state.recent.note(change.table, change.key, SeqNum(first.0 + index));
         }
-        let mems = tables.iter().map(|table| Arc::clone(&table.version.load().active)).collect::<Vec<_>>();
+        let mems: Vec<_> = tables.iter().map(|table| Arc::clone(&table.state().version.load().active)).collect();
         for mem in &mems {
             mem.enter(start);
         }
@@ -132,15 +133,9 @@ impl Core {
     }
 
     /// First committer wins: refuses when a key of the batch has a version newer than the snapshot.
-    fn check_conflicts(
-        &self,
-        state: &CommitState,
-        changes: &Changes,
-        tables: &[Arc<TableState>],
-        seen: SeqNum,
-    ) -> Result<()> {
+    fn check_conflicts(&self, state: &CommitState, changes: &Changes, tables: &[Table], seen: SeqNum) -> Result<()> {
         for change in changes.iter().filter(|change| state.recent.may_have_changed(change.table, change.key, seen)) {
-            let table = tables.iter().find(|table| table.id == change.table).expect("a batch names its tables");
+            let table = tables[position(tables, change.table)].state();
             let version = table.version.load();
             // Commits that were ordered before this one may still be inserting; they need no latch for it.
             version.active.wait_for_inserts();
@@ -173,11 +168,11 @@ impl Core {
 }
 
 /// Inserts the changes into the memtables, where nobody sees them before they are published.
-fn insert(changes: &Changes, tables: &[Arc<TableState>], ticket: &Ticket) {
+fn insert(changes: &Changes, tables: &[Table], ticket: &Ticket) {
     let mut at = 0;
     for (index, change) in (0..).zip(changes.iter()) {
-        if tables[at].id != change.table {
-            at = tables.iter().position(|table| table.id == change.table).expect("a batch names its tables");
+        if tables[at].state().id != change.table {
+            at = position(tables, change.table);
         }
         let seqnum = SeqNum(ticket.first.0 + index);
         ticket.mems[at].entries.insert(&Entry { key: change.key, seqnum, kind: change.kind, value: change.value });
@@ -185,4 +180,9 @@ fn insert(changes: &Changes, tables: &[Arc<TableState>], ticket: &Ticket) {
     for mem in &ticket.mems {
         mem.leave();
     }
+}
+
+/// Where a batch names the table of one of its changes.
+fn position(tables: &[Table], id: TableId) -> usize {
+    tables.iter().position(|table| table.state().id == id).expect("a batch names its tables")
 }

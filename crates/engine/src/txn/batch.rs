@@ -42,6 +42,8 @@ impl Changes {
     pub fn push(&mut self, change: Change<'_>) -> Result<()> {
         check_key(change.key)?;
         check_value(change.value)?;
+        // At most the table id, the kind and two lengths come on top.
+        self.bytes.reserve(change.key.len() + change.value.len() + 16);
         put_varint(&mut self.bytes, u64::from(change.table.0));
         self.bytes.push(change.kind as u8);
         put_len_prefixed(&mut self.bytes, change.key);
