@@ -1,0 +1,10 @@
+//! The built command, run as users run it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod bad_input;
+mod commands;
+mod crash;
+mod damage;
+mod load;
+mod support;

@@ -1,0 +1,182 @@
+//! The commands that read, change and look into a database.
+
+use crate::support::{LAYOUTS, Place, sample_entries};
+use serde_json::Value as Json;
+use std::process::Stdio;
+
+fn json(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn an_entry_lives_from_put_to_delete() {
+    for layout in LAYOUTS {
+        let place = Place::new();
+        place.ok(&["create", "db", "t", "--layout", layout]);
+        place.ok(&["put", "db", "t", "key", "first"]);
+        place.ok(&["put", "db", "t", "key", "second", "--durability", "buffered"]);
+        assert_eq!(place.ok(&["get", "db", "t", "key"]), "second\n");
+        place.ok(&["delete", "db", "t", "key"]);
+        place.ok(&["delete", "db", "t", "key"]);
+        assert_eq!(place.fails(&["get", "db", "t", "key"]), "table `t` has no key `key`");
+        assert_eq!(place.count("t"), 0);
+        place.verify();
+    }
+}
+
+#[test]
+fn any_bytes_go_in_and_come_out() {
+    let place = Place::new();
+    place.ok(&["create", "db", "t"]);
+    place.ok(&["put", "db", "t", "--escape", "\\x00\\xff\\t", "a\\nb\\\\"]);
+    assert_eq!(place.ok(&["scan", "db", "t", "--escape"]), "\\x00\\xff\\t\ta\\nb\\\\\n");
+    assert_eq!(place.ok(&["get", "db", "t", "--escape", "\\x00\\xff\\t"]), "a\\nb\\\\\n");
+    assert_eq!(
+        json(&place.ok(&["scan", "db", "t", "--json"])),
+        json(r#"{"key": {"hex": "00ff09"}, "value": "a\nb\\"}"#)
+    );
+    assert_eq!(place.run(&["scan", "db", "t"]).stdout, b"\x00\xff\t\ta\nb\\\n");
+    let value: Vec<u8> = (0..=255).collect();
+    assert!(place.run_with(&["put", "db", "t", "all"], &value).status.success());
+    assert_eq!(place.run(&["get", "db", "t", "all"]).stdout, [&value[..], b"\n"].concat());
+    assert!(place.fails(&["get", "db", "t", "-e", "\\z"]).contains("backslash"));
+}
+
+#[test]
+fn a_scan_takes_ranges_limits_and_directions() {
+    let keys: Vec<String> = sample_entries().into_keys().collect();
+    for layout in LAYOUTS {
+        let place = Place::loaded(layout);
+        let scan = |args: &[&str]| -> Vec<String> {
+            let text = place.ok(&[&["scan", "db", "packages", "--keys-only"], args].concat());
+            text.lines().map(str::to_owned).collect()
+        };
+        let (from, to) = (keys[20].as_str(), keys[40].as_str());
+        assert_eq!(scan(&["--from", from, "--to", to]), keys[20..40]);
+        assert_eq!(scan(&["--from", from, "--limit", "3"]), keys[20..23]);
+        let backward: Vec<String> = keys[20..40].iter().rev().cloned().collect();
+        assert_eq!(scan(&["--from", from, "--to", to, "--reverse"]), backward);
+        assert_eq!(scan(&["--to", to, "--reverse", "--limit", "2"]), backward[..2]);
+        assert_eq!(scan(&["--limit", "0"]), [""; 0]);
+        assert_eq!(scan(&["--from", to, "--to", from]), [""; 0]);
+        let lib: Vec<&String> = keys.iter().filter(|key| key.starts_with("lib")).collect();
+        assert!(scan(&["--prefix", "lib"]).iter().eq(lib.iter().copied()));
+        let count = place.ok(&["count", "db", "packages", "--prefix", "lib", "--json"]);
+        assert_eq!(json(&count)["count"], lib.len());
+    }
+}
+
+#[test]
+fn tables_are_listed_made_and_dropped() {
+    let place = Place::new();
+    for layout in LAYOUTS {
+        place.ok(&["create", "db", layout, "--layout", layout, "--compression", "zstd", "--block", "4KiB"]);
+    }
+    let list = place.ok(&["tables", "db"]);
+    let rows: Vec<Vec<&str>> = list.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["table", "layout", "block", "compression"]);
+    assert!(LAYOUTS.iter().all(|&layout| rows.contains(&vec![layout, layout, "4.00", "KiB", "zstd"])), "{list}");
+    assert!(place.fails(&["create", "db", "lsm"]).contains("lsm"));
+    place.ok(&["drop", "db", "lsm"]);
+    assert!(place.fails(&["drop", "db", "lsm"]).contains("lsm"));
+    assert_eq!(json(&place.ok(&["tables", "db", "--json"])).as_array().unwrap().len(), 2);
+    place.verify();
+}
+
+#[test]
+fn the_shape_is_a_picture_of_eighty_columns_and_json() {
+    for layout in LAYOUTS {
+        let place = Place::loaded(layout);
+        place.ok(&["compact", "db"]);
+        let picture = place.ok(&["shape", "db"]);
+        assert!(picture.lines().all(|line| line.chars().count() <= 80), "{picture}");
+        assert!(picture.starts_with(&format!("packages ({layout})")) && picture.contains('█'), "{picture}");
+        let shape = json(&place.ok(&["shape", "db", "packages", "--json"]));
+        let sum = |field: &str| -> u64 {
+            shape[field].as_array().unwrap().iter().map(|run| run["entries"].as_u64().unwrap()).sum()
+        };
+        let btree = shape["btree"]["entries"].as_u64().unwrap_or(0);
+        assert_eq!(sum("l0") + sum("levels") + btree, sample_entries().len() as u64, "{shape}");
+    }
+}
+
+#[test]
+fn counters_are_printed_in_groups_and_as_json() {
+    let place = Place::loaded("lsm");
+    let text = place.ok(&["stat", "db"]);
+    for group in ["database", "log", "flush", "cache"] {
+        assert!(text.lines().any(|line| line == group), "{text}");
+    }
+    assert!(json(&place.ok(&["stat", "db", "--json"]))["log"]["syncs"].is_u64());
+    let report = json(&place.ok(&["verify", "db", "--json"]));
+    assert_eq!((report["tables"].as_u64(), report["problems"].as_array().map(Vec::len)), (Some(1), Some(0)));
+}
+
+#[test]
+fn the_log_shows_changes_in_order() {
+    let place = Place::new();
+    place.ok(&["create", "db", "t"]);
+    place.ok(&["create", "db", "u"]);
+    place.ok(&["put", "db", "t", "a", &"x".repeat(100)]);
+    place.ok(&["put", "db", "u", "b", "2"]);
+    place.ok(&["delete", "db", "t", "a"]);
+    let log: Vec<Json> = place.ok(&["log", "db", "--json"]).lines().map(json).collect();
+    let shown: Vec<_> =
+        log.iter().map(|entry| (entry["table"].as_str(), entry["change"].as_str(), entry["key"].as_str())).collect();
+    let expected = [("t", "put", "a"), ("u", "put", "b"), ("t", "delete", "a")];
+    assert_eq!(shown, expected.map(|(table, change, key)| (Some(table), Some(change), Some(key))));
+    assert!(
+        log.is_sorted_by_key(|entry| entry["seqnum"].as_u64()) && log.is_sorted_by_key(|entry| entry["lsn"].as_u64())
+    );
+    let text = place.ok(&["log", "db", "--table", "t", "--limit", "1"]);
+    assert_eq!(text.lines().count(), 2);
+    assert!(text.contains("(100 bytes)"), "{text}");
+    assert!(place.fails(&["log", "missing"]).contains("missing"));
+    assert_eq!(place.count("u"), 1);
+}
+
+#[test]
+fn a_checkpoint_is_a_database_that_stays_as_it_was() {
+    for layout in LAYOUTS {
+        let place = Place::loaded(layout);
+        place.ok(&["checkpoint", "db", "copy"]);
+        place.ok(&["put", "db", "packages", "new", "value"]);
+        place.ok(&["compact", "db"]);
+        assert_eq!(place.ok(&["count", "copy", "packages"]).trim(), sample_entries().len().to_string());
+        place.ok(&["verify", "copy"]);
+        place.ok(&["put", "copy", "packages", "other", "value"]);
+        assert!(place.fails(&["get", "db", "packages", "other"]).contains("other"));
+        place.verify();
+        assert!(place.fails(&["checkpoint", "db", "copy"]).contains("copy"));
+    }
+}
+
+#[test]
+fn a_reader_that_stops_is_no_failure() {
+    let place = Place::loaded("lsm");
+    let mut child = place.command(&["scan", "db", "packages"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+}
+
+#[test]
+fn benchmarks_run_in_small() {
+    let place = Place::new();
+    let args = ["bench", "insert", "--rows", "3000", "--interval", "1000", "--threads", "2", "--memory", "16MiB"];
+    let text =
+        place.ok(&[&args[..], &["--layouts", "btree,lsm,lsm-tiered", "--dir", "data", "--json", "out.json"]].concat());
+    assert!(text.lines().all(|line| line.chars().count() <= 100 || line.contains("data in")), "{text}");
+    let report = json(&std::fs::read_to_string(place.path("out.json")).unwrap());
+    for (layout, name) in report["layouts"].as_array().unwrap().iter().zip(LAYOUTS) {
+        assert_eq!((layout["layout"].as_str(), layout["intervals"].as_array().map(Vec::len)), (Some(name), Some(3)));
+        assert!(layout["write_amplification"].is_number());
+    }
+    assert!(!place.path("data").exists());
+    let args =
+        ["bench", "kv", "--num", "2000", "--reads", "2000", "--syncs", "16", "--memory", "16MiB", "--dir", "data"];
+    let text = place.ok(&args);
+    assert!(text.contains("fillrandom/btree") && text.contains("times a plain durable write"), "{text}");
+    place.file("mine", "");
+    assert!(place.fails(&["bench", "insert", "--dir", "."]).contains("not empty"));
+}
