@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::base::{Error, FileId, Lsn, Result, SeqNum, TableId};
+use crate::base::{Error, ErrorKind, FileId, Lsn, Result, SeqNum, TableId};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock, Worker};
 use crate::log::LogWriter;
@@ -158,8 +158,12 @@ impl Core {
         self.tables.read().values().cloned().collect()
     }
 
-    /// Fails the database: nothing is written any more.
+    /// Fails the database: nothing is written any more. A refusal because the database is being closed is no failure: background
+    /// work meets it when it is in the middle of a step, nothing was written, and the close goes on.
     pub(crate) fn poison(&self, error: Error) -> Error {
+        if error.kind() == ErrorKind::Closed {
+            return error;
+        }
         self.health.poison(&error);
         self.publisher.poison();
         self.room.1.notify_all();

@@ -48,12 +48,14 @@ const SEQNUM_GAP: u64 = 1 << 32;
 pub(crate) fn open(env: Env, path: &Path, options: Options) -> Result<Core> {
     options.check()?;
     let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
-    let entries = list_or_create(&env, &dir, &options)?;
+    // Before the lock, whose file would be the first of ours in a directory of somebody else.
+    check_place(&dir, &list_or_create(&env, &dir, &options)?, &options)?;
     let lock = lock(&env, &dir)?;
+    let entries = env.fs.list(&dir).map_err(|error| Error::io("list", &dir, error))?;
     sync_all(&env, &dir, &entries)?;
     let mut catalog = match Manifest::load(&env, &dir)? {
         Some((catalog, _)) => catalog,
-        None => new_catalog(&env, &dir, &entries, &options)?,
+        None => new_catalog(&env),
     };
     let highest = entries.iter().filter_map(|entry| files::parse(&entry.name)).map(|(_, id)| id.0).max();
     let manifest_id = FileId(catalog.next_file.0.max(highest.map_or(0, |highest| highest + 1)));
@@ -214,8 +216,12 @@ fn sync_all(env: &Env, dir: &Path, entries: &[DirEntry]) -> Result<()> {
     env.fs.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))
 }
 
-/// A new database, if the directory is empty but for what a crash during creation can leave.
-fn new_catalog(env: &Env, dir: &Path, entries: &[DirEntry], options: &Options) -> Result<Catalog> {
+/// Refuses a directory that has no database, unless one may be created and nothing else is there but what a crash during
+/// creation can leave.
+fn check_place(dir: &Path, entries: &[DirEntry], options: &Options) -> Result<()> {
+    if entries.iter().any(|entry| entry.name == files::CURRENT) {
+        return Ok(());
+    }
     if !options.create {
         return Err(Error::invalid(format!("{}: there is no database here", dir.display())));
     }
@@ -232,7 +238,12 @@ fn new_catalog(env: &Env, dir: &Path, entries: &[DirEntry], options: &Options) -
         );
         return Err(Error::invalid(message));
     }
-    Ok(Catalog { database_id: env.random.next(), next_table: TableId(1), next_file: FileId(1), ..Catalog::default() })
+    Ok(())
+}
+
+/// The catalog of a new database.
+fn new_catalog(env: &Env) -> Catalog {
+    Catalog { database_id: env.random.next(), next_table: TableId(1), next_file: FileId(1), ..Catalog::default() }
 }
 
 /// Removes the files of ours that the manifest does not name: what a flush, compaction or drop left behind when the process died.
