@@ -158,8 +158,7 @@ impl Core {
         self.tables.read().values().cloned().collect()
     }
 
-    /// Fails the database: nothing is written any more. A refusal because the database is being closed is no failure: background
-    /// work meets it when it is in the middle of a step, nothing was written, and the close goes on.
+    /// Fails the database: nothing is written any more. Work that only met the closing of the database fails nothing.
     pub(crate) fn poison(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Closed {
             return error;

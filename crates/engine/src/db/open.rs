@@ -55,7 +55,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options) -> Result<Core> {
     sync_all(&env, &dir, &entries)?;
     let mut catalog = match Manifest::load(&env, &dir)? {
         Some((catalog, _)) => catalog,
-        None => new_catalog(&env),
+        None => new_catalog(&env, &dir)?,
     };
     let highest = entries.iter().filter_map(|entry| files::parse(&entry.name)).map(|(_, id)| id.0).max();
     let manifest_id = FileId(catalog.next_file.0.max(highest.map_or(0, |highest| highest + 1)));
@@ -70,7 +70,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options) -> Result<Core> {
     };
     let tables = opener.tables(&catalog)?;
     let (cache, store_stats) = (opener.cache, opener.stats);
-    let manifest = Manifest::create(&env, &dir, manifest_id, &catalog)?;
+    let manifest = create_manifest(&env, &dir, manifest_id, &mut catalog, &entries)?;
     let core = Core {
         dir,
         database_id: catalog.database_id,
@@ -225,12 +225,20 @@ fn check_place(dir: &Path, entries: &[DirEntry], options: &Options) -> Result<()
     if !options.create {
         return Err(Error::invalid(format!("{}: there is no database here", dir.display())));
     }
-    let ours = |entry: &DirEntry| {
+    // The log and the trees come after the first `CURRENT` is durable.
+    let of_database = |entry: &&DirEntry| {
+        (entry.is_dir && entry.name == files::LOG_DIR)
+            || matches!(files::parse(&entry.name), Some((FileKind::Run | FileKind::Tree, _)))
+    };
+    if let Some(entry) = entries.iter().find(of_database) {
+        let what = format!("the file is missing, though the directory holds '{}' of a database", entry.name);
+        return Err(Error::corruption(&dir.join(files::CURRENT), 0, what));
+    }
+    let left_by_crash = |entry: &DirEntry| {
         [files::LOCK, files::CURRENT_NEW].contains(&entry.name.as_str())
-            || (entry.is_dir && entry.name == files::LOG_DIR)
             || matches!(files::parse(&entry.name), Some((FileKind::Manifest, _)))
     };
-    if let Some(stranger) = entries.iter().find(|entry| !ours(entry)) {
+    if let Some(stranger) = entries.iter().find(|entry| !left_by_crash(entry)) {
         let message = format!(
             "{}: the directory holds '{}' and no database: give an empty or new directory",
             dir.display(),
@@ -241,26 +249,56 @@ fn check_place(dir: &Path, entries: &[DirEntry], options: &Options) -> Result<()
     Ok(())
 }
 
-/// The catalog of a new database.
-fn new_catalog(env: &Env) -> Catalog {
-    Catalog { database_id: env.random.next(), next_table: TableId(1), next_file: FileId(1), ..Catalog::default() }
+/// The catalog of a new database, in a directory whose name is durable.
+fn new_catalog(env: &Env, dir: &Path) -> Result<Catalog> {
+    // A process that died may have made the directory, and those above it, and not have synced them.
+    for above in dir.ancestors().skip(1) {
+        match env.fs.sync_dir(above) {
+            Err(error) if error.kind() != std::io::ErrorKind::PermissionDenied => {
+                return Err(Error::io("sync", above, error));
+            }
+            _ => {}
+        }
+    }
+    Ok(Catalog { database_id: env.random.next(), next_table: TableId(1), next_file: FileId(1), ..Catalog::default() })
+}
+
+/// Puts a new manifest in force that says what the old one did. On a full disk it first gives back what the old one does not name.
+fn create_manifest(env: &Env, dir: &Path, id: FileId, catalog: &mut Catalog, entries: &[DirEntry]) -> Result<Manifest> {
+    match Manifest::create(env, dir, id, catalog) {
+        Err(error) if error.kind() == ErrorKind::Full => {}
+        other => return other,
+    }
+    for entry in entries.iter().filter(|entry| is_stranger(entry, catalog)) {
+        let is_old_manifest = matches!(files::parse(&entry.name), Some((FileKind::Manifest, _)));
+        if !is_old_manifest {
+            drop(env.fs.remove(&dir.join(&entry.name)));
+        }
+    }
+    drop(env.fs.remove(&FileKind::Manifest.path(dir, id)));
+    crate::log::remove_spares(env, &dir.join(files::LOG_DIR));
+    let id = catalog.next_file;
+    catalog.next_file = FileId(id.0 + 1);
+    Manifest::create(env, dir, id, catalog)
 }
 
 /// Removes the files of ours that the manifest does not name: what a flush, compaction or drop left behind when the process died.
 fn remove_strangers(core: &Core, entries: &[DirEntry]) {
     let ledger = core.ledger.lock();
-    let named = |kind, id| match kind {
-        FileKind::Manifest => ledger.manifest.id() == id,
-        FileKind::Run => ledger.catalog.tables.values().any(|table| table.runs().any(|run| run.id == id)),
-        FileKind::Tree => {
-            ledger.catalog.tables.values().any(|table| table.tree.as_ref().is_some_and(|(file, _)| *file == id))
-        }
-    };
-    for entry in entries {
-        if let Some((kind, id)) = files::parse(&entry.name)
-            && !named(kind, id)
-        {
-            core.remove(&core.dir.join(&entry.name));
+    let in_force = FileKind::Manifest.name(ledger.manifest.id());
+    for entry in entries.iter().filter(|entry| entry.name != in_force && is_stranger(entry, &ledger.catalog)) {
+        core.remove(&core.dir.join(&entry.name));
+    }
+}
+
+/// Whether a file is one of ours that the catalog does not name, as it names no manifest.
+fn is_stranger(entry: &DirEntry, catalog: &Catalog) -> bool {
+    match files::parse(&entry.name) {
+        None => false,
+        Some((FileKind::Manifest, _)) => true,
+        Some((FileKind::Run, id)) => !catalog.tables.values().any(|table| table.runs().any(|run| run.id == id)),
+        Some((FileKind::Tree, id)) => {
+            !catalog.tables.values().any(|table| table.tree.as_ref().is_some_and(|(file, _)| *file == id))
         }
     }
 }

@@ -137,8 +137,9 @@ impl Core {
         for change in changes.iter().filter(|change| state.recent.may_have_changed(change.table, change.key, seen)) {
             let table = tables[position(tables, change.table)].state();
             let version = table.version.load();
-            // Commits that were ordered before this one may still be inserting; they need no latch for it.
-            version.active.wait_for_inserts();
+            // Commits that were ordered before this one may still be inserting, also into a memtable that was frozen meanwhile; they
+            // need no latch for it.
+            version.memtables().for_each(|mem| mem.wait_for_inserts());
             if version.get(change.key, SeqNum::MAX)?.is_some_and(|found| found.seqnum > seen) {
                 self.counters.conflicts.fetch_add(1, Ordering::Relaxed);
                 let message =

@@ -35,5 +35,6 @@ mod writer;
 pub use options::LogOptions;
 pub use reader::LogSummary;
 pub use recover::{RecoveredLog, Visit, inspect, recover};
+pub use recycle::remove_spares;
 pub use stats::LogStats;
 pub use writer::LogWriter;

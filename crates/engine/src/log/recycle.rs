@@ -1,12 +1,24 @@
 //! Segment files before and after their use: spares written ahead, obsolete segments used again.
 
+use super::segment::Directory;
 use super::stats::count;
 use super::writer::LogWriter;
 use crate::base::{ErrorKind, Lsn, Result};
+use crate::env::Env;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 /// How many files are kept for future segments.
 const SPARES_MAX: usize = 2;
+
+/// Removes the files that wait to become segments of the log in `directory`, to make room on a full disk before the log is opened.
+/// What cannot be removed stays.
+pub fn remove_spares(env: &Env, directory: &Path) {
+    let directory = Directory { env: env.clone(), path: directory.to_owned() };
+    for spare in directory.list().map(|listing| listing.spares).unwrap_or_default() {
+        drop(directory.remove(&spare.path));
+    }
+}
 
 impl LogWriter {
     /// Whether [`Self::prepare_spare`] has something to do; cheap enough to ask at every commit.
