@@ -15,8 +15,9 @@ Usage: cargo xtask <command>
   help                prints this
 
 Environment:
-  SPINNEY_SEEDS         seeds of the model test in `cargo test` (default 150)
-  SPINNEY_CRASH_POINTS  crash points of the crash test in `cargo test` (default 2000)
+  SPINNEY_SEEDS         seeds of the model test in `cargo test` (default 1000)
+  SPINNEY_CRASH_POINTS  crash points of the crash test in `cargo test` (default 10000)
+  SPINNEY_FAULTS        failing operations of the fault test in `cargo test` (default 5000)
 ";
 
 fn main() -> ExitCode {

@@ -24,7 +24,7 @@ const FAULTS: [(Fault, bool); 7] = [
 
 #[test]
 fn a_failed_operation_takes_back_no_acknowledged_commit() {
-    let runs = parallel::count_from_env("SPINNEY_FAULTS", 1500);
+    let runs = parallel::count_from_env("SPINNEY_FAULTS", 5000);
     let seeds = 10;
     let met = Mutex::new(BTreeMap::<_, u64>::new());
     let run = |seed| {

@@ -26,7 +26,7 @@ fn every_seed_gives_the_history_of_the_model() {
     };
     let done = match replay {
         Some(seed) => run(seed),
-        None => parallel::each(0..parallel::count_from_env("SPINNEY_SEEDS", 150), run),
+        None => parallel::each(0..parallel::count_from_env("SPINNEY_SEEDS", 1000), run),
     };
     done.unwrap_or_else(|message| panic!("{message}"));
 }
