@@ -24,7 +24,7 @@ use super::table::Table;
 /// batch.put(&table, b"key", b"value");
 /// batch.delete(&table, b"other");
 /// db.write(batch, Durability::Sync)?;
-/// # Ok::<(), spinney::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct Batch {

@@ -30,7 +30,7 @@ const WRITE_OVERHEAD_BYTES: u64 = 96;
 /// second.put(&table, b"seat 1", b"Bob")?;
 /// first.commit()?;
 /// assert_eq!(second.commit().unwrap_err().kind(), ErrorKind::Conflict);
-/// # Ok::<(), spinney::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Transaction {

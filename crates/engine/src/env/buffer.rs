@@ -3,7 +3,7 @@
 //! # Invariants
 //! 1. The address is a multiple of [`SECTOR_BYTES`], also when nothing is allocated.
 //! 2. The capacity is a multiple of [`SECTOR_BYTES`], and the first `len` bytes are initialised.
-//! 3. A buffer of [`MAPPED_BYTES_MIN`] or more is a mapping of its own. Freed, it goes back to the system at once: an allocator would
+//! 3. A buffer of `MAPPED_BYTES_MIN` or more is a mapping of its own. Freed, it goes back to the system at once: an allocator would
 //!    keep such pieces and, as glibc's does, cut smaller and smaller ones from them until the heap is several times what is in use.
 
 use super::SECTOR_BYTES;
