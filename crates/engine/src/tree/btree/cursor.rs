@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ahead::ReadAhead;
 use super::root::{TreeRoot, route};
+use crate::base::value::ByteSource;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
@@ -213,7 +214,7 @@ impl Cursor for BTreeCursor {
     fn entry(&self) -> Option<Entry<'_>> {
         let leaf = self.leaf.as_ref()?;
         let slot = leaf.slot(self.index);
-        let value = leaf.value(self.index);
+        let value = ByteSource::bytes(&**leaf, slot.value_at, slot.value_len);
         Some(Entry { key: &self.key, seqnum: slot.seqnum, kind: slot.kind, value })
     }
 

@@ -12,6 +12,7 @@ use super::format::{TreeMeta, continues};
 use super::output::Output;
 use super::stream::{Border, Bounds};
 use crate::base::num::u64_of;
+use crate::base::value::ByteSource;
 use crate::base::{Entry, Error, ErrorKind, Result};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
@@ -185,15 +186,17 @@ impl<'a> Merge<'a> {
         let Self { changes, retain, output, read, .. } = self;
         output.begin(bounds.lower, cached);
         let count = leaf.map_or(0, Block::count);
-        let (mut i, mut key) = (0, Vec::new());
+        let (mut i, mut key) = (0, leaf.map_or_else(Vec::new, |leaf| leaf.prefix().to_vec()));
         loop {
             let change = changes.entry().filter(|change| bounds.reach(change.key));
             if let Some(leaf) = leaf {
                 let stop = change.map_or(count, |change| leaf.lower_bound(change.key));
                 while i < stop {
                     let slot = leaf.slot(i);
-                    leaf.key_into(i, &mut key);
-                    let entry = Entry { key: &key, seqnum: slot.seqnum, kind: slot.kind, value: leaf.value(i) };
+                    key.truncate(leaf.prefix().len());
+                    key.extend_from_slice(slot.suffix);
+                    let value = ByteSource::bytes(leaf, slot.value_at, slot.value_len);
+                    let entry = Entry { key: &key, seqnum: slot.seqnum, kind: slot.kind, value };
                     if let Some(seqnum) = retain.keep(&entry) {
                         output.push(&Entry { seqnum, ..entry }, true)?;
                     }
