@@ -29,7 +29,7 @@ impl Core {
         }
         let trees = Arc::clone(&table.version.load().trees);
         let Some(compaction) = policy::pick(&trees, &table.options) else { return Ok(false) };
-        if compaction.is_trivial_move() {
+        if compaction.is_trivial_move(&table.options) {
             let moved = compaction.inputs().cloned().collect();
             self.or_poison(self.install_compaction(table, &compaction, moved))?;
         } else {

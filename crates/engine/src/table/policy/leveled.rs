@@ -1,7 +1,10 @@
 //! Leveled compaction, with level targets computed from the last level up, so that the number of levels is the least that the data
 //! needs (RocksDB calls this dynamic level bytes).
 
-use super::{Compaction, L0_TRIGGER, LEVELS, TableOptions, Trees, bytes, is_bottom, occupied, overlapping, span};
+use super::{
+    Compaction, L0_TRIGGER, LEVELS, TableOptions, Trees, are_small, bytes, is_bottom, key_range, occupied, overlapping,
+    span,
+};
 use crate::table::version::RunHandle;
 
 /// The first level below L0 takes this many full files before it is compacted further.
@@ -50,17 +53,24 @@ pub(super) fn pick(trees: &Trees, options: &TableOptions) -> Option<Compaction> 
     let fullest = (targets.base..LEVELS - 1).map(|level| (score(level), level)).max_by_key(|(score, _)| *score);
     let (level_score, level) = fullest.unwrap_or((0, targets.base));
     if l0_score >= 100 && l0_score as u64 >= level_score {
-        return l0_into(trees, targets.base);
+        return l0_into(trees, targets.base, options);
     }
     (level_score > 100).then(|| level_into_next(trees, level)).flatten()
 }
 
-/// All of L0 with what it overlaps in the base level. The oldest run alone moves down when it overlaps nothing.
-fn l0_into(trees: &Trees, target: usize) -> Option<Compaction> {
-    let range = span(trees.l0.iter())?;
-    let below = overlapping(trees, target, range);
+/// All of L0 with what it overlaps in the base level. Small runs that overlap nothing take in the run below them, until that has grown to
+/// half its size: so a table written in key order is not left in crumbs.
+fn l0_into(trees: &Trees, target: usize, options: &TableOptions) -> Option<Compaction> {
+    let mut range = span(trees.l0.iter())?;
+    let mut below = overlapping(trees, target, range);
+    let neighbour = trees.levels[target].handles().take_while(|handle| key_range(handle).1 < range.0).last();
+    if below.is_empty() && are_small(trees.l0.iter(), options) {
+        below.extend(neighbour.filter(|handle| handle.run.meta().bytes < options.run_bytes_max / 2));
+    }
+    range.0 = below.first().map_or(range.0, |first| key_range(first).0.min(range.0));
+    let bottom = is_bottom(trees, target, range);
     let levels = if below.is_empty() { Vec::new() } else { vec![(target, below)] };
-    Some(Compaction { l0: trees.l0.clone(), levels, target, bottom: is_bottom(trees, target, range) })
+    Some(Compaction { l0: trees.l0.clone(), levels, target, bottom })
 }
 
 /// The run of the level that overlaps the next one least, for its size, with what it overlaps.

@@ -36,10 +36,11 @@ impl Compaction {
         self.inputs().map(|handle| handle.id).collect()
     }
 
-    /// Whether the inputs are disjoint already and none is in the target: they can be moved there without being read.
+    /// Whether the inputs are disjoint already and none is in the target: they can be moved there without being read. Small runs are
+    /// merged nevertheless, or a table written in key order would become more files than a process may open.
     #[must_use]
-    pub fn is_trivial_move(&self) -> bool {
-        if self.levels.iter().any(|(level, _)| *level == self.target) {
+    pub fn is_trivial_move(&self, options: &TableOptions) -> bool {
+        if self.levels.iter().any(|(level, _)| *level == self.target) || are_small(self.inputs(), options) {
             return false;
         }
         let mut ranges: Vec<_> = self.inputs().map(key_range).collect();
@@ -110,6 +111,12 @@ fn overlapping(trees: &Trees, level: usize, (low, high): (&[u8], &[u8])) -> Vec<
 /// Whether any tree below `level` holds keys in the range.
 fn is_bottom(trees: &Trees, level: usize, range: (&[u8], &[u8])) -> bool {
     trees.btree.is_none() && (level + 1..LEVELS).all(|below| overlapping(trees, below, range).is_empty())
+}
+
+/// Whether runs have less than an eighth of the bytes that they may have, on average.
+fn are_small<'a>(runs: impl Iterator<Item = &'a RunHandle>, options: &TableOptions) -> bool {
+    let (count, bytes) = runs.fold((0, 0), |(count, bytes), handle| (count + 1, bytes + handle.run.meta().bytes));
+    bytes < count * (options.run_bytes_max / 8)
 }
 
 fn bytes(runs: &[RunHandle]) -> u64 {
