@@ -3,7 +3,8 @@
 mod leveled;
 mod tiered;
 
-use crate::base::FileId;
+use crate::base::{FileId, SeqNum};
+use crate::tree::run::RunMeta;
 
 use super::options::{Layout, TableOptions};
 use super::version::{LEVELS, RunHandle, Trees};
@@ -59,14 +60,17 @@ pub fn pick(trees: &Trees, options: &TableOptions) -> Option<Compaction> {
     }
 }
 
-/// The compaction that leaves a single sorted sequence in the last level; `None` when there is no other already.
+/// The compaction that leaves a single sorted sequence in the last level; `None` when that is all there is, and nothing in it can be
+/// dropped.
 #[must_use]
 pub fn pick_all(trees: &Trees) -> Option<Compaction> {
     let last = LEVELS - 1;
     let levels: Vec<_> =
         occupied(trees).map(|level| (level, trees.levels[level].handles().collect::<Vec<_>>())).collect();
     let clean = |(level, runs): &(usize, Vec<RunHandle>)| {
-        *level == last && runs.iter().all(|handle| handle.run.meta().tombstones == 0)
+        // An entry that every snapshot sees has seqnum zero: no older version of its key is left.
+        let is_settled = |run: &RunMeta| run.tombstones == 0 && run.seqnum_max == SeqNum::ZERO;
+        *level == last && runs.iter().all(|handle| is_settled(handle.run.meta()))
     };
     if trees.l0.is_empty() && levels.iter().all(clean) {
         return None;
