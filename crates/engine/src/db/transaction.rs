@@ -74,15 +74,18 @@ impl Transaction {
         core.health.check_writable()?;
         check_key(key)?;
         let state = table.state_in(core)?;
-        let bytes = u64_of(key.len() + value.map_or(0, <[u8]>::len)) + WRITE_OVERHEAD_BYTES;
+        let size = |value: Option<&[u8]>| u64_of(key.len() + value.map_or(0, <[u8]>::len)) + WRITE_OVERHEAD_BYTES;
+        let replaced = self.writes.get(&state.id).and_then(|writes| writes.keys.get(key));
+        let replaced = replaced.map_or(0, |value| size(value.as_deref()));
+        let bytes = self.bytes - replaced + size(value);
         let most = core.memory.batch_bytes_max();
-        if self.bytes + bytes > most {
+        if bytes > most {
             let message = format!(
                 "the transaction is larger than memory_bytes allows (a quarter of it, {most} bytes): commit in parts"
             );
             return Err(Error::new(ErrorKind::Full, message));
         }
-        self.bytes += bytes;
+        self.bytes = bytes;
         let writes = self.writes.entry(state.id);
         let writes = writes.or_insert_with(|| TableWrites { table: table.clone(), keys: BTreeMap::new() });
         writes.keys.insert(key.to_vec(), value.map(<[u8]>::to_vec));
