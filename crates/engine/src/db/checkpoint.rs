@@ -1,24 +1,41 @@
 //! The checkpoint: a durable copy of the database as of one moment, made while writes go on.
 //!
-//! Under the flush gate, all memtables are frozen at one position of the log and flushed; until the gate opens nothing newer reaches
-//! the trees. The trees of that moment are the copy. Runs are linked; a B-tree's file is copied while its root is held, which keeps
-//! every block that the root reaches.
+//! Under the flush gate, all memtables are frozen at one position of the log, and what was frozen by then is flushed; until the gate
+//! opens nothing newer reaches the trees. The trees of that moment are the copy. Runs are linked; a B-tree's file is copied while its
+//! root is held, which keeps every block that the root reaches.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::num::{u64_of, usize_of};
-use crate::base::{Error, Lsn, Result};
-use crate::env::{Access, OpenOptions};
+use crate::base::{Error, FileId, Lsn, Result};
+use crate::env::{Access, File, OpenOptions};
 use crate::table::Version;
 use crate::table::catalog::{Catalog, TableRecord};
 use crate::table::files::FileKind;
 use crate::table::manifest::Manifest;
 
-use super::core::Core;
+use super::core::{Core, TableState};
+use super::open::sync_above;
 
 const COPY_BYTES: usize = 1 << 20;
+
+/// The database as of one moment.
+pub(super) struct Cut {
+    catalog: Catalog,
+    trees: Vec<TreeSource>,
+    /// Hold the roots of the B-trees until their files are copied.
+    versions: Vec<Arc<Version>>,
+}
+
+/// A B-tree's file. It is open, so that it can be read when its table is dropped.
+struct TreeSource {
+    id: FileId,
+    file: Arc<dyn File>,
+    /// What the root accounts for. The file is shorter when its free end has been cut off since.
+    bytes: u64,
+}
 
 impl Core {
     /// Copies the database to the new directory `dir`.
@@ -33,34 +50,18 @@ impl Core {
             _ => {}
         }
         self.env.fs.create_dir_all(dir).map_err(|error| Error::io("create directory", dir, error))?;
-        // The versions hold the B-trees' roots until their files are copied.
-        let (mut catalog, versions) = self.link_runs(dir)?;
-        for table in catalog.tables.values() {
-            if let Some((file, _)) = &table.tree {
-                self.copy(&FileKind::Tree.path(&self.dir, *file), &FileKind::Tree.path(dir, *file))?;
-            }
-        }
-        drop(versions);
-        // The copy has no log: everything is in its trees.
-        catalog.log_from = Lsn(0);
-        let forget_log = |table: &mut TableRecord| table.replay_from = Lsn(0);
-        catalog.tables.values_mut().for_each(forget_log);
-        let id = self.new_file();
-        catalog.next_file = catalog.next_file.max(crate::base::FileId(id.0 + 1));
-        Manifest::create(&self.env, dir, id, &catalog).map(drop)
+        let cut = self.cut(dir)?;
+        self.complete(dir, cut)?;
+        sync_above(&self.env, dir)
     }
 
-    /// Brings everything to the trees as of one moment and links their runs.
-    fn link_runs(&self, dir: &Path) -> Result<(Catalog, Vec<Arc<Version>>)> {
+    /// Brings everything to the trees as of one moment, links their runs and opens the files of B-trees.
+    pub(super) fn cut(&self, dir: &Path) -> Result<Cut> {
         let _gate = self.flush_gate.lock();
-        {
-            let mut commit = self.commit.lock();
-            for table in self.all_tables() {
-                self.rotate(&mut commit, &table);
-            }
-        }
-        for table in self.all_tables() {
-            self.flush_gated(&table)?;
+        let (at, tables) = self.freeze_all();
+        for table in &tables {
+            // Not what was frozen since: it would be in the copy of one table and its like in no other.
+            self.flush_gated(table, at)?;
         }
         // Under the ledger no compaction removes a run.
         let ledger = self.ledger.lock();
@@ -70,25 +71,54 @@ impl Core {
             match self.env.fs.hard_link(&from, &to) {
                 Ok(()) => {}
                 Err(error) if [io::ErrorKind::CrossesDevices, io::ErrorKind::Unsupported].contains(&error.kind()) => {
-                    self.copy(&from, &to)?;
+                    self.copy(&*self.open_file(&from, Access::Read)?, &from, &to, 0)?;
                 }
                 Err(error) => return Err(Error::io("link", &to, error)),
             }
         }
+        let mut trees = Vec::new();
+        for (file, meta) in catalog.tables.values().filter_map(|table| table.tree.as_ref()) {
+            let source = self.open_file(&FileKind::Tree.path(&self.dir, *file), Access::Read)?;
+            trees.push(TreeSource { id: *file, file: source, bytes: meta.file_bytes });
+        }
         let versions = self.all_tables().iter().map(|table| table.version.load_full()).collect();
-        Ok((catalog, versions))
+        Ok(Cut { catalog, trees, versions })
     }
 
-    /// Copies a file durably.
-    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
-        let open = |path: &Path, access| {
-            self.env
-                .fs
-                .open(path, OpenOptions { access, direct: false })
-                .map_err(|error| Error::io("open", path, error))
-        };
-        let source = open(from, Access::Read)?;
-        let target = open(to, Access::CreateNew)?;
+    /// Freezes all memtables at one position of the log.
+    pub(super) fn freeze_all(&self) -> (Lsn, Vec<Arc<TableState>>) {
+        let mut commit = self.commit.lock();
+        let tables = self.all_tables();
+        for table in &tables {
+            self.rotate(&mut commit, table);
+        }
+        (self.log_tail(), tables)
+    }
+
+    /// Copies the B-trees of the cut, then makes the copy a database.
+    pub(super) fn complete(&self, dir: &Path, cut: Cut) -> Result<()> {
+        let Cut { mut catalog, trees, versions } = cut;
+        for tree in &trees {
+            let (from, to) = (FileKind::Tree.path(&self.dir, tree.id), FileKind::Tree.path(dir, tree.id));
+            self.copy(&*tree.file, &from, &to, tree.bytes)?;
+        }
+        drop(versions);
+        // The copy has no log: everything is in its trees.
+        catalog.log_from = Lsn(0);
+        let forget_log = |table: &mut TableRecord| table.replay_from = Lsn(0);
+        catalog.tables.values_mut().for_each(forget_log);
+        let id = self.new_file();
+        catalog.next_file = catalog.next_file.max(FileId(id.0 + 1));
+        Manifest::create(&self.env, dir, id, &catalog).map(drop)
+    }
+
+    fn open_file(&self, path: &Path, access: Access) -> Result<Arc<dyn File>> {
+        self.env.fs.open(path, OpenOptions { access, direct: false }).map_err(|error| Error::io("open", path, error))
+    }
+
+    /// Copies a file durably; the copy has at least `bytes_min` bytes.
+    fn copy(&self, source: &dyn File, from: &Path, to: &Path, bytes_min: u64) -> Result<()> {
+        let target = self.open_file(to, Access::CreateNew)?;
         let bytes = source.len().map_err(|error| Error::io("read", from, error))?;
         let mut buffer = vec![0; usize_of(bytes.min(u64_of(COPY_BYTES)))];
         let mut at = 0;
@@ -100,6 +130,7 @@ impl Core {
             target.write_at(&buffer[..read], at).map_err(|error| Error::io("write", to, error))?;
             at += u64_of(read);
         }
-        target.sync().map_err(|error| Error::io("sync", to, error))
+        let grown = if at < bytes_min { target.set_len(bytes_min) } else { Ok(()) };
+        grown.and_then(|()| target.sync()).map_err(|error| Error::io("write", to, error))
     }
 }

@@ -45,6 +45,7 @@ impl Core {
             return self.rewrite_btree(table, btree);
         }
         let _compacting = table.compaction.lock();
+        table.check()?;
         let trees = Arc::clone(&table.version.load().trees);
         match policy::pick_all(&trees) {
             Some(compaction) => self.run_compaction(table, &compaction),
@@ -53,7 +54,7 @@ impl Core {
     }
 
     fn run_compaction(&self, table: &TableState, compaction: &Compaction) -> Result<()> {
-        let merged = self.or_poison(self.merge_runs(table, compaction))?;
+        let Some(merged) = self.or_poison(self.merge_runs(table, compaction))? else { return Ok(()) };
         let read: u64 = compaction.inputs().map(|handle| handle.run.meta().bytes).sum();
         let written: u64 = merged.iter().map(|handle| handle.run.meta().bytes).sum();
         self.or_poison(self.install_compaction(table, compaction, merged))?;
@@ -66,8 +67,8 @@ impl Core {
         Ok(())
     }
 
-    /// Merges the inputs into new runs; nothing refers to them yet.
-    fn merge_runs(&self, table: &TableState, compaction: &Compaction) -> Result<Vec<RunHandle>> {
+    /// Merges the inputs into new runs; nothing refers to them yet. `None` when the table was dropped meanwhile.
+    fn merge_runs(&self, table: &TableState, compaction: &Compaction) -> Result<Option<Vec<RunHandle>>> {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
         for handle in &compaction.l0 {
             sources.push(Box::new(handle.run.cursor(Fill::Bypass)));
@@ -87,9 +88,13 @@ impl Core {
             if let Some(seqnum) = retain.keep(&entry) {
                 writer.push(&Entry { seqnum, ..entry })?;
             }
-            // A long compaction must not keep a closed or failed database waiting.
+            // A long compaction must not keep a closed or failed database waiting, nor the drop of its table.
             if seen.is_multiple_of(1 << 16) {
                 self.health.check_writable()?;
+                if table.check().is_err() {
+                    writer.discard();
+                    return Ok(None);
+                }
             }
             input.next()?;
         }
@@ -104,7 +109,7 @@ impl Core {
             );
             return Err(Error::new(ErrorKind::Corruption, message));
         }
-        Ok(output)
+        Ok(Some(output))
     }
 
     /// Records the compaction in the manifest, then shows readers the result instead of the inputs.

@@ -29,6 +29,7 @@ use crate::txn::snapshots::Snapshots;
 
 use super::health::Health;
 use super::memory::Memory;
+use super::open::SEQNUM_GAP;
 use super::options::Options;
 use super::stats::Counters;
 
@@ -187,6 +188,14 @@ impl Core {
             self.remove(&crate::table::files::FileKind::Manifest.path(&self.dir, old));
         }
         Ok(())
+    }
+
+    /// Keeps the floor of the next open above the seqnums that reach the trees: once they have, the log does not tell of them any more.
+    pub(crate) fn raise_seqnum_floor(&self, ledger: &mut Ledger, next: SeqNum) -> Result<()> {
+        if next.0 + SEQNUM_GAP / 2 <= ledger.catalog.seqnum_floor.0 {
+            return Ok(());
+        }
+        self.record(ledger, &Edit::Opened { seqnum_floor: SeqNum(next.0 + SEQNUM_GAP) })
     }
 
     /// The log position before which no table needs the log, when the memtables in `flushed` are on disk.

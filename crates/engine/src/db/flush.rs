@@ -38,18 +38,19 @@ impl Core {
     /// Flushes the table's frozen memtables.
     pub(crate) fn flush(&self, table: &Arc<TableState>) -> Result<()> {
         let gate = self.flush_gate.lock();
-        let flushed = self.flush_gated(table);
+        let flushed = self.flush_gated(table, Lsn(u64::MAX));
         drop(gate);
         self.rebalance();
         flushed
     }
 
-    /// As [`Self::flush`], for a caller that holds the flush gate.
-    pub(crate) fn flush_gated(&self, table: &Arc<TableState>) -> Result<()> {
+    /// As [`Self::flush`], of the memtables that were frozen up to a position of the log, for a caller that holds the flush gate.
+    pub(crate) fn flush_gated(&self, table: &Arc<TableState>, up_to: Lsn) -> Result<()> {
         if table.check().is_err() {
             return Ok(());
         }
-        let mems = table.version.load().immutables.clone();
+        let mut mems = table.version.load().immutables.clone();
+        mems.retain(|mem| mem.frozen_at().is_some_and(|at| at <= up_to));
         let Some(newest) = mems.first() else { return Ok(()) };
         self.health.check_writable()?;
         for mem in &mems {
@@ -65,8 +66,7 @@ impl Core {
         self.or_poison(self.install_flush(table, &mems, replay_from, output))?;
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         for mem in &mems {
-            self.memory.grew_frozen(mem.take_growth());
-            self.memory.freed(mem.accounted_bytes());
+            self.memory.forget(mem);
         }
         self.room.1.notify_all();
         Ok(())
@@ -96,12 +96,14 @@ impl Core {
     /// Records the flush in the manifest, then shows readers the new trees instead of the memtables.
     fn install_flush(&self, table: &TableState, mems: &[Arc<Mem>], replay_from: Lsn, output: Output) -> Result<()> {
         let log_from = self.log_needed_from(mems);
+        let next_seqnum = self.commit.lock().next_seqnum;
         let (run, tree) = match &output {
             Output::Nothing => (None, None),
             Output::Run(handle) => (Some(RunRecord { id: handle.id, meta: handle.run.meta().clone() }), None),
             Output::Root(pending) => (None, Some(*pending.meta())),
         };
         let mut ledger = self.ledger.lock();
+        self.raise_seqnum_floor(&mut ledger, next_seqnum)?;
         self.record(&mut ledger, &Edit::Flush { table: table.id, replay_from, log_from, run, tree })?;
         let mut trees = Trees::clone(&table.version.load().trees);
         match output {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::base::num::u64_of;
+use crate::table::version::{Mem, Stage};
 
 /// Runs in L0 from which writers are slowed.
 const L0_SLOW: usize = 12;
@@ -19,7 +20,8 @@ const SLEEP_NS_MIN: u64 = 200_000;
 /// Pressure is counted in thousandths.
 const FULL: u64 = 1000;
 
-/// Counts the bytes of memtables. All counters are approximate and only steer.
+/// Counts the bytes of memtables: what each was counted as is known under its stage, so the counters end at zero when all are gone.
+/// They only steer.
 #[derive(Debug)]
 pub(crate) struct Memory {
     budget: u64,
@@ -47,9 +49,21 @@ impl Memory {
         self.budget / 4
     }
 
-    /// Active memtables grew. Says whether one must be flushed.
-    pub(crate) fn grew(&self, bytes: u64) -> bool {
-        self.active.fetch_add(bytes, Ordering::Relaxed) + bytes > self.active_max()
+    /// Counts what a memtable grew by. Says whether an active one must be flushed.
+    pub(crate) fn count(&self, mem: &Mem) -> bool {
+        if !mem.has_grown() {
+            return false;
+        }
+        let stage = mem.stage();
+        let bytes = mem.take_growth();
+        match *stage {
+            Stage::Active => self.active.fetch_add(bytes, Ordering::Relaxed) + bytes > self.active_max(),
+            Stage::Frozen => {
+                self.immutable.fetch_add(bytes, Ordering::Relaxed);
+                false
+            }
+            Stage::Gone => false,
+        }
     }
 
     pub(crate) fn is_active_full(&self) -> bool {
@@ -57,24 +71,23 @@ impl Memory {
     }
 
     /// A memtable stopped being active.
-    pub(crate) fn froze(&self, bytes: u64) {
-        subtract(&self.active, bytes);
-        self.immutable.fetch_add(bytes, Ordering::Relaxed);
+    pub(crate) fn froze(&self, mem: &Mem) {
+        let mut stage = mem.stage();
+        if *stage == Stage::Active {
+            *stage = Stage::Frozen;
+            self.immutable.fetch_add(mem.accounted_bytes(), Ordering::Relaxed);
+            self.active.fetch_sub(mem.accounted_bytes(), Ordering::Relaxed);
+        }
     }
 
-    /// A memtable that stopped being active grew by an insert under way.
-    pub(crate) fn grew_frozen(&self, bytes: u64) {
-        self.immutable.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// An active memtable is gone.
-    pub(crate) fn dropped(&self, bytes: u64) {
-        subtract(&self.active, bytes);
-    }
-
-    /// Frozen memtables are gone.
-    pub(crate) fn freed(&self, bytes: u64) {
-        subtract(&self.immutable, bytes);
+    /// A memtable is gone.
+    pub(crate) fn forget(&self, mem: &Mem) {
+        let mut stage = mem.stage();
+        match std::mem::replace(&mut *stage, Stage::Gone) {
+            Stage::Active => self.active.fetch_sub(mem.accounted_bytes(), Ordering::Relaxed),
+            Stage::Frozen => self.immutable.fetch_sub(mem.accounted_bytes(), Ordering::Relaxed),
+            Stage::Gone => 0,
+        };
     }
 
     /// Bytes in all memtables.
@@ -120,26 +133,49 @@ impl Memory {
     }
 }
 
-/// Counts down, never below zero: growth may be counted on one side of a rotation and shrinkage on the other.
-fn subtract(counter: &AtomicU64, bytes: u64) {
-    let less = |value: u64| Some(value.saturating_sub(bytes));
-    counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).expect("the closure always gives a value");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::{Entry, Kind, SeqNum};
 
     #[test]
     fn writers_are_slowed_smoothly_and_only_under_pressure() {
         let memory = Memory::new(64 << 20);
-        memory.grew(16 << 20);
+        memory.active.store(16 << 20, Ordering::Relaxed);
         assert_eq!(memory.delay(1 << 20), None);
-        memory.froze(16 << 20);
-        memory.grew(10 << 20);
+        memory.immutable.store(10 << 20, Ordering::Relaxed);
         let some = memory.delay(1 << 20).unwrap();
-        memory.grew(5 << 20);
+        memory.immutable.store(15 << 20, Ordering::Relaxed);
         let more = memory.delay(1 << 20).unwrap();
         assert!(some < more && more < Duration::from_millis(300));
+    }
+
+    fn grow(mem: &Mem, seqnum: u64) {
+        let key = seqnum.to_be_bytes();
+        mem.entries.insert(&Entry { key: &key, seqnum: SeqNum(seqnum), kind: Kind::Put, value: &[0; 100_000] });
+    }
+
+    #[test]
+    fn growth_that_is_counted_late_is_not_left_behind() {
+        let memory = Memory::new(1 << 20);
+        let (dropped, flushed) = (Mem::new(), Mem::new());
+        for mem in [&dropped, &flushed] {
+            grow(mem, 1);
+            memory.count(mem);
+        }
+        assert_eq!(memory.memtable_bytes(), dropped.accounted_bytes() + flushed.accounted_bytes());
+        grow(&flushed, 2);
+        memory.froze(&flushed);
+        memory.count(&flushed);
+        assert_eq!(memory.memtable_bytes(), dropped.accounted_bytes() + flushed.accounted_bytes());
+        grow(&flushed, 3);
+        for mem in [&dropped, &flushed] {
+            memory.forget(mem);
+            grow(mem, 4);
+            memory.count(mem);
+            memory.froze(mem);
+            memory.forget(mem);
+        }
+        assert_eq!(memory.memtable_bytes(), 0);
     }
 }

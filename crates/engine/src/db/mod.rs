@@ -21,6 +21,8 @@ mod snapshot;
 mod stats;
 mod table;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod verify;
 mod write;

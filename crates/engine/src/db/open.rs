@@ -42,7 +42,7 @@ use super::stats::Counters;
 use super::tables::tree_options;
 
 /// Seqnums that an open leaves unused above those it has seen: more than could have been given out and lost in a crash.
-const SEQNUM_GAP: u64 = 1 << 32;
+pub(super) const SEQNUM_GAP: u64 = 1 << 32;
 
 /// Opens or creates the database in `path`.
 pub(crate) fn open(env: Env, path: &Path, options: Options) -> Result<Core> {
@@ -249,9 +249,8 @@ fn check_place(dir: &Path, entries: &[DirEntry], options: &Options) -> Result<()
     Ok(())
 }
 
-/// The catalog of a new database, in a directory whose name is durable.
-fn new_catalog(env: &Env, dir: &Path) -> Result<Catalog> {
-    // A process that died may have made the directory, and those above it, and not have synced them.
+/// Makes the name of a directory, and of those above it, durable.
+pub(super) fn sync_above(env: &Env, dir: &Path) -> Result<()> {
     for above in dir.ancestors().skip(1) {
         match env.fs.sync_dir(above) {
             Err(error) if error.kind() != std::io::ErrorKind::PermissionDenied => {
@@ -260,6 +259,13 @@ fn new_catalog(env: &Env, dir: &Path) -> Result<Catalog> {
             _ => {}
         }
     }
+    Ok(())
+}
+
+/// The catalog of a new database, in a directory whose name is durable.
+fn new_catalog(env: &Env, dir: &Path) -> Result<Catalog> {
+    // A process that died may have made the directory, and those above it, and not have synced them.
+    sync_above(env, dir)?;
     Ok(Catalog { database_id: env.random.next(), next_table: TableId(1), next_file: FileId(1), ..Catalog::default() })
 }
 

@@ -57,8 +57,7 @@ impl Core {
     fn keep_replay_small(&self, tables: &HashMap<TableId, (Arc<TableState>, Lsn)>) -> Result<()> {
         let mut full = false;
         for (table, _) in tables.values() {
-            let active = &table.version.load().active;
-            full |= self.memory.grew(active.take_growth());
+            full |= self.memory.count(&table.version.load().active);
         }
         if full {
             for (table, _) in tables.values() {

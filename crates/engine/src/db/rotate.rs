@@ -47,7 +47,7 @@ impl Core {
             immutables.extend(version.immutables.iter().cloned());
             Version { active: Arc::clone(&fresh), immutables, trees: Arc::clone(&version.trees) }
         });
-        self.memory.froze(frozen.accounted_bytes());
+        self.memory.froze(&frozen);
         true
     }
 

@@ -65,6 +65,12 @@ impl<'a> RunWriter<'a> {
         Ok(())
     }
 
+    /// Removes what was written.
+    pub(crate) fn discard(self) {
+        let ids = self.done.iter().map(|handle| handle.id).chain(self.current.iter().map(|(id, _)| *id));
+        ids.for_each(|id| self.core.remove(&FileKind::Run.path(&self.core.dir, id)));
+    }
+
     /// Completes all runs, in key order, and makes their names durable.
     pub(crate) fn finish(mut self) -> Result<Vec<RunHandle>> {
         self.cut()?;

@@ -88,12 +88,11 @@ impl Core {
         tables.remove(name);
         let log_from = self.log_needed_by(&tables, &[]);
         self.or_poison(self.record(&mut ledger, &Edit::DropTable { id: state.id, log_from }))?;
-        drop((ledger, tables, commit, gate));
+        drop((ledger, tables, commit));
+        // A compaction under way stops soon, and leaves nothing behind. Under the gate a verification does not meet the files.
+        drop(state.compaction.lock());
         let version = state.version.load_full();
-        self.memory.dropped(version.active.accounted_bytes());
-        for mem in &version.immutables {
-            self.memory.freed(mem.accounted_bytes());
-        }
+        version.memtables().for_each(|mem| self.memory.forget(mem));
         let runs = version
             .trees
             .l0
@@ -106,6 +105,7 @@ impl Core {
         if let Some((file, _)) = &state.btree {
             self.remove(&FileKind::Tree.path(&self.dir, *file));
         }
+        drop(gate);
         self.rebalance();
         self.or_poison(self.release_log(log_from))
     }

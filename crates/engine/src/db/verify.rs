@@ -59,9 +59,9 @@ impl Core {
 
     /// The directory holds the files that the manifest names, and no others of ours.
     fn verify_directory(&self, report: &mut VerifyReport) -> Result<()> {
-        let tables = self.all_tables();
-        // Nothing is half written while these are held.
+        // Nothing is half written while these are held: a table created since has nothing to compact, and gets nothing.
         let _gate = self.flush_gate.lock();
+        let tables = self.all_tables();
         let _compacting: Vec<_> = tables.iter().map(|table| table.compaction.lock()).collect();
         let ledger = self.ledger.lock();
         let mut named: Vec<String> = vec![FileKind::Manifest.name(ledger.manifest.id())];

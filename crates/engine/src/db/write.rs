@@ -154,13 +154,9 @@ impl Core {
     fn account(&self, ticket: &Ticket) {
         let mut full = self.is_log_long(ticket.end);
         for mem in &ticket.mems {
-            let growth = mem.take_growth();
-            if mem.frozen_at().is_some() {
-                self.memory.grew_frozen(growth);
-            } else if growth > 0 {
-                full |= self.memory.grew(growth);
-                full |= self.options.memtable_bytes != 0 && mem.accounted_bytes() >= self.options.memtable_bytes;
-            }
+            full |= self.memory.count(mem);
+            let limit = self.options.memtable_bytes;
+            full |= limit != 0 && mem.accounted_bytes() >= limit && mem.frozen_at().is_none();
         }
         if full {
             self.make_room();

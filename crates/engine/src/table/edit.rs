@@ -58,7 +58,7 @@ pub enum Edit {
         /// The runs that replace them, each with the index of its level (0 is level 1).
         added: Vec<(usize, RunRecord)>,
     },
-    /// The database was opened. Stored as 5; never reuse.
+    /// The database was opened, or has given out many seqnums since. Stored as 5; never reuse.
     Opened {
         /// The next open gives out no seqnum below.
         seqnum_floor: SeqNum,

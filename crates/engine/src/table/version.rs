@@ -9,6 +9,8 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::{Mutex, MutexGuard};
+
 use crate::base::checksum::hash_key;
 use crate::base::num::u64_of;
 use crate::base::{Entry, FileId, Lsn, Result, SeqNum};
@@ -34,8 +36,21 @@ pub struct Mem {
     /// Commits that have their place in the log but are still inserting. Commits enter under the commit latch and leave with
     /// `Release`; a flush that has frozen the memtable under the same latch waits for zero with `Acquire`, and then sees all.
     inserting: AtomicU32,
-    /// Bytes already counted in the database's memory.
+    /// Bytes counted in the database's memory. Changes under `stage`; steers only.
     accounted: AtomicU64,
+    /// As what they are counted.
+    stage: Mutex<Stage>,
+}
+
+/// As what the bytes of a memtable are counted in the database's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It takes writes.
+    Active,
+    /// It waits for its flush.
+    Frozen,
+    /// It is on disk or was dropped; whoever still reads it keeps it in memory for a moment.
+    Gone,
 }
 
 impl Mem {
@@ -48,6 +63,7 @@ impl Mem {
             frozen_at: OnceLock::new(),
             inserting: AtomicU32::new(0),
             accounted: AtomicU64::new(0),
+            stage: Mutex::new(Stage::Active),
         })
     }
 
@@ -91,7 +107,17 @@ impl Mem {
         }
     }
 
-    /// How many bytes the memtable grew since the last call.
+    /// As what the memtable's bytes are counted; held while the counters are changed.
+    pub(crate) fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock()
+    }
+
+    /// Whether the memtable grew since [`Self::take_growth`].
+    pub(crate) fn has_grown(&self) -> bool {
+        u64_of(self.entries.bytes()) > self.accounted_bytes()
+    }
+
+    /// How many bytes the memtable grew since the last call. The caller holds the stage and counts them.
     pub(crate) fn take_growth(&self) -> u64 {
         let now = u64_of(self.entries.bytes());
         now.saturating_sub(self.accounted.fetch_max(now, Ordering::Relaxed))

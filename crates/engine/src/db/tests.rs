@@ -1,0 +1,247 @@
+//! Tests of moments that the public calls cannot hold still: between the steps of a checkpoint, and after billions of changes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::{Lsn, SeqNum};
+use crate::env::sim::{CrashProfile, SimEnv};
+use crate::table::{Layout, TableOptions};
+
+use super::{Batch, Database, Durability, Options, Table};
+
+const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
+
+fn open(sim: &SimEnv, path: &str) -> Database {
+    let options = Options { memory_bytes: 8 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+    Database::builder(path).env(sim.env()).options(options).open().unwrap()
+}
+
+fn create(db: &Database, name: &str, layout: Layout) -> Table {
+    db.create_table(name, TableOptions { layout, ..TableOptions::default() }).unwrap()
+}
+
+fn put(db: &Database, tables: &[&Table], key: &[u8], value: &[u8]) {
+    let mut batch = Batch::new();
+    tables.iter().for_each(|table| batch.put(table, key, value));
+    db.write(batch, Durability::Sync).unwrap();
+}
+
+fn get(db: &Database, table: &str, key: &[u8]) -> Option<Vec<u8>> {
+    db.snapshot().get(&db.table(table).unwrap().unwrap(), key).unwrap().map(|value| value.to_vec())
+}
+
+fn assert_sound(db: &Database) {
+    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn a_checkpoint_leaves_out_what_was_frozen_after_its_moment() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let (a, b) = (create(&db, "a", Layout::Lsm), create(&db, "b", Layout::BTree));
+    put(&db, &[&a, &b], b"k", b"before");
+    let core = db.core();
+    let gate = core.flush_gate.lock();
+    let (at, tables) = core.freeze_all();
+    put(&db, &[&a, &b], b"k", b"after");
+    // As the pressure of writers does.
+    core.rotate(&mut core.commit.lock(), b.state());
+    for table in &tables {
+        core.flush_gated(table, at).unwrap();
+    }
+    for table in &tables {
+        let found = table.version.load().trees.get(b"k", SeqNum::MAX).unwrap().unwrap();
+        assert_eq!(&*found.value, b"before", "table '{}'", table.name);
+        core.flush_gated(table, Lsn(u64::MAX)).unwrap();
+    }
+    drop(gate);
+    assert_eq!(get(&db, "a", b"k").unwrap(), b"after");
+    drop((a, b, tables));
+    db.close().unwrap();
+    let db = open(&sim, "/db");
+    assert_eq!((get(&db, "a", b"k").unwrap(), get(&db, "b", b"k").unwrap()), (b"after".to_vec(), b"after".to_vec()));
+    assert_sound(&db);
+}
+
+#[test]
+fn a_checkpoint_holds_a_table_that_is_dropped_while_it_is_copied() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim, "/db");
+        let table = create(&db, "t", layout);
+        put(&db, &[&table], b"k", b"v");
+        sim.env().fs.create_dir_all(Path::new("/copy")).unwrap();
+        let cut = db.core().cut(Path::new("/copy")).unwrap();
+        db.drop_table("t").unwrap();
+        db.core().complete(Path::new("/copy"), cut).unwrap();
+        assert_sound(&db);
+        let copy = open(&sim, "/copy");
+        assert_eq!(get(&copy, "t", b"k").unwrap(), b"v");
+        assert_sound(&copy);
+    }
+}
+
+#[test]
+fn a_checkpoint_holds_a_tree_whose_file_became_shorter_while_it_was_copied() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let table = create(&db, "t", Layout::BTree);
+    let keys = || (0..3000_u32).map(u32::to_be_bytes);
+    for value in [[1; 300], [2; 300]] {
+        let mut batch = Batch::new();
+        keys().for_each(|key| batch.put(&table, &key, &value));
+        db.write(batch, Durability::Buffered).unwrap();
+        table.flush().unwrap();
+    }
+    sim.env().fs.create_dir_all(Path::new("/copy")).unwrap();
+    let cut = db.core().cut(Path::new("/copy")).unwrap();
+    let mut batch = Batch::new();
+    keys().for_each(|key| batch.delete(&table, &key));
+    db.write(batch, Durability::Buffered).unwrap();
+    for _ in 0..6 {
+        put(&db, &[&table], b"k", b"v");
+        table.compact().unwrap();
+    }
+    db.core().complete(Path::new("/copy"), cut).unwrap();
+    assert_sound(&db);
+    let copy = open(&sim, "/copy");
+    assert_eq!(copy.snapshot().range(&copy.table("t").unwrap().unwrap(), ..).count(), 3000);
+    assert_sound(&copy);
+}
+
+#[test]
+fn a_checkpoint_survives_a_power_failure_and_is_a_database_like_any_other() {
+    for profile in CrashProfile::EVERY {
+        let sim = SimEnv::new(7);
+        let db = open(&sim, "/db");
+        let tables: Vec<_> = LAYOUTS.iter().map(|layout| create(&db, layout.name(), *layout)).collect();
+        let all: Vec<_> = tables.iter().collect();
+        put(&db, &all, b"k", b"first");
+        put(&db, &all, b"k", b"second");
+        db.checkpoint("/copies/of/today").unwrap();
+        put(&db, &all, b"k", b"third");
+        sim.power_crash(profile);
+        drop(all);
+        drop((tables, db));
+        for round in 0..3_u8 {
+            let copy = open(&sim, "/copies/of/today");
+            let tables: Vec<_> = copy.tables().unwrap();
+            let all: Vec<_> = tables.iter().collect();
+            assert_eq!(all.len(), 3, "{profile:?}");
+            for table in &all {
+                assert_eq!(get(&copy, table.name(), b"k").unwrap(), b"second", "{profile:?}");
+                let count = copy.snapshot().range(table, ..).count();
+                assert_eq!(count, 1 + usize::from(round), "{profile:?}");
+            }
+            put(&copy, &all, &[b'a' + round], b"more");
+            if round == 1 {
+                all.iter().for_each(|table| table.flush().unwrap());
+            }
+            assert_sound(&copy);
+            sim.process_crash();
+        }
+    }
+}
+
+#[test]
+fn what_was_flushed_is_seen_after_more_changes_than_an_open_leaves_room_for() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim, "/db");
+        let table = create(&db, "t", layout);
+        // So that versions keep their seqnums.
+        let snapshot = db.snapshot();
+        db.core().commit.lock().next_seqnum = SeqNum(1 << 40);
+        put(&db, &[&table], b"k", b"v");
+        table.flush().unwrap();
+        // The copy's log tells nothing of seqnums.
+        db.checkpoint("/copy").unwrap();
+        drop((snapshot, table));
+        db.close().unwrap();
+        for path in ["/db", "/copy"] {
+            let db = open(&sim, path);
+            assert_eq!(get(&db, "t", b"k").unwrap(), b"v", "{path}");
+            let table = db.table("t").unwrap().unwrap();
+            put(&db, &[&table], b"k", b"w");
+            assert_eq!(get(&db, "t", b"k").unwrap(), b"w", "{path}");
+        }
+    }
+}
+
+#[test]
+fn compact_drops_versions_that_a_snapshot_kept_in_the_last_level() {
+    for layout in [Layout::Lsm, Layout::LsmTiered] {
+        let sim = SimEnv::new(1);
+        let db = open(&sim, "/db");
+        let table = create(&db, "t", layout);
+        put(&db, &[&table], b"k", b"old");
+        let snapshot = db.snapshot();
+        put(&db, &[&table], b"k", b"new");
+        table.compact().unwrap();
+        assert_eq!(table.shape().unwrap().levels[0].entries, 2);
+        drop(snapshot);
+        table.compact().unwrap();
+        assert_eq!(table.shape().unwrap().levels[0].entries, 1);
+        let done = db.stats().flush.compactions;
+        table.compact().unwrap();
+        assert_eq!(db.stats().flush.compactions, done, "there is nothing left to do");
+    }
+}
+
+#[test]
+fn memory_is_given_back_in_full_when_tables_are_flushed_and_dropped() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let kept = create(&db, "kept", Layout::Lsm);
+    for round in 0..20_u8 {
+        let dropped = create(&db, "dropped", Layout::Lsm);
+        put(&db, &[&kept, &dropped], &[round], &[0; 1000]);
+        if round % 2 == 0 {
+            db.core().rotate(&mut db.core().commit.lock(), dropped.state());
+        }
+        put(&db, &[&kept, &dropped], &[round], &[0; 1000]);
+        db.drop_table("dropped").unwrap();
+    }
+    kept.flush().unwrap();
+    assert_eq!(db.stats().memtable_bytes, 0);
+}
+
+#[test]
+fn a_transaction_that_writes_one_key_often_stays_small() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let table = create(&db, "t", Layout::Lsm);
+    let mut txn = db.begin();
+    for round in 0..300_u32 {
+        txn.put(&table, b"k", &vec![1; 10_000 + 10 * (round as usize % 7)]).unwrap();
+        txn.delete(&table, b"k").unwrap();
+    }
+    txn.put(&table, b"k", b"last").unwrap();
+    txn.commit().unwrap();
+    assert_eq!(get(&db, "t", b"k").unwrap(), b"last");
+}
+
+#[test]
+fn a_snapshot_outlives_its_table_and_a_range_reads_on() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim, "/db");
+        let table = create(&db, "t", layout);
+        let other = create(&db, "other", layout);
+        for key in 0..200_u8 {
+            put(&db, &[&table, &other], &[key], &[key; 100]);
+        }
+        table.flush().unwrap();
+        let snapshot = db.snapshot();
+        let mut range = snapshot.range(&table, ..);
+        assert!(range.next().unwrap().is_ok());
+        db.drop_table("t").unwrap();
+        assert!(snapshot.get(&table, &[1]).is_err() && snapshot.range(&table, ..).next().unwrap().is_err());
+        assert_eq!(range.map(Result::unwrap).count(), 199);
+        assert_eq!(snapshot.range(&other, ..).map(Result::unwrap).count(), 200);
+        assert_sound(&db);
+        let again = create(&db, "t", layout);
+        assert_eq!(db.snapshot().range(&again, ..).count(), 0);
+        assert!(!Arc::ptr_eq(again.state(), table.state()));
+    }
+}
