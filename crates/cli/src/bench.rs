@@ -9,6 +9,7 @@ use spinney::Layout;
 use spinney_lab::kv::Workload;
 use spinney_lab::scratch::Scratch;
 use spinney_lab::{insert, kv};
+use std::fs::OpenOptions;
 use std::path::Path;
 
 /// Runs a benchmark.
@@ -33,6 +34,7 @@ fn insert(args: &BenchInsertArgs, out: &mut Output) -> Result<()> {
         seed: args.common.seed,
         interval_rows: args.interval,
     };
+    check_json(args.common.json.as_deref())?;
     let scratch = Scratch::new(args.common.dir.as_deref(), args.common.keep)?;
     let report = insert::run(&config, &scratch, &signals::stop()?, out)?;
     write_json(args.common.json.as_deref(), &report)
@@ -58,6 +60,7 @@ fn kv(args: &BenchKvArgs, out: &mut Output) -> Result<()> {
         direct_io: args.common.direct_io,
         seed: args.common.seed,
     };
+    check_json(args.common.json.as_deref())?;
     let scratch = Scratch::new(args.common.dir.as_deref(), args.common.keep)?;
     let report = kv::run(&config, &scratch, &signals::stop()?, out)?;
     write_json(args.common.json.as_deref(), &report)
@@ -65,6 +68,14 @@ fn kv(args: &BenchKvArgs, out: &mut Output) -> Result<()> {
 
 fn layouts(args: &BenchCommonArgs) -> Vec<Layout> {
     args.layouts.iter().map(|&layout| layout.into()).collect()
+}
+
+/// Whether the result can be written, asked before the work and not after it; what the file holds stays until then.
+#[expect(clippy::disallowed_methods, reason = "a result is no part of a database")]
+fn check_json(path: Option<&Path>) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map(drop).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn write_json(path: Option<&Path>, report: &impl Serialize) -> Result<()> {

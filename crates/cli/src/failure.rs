@@ -15,7 +15,7 @@ pub(crate) fn message(error: &Error) -> String {
             text += &format!("{separator}{words}");
         }
     }
-    text.replace('\n', " ")
+    text.replace(char::is_control, " ")
 }
 
 /// Whether the error is that whoever read our output has stopped (as `head` does), which is no failure.

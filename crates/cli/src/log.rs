@@ -13,16 +13,14 @@ const VALUE_CHARS: usize = 40;
 
 /// Prints the log.
 pub(crate) fn run(args: &LogArgs, out: &mut Output) -> Result<()> {
-    if !args.json {
-        writeln!(out, "{:>12} {:>12}  {:<16} {:<6}  key  value", "lsn", "seqnum", "table", "change")?;
-    }
+    let mut titles = !args.json;
     let mut left = args.limit.unwrap_or(u64::MAX);
     let mut printing = Ok(());
     let read = read_log(&args.db, &mut |entry| {
         let wanted = args.table.as_deref().is_none_or(|table| entry.table_name == Some(table));
         if wanted && left > 0 && printing.is_ok() {
             left -= 1;
-            printing = print(&entry, args.json, out);
+            printing = print_titles(&mut titles, out).and_then(|()| print(&entry, args.json, out));
         }
         if left == 0 || printing.is_err() {
             // The only way to end the reading early; what the error says is never told.
@@ -31,7 +29,18 @@ pub(crate) fn run(args: &LogArgs, out: &mut Output) -> Result<()> {
         Ok(())
     });
     printing?;
-    if left == 0 { Ok(()) } else { read.map_err(Error::from) }
+    if left > 0 {
+        read.map_err(Error::from)?;
+    }
+    print_titles(&mut titles, out)
+}
+
+/// Prints the titles once, and not before it is known that there is a log.
+fn print_titles(wanted: &mut bool, out: &mut Output) -> Result<()> {
+    if std::mem::take(wanted) {
+        writeln!(out, "{:>12} {:>12}  {:<16} {:<6}  key  value", "lsn", "seqnum", "table", "change")?;
+    }
+    Ok(())
 }
 
 fn print(entry: &LogEntry<'_>, json: bool, out: &mut Output) -> Result<()> {

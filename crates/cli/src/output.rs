@@ -27,25 +27,30 @@ impl Output {
 
     /// Prints a value as indented JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<()> {
-        serde_json::to_writer_pretty(&mut self.stdout, value).map_err(io::Error::from)?;
+        serde_json::to_writer_pretty(&mut *self, value).map_err(io::Error::from)?;
         Ok(writeln!(self)?)
     }
 
     /// Prints a value as one line of JSON.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<()> {
-        serde_json::to_writer(&mut self.stdout, value).map_err(io::Error::from)?;
+        serde_json::to_writer(&mut *self, value).map_err(io::Error::from)?;
         Ok(writeln!(self)?)
     }
 }
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stdout.write(bytes)
+        self.stdout.write(bytes).map_err(named)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.stdout.flush()
+        self.stdout.flush().map_err(named)
     }
+}
+
+/// An error of stdout that says so; its kind stays.
+fn named(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write to stdout: {error}"))
 }
 
 /// Bytes as JSON: a string when they are UTF-8, else `{"hex": "…"}`.

@@ -3,7 +3,7 @@
 use crate::args::{CreateArgs, DropArgs, TablesArgs};
 use crate::output::Output;
 use crate::store::{close_after, open_or_create, with_db};
-use anyhow::{Context as _, Result};
+use anyhow::{Result, bail};
 use serde_json::json;
 use spinney::{Compression, Table, TableOptions};
 use spinney_lab::text;
@@ -52,7 +52,8 @@ pub(crate) fn create(args: &CreateArgs) -> Result<()> {
     let mut options =
         TableOptions { layout: args.layout.into(), compression: args.compression.into(), ..TableOptions::default() };
     if let Some(block) = args.block {
-        options.block_bytes = u32::try_from(block).context("--block is too large")?;
+        let Ok(block_bytes) = u32::try_from(block) else { bail!("--block is larger than any block: {block} bytes") };
+        options.block_bytes = block_bytes;
     }
     options.filter_bits_per_key = args.filter_bits.unwrap_or(options.filter_bits_per_key);
     options.fanout = args.fanout.unwrap_or(options.fanout);

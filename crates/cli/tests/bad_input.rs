@@ -196,3 +196,61 @@ fn too_little_memory_is_refused() {
     let output = place.run(&["create", "db", "t", "--memory", "1KiB"]);
     assert!(failure(&output, &["create"]).to_lowercase().contains("memory"));
 }
+
+#[test]
+fn a_newer_format_is_refused_and_left_alone() {
+    let place = Place::loaded("btree");
+    place.ok(&["compact", "db"]);
+    let current = std::fs::read_to_string(place.path("db/CURRENT")).unwrap();
+    let newer = current.replacen("spinney 1\n", "spinney 2\n", 1);
+    assert_ne!(newer, current);
+    std::fs::write(place.path("db/CURRENT"), &newer).unwrap();
+    let rows = place.file("rows", "{\"id\": 1}\n");
+    for args in [
+        &["count", "db", "packages"][..],
+        &["put", "db", "packages", "k", "v"],
+        &["create", "db", "t"],
+        &["load", "db", "t", "--jsonl", &rows, "--key", "id"],
+        &["verify", "db"],
+        &["log", "db"],
+    ] {
+        let output = place.run(args);
+        assert!(failure(&output, args).contains("format version 2"), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
+    assert_eq!(std::fs::read_to_string(place.path("db/CURRENT")).unwrap(), newer);
+    std::fs::write(place.path("db/CURRENT"), &current).unwrap();
+    // The version of a single file: it stands in the four bytes after the magic.
+    for (dir, extension) in [("db", "tree"), ("db/log", "log")] {
+        let names = std::fs::read_dir(place.path(dir)).unwrap().map(|entry| entry.unwrap().path());
+        let path = names.filter(|path| path.extension().is_some_and(|found| found == extension)).min().unwrap();
+        let sound = std::fs::read(&path).unwrap();
+        let mut bytes = sound.clone();
+        bytes[8] = 2;
+        std::fs::write(&path, &bytes).unwrap();
+        for command in ["count", "flush"] {
+            let message = place.fails(&[command, "db", "packages"]);
+            assert!(message.contains("newer") && message.contains("format"), "{message}");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        std::fs::write(&path, &sound).unwrap();
+    }
+    place.verify();
+}
+
+#[test]
+fn an_input_that_is_wrongly_compressed_is_told_of() {
+    let place = Place::new();
+    let whole = zstd::encode_all(&[b'x'; 1000][..], 1).unwrap();
+    let file = place.file("cut", &whole[..whole.len() - 3]);
+    let message = place.fails(&["load", "db", "t", "--jsonl", &file, "--key", "id"]);
+    assert!(message.contains("the compressed data is cut off"), "{message}");
+}
+
+#[test]
+fn a_result_that_could_not_be_written_starts_no_benchmark() {
+    let place = Place::new();
+    for args in [&["bench", "insert", "--json", "missing/result"][..], &["bench", "kv", "--json", "."]] {
+        assert!(place.fails(args).starts_with("cannot write "), "{args:?}");
+    }
+}

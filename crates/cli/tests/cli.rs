@@ -6,5 +6,6 @@ mod bad_input;
 mod commands;
 mod crash;
 mod damage;
+mod disk;
 mod load;
 mod support;

@@ -108,3 +108,17 @@ fn an_interrupt_ends_the_load_after_a_batch_and_closes_the_database() {
     assert_eq!(place.count("t"), last);
     place.verify();
 }
+
+#[test]
+fn a_load_whose_acknowledgements_nobody_reads_fails() {
+    let place = Place::new();
+    let file = place.file("rows", (0..20_000).map(|id| format!("{{\"id\": {id}}}\n")).collect::<String>());
+    let args =
+        ["load", "db", "t", "--jsonl", &file, "--key", "id", "--batch", "1", "--ack", "--durability", "buffered"];
+    let mut child = place.command(&args).spawn().unwrap();
+    drop(child.stdout.take());
+    let message = crate::support::failure(&child.wait_with_output().unwrap(), &args);
+    assert!(message.contains("cannot acknowledge: "), "{message}");
+    assert!(place.count("t") < 20_000);
+    place.verify();
+}

@@ -39,8 +39,11 @@ impl Input {
         file.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut head).with_context(cannot)?;
         let compressed = head == ZSTD_MAGIC;
         let whole = Cursor::new(head).chain(file);
-        let text: Box<dyn Read> =
-            if compressed { Box::new(zstd::Decoder::new(whole).with_context(cannot)?) } else { Box::new(whole) };
+        let text: Box<dyn Read> = if compressed {
+            Box::new(Unpacked(zstd::Decoder::new(whole).with_context(cannot)?))
+        } else {
+            Box::new(whole)
+        };
         Ok(Self { text, total_bytes, position })
     }
 
@@ -64,6 +67,19 @@ impl Read for Input {
 #[expect(clippy::disallowed_methods, reason = "an input file is no part of a database")]
 fn open_file(path: &Path) -> io::Result<File> {
     File::open(path)
+}
+
+/// Says of an error that the compressed data is at fault.
+struct Unpacked<R>(R);
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => error,
+            io::ErrorKind::UnexpectedEof => io::Error::new(error.kind(), "the compressed data is cut off"),
+            kind => io::Error::new(kind, format!("cannot decompress: {error}")),
+        })
+    }
 }
 
 /// Counts what is read.

@@ -13,7 +13,7 @@ use crate::failure;
 use crate::output::Output;
 use crate::signals;
 use crate::store::{close_after, open_or_create};
-use anyhow::{Context as _, Error, Result, bail};
+use anyhow::{Context as _, Error, Result, anyhow, bail};
 use indicatif::ProgressBar;
 use input::Input;
 use lines::Lines;
@@ -146,8 +146,9 @@ impl Loader<'_> {
             self.loaded.batches += 1;
             self.loaded.seconds = stopwatch.elapsed().as_secs_f64();
             if self.args.ack {
-                writeln!(out, "acknowledged {}", self.loaded.rows)?;
-                out.flush()?;
+                // A load that nobody listens to any more is not done: not the pipe's error, which would pass for success.
+                let acknowledged = writeln!(out, "acknowledged {}", self.loaded.rows).and_then(|()| out.flush());
+                acknowledged.map_err(|error| anyhow!("cannot acknowledge: {error}"))?;
             }
             self.bar.set_position(position.get());
             let rate = digits(self.loaded.rows as f64 / self.loaded.seconds);

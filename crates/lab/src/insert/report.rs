@@ -201,7 +201,7 @@ fn ratio(this: f64, base: f64) -> String {
 }
 
 /// Widths of the columns of the lines that are printed one by one; together at most 100 columns.
-const WIDTHS: [usize; 11] = [10, 11, 9, 6, 7, 7, 6, 6, 6, 6, 6];
+const WIDTHS: [usize; 11] = [10, 10, 9, 7, 7, 7, 6, 6, 6, 6, 6];
 
 /// Prints what is run and the titles of the lines that follow.
 pub(super) fn print_header(config: &Config, dir: &Path, out: &mut dyn Write) -> Result<()> {
@@ -257,6 +257,12 @@ mod tests {
     #[test]
     fn lines_fit_a_hundred_columns() {
         assert!(WIDTHS.iter().sum::<usize>() + 2 * (WIDTHS.len() - 1) <= 100);
+        // One batch of many rows: a commit of half a second.
+        let commit = Percentiles { p50_us: 574_095.0, p99_us: 574_095.0, max_us: 574_095.0 };
+        let usage = Usage { elapsed: Duration::from_secs(1), ..Usage::default() };
+        let mut text = Vec::new();
+        print_cost("lsm-tiered", &count(99_999_999), &Cost::new(1_000_000, usage, commit), &mut text).unwrap();
+        assert!(text.len() <= 101, "{}", String::from_utf8_lossy(&text));
     }
 
     #[test]

@@ -90,12 +90,12 @@ impl Line {
         let micros = self.seconds * 1e6 / self.operations as f64;
         write!(
             out,
-            "{name:<21} : {micros:>11.3} micros/op {:>9.0} ops/sec {:>8.3} seconds {:>9} operations;",
+            "{name:<21} : {micros:>10.3} micros/op {:>7.0} ops/sec {:>7.3} s {:>9} operations;",
             self.operations_per_second, self.seconds, self.operations
         )?;
         // In a line of few operations the rate would read as none.
         if self.bytes_per_second >= 1e5 {
-            write!(out, " {:>6.1} MB/s", self.bytes_per_second / f64::from(1 << 20))?;
+            write!(out, " {:>5.1} MB/s", self.bytes_per_second / f64::from(1 << 20))?;
         }
         if self.latency.max_us > 0.0 {
             let Percentiles { p50_us, p99_us, max_us } = self.latency;
@@ -126,7 +126,7 @@ impl Report {
 pub(super) fn print_header(config: &Config, dir: &Path, out: &mut dyn Write) -> Result<()> {
     writeln!(
         out,
-        "kv benchmark: keys of {KEY_BYTES} B, values of {} B, {} keys, {} reads, {} durable commits, 1 thread",
+        "kv benchmark: keys of {KEY_BYTES} B, values of {} B, {} keys, {} reads, {} syncs, 1 thread",
         config.value_bytes,
         count(config.num),
         count(config.reads),
