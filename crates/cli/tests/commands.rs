@@ -2,6 +2,7 @@
 
 use crate::support::{LAYOUTS, Place, sample_entries};
 use serde_json::Value as Json;
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 fn json(text: &str) -> Json {
@@ -177,6 +178,23 @@ fn benchmarks_run_in_small() {
         ["bench", "kv", "--num", "2000", "--reads", "2000", "--syncs", "16", "--memory", "16MiB", "--dir", "data"];
     let text = place.ok(&args);
     assert!(text.contains("fillrandom/btree") && text.contains("times a plain durable write"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100 || line.contains("data in")), "{text}");
     place.file("mine", "");
     assert!(place.fails(&["bench", "insert", "--dir", "."]).contains("not empty"));
+}
+
+#[test]
+fn an_interrupted_benchmark_leaves_nothing() {
+    let place = Place::new();
+    let args = ["bench", "insert", "--rows", "1000000000", "--interval", "1000", "--memory", "16MiB", "--dir", "data"];
+    let mut child = place.command(&args).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    lines.find(|line| line.starts_with("btree")).unwrap();
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    assert!(lines.all(|line| line.starts_with("btree")));
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "spinney: interrupted\n");
+    assert!(!place.path("data").exists());
 }

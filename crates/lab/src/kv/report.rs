@@ -90,7 +90,7 @@ impl Line {
         let micros = self.seconds * 1e6 / self.operations as f64;
         write!(
             out,
-            "{name:<21} : {micros:>10.3} micros/op {:>7.0} ops/sec {:>7.3} s {:>9} operations;",
+            "{name:<21} : {micros:>11.3} micros/op {:>7.0} ops/sec {:>7.3} s {:>9} ops;",
             self.operations_per_second, self.seconds, self.operations
         )?;
         // In a line of few operations the rate would read as none.
