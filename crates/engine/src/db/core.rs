@@ -223,7 +223,11 @@ impl Core {
     /// Fits the cache to what memtables leave, tells writers how deep the compaction debt is.
     pub(crate) fn rebalance(&self) {
         self.cache.set_capacity(self.memory.cache_bytes());
-        let deepest = self.tables.read().values().map(|table| table.version.load().trees.l0.len()).max();
+        let tables = self.tables.read();
+        // Waiting does not help where nothing compacts in the background.
+        let compacted = tables.values().filter(|table| table.options.auto_compact);
+        let deepest = compacted.map(|table| table.version.load().trees.l0.len()).max();
+        drop(tables);
         self.memory.set_l0(deepest.unwrap_or(0));
     }
 

@@ -245,3 +245,25 @@ fn a_snapshot_outlives_its_table_and_a_range_reads_on() {
         assert!(!Arc::ptr_eq(again.state(), table.state()));
     }
 }
+
+#[test]
+fn runs_that_only_compact_merges_slow_no_writer() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let by_hand = TableOptions { auto_compact: false, ..TableOptions::default() };
+    let table = db.create_table("t", by_hand).unwrap();
+    for key in 0..40_u8 {
+        put(&db, &[&table], &[key], b"v");
+        table.flush().unwrap();
+    }
+    assert_eq!(table.shape().unwrap().l0.len(), 40);
+    assert_eq!(db.core().memory.delay(1 << 20), None);
+}
+
+#[test]
+fn a_file_with_the_largest_of_numbers_is_a_stranger() {
+    let sim = SimEnv::new(1);
+    drop(open(&sim, "/db"));
+    sim.write_file("/db/18446744073709551615.run", b"").unwrap();
+    assert_sound(&open(&sim, "/db"));
+}

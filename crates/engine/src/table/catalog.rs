@@ -101,9 +101,9 @@ impl Catalog {
     pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let mut catalog = Self {
             database_id: decoder.u64()?,
-            next_file: FileId(decoder.varint()?),
+            next_file: codec::file(decoder)?,
             next_table: TableId(codec::narrow(decoder)?),
-            seqnum_floor: SeqNum(decoder.varint()?),
+            seqnum_floor: codec::seqnum(decoder)?,
             log_from: Lsn(decoder.varint()?),
             tables: BTreeMap::new(),
         };
@@ -123,7 +123,7 @@ impl Catalog {
             Edit::CreateTable { id, name, options, replay_from, tree } => {
                 let mut table = TableRecord::new(name.clone(), options.clone(), *replay_from);
                 table.tree = tree.map(|id| (id, TreeMeta::default()));
-                self.next_table = TableId(self.next_table.0.max(id.0 + 1));
+                self.next_table = TableId(self.next_table.0.max(id.0.saturating_add(1)));
                 if let Some(file) = tree {
                     self.saw_file(*file);
                 }
@@ -166,7 +166,7 @@ impl Catalog {
     }
 
     fn saw_file(&mut self, id: FileId) {
-        self.next_file = FileId(self.next_file.0.max(id.0 + 1));
+        self.next_file = FileId(self.next_file.0.max(id.0.saturating_add(1)));
     }
 }
 

@@ -2,18 +2,29 @@
 
 use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::num::u64_of;
-use crate::base::{FileId, Lsn};
+use crate::base::{FileId, Lsn, SeqNum};
 use crate::block::Compression;
 use crate::tree::btree::TreeMeta;
 use crate::tree::run::RunMeta;
 
 use super::catalog::{RunRecord, TableRecord};
+use super::files::FILE_ID_MAX;
 use super::options::{Layout, TableOptions};
 use super::version::LEVELS;
 
 /// A varint that must fit a narrower type.
 pub(super) fn narrow<T: TryFrom<u64>>(decoder: &mut Decoder<'_>) -> Result<T, Malformed> {
     T::try_from(decoder.varint()?).map_err(|_| Malformed)
+}
+
+/// A seqnum that leaves room for those of many more opens.
+pub(super) fn seqnum(decoder: &mut Decoder<'_>) -> Result<SeqNum, Malformed> {
+    Some(SeqNum(decoder.varint()?)).filter(|seqnum| *seqnum <= SeqNum::MAX).ok_or(Malformed)
+}
+
+/// The id of a file.
+pub(super) fn file(decoder: &mut Decoder<'_>) -> Result<FileId, Malformed> {
+    Some(FileId(decoder.varint()?)).filter(|id| *id <= FILE_ID_MAX).ok_or(Malformed)
 }
 
 pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
@@ -53,7 +64,7 @@ pub(super) fn put_run(out: &mut Vec<u8>, run: &RunRecord) {
 }
 
 pub(super) fn run(decoder: &mut Decoder<'_>) -> Result<RunRecord, Malformed> {
-    let id = FileId(decoder.varint()?);
+    let id = file(decoder)?;
     Ok(RunRecord { id, meta: RunMeta::decode(decoder)? })
 }
 
@@ -63,7 +74,7 @@ pub(super) fn put_tree(out: &mut Vec<u8>, id: FileId, meta: &TreeMeta) {
 }
 
 pub(super) fn tree(decoder: &mut Decoder<'_>) -> Result<(FileId, TreeMeta), Malformed> {
-    Ok((FileId(decoder.varint()?), TreeMeta::decode(decoder)?))
+    Ok((file(decoder)?, TreeMeta::decode(decoder)?))
 }
 
 fn put_runs(out: &mut Vec<u8>, runs: &[RunRecord]) {

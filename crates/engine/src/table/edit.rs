@@ -121,7 +121,7 @@ impl Edit {
                 name: codec::name(decoder)?,
                 options: codec::options(decoder)?,
                 replay_from: Lsn(decoder.varint()?),
-                tree: option(decoder, |decoder| decoder.varint().map(FileId))?,
+                tree: option(decoder, codec::file)?,
             },
             2 => Self::DropTable { id: TableId(codec::narrow(decoder)?), log_from: Lsn(decoder.varint()?) },
             3 => Self::Flush {
@@ -139,7 +139,7 @@ impl Edit {
                 let added = (0..added).map(|_| Ok((codec::narrow(decoder)?, codec::run(decoder)?)));
                 Self::Compact { table, removed, added: added.collect::<Result<_, _>>()? }
             }
-            5 => Self::Opened { seqnum_floor: SeqNum(decoder.varint()?) },
+            5 => Self::Opened { seqnum_floor: codec::seqnum(decoder)? },
             _ => return Err(Malformed),
         })
     }

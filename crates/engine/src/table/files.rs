@@ -26,6 +26,9 @@ pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
 /// The directory of the redo log.
 pub(crate) const LOG_DIR: &str = "log";
 
+/// No file's id is larger, so that there is always a next one.
+pub(crate) const FILE_ID_MAX: FileId = FileId(1 << 62);
+
 /// What a file with an id is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
@@ -63,7 +66,7 @@ pub(crate) fn parse(name: &str) -> Option<(FileKind, FileId)> {
     let kind =
         [FileKind::Manifest, FileKind::Run, FileKind::Tree].into_iter().find(|kind| kind.extension() == extension)?;
     let digits = number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit());
-    let id = FileId(number.parse().ok().filter(|_| digits)?);
+    let id = number.parse().ok().map(FileId).filter(|id| digits && *id <= FILE_ID_MAX)?;
     (kind.name(id) == name).then_some((kind, id))
 }
 
@@ -76,7 +79,7 @@ mod tests {
         let name = FileKind::Run.name(FileId(12));
         assert_eq!(name, "000012.run");
         assert_eq!(parse(&name), Some((FileKind::Run, FileId(12))));
-        for stranger in ["12.run", "000012.txt", "0000012.run", "x.run", "000012", "LOCK"] {
+        for stranger in ["12.run", "000012.txt", "0000012.run", "18446744073709551615.run", "x.run", "000012", "LOCK"] {
             assert_eq!(parse(stranger), None);
         }
     }

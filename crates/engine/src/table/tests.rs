@@ -123,3 +123,16 @@ fn an_edit_that_does_not_fit_is_refused() {
     let compact = Edit::Compact { table: TableId(1), removed: vec![FileId(5)], added: Vec::new() };
     assert!(catalog.apply(&compact).is_err(), "only runs that are there are replaced");
 }
+
+#[test]
+fn numbers_without_a_successor_are_refused() {
+    use crate::base::codec::Decoder;
+    let decoded = |catalog: &Catalog| {
+        let mut bytes = Vec::new();
+        catalog.encode(&mut bytes);
+        Catalog::decode(&mut Decoder::new(&bytes)).is_ok()
+    };
+    assert!(decoded(&Catalog::default()));
+    assert!(!decoded(&Catalog { seqnum_floor: SeqNum(u64::MAX), ..Catalog::default() }));
+    assert!(!decoded(&Catalog { next_file: FileId(u64::MAX), ..Catalog::default() }));
+}

@@ -1,6 +1,8 @@
 //! Layout policies: pure functions from the trees of a table to the next compaction that its layout wants, if any.
 
 mod leveled;
+#[cfg(test)]
+mod tests;
 mod tiered;
 
 use crate::base::{FileId, SeqNum};

@@ -1,0 +1,197 @@
+//! Tests of the policies: whatever they pick, newer versions stay above older ones, and the trees stay few.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::*;
+use crate::base::{Entry, Kind};
+use crate::block::Compression;
+use crate::cache::{Cache, Fill};
+use crate::env::sim::SimEnv;
+use crate::store::StoreStats;
+use crate::table::files::FileKind;
+use crate::table::version::Level;
+use crate::tree::Cursor;
+use crate::tree::merge::MergeCursor;
+use crate::tree::run::{Run, RunBuilder, RunOptions};
+
+/// A key and the seqnum of one of its versions.
+type Version = (u32, u64);
+
+/// Makes runs.
+struct Forge {
+    sim: SimEnv,
+    cache: Arc<Cache>,
+    next: u64,
+    random: u64,
+}
+
+impl Forge {
+    fn new(seed: u64) -> Self {
+        let sim = SimEnv::new(seed);
+        sim.env().fs.create_dir_all(Path::new("/runs")).unwrap();
+        Self { sim, cache: Arc::new(Cache::new(4 << 20)), next: 1, random: seed }
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % end
+    }
+
+    fn run(&mut self, versions: &[Version]) -> RunHandle {
+        let (env, id) = (self.sim.env(), FileId(self.next));
+        self.next += 1;
+        let path = FileKind::Run.path(Path::new("/runs"), id);
+        let options =
+            RunOptions { block_bytes: 512, compression: Compression::None, filter_bits_per_key: 10, direct: false };
+        let stats = Arc::<StoreStats>::default();
+        let mut builder = RunBuilder::create(&env, &path, id.0, options, Arc::clone(&stats)).unwrap();
+        for (key, seqnum) in versions {
+            let entry =
+                Entry { key: &key.to_be_bytes(), seqnum: SeqNum(*seqnum), kind: Kind::Put, value: &key.to_be_bytes() };
+            builder.push(&entry).unwrap();
+        }
+        let meta = builder.finish().unwrap();
+        let run = Run::open(&env, &path, id.0, false, meta, Arc::clone(&self.cache), stats).unwrap();
+        RunHandle { id, run }
+    }
+
+    /// What a flush lays down: the next seqnums for some keys, often those next to each other.
+    fn flush(&mut self, trees: &mut Trees, seqnum: &mut u64) {
+        let (start, span) = (self.below(400), 1 + self.below(120));
+        let keys: std::collections::BTreeSet<u64> = (0..=self.below(60)).map(|_| start + self.below(span)).collect();
+        let versions: Vec<Version> = keys
+            .into_iter()
+            .map(|key| {
+                *seqnum += 1;
+                (u32::try_from(key).unwrap(), *seqnum)
+            })
+            .collect();
+        let run = self.run(&versions);
+        trees.l0.insert(0, run);
+    }
+
+    /// Carries a compaction out, keeping every version.
+    fn apply(&mut self, trees: &mut Trees, compaction: &Compaction, options: &TableOptions) {
+        let removed = compaction.removed();
+        let output: Vec<RunHandle> = if compaction.is_trivial_move(options) {
+            compaction.inputs().cloned().collect()
+        } else {
+            let ranked = compaction.inputs().map(|handle| Box::new(handle.run.cursor(Fill::Bypass)) as Box<dyn Cursor>);
+            let merged = versions(&mut MergeCursor::new(ranked.collect()));
+            let mut output = Vec::new();
+            let mut rest = merged.as_slice();
+            while !rest.is_empty() {
+                let mut end = rest.len().min(40);
+                while end < rest.len() && rest[end].0 == rest[end - 1].0 {
+                    end += 1;
+                }
+                output.push(self.run(&rest[..end]));
+                rest = &rest[end..];
+            }
+            output
+        };
+        trees.l0.retain(|handle| !removed.contains(&handle.id));
+        for (index, level) in trees.levels.iter_mut().enumerate() {
+            let mut handles: Vec<_> = level.handles().filter(|handle| !removed.contains(&handle.id)).collect();
+            if index == compaction.target {
+                handles.extend(output.iter().cloned());
+            }
+            *level = Level::new(handles);
+        }
+    }
+}
+
+/// All entries of a cursor.
+fn versions(cursor: &mut dyn Cursor) -> Vec<Version> {
+    let mut found = Vec::new();
+    cursor.first().unwrap();
+    while let Some(entry) = cursor.entry() {
+        found.push((u32::from_be_bytes(entry.key.try_into().unwrap()), entry.seqnum.0));
+        cursor.next().unwrap();
+    }
+    found
+}
+
+/// Newer versions of a key are found before older ones, and a level's runs are disjoint. Says how many versions there are.
+fn assert_order(trees: &Trees) -> usize {
+    let mut cursors = Vec::new();
+    trees.cursors(Fill::Bypass, &mut cursors);
+    let mut last: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut count = 0;
+    for cursor in &mut cursors {
+        for (key, seqnum) in versions(&mut **cursor) {
+            let newer = last.insert(key, seqnum);
+            assert!(newer.is_none_or(|newer| newer > seqnum), "key {key}: {seqnum} lies below {newer:?}");
+            count += 1;
+        }
+    }
+    for level in &trees.levels {
+        assert!(level.runs.windows(2).all(|pair| pair[0].meta().largest < pair[1].meta().smallest));
+    }
+    count
+}
+
+/// Nothing below the result of a compaction that may drop tombstones has keys in its range.
+fn assert_bottom(trees: &Trees, compaction: &Compaction) {
+    let range = span(compaction.inputs()).unwrap();
+    for level in compaction.target..LEVELS {
+        let others = overlapping(trees, level, range);
+        let removed = compaction.removed();
+        assert!(!compaction.bottom || others.iter().all(|handle| removed.contains(&handle.id)), "level {level}");
+    }
+}
+
+/// Flushes and compactions in turn; `check` looks at the trees when nothing is due.
+fn drive(layout: Layout, fanout: u32, seed: u64, check: impl Fn(&Trees, &TableOptions)) {
+    let options = TableOptions { layout, fanout, run_bytes_max: 4 << 10, ..TableOptions::default() };
+    let (mut forge, mut trees, mut seqnum) = (Forge::new(seed), Trees::default(), 0);
+    for _ in 0..60 {
+        // A compaction is picked from trees to which flushes are added before it is done.
+        for _ in 0..forge.below(6) {
+            forge.flush(&mut trees, &mut seqnum);
+        }
+        let mut steps = 0;
+        while let Some(compaction) = pick(&trees, &options) {
+            assert_bottom(&trees, &compaction);
+            if forge.below(4) == 0 {
+                forge.flush(&mut trees, &mut seqnum);
+            }
+            forge.apply(&mut trees, &compaction, &options);
+            assert_eq!(assert_order(&trees) as u64, seqnum, "no version is lost");
+            steps += 1;
+            assert!(steps < 1000, "compactions come to an end");
+        }
+        check(&trees, &options);
+    }
+    while let Some(compaction) = pick_all(&trees).filter(|_| !(trees.l0.is_empty() && trees.count() == 1)) {
+        assert_bottom(&trees, &compaction);
+        forge.apply(&mut trees, &compaction, &options);
+    }
+    assert_eq!((assert_order(&trees) as u64, trees.count()), (seqnum, 1));
+}
+
+#[test]
+fn tiered_keeps_newer_above_older_and_the_sequences_few() {
+    for (seed, fanout) in [(1, 2), (2, 4), (3, 8), (4, 8), (5, 32)] {
+        drive(Layout::LsmTiered, fanout, seed, |trees, options| {
+            assert!(trees.l0.is_empty() || trees.count() <= (options.fanout as usize).max(L0_TRIGGER));
+        });
+    }
+}
+
+#[test]
+fn leveled_keeps_newer_above_older_and_uses_the_fewest_levels() {
+    for (seed, fanout) in [(1, 2), (2, 3), (3, 8), (4, 32)] {
+        drive(Layout::Lsm, fanout, seed, |trees, options| {
+            assert!(trees.l0.len() < L0_TRIGGER);
+            let total: u64 = trees.levels.iter().map(Level::bytes).sum();
+            let mut levels = 1;
+            while total / u64::from(fanout).pow(levels) >= 4 * options.run_bytes_max {
+                levels += 1;
+            }
+            assert!(trees.count() - trees.l0.len() <= levels as usize, "{total} bytes, {levels} levels");
+        });
+    }
+}
