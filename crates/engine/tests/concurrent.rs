@@ -76,6 +76,74 @@ fn no_increment_is_lost() {
     }
 }
 
+#[test]
+fn a_checkpoint_amid_writers_is_of_one_moment() {
+    for layout in [Layout::BTree, Layout::Lsm, Layout::LsmTiered] {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let (database, tables) = open(&folder.path().join("db"), layout, "tiny-everything").expect("an empty folder");
+        let mut batch = Batch::new();
+        for account in 0..ACCOUNTS {
+            batch.put(table_of(&tables, account), &account.to_be_bytes(), &START.to_le_bytes());
+        }
+        database.write(batch, Durability::Sync).expect("the start");
+        let copies: Vec<_> = (0..6).map(|number| folder.path().join(format!("copy{number}"))).collect();
+        thread::scope(|scope| {
+            for seed in 0..2 {
+                let (database, tables) = (&database, &tables);
+                scope.spawn(move || transfer(database, tables, seed));
+            }
+            copies.iter().for_each(|copy| database.checkpoint(copy).expect("a new directory"));
+        });
+        for copy in &copies {
+            for _ in 0..2 {
+                let (database, tables) = open(copy, layout, "tiny-everything").expect("a database by itself");
+                assert_eq!(sum(&database.snapshot(), &tables), ACCOUNTS * START, "{layout:?}");
+                assert_eq!(database.verify().expect("verify reads").problems, Vec::<String>::new());
+                (0..20)
+                    .for_each(|_| assert!(is_committed(move_money(&database, &tables, [1, 2], 1, Durability::Sync))));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_table_dropped_amid_compactions_leaves_nothing_behind() {
+    for layout in [Layout::BTree, Layout::Lsm, Layout::LsmTiered] {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let (database, _) = open(folder.path(), layout, "tiny-everything").expect("an empty folder");
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let verifier = scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    assert_eq!(database.verify().expect("verify reads").problems, Vec::<String>::new());
+                }
+            });
+            for round in 0..15_u64 {
+                let options = Config::named(layout, "tiny-everything").table_options(0);
+                let table = database.create_table("brief", options).expect("a free name");
+                let compactor = scope.spawn({
+                    let table = table.clone();
+                    move || while table.compact().is_ok() {}
+                });
+                for number in 0..300_u64 {
+                    let mut batch = Batch::new();
+                    batch.put(&table, &(number * 7919 % 1000).to_be_bytes(), &[7; 200]);
+                    database.write(batch, Durability::Buffered).expect("a batch never conflicts");
+                }
+                let snapshot = database.snapshot();
+                let range = snapshot.range(&table, ..);
+                database.drop_table("brief").expect("it is there");
+                assert_eq!(range.map(|entry| entry.expect("readable")).count(), 300, "round {round}");
+                assert_eq!(snapshot.get(&table, b"k").expect_err("dropped").kind(), ErrorKind::Invalid);
+                compactor.join().expect("it ends with the table");
+            }
+            is_over.store(true, Ordering::Relaxed);
+            verifier.join().expect("no problem");
+        });
+        assert!(database.stats().memtable_bytes < 1 << 20, "what was dropped is not counted");
+    }
+}
+
 /// Opens a database with two tables of the layout's configuration.
 fn open(path: &std::path::Path, layout: Layout, set: &str) -> Result<(Database, Vec<Table>)> {
     let config = Config::named(layout, set);
