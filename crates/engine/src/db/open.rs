@@ -222,17 +222,17 @@ fn check_place(dir: &Path, entries: &[DirEntry], options: &Options) -> Result<()
     if entries.iter().any(|entry| entry.name == files::CURRENT) {
         return Ok(());
     }
-    if !options.create {
-        return Err(Error::invalid(format!("{}: there is no database here", dir.display())));
-    }
     // The log and the trees come after the first `CURRENT` is durable.
     let of_database = |entry: &&DirEntry| {
-        (entry.is_dir && entry.name == files::LOG_DIR)
+        (options.create && entry.is_dir && entry.name == files::LOG_DIR)
             || matches!(files::parse(&entry.name), Some((FileKind::Run | FileKind::Tree, _)))
     };
     if let Some(entry) = entries.iter().find(of_database) {
         let what = format!("the file is missing, though the directory holds '{}' of a database", entry.name);
         return Err(Error::corruption(&dir.join(files::CURRENT), 0, what));
+    }
+    if !options.create {
+        return Err(Error::invalid(format!("{}: there is no database here", dir.display())));
     }
     let left_by_crash = |entry: &DirEntry| {
         [files::LOCK, files::CURRENT_NEW].contains(&entry.name.as_str())

@@ -2,7 +2,7 @@
 
 use super::segment::Directory;
 use super::stats::count;
-use super::writer::LogWriter;
+use super::writer::{FRESH_BYTES, LogWriter};
 use crate::base::{ErrorKind, Lsn, Result};
 use crate::env::Env;
 use std::path::Path;
@@ -27,7 +27,7 @@ impl LogWriter {
         self.wants_spare.load(Ordering::Relaxed)
     }
 
-    /// Writes a file for the next segment ahead, if none waits, and makes segments durable that are full. For a background worker: a
+    /// Writes a file for the next segment ahead, if none waits (a small one when the disk has no room for more), and makes segments durable that are full. For a background worker: a
     /// commit that finds no spare has to make a (small) file itself.
     ///
     /// # Errors
@@ -41,8 +41,15 @@ impl LogWriter {
         if !self.state.lock().tail.spares().is_empty() {
             return Ok(());
         }
-        let made = self.directory.make_spare(*next_spare, self.options.segment_bytes, self.options.direct);
-        *next_spare += 1;
+        let mut make = |bytes| {
+            *next_spare += 1;
+            self.directory.make_spare(*next_spare - 1, bytes, self.options.direct)
+        };
+        let made = make(self.options.segment_bytes).or_else(|error| match error.kind() {
+            // What room there is may still do for a small one.
+            ErrorKind::Full if self.options.segment_bytes > FRESH_BYTES => make(FRESH_BYTES),
+            _ => Err(error),
+        });
         let mut state = self.state.lock();
         match made {
             Ok(spare) => {

@@ -42,7 +42,7 @@ use std::thread;
 /// More waiting bytes than this are written by whoever appends next.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 /// The size in bytes of a segment for which no spare was ready: small, so that neither an open nor a commit waits for its zeros.
-const FRESH_BYTES: u64 = 1 << 20;
+pub(super) const FRESH_BYTES: u64 = 1 << 20;
 
 /// Writes the redo log. Shared by all threads.
 #[derive(Debug)]

@@ -175,10 +175,15 @@ fn check_header(path: &Path, bytes: &[u8]) -> Result<u64> {
     };
     let (magic, version, database_id, sum) =
         read().map_err(|_: Malformed| Error::corruption(path, 0, "the manifest is shorter than its header"))?;
-    if magic != MAGIC || checksum(0, 0, &bytes[..24]) != sum {
-        return Err(Error::corruption(path, 0, "the manifest's header is damaged"));
+    let damaged = || Error::corruption(path, 0, "the manifest's header is damaged");
+    if magic != MAGIC {
+        return Err(damaged());
     }
+    // Before the checksum, which a newer version may place elsewhere.
     check_version(version, path)?;
+    if checksum(0, 0, &bytes[..24]) != sum {
+        return Err(damaged());
+    }
     Ok(database_id)
 }
 

@@ -112,6 +112,10 @@ fn a_newer_format_is_unsupported() {
     written(&sim.env());
     sim.write_file(Path::new(DIR).join(files::CURRENT), b"spinney 2\n000002.manifest\n").unwrap();
     assert_eq!(Manifest::load(&sim.env(), Path::new(DIR)).unwrap_err().kind(), ErrorKind::Unsupported);
+    let sim = SimEnv::new(1);
+    written(&sim.env());
+    sim.corrupt(path(), 8, 3).unwrap();
+    assert_eq!(Manifest::load(&sim.env(), Path::new(DIR)).unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
 #[test]
