@@ -195,7 +195,8 @@ impl Core {
         if next.0 + SEQNUM_GAP / 2 <= ledger.catalog.seqnum_floor.0 {
             return Ok(());
         }
-        self.record(ledger, &Edit::Opened { seqnum_floor: SeqNum(next.0 + SEQNUM_GAP) })
+        let log_from = ledger.catalog.log_from;
+        self.record(ledger, &Edit::Opened { seqnum_floor: SeqNum(next.0 + SEQNUM_GAP), log_from })
     }
 
     /// The log position before which no table needs the log, when the memtables in `flushed` are on disk.

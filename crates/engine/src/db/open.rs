@@ -166,15 +166,17 @@ impl Opener<'_> {
 }
 
 impl Core {
-    /// Lets seqnums go on above all that were ever given out.
+    /// Lets seqnums go on above all that were ever given out, and gives up the log that recovery found nothing in to keep.
     fn begin(&self) -> Result<()> {
+        let log_from = self.log_needed_from(&[]);
         let mut commit = self.commit.lock();
         self.snapshots.publish(SeqNum(commit.next_seqnum.0.saturating_sub(1)));
         let mut ledger = self.ledger.lock();
         let seqnum_floor = SeqNum(commit.next_seqnum.0.max(1) + SEQNUM_GAP);
-        self.record(&mut ledger, &Edit::Opened { seqnum_floor })?;
+        self.record(&mut ledger, &Edit::Opened { seqnum_floor, log_from })?;
         commit.next_seqnum = SeqNum(commit.next_seqnum.0.max(1));
-        Ok(())
+        drop((ledger, commit));
+        self.release_log(log_from)
     }
 }
 

@@ -158,7 +158,8 @@ impl Catalog {
                 let record = self.tables.get_mut(table).ok_or(Malformed)?;
                 compact(record, removed, added)
             }
-            Edit::Opened { seqnum_floor } => {
+            Edit::Opened { seqnum_floor, log_from } => {
+                self.log_from = self.log_from.max(*log_from);
                 self.seqnum_floor = self.seqnum_floor.max(*seqnum_floor);
                 Ok(())
             }

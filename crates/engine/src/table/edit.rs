@@ -62,6 +62,8 @@ pub enum Edit {
     Opened {
         /// The next open gives out no seqnum below.
         seqnum_floor: SeqNum,
+        /// The log before this position is not needed for any table.
+        log_from: Lsn,
     },
 }
 
@@ -103,9 +105,10 @@ impl Edit {
                     codec::put_run(out, run);
                 }
             }
-            Self::Opened { seqnum_floor } => {
+            Self::Opened { seqnum_floor, log_from } => {
                 out.push(5);
                 put_varint(out, seqnum_floor.0);
+                put_varint(out, log_from.0);
             }
         }
     }
@@ -139,7 +142,7 @@ impl Edit {
                 let added = (0..added).map(|_| Ok((codec::narrow(decoder)?, codec::run(decoder)?)));
                 Self::Compact { table, removed, added: added.collect::<Result<_, _>>()? }
             }
-            5 => Self::Opened { seqnum_floor: codec::seqnum(decoder)? },
+            5 => Self::Opened { seqnum_floor: codec::seqnum(decoder)?, log_from: Lsn(decoder.varint()?) },
             _ => return Err(Malformed),
         })
     }

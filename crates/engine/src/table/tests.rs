@@ -25,7 +25,7 @@ fn edits() -> Vec<Edit> {
     };
     vec![
         create(1, "orders", Some(FileId(9))),
-        Edit::Opened { seqnum_floor: SeqNum(1 << 40) },
+        Edit::Opened { seqnum_floor: SeqNum(1 << 40), log_from: Lsn(80) },
         create(2, "lines", Some(FileId(10))),
         Edit::Flush {
             table: TableId(1),
