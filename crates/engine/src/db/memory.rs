@@ -10,9 +10,9 @@ use crate::base::num::u64_of;
 use crate::table::version::{Mem, Stage};
 
 /// Runs in L0 from which writers are slowed.
-const L0_SLOW: usize = 12;
+const L0_SLOW: usize = 32;
 /// Runs in L0 at which writers are slowed most.
-const L0_SLOWEST: usize = 36;
+const L0_SLOWEST: usize = 80;
 /// The delay at full pressure: 200 ns a byte is 5 MB/s.
 const DELAY_NS_PER_BYTE: u64 = 200;
 /// Shorter sleeps than this cost more than they delay; they are saved up.
