@@ -21,7 +21,7 @@ use crate::table::catalog::Catalog;
 use crate::table::edit::Edit;
 use crate::table::manifest::Manifest;
 use crate::table::version::Mem;
-use crate::table::{TableOptions, Version};
+use crate::table::{TableOptions, Trees, Version};
 use crate::tree::btree::BTree;
 use crate::txn::conflict::RecentWrites;
 use crate::txn::publish::Publisher;
@@ -50,6 +50,26 @@ pub(crate) struct TableState {
 }
 
 impl TableState {
+    /// A table with these trees on disk and nothing in memory.
+    pub(crate) fn new(
+        id: TableId,
+        name: String,
+        options: TableOptions,
+        trees: Trees,
+        btree: Option<(FileId, Arc<BTree>)>,
+    ) -> Self {
+        let version = Version { active: Mem::new(), immutables: Vec::new(), trees: Arc::new(trees) };
+        Self {
+            id,
+            name,
+            options,
+            version: ArcSwap::from_pointee(version),
+            btree,
+            compaction: Mutex::new(()),
+            dropped: AtomicBool::new(false),
+        }
+    }
+
     /// Refuses when the table was dropped.
     pub(crate) fn check(&self) -> Result<()> {
         if self.dropped.load(Ordering::Acquire) {

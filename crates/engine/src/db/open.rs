@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::base::{Error, ErrorKind, FileId, Result, SeqNum, TableId};
@@ -26,8 +25,8 @@ use crate::table::catalog::{Catalog, RunRecord, TableRecord};
 use crate::table::edit::Edit;
 use crate::table::files::{self, FileKind};
 use crate::table::manifest::Manifest;
-use crate::table::version::{Level, Mem};
-use crate::table::{RunHandle, Trees, Version};
+use crate::table::version::Level;
+use crate::table::{RunHandle, Trees};
 use crate::tree::btree::BTree;
 use crate::tree::run::Run;
 use crate::txn::conflict::RecentWrites;
@@ -138,19 +137,7 @@ impl Opener<'_> {
             trees.btree = Some(tree.root());
             btree = Some((*file, tree));
         }
-        Ok(TableState {
-            id,
-            name: record.name.clone(),
-            options: record.options.clone(),
-            version: ArcSwap::from_pointee(Version {
-                active: Mem::new(),
-                immutables: Vec::new(),
-                trees: Arc::new(trees),
-            }),
-            btree,
-            compaction: Mutex::new(()),
-            dropped: AtomicBool::new(false),
-        })
+        Ok(TableState::new(id, record.name.clone(), record.options.clone(), trees, btree))
     }
 
     fn runs(&self, records: &[RunRecord]) -> Result<Vec<RunHandle>> {

@@ -1,17 +1,13 @@
 //! Creating and dropping tables.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
+use std::sync::atomic::Ordering;
 
 use crate::base::{Error, Result};
 use crate::store::StoreStats;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
-use crate::table::version::Mem;
-use crate::table::{Layout, TableOptions, Trees, Version};
+use crate::table::{Layout, TableOptions, Trees};
 use crate::tree::btree::{BTree, TreeOptions};
 
 use super::core::{Core, TableState};
@@ -56,19 +52,7 @@ impl Core {
         let edit = Edit::CreateTable { id, name: name.to_owned(), options: options.clone(), replay_from, tree };
         self.or_poison(self.record(&mut ledger, &edit))?;
         let trees = Trees { btree: btree.as_ref().map(|(_, tree)| tree.root()), ..Trees::default() };
-        let state = Arc::new(TableState {
-            id,
-            name: name.to_owned(),
-            options,
-            version: ArcSwap::from_pointee(Version {
-                active: Mem::new(),
-                immutables: Vec::new(),
-                trees: Arc::new(trees),
-            }),
-            btree,
-            compaction: Mutex::new(()),
-            dropped: AtomicBool::new(false),
-        });
+        let state = Arc::new(TableState::new(id, name.to_owned(), options, trees, btree));
         tables.insert(name.to_owned(), Arc::clone(&state));
         drop(commit);
         Ok(state)
