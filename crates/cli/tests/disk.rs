@@ -8,8 +8,16 @@ const ULIMIT_BYTES: usize = 512;
 /// Length of the first log segment, the largest file that opening a database writes.
 const OPEN_BYTES: usize = 1 << 20;
 
+/// Rows that do not compress, so that trees need the room that their rows have.
 fn rows(count: usize) -> String {
-    (0..count).map(|id| format!("{{\"id\": {id}, \"text\": \"{:0>900}\"}}\n", id * 7919)).collect()
+    let mut state = 1u64;
+    let mut word = move || {
+        // Knuth's multiplier and increment.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state
+    };
+    let mut text = move || (0..56).map(|_| format!("{:016x}", word())).collect::<String>();
+    (0..count).map(|id| format!("{{\"id\": {id}, \"text\": \"{}\"}}\n", text())).collect()
 }
 
 /// Runs the command where no file may grow beyond `bytes`. The signal of a file too large is ignored, so that the write fails as
