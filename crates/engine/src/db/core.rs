@@ -2,7 +2,8 @@
 //!
 //! # Concurrency
 //! Latch order, outermost first: `flush_gate` · a table's `compaction` · `commit` · `tables` · `ledger`. None is held while a worker
-//! is woken. I/O happens under `flush_gate`, `compaction` and `ledger`; under `commit` only when a possible conflict is looked up.
+//! is woken. I/O happens under `flush_gate`, `compaction` and `ledger`; under `commit` only when a possible
+//! conflict is looked up and when a table is created or dropped.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

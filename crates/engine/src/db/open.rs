@@ -6,7 +6,8 @@
 //!    could still take back.
 //! 3. The manifest in force is read, the trees that it names are opened, and a new manifest that says the same is put in force.
 //! 4. The log is replayed into memtables (`db/recover.rs`), which are flushed on the way when memory asks for it.
-//! 5. The log goes on in a new segment. What the manifest does not name is removed only now.
+//! 5. The log goes on in a new segment. What the manifest does not name is removed only now, unless the disk was too full for the new
+//!    manifest: then it goes earlier, and with it the log's spare segments, which the durable manifest in force does not name either.
 //!
 //! A crash at any point leaves a state from which the same steps lead to the same result.
 
