@@ -1,8 +1,10 @@
 //! The arguments of the command, and how they are written.
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use spinney::{Compression, Durability, Layout};
+use spinney_lab::command::BenchArgs;
+use spinney_lab::text::parse_size;
 use std::path::PathBuf;
 
 /// An embedded, transactional storage engine: B-tree and LSM tables under one redo log.
@@ -360,116 +362,6 @@ pub(crate) struct CheckpointArgs {
     pub(crate) dir: PathBuf,
 }
 
-/// Measure speed, and what each operation costs
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  spinney bench insert
-  spinney bench kv --workloads fillsync")]
-pub(crate) struct BenchArgs {
-    #[command(subcommand)]
-    pub(crate) command: BenchCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum BenchCommand {
-    Insert(BenchInsertArgs),
-    Kv(BenchKvArgs),
-}
-
-/// What all benchmarks take.
-#[derive(Debug, Args)]
-pub(crate) struct BenchCommonArgs {
-    /// Layouts to run one after the other; the first is what the others are compared with
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [LayoutArg::Btree, LayoutArg::Lsm])]
-    pub(crate) layouts: Vec<LayoutArg>,
-    /// Memory of the database, as in 64MiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
-    pub(crate) memory: u64,
-    /// Pass the page cache by where the file system can
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
-    pub(crate) direct_io: bool,
-    /// Directory for the data, empty or left over from a benchmark [default: a new one in ./target or $TMPDIR]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
-    /// Leave the data when done
-    #[arg(long)]
-    pub(crate) keep: bool,
-    /// Seed of the data
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Also write the result to a file as JSON
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-}
-
-/// The insert benchmark: rows in primary key order, with secondary indexes on random values
-///
-/// A row has a sequential primary key and entries in up to three secondary indexes on random values, as in iibench:
-/// (product, customer, price), (register, customer, price) and (price, date, customer). Index entries are written without
-/// reading. Each batch of rows is one atomic commit. After the load the benchmark waits until no background work is left.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  spinney bench insert
-  spinney bench insert --rows 5000000 --memory 32MiB --layouts lsm,btree
-  spinney bench insert --threads 2 --batch 1000 --durability sync --json result.json")]
-pub(crate) struct BenchInsertArgs {
-    /// Rows to insert
-    #[arg(long, value_name = "N", default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rows: u64,
-    /// Rows per commit
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) batch: u64,
-    /// Threads that insert
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) threads: u16,
-    /// Secondary indexes
-    #[arg(long, value_name = "0..3", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
-    pub(crate) indexes: u8,
-    /// Random bytes in a row beside its columns
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
-    pub(crate) row_bytes: u32,
-    /// What a commit waits for
-    #[arg(long, value_enum, default_value_t = DurabilityArg::Interval)]
-    pub(crate) durability: DurabilityArg,
-    /// Print a line after so many rows
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) interval: u64,
-    #[command(flatten)]
-    pub(crate) common: BenchCommonArgs,
-}
-
-/// Single puts, gets and durable commits, with names and lines as in db_bench
-///
-/// Durable commits take turns with plain durable writes of 4 KiB to a file in the same directory (rawsync), which is the floor
-/// under them.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  spinney bench kv
-  spinney bench kv --workloads fillrandom,compact,readrandom --num 5000000 --memory 2GiB
-  spinney bench kv --workloads fillsync --syncs 10000")]
-pub(crate) struct BenchKvArgs {
-    /// What to do, in this order
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = WorkloadArg::DEFAULT)]
-    pub(crate) workloads: Vec<WorkloadArg>,
-    /// Keys to put
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) num: u64,
-    /// Keys to get
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) reads: u64,
-    /// Commits that wait for the device
-    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) syncs: u64,
-    /// Bytes of a value
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
-    pub(crate) value_bytes: u32,
-    /// What the puts of the fills wait for
-    #[arg(long, value_enum, default_value_t = DurabilityArg::Buffered)]
-    pub(crate) durability: DurabilityArg,
-    #[command(flatten)]
-    pub(crate) common: BenchCommonArgs,
-}
-
 /// A layout as users write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LayoutArg {
@@ -503,25 +395,6 @@ pub(crate) enum CompressionArg {
     Zstd,
 }
 
-/// A workload of `bench kv` as users write it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WorkloadArg {
-    /// Puts in key order
-    Fillseq,
-    /// Puts in random order
-    Fillrandom,
-    /// Merge everything into one tree
-    Compact,
-    /// Gets of random keys that are there
-    Readrandom,
-    /// Commits on the device, in turns with plain durable writes
-    Fillsync,
-}
-
-impl WorkloadArg {
-    const DEFAULT: [Self; 4] = [Self::Fillrandom, Self::Compact, Self::Readrandom, Self::Fillsync];
-}
-
 impl From<LayoutArg> for Layout {
     fn from(arg: LayoutArg) -> Self {
         match arg {
@@ -548,49 +421,6 @@ impl From<CompressionArg> for Compression {
             CompressionArg::None => Self::None,
             CompressionArg::Lz4 => Self::Lz4,
             CompressionArg::Zstd => Self::Zstd,
-        }
-    }
-}
-
-/// Bytes from a number with an optional unit: `K`, `M`, `G`, `T` alone or with `iB` count in 1024s, with `B` in 1000s.
-fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let wrong = || format!("`{text}` is not a size: expected a number and a unit, as in 256MiB");
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    let unit = unit.trim_start().to_ascii_lowercase();
-    let power = match unit.chars().next() {
-        None | Some('b') => 0,
-        Some('k') => 1,
-        Some('m') => 2,
-        Some('g') => 3,
-        Some('t') => 4,
-        Some(_) => return Err(wrong()),
-    };
-    let base: u64 = match (&unit[unit.len().min(1)..], power) {
-        ("", _) | ("ib", 1..) => 1024,
-        ("b", 1..) => 1000,
-        _ => return Err(wrong()),
-    };
-    number.checked_mul(base.pow(power)).ok_or_else(|| format!("`{text}` is too large"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_count_in_1024s_unless_decimal() {
-        let sizes =
-            [("0", 0), ("4096", 4096), ("4096b", 4096), ("64k", 65536), ("64 KiB", 65536), ("256MiB", 268_435_456)];
-        assert!(sizes.iter().all(|&(text, bytes)| parse_size(text) == Ok(bytes)));
-        assert_eq!((parse_size("1GB"), parse_size("2T")), (Ok(1_000_000_000), Ok(2 << 40)));
-    }
-
-    #[test]
-    fn other_texts_are_no_sizes() {
-        for text in ["", "MiB", "-1", "1.5G", "1X", "1MiBs", "1bib", "99999999999T"] {
-            assert!(parse_size(text).is_err(), "{text}");
         }
     }
 }

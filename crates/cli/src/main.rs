@@ -13,7 +13,6 @@ mod maintenance;
 mod output;
 mod scan;
 mod shape;
-mod signals;
 mod stat;
 mod store;
 mod tables;

@@ -1,21 +1,26 @@
-//! The laboratory: workloads that people know, and what each operation of them costs.
+//! The laboratory: experiments that people know, on our engine and on others, and what each operation of them costs.
 //!
 //! A benchmark here says more than operations per second: reads and bytes per operation, CPU, context switches, memory, and
-//! the size and shape of what is left on disk. A workload is a folder: its data, its loop, its report. What it talks to is in
-//! one file of that folder (`target.rs`), so that other engines can stand in its place.
+//! the size and shape of what is left on disk. An experiment ([`experiments`]) is written once, against what every engine has
+//! ([`driver`]); its steps are run and measured in one place ([`run`]), each engine in a process of its own ([`command`]).
 
 mod clock;
-pub mod insert;
-pub mod kv;
+pub mod command;
+pub mod driver;
+pub mod experiments;
+mod html;
 pub mod measure;
 mod names;
 pub mod progress;
 mod random;
+pub mod report;
+pub mod run;
 pub mod scratch;
+pub mod signals;
 mod stop;
 pub mod text;
 
-pub use clock::Stopwatch;
+pub use clock::{Clock, Stopwatch};
 pub use names::{durability_name, shape_line};
 pub use random::Random;
 pub use stop::{Interrupted, Stop};

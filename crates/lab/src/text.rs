@@ -101,6 +101,32 @@ pub fn line(cells: &[String], widths: &[usize]) -> String {
     text
 }
 
+/// Bytes from a number with an optional unit: `K`, `M`, `G`, `T` alone or with `iB` count in 1024s, with `B` in 1000s.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let wrong = || format!("`{text}` is not a size: expected a number and a unit, as in 256MiB");
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let unit = unit.trim_start().to_ascii_lowercase();
+    let power = match unit.chars().next() {
+        None | Some('b') => 0,
+        Some('k') => 1,
+        Some('m') => 2,
+        Some('g') => 3,
+        Some('t') => 4,
+        Some(_) => return Err(wrong()),
+    };
+    let base: u64 = match (&unit[unit.len().min(1)..], power) {
+        ("", _) | ("ib", 1..) => 1024,
+        ("b", 1..) => 1000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(base.pow(power)).ok_or_else(|| format!("`{text}` is too large"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,5 +164,20 @@ mod tests {
         let mut table = Table::new(&["layout", "rows/s"]);
         table.row(["lsm".to_owned(), "1,000,000".to_owned()]);
         assert_eq!(table.render(), "layout     rows/s\nlsm     1,000,000\n");
+    }
+
+    #[test]
+    fn sizes_count_in_1024s_unless_decimal() {
+        let sizes =
+            [("0", 0), ("4096", 4096), ("4096b", 4096), ("64k", 65536), ("64 KiB", 65536), ("256MiB", 268_435_456)];
+        assert!(sizes.iter().all(|&(text, bytes)| parse_size(text) == Ok(bytes)));
+        assert_eq!((parse_size("1GB"), parse_size("2T")), (Ok(1_000_000_000), Ok(2 << 40)));
+    }
+
+    #[test]
+    fn other_texts_are_no_sizes() {
+        for text in ["", "MiB", "-1", "1.5G", "1X", "1MiBs", "1bib", "99999999999T"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
     }
 }

@@ -11,7 +11,7 @@ mod lines;
 use crate::args::LoadArgs;
 use crate::failure;
 use crate::output::Output;
-use crate::signals;
+use spinney_lab::signals;
 use crate::store::{close_after, open_or_create};
 use anyhow::{Context as _, Error, Result, anyhow, bail};
 use indicatif::ProgressBar;

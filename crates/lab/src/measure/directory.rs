@@ -1,53 +1,42 @@
 //! The space that a database takes.
 
+use crate::report::Size;
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// The size of everything below a directory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct DirectorySize {
-    /// Lengths of the files.
-    pub file_bytes: u64,
-    /// Space that the file system gave them.
-    pub allocated_bytes: u64,
-    /// The part of `allocated_bytes` in directories named `log`: redo log segments, of which some are written in full beforehand.
-    pub log_bytes: u64,
-}
-
-impl DirectorySize {
-    /// Measures a directory and all below it. Files that vanish meanwhile are left out.
-    ///
-    /// # Errors
-    /// When a directory cannot be read.
-    pub fn of(dir: &Path) -> Result<Self> {
-        let mut size = Self::default();
-        let mut pending = vec![dir.to_owned()];
-        while let Some(dir) = pending.pop() {
-            let is_log = dir.ends_with("log");
-            let cannot = || format!("cannot read the directory {}", dir.display());
-            for entry in fs::read_dir(&dir).with_context(cannot)? {
-                let path = entry.with_context(cannot)?.path();
-                let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
-                if metadata.is_dir() {
-                    pending.push(path);
-                    continue;
-                }
-                let allocated = metadata.blocks() * 512;
-                size.file_bytes += metadata.len();
-                size.allocated_bytes += allocated;
-                size.log_bytes += if is_log { allocated } else { 0 };
+/// Measures all below a directory; `is_log` says which files (by their whole path) are redo log. Files that vanish meanwhile are
+/// left out.
+///
+/// # Errors
+/// When a directory cannot be read.
+pub fn directory_size(dir: &Path, is_log: &dyn Fn(&Path) -> bool) -> Result<Size> {
+    let mut size = Size::default();
+    let mut pending = vec![dir.to_owned()];
+    while let Some(folder) = pending.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && folder != dir => continue,
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read the directory {}", folder.display()));
             }
+        };
+        for entry in entries {
+            let Ok(entry) = entry else { continue };
+            let path = entry.path();
+            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            if metadata.is_dir() {
+                pending.push(path);
+                continue;
+            }
+            let allocated = metadata.blocks() * 512;
+            size.apparent_bytes += metadata.len();
+            size.allocated_bytes += allocated;
+            size.log_bytes += if is_log(&path) { allocated } else { 0 };
         }
-        Ok(size)
     }
-
-    /// The space without the redo log.
-    #[must_use]
-    pub fn data_bytes(&self) -> u64 {
-        self.allocated_bytes - self.log_bytes
-    }
+    Ok(size)
 }
 
 #[cfg(test)]
@@ -60,9 +49,10 @@ mod tests {
         fs::create_dir(dir.path().join("log")).unwrap();
         fs::write(dir.path().join("data"), [1; 5000]).unwrap();
         fs::write(dir.path().join("log/1.log"), [1; 10_000]).unwrap();
-        let size = DirectorySize::of(dir.path()).unwrap();
-        assert_eq!(size.file_bytes, 15_000);
+        let is_log = |path: &Path| path.extension().is_some_and(|extension| extension == "log");
+        let size = directory_size(dir.path(), &is_log).unwrap();
+        assert_eq!(size.apparent_bytes, 15_000);
         assert!((1..=size.allocated_bytes).contains(&size.log_bytes) || size.allocated_bytes == 0);
-        assert!(DirectorySize::of(&dir.path().join("none")).is_err());
+        assert!(directory_size(&dir.path().join("none"), &is_log).is_err());
     }
 }

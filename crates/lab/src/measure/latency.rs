@@ -1,6 +1,7 @@
 //! How long single calls took.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A histogram of durations from 1 ns to 10 minutes, exact to three digits.
@@ -8,15 +9,28 @@ use std::time::Duration;
 pub struct Latency(Histogram<u64>);
 
 /// The figures of a [`Latency`] that reports print, in microseconds.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
+    /// The mean.
+    pub mean_us: f64,
     /// Half of the calls took no longer.
     pub p50_us: f64,
+    /// 9 of 10 calls took no longer.
+    pub p90_us: f64,
+    /// 95 of 100 calls took no longer.
+    pub p95_us: f64,
     /// 99 of 100 calls took no longer.
     pub p99_us: f64,
+    /// 999 of 1000 calls took no longer.
+    pub p999_us: f64,
     /// The longest call.
     pub max_us: f64,
 }
+
+/// The shares of calls at which a curve has its points.
+const CURVE: [f64; 17] = [
+    0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0,
+];
 
 impl Latency {
     /// An empty histogram.
@@ -41,20 +55,34 @@ impl Latency {
         self.0.add(&other.0).expect("the same bounds");
     }
 
-    /// Forgets all calls.
-    pub fn clear(&mut self) {
-        self.0.reset();
+    /// The number of calls.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.0.len()
     }
 
     /// The figures to print; zeros when there was no call.
     #[must_use]
     pub fn percentiles(&self) -> Percentiles {
-        let us = |nanoseconds: u64| nanoseconds as f64 / 1e3;
+        let at = |quantile| self.0.value_at_quantile(quantile) as f64 / 1e3;
         Percentiles {
-            p50_us: us(self.0.value_at_quantile(0.5)),
-            p99_us: us(self.0.value_at_quantile(0.99)),
-            max_us: us(self.0.max()),
+            mean_us: self.0.mean() / 1e3,
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p95_us: at(0.95),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: self.0.max() as f64 / 1e3,
         }
+    }
+
+    /// Pairs of a share of the calls and the microseconds that this share took at most.
+    #[must_use]
+    pub fn curve(&self) -> Vec<(f64, f64)> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        CURVE.iter().map(|&share| (share, self.0.value_at_quantile(share) as f64 / 1e3)).collect()
     }
 }
 
@@ -73,14 +101,26 @@ mod tests {
         let mut latency = Latency::new();
         (1..=1000).for_each(|us| latency.record(Duration::from_micros(us)));
         let figures = latency.percentiles();
-        assert!((figures.p50_us - 500.0).abs() < 1.0, "{figures:?}");
-        assert!((figures.p99_us - 990.0).abs() < 1.0, "{figures:?}");
-        assert!((figures.max_us - 1000.0).abs() < 1.0, "{figures:?}");
+        let wanted = [500.5, 500.0, 900.0, 950.0, 990.0, 999.0, 1000.0];
+        let Percentiles { mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, max_us } = figures;
+        for (figure, wanted) in [mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, max_us].into_iter().zip(wanted) {
+            assert!((figure - wanted).abs() < 1.0, "{figures:?}");
+        }
+    }
+
+    #[test]
+    fn a_curve_rises_from_the_shortest_to_the_longest_call() {
+        let mut latency = Latency::new();
+        assert!(latency.curve().is_empty());
+        (1..=1000).for_each(|us| latency.record(Duration::from_micros(us)));
+        let curve = latency.curve();
+        assert!(curve.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{curve:?}");
+        assert!((curve[0].1 - 1.0).abs() < 0.1 && (curve[16].1 - 1000.0).abs() < 1.0, "{curve:?}");
     }
 
     #[test]
     fn an_empty_histogram_is_all_zeros() {
-        assert!(Latency::new().percentiles().max_us.abs() < f64::EPSILON);
+        assert_eq!(Latency::new().percentiles(), Percentiles::default());
     }
 
     #[test]
@@ -90,5 +130,6 @@ mod tests {
         b.record(Duration::from_hours(1));
         a.add(&b);
         assert!(a.percentiles().max_us > 1e8);
+        assert_eq!(a.calls(), 2);
     }
 }

@@ -1,22 +1,28 @@
-//! The peak of the process's resident memory over a piece of work.
+//! The peak of resident memory over a piece of work.
 
 use super::proc::ProcFile;
 use anyhow::Result;
 
 /// Watches the peak of resident memory, as the kernel keeps it.
 #[derive(Debug)]
-pub struct MemoryPeak(ProcFile);
+pub struct MemoryPeak(Vec<ProcFile>);
 
 impl MemoryPeak {
-    /// Forgets the peak so far (where the system lets it) and watches from now on.
+    /// Forgets the peak so far (where the system lets it) and watches from now on: this process and `others`.
     ///
     /// # Errors
     /// When the system does not account memory to processes (`/proc/self/status`).
-    pub fn watch() -> Result<Self> {
-        // "5" resets the peak. Where that is not allowed the peak since the process began is the best figure there is.
-        let reset = std::fs::write("/proc/self/clear_refs", "5");
-        drop(reset);
-        Ok(Self(ProcFile::open("/proc/self/status")?))
+    pub fn watch(others: &[u32]) -> Result<Self> {
+        let watch = |process: String| {
+            // "5" resets the peak. Where that is not allowed the peak since the process began is the best figure there is.
+            let reset = std::fs::write(format!("/proc/{process}/clear_refs"), "5");
+            drop(reset);
+            ProcFile::open(format!("/proc/{process}/status"))
+        };
+        // What serves the operations is counted, not what asks for them, where these are different processes.
+        let own = others.is_empty().then(|| "self".to_owned());
+        let processes = own.into_iter().chain(others.iter().map(u32::to_string));
+        Ok(Self(processes.map(watch).collect::<Result<_>>()?))
     }
 
     /// The peak in bytes since the watch began.
@@ -24,8 +30,22 @@ impl MemoryPeak {
     /// # Errors
     /// When the system does not say.
     pub fn bytes(&self) -> Result<u64> {
-        let [kilobytes] = self.0.numbers(["VmHWM"])?;
-        Ok(kilobytes * 1024)
+        self.sum("VmHWM")
+    }
+
+    /// The resident memory now.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn now_bytes(&self) -> Result<u64> {
+        self.sum("VmRSS")
+    }
+
+    fn sum(&self, label: &str) -> Result<u64> {
+        self.0.iter().try_fold(0, |sum, file| {
+            let [kilobytes] = file.numbers([label])?;
+            Ok(sum + kilobytes * 1024)
+        })
     }
 }
 
@@ -35,9 +55,10 @@ mod tests {
 
     #[test]
     fn the_peak_shows_memory_that_was_freed_again() {
-        let peak = MemoryPeak::watch().unwrap();
+        let peak = MemoryPeak::watch(&[]).unwrap();
         let before = peak.bytes().unwrap();
         drop(vec![1_u8; 64 << 20]);
         assert!(peak.bytes().unwrap() >= before + (32 << 20));
+        assert!(peak.now_bytes().unwrap() <= peak.bytes().unwrap());
     }
 }

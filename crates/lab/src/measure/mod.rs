@@ -1,12 +1,18 @@
-//! What a piece of work costs this process: time, CPU, context switches, storage, memory, space, and how long each call took.
+//! What a piece of work costs: time, CPU, context switches, storage, memory, space, and how long each call took.
 
+mod cgroup;
+mod device;
 mod directory;
+mod floor;
 mod latency;
 mod memory;
 mod proc;
 mod usage;
 
-pub use directory::DirectorySize;
+pub use cgroup::MemoryLimit;
+pub use device::{DeviceCounts, DeviceStats};
+pub use directory::directory_size;
+pub use floor::{Floor, WRITE_BYTES};
 pub use latency::{Latency, Percentiles};
-pub use memory::MemoryPeak;
-pub use usage::{Meter, Usage};
+pub use memory::{MemoryPeak};
+pub use usage::{Meter, Usage, thread_cpu};

@@ -1,4 +1,4 @@
-//! Reading the kernel's figures about this process.
+//! Reading the kernel's figures about processes.
 
 use anyhow::{Context as _, Result};
 use std::fs::File;
@@ -8,18 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Read calls that measuring itself made, so that they can be taken off what the process made. Publishes nothing.
 static OWN_READS: AtomicU64 = AtomicU64::new(0);
 
-/// An open file of `/proc/self`.
+/// An open file below `/proc`.
 #[derive(Debug)]
 pub(super) struct ProcFile {
-    path: &'static str,
+    path: String,
     file: File,
 }
 
 impl ProcFile {
     /// Opens the file.
     #[expect(clippy::disallowed_methods, reason = "/proc is no part of a database")]
-    pub(super) fn open(path: &'static str) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("cannot open {path}, which measuring needs"))?;
+    pub(super) fn open(path: String) -> Result<Self> {
+        let file = File::open(&path).with_context(|| format!("cannot open {path}, which measuring needs"))?;
         Ok(Self { path, file })
     }
 

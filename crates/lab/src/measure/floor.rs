@@ -7,13 +7,13 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 /// Bytes of a write.
-pub(super) const WRITE_BYTES: usize = 4096;
+pub const WRITE_BYTES: usize = 4096;
 /// Length of the file; the writes go round in it.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// A file for durable writes.
+/// A file for durable writes, which go round in it.
 #[derive(Debug)]
-pub(super) struct Device {
+pub struct Floor {
     file: File,
     direct: bool,
     at: u64,
@@ -21,9 +21,12 @@ pub(super) struct Device {
     buffer: Vec<u8>,
 }
 
-impl Device {
+impl Floor {
     /// Makes the file and writes it in full, so that later writes change no metadata.
-    pub(super) fn create(path: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
         let cannot = || format!("cannot write {}", path.display());
         std::fs::write(path, vec![0x5a; usize::try_from(FILE_BYTES)?]).with_context(cannot)?;
         let (file, direct) = match open(path, O_DSYNC | O_DIRECT) {
@@ -34,13 +37,17 @@ impl Device {
         Ok(Self { file, direct, at: 0, buffer: vec![0xa5; 2 * WRITE_BYTES] })
     }
 
-    /// What the writes are called in reports.
-    pub(super) fn name(&self) -> &'static str {
-        if self.direct { "rawsync" } else { "rawsync-buffered" }
+    /// Whether the writes pass the page cache by.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.direct
     }
 
     /// Writes the next block, and returns when it is on the device.
-    pub(super) fn write(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write(&mut self) -> Result<()> {
         let start = self.buffer.as_ptr().align_offset(WRITE_BYTES);
         self.file.write_all_at(&self.buffer[start..start + WRITE_BYTES], self.at)?;
         self.at = (self.at + WRITE_BYTES as u64) % FILE_BYTES;
@@ -61,9 +68,9 @@ mod tests {
     fn writes_land_one_after_the_other() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("device");
-        let mut device = Device::create(&path).unwrap();
-        device.write().unwrap();
-        device.write().unwrap();
+        let mut floor = Floor::create(&path).unwrap();
+        floor.write().unwrap();
+        floor.write().unwrap();
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(bytes.len() as u64, FILE_BYTES);
         assert!(bytes[..2 * WRITE_BYTES].iter().all(|&byte| byte == 0xa5));

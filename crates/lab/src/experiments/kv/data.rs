@@ -1,6 +1,5 @@
 //! Keys of 16 bytes and values that compress to about half, as in `db_bench`.
 
-use super::Config;
 use crate::random::{Random, mix};
 
 /// Bytes of a key.
@@ -38,18 +37,18 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// A source with the size and seed of `config`.
-    pub(super) fn new(config: &Config) -> Self {
-        let half = config.value_bytes.div_ceil(2).max(1);
-        let mut random = Random::new(config.seed);
+    /// A source of values of this size.
+    pub(super) fn new(seed: u64, value_bytes: usize) -> Self {
+        let half = value_bytes.div_ceil(2).max(1);
+        let mut random = Random::new(seed);
         let mut pool = Vec::new();
         let mut piece = vec![0; half];
-        while pool.len() < (1 << 20) + 2 * config.value_bytes {
+        while pool.len() < (1 << 20) + 2 * value_bytes {
             random.fill(&mut piece);
             pool.extend_from_slice(&piece);
             pool.extend_from_slice(&piece);
         }
-        Self { pool, value_bytes: config.value_bytes, at: 0 }
+        Self { pool, value_bytes, at: 0 }
     }
 
     /// The next value.

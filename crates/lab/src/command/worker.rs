@@ -1,0 +1,44 @@
+//! One run of one engine, in a process of its own: memory, threads and crashes of one engine are none of another's.
+
+use super::{Host, Job};
+use crate::clock::Clock;
+use crate::driver::{Checked, Engine};
+use crate::measure::MemoryLimit;
+use crate::report::Run;
+use crate::run::Bench;
+use crate::stop::{Interrupted, Stop};
+use anyhow::{Context as _, Result};
+use std::io::{Read as _, Write};
+
+/// Reads a [`Job`] from stdin and writes its [`Run`] to `out`.
+pub(super) fn run(host: &Host, stop: &Stop, out: &mut dyn Write) -> Result<()> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).context("cannot read the job")?;
+    let job: Job = serde_json::from_str(&text).context("this is a part of `bench`, not a command of its own")?;
+    let engine = host.engines.iter().find(|engine| engine.name() == job.engine);
+    let engine = engine.with_context(|| format!("there is no engine `{}`", job.engine))?;
+    let limit = job.common.memory_limit.map(MemoryLimit::enter).transpose();
+    let unlimited = limit.as_ref().err().map(|error| format!("memory was not limited: {error:#}"));
+    let mut run = run_job(&job, &**engine, Clock::real(), stop);
+    run.notes.extend(unlimited);
+    serde_json::to_writer(&mut *out, &run)?;
+    Ok(out.flush()?)
+}
+
+/// Runs a job in this process. A failure of the engine is part of the result.
+#[must_use]
+pub fn run_job(job: &Job, engine: &dyn Engine, clock: Clock, stop: &Stop) -> Run {
+    let checked;
+    let engine = if job.common.verify {
+        checked = Checked::new(engine);
+        &checked
+    } else {
+        engine
+    };
+    let mut bench = Bench::new(engine, &job.dir, clock, stop.clone());
+    let result = job.experiment.run(&job.common, &mut bench);
+    let error = result.err().filter(|error| !error.chain().any(|cause| cause.is::<Interrupted>()));
+    let mut run = bench.into_run(error.map(|error| format!("{error:#}")));
+    run.repetition = job.repetition;
+    run
+}

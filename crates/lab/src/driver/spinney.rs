@@ -1,0 +1,315 @@
+//! Our own engine, one driver for each layout.
+
+use super::{
+    Batch, Change, Client, Compression, Config, Counters, Direction, Durability, Engine, Lacks, LevelShape, Outcome, Scan,
+    Store, TableId, TableShape, TableSpec,
+};
+use anyhow::{Result, ensure};
+use spinney::{Database, ErrorKind, Layout, Options, Range, Shape, Snapshot, Table, TableOptions, Transaction};
+use std::ops::Bound;
+use std::path::Path;
+use std::time::Duration;
+
+/// Our engine with tables of one layout.
+#[derive(Clone, Copy, Debug)]
+pub struct Spinney {
+    name: &'static str,
+    layout: Layout,
+}
+
+/// All layouts as engines.
+#[must_use]
+pub fn engines() -> Vec<Box<dyn Engine>> {
+    let engine = |name, layout| -> Box<dyn Engine> { Box::new(Spinney { name, layout }) };
+    vec![
+        engine("spinney-btree", Layout::BTree),
+        engine("spinney-lsm", Layout::Lsm),
+        engine("spinney-lsm-tiered", Layout::LsmTiered),
+    ]
+}
+
+struct SpinneyStore {
+    db: Database,
+    tables: Vec<Table>,
+    durability: spinney::Durability,
+    settings: Vec<(String, String)>,
+}
+
+struct SpinneyClient<'a> {
+    store: &'a SpinneyStore,
+    view: Option<Snapshot>,
+    transaction: Option<Transaction>,
+}
+
+impl Engine for Spinney {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn version(&self) -> String {
+        env!("CARGO_PKG_VERSION").to_owned()
+    }
+
+    fn direct_io(&self) -> bool {
+        true
+    }
+
+    fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
+        let (durability, interval) = durability(config.durability)?;
+        ensure!(config.log.compression.is_none_or(|wanted| wanted == Compression::None), Lacks::new("no compression of its redo log"));
+        ensure!(config.log.padding.is_none_or(|wanted| wanted), Lacks::new("no redo log without padding"));
+        ensure!(config.log.dir.is_none(), Lacks::new("no directory of its own for the redo log"));
+        let options = Options {
+            memory_bytes: config.memory_bytes,
+            direct_io: config.direct_io,
+            durability,
+            interval: interval.unwrap_or(Options::default().interval),
+            memtable_bytes: config.memtable_bytes.unwrap_or(0),
+            compaction_threads: config.background_threads.saturating_sub(1).max(1),
+            ..Options::default()
+        };
+        let defaults = TableOptions::default();
+        let table_options = TableOptions {
+            layout: self.layout,
+            compression: match config.compression {
+                Compression::None => spinney::Compression::None,
+                Compression::Lz4 => spinney::Compression::Lz4,
+                Compression::Zstd => spinney::Compression::Zstd,
+            },
+            fanout: config.fanout.unwrap_or(defaults.fanout),
+            // The target of the first level is four runs.
+            run_bytes_max: config.level1_bytes.map_or(defaults.run_bytes_max, |bytes| bytes / 4),
+            ..defaults
+        };
+        let settings = vec![
+            ("layout".to_owned(), self.layout.name().to_owned()),
+            ("memory".to_owned(), crate::text::bytes(options.memory_bytes)),
+            ("block".to_owned(), crate::text::bytes(table_options.block_bytes.into())),
+            ("direct I/O".to_owned(), options.direct_io.to_string()),
+            ("compaction threads".to_owned(), options.compaction_threads.to_string()),
+        ];
+        let db = Database::open(dir, options)?;
+        let table = |spec: &TableSpec| -> Result<Table> {
+            if let Some(table) = db.table(spec.name)? {
+                return Ok(table);
+            }
+            let filter_bits_per_key = if spec.point_reads { config.filter_bits } else { 0 };
+            Ok(db.create_table(spec.name, TableOptions { filter_bits_per_key, ..table_options.clone() })?)
+        };
+        let tables = tables.iter().map(table).collect::<Result<_>>()?;
+        Ok(Box::new(SpinneyStore { db, tables, durability, settings }))
+    }
+}
+
+fn durability(wanted: Durability) -> Result<(spinney::Durability, Option<Duration>)> {
+    Ok(match wanted {
+        Durability::Sync => (spinney::Durability::Sync, None),
+        Durability::Interval(ms) => (spinney::Durability::Interval, Some(Duration::from_millis(ms.into()))),
+        Durability::Buffered => (spinney::Durability::Buffered, None),
+        Durability::NoLog => return Err(Lacks::new("no tables without redo log").into()),
+    })
+}
+
+impl Store for SpinneyStore {
+    fn client(&self) -> Result<Box<dyn Client + '_>> {
+        Ok(Box::new(SpinneyClient { store: self, view: None, transaction: None }))
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        self.settings.clone()
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(self.db.sync()?)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.each(Table::flush)
+    }
+
+    fn compact_all(&self) -> Result<()> {
+        self.each(Table::compact)
+    }
+
+    fn wait_idle(&self) -> Result<()> {
+        self.each(Table::wait_idle)
+    }
+
+    fn shape(&self) -> Result<Vec<TableShape>> {
+        self.tables.iter().map(|table| Ok(shape(table.shape()?))).collect()
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        let stats = self.db.stats();
+        Ok(Counters {
+            log_record_bytes: Some(stats.log.record_bytes),
+            log_written_bytes: Some(stats.log.written_bytes),
+            log_syncs: Some(stats.log.syncs),
+            flush_bytes: Some(stats.flush.flush_bytes),
+            compaction_read_bytes: Some(stats.flush.compaction_read_bytes),
+            compaction_written_bytes: Some(stats.flush.compaction_write_bytes),
+            stall_us: Some(stats.stall_us),
+            stalls: Some(stats.stalls),
+            cache_hits: Some(stats.cache.hits),
+            cache_misses: Some(stats.cache.misses),
+            ..Counters::default()
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.db.close()?)
+    }
+}
+
+impl SpinneyStore {
+    fn each(&self, verb: impl Fn(&Table) -> spinney::Result<()>) -> Result<()> {
+        self.tables.iter().try_for_each(|table| Ok(verb(table)?))
+    }
+}
+
+impl Client for SpinneyClient<'_> {
+    fn write(&mut self, batch: &Batch) -> Result<Outcome> {
+        let tables = &self.store.tables;
+        if let Some(transaction) = &mut self.transaction {
+            for change in batch.iter() {
+                match change {
+                    Change::Put(table, key, value) => transaction.put(&tables[table.0], key, value)?,
+                    Change::Delete(table, key) => transaction.delete(&tables[table.0], key)?,
+                }
+            }
+            return Ok(Outcome::Done);
+        }
+        let mut own = spinney::Batch::new();
+        for change in batch.iter() {
+            match change {
+                Change::Put(table, key, value) => own.put(&tables[table.0], key, value),
+                Change::Delete(table, key) => own.delete(&tables[table.0], key),
+            }
+        }
+        self.store.db.write(own, self.store.durability)?;
+        Ok(Outcome::Done)
+    }
+
+    fn get(&mut self, table: TableId, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let table = &self.store.tables[table.0];
+        let value = match (&self.transaction, &self.view) {
+            (Some(transaction), _) => transaction.get(table, key)?,
+            (None, Some(view)) => view.get(table, key)?,
+            (None, None) => self.store.db.snapshot().get(table, key)?,
+        };
+        if let Some(value) = &value {
+            found(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn multi_get(&mut self, table: TableId, keys: &[&[u8]], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        let table = &self.store.tables[table.0];
+        let values = match &self.view {
+            Some(view) => view.multi_get(table, keys)?,
+            None => self.store.db.snapshot().multi_get(table, keys)?,
+        };
+        for (at, value) in values.iter().enumerate() {
+            if let Some(value) = value {
+                found(at, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, scan: &Scan<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        let mut visited = 0;
+        let entries = self.range(scan);
+        for entry in entries.take(usize::try_from(scan.limit).unwrap_or(usize::MAX)) {
+            let (key, value) = entry?;
+            visit(&key, &value);
+            visited += 1;
+        }
+        Ok(visited)
+    }
+
+    fn view(&mut self) -> Result<()> {
+        self.view = Some(self.store.db.snapshot());
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.transaction = Some(self.store.db.begin());
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<Outcome> {
+        let transaction = self.transaction.take();
+        match transaction.map_or(Ok(()), |transaction| transaction.commit_with(self.store.durability)) {
+            Ok(()) => Ok(Outcome::Done),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(Outcome::Conflict),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        if let Some(transaction) = self.transaction.take() {
+            transaction.rollback();
+        }
+        Ok(())
+    }
+}
+
+impl SpinneyClient<'_> {
+    fn range(&self, scan: &Scan<'_>) -> Range {
+        let table = &self.store.tables[scan.table.0];
+        let from = scan.from.map_or(Bound::Unbounded, Bound::Included);
+        let until = scan.until.map_or(Bound::Unbounded, Bound::Excluded);
+        let snapshot;
+        match (scan.direction, &self.transaction, &self.view) {
+            (Direction::Forward, Some(transaction), _) => transaction.range(table, (from, until)),
+            (Direction::Backward, Some(transaction), _) => transaction.range_rev(table, (until, from)),
+            (direction, None, view) => {
+                let view = match view {
+                    Some(view) => view,
+                    None => {
+                        snapshot = self.store.db.snapshot();
+                        &snapshot
+                    }
+                };
+                match direction {
+                    Direction::Forward => view.range(table, (from, until)),
+                    Direction::Backward => view.range_rev(table, (until, from)),
+                }
+            }
+        }
+    }
+}
+
+fn shape(shape: Shape) -> TableShape {
+    let mut levels = Vec::new();
+    if !shape.l0.is_empty() {
+        let runs = shape.l0.len() as u64;
+        levels.push(LevelShape {
+            level: 0,
+            sorted_runs: runs,
+            files: runs,
+            bytes: shape.l0.iter().map(|run| run.bytes).sum(),
+            entries: Some(shape.l0.iter().map(|run| run.entries).sum()),
+        });
+    }
+    for (at, level) in shape.levels.iter().filter(|level| level.runs > 0).enumerate() {
+        levels.push(LevelShape {
+            level: at as u64 + 1,
+            sorted_runs: 1,
+            files: level.runs,
+            bytes: level.bytes,
+            entries: Some(level.entries),
+        });
+    }
+    TableShape {
+        table: shape.table,
+        memtable_entries: Some(shape.memtable_entries),
+        memtable_bytes: Some(shape.memtable_bytes),
+        immutable_memtables: Some(shape.immutable_memtables),
+        levels,
+        btree_height: shape.btree.as_ref().map(|btree| btree.height),
+        btree_bytes: shape.btree.as_ref().map(|btree| btree.file_bytes),
+        trees: Some(shape.trees),
+    }
+}

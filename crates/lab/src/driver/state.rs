@@ -1,0 +1,117 @@
+//! What an engine says about itself: the shape of its trees and its counters.
+
+use serde::{Deserialize, Serialize};
+
+/// The trees of a table at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TableShape {
+    /// The table's name.
+    pub table: String,
+    /// Entries in the memtable that takes writes.
+    pub memtable_entries: Option<u64>,
+    /// Bytes of memory that it holds.
+    pub memtable_bytes: Option<u64>,
+    /// Full memtables that wait for their flush.
+    pub immutable_memtables: Option<u64>,
+    /// The levels of runs from the top down, those that hold nothing left out.
+    pub levels: Vec<LevelShape>,
+    /// Levels of blocks of the B-tree, from the root to the leaves.
+    pub btree_height: Option<u64>,
+    /// Bytes of the B-tree's file.
+    pub btree_bytes: Option<u64>,
+    /// How many trees a scan, or a get without filters, searches.
+    pub trees: Option<u64>,
+}
+
+/// A level of runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LevelShape {
+    /// Its number: 0 for the level that flushes go to, 1 for the first level below it that holds anything, and so on.
+    pub level: u64,
+    /// Sorted sequences of keys, which is what a read searches: the files of L0, 1 for a level below it.
+    pub sorted_runs: u64,
+    /// Files.
+    pub files: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Entries, if the engine says.
+    pub entries: Option<u64>,
+}
+
+/// Counters of an engine; `None` where it does not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Bytes of the redo log before compression and padding.
+    pub log_record_bytes: Option<u64>,
+    /// Bytes written to the redo log.
+    pub log_written_bytes: Option<u64>,
+    /// Times that the redo log was forced to the device.
+    pub log_syncs: Option<u64>,
+    /// Microseconds in writing and forcing the redo log.
+    pub log_io_us: Option<u64>,
+    /// Microseconds in compressing the redo log.
+    pub log_compression_us: Option<u64>,
+    /// Bytes written by flushes of memtables, or by checkpoints of a B-tree.
+    pub flush_bytes: Option<u64>,
+    /// Bytes read by compactions.
+    pub compaction_read_bytes: Option<u64>,
+    /// Bytes written by compactions.
+    pub compaction_written_bytes: Option<u64>,
+    /// Microseconds that writers were slowed or stopped.
+    pub stall_us: Option<u64>,
+    /// Times that they were.
+    pub stalls: Option<u64>,
+    /// Block lookups answered by the cache.
+    pub cache_hits: Option<u64>,
+    /// Block lookups that read.
+    pub cache_misses: Option<u64>,
+}
+
+impl Counters {
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let difference = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then.unwrap_or(0)));
+        Self {
+            log_record_bytes: difference(self.log_record_bytes, earlier.log_record_bytes),
+            log_written_bytes: difference(self.log_written_bytes, earlier.log_written_bytes),
+            log_syncs: difference(self.log_syncs, earlier.log_syncs),
+            log_io_us: difference(self.log_io_us, earlier.log_io_us),
+            log_compression_us: difference(self.log_compression_us, earlier.log_compression_us),
+            flush_bytes: difference(self.flush_bytes, earlier.flush_bytes),
+            compaction_read_bytes: difference(self.compaction_read_bytes, earlier.compaction_read_bytes),
+            compaction_written_bytes: difference(self.compaction_written_bytes, earlier.compaction_written_bytes),
+            stall_us: difference(self.stall_us, earlier.stall_us),
+            stalls: difference(self.stalls, earlier.stalls),
+            cache_hits: difference(self.cache_hits, earlier.cache_hits),
+            cache_misses: difference(self.cache_misses, earlier.cache_misses),
+        }
+    }
+}
+
+impl TableShape {
+    /// The shape in one line, newest tree first: `memtable 38,239 | L0 6 runs 33.0 MiB | L1 87.0 MiB`.
+    #[must_use]
+    pub fn line(&self) -> String {
+        use crate::text::{bytes, count, counted};
+        let mut parts = Vec::new();
+        if let Some(entries) = self.memtable_entries.filter(|&entries| entries > 0) {
+            parts.push(format!("memtable {}", count(entries)));
+        }
+        if let Some(waiting) = self.immutable_memtables.filter(|&waiting| waiting > 0) {
+            parts.push(counted(waiting, "full memtable", "full memtables"));
+        }
+        for level in &self.levels {
+            let runs = match level.sorted_runs {
+                1 if level.level > 0 => String::new(),
+                runs => format!("{} ", counted(runs, "run", "runs")),
+            };
+            parts.push(format!("L{} {runs}{}", level.level, bytes(level.bytes)));
+        }
+        if let Some(height) = self.btree_height {
+            let size = self.btree_bytes.map(|size| format!(", {}", bytes(size))).unwrap_or_default();
+            parts.push(format!("B-tree of height {height}{size}"));
+        }
+        if parts.is_empty() { "empty".to_owned() } else { parts.join(" | ") }
+    }
+}

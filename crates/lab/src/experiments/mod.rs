@@ -1,0 +1,108 @@
+//! The experiments: each is a folder with its data, its steps, and the columns of its own.
+
+pub mod commit;
+pub mod insert;
+pub mod journal;
+pub mod kv;
+pub mod link;
+pub mod shape;
+pub mod ycsb;
+
+use crate::command::Common;
+use crate::driver::Engine;
+use crate::run::Bench;
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+/// An experiment with its parameters.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Experiment {
+    /// See [`insert`].
+    Insert(insert::Insert),
+    /// See [`shape`].
+    Shape(shape::Shape),
+    /// See [`commit`].
+    Commit(commit::Commit),
+    /// See [`journal`].
+    Journal(journal::Journal),
+    /// See [`link`].
+    Link(link::Link),
+    /// See [`kv`].
+    Kv(kv::Kv),
+    /// See [`ycsb`].
+    Ycsb(ycsb::Ycsb),
+}
+
+/// What each experiment says of itself.
+trait Describe {
+    /// The name of its command.
+    const NAME: &'static str;
+
+    /// Its parameters for the report, name and value.
+    fn parameters(&self) -> Vec<(String, String)>;
+
+    /// Bytes on disk that one run of one engine may need.
+    fn disk_bytes(&self) -> u64;
+
+    /// Why this engine is not to run it, if so.
+    fn unsuited(&self, engine: &dyn Engine) -> Option<String> {
+        engine.client_server().then(|| "a server, which only takes part in `insert` and `commit`".to_owned())
+    }
+
+    /// Runs it on one engine.
+    fn run(&self, common: &Common, bench: &mut Bench<'_>) -> Result<()>;
+}
+
+/// Calls a function of [`Describe`] on whichever experiment it is.
+macro_rules! each {
+    ($experiment:expr, $it:ident => $body:expr) => {
+        match $experiment {
+            Experiment::Insert($it) => $body,
+            Experiment::Shape($it) => $body,
+            Experiment::Commit($it) => $body,
+            Experiment::Journal($it) => $body,
+            Experiment::Link($it) => $body,
+            Experiment::Kv($it) => $body,
+            Experiment::Ycsb($it) => $body,
+        }
+    };
+}
+
+fn name_of<E: Describe>(_: &E) -> &'static str {
+    E::NAME
+}
+
+impl Experiment {
+    /// The name of its command.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        each!(self, it => name_of(it))
+    }
+
+    /// Its parameters for the report, name and value.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<(String, String)> {
+        each!(self, it => it.parameters())
+    }
+
+    /// Bytes on disk that one run of one engine may need.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        each!(self, it => it.disk_bytes())
+    }
+
+    /// Why this engine is not to run it, if so.
+    #[must_use]
+    pub fn unsuited(&self, engine: &dyn Engine) -> Option<String> {
+        each!(self, it => it.unsuited(engine))
+    }
+
+    /// Runs it on one engine.
+    ///
+    /// # Errors
+    /// What the engine says; [`crate::Interrupted`] when it was stopped.
+    pub fn run(&self, common: &Common, bench: &mut Bench<'_>) -> Result<()> {
+        each!(self, it => it.run(common, bench))
+    }
+}

@@ -1,0 +1,71 @@
+//! What the kernel counts for the block device below a directory.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// The counters of a block device, by whoever uses it.
+#[derive(Clone, Debug)]
+pub struct DeviceStats(PathBuf);
+
+/// A reading of the counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounts {
+    /// Read requests completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+impl DeviceCounts {
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            reads: self.reads.saturating_sub(earlier.reads),
+            read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
+            written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
+        }
+    }
+}
+
+/// The unit of the kernel's counters, whatever the device's sectors are.
+const SECTOR_BYTES: u64 = 512;
+
+impl DeviceStats {
+    /// The device that `dir` lies on; `None` when it is on no block device or the kernel does not count it.
+    #[must_use]
+    pub fn below(dir: &Path) -> Option<Self> {
+        let device = fs::metadata(dir).ok()?.dev();
+        let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+        let stats = Self(PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")));
+        stats.read().map(|_| stats)
+    }
+
+    /// The counters now.
+    #[must_use]
+    pub fn read(&self) -> Option<DeviceCounts> {
+        parse(&fs::read_to_string(&self.0).ok()?)
+    }
+}
+
+/// Fields of `/sys/block/*/stat`: reads, reads merged, sectors read, ms, writes, writes merged, sectors written, ...
+fn parse(text: &str) -> Option<DeviceCounts> {
+    let fields: Vec<u64> = text.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
+    let (&reads, &read, &written) = (fields.first()?, fields.get(2)?, fields.get(6)?);
+    Some(DeviceCounts { reads, read_bytes: read * SECTOR_BYTES, written_bytes: written * SECTOR_BYTES })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_in_their_places() {
+        let text = "    100   2   300   4   500   6   700   8   9   10   11\n";
+        assert_eq!(parse(text), Some(DeviceCounts { reads: 100, read_bytes: 153_600, written_bytes: 358_400 }));
+        assert_eq!(parse("1 2 3"), None);
+    }
+}

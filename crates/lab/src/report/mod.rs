@@ -1,0 +1,11 @@
+//! What a benchmark found: the figures, and their forms for people.
+
+mod machine;
+mod model;
+mod table;
+
+pub use machine::Machine;
+pub use model::{
+    Column, Cost, EngineInfo, Figure, Missing, Operation, Report, Run, Second, Size, State, Step, Wanted,
+};
+pub use table::print;

@@ -1,0 +1,271 @@
+//! The result of a benchmark, as `--json` writes it and `compare` reads it.
+//!
+//! A [`Report`] has a [`Run`] for each engine and repetition, a run has a [`Step`] for each measured piece of work in the order
+//! in which they ran, and a step says what its operations cost. What could not be measured is absent (`null`), never zero.
+
+use super::Machine;
+use crate::driver::{Counters, TableShape};
+use crate::measure::Percentiles;
+use serde::{Deserialize, Serialize};
+
+/// A benchmark's result.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// The name of the experiment: `insert`.
+    pub benchmark: String,
+    /// The command that repeats it.
+    pub command: String,
+    /// When it began: seconds since 1970 UTC.
+    pub began: u64,
+    /// Where it ran.
+    pub machine: Machine,
+    /// The experiment's parameters, name and value, in the order in which reports show them.
+    pub parameters: Vec<(String, String)>,
+    /// It was interrupted: some runs or steps are missing or short.
+    pub partial: bool,
+    /// Engines that were asked for and could not run.
+    pub missing: Vec<Missing>,
+    /// Runs in the order in which they ran: with repetitions A B A B.
+    pub runs: Vec<Run>,
+}
+
+/// An engine that could not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// Its name.
+    pub engine: String,
+    /// Why, and what would install it.
+    pub why: String,
+}
+
+/// One engine's run of the experiment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// The engine.
+    pub engine: EngineInfo,
+    /// Which repetition this is, from 0.
+    pub repetition: u32,
+    /// It was interrupted.
+    pub partial: bool,
+    /// Why it ended early, if not by interruption.
+    pub error: Option<String>,
+    /// Remarks for the reader, as how the page cache was bounded.
+    pub notes: Vec<String>,
+    /// What was measured.
+    pub steps: Vec<Step>,
+}
+
+/// Which engine, and how it was set up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineInfo {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Operations went to a server process.
+    pub client_server: bool,
+    /// The durability of commits, in words.
+    pub durability: String,
+    /// The settings that were chosen for it.
+    pub settings: Vec<(String, String)>,
+}
+
+/// A measured piece of work.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Step {
+    /// Its name: `l.i0`.
+    pub name: String,
+    /// What its operations are, in the singular: `row`.
+    pub unit: String,
+    /// Why the engine did not do it; all else is empty then.
+    pub skipped: Option<String>,
+    /// It was interrupted.
+    pub partial: bool,
+    /// What it cost.
+    pub cost: Option<Cost>,
+    /// The operations by kind, the most important first.
+    pub operations: Vec<Operation>,
+    /// What happened in each second.
+    pub seconds: Vec<Second>,
+    /// The database before.
+    pub before: State,
+    /// The database after.
+    pub after: State,
+    /// What the engine counted in the step.
+    pub counters: Counters,
+    /// The columns of the experiment's own table, in their order.
+    pub figures: Vec<Figure>,
+}
+
+/// What the operations of a step cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Operations done; those of the kind that the step is about.
+    pub operations: u64,
+    /// Time that passed, in seconds.
+    pub seconds: f64,
+    /// Operations per second.
+    pub rate: f64,
+    /// Read requests to storage per operation.
+    pub reads: Option<f64>,
+    /// KiB fetched from storage per operation.
+    pub read_kib: Option<f64>,
+    /// KiB sent to storage per operation.
+    pub written_kib: Option<f64>,
+    /// Context switches per operation.
+    pub switches: Option<f64>,
+    /// Microseconds of CPU per operation, of all threads and processes.
+    pub cpu_us: f64,
+    /// The part of it in the threads that ask for the operations.
+    pub foreground_cpu_us: f64,
+    /// The part of it in the engine's own threads and processes.
+    pub background_cpu_us: f64,
+    /// The lab's own part of the foreground: microseconds to make an operation and to record it.
+    pub overhead_us: Option<f64>,
+    /// Peak of resident memory in bytes.
+    pub rss_bytes: Option<u64>,
+    /// Bytes sent to storage per byte of keys and values that the step wrote.
+    pub write_amplification: Option<f64>,
+    /// Bytes fetched from storage per byte of keys and values that the step read.
+    pub read_amplification: Option<f64>,
+    /// Bytes on disk per byte of live keys and values.
+    pub space_amplification: Option<f64>,
+    /// KiB fetched from the whole device per operation, by whoever used it.
+    pub device_read_kib: Option<f64>,
+    /// KiB sent to the whole device per operation, by whoever used it.
+    pub device_written_kib: Option<f64>,
+}
+
+/// Operations of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    /// The kind: `get`.
+    pub name: String,
+    /// Calls.
+    pub calls: u64,
+    /// Operations done in them: a commit of 100 rows is one call and 100 operations.
+    pub operations: u64,
+    /// Calls per second that were wanted, if a rate was given.
+    pub wanted_rate: Option<f64>,
+    /// How long calls took.
+    pub latency: Percentiles,
+    /// As `latency`, from the moment at which the call should have begun by the rate that was given.
+    pub corrected: Option<Percentiles>,
+    /// The share of calls that took at most so many microseconds, for a curve: pairs of share and microseconds.
+    pub curve: Vec<(f64, f64)>,
+}
+
+/// One second of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// Operations done in it.
+    pub operations: u64,
+    /// The slowest call that ended in it, in microseconds.
+    pub max_us: f64,
+    /// Bytes that the database took on disk at its end.
+    pub disk_bytes: Option<u64>,
+    /// Resident memory at its end.
+    pub rss_bytes: Option<u64>,
+    /// Bytes sent to storage since the step began.
+    pub written_bytes: Option<u64>,
+}
+
+/// A database at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// Its size on disk.
+    pub size: Option<Size>,
+    /// The shape of its tables; empty when the engine does not say.
+    pub shape: Vec<TableShape>,
+}
+
+/// The space that a database takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// Lengths of its files.
+    pub apparent_bytes: u64,
+    /// Space that the file system gave them.
+    pub allocated_bytes: u64,
+    /// The part of the allocated bytes that is redo log.
+    pub log_bytes: u64,
+}
+
+/// A column of an experiment's own table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// The column.
+    #[serde(flatten)]
+    pub column: Column,
+    /// The value; `None` where the engine does not say.
+    pub value: Option<f64>,
+}
+
+/// What a figure is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// Its title: `bpd`.
+    pub name: String,
+    /// Its unit: `bytes`; empty for a ratio.
+    pub unit: String,
+    /// Which values are better.
+    pub wanted: Wanted,
+}
+
+/// Which values of a figure are better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wanted {
+    /// Neither.
+    #[default]
+    Either,
+    /// Larger ones, as operations per second.
+    More,
+    /// Smaller ones, as bytes written.
+    Less,
+}
+
+impl Figure {
+    /// A figure of which less is better.
+    #[must_use]
+    pub fn less(name: &str, unit: &str, value: impl Into<Option<f64>>) -> Self {
+        Self::new(name, unit, Wanted::Less, value.into())
+    }
+
+    /// A figure of which more is better.
+    #[must_use]
+    pub fn more(name: &str, unit: &str, value: impl Into<Option<f64>>) -> Self {
+        Self::new(name, unit, Wanted::More, value.into())
+    }
+
+    /// A figure that is neither good nor bad.
+    #[must_use]
+    pub fn plain(name: &str, unit: &str, value: impl Into<Option<f64>>) -> Self {
+        Self::new(name, unit, Wanted::Either, value.into())
+    }
+
+    fn new(name: &str, unit: &str, wanted: Wanted, value: Option<f64>) -> Self {
+        Self { column: Column { name: name.to_owned(), unit: unit.to_owned(), wanted }, value }
+    }
+}
+
+impl Size {
+    /// The space without the redo log.
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        self.allocated_bytes.saturating_sub(self.log_bytes)
+    }
+}
+
+impl Step {
+    /// A step that the engine did not do.
+    #[must_use]
+    pub fn skipped(name: &str, unit: &str, why: String) -> Self {
+        Self { name: name.to_owned(), unit: unit.to_owned(), skipped: Some(why), ..Self::default() }
+    }
+
+    /// Its operations of a kind.
+    #[must_use]
+    pub fn operation(&self, name: &str) -> Option<&Operation> {
+        self.operations.iter().find(|operation| operation.name == name)
+    }
+}

@@ -1,0 +1,314 @@
+//! One engine's run of an experiment.
+
+use super::clients::{self, RoleResult};
+use super::figures::{cost, operations};
+use super::plan::{End, Plan};
+use super::timeline::Timeline;
+use crate::clock::Clock;
+use crate::driver::{Config, Counters, Engine, Lacks, Store, TableSpec, unless_lacking};
+use crate::measure::{MemoryPeak, Meter, Usage, directory_size};
+use crate::progress;
+use crate::report::{EngineInfo, Run, Second, Size, State, Step};
+use crate::stop::Stop;
+use anyhow::Result;
+use indicatif::ProgressBar;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What an experiment works with: an engine, a place for its data, and the results so far.
+#[derive(Debug)]
+pub struct Bench<'e> {
+    engine: &'e dyn Engine,
+    dir: PathBuf,
+    clock: Clock,
+    stop: Stop,
+    run: Run,
+}
+
+/// An open database whose steps are measured.
+pub struct Db<'b, 'e> {
+    bench: &'b mut Bench<'e>,
+    store: Box<dyn Store>,
+    dir: PathBuf,
+    log_dir: Option<PathBuf>,
+}
+
+impl<'e> Bench<'e> {
+    /// A run of `engine` with data below `dir`, which exists.
+    #[must_use]
+    pub fn new(engine: &'e dyn Engine, dir: &Path, clock: Clock, stop: Stop) -> Self {
+        let info = EngineInfo {
+            name: engine.name().to_owned(),
+            version: engine.version(),
+            client_server: engine.client_server(),
+            ..EngineInfo::default()
+        };
+        let run =
+            Run { engine: info, repetition: 0, partial: false, error: None, notes: Vec::new(), steps: Vec::new() };
+        Self { engine, dir: dir.to_owned(), clock, stop, run }
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> &'e dyn Engine {
+        self.engine
+    }
+
+    /// Where the data of the database with this name lies, or will.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// The clock that steps are measured with.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Asked when the run is to end early.
+    #[must_use]
+    pub fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// Opens or makes the database with this name.
+    ///
+    /// # Errors
+    /// [`Lacks`] when the engine has no way to do what `config` asks for; else what the engine says.
+    pub fn open(&mut self, name: &str, config: &Config, tables: &[TableSpec]) -> Result<Db<'_, 'e>> {
+        let dir = self.path(name);
+        let store = self.engine.open(&dir, config, tables)?;
+        self.run.engine.durability = config.durability.text();
+        self.run.engine.settings = store.settings();
+        Ok(Db { bench: self, store, dir, log_dir: config.log.dir.clone() })
+    }
+
+    /// Adds a remark for the reader of the report.
+    pub fn note(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.run.notes.contains(&text) {
+            self.run.notes.push(text);
+        }
+    }
+
+    /// Adds a step that the engine cannot do.
+    pub fn skip(&mut self, name: &str, unit: &str, why: &Lacks) {
+        self.run.steps.push(Step::skipped(name, unit, why.to_string()));
+    }
+
+    /// Adds a step that was measured elsewhere, as the floor of the device.
+    pub fn push(&mut self, step: Step) {
+        self.run.steps.push(step);
+    }
+
+    /// The steps so far.
+    pub fn steps(&mut self) -> &mut Vec<Step> {
+        &mut self.run.steps
+    }
+
+    /// The result.
+    #[must_use]
+    pub fn into_run(self, error: Option<String>) -> Run {
+        Run { partial: self.stop.asked(), error, ..self.run }
+    }
+}
+
+impl<'e> Db<'_, 'e> {
+    /// The database itself.
+    #[must_use]
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// The run that it belongs to.
+    pub fn bench(&mut self) -> &mut Bench<'e> {
+        self.bench
+    }
+
+    /// Runs a step and measures it; the result, already part of the run, may be given figures of the experiment's own.
+    ///
+    /// # Errors
+    /// What the engine says; [`crate::Interrupted`] when the run is to end, with what was measured kept as partial.
+    pub fn step(&mut self, plan: &Plan<'_>) -> Result<&mut Step> {
+        let first = plan.roles.first().filter(|_| self.bench.clock.is_real());
+        let overhead = first.and_then(|role| clients::overhead_us(role, &self.bench.clock));
+        let (mut step, meter) = self.begin(&plan.name, plan.unit)?;
+        let mut samples = Sampler::new(self, &meter)?;
+        let bar = StepBar::new(self.bench.engine.name(), plan);
+        let (store, clock, stop) = (&*self.store, &self.bench.clock, &self.bench.stop);
+        let began = clock.now();
+        let roles = clients::run(plan, store, clock, stop, |calls| samples.watch(calls, &bar))?;
+        drop(bar);
+        let usage = samples.usage()?;
+        let elapsed = self.bench.clock.now() - began;
+        step.cost = Some(cost(&roles, elapsed, &usage, overhead, samples.memory.bytes().ok()));
+        step.operations = operations(plan, &roles);
+        step.seconds = samples.into_seconds(&roles);
+        self.end(step, plan.live_bytes)
+    }
+
+    /// Runs and measures one of the store's own verbs, as a step without operations of its own; what the engine lacks for it makes
+    /// the step a skipped one.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn verb(&mut self, name: &str, verb: impl FnOnce(&dyn Store) -> Result<()>) -> Result<&mut Step> {
+        let (mut step, meter) = self.begin(name, "run")?;
+        let samples = Sampler::new(self, &meter)?;
+        let wheel = progress::wheel(&format!("{} {name}", self.bench.engine.name()));
+        let began = self.bench.clock.now();
+        let done = unless_lacking(verb(&*self.store))?;
+        wheel.finish_and_clear();
+        let (usage, rss) = (samples.usage()?, samples.memory.bytes().ok());
+        drop(samples);
+        match done {
+            Ok(()) => {
+                let elapsed = self.bench.clock.now() - began;
+                step.cost = Some(cost(&[], elapsed, &usage, None, rss));
+            }
+            Err(lacks) => step.skipped = Some(lacks.to_string()),
+        }
+        self.end(step, None)
+    }
+
+    /// Closes the database.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn close(self) -> Result<()> {
+        self.store.close()
+    }
+
+    /// The size of the database now.
+    #[must_use]
+    pub fn size(&self) -> Option<Size> {
+        let is_log = |path: &Path| self.store.is_log(path);
+        let mut size = directory_size(&self.dir, &is_log).ok()?;
+        if let Some(log_dir) = &self.log_dir {
+            let log = directory_size(log_dir, &|_| true).ok()?;
+            size.apparent_bytes += log.apparent_bytes;
+            size.allocated_bytes += log.allocated_bytes;
+            size.log_bytes += log.log_bytes;
+        }
+        Some(size)
+    }
+
+    fn state(&self) -> Result<State> {
+        Ok(State { size: self.size(), shape: self.store.shape()? })
+    }
+
+    fn begin(&self, name: &str, unit: &str) -> Result<(Step, Meter)> {
+        let step = Step {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            before: self.state()?,
+            counters: self.store.counters()?,
+            ..Step::default()
+        };
+        Ok((step, Meter::start(&self.dir, &self.store.processes())?))
+    }
+
+    fn end(&mut self, mut step: Step, live_bytes: Option<u64>) -> Result<&mut Step> {
+        step.after = self.state()?;
+        step.counters = Counters::since(&self.store.counters()?, &step.counters);
+        if let (Some(cost), Some(size), Some(live)) = (&mut step.cost, step.after.size, live_bytes) {
+            cost.space_amplification = Some(size.data_bytes() as f64 / live.max(1) as f64);
+        }
+        step.partial = self.bench.stop.asked();
+        self.bench.run.steps.push(step);
+        self.bench.stop.check()?;
+        Ok(self.bench.run.steps.last_mut().expect("pushed above"))
+    }
+}
+
+impl std::fmt::Debug for Db<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+/// Looks at the process and the directory once a second.
+struct Sampler<'a> {
+    meter: &'a Meter,
+    before: Usage,
+    memory: MemoryPeak,
+    timeline: Timeline,
+    size: Box<dyn Fn() -> Option<Size> + 'a>,
+    next: Duration,
+}
+
+impl<'a> Sampler<'a> {
+    fn new(db: &'a Db<'_, '_>, meter: &'a Meter) -> Result<Self> {
+        Ok(Self {
+            meter,
+            memory: MemoryPeak::watch(&db.store.processes())?,
+            timeline: Timeline::default(),
+            size: Box::new(|| db.size()),
+            next: Duration::from_secs(1),
+            before: meter.read()?,
+        })
+    }
+
+    fn usage(&self) -> Result<Usage> {
+        Ok(self.meter.read()? - self.before)
+    }
+
+    /// Shows progress, and takes a sample when a second is over. What cannot be read is left out: a sample is no result.
+    fn watch(&mut self, calls: u64, bar: &StepBar) {
+        let Ok(usage) = self.usage() else { return };
+        bar.show(calls, usage.elapsed);
+        if usage.elapsed < self.next {
+            return;
+        }
+        let second = self.timeline.at(usage.elapsed.saturating_sub(Duration::from_secs(1)));
+        second.disk_bytes = (self.size)().map(|size| size.allocated_bytes);
+        second.rss_bytes = self.memory.now_bytes().ok();
+        second.written_bytes = Some(usage.written_bytes);
+        self.next = Duration::from_secs(usage.elapsed.as_secs() + 1);
+    }
+
+    fn into_seconds(self, roles: &[RoleResult]) -> Vec<Second> {
+        let mut timeline = Timeline::default();
+        roles.iter().for_each(|role| timeline.add(&role.timeline));
+        let mut seconds = timeline.into_seconds();
+        for (second, sample) in seconds.iter_mut().zip(self.timeline.into_seconds()) {
+            let Second { disk_bytes, rss_bytes, written_bytes, .. } = sample;
+            *second = Second { disk_bytes, rss_bytes, written_bytes, ..*second };
+        }
+        seconds
+    }
+}
+
+/// The progress of a step.
+struct StepBar {
+    bar: ProgressBar,
+    end: End,
+}
+
+impl StepBar {
+    fn new(engine: &str, plan: &Plan<'_>) -> Self {
+        let end = plan.roles.first().map_or(End::WithFirst, |role| role.end);
+        let what = format!("{engine} {}", plan.name);
+        let bar = match end {
+            End::Calls(calls) => progress::bar(calls, &what, "calls"),
+            End::Seconds(_) | End::WithFirst => progress::wheel(&what),
+        };
+        Self { bar, end }
+    }
+
+    fn show(&self, calls: u64, elapsed: Duration) {
+        self.bar.set_position(calls);
+        if let End::Seconds(seconds) = self.end {
+            let rate = calls as f64 / elapsed.as_secs_f64().max(1e-9);
+            let left = (seconds - elapsed.as_secs_f64()).max(0.0);
+            self.bar.set_message(format!("{} calls/s, {left:.0} s left", crate::text::digits(rate)));
+        }
+    }
+}
+
+impl Drop for StepBar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

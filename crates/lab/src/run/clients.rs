@@ -1,0 +1,222 @@
+//! The clients of a step: threads that call, and what they found.
+
+use super::plan::{End, Plan, Role, Work};
+use super::timeline::Timeline;
+use crate::clock::Clock;
+use crate::driver::{Client, Null, Store};
+use crate::measure::{Latency, thread_cpu};
+use crate::stop::Stop;
+use anyhow::Result;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// What the clients of one role found.
+#[derive(Debug)]
+pub(super) struct RoleResult {
+    /// One for each kind.
+    pub(super) kinds: Vec<KindResult>,
+    pub(super) read_bytes: u64,
+    pub(super) written_bytes: u64,
+    pub(super) foreground_cpu: Duration,
+    pub(super) timeline: Timeline,
+    pub(super) client_rate: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct KindResult {
+    pub(super) operations: u64,
+    pub(super) latency: Latency,
+    pub(super) corrected: Latency,
+}
+
+/// What all clients of a step see.
+struct Shared<'a> {
+    store: &'a dyn Store,
+    clock: &'a Clock,
+    began: Duration,
+    stop: &'a Stop,
+    /// A client failed: the others end too.
+    failed: AtomicBool,
+    /// Clients of the first role that still run.
+    first_left: AtomicU64,
+    /// Calls of the first role so far, for progress only.
+    done: AtomicU64,
+}
+
+/// Calls between two reports of progress.
+const STRIDE: u64 = 64;
+
+/// How often `watch` is called.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Runs all clients of a step to their end. Meanwhile `watch` is called with the calls of the first role so far.
+pub(super) fn run(
+    plan: &Plan<'_>,
+    store: &dyn Store,
+    clock: &Clock,
+    stop: &Stop,
+    mut watch: impl FnMut(u64),
+) -> Result<Vec<RoleResult>> {
+    let first_left = AtomicU64::new(plan.roles.first().map_or(0, |role| role.clients as u64));
+    let (failed, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    let shared = Shared { store, clock, began: clock.now(), stop, failed, first_left, done };
+    let mut results: Vec<RoleResult> = plan.roles.iter().map(RoleResult::of).collect();
+    std::thread::scope(|scope| {
+        let (alive, all_ended) = channel::<()>();
+        let mut threads = Vec::new();
+        for (at, role) in plan.roles.iter().enumerate() {
+            for number in 0..role.clients {
+                let (shared, alive) = (&shared, alive.clone());
+                let thread = scope.spawn(move || {
+                    let result = run_client(role, number, at == 0, shared);
+                    if result.is_err() {
+                        shared.failed.store(true, Ordering::Relaxed);
+                    }
+                    if at == 0 {
+                        shared.first_left.fetch_sub(1, Ordering::Relaxed);
+                    }
+                    drop(alive);
+                    result
+                });
+                threads.push((at, thread));
+            }
+        }
+        drop(alive);
+        while matches!(all_ended.recv_timeout(PERIOD), Err(RecvTimeoutError::Timeout)) {
+            watch(shared.done.load(Ordering::Relaxed));
+        }
+        threads.into_iter().try_for_each(|(at, thread)| match thread.join() {
+            Ok(result) => result.map(|result| results[at].add(&result)),
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })?;
+    Ok(results)
+}
+
+fn run_client(role: &Role<'_>, number: usize, first: bool, shared: &Shared<'_>) -> Result<RoleResult> {
+    let mut client = shared.store.client()?;
+    let mut work = (role.make)(number);
+    let cpu_before = thread_cpu()?;
+    let mut result = RoleResult::of(role);
+    // Calls of one client per second.
+    let client_rate = role.rate.map(|rate| rate / role.clients as f64);
+    let mut before = shared.clock.now();
+    let mut calls = 0_u64;
+    loop {
+        let at = number as u64 + calls * role.clients as u64;
+        if shared.ended(role.end, at, before) {
+            break;
+        }
+        let mut wanted = before;
+        if let Some(rate) = client_rate {
+            wanted = shared.began + Duration::from_secs_f64(calls as f64 / rate);
+            shared.sleep_until(wanted, role.end);
+            before = shared.clock.now();
+        }
+        let did = work.call(&mut *client, at)?;
+        let now = shared.clock.now();
+        result.record(did, now - before, now.saturating_sub(wanted));
+        result.timeline.record(now.saturating_sub(shared.began), now - before, if first { did.operations } else { 0 });
+        before = now;
+        calls += 1;
+        if first && calls.is_multiple_of(STRIDE) {
+            shared.done.fetch_add(STRIDE, Ordering::Relaxed);
+        }
+    }
+    result.foreground_cpu = thread_cpu()?.saturating_sub(cpu_before);
+    Ok(result)
+}
+
+impl Shared<'_> {
+    fn ended(&self, end: End, at: u64, now: Duration) -> bool {
+        let own_end = match end {
+            End::Calls(calls) => at >= calls,
+            End::Seconds(seconds) => now.saturating_sub(self.began).as_secs_f64() >= seconds,
+            End::WithFirst => self.first_left.load(Ordering::Relaxed) == 0,
+        };
+        own_end || self.stop.asked() || self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Waits in pieces, so that an end is seen soon.
+    fn sleep_until(&self, moment: Duration, end: End) {
+        loop {
+            let now = self.clock.now();
+            if now >= moment || self.ended(end, 0, now) {
+                return;
+            }
+            self.clock.sleep((moment - now).min(PERIOD));
+        }
+    }
+}
+
+impl RoleResult {
+    fn of(role: &Role<'_>) -> Self {
+        Self {
+            kinds: vec![KindResult::default(); role.kinds.len()],
+            read_bytes: 0,
+            written_bytes: 0,
+            foreground_cpu: Duration::ZERO,
+            timeline: Timeline::default(),
+            client_rate: role.rate,
+        }
+    }
+
+    fn record(&mut self, did: super::Did, took: Duration, corrected: Duration) {
+        let kind = &mut self.kinds[did.kind];
+        kind.operations += did.operations;
+        kind.latency.record(took);
+        if self.client_rate.is_some() {
+            kind.corrected.record(corrected);
+        }
+        self.read_bytes += did.read_bytes;
+        self.written_bytes += did.written_bytes;
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (own, other) in self.kinds.iter_mut().zip(&other.kinds) {
+            own.operations += other.operations;
+            own.latency.add(&other.latency);
+            own.corrected.add(&other.corrected);
+        }
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+        self.foreground_cpu += other.foreground_cpu;
+        self.timeline.add(&other.timeline);
+    }
+
+    /// Operations of all kinds.
+    pub(super) fn operations(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.operations).sum()
+    }
+}
+
+/// Microseconds of CPU that the lab itself takes for an operation of a role: the same calls, asked of an engine that does nothing.
+/// `None` when the work cannot run on nothing, as when it checks what it reads.
+pub(super) fn overhead_us(role: &Role<'_>, clock: &Clock) -> Option<f64> {
+    const CALLS_MAX: u64 = 20_000;
+    let most = Duration::from_millis(20);
+    let calls_max = if let End::Calls(calls) = role.end { calls.min(CALLS_MAX) } else { CALLS_MAX };
+    let mut work = (role.make)(0);
+    let mut result = RoleResult::of(role);
+    let (began, cpu_before) = (clock.now(), thread_cpu().ok()?);
+    let mut before = began;
+    for at in 0..calls_max {
+        let did = call_nothing(&mut *work, at)?;
+        let now = clock.now();
+        result.record(did, now - before, Duration::ZERO);
+        result.timeline.record(now - began, now - before, did.operations);
+        before = now;
+        if now - began > most {
+            break;
+        }
+    }
+    let cpu = thread_cpu().ok()?.saturating_sub(cpu_before);
+    let operations = result.operations();
+    (operations > 0).then(|| cpu.as_secs_f64() * 1e6 / operations as f64)
+}
+
+fn call_nothing(work: &mut dyn Work, at: u64) -> Option<super::Did> {
+    let nothing: &mut dyn Client = &mut Null;
+    work.call(nothing, at).ok()
+}

@@ -1,0 +1,10 @@
+//! Running the steps of an experiment on one engine, and measuring them.
+
+mod bench;
+mod clients;
+mod figures;
+mod plan;
+mod timeline;
+
+pub use bench::{Bench, Db};
+pub use plan::{Did, End, Plan, Role, Work};
