@@ -105,19 +105,20 @@ fn run_client(role: &Role<'_>, number: usize, first: bool, shared: &Shared<'_>) 
     let mut calls = 0_u64;
     loop {
         let at = number as u64 + calls * role.clients as u64;
-        if shared.ended(role.end, at, before) {
+        if shared.ended(role, at, before) {
             break;
         }
         let mut wanted = before;
         if let Some(rate) = client_rate {
             wanted = shared.began + Duration::from_secs_f64(calls as f64 / rate);
-            shared.sleep_until(wanted, role.end);
+            shared.sleep_until(wanted, role);
             before = shared.clock.now();
         }
         let did = work.call(&mut *client, at)?;
         let now = shared.clock.now();
-        result.record(did, now - before, now.saturating_sub(wanted));
-        result.timeline.record(now.saturating_sub(shared.began), now - before, if first { did.operations } else { 0 });
+        let took = (now - before).saturating_sub(did.waited);
+        result.record(did, took, now.saturating_sub(wanted));
+        result.timeline.record(now.saturating_sub(shared.began), took, if first { did.operations } else { 0 });
         before = now;
         calls += 1;
         if first && calls.is_multiple_of(STRIDE) {
@@ -129,20 +130,21 @@ fn run_client(role: &Role<'_>, number: usize, first: bool, shared: &Shared<'_>) 
 }
 
 impl Shared<'_> {
-    fn ended(&self, end: End, at: u64, now: Duration) -> bool {
-        let own_end = match end {
-            End::Calls(calls) => at >= calls,
-            End::Seconds(seconds) => now.saturating_sub(self.began).as_secs_f64() >= seconds,
+    fn ended(&self, role: &Role<'_>, at: u64, now: Duration) -> bool {
+        let over = |seconds: f64| now.saturating_sub(self.began).as_secs_f64() >= seconds;
+        let own_end = match role.end {
+            End::Calls(calls) => at >= calls || role.seconds_max.is_some_and(over),
+            End::Seconds(seconds) => over(seconds),
             End::WithFirst => self.first_left.load(Ordering::Relaxed) == 0,
         };
         own_end || self.stop.asked() || self.failed.load(Ordering::Relaxed)
     }
 
     /// Waits in pieces, so that an end is seen soon.
-    fn sleep_until(&self, moment: Duration, end: End) {
+    fn sleep_until(&self, moment: Duration, role: &Role<'_>) {
         loop {
             let now = self.clock.now();
-            if now >= moment || self.ended(end, 0, now) {
+            if now >= moment || self.ended(role, 0, now) {
                 return;
             }
             self.clock.sleep((moment - now).min(PERIOD));

@@ -2,6 +2,7 @@
 
 use crate::driver::Client;
 use anyhow::Result;
+use std::time::Duration;
 
 /// A step: roles whose clients run at the same time.
 pub struct Plan<'a> {
@@ -23,6 +24,8 @@ pub struct Role<'a> {
     pub clients: usize,
     /// When they end.
     pub end: End,
+    /// They end after so many seconds even if it is not their end yet.
+    pub seconds_max: Option<f64>,
     /// Calls per second of all of them together; as fast as they can without.
     pub rate: Option<f64>,
     /// Makes the work of the client with this number, from 0, on the client's thread.
@@ -67,6 +70,8 @@ pub struct Did {
     pub read_bytes: u64,
     /// Bytes of keys and values that it wrote.
     pub written_bytes: u64,
+    /// Time in which the call only waited for another client, which is none of the engine's.
+    pub waited: Duration,
 }
 
 impl Did {
@@ -74,6 +79,12 @@ impl Did {
     #[must_use]
     pub fn read(bytes: u64) -> Self {
         Self { operations: 1, read_bytes: bytes, ..Self::default() }
+    }
+
+    /// The same, with time in which it only waited for another client.
+    #[must_use]
+    pub fn waited(self, waited: Duration) -> Self {
+        Self { waited, ..self }
     }
 
     /// One operation of the first kind that wrote so many bytes of keys and values.
@@ -103,7 +114,13 @@ impl<'a> Role<'a> {
         end: End,
         make: impl Fn(usize) -> W + Sync + 'a,
     ) -> Self {
-        Self { kinds: kind, clients, end, rate: None, make: Box::new(move |client| Box::new(make(client))) }
+        Self { kinds: kind, clients, end, seconds_max: None, rate: None, make: Box::new(move |client| Box::new(make(client))) }
+    }
+
+    /// The same for at most so many seconds.
+    #[must_use]
+    pub fn at_most(self, seconds: f64) -> Self {
+        Self { seconds_max: Some(seconds), ..self }
     }
 
     /// The same at so many calls per second, all clients together.
