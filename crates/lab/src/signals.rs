@@ -1,9 +1,9 @@
 //! Ctrl-C, and being asked to end.
 
+use crate::stop::Stop;
 use anyhow::{Context as _, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use crate::stop::Stop;
 
 /// A stop that the first SIGINT or SIGTERM asks for; a second one ends the process at once, which a database survives too.
 ///

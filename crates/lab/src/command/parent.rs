@@ -96,11 +96,7 @@ pub(super) fn print_engines(host: &Host, out: &mut dyn Write) -> Result<()> {
 }
 
 /// The engines that were asked for and can run, and those that cannot.
-fn choose<'h>(
-    experiment: &Experiment,
-    common: &Common,
-    host: &'h Host,
-) -> Result<(Vec<&'h dyn Engine>, Vec<Missing>)> {
+fn choose<'h>(experiment: &Experiment, common: &Common, host: &'h Host) -> Result<(Vec<&'h dyn Engine>, Vec<Missing>)> {
     let known = || host.engines.iter().map(|engine| engine.name()).collect::<Vec<_>>().join(", ");
     let mut wanted: Vec<&dyn Engine> = Vec::new();
     for name in &common.engines {
@@ -200,7 +196,8 @@ fn check_writable(path: Option<&Path>) -> Result<()> {
 }
 
 fn check_space(dir: &Path, needed: u64) -> Result<()> {
-    let stat = nix::sys::statvfs::statvfs(dir).with_context(|| format!("cannot ask for the space in {}", dir.display()))?;
+    let stat =
+        nix::sys::statvfs::statvfs(dir).with_context(|| format!("cannot ask for the space in {}", dir.display()))?;
     let free = stat.blocks_available() * stat.fragment_size();
     ensure!(
         free >= needed,

@@ -25,12 +25,7 @@ pub trait Client {
     ///
     /// # Errors
     /// [`Lacks`] when the engine has no read of many keys in one call; else what the engine says.
-    fn multi_get(
-        &mut self,
-        _table: TableId,
-        _keys: &[&[u8]],
-        _found: &mut dyn FnMut(usize, &[u8]),
-    ) -> Result<()> {
+    fn multi_get(&mut self, _table: TableId, _keys: &[&[u8]], _found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
         Err(Lacks::new("no read of many keys in one call").into())
     }
 

@@ -1,8 +1,8 @@
 //! Our own engine, one driver for each layout.
 
 use super::{
-    Batch, Change, Client, Compression, Config, Counters, Direction, Durability, Engine, Lacks, LevelShape, Outcome, Scan,
-    Store, TableId, TableShape, TableSpec,
+    Batch, Change, Client, Compression, Config, Counters, Direction, Durability, Engine, Lacks, LevelShape, Outcome,
+    Scan, Store, TableId, TableShape, TableSpec,
 };
 use anyhow::{Result, ensure};
 use spinney::{Database, ErrorKind, Layout, Options, Range, Shape, Snapshot, Table, TableOptions, Transaction};
@@ -56,7 +56,10 @@ impl Engine for Spinney {
 
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
         let (durability, interval) = durability(config.durability)?;
-        ensure!(config.log.compression.is_none_or(|wanted| wanted == Compression::None), Lacks::new("no compression of its redo log"));
+        ensure!(
+            config.log.compression.is_none_or(|wanted| wanted == Compression::None),
+            Lacks::new("no compression of its redo log")
+        );
         ensure!(config.log.padding.is_none_or(|wanted| wanted), Lacks::new("no redo log without padding"));
         ensure!(config.log.dir.is_none(), Lacks::new("no directory of its own for the redo log"));
         let options = Options {

@@ -28,9 +28,8 @@ pub struct Percentiles {
 }
 
 /// The shares of calls at which a curve has its points.
-const CURVE: [f64; 17] = [
-    0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0,
-];
+const CURVE: [f64; 17] =
+    [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0];
 
 impl Latency {
     /// An empty histogram.

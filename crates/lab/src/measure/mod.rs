@@ -14,5 +14,5 @@ pub use device::{DeviceCounts, DeviceStats};
 pub use directory::directory_size;
 pub use floor::{Floor, WRITE_BYTES};
 pub use latency::{Latency, Percentiles};
-pub use memory::{MemoryPeak};
+pub use memory::MemoryPeak;
 pub use usage::{Meter, Usage, thread_cpu};

@@ -11,7 +11,8 @@ use std::io::Write;
 /// What `out` says.
 pub fn print(report: &Report, out: &mut dyn Write) -> Result<()> {
     for run in &report.runs {
-        let mut table = Table::new(&["step", "ops", "db.gb", "r/o", "rKB/o", "wKB/o", "cs/o", "cpu/o", "rss", "engine"]);
+        let mut table =
+            Table::new(&["step", "ops", "db.gb", "r/o", "rKB/o", "wKB/o", "cs/o", "cpu/o", "rss", "engine"]);
         for step in &run.steps {
             table.row(cells(step).into_iter().chain([run.engine.name.clone()]));
         }

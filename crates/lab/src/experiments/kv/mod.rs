@@ -94,7 +94,8 @@ impl Kv {
             }
         };
         let role = Role::new(&["put"], 1, End::Calls(self.num), work);
-        let plan = Plan { name: "fillrandom".to_owned(), unit: "put", roles: vec![role], live_bytes: Some(self.live_bytes()) };
+        let plan =
+            Plan { name: "fillrandom".to_owned(), unit: "put", roles: vec![role], live_bytes: Some(self.live_bytes()) };
         db.step(&plan).map(drop)
     }
 
@@ -110,7 +111,8 @@ impl Kv {
             }
         };
         let role = Role::new(&["get"], 1, End::Calls(self.reads), work);
-        let plan = Plan { name: "readrandom".to_owned(), unit: "get", roles: vec![role], live_bytes: Some(self.live_bytes()) };
+        let plan =
+            Plan { name: "readrandom".to_owned(), unit: "get", roles: vec![role], live_bytes: Some(self.live_bytes()) };
         db.step(&plan).map(drop)
     }
 }
