@@ -170,6 +170,7 @@ fn failed_run(job: &Job, error: &str) -> Run {
         partial: false,
         error: Some(error.to_owned()),
         notes: Vec::new(),
+        operations_hash: None,
         steps: Vec::new(),
     }
 }

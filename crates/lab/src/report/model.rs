@@ -51,6 +51,9 @@ pub struct Run {
     pub error: Option<String>,
     /// Remarks for the reader, as how the page cache was bounded.
     pub notes: Vec<String>,
+    /// With verification: a hash of the operations that the clients asked for, the same for all engines that were asked for the same.
+    #[serde(default)]
+    pub operations_hash: Option<String>,
     /// What was measured.
     pub steps: Vec<Step>,
 }

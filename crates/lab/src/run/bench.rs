@@ -43,8 +43,15 @@ impl<'e> Bench<'e> {
             client_server: engine.client_server(),
             ..EngineInfo::default()
         };
-        let run =
-            Run { engine: info, repetition: 0, partial: false, error: None, notes: Vec::new(), steps: Vec::new() };
+        let run = Run {
+            engine: info,
+            repetition: 0,
+            partial: false,
+            error: None,
+            notes: Vec::new(),
+            operations_hash: None,
+            steps: Vec::new(),
+        };
         Self { engine, dir: dir.to_owned(), clock, stop, run }
     }
 
