@@ -227,6 +227,30 @@ pub enum Wanted {
     Less,
 }
 
+impl Cost {
+    /// Makes this, the cost of a whole, the cost of each of `operations`.
+    pub fn scale(&mut self, operations: u64) {
+        let before = self.operations.max(1) as f64;
+        let factor = before / operations.max(1) as f64;
+        self.operations = operations;
+        self.rate /= factor;
+        self.cpu_us *= factor;
+        self.foreground_cpu_us *= factor;
+        self.background_cpu_us *= factor;
+        let optional = [
+            &mut self.reads,
+            &mut self.read_kib,
+            &mut self.written_kib,
+            &mut self.switches,
+            &mut self.device_read_kib,
+            &mut self.device_written_kib,
+        ];
+        for value in optional.into_iter().flatten() {
+            *value *= factor;
+        }
+    }
+}
+
 impl Figure {
     /// A figure of which less is better.
     #[must_use]

@@ -6,7 +6,7 @@ use super::plan::{End, Plan};
 use super::timeline::Timeline;
 use crate::clock::Clock;
 use crate::driver::{Config, Counters, Engine, Lacks, Store, TableSpec, unless_lacking};
-use crate::measure::{MemoryPeak, Meter, Usage, directory_size};
+use crate::measure::{MemoryLimit, MemoryPeak, Meter, Usage, directory_size};
 use crate::progress;
 use crate::report::{EngineInfo, Run, Second, Size, State, Step};
 use crate::stop::Stop;
@@ -89,6 +89,25 @@ impl<'e> Bench<'e> {
         self.run.engine.durability = config.durability.text();
         self.run.engine.settings = store.settings();
         Ok(Db { bench: self, store, dir, log_dir: config.log.dir.clone() })
+    }
+
+    /// Bounds the memory that the engine's files get in the page cache, if it reads through one, by limiting all memory of this
+    /// process to `bytes` until the result is dropped; a remark in the report says how it is.
+    pub fn bound_page_cache(&mut self, bytes: u64, config: &Config) -> Option<MemoryLimit> {
+        if config.direct_io && self.engine.direct_io() {
+            self.note("the page cache was passed by: direct I/O");
+            return None;
+        }
+        match MemoryLimit::enter(bytes) {
+            Ok(limit) => {
+                self.note("the page cache was bounded by a control group: all memory of the process is the database's and 48 MiB");
+                Some(limit)
+            }
+            Err(error) => {
+                self.note(format!("the page cache was not bounded, so data came from more memory than the database was given: {error:#}"));
+                None
+            }
+        }
     }
 
     /// Adds a remark for the reader of the report.

@@ -47,6 +47,9 @@ struct Shared<'a> {
 /// Calls between two reports of progress.
 const STRIDE: u64 = 64;
 
+/// How long a client pauses that must wait for another one.
+const PAUSE: Duration = Duration::from_micros(50);
+
 /// How often `watch` is called.
 const PERIOD: Duration = Duration::from_millis(100);
 
@@ -116,7 +119,12 @@ fn run_client(role: &Role<'_>, number: usize, first: bool, shared: &Shared<'_>) 
         }
         let did = work.call(&mut *client, at)?;
         let now = shared.clock.now();
-        let took = (now - before).saturating_sub(did.waited);
+        if did.idle {
+            shared.clock.sleep(PAUSE);
+            before = shared.clock.now();
+            continue;
+        }
+        let took = now - before;
         result.record(did, took, now.saturating_sub(wanted));
         result.timeline.record(now.saturating_sub(shared.began), took, if first { did.operations } else { 0 });
         before = now;
@@ -206,6 +214,9 @@ pub(super) fn overhead_us(role: &Role<'_>, clock: &Clock) -> Option<f64> {
     for at in 0..calls_max {
         let did = call_nothing(&mut *work, at)?;
         let now = clock.now();
+        if did.idle {
+            return None;
+        }
         result.record(did, now - before, Duration::ZERO);
         result.timeline.record(now - began, now - before, did.operations);
         before = now;

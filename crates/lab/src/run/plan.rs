@@ -2,7 +2,6 @@
 
 use crate::driver::Client;
 use anyhow::Result;
-use std::time::Duration;
 
 /// A step: roles whose clients run at the same time.
 pub struct Plan<'a> {
@@ -70,8 +69,8 @@ pub struct Did {
     pub read_bytes: u64,
     /// Bytes of keys and values that it wrote.
     pub written_bytes: u64,
-    /// Time in which the call only waited for another client, which is none of the engine's.
-    pub waited: Duration,
+    /// The call did nothing, because another client must go on first. It is not counted, and called again a little later.
+    pub idle: bool,
 }
 
 impl Did {
@@ -81,10 +80,10 @@ impl Did {
         Self { operations: 1, read_bytes: bytes, ..Self::default() }
     }
 
-    /// The same, with time in which it only waited for another client.
+    /// Nothing, because another client must go on first.
     #[must_use]
-    pub fn waited(self, waited: Duration) -> Self {
-        Self { waited, ..self }
+    pub fn idle() -> Self {
+        Self { idle: true, ..Self::default() }
     }
 
     /// One operation of the first kind that wrote so many bytes of keys and values.

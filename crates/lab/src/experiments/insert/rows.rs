@@ -12,6 +12,7 @@
 //! | price entry | price 4, date and time 8, customer 4, primary key 8 |
 
 use crate::random::Random;
+use anyhow::{Result, ensure};
 
 /// The secondary indexes, in the order in which `Config::indexes` takes them.
 pub const INDEXES: [&str; 3] = ["market", "register", "price"];
@@ -69,6 +70,23 @@ impl RowMaker {
         lay(&mut self.price, &[&price, &when, &customer, &self.key]);
     }
 
+    /// Takes a row as it is stored, so that its index entries are known.
+    ///
+    /// # Errors
+    /// When `key` and `value` are no row.
+    pub fn load(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        ensure!(key.len() == self.key.len() && value.len() >= COLUMN_BYTES, "a row of {} and {} bytes", key.len(), value.len());
+        self.key.copy_from_slice(key);
+        self.value.clear();
+        self.value.extend_from_slice(value);
+        let (when, register, customer) = (&value[..8], &value[8..12], &value[12..16]);
+        let (product, price) = (&value[16..20], &value[20..24]);
+        lay(&mut self.market, &[product, customer, price, key]);
+        lay(&mut self.register, &[register, customer, price, key]);
+        lay(&mut self.price, &[price, when, customer, key]);
+        Ok(())
+    }
+
     /// The row's key.
     #[must_use]
     pub fn key(&self) -> &[u8] {
@@ -89,7 +107,7 @@ impl RowMaker {
 }
 
 /// Bytes of keys and values that a row with its index entries brings.
-pub(super) fn logical_bytes(filler_bytes: usize, indexes: usize) -> u64 {
+pub(in crate::experiments) fn logical_bytes(filler_bytes: usize, indexes: usize) -> u64 {
     let entries: usize = ENTRY_BYTES[..indexes].iter().sum();
     (8 + COLUMN_BYTES + filler_bytes + entries) as u64
 }
@@ -163,5 +181,15 @@ mod tests {
         assert!([market, register, price].iter().all(|entry| entry.ends_with(rows.key())));
         let entries: usize = rows.entries().iter().map(|entry| entry.len()).sum();
         assert_eq!(logical_bytes(10, 3), (rows.key().len() + value.len() + entries) as u64);
+    }
+
+    #[test]
+    fn a_stored_row_has_the_entries_that_it_was_made_with() {
+        let (mut made, mut stored) = (RowMaker::new(1, 10), RowMaker::new(0, 0));
+        made.make(12_345);
+        stored.load(made.key(), made.value()).unwrap();
+        assert_eq!((made.value(), made.entries()), (stored.value(), stored.entries()));
+        assert!(stored.load(b"short", made.value()).is_err());
+        assert!(stored.load(made.key(), b"short").is_err());
     }
 }

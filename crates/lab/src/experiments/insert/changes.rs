@@ -1,0 +1,142 @@
+//! The steps that insert and delete rows, and those changes beside queries.
+
+use super::{INDEXES, ROWS, RowMaker, Steps};
+use crate::driver::{Batch, Client, Direction, Scan, TableId};
+use crate::run::{Db, Did, End, Plan, Role};
+use anyhow::{Result, ensure};
+
+/// Rows that inserts may be ahead of deletes in a step in which both go as fast as they can.
+const AHEAD_MAX: u64 = 10_000;
+
+/// Rows of a transaction beside queries.
+const BATCH_BESIDE: u64 = 50;
+
+impl<'a> Steps<'a> {
+    /// l.i0: rows without index entries.
+    pub(super) fn load(&self, db: &mut Db<'_, '_>) -> Result<()> {
+        let (rows, batch) = (self.insert.rows, self.insert.batch);
+        let inserts = self.inserts(0, Share { rows, batch }, None).at_most(self.insert.load_seconds);
+        let plan = Plan {
+            name: self.name("l.i0"),
+            unit: "row",
+            roles: vec![inserts],
+            live_bytes: Some(self.live_bytes(rows, 0)),
+        };
+        db.step(&plan).map(drop)
+    }
+
+    /// l.i1 and l.i2: rows with index entries, and as many deletes of the oldest ones.
+    pub(super) fn change(&self, db: &mut Db<'_, '_>, step: &str, batch: u64, rows: u64) -> Result<()> {
+        let share = Share { rows, batch };
+        let keep = self.insert.deletes.then(|| self.live.rows());
+        let inserts = self.inserts(self.indexes(), share, keep).at_most(self.insert.load_seconds);
+        let mut roles = vec![inserts];
+        if let Some(keep) = keep {
+            roles.push(self.deletes(batch, keep, End::WithFirst));
+        }
+        let rows_after = if keep.is_some() { self.live.rows() } else { self.live.rows() + rows };
+        let live_bytes = Some(self.live_bytes(rows_after, self.indexes()));
+        db.step(&Plan { name: self.name(step), unit: "row", roles, live_bytes }).map(drop)
+    }
+
+    /// Inserts and deletes at so many rows per second each, until the first role ends.
+    pub(super) fn beside(&self, rate: u32) -> Vec<Role<'a>> {
+        let calls = f64::from(rate) / BATCH_BESIDE as f64;
+        let keep = self.live.rows();
+        let share = Share { rows: u64::MAX, batch: BATCH_BESIDE };
+        let inserts = Role { end: End::WithFirst, ..self.inserts(self.indexes(), share, None) };
+        let mut roles = vec![inserts.at_rate(Some(calls))];
+        if self.insert.deletes {
+            roles.push(self.deletes(BATCH_BESIDE, keep, End::WithFirst).at_rate(Some(calls)));
+        }
+        roles
+    }
+
+    /// Clients that insert; with `keep`, only while not too many more rows than that are live.
+    fn inserts(&self, indexes: usize, share: Share, keep: Option<u64>) -> Role<'a> {
+        let (live, seed, filler, first) =
+            (self.live, self.common.seed, self.insert.row_bytes as usize, self.live.inserted());
+        let make = move |_client| {
+            let (mut row, mut batch) = (RowMaker::new(seed, filler), Batch::new());
+            move |client: &mut dyn Client, at: u64| {
+                if keep.is_some_and(|keep| live.rows() > keep + AHEAD_MAX) {
+                    return Ok(Did::idle());
+                }
+                let rows = share.batch.min(share.rows - at * share.batch);
+                batch.clear();
+                for pk in first + at * share.batch..first + at * share.batch + rows {
+                    row.make(pk);
+                    put(&row, indexes, &mut batch);
+                }
+                let _done = client.write(&batch)?;
+                live.add_inserted(rows);
+                Ok(Did::wrote(batch.bytes() as u64).operations(rows))
+            }
+        };
+        Role::new(&["insert"], self.clients(), End::Calls(share.rows.div_ceil(share.batch)), make)
+    }
+
+    /// Clients that delete the oldest rows while more than `keep` are live.
+    fn deletes(&self, rows: u64, keep: u64, end: End) -> Role<'a> {
+        let (live, indexes, first) = (self.live, self.indexes(), self.live.deleted());
+        let make = move |_client| {
+            let mut batch = Batch::new();
+            move |client: &mut dyn Client, at: u64| {
+                if live.rows() < keep + rows {
+                    return Ok(Did::idle());
+                }
+                let from = first + at * rows;
+                batch.clear();
+                let deleted = collect(client, from, from + rows, indexes, &mut batch)?;
+                ensure!(deleted == rows, "of the {rows} rows from {from} on only {deleted} are there");
+                let _done = client.write(&batch)?;
+                live.add_deleted(rows);
+                Ok(Did::wrote(batch.bytes() as u64).operations(rows))
+            }
+        };
+        Role::new(&["delete"], self.clients(), end, make)
+    }
+}
+
+/// How many rows a step inserts, and how many of them in one transaction.
+#[derive(Clone, Copy)]
+struct Share {
+    rows: u64,
+    batch: u64,
+}
+
+/// Adds a row and its entries in the first `indexes` indexes to a batch.
+pub(super) fn put(row: &RowMaker, indexes: usize, batch: &mut Batch) {
+    batch.put(ROWS, row.key(), row.value());
+    for (at, entry) in row.entries()[..indexes].iter().enumerate() {
+        batch.put(TableId(ROWS.0 + 1 + at), entry, b"");
+    }
+}
+
+/// Adds the deletes of the rows in a range of keys and of their index entries, which only the rows tell, and returns how many rows
+/// there are.
+fn collect(client: &mut dyn Client, from: u64, until: u64, indexes: usize, batch: &mut Batch) -> Result<u64> {
+    let (from, until) = (from.to_be_bytes(), until.to_be_bytes());
+    let scan = Scan {
+        table: ROWS,
+        from: Some(&from),
+        until: Some(&until),
+        direction: Direction::Forward,
+        limit: u64::MAX,
+    };
+    let mut row = RowMaker::new(0, 0);
+    let mut wrong = None;
+    client.view().or_else(|error| crate::driver::Lacks::of(&error).map(drop).ok_or(error))?;
+    let rows = client.scan(&scan, &mut |key, value| match row.load(key, value) {
+        Ok(()) => {
+            batch.delete(ROWS, row.key());
+            for (at, entry) in row.entries()[..indexes].iter().enumerate() {
+                batch.delete(TableId(ROWS.0 + 1 + at), entry);
+            }
+        }
+        Err(error) => wrong = Some(error),
+    })?;
+    wrong.map_or(Ok(rows), Err)
+}
+
+const _: () = assert!(INDEXES.len() == 3);

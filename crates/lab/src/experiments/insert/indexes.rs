@@ -1,0 +1,81 @@
+//! l.x: the secondary indexes are made from the rows.
+//!
+//! Entries are gathered in pieces, sorted, and put in order: what a database without a bulk loader would do. A piece takes so much
+//! memory beside the database's.
+
+use super::{ROWS, RowMaker, Steps};
+use crate::driver::{Batch, Client, Lacks, Scan, TableId, unless_lacking};
+use crate::run::{Db, Did, End, Plan, Role};
+use anyhow::Result;
+
+/// Rows of which the entries are sorted together.
+const PIECE_ROWS: u64 = 1 << 20;
+
+/// Entries in one commit.
+const BATCH_ENTRIES: usize = 1_000;
+
+impl Steps<'_> {
+    /// Makes the indexes.
+    pub(super) fn make_indexes(&self, db: &mut Db<'_, '_>) -> Result<()> {
+        let (indexes, rows) = (self.indexes(), self.live.inserted());
+        if indexes == 0 {
+            return Ok(());
+        }
+        // An engine that keeps indexes itself makes them itself.
+        let mut own = None;
+        let name = self.name("l.x");
+        let step = db.verb(&name, |store| {
+            own = Some(unless_lacking(store.build_indexes())?.is_ok());
+            Ok(())
+        })?;
+        if own == Some(true) {
+            step.unit = "row".to_owned();
+            if let Some(cost) = &mut step.cost {
+                cost.scale(rows);
+            }
+            return Ok(());
+        }
+        db.bench().steps().pop();
+        let make = move |_client| {
+            move |client: &mut dyn Client, at: u64| {
+                let from = at * PIECE_ROWS;
+                let until = rows.min(from + PIECE_ROWS);
+                let written = make_piece(client, from, until, indexes)?;
+                Ok(Did::wrote(written).operations(until - from))
+            }
+        };
+        let role = Role::new(&["piece"], 1, End::Calls(rows.div_ceil(PIECE_ROWS)), make);
+        let live_bytes = Some(self.live_bytes(rows, indexes));
+        db.step(&Plan { name, unit: "row", roles: vec![role], live_bytes }).map(drop)
+    }
+}
+
+/// Puts the entries of the rows in a range of keys, and returns how many bytes they have.
+fn make_piece(client: &mut dyn Client, from: u64, until: u64, indexes: usize) -> Result<u64> {
+    let (from, until) = (from.to_be_bytes(), until.to_be_bytes());
+    let scan = Scan { from: Some(&from), until: Some(&until), ..Scan::all(ROWS) };
+    let mut entries: Vec<Vec<Vec<u8>>> = vec![Vec::new(); indexes];
+    let mut row = RowMaker::new(0, 0);
+    let mut wrong = None;
+    client.view().or_else(|error| Lacks::of(&error).map(drop).ok_or(error))?;
+    client.scan(&scan, &mut |key, value| match row.load(key, value) {
+        Ok(()) => {
+            for (entries, entry) in entries.iter_mut().zip(row.entries()) {
+                entries.push(entry.to_vec());
+            }
+        }
+        Err(error) => wrong = Some(error),
+    })?;
+    wrong.map_or(Ok(()), Err)?;
+    let (mut batch, mut written) = (Batch::new(), 0);
+    for (at, mut entries) in entries.into_iter().enumerate() {
+        entries.sort_unstable();
+        for entries in entries.chunks(BATCH_ENTRIES) {
+            batch.clear();
+            entries.iter().for_each(|entry| batch.put(TableId(ROWS.0 + 1 + at), entry, b""));
+            let _done = client.write(&batch)?;
+            written += batch.bytes() as u64;
+        }
+    }
+    Ok(written)
+}
