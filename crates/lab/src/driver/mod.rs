@@ -87,6 +87,15 @@ pub trait Store: Send + Sync {
         Err(Lacks::new("no verb that flushes").into())
     }
 
+    /// Makes the secondary indexes of all tables from their rows, and waits for it: of an engine that keeps secondary indexes itself
+    /// (see [`TableSpec::index_of`]), which has none before. A change of an index's table makes them too, at once.
+    ///
+    /// # Errors
+    /// [`Lacks`] when indexes are tables like others, which the workload fills; else what the engine says.
+    fn build_indexes(&self) -> Result<()> {
+        Err(Lacks::new("indexes are tables that the workload fills").into())
+    }
+
     /// Merges all of level `level` into the next below it, and waits for it. Level 0 holds the newest runs.
     ///
     /// # Errors
