@@ -124,6 +124,9 @@ fn run_client(role: &Role<'_>, number: usize, first: bool, shared: &Shared<'_>) 
             before = shared.clock.now();
             continue;
         }
+        if let Some(then) = &role.then {
+            then(&did);
+        }
         let took = now - before;
         result.record(did, took, now.saturating_sub(wanted));
         result.timeline.record(now.saturating_sub(shared.began), took, if first { did.operations } else { 0 });

@@ -27,6 +27,8 @@ pub struct Role<'a> {
     pub seconds_max: Option<f64>,
     /// Calls per second of all of them together; as fast as they can without.
     pub rate: Option<f64>,
+    /// Called after each call that did something.
+    pub then: Option<Box<dyn Fn(&Did) + Sync + 'a>>,
     /// Makes the work of the client with this number, from 0, on the client's thread.
     pub make: Box<dyn Fn(usize) -> Box<dyn Work + 'a> + Sync + 'a>,
 }
@@ -46,6 +48,9 @@ pub enum End {
 pub trait Work {
     /// Does the call with number `at`: of the numbers of the role's calls, those that leave the client's number as remainder when
     /// divided by the number of clients, in order.
+    ///
+    /// A call changes nothing but the client's database and the work itself: what other clients are to know goes through
+    /// [`Role::then`]. For the same calls are made of an engine that does nothing, to see what the lab itself costs.
     ///
     /// # Errors
     /// What the engine says; or that what was read is wrong.
@@ -113,7 +118,13 @@ impl<'a> Role<'a> {
         end: End,
         make: impl Fn(usize) -> W + Sync + 'a,
     ) -> Self {
-        Self { kinds: kind, clients, end, seconds_max: None, rate: None, make: Box::new(move |client| Box::new(make(client))) }
+        Self { kinds: kind, clients, end, seconds_max: None, rate: None, then: None, make: Box::new(move |client| Box::new(make(client))) }
+    }
+
+    /// The same, telling `then` what each call did.
+    #[must_use]
+    pub fn then(self, then: impl Fn(&Did) + Sync + 'a) -> Self {
+        Self { then: Some(Box::new(then)), ..self }
     }
 
     /// The same for at most so many seconds.

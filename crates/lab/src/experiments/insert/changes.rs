@@ -69,11 +69,11 @@ impl<'a> Steps<'a> {
                     put(&row, indexes, &mut batch);
                 }
                 let _done = client.write(&batch)?;
-                live.add_inserted(rows);
                 Ok(Did::wrote(batch.bytes() as u64).operations(rows))
             }
         };
         Role::new(&["insert"], self.clients(), End::Calls(share.rows.div_ceil(share.batch)), make)
+            .then(|did| live.add_inserted(did.operations))
     }
 
     /// Clients that delete the oldest rows while more than `keep` are live.
@@ -90,11 +90,10 @@ impl<'a> Steps<'a> {
                 let deleted = collect(client, from, from + rows, indexes, &mut batch)?;
                 ensure!(deleted == rows, "of the {rows} rows from {from} on only {deleted} are there");
                 let _done = client.write(&batch)?;
-                live.add_deleted(rows);
                 Ok(Did::wrote(batch.bytes() as u64).operations(rows))
             }
         };
-        Role::new(&["delete"], self.clients(), end, make)
+        Role::new(&["delete"], self.clients(), end, make).then(|did| live.add_deleted(did.operations))
     }
 }
 
