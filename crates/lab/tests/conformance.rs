@@ -1,25 +1,26 @@
 //! Our own engines do what the lab asks of every driver.
 
+use anyhow::{Context as _, Result};
 use spinney_lab::driver::{self, conformance};
 
-fn conforms(name: &str) {
-    let dir = tempfile::tempdir().unwrap();
-    let engine = driver::engines().into_iter().find(|engine| engine.name() == name).unwrap();
-    let lacking = conformance(&*engine, dir.path()).unwrap_or_else(|error| panic!("{error:#}"));
-    assert_eq!(lacking, []);
+fn conforms(name: &str) -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let engine = driver::engines().into_iter().find(|engine| engine.name() == name).context("no such engine")?;
+    assert_eq!(conformance(&*engine, dir.path())?, []);
+    Ok(())
 }
 
 #[test]
-fn the_btree_conforms() {
-    conforms("spinney-btree");
+fn the_btree_conforms() -> Result<()> {
+    conforms("spinney-btree")
 }
 
 #[test]
-fn the_leveled_lsm_conforms() {
-    conforms("spinney-lsm");
+fn the_leveled_lsm_conforms() -> Result<()> {
+    conforms("spinney-lsm")
 }
 
 #[test]
-fn the_tiered_lsm_conforms() {
-    conforms("spinney-lsm-tiered");
+fn the_tiered_lsm_conforms() -> Result<()> {
+    conforms("spinney-lsm-tiered")
 }

@@ -7,6 +7,7 @@ use crate::measure::MemoryLimit;
 use crate::report::Run;
 use crate::run::Bench;
 use crate::stop::{Interrupted, Stop};
+use crate::text::count;
 use anyhow::{Context as _, Result};
 use std::io::{Read as _, Write};
 
@@ -28,17 +29,16 @@ pub(super) fn run(host: &Host, stop: &Stop, out: &mut dyn Write) -> Result<()> {
 /// Runs a job in this process. A failure of the engine is part of the result.
 #[must_use]
 pub fn run_job(job: &Job, engine: &dyn Engine, clock: Clock, stop: &Stop) -> Run {
-    let checked;
-    let engine = if job.common.verify {
-        checked = Checked::new(engine);
-        &checked
-    } else {
-        engine
-    };
+    let checked = job.common.verify.then(|| Checked::new(engine));
+    let engine = checked.as_ref().map_or(engine, |checked| checked);
     let mut bench = Bench::new(engine, &job.dir, clock, stop.clone());
     let result = job.experiment.run(&job.common, &mut bench);
     let error = result.err().filter(|error| !error.chain().any(|cause| cause.is::<Interrupted>()));
     let mut run = bench.into_run(error.map(|error| format!("{error:#}")));
     run.repetition = job.repetition;
+    if let Some(checked) = &checked {
+        run.notes.push(format!("{} reads were compared with a model", count(checked.reads())));
+        run.operations_hash = Some(checked.operations_hash());
+    }
     run
 }

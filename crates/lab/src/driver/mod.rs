@@ -18,6 +18,8 @@ mod model;
 mod null;
 mod spinney;
 mod state;
+#[cfg(test)]
+mod wrong;
 
 pub use batch::{Batch, Change};
 pub use checked::Checked;
@@ -28,6 +30,8 @@ pub use lacks::{Lacks, unless_lacking};
 pub use null::Null;
 pub use spinney::{Spinney, engines};
 pub use state::{Counters, LevelShape, TableShape};
+#[cfg(test)]
+use wrong::Wrong;
 
 use anyhow::Result;
 use std::fmt::Debug;
