@@ -12,7 +12,7 @@ mod html;
 pub mod measure;
 mod names;
 pub mod progress;
-mod random;
+pub mod random;
 pub mod report;
 pub mod run;
 pub mod scratch;

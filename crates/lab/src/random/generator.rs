@@ -1,4 +1,4 @@
-//! Deterministic random numbers: the same seed gives the same data on every machine.
+//! The generator: the same seed gives the same numbers on every machine.
 
 /// A generator of random numbers: xoshiro256++ (Blackman and Vigna, 2019), seeded by splitmix64.
 #[derive(Clone, Debug)]
@@ -54,6 +54,11 @@ impl Random {
         u32::try_from(self.below(u64::from(bound))).expect("below a 32-bit bound")
     }
 
+    /// A number from 0 up to but not including 1, a multiple of 2^-53.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+    }
+
     /// Fills `bytes` with random ones.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
@@ -75,6 +80,7 @@ pub(crate) const fn mix(value: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::chi_square::assert_draws_fit;
 
     #[test]
     fn the_same_seed_gives_the_same_numbers() {
@@ -87,12 +93,17 @@ mod tests {
     #[test]
     fn bounded_numbers_are_uniform() {
         let mut random = Random::new(1);
-        let mut counts = [0_u32; 10];
-        for _ in 0..100_000 {
-            counts[spinney::base::num::usize_of(random.below(10))] += 1;
-        }
-        // Five standard deviations of a binomial count with mean 10,000.
-        assert!(counts.iter().all(|&count| (9_525..=10_475).contains(&count)), "{counts:?}");
+        assert_draws_fit(&[0.1; 10], 100_000, || random.below(10));
+    }
+
+    #[test]
+    fn units_are_uniform_and_below_one() {
+        let mut random = Random::new(4);
+        assert_draws_fit(&[0.01; 100], 100_000, || {
+            let unit = random.unit();
+            assert!((0.0..1.0).contains(&unit));
+            u64::from((0..100_u32).rfind(|&at| unit >= f64::from(at) / 100.0).unwrap())
+        });
     }
 
     #[test]
