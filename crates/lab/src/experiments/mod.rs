@@ -8,6 +8,9 @@ pub mod link;
 pub mod shape;
 pub mod ycsb;
 
+#[cfg(test)]
+mod tests;
+
 use crate::command::Common;
 use crate::driver::Engine;
 use crate::run::Bench;

@@ -38,7 +38,7 @@ struct Shared<'a> {
     stop: &'a Stop,
     /// A client failed: the others end too.
     failed: AtomicBool,
-    /// Clients of the first role that still run.
+    /// Clients of the first role that still run. Publishes what they did.
     first_left: AtomicU64,
     /// Calls of the first role so far, for progress only.
     done: AtomicU64,
@@ -77,7 +77,7 @@ pub(super) fn run(
                         shared.failed.store(true, Ordering::Relaxed);
                     }
                     if at == 0 {
-                        shared.first_left.fetch_sub(1, Ordering::Relaxed);
+                        shared.first_left.fetch_sub(1, Ordering::Release);
                     }
                     drop(alive);
                     result
@@ -117,9 +117,15 @@ fn run_client(role: &Role<'_>, number: usize, first: bool, shared: &Shared<'_>) 
             shared.sleep_until(wanted, role);
             before = shared.clock.now();
         }
+        // Asked before the call, so that the call sees all that the others did.
+        let first_ended = shared.first_left.load(Ordering::Acquire) == 0;
         let did = work.call(&mut *client, at)?;
         let now = shared.clock.now();
         if did.idle {
+            // Nobody is left to wait for.
+            if !first && first_ended {
+                break;
+            }
             shared.clock.sleep(PAUSE);
             before = shared.clock.now();
             continue;

@@ -118,7 +118,15 @@ impl<'a> Role<'a> {
         end: End,
         make: impl Fn(usize) -> W + Sync + 'a,
     ) -> Self {
-        Self { kinds: kind, clients, end, seconds_max: None, rate: None, then: None, make: Box::new(move |client| Box::new(make(client))) }
+        Self {
+            kinds: kind,
+            clients,
+            end,
+            seconds_max: None,
+            rate: None,
+            then: None,
+            make: Box::new(move |client| Box::new(make(client))),
+        }
     }
 
     /// The same, telling `then` what each call did.

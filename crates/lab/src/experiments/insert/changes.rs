@@ -6,7 +6,7 @@ use crate::run::{Db, Did, End, Plan, Role};
 use anyhow::{Result, ensure};
 
 /// Rows that inserts may be ahead of deletes in a step in which both go as fast as they can.
-const AHEAD_MAX: u64 = 10_000;
+const AHEAD_MAX: u64 = 1_000;
 
 /// Rows of a transaction beside queries.
 const BATCH_BESIDE: u64 = 50;
@@ -32,7 +32,8 @@ impl<'a> Steps<'a> {
         let inserts = self.inserts(self.indexes(), share, keep).at_most(self.insert.load_seconds);
         let mut roles = vec![inserts];
         if let Some(keep) = keep {
-            roles.push(self.deletes(batch, keep, End::WithFirst));
+            // Deletes that are behind when the inserts have ended are part of the step.
+            roles.push(self.deletes(batch, keep, End::Calls(rows / batch)));
         }
         let rows_after = if keep.is_some() { self.live.rows() } else { self.live.rows() + rows };
         let live_bytes = Some(self.live_bytes(rows_after, self.indexes()));
@@ -116,13 +117,8 @@ pub(super) fn put(row: &RowMaker, indexes: usize, batch: &mut Batch) {
 /// there are.
 fn collect(client: &mut dyn Client, from: u64, until: u64, indexes: usize, batch: &mut Batch) -> Result<u64> {
     let (from, until) = (from.to_be_bytes(), until.to_be_bytes());
-    let scan = Scan {
-        table: ROWS,
-        from: Some(&from),
-        until: Some(&until),
-        direction: Direction::Forward,
-        limit: u64::MAX,
-    };
+    let scan =
+        Scan { table: ROWS, from: Some(&from), until: Some(&until), direction: Direction::Forward, limit: u64::MAX };
     let mut row = RowMaker::new(0, 0);
     let mut wrong = None;
     client.view().or_else(|error| crate::driver::Lacks::of(&error).map(drop).ok_or(error))?;

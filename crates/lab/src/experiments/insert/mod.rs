@@ -19,6 +19,8 @@ mod indexes;
 mod live;
 mod queries;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 pub use rows::{INDEXES, RowMaker};
 

@@ -75,7 +75,12 @@ impl RowMaker {
     /// # Errors
     /// When `key` and `value` are no row.
     pub fn load(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        ensure!(key.len() == self.key.len() && value.len() >= COLUMN_BYTES, "a row of {} and {} bytes", key.len(), value.len());
+        ensure!(
+            key.len() == self.key.len() && value.len() >= COLUMN_BYTES,
+            "a row of {} and {} bytes",
+            key.len(),
+            value.len()
+        );
         self.key.copy_from_slice(key);
         self.value.clear();
         self.value.extend_from_slice(value);

@@ -1,0 +1,96 @@
+//! The insert benchmark at small sizes, on our own engines.
+
+use super::{Insert, Memory, Rates};
+use crate::command::{Job, run_job};
+use crate::driver::engines;
+use crate::experiments::{Experiment, tests::common};
+use crate::report::{Run, Step};
+use crate::{Clock, Stop};
+
+fn small() -> Insert {
+    Insert {
+        rows: 2_000,
+        more_rows: Some(1_000),
+        batch: 100,
+        clients: 1,
+        indexes: 3,
+        row_bytes: 10,
+        deletes: true,
+        memory: vec![Memory::Times(4.0)],
+        rates: Rates(vec![500]),
+        seconds: 0.1,
+        load_seconds: 60.0,
+    }
+}
+
+fn run(insert: Insert, engine: usize) -> Run {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = &engines()[engine];
+    let job = Job {
+        experiment: Experiment::Insert(insert),
+        common: common(),
+        engine: engine.name().to_owned(),
+        dir: dir.path().to_owned(),
+        repetition: 0,
+    };
+    let run = run_job(&job, &**engine, Clock::real(), &Stop::default());
+    assert_eq!(run.error, None);
+    run
+}
+
+fn step<'r>(run: &'r Run, name: &str) -> &'r Step {
+    run.steps.iter().find(|step| step.name == name).unwrap_or_else(|| panic!("no step {name}"))
+}
+
+#[test]
+fn every_step_does_all_its_rows() {
+    for engine in 0..3 {
+        let run = run(small(), engine);
+        let names: Vec<&str> = run.steps.iter().map(|step| step.name.as_str()).collect();
+        assert_eq!(names, ["l.i0 4x", "l.x 4x", "l.i1 4x", "l.i2 4x", "wait 4x", "qr500 4x", "qp500 4x"]);
+        let operations = |name: &str| step(&run, name).cost.unwrap().operations;
+        assert_eq!([operations("l.i0 4x"), operations("l.x 4x")], [2_000, 2_000]);
+        assert_eq!([operations("l.i1 4x"), operations("l.i2 4x")], [1_000, 100]);
+        assert!(operations("qr500 4x") > 0 && operations("qp500 4x") > 0);
+        let deletes = |name: &str| step(&run, name).operation("delete").unwrap().operations;
+        assert_eq!([deletes("l.i1 4x"), deletes("l.i2 4x")], [1_000, 100]);
+    }
+}
+
+#[test]
+fn without_deletes_and_queries_rows_only_come() {
+    let insert = Insert { deletes: false, rates: Rates::default(), clients: 2, ..small() };
+    let run = run(insert, 1);
+    assert_eq!(run.steps.len(), 5);
+    let step = step(&run, "l.i1 4x");
+    assert!(step.operation("delete").is_none());
+    assert_eq!(step.cost.unwrap().operations, 1_000);
+}
+
+#[test]
+fn memory_and_rates_are_read_from_words() {
+    assert_eq!(super::parse_memory("0.5x"), Ok(Memory::Times(0.5)));
+    assert_eq!(super::parse_memory("64MiB"), Ok(Memory::Bytes(64 << 20)));
+    for wrong in ["x", "-1x", "infx", "0x", "much"] {
+        assert!(super::parse_memory(wrong).is_err(), "{wrong}");
+    }
+    assert_eq!(super::parse_rates("100,500"), Ok(Rates(vec![100, 500])));
+    assert_eq!(super::parse_rates("none"), Ok(Rates::default()));
+    assert!(super::parse_rates("0").is_err() && super::parse_rates("fast").is_err());
+}
+
+/// A read of a row that is not there is an error of the run: verification must see every row where it should be.
+#[test]
+fn a_verified_run_finds_nothing_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = &engines()[1];
+    let job = Job {
+        experiment: Experiment::Insert(small()),
+        common: crate::command::Common { verify: true, ..common() },
+        engine: engine.name().to_owned(),
+        dir: dir.path().to_owned(),
+        repetition: 0,
+    };
+    let run = run_job(&job, &**engine, Clock::real(), &Stop::default());
+    assert_eq!(run.error, None);
+}
