@@ -42,6 +42,8 @@ pub struct Config {
     pub filter_bits: u32,
     /// Threads for background work.
     pub background_threads: u32,
+    /// The workload uses transactions.
+    pub transactions: bool,
 }
 
 /// The redo log.
@@ -108,6 +110,7 @@ impl Default for Config {
             level1_bytes: None,
             filter_bits: 10,
             background_threads: 2,
+            transactions: false,
         }
     }
 }
