@@ -1,27 +1,148 @@
-//! Placeholder.
+//! `LinkBench` (Facebook, 2013): a social graph of nodes, links and counts of links, with transactions.
+
+mod access;
+mod check;
+mod distributions;
+mod graph;
+mod load;
+mod payload;
+mod requests;
+mod rows;
+mod shuffle;
+mod store;
+mod tally;
+#[cfg(test)]
+mod tests;
 
 use super::Describe;
-use crate::command::Common;
-use crate::run::Bench;
-use anyhow::{Result, bail};
+use crate::command::{Common, DurabilityArg};
+use crate::run::{Bench, Db, End};
+use crate::text::{bytes, count, parse_size};
+use access::Access;
+use anyhow::Result;
+use clap::Args;
+use graph::{Graph, LINK_TYPES};
+use payload::Payload;
+use requests::Phase;
 use serde::{Deserialize, Serialize};
 
-/// Placeholder.
-#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
-pub struct Link {}
+/// The graph, and how long it is asked.
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
+#[command(after_help = "Examples:
+  spinney bench link
+  spinney bench link --nodes 1000000 --phases 6 --seconds 60 --requesters 8 --memory 256MiB
+The article, cached and not:
+  spinney bench link --nodes 50000000 --loaders 12 --requesters 12 --phases 12 --seconds 3600 --memory 32GiB
+  spinney bench link --nodes 250000000 --loaders 12 --requesters 12 --phases 24 --seconds 3600 --memory 8GiB --memory-limit 40GiB")]
+pub struct Link {
+    /// Nodes to load; the original's maxid1 is one more
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub nodes: u64,
+    /// Threads that load
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub loaders: u32,
+    /// Threads that send requests
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub requesters: u32,
+    /// Request phases after the load
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=255))]
+    pub phases: u32,
+    /// Seconds of a phase
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub seconds: u32,
+    /// End a phase after so many requests of all requesters together, not by time
+    #[arg(long, value_name = "N")]
+    pub requests: Option<u64>,
+    /// Memory of the database, as in 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
+    pub memory: u64,
+}
+
+/// What all clients share.
+#[derive(Debug)]
+struct Setting {
+    seed: u64,
+    graph: Graph,
+    access: Access,
+    loaded_nodes: Payload,
+    node_data: Payload,
+    link_data: Payload,
+    /// Milliseconds since 1970 at which the load ended: a fixed moment, so that the seed decides all.
+    loaded_at: u64,
+}
+
+impl Setting {
+    fn new(nodes: u64, seed: u64) -> Self {
+        Self {
+            seed,
+            graph: Graph::new(nodes),
+            access: Access::new(nodes),
+            loaded_nodes: Payload::of_nodes(seed ^ 3, 1),
+            node_data: Payload::of_nodes(seed ^ 3, 0),
+            link_data: Payload::of_links(seed ^ 4),
+            loaded_at: 1_446_336_000_000,
+        }
+    }
+}
 
 impl Describe for Link {
     const NAME: &'static str = "link";
 
     fn parameters(&self) -> Vec<(String, String)> {
-        Vec::new()
+        let parameter = |name: &str, value: String| (name.to_owned(), value);
+        let length = match self.requests {
+            Some(requests) => format!("{} requests", count(requests)),
+            None => format!("{} s", self.seconds),
+        };
+        vec![
+            parameter("nodes", count(self.nodes)),
+            parameter("link types", LINK_TYPES.to_string()),
+            parameter("loaders", self.loaders.to_string()),
+            parameter("requesters", self.requesters.to_string()),
+            parameter("phases", format!("{} of {length}", self.phases)),
+            parameter("memory", bytes(self.memory)),
+        ]
     }
 
     fn disk_bytes(&self) -> u64 {
-        0
+        // About 900 bytes of rows for each node with its links, and room for what is not yet compacted.
+        3 * 900 * self.nodes + (1 << 30)
     }
 
-    fn run(&self, _common: &Common, _bench: &mut Bench<'_>) -> Result<()> {
-        bail!("not yet")
+    fn run(&self, common: &Common, bench: &mut Bench<'_>) -> Result<()> {
+        let mut config = common.config(self.memory, DurabilityArg::Interval);
+        config.transactions = true;
+        let setting = Setting::new(self.nodes, common.seed);
+        let mut db = bench.open("link", &config, &rows::TABLES)?;
+        load::run(&setting, self.loaders as usize, &mut db)?;
+        let lacks = store::lacks_transactions(&mut *db.store().client()?)?;
+        for number in 1..=u64::from(self.phases) {
+            match &lacks {
+                Some(lacks) => db.bench().skip(&requests::name(number), "request", lacks),
+                None => requests::run(&setting, self.phase(number), &mut db)?,
+            }
+        }
+        verify(&setting, &mut db)?;
+        db.close()
     }
+}
+
+impl Link {
+    fn phase(&self, number: u64) -> Phase {
+        let end = self.requests.map_or(End::Seconds(self.seconds.into()), End::Calls);
+        Phase { number, requesters: self.requesters as usize, end }
+    }
+}
+
+/// Checks that counts, links and index agree once all clients have ended.
+fn verify(setting: &Setting, db: &mut Db<'_, '_>) -> Result<()> {
+    let nodes = setting.graph.nodes();
+    let checked = check::check(&mut *db.store().client()?, nodes, setting.seed)?;
+    let which = if checked.nodes == nodes { "all" } else { "a sample of" };
+    db.bench().note(format!(
+        "after the run counts, links and index of {which} nodes agree: {} counts, {} links",
+        count(checked.counts),
+        count(checked.links)
+    ));
+    Ok(())
 }
