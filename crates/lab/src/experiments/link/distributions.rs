@@ -34,6 +34,17 @@ impl Zipf {
         self.quantile(unit(random))
     }
 
+    /// The probability of the ranks below `rank`.
+    #[cfg(test)]
+    pub(super) fn share_below(&self, rank: u64) -> f64 {
+        let (mut below, mut above) = (0.0, 1.0);
+        for _ in 0..60 {
+            let middle = f64::midpoint(below, above);
+            if self.quantile(middle) < rank { below = middle } else { above = middle }
+        }
+        above
+    }
+
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn javas_generator_gives_the_numbers_that_are_known_of_it() {
-        // `new Random(42)`: nextInt(10) gives 0, 3, 8, 4, 0, 5, 5, 8, 9, 3 and nextInt(1 << 10) begins with 744.
+        // What `new Random(42).nextInt(10)` gives.
         let mut java = JavaRandom::new(42);
         let numbers: Vec<u32> = (0..10).map(|_| java.below(10)).collect();
         assert_eq!(numbers, [0, 3, 8, 4, 0, 5, 5, 8, 9, 3]);

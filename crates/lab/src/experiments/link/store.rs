@@ -216,7 +216,7 @@ impl Session {
             self.batch.clear();
             if let Err(error) = body(self, client) {
                 // The first error is the one to tell.
-                let _ = client.rollback();
+                drop(client.rollback());
                 return Err(error);
             }
             let wrote = if self.batch.is_empty() { Outcome::Done } else { client.write(&self.batch)? };
