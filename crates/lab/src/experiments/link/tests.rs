@@ -74,6 +74,16 @@ fn a_small_graph_is_loaded_asked_and_found_consistent() {
     }
 }
 
+#[test]
+fn a_run_that_compares_every_read_with_a_model_finds_no_difference() {
+    let run = run(
+        "spinney-lsm",
+        "--nodes 200 --requests 800 --phases 1 --requesters 2 --memory 64MiB --direct-io false --verify",
+    );
+    assert_eq!(run.error, None);
+    assert!(run.steps.iter().all(|step| step.skipped.is_none()), "{:?}", run.steps);
+}
+
 /// Opens a database with a small graph in it, and calls `body` with a client of it.
 fn with_graph(setting: &Setting, body: impl FnOnce(&mut dyn Client)) {
     let dir = tempfile::tempdir().unwrap();
