@@ -159,6 +159,12 @@ impl Store for SpinneyStore {
         })
     }
 
+    /// Segments, and the files that wait to become one.
+    fn is_log(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        [".log", ".spare"].iter().any(|suffix| name.trim_end_matches(".new").ends_with(suffix))
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         Ok(self.db.close()?)
     }
