@@ -290,6 +290,13 @@ impl Step {
         Self { name: name.to_owned(), unit: unit.to_owned(), skipped: Some(why), ..Self::default() }
     }
 
+    /// Bytes sent to storage in it, where they are counted.
+    #[must_use]
+    pub fn written_bytes(&self) -> Option<f64> {
+        let cost = self.cost?;
+        Some(cost.written_kib? * 1024.0 * cost.operations.max(1) as f64)
+    }
+
     /// Its operations of a kind.
     #[must_use]
     pub fn operation(&self, name: &str) -> Option<&Operation> {

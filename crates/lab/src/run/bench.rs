@@ -86,7 +86,13 @@ impl<'e> Bench<'e> {
     pub fn open(&mut self, name: &str, config: &Config, tables: &[TableSpec]) -> Result<Db<'_, 'e>> {
         let dir = self.path(name);
         let store = self.engine.open(&dir, config, tables)?;
-        self.run.engine.durability = config.durability.text();
+        let durability = config.durability.text();
+        let said = &mut self.run.engine.durability;
+        if said.is_empty() {
+            *said = durability;
+        } else if !said.split(", ").any(|earlier| earlier == durability) {
+            *said = format!("{said}, {durability}");
+        }
         self.run.engine.settings = store.settings();
         Ok(Db { bench: self, store, dir, log_dir: config.log.dir.clone() })
     }

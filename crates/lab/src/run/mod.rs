@@ -4,6 +4,7 @@ mod bench;
 mod clients;
 mod figures;
 mod plan;
+mod settle;
 mod timeline;
 
 pub use bench::{Bench, Db};

@@ -18,7 +18,7 @@ mod changes;
 mod indexes;
 mod live;
 mod queries;
-mod rows;
+pub(super) mod rows;
 #[cfg(test)]
 mod tests;
 
