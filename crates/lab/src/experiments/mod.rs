@@ -1,6 +1,8 @@
 //! The experiments: each is a folder with its data, its steps, and the columns of its own.
 
 pub mod commit;
+#[cfg(test)]
+mod fake;
 pub mod insert;
 pub mod journal;
 pub mod kv;
