@@ -26,6 +26,7 @@ pub(super) fn run(args: RunArgs, host: &Host, stop: &Stop, out: &mut dyn Write) 
     let scratch = Scratch::new(output.dir.as_deref(), output.keep)?;
     check_space(scratch.path(), experiment.disk_bytes())?;
     let mut report = Report {
+        format: report::FORMAT,
         benchmark: experiment.name().to_owned(),
         command: command_line(),
         began: now(),

@@ -5,5 +5,7 @@ mod model;
 mod table;
 
 pub use machine::Machine;
-pub use model::{Column, Cost, EngineInfo, Figure, Missing, Operation, Report, Run, Second, Size, State, Step, Wanted};
+pub use model::{
+    Column, Cost, EngineInfo, FORMAT, Figure, Missing, Operation, Report, Run, Second, Size, State, Step, Wanted,
+};
 pub use table::print;

@@ -8,9 +8,14 @@ use crate::driver::{Counters, TableShape};
 use crate::measure::Percentiles;
 use serde::{Deserialize, Serialize};
 
+/// The form of results that this code writes and reads.
+pub const FORMAT: u32 = 1;
+
 /// A benchmark's result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
+    /// The form of the file: [`FORMAT`].
+    pub format: u32,
     /// The name of the experiment: `insert`.
     pub benchmark: String,
     /// The command that repeats it.
@@ -150,6 +155,9 @@ pub struct Operation {
     pub operations: u64,
     /// Calls per second that were wanted, if a rate was given.
     pub wanted_rate: Option<f64>,
+    /// Calls per second that were made, of all kinds that this rate was given for together, if one was given.
+    #[serde(default)]
+    pub achieved_rate: Option<f64>,
     /// How long calls took.
     pub latency: Percentiles,
     /// As `latency`, from the moment at which the call should have begun by the rate that was given.
@@ -275,6 +283,14 @@ impl Figure {
     }
 }
 
+impl Operation {
+    /// Less than 95 % of the calls that were wanted were made: what it says of latency and cost is of another load.
+    #[must_use]
+    pub fn missed_rate(&self) -> bool {
+        self.wanted_rate.zip(self.achieved_rate).is_some_and(|(wanted, achieved)| achieved < 0.95 * wanted)
+    }
+}
+
 impl Size {
     /// The space without the redo log.
     #[must_use]
@@ -295,6 +311,12 @@ impl Step {
     pub fn written_bytes(&self) -> Option<f64> {
         let cost = self.cost?;
         Some(cost.written_kib? * 1024.0 * cost.operations.max(1) as f64)
+    }
+
+    /// What was measured; `None` for a step that was skipped.
+    #[must_use]
+    pub fn done(&self) -> Option<&Cost> {
+        if self.skipped.is_some() { None } else { self.cost.as_ref() }
     }
 
     /// Its operations of a kind.

@@ -175,7 +175,7 @@ impl<'e> Db<'_, 'e> {
         let usage = samples.usage()?;
         let elapsed = self.bench.clock.now() - began;
         step.cost = Some(cost(&roles, elapsed, &usage, overhead, samples.memory.bytes().ok()));
-        step.operations = operations(plan, &roles);
+        step.operations = operations(plan, &roles, elapsed);
         step.seconds = samples.into_seconds(&roles);
         self.end(step, plan.live_bytes)
     }

@@ -47,14 +47,16 @@ pub(super) fn cost(
 }
 
 /// The operations of a step by kind, those that never came left out.
-pub(super) fn operations(plan: &Plan<'_>, results: &[RoleResult]) -> Vec<Operation> {
+pub(super) fn operations(plan: &Plan<'_>, results: &[RoleResult], elapsed: Duration) -> Vec<Operation> {
     let of_role = |(role, result): (&super::Role<'_>, &RoleResult)| {
         let kinds = role.kinds.iter().zip(&result.kinds).filter(|(_, kind)| kind.latency.calls() > 0);
+        let calls: u64 = result.kinds.iter().map(|kind| kind.latency.calls()).sum();
         let operation = |(&name, kind): (&&str, &super::clients::KindResult)| Operation {
             name: name.to_owned(),
             calls: kind.latency.calls(),
             operations: kind.operations,
             wanted_rate: role.rate,
+            achieved_rate: role.rate.map(|_| calls as f64 / elapsed.as_secs_f64()),
             latency: kind.latency.percentiles(),
             corrected: role.rate.map(|_| kind.corrected.percentiles()),
             curve: kind.latency.curve(),
