@@ -37,13 +37,16 @@ pub fn bytes(value: u64) -> String {
     format!("{} {}", digits(scaled), UNITS[unit])
 }
 
-/// A positive number with about three significant digits and separators: `0.012`, `1.23`, `45.6`, `1,234`.
+/// A number with about three significant digits and separators: `0.012`, `1.23`, `45.6`, `1,234`; `3e-4` where these would be
+/// nothing but zeros, and `0` for nothing but zero itself.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, not negative, saturating")]
 pub fn digits(value: f64) -> String {
     match value {
         v if !v.is_finite() => "-".to_owned(),
-        v if v < 0.0005 => "0".to_owned(),
+        v if v < 0.0 => format!("-{}", digits(-v)),
+        0.0 => "0".to_owned(),
+        v if v < 0.000_95 => format!("{v:.0e}"),
         v if v < 0.9995 => format!("{v:.3}"),
         v if v < 9.995 => format!("{v:.2}"),
         v if v < 99.95 => format!("{v:.1}"),
@@ -51,54 +54,131 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// A table of text whose columns are as wide as their widest cell; the first column is flush left, the others right.
+/// Words in lines of at most `width` characters, if each fits, with `indent` before each line but the first.
+#[must_use]
+pub fn wrap(text: &str, width: usize, indent: usize) -> String {
+    let mut wrapped = String::new();
+    let mut room = width;
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let len = word.chars().count();
+        if !wrapped.is_empty() && len + 1 > room {
+            wrapped += &format!("\n{:indent$}", "");
+            room = width.saturating_sub(indent);
+        } else if !wrapped.is_empty() {
+            wrapped.push(' ');
+            room -= 1;
+        }
+        wrapped += word;
+        room = room.saturating_sub(len);
+    }
+    wrapped
+}
+
+/// A table of text whose columns are as wide as their widest cell; the first columns are flush left, the others right.
 #[derive(Debug, Default)]
 pub struct Table {
-    rows: Vec<Vec<String>>,
+    left: usize,
+    rows: Vec<Line>,
+}
+
+#[derive(Debug)]
+enum Line {
+    /// A title of the rows after it, over all columns.
+    Group(String),
+    Cells(Vec<String>),
 }
 
 impl Table {
-    /// A table with these titles.
+    /// A table with these titles, whose first column is flush left.
     #[must_use]
-    pub fn new(titles: &[&str]) -> Self {
-        Self { rows: vec![titles.iter().map(|&title| title.to_owned()).collect()] }
+    pub fn new<S: AsRef<str>>(titles: &[S]) -> Self {
+        Self { left: 1, rows: vec![Line::Cells(titles.iter().map(|title| title.as_ref().to_owned()).collect())] }
+    }
+
+    /// The same with so many columns flush left.
+    #[must_use]
+    pub fn left(self, left: usize) -> Self {
+        Self { left, ..self }
     }
 
     /// Adds a row, which has as many cells as there are titles.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
-        debug_assert_eq!(self.rows.last().map(Vec::len), self.rows.first().map(Vec::len));
+        let cells: Vec<String> = cells.into_iter().collect();
+        debug_assert_eq!(cells.len(), self.columns());
+        self.rows.push(Line::Cells(cells));
+    }
+
+    /// Adds a title for the rows that follow.
+    pub fn group(&mut self, title: &str) {
+        self.rows.push(Line::Group(title.to_owned()));
     }
 
     /// The table, a line for each row.
     #[must_use]
     pub fn render(&self) -> String {
-        let columns = self.rows.first().map_or(0, Vec::len);
-        let widths: Vec<usize> = (0..columns)
-            .map(|column| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
-            .collect();
+        self.block(&(0..self.columns()).collect::<Vec<_>>())
+    }
+
+    /// The table in as many blocks below each other as lines of `width` characters need, each with the columns that are flush left.
+    #[must_use]
+    pub fn render_within(&self, width: usize) -> String {
+        let widths = self.widths();
+        let kept: Vec<usize> = (0..self.left).collect();
+        let kept_width: usize = widths[..self.left].iter().map(|width| width + 2).sum();
+        let mut blocks = Vec::new();
+        let (mut block, mut used) = (kept.clone(), kept_width);
+        for (column, column_width) in widths.iter().enumerate().skip(self.left) {
+            if used + column_width > width && block.len() > kept.len() {
+                blocks.push(self.block(&block));
+                (block, used) = (kept.clone(), kept_width);
+            }
+            block.push(column);
+            used += column_width + 2;
+        }
+        blocks.push(self.block(&block));
+        blocks.join("\n")
+    }
+
+    fn columns(&self) -> usize {
+        if let Some(Line::Cells(titles)) = self.rows.first() { titles.len() } else { 0 }
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths = vec![0; self.columns()];
+        for row in &self.rows {
+            if let Line::Cells(cells) = row {
+                for (width, cell) in widths.iter_mut().zip(cells) {
+                    *width = cell.chars().count().max(*width);
+                }
+            }
+        }
+        widths
+    }
+
+    fn block(&self, columns: &[usize]) -> String {
+        let widths = self.widths();
         let mut text = String::new();
         for row in &self.rows {
-            text.push_str(&line(row, &widths));
+            let mut line = String::new();
+            match row {
+                Line::Group(title) => line.push_str(title),
+                Line::Cells(cells) => {
+                    for (at, &column) in columns.iter().enumerate() {
+                        let (cell, width) = (&cells[column], widths[column]);
+                        let gap = if at == 0 { "" } else { "  " };
+                        if column < self.left {
+                            line += &format!("{gap}{cell:<width$}");
+                        } else {
+                            line += &format!("{gap}{cell:>width$}");
+                        }
+                    }
+                }
+            }
+            text.push_str(line.trim_end());
             text.push('\n');
         }
         text
     }
-}
-
-/// One line of cells: the first flush left, the others flush right, two spaces between them.
-#[must_use]
-pub fn line(cells: &[String], widths: &[usize]) -> String {
-    let mut text = String::new();
-    for (at, (cell, &width)) in cells.iter().zip(widths).enumerate() {
-        if at == 0 {
-            text += &format!("{cell:<width$}");
-        } else {
-            text += &format!("  {cell:>width$}");
-        }
-    }
-    text.truncate(text.trim_end().len());
-    text
 }
 
 /// Bytes from a number with an optional unit: `K`, `M`, `G`, `T` alone or with `iB` count in 1024s, with `B` in 1000s.
@@ -152,11 +232,31 @@ mod tests {
     #[test]
     fn numbers_have_about_three_digits() {
         assert_eq!(
-            [0.0, 0.0004, 0.0121, 0.9996, 1.234, 45.67, 99.96, 1234.5].map(digits),
-            ["0", "0", "0.012", "1.00", "1.23", "45.7", "100", "1,235"]
+            [0.0, 0.0121, 0.9996, 1.234, 45.67, 99.96, 1234.5, -1.234].map(digits),
+            ["0", "0.012", "1.00", "1.23", "45.7", "100", "1,235", "-1.23"]
         );
         assert_eq!(digits(f64::NAN), "-");
         assert_eq!(digits(f64::INFINITY), "-");
+    }
+
+    #[test]
+    fn what_is_not_zero_does_not_print_as_zero() {
+        assert_eq!([0.0003, 0.00096, 1e-12].map(digits), ["3e-4", "0.001", "1e-12"]);
+    }
+
+    #[test]
+    fn words_wrap_at_the_width() {
+        assert_eq!(wrap("one two three four", 8, 2), "one two\n  three\n  four");
+        assert_eq!(wrap("", 8, 2), "");
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_goes_on_below() {
+        let mut table = Table::new(&["engine", "ops", "rss"]);
+        table.group("load");
+        table.row(["lsm", "1,000", "12"].map(str::to_owned));
+        assert_eq!(table.render_within(14), "engine    ops\nload\nlsm     1,000\n\nengine  rss\nload\nlsm      12\n");
+        assert_eq!(table.render_within(80), table.render());
     }
 
     #[test]

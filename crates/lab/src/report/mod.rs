@@ -1,11 +1,19 @@
 //! What a benchmark found: the figures, and their forms for people.
 
+mod column;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod machine;
 mod model;
-mod table;
+mod remarks;
+mod summary;
+mod terminal;
 
+pub use column::{COSTS, FACTORS, LATENCIES, Measure, kinds, latency, own_columns, own_value};
 pub use machine::Machine;
 pub use model::{
     Column, Cost, EngineInfo, FORMAT, Figure, Missing, Operation, Report, Run, Second, Size, State, Step, Wanted,
 };
-pub use table::print;
+pub use remarks::{date, engine_label, remarks, sources};
+pub use summary::{Spread, StepName, Summary, ratio};
+pub use terminal::print;

@@ -1,0 +1,72 @@
+//! How long calls took, and what else a step cost.
+
+use super::TABLE_WIDTH;
+use super::rows::{all_engines, by_step, or_dash};
+use crate::report::{FACTORS, LATENCIES, Summary, engine_label, kinds, latency};
+use crate::text::Table;
+use anyhow::Result;
+use std::io::Write;
+
+/// Kinds of operations of a step that get a line each; more of them are shown side by side.
+const KINDS_MAX: usize = 3;
+
+pub(super) fn print(summary: &Summary<'_>, out: &mut dyn Write) -> Result<()> {
+    let many = |step: usize| summary.engines.len() > 1 && kinds(summary, step).len() > KINDS_MAX;
+    let mut titles = vec!["call".to_owned()];
+    titles.extend(LATENCIES.iter().map(|(title, _)| (*title).to_owned()));
+    titles.extend(FACTORS.iter().map(|measure| measure.title.to_owned()));
+    let cells = |step: usize, engine: usize| cells(summary, (step, engine), many(step));
+    let table = by_step(summary, &all_engines(summary), &titles, 2, &cells);
+    write!(out, "\n--- latency in us, amplification, stalls\n{}", table.render_within(TABLE_WIDTH))?;
+    for step in (0..summary.steps.len()).filter(|&step| many(step)) {
+        print_many(summary, step, out)?;
+    }
+    Ok(())
+}
+
+/// The lines of a step and an engine: one for each kind, the first with all else; then those that are corrected for the rate.
+fn cells(summary: &Summary<'_>, (step, engine): (usize, usize), many: bool) -> Vec<Vec<String>> {
+    let median = |of| summary.spread(step, engine, of).map(|spread| spread.median);
+    let factors: Vec<String> = FACTORS.iter().map(|measure| or_dash(median(&measure.of))).collect();
+    let kinds = kinds(summary, step);
+    let mut rows = Vec::new();
+    if !done(summary, step, engine) || kinds.is_empty() || many {
+        let call = if many { "see below" } else { "-" };
+        rows.push([call].into_iter().chain(LATENCIES.map(|_| "-")).map(str::to_owned).collect());
+    } else {
+        for (corrected, suffix) in [(false, ""), (true, " corrected")] {
+            for kind in &kinds {
+                let values: Vec<Option<f64>> =
+                    (0..LATENCIES.len()).map(|at| latency(summary, (step, engine), kind, corrected, at)).collect();
+                if values.iter().any(Option::is_some) {
+                    let call = format!("{kind}{suffix}");
+                    rows.push([call].into_iter().chain(values.into_iter().map(or_dash)).collect::<Vec<String>>());
+                }
+            }
+        }
+    }
+    for (at, row) in rows.iter_mut().enumerate() {
+        row.extend(factors.iter().map(|factor| if at == 0 { factor.clone() } else { String::new() }));
+    }
+    rows
+}
+
+fn done(summary: &Summary<'_>, step: usize, engine: usize) -> bool {
+    summary.all(step, engine).any(|step| step.done().is_some())
+}
+
+/// A step of many kinds of operations: a line for each, the engines beside each other.
+fn print_many(summary: &Summary<'_>, step: usize, out: &mut dyn Write) -> Result<()> {
+    let engines = summary.engines.iter().map(|engine| engine_label(engine));
+    let titles: Vec<String> = ["call".to_owned()].into_iter().chain(engines).collect();
+    let mut table = Table::new(&titles);
+    for kind in kinds(summary, step) {
+        let cell = |engine: usize| {
+            let value = |at: usize| or_dash(latency(summary, (step, engine), kind, false, at));
+            format!("{}/{}/{}", value(0), value(2), value(4))
+        };
+        table.row([kind.to_owned()].into_iter().chain((0..summary.engines.len()).map(cell)));
+    }
+    let name = summary.steps[step].label();
+    Ok(write!(out, "\n--- {name}: p50/p99/max of each call in us\n{}", table.render_within(TABLE_WIDTH))?)
+}

@@ -1,0 +1,84 @@
+//! Tests of the tables for a terminal.
+
+use super::*;
+use crate::driver::TableShape;
+use crate::report::fixture::{large, report, run, step};
+use crate::report::{Cost, Operation, State, Step};
+
+fn text(report: &Report) -> String {
+    let mut out = Vec::new();
+    print(report, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn two_steps_of_one_engine_fit_on_a_screen() {
+    let mut steps = vec![step("fillrandom", 223_000.0), step("readrandom", 622_000.0)];
+    let shape =
+        |entries| TableShape { table: "kv".to_owned(), memtable_entries: Some(entries), ..TableShape::default() };
+    steps[0].before = State { size: None, shape: vec![shape(0)] };
+    steps[0].after = State { size: None, shape: vec![shape(300_000)] };
+    steps[1].before = steps[0].after.clone();
+    steps[1].after = steps[0].after.clone();
+    let text = text(&report(vec![run("spinney-lsm", 0, steps)]));
+    assert!(text.lines().count() <= 25, "{text}");
+    assert!(text.contains("fillrandom  kv: empty -> memtable 300,000\n"), "{text}");
+    assert!(!text.contains("relative") && !text.contains("readrandom  kv"), "{text}");
+}
+
+#[test]
+fn no_line_is_too_long_and_no_value_is_not_a_number() {
+    let text = text(&large());
+    let longest = text.lines().max_by_key(|line| line.chars().count()).unwrap();
+    assert!(longest.chars().count() <= TABLE_WIDTH, "{longest}");
+    assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    assert!(text.contains("--- absolute\n") && text.contains("--- relative to spinney-btree\n"), "{text}");
+    assert!(text.contains("missing  wiredtiger: not installed; apt-get install libwiredtiger-dev\n"), "{text}");
+    assert!(text.contains("innodb*"), "{text}");
+}
+
+#[test]
+fn what_is_small_or_unknown_is_not_zero() {
+    let mut unknown = step("load", 10.0);
+    unknown.cost = Some(Cost { read_kib: None, rss_bytes: None, ..unknown.cost.unwrap() });
+    let text = text(&report(vec![run("lsm", 0, vec![unknown])]));
+    let row: Vec<&str> = text.lines().find(|line| line.starts_with("load")).unwrap().split_whitespace().collect();
+    assert_eq!(row, ["load", "10.0", "-", "3e-4", "-", "1.50", "0.400", "12.5", "8.00+4.50", "-"]);
+}
+
+#[test]
+fn a_skipped_step_is_dashes_and_a_reason() {
+    let skipped = Step::skipped("l.x", "row", "the engine has no indexes".to_owned());
+    let text = text(&report(vec![run("lsm", 0, vec![skipped])]));
+    let row = text.lines().find(|line| line.starts_with("l.x")).unwrap();
+    assert!(row.split_whitespace().skip(1).all(|cell| cell == "-"), "{row}");
+    assert!(text.contains("skipped: lsm l.x: the engine has no indexes\n"), "{text}");
+}
+
+#[test]
+fn repetitions_show_a_median_and_its_range() {
+    let runs = [100.0, 300.0, 200.0].into_iter().zip(0..).map(|(rate, n)| run("lsm", n, vec![step("load", rate)]));
+    let text = text(&report(runs.collect()));
+    assert!(text.contains("medians of 3 runs"), "{text}");
+    assert!(text.contains("  200  100..300  "), "{text}");
+}
+
+#[test]
+fn many_kinds_of_calls_stand_side_by_side() {
+    let kinds = ["get", "add", "update", "delete"];
+    let busy = || {
+        let mut step = step("run", 10.0);
+        let operation = step.operations[0].clone();
+        step.operations = kinds.map(|name| Operation { name: name.to_owned(), ..operation.clone() }).to_vec();
+        step
+    };
+    let text = text(&report(vec![run("a", 0, vec![busy()]), run("b", 0, vec![busy()])]));
+    assert!(text.contains("--- run: p50/p99/max of each call in us\n"), "{text}");
+    assert!(kinds.iter().all(|kind| text.lines().any(|line| line.starts_with(kind))), "{text}");
+}
+
+#[test]
+fn a_report_without_runs_has_a_head_only() {
+    let text = text(&report(Vec::new()));
+    assert!(text.lines().count() <= 4, "{text}");
+}
