@@ -41,7 +41,7 @@ pub(crate) fn run(engine: &str, repetition: u32, steps: Vec<Step>) -> Run {
             ("compaction style".to_owned(), "leveled with dynamic level sizes".to_owned()),
         ],
     };
-    Run { engine, repetition, partial: false, error: None, notes: Vec::new(), steps }
+    Run { engine, repetition, partial: false, error: None, notes: Vec::new(), steps, operations_hash: None }
 }
 
 /// A step at this rate, with a cost in every column.

@@ -1,9 +1,0 @@
-//! Placeholder.
-
-use crate::report::Report;
-
-/// Placeholder.
-#[must_use]
-pub(crate) fn page(_report: &Report) -> String {
-    String::new()
-}
