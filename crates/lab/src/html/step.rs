@@ -1,13 +1,13 @@
 //! The charts and the tables of one step.
 
-use super::chart::{Bar, BarChart, Segment, Style, escape};
+use super::chart::{Bar, BarChart, Segment, Style, escape, short_bytes};
 use super::tables::engine_cell;
 use super::time::{self, names};
 use crate::report::{COSTS, FACTORS, LATENCIES, Step, Summary, kinds, latency};
-use crate::text::{bytes, digits};
+use crate::text::{counted, digits};
 
 /// How strong the colours of the parts of a bar are.
-const SHADES: [f64; 4] = [1.0, 0.62, 0.35, 0.15];
+const SHADES: [f64; 4] = [1.0, 0.62, 0.35, 0.2];
 
 /// A step's part of the page.
 pub(super) fn section(summary: &Summary<'_>, at: usize) -> String {
@@ -131,9 +131,10 @@ fn shape_bars(summary: &Summary<'_>, at: usize, names: &[String]) -> Option<(Str
     for (engine, name) in names.iter().enumerate() {
         let Some(step) = summary.typical(at, engine) else { continue };
         changed |= step.before.shape != step.after.shape;
-        for (row, (level, size)) in levels(step).into_iter().enumerate() {
-            let label = if row == 0 { format!("{name}  {level}") } else { level };
-            let text = bytes(size);
+        for (row, (level, size, runs)) in levels(step).into_iter().enumerate() {
+            let label = if row == 0 { format!("{name}: {level}") } else { level };
+            let runs = if runs > 1 { format!(", {}", counted(runs, "run", "runs")) } else { String::new() };
+            let text = format!("{}{runs}", short_bytes(size as f64));
             let segments = vec![Segment { value: size as f64, opacity: 0.85 }];
             rows.push(Bar { label, colour: Style::of(engine).colour, segments, range: None, text });
         }
@@ -147,17 +148,19 @@ fn shape_bars(summary: &Summary<'_>, at: usize, names: &[String]) -> Option<(Str
     Some((caption, BarChart { title, axis, log: true, legend: Vec::new(), bars: rows }))
 }
 
-/// Sizes of the memtables, of each level, and of B-trees, over all tables.
-fn levels(step: &Step) -> Vec<(String, u64)> {
+/// Names, sizes and sorted runs of the memtables, of each level, and of B-trees, over all tables.
+fn levels(step: &Step) -> Vec<(String, u64, u64)> {
     let shapes = &step.after.shape;
-    let mut rows = vec![("memtable".to_owned(), shapes.iter().filter_map(|shape| shape.memtable_bytes).sum())];
-    let deepest = shapes.iter().flat_map(|shape| &shape.levels).map(|level| level.level).max();
+    let levels = || shapes.iter().flat_map(|shape| &shape.levels);
+    let mut rows = vec![("memtable".to_owned(), shapes.iter().filter_map(|shape| shape.memtable_bytes).sum(), 1)];
+    let deepest = levels().map(|level| level.level).max();
     for number in 0..=deepest.unwrap_or(0) {
-        let level = shapes.iter().flat_map(|shape| &shape.levels).filter(|level| level.level == number);
-        rows.push((format!("L{number}"), level.map(|level| level.bytes).sum()));
+        let level = || levels().filter(|level| level.level == number);
+        let runs = level().map(|level| level.sorted_runs).max().unwrap_or(0);
+        rows.push((format!("L{number}"), level().map(|level| level.bytes).sum(), runs));
     }
-    rows.push(("B-tree".to_owned(), shapes.iter().filter_map(|shape| shape.btree_bytes).sum()));
-    rows.retain(|(_, size)| *size > 0);
+    rows.push(("B-tree".to_owned(), shapes.iter().filter_map(|shape| shape.btree_bytes).sum(), 1));
+    rows.retain(|(_, size, _)| *size > 0);
     rows
 }
 

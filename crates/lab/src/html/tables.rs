@@ -9,12 +9,15 @@ use crate::text::digits;
 /// How much better or worse a ratio is before it is coloured.
 const NOTABLE: f64 = 0.05;
 
+/// A value of a step, if it has it.
+type Value = Box<dyn Fn(&Step) -> Option<f64>>;
+
 /// A column of a table: title, hint, which values are better, and the value.
 struct Cell {
     title: String,
     meaning: String,
     wanted: Wanted,
-    of: Box<dyn Fn(&Step) -> Option<f64>>,
+    of: Value,
 }
 
 /// The tables at the top of the page.
@@ -74,10 +77,7 @@ fn table(
     let mut text = format!("<table>\n<thead><tr><th></th>{}</tr></thead>\n<tbody>\n", titles.collect::<String>());
     for (step, name) in summary.steps.iter().enumerate().filter(|(step, _)| here(*step)) {
         let span = columns[step].len() + 1;
-        text += &format!(
-            "<tr class=\"step\"><td colspan=\"{span}\">{}</td></tr>\n",
-            escape(&name.label())
-        );
+        text += &format!("<tr class=\"step\"><td colspan=\"{span}\">{}</td></tr>\n", escape(&name.label()));
         for engine in first..summary.engines.len() {
             text += &format!("<tr><td>{}</td>", engine_cell(summary, engine));
             for column in &columns[step] {

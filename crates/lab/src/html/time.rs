@@ -1,6 +1,6 @@
 //! Charts of what happened in time within a step, and of how long its calls took.
 
-use super::chart::{Axis, LineChart, Series, Style};
+use super::chart::{Axis, LineChart, Series, Style, short_bytes};
 use super::step::figure;
 use crate::report::{Second, Step, Summary, engine_label, kinds};
 
@@ -39,8 +39,8 @@ pub(super) fn charts(summary: &Summary<'_>, at: usize, names: &[String]) -> Stri
     let slowest =
         lines(&|group| Some(group.iter().map(|second| second.max_us).fold(0.0, f64::max)).filter(|&max| max > 0.0));
     add("Slowest call of each second", seconds_axis(), Axis::time("response time (log)"), slowest);
-    let size = lines(&|group| Some(group.iter().rev().find_map(|second| second.disk_bytes)? as f64 / 1e6));
-    add("Size over time", seconds_axis(), Axis::new("MB on disk"), size);
+    let size = lines(&|group| Some(group.iter().rev().find_map(|second| second.disk_bytes)? as f64));
+    add("Size over time", seconds_axis(), Axis { label: short_bytes, ..Axis::new("on disk") }, size);
     for kind in kinds(summary, at).into_iter().take(CURVES_MAX) {
         let curve = |step: &Option<&Step>| -> Vec<(f64, f64)> {
             let curve = step.and_then(|step| step.operation(kind)).map(|operation| operation.curve.as_slice());

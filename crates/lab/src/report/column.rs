@@ -53,8 +53,11 @@ pub const FACTORS: [Measure; 6] = [
     less("secs", "seconds that the step took", |step| Some(step.done()?.seconds)),
 ];
 
-/// The latencies that tables show, by title.
-pub const LATENCIES: [(&str, fn(&Percentiles) -> f64); 5] = [
+/// A title, and where the value stands.
+pub type Percentile = (&'static str, fn(&Percentiles) -> f64);
+
+/// The latencies that tables show, in their order; the last is of the longest call.
+pub const LATENCIES: [Percentile; 5] = [
     ("p50", |latency| latency.p50_us),
     ("p90", |latency| latency.p90_us),
     ("p99", |latency| latency.p99_us),

@@ -141,6 +141,8 @@ fn large_run(engine: &str, number: usize, repetition: u32) -> Run {
 fn large_step(mut step: Step, number: usize, random: &mut Random) -> Step {
     let cost = step.cost.as_mut().expect("made with a cost");
     let share = 0.3 + 0.6 * unit(random);
+    cost.seconds = 120.0;
+    cost.operations = whole(cost.rate * cost.seconds);
     cost.cpu_us *= 0.5 + unit(random);
     cost.foreground_cpu_us = cost.cpu_us * share;
     cost.background_cpu_us = cost.cpu_us * (1.0 - share);

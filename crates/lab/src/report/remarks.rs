@@ -25,6 +25,7 @@ pub fn remarks(report: &Report) -> Vec<String> {
             remarks.push(format!("interrupted in {} of {}{repetition}", step.name, run.engine.name));
         }
     }
+    remarks.extend(operations_seen(report));
     remarks.extend(missed_rates(report));
     remarks.extend(skipped(report));
     if summary.engines.iter().any(|engine| engine.client_server) {
@@ -36,6 +37,17 @@ pub fn remarks(report: &Report) -> Vec<String> {
     remarks
         .extend(grouped(report.runs.iter().flat_map(|run| run.notes.iter().map(|note| (&*run.engine.name, &**note)))));
     remarks
+}
+
+/// With verification: whether all runs were asked for the same operations.
+fn operations_seen(report: &Report) -> Option<String> {
+    let mut hashes: Vec<&String> = report.runs.iter().filter_map(|run| run.operations_hash.as_ref()).collect();
+    hashes.dedup();
+    match hashes.as_slice() {
+        [] => None,
+        [hash] => Some(format!("verified: all runs were asked for the same operations ({hash})")),
+        _ => Some("NOT THE SAME: the runs were asked for different operations".to_owned()),
+    }
 }
 
 /// Rates that were wanted and not kept.

@@ -41,6 +41,9 @@ pub struct Spread {
 
 impl<'r> Summary<'r> {
     /// The summary of a report.
+    ///
+    /// # Panics
+    /// Never: what is looked up was added just before.
     #[must_use]
     pub fn new(report: &'r Report) -> Self {
         let mut summary = Self { engines: Vec::new(), steps: Vec::new(), repetitions: 0, cells: Vec::new() };

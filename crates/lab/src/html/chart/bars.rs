@@ -70,7 +70,7 @@ impl BarChart {
         let ticks = scale.ticks(((right - left) / 70.0).floor().max(2.0));
         for tick in ticks {
             svg.line((scale.at(tick), top), (scale.at(tick), bottom), "grid");
-            let label = if self.log { bytes(tick) } else { super::short(tick) };
+            let label = if self.log { super::short_bytes(tick) } else { super::short(tick) };
             svg.text((scale.at(tick), bottom + 15.0), Anchor::Middle, "tick", &label);
         }
         for (row, bar) in self.bars.iter().enumerate() {
@@ -118,18 +118,6 @@ impl BarChart {
             Scale::linear(max, left, right)
         }
     }
-}
-
-/// A power of ten of bytes for an axis.
-fn bytes(value: f64) -> String {
-    let (scaled, unit) = match value {
-        v if v >= 1e12 => (v / 1e12, "TB"),
-        v if v >= 1e9 => (v / 1e9, "GB"),
-        v if v >= 1e6 => (v / 1e6, "MB"),
-        v if v >= 1e3 => (v / 1e3, "kB"),
-        v => (v, "B"),
-    };
-    format!("{} {unit}", super::short(scaled))
 }
 
 #[cfg(test)]

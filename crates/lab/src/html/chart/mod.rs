@@ -57,6 +57,18 @@ pub(super) fn short(value: f64) -> String {
     }
 }
 
+/// Bytes with a decimal unit, as sizes in GB are elsewhere: `34.6 MB`.
+pub(super) fn short_bytes(bytes: f64) -> String {
+    let (scaled, unit) = match bytes {
+        v if v >= 1e12 => (v / 1e12, "TB"),
+        v if v >= 1e9 => (v / 1e9, "GB"),
+        v if v >= 1e6 => (v / 1e6, "MB"),
+        v if v >= 1e3 => (v / 1e3, "kB"),
+        v => (v, "B"),
+    };
+    format!("{scaled:.0$} {unit}", usize::from(scaled < 99.95 && scaled.fract() > 0.0))
+}
+
 /// Microseconds for an axis: `100 ns`, `10 us`, `1 ms`, `2 s`.
 pub(super) fn short_time(us: f64) -> String {
     match us {
@@ -75,6 +87,11 @@ mod tests {
     fn numbers_on_axes_are_short() {
         assert_eq!([0.0, 0.5, 20_000.0, 1.5e6, 2e9, 2e-5].map(short), ["0", "0.5", "20k", "1.5M", "2G", "2e-5"]);
         assert_eq!([0.1, 10.0, 1e3, 2e6].map(short_time), ["100 ns", "10 \u{b5}s", "1 ms", "2 s"]);
+    }
+
+    #[test]
+    fn sizes_are_decimal() {
+        assert_eq!([0.0, 512.0, 34.6e6, 1e9, 123.4e9].map(short_bytes), ["0 B", "512 B", "34.6 MB", "1 GB", "123 GB"]);
     }
 
     #[test]

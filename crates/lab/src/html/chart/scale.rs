@@ -52,7 +52,8 @@ impl Scale {
         let step =
             if self.log { ((self.to - self.from) / count).ceil().max(1.0) } else { step(self.to - self.from, count) };
         let mut ticks = Vec::new();
-        let mut at = (self.from / step - 1e-9).ceil();
+        // Plus zero, so that no tick is a negative one.
+        let mut at = (self.from / step - 1e-9).ceil() + 0.0;
         while at * step <= self.to + step * 1e-9 {
             ticks.push(if self.log { 10_f64.powf(at * step) } else { at * step });
             at += 1.0;
@@ -98,7 +99,7 @@ mod tests {
         for max in [0.000_7, 0.3, 1.0, 7.0, 99.0, 1234.0, 8.1e9] {
             let scale = Scale::linear(max, 0.0, 100.0);
             let ticks = scale.ticks(5.0);
-            assert!((3..=8).contains(&ticks.len()), "{max}: {ticks:?}");
+            assert!((3..=8).contains(&ticks.len()) && ticks[0].is_sign_positive(), "{max}: {ticks:?}");
             assert!(*ticks.last().unwrap() >= max * (1.0 - 1e-9), "{max}: {ticks:?}");
             for tick in ticks.iter().skip(1) {
                 let lead = tick / 10_f64.powf(tick.log10().floor());
