@@ -102,8 +102,9 @@ fn written_bars(summary: &Summary<'_>, at: usize, names: &[String]) -> Option<(S
     let axis = format!("KiB written to storage per {}", summary.steps[at].unit);
     let (caption, chart) = bars(summary, at, ("Bytes written", &axis), names, &|engine| {
         let total = summary.spread(at, engine, &COSTS[4].of)?.median;
-        let parts = written_parts(summary.typical(at, engine)?);
-        let segments = segments(&parts.unwrap_or([0.0, 0.0, 0.0, total]));
+        let part = |place: usize| Some(summary.spread(at, engine, &|step| Some(written_parts(step)?[place]))?.median);
+        let parts: Option<Vec<f64>> = (0..SHADES.len()).map(part).collect();
+        let segments = segments(&parts.unwrap_or_else(|| vec![0.0, 0.0, 0.0, total]));
         Some(Bar { segments, text: digits(total), ..Bar::default() })
     })?;
     let legend = ["redo log", "flush or checkpoint", "compaction", "other, or not told apart"].into_iter().zip(SHADES);
