@@ -30,7 +30,7 @@ pub fn remarks(report: &Report) -> Vec<String> {
     remarks.extend(skipped(report));
     if summary.engines.iter().any(|engine| engine.client_server) {
         remarks.push(
-            "* client/server: each operation travels to a server process, whose CPU, memory and I/O are included"
+            "* client/server: each operation travels to a server process, whose CPU and I/O are added to the client's; rss is the server's"
                 .to_owned(),
         );
     }
@@ -103,9 +103,9 @@ fn grouped<'r>(notes: impl Iterator<Item = (&'r str, &'r str)>) -> Vec<String> {
 pub fn sources(report: &Report) -> Vec<String> {
     let costs = || report.runs.iter().flat_map(|run| &run.steps).filter_map(Step::done);
     let requests = match costs().map(|cost| cost.device_read_kib.is_some()).collect::<Vec<_>>() {
-        all if all.iter().all(|&device| device) => "/proc/diskstats, requests of the whole device",
+        all if all.iter().all(|&device| device) => "/sys/dev/block/*/stat, requests of the whole device",
         all if all.iter().all(|&device| !device) => "/proc/self/io, read calls",
-        _ => "/proc/diskstats, or /proc/self/io (read calls) where the device is not counted",
+        _ => "/sys/dev/block/*/stat, or /proc/self/io (read calls) where the device is not counted",
     };
     vec![
         "ops: the lab's clock".to_owned(),
