@@ -338,16 +338,20 @@ pub(crate) struct FlushArgs {
     pub(crate) table: Option<String>,
 }
 
-/// Merge each table into one tree, so that reads search only one
+/// Merge each table into one tree, so that reads search only one; or one level of a table into the next
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney compact shop
-  spinney compact shop orders")]
+  spinney compact shop orders
+  spinney compact shop orders --level 0")]
 pub(crate) struct CompactArgs {
     #[command(flatten)]
     pub(crate) db: DbArgs,
     /// Name of the table [default: all]
     pub(crate) table: Option<String>,
+    /// Merge only this level into the next one below: 0 for the runs that flushes lay down, else a number that `shape` shows
+    #[arg(long, value_name = "N", requires = "table")]
+    pub(crate) level: Option<usize>,
 }
 
 /// Make a copy of the database as it is now, sharing files where the file system can

@@ -40,13 +40,16 @@ pub(crate) fn flush(args: &FlushArgs) -> Result<()> {
     with_db(&args.db, |db| tables(db, args.table.as_deref())?.iter().try_for_each(|table| Ok(table.flush()?)))
 }
 
-/// Merges each table into one tree.
+/// Merges each table into one tree, or a level of one into the next.
 pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
     let wheel = progress::wheel("compact");
     let done = with_db(&args.db, |db| {
         tables(db, args.table.as_deref())?.iter().try_for_each(|table| {
             wheel.set_message(table.name().to_owned());
-            Ok(table.compact()?)
+            match args.level {
+                Some(level) => Ok(table.compact_level(level)?),
+                None => Ok(table.compact()?),
+            }
         })
     });
     wheel.finish_and_clear();

@@ -85,6 +85,20 @@ fn tables_are_listed_made_and_dropped() {
 }
 
 #[test]
+fn a_level_is_merged_into_the_next() {
+    let place = Place::loaded("lsm");
+    place.ok(&["flush", "db"]);
+    place.ok(&["compact", "db", "packages", "--level", "0"]);
+    let shape = json(&place.ok(&["shape", "db", "packages", "--json"]));
+    let lengths = ["l0", "levels"].map(|field| shape[field].as_array().unwrap().len());
+    assert_eq!(lengths, [0, 1], "{shape}");
+    place.ok(&["compact", "db", "packages", "--level", "7"]);
+    assert!(place.fails(&["compact", "db", "packages", "--level", "8"]).contains("level 8"));
+    assert!(Place::loaded("btree").fails(&["compact", "db", "packages", "--level", "0"]).contains("B-tree"));
+    place.verify();
+}
+
+#[test]
 fn the_shape_is_a_picture_of_eighty_columns_and_json() {
     for layout in LAYOUTS {
         let place = Place::loaded(layout);

@@ -47,7 +47,7 @@ impl Core {
     /// Does one compaction of the table with most runs in L0 that nobody else compacts.
     fn compact_one(&self) -> Result<Next> {
         let mut tables = self.all_tables();
-        tables.retain(|table| table.options.auto_compact);
+        tables.retain(|table| table.compacts_itself());
         tables.sort_by_key(|table| std::cmp::Reverse(table.version.load().trees.l0.len()));
         for table in tables {
             if !table.compaction.is_locked() && self.compact_step(&table)? {

@@ -24,18 +24,47 @@ impl Core {
     pub(crate) fn compact_step(&self, table: &Arc<TableState>) -> Result<bool> {
         let _compacting = table.compaction.lock();
         self.health.check_writable()?;
-        if table.check().is_err() {
+        if table.check().is_err() || !table.compacts_itself() {
             return Ok(false);
         }
         let trees = Arc::clone(&table.version.load().trees);
         let Some(compaction) = policy::pick(&trees, &table.options) else { return Ok(false) };
-        if compaction.is_trivial_move(&table.options) {
-            let moved = compaction.inputs().cloned().collect();
-            self.or_poison(self.install_compaction(table, &compaction, moved))?;
-        } else {
-            self.run_compaction(table, &compaction)?;
-        }
+        self.carry_out(table, &compaction)?;
         Ok(true)
+    }
+
+    /// Merges all of a level into the next one below it; L0 is number 0.
+    pub(crate) fn compact_level(&self, table: &Arc<TableState>, number: usize) -> Result<()> {
+        self.health.check_writable()?;
+        if table.btree.is_some() {
+            let message = format!("table '{}' is one B-tree and has no levels: compact all of it", table.name);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        if number > LEVELS {
+            return Err(Error::invalid(format!("there is no level {number}: the last one is {LEVELS}")));
+        }
+        let compacting = table.compaction.lock();
+        table.check()?;
+        let trees = Arc::clone(&table.version.load().trees);
+        let done = match policy::pick_level(&trees, &table.options, number) {
+            Some(compaction) => self.carry_out(table, &compaction),
+            None => Ok(()),
+        };
+        drop(compacting);
+        // The level below may be over its target now.
+        self.wake_compact();
+        done
+    }
+
+    /// Lets no compaction of the table begin by itself, and returns when none runs any more; or lets them go on.
+    pub(crate) fn hold(&self, table: &Arc<TableState>, hold: bool) {
+        table.held.store(hold, Ordering::Relaxed);
+        if hold {
+            // Whoever takes the latch after this sees the flag.
+            drop(table.compaction.lock());
+        }
+        self.rebalance();
+        self.wake_compact();
     }
 
     /// Flushes, then merges all trees of the table into one.
@@ -51,6 +80,14 @@ impl Core {
             Some(compaction) => self.run_compaction(table, &compaction),
             None => Ok(()),
         }
+    }
+
+    fn carry_out(&self, table: &TableState, compaction: &Compaction) -> Result<()> {
+        if !compaction.is_trivial_move(&table.options) {
+            return self.run_compaction(table, compaction);
+        }
+        let moved = compaction.inputs().cloned().collect();
+        self.or_poison(self.install_compaction(table, compaction, moved))
     }
 
     fn run_compaction(&self, table: &TableState, compaction: &Compaction) -> Result<()> {

@@ -46,6 +46,8 @@ pub(crate) struct TableState {
     pub(crate) btree: Option<(FileId, Arc<BTree>)>,
     /// Held by whoever compacts the table.
     pub(crate) compaction: Mutex<()>,
+    /// No compaction of the table begins by itself. Whoever has held `compaction` after it was set knows that none is under way.
+    pub(crate) held: AtomicBool,
     /// Set under `commit` when the table is dropped; later commits and reads refuse.
     pub(crate) dropped: AtomicBool,
 }
@@ -67,8 +69,14 @@ impl TableState {
             version: ArcSwap::from_pointee(version),
             btree,
             compaction: Mutex::new(()),
+            held: AtomicBool::new(false),
             dropped: AtomicBool::new(false),
         }
+    }
+
+    /// Whether runs are compacted when the layout wants it, and not only by hand.
+    pub(crate) fn compacts_itself(&self) -> bool {
+        self.options.auto_compact && !self.held.load(Ordering::Relaxed)
     }
 
     /// Refuses when the table was dropped.
@@ -247,7 +255,7 @@ impl Core {
         self.cache.set_capacity(self.memory.cache_bytes());
         let tables = self.tables.read();
         // Waiting does not help where nothing compacts in the background.
-        let compacted = tables.values().filter(|table| table.options.auto_compact);
+        let compacted = tables.values().filter(|table| table.compacts_itself());
         let deepest = compacted.map(|table| table.version.load().trees.l0.len()).max();
         drop(tables);
         self.memory.set_l0(deepest.unwrap_or(0));

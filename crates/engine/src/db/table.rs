@@ -72,7 +72,61 @@ impl Table {
         self.db.core().compact_all(self.open_state()?)
     }
 
-    /// Returns when no flush or compaction is due any more; helps with the work.
+    /// Merges all runs of a level into the next level below that holds any, and returns when that is done: level 0 is L0, the others
+    /// have the numbers that [`Table::shape`] shows. So a table can be put into a wanted shape. With [`Layout::Lsm`](crate::Layout::Lsm) L0 goes into the
+    /// first level that its layout uses now, with [`Layout::LsmTiered`](crate::Layout::LsmTiered) into the next older sorted sequence. A level that is empty, or
+    /// has nothing below it, stays as it is; memtables do too (see [`Table::flush`]). What the layout wants next it does in the
+    /// background, unless that is [held](Table::hold).
+    ///
+    /// ```
+    /// # fn main() -> spinney::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = spinney::Database::open(dir.path().join("db"), spinney::Options::default())?;
+    /// let table = db.create_table("t", spinney::TableOptions::default())?;
+    /// table.hold()?;
+    /// for key in [b"a", b"b"] {
+    ///     let mut batch = spinney::Batch::new();
+    ///     batch.put(&table, key, b"value");
+    ///     db.write(batch, spinney::Durability::Buffered)?;
+    ///     table.flush()?;
+    /// }
+    /// assert_eq!(table.shape()?.l0.len(), 2);
+    /// table.compact_level(0)?;
+    /// let shape = table.shape()?;
+    /// assert_eq!((shape.l0.len(), shape.levels.len()), (0, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Unsupported` for a B-tree, which has no levels; `Invalid` when no level can have that number; `Io`, `Full`, `Corruption`,
+    /// `Poisoned`, `Closed`.
+    pub fn compact_level(&self, level: usize) -> Result<()> {
+        self.db.core().compact_level(self.open_state()?, level)
+    }
+
+    /// From now on no compaction of the table begins by itself, until [`Table::release`] or the database is closed: the shape changes
+    /// by flushes and by the verbs of this handle only. Returns when a compaction that is under way has ended. Meanwhile runs gather in
+    /// L0 and reads have more to search; writers are not slowed for it. To hold a table twice is to hold it once.
+    ///
+    /// # Errors
+    /// `Closed`, `Invalid` when the table was dropped.
+    pub fn hold(&self) -> Result<()> {
+        self.db.core().hold(self.open_state()?, true);
+        Ok(())
+    }
+
+    /// Lets the compactions of a table that was [held](Table::hold) go on.
+    ///
+    /// # Errors
+    /// `Closed`, `Invalid` when the table was dropped.
+    pub fn release(&self) -> Result<()> {
+        self.db.core().hold(self.open_state()?, false);
+        Ok(())
+    }
+
+    /// Returns when no flush or compaction is due any more; helps with the work. Compactions of a table that is [held](Table::hold) are
+    /// not due.
     ///
     /// # Errors
     /// `Io`, `Full`, `Corruption`, `Poisoned`, `Closed`.
@@ -80,7 +134,7 @@ impl Table {
         let core = self.db.core();
         let state = self.open_state()?;
         core.flush(state)?;
-        while state.options.auto_compact && core.compact_step(state)? {}
+        while core.compact_step(state)? {}
         Ok(())
     }
 

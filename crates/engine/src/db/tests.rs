@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::{Lsn, SeqNum};
+use crate::base::{ErrorKind, Lsn, SeqNum};
+use crate::block::Compression;
 use crate::env::sim::{CrashProfile, SimEnv};
 use crate::table::{Layout, TableOptions};
 
@@ -268,4 +269,107 @@ fn a_file_with_the_largest_of_numbers_is_a_stranger() {
     drop(open(&sim, "/db"));
     sim.write_file("/db/18446744073709551615.run", b"").unwrap();
     assert_sound(&open(&sim, "/db"));
+}
+
+/// Some overwrites of the same keys, then a flush: another run.
+fn lay_down_run(db: &Database, table: &Table, round: u32) {
+    for key in 0..50_u32 {
+        put(db, &[table], &key.to_be_bytes(), &round.to_be_bytes());
+    }
+    table.flush().unwrap();
+}
+
+fn shape_of(table: &Table) -> (usize, usize) {
+    let shape = table.shape().unwrap();
+    (shape.l0.len(), shape.levels.len())
+}
+
+#[test]
+fn a_held_table_is_compacted_by_hand_only() {
+    for layout in [Layout::Lsm, Layout::LsmTiered] {
+        let sim = SimEnv::new(1);
+        let db = open(&sim, "/db");
+        let table = create(&db, "t", layout);
+        table.hold().unwrap();
+        (0..6).for_each(|round| lay_down_run(&db, &table, round));
+        table.wait_idle().unwrap();
+        assert_eq!(shape_of(&table), (6, 0), "{layout:?}");
+        table.compact_level(0).unwrap();
+        assert_eq!(shape_of(&table), (0, 1), "{layout:?}");
+        (6..12).for_each(|round| lay_down_run(&db, &table, round));
+        assert_eq!(shape_of(&table), (6, 1), "{layout:?}");
+        put(&db, &[&table], b"new", b"in memory");
+        table.compact_level(0).unwrap();
+        assert_eq!(shape_of(&table), (0, 1), "{layout:?}");
+        assert_eq!(table.shape().unwrap().memtable_entries, 1, "a level is compacted without a flush");
+        (12..18).for_each(|round| lay_down_run(&db, &table, round));
+        table.release().unwrap();
+        table.wait_idle().unwrap();
+        assert!(shape_of(&table).0 < 4, "{layout:?}");
+        assert_eq!(get(&db, "t", &7_u32.to_be_bytes()).unwrap(), 17_u32.to_be_bytes());
+        assert_sound(&db);
+    }
+}
+
+#[test]
+fn a_hold_ends_with_the_database() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let table = create(&db, "t", Layout::Lsm);
+    table.hold().unwrap();
+    (0..6).for_each(|round| lay_down_run(&db, &table, round));
+    drop(table);
+    db.close().unwrap();
+    let db = open(&sim, "/db");
+    let table = db.table("t").unwrap().unwrap();
+    table.wait_idle().unwrap();
+    assert_eq!(shape_of(&table), (0, 1));
+}
+
+#[test]
+fn levels_are_merged_down_until_one_is_left() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let options =
+        TableOptions { run_bytes_max: 4 << 10, fanout: 2, compression: Compression::None, ..TableOptions::default() };
+    let table = db.create_table("t", options).unwrap();
+    for round in 0..20_u32 {
+        for key in 0..400_u32 {
+            let key = key.wrapping_mul(2_654_435_761).wrapping_add(round * 77_777_777);
+            put(&db, &[&table], &key.to_be_bytes(), &[7; 20]);
+        }
+        table.flush().unwrap();
+    }
+    table.wait_idle().unwrap();
+    table.hold().unwrap();
+    let numbers = || table.shape().unwrap().levels.iter().map(|level| level.level).collect::<Vec<_>>();
+    let before = numbers();
+    assert!(before.len() >= 3, "{before:?}");
+    table.compact_level(0).unwrap();
+    assert_eq!(numbers(), before);
+    for left in (1..before.len()).rev() {
+        let top = usize::try_from(numbers()[0]).unwrap();
+        table.compact_level(top).unwrap();
+        assert_eq!(numbers(), before[before.len() - left..]);
+    }
+    table.compact_level(7).unwrap();
+    assert_eq!(numbers(), [7], "the last level has nowhere to go");
+    assert_eq!(db.snapshot().range(&table, ..).filter(Result::is_ok).count(), 8_000);
+    assert_sound(&db);
+}
+
+#[test]
+fn levels_that_cannot_be_are_refused() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let (btree, lsm) = (create(&db, "b", Layout::BTree), create(&db, "l", Layout::Lsm));
+    assert_eq!(btree.compact_level(0).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(lsm.compact_level(8).unwrap_err().kind(), ErrorKind::Invalid);
+    (0..8).for_each(|level| lsm.compact_level(level).unwrap());
+    btree.hold().unwrap();
+    lay_down_run(&db, &btree, 0);
+    db.drop_table("l").unwrap();
+    assert_eq!(lsm.hold().unwrap_err().kind(), ErrorKind::Invalid);
+    db.close().unwrap();
+    assert_eq!(btree.release().unwrap_err().kind(), ErrorKind::Closed);
 }

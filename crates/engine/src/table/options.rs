@@ -72,7 +72,8 @@ pub struct TableOptions {
     /// How many times larger a level is than the one above (leveled), or how many runs there may be (tiered). Larger means fewer
     /// levels to read and more bytes written. Default 8; 2 to 32.
     pub fanout: u32,
-    /// Whether runs are compacted in the background. Without it only `compact` does. Default true.
+    /// Whether runs are compacted in the background. Without it only `compact` and `compact_level` do; `Table::hold` is the same until
+    /// the table is released. Default true.
     pub auto_compact: bool,
 }
 

@@ -5,6 +5,7 @@ use super::{
     Scan, Store, TableId, TableShape, TableSpec,
 };
 use anyhow::{Result, ensure};
+use spinney::base::num::usize_of;
 use spinney::{Database, ErrorKind, Layout, Options, Range, Shape, Snapshot, Table, TableOptions, Transaction};
 use std::ops::Bound;
 use std::path::Path;
@@ -31,6 +32,7 @@ pub fn engines() -> Vec<Box<dyn Engine>> {
 struct SpinneyStore {
     db: Database,
     tables: Vec<Table>,
+    layout: Layout,
     durability: spinney::Durability,
     settings: Vec<(String, String)>,
 }
@@ -100,7 +102,7 @@ impl Engine for Spinney {
             Ok(db.create_table(spec.name, TableOptions { filter_bits_per_key, ..table_options.clone() })?)
         };
         let tables = tables.iter().map(table).collect::<Result<_>>()?;
-        Ok(Box::new(SpinneyStore { db, tables, durability, settings }))
+        Ok(Box::new(SpinneyStore { db, tables, layout: self.layout, durability, settings }))
     }
 }
 
@@ -128,6 +130,22 @@ impl Store for SpinneyStore {
 
     fn flush(&self) -> Result<()> {
         self.each(Table::flush)
+    }
+
+    fn compact_level(&self, level: usize) -> Result<()> {
+        ensure!(self.layout != Layout::BTree, Lacks::new("no levels: each table is one B-tree"));
+        self.each(|table| {
+            let levels = table.shape()?.levels;
+            match level.checked_sub(1) {
+                None => table.compact_level(0),
+                // Upper levels come into use as the data grows: the first one that holds anything is level 1 to the lab.
+                Some(at) => levels.get(at).map_or(Ok(()), |level| table.compact_level(usize_of(level.level))),
+            }
+        })
+    }
+
+    fn hold(&self, hold: bool) -> Result<()> {
+        self.each(|table| if hold { table.hold() } else { table.release() })
     }
 
     fn compact_all(&self) -> Result<()> {

@@ -2,8 +2,7 @@
 //! needs (RocksDB calls this dynamic level bytes).
 
 use super::{
-    Compaction, L0_TRIGGER, LEVELS, TableOptions, Trees, are_small, bytes, is_bottom, key_range, occupied, overlapping,
-    span,
+    Compaction, L0_TRIGGER, LEVELS, TableOptions, Trees, are_small, bytes, key_range, occupied, overlapping, span,
 };
 use crate::table::version::RunHandle;
 
@@ -58,19 +57,22 @@ pub(super) fn pick(trees: &Trees, options: &TableOptions) -> Option<Compaction> 
     (level_score > 100).then(|| level_into_next(trees, level)).flatten()
 }
 
+/// All of L0 into the level that takes it now.
+pub(super) fn pick_l0(trees: &Trees, options: &TableOptions) -> Option<Compaction> {
+    l0_into(trees, Targets::of(trees, options).base, options)
+}
+
 /// All of L0 with what it overlaps in the base level. Small runs that overlap nothing take in the run below them, until that has grown to
 /// half its size: so a table written in key order is not left in crumbs.
 fn l0_into(trees: &Trees, target: usize, options: &TableOptions) -> Option<Compaction> {
-    let mut range = span(trees.l0.iter())?;
+    let range = span(trees.l0.iter())?;
     let mut below = overlapping(trees, target, range);
     let neighbour = trees.levels[target].handles().take_while(|handle| key_range(handle).1 < range.0).last();
     if below.is_empty() && are_small(trees.l0.iter(), options) {
         below.extend(neighbour.filter(|handle| handle.run.meta().bytes < options.run_bytes_max / 2));
     }
-    range.0 = below.first().map_or(range.0, |first| key_range(first).0.min(range.0));
-    let bottom = is_bottom(trees, target, range);
     let levels = if below.is_empty() { Vec::new() } else { vec![(target, below)] };
-    Some(Compaction { l0: trees.l0.clone(), levels, target, bottom })
+    Some(Compaction::onto_target(trees, trees.l0.clone(), levels, target))
 }
 
 /// The run of the level that overlaps the next one least, for its size, with what it overlaps.
@@ -81,12 +83,5 @@ fn level_into_next(trees: &Trees, level: usize) -> Option<Compaction> {
         below.saturating_mul(1000) / handle.run.meta().bytes.max(1)
     };
     let run = trees.levels[level].handles().min_by_key(cost)?;
-    let range = span(std::iter::once(&run))?;
-    let below = overlapping(trees, target, range);
-    let bottom = is_bottom(trees, target, range);
-    let mut levels = vec![(level, vec![run.clone()])];
-    if !below.is_empty() {
-        levels.push((target, below));
-    }
-    Some(Compaction { l0: Vec::new(), levels, target, bottom })
+    Compaction::new(trees, Vec::new(), vec![(level, vec![run])], target)
 }

@@ -28,6 +28,24 @@ pub struct Compaction {
 }
 
 impl Compaction {
+    /// Merges runs of L0 and of levels above `target` into it, with all that they overlap there; `None` without runs.
+    fn new(trees: &Trees, l0: Vec<RunHandle>, mut levels: Vec<(usize, Vec<RunHandle>)>, target: usize) -> Option<Self> {
+        let range = span(l0.iter().chain(levels.iter().flat_map(|(_, runs)| runs)))?;
+        let below = overlapping(trees, target, range);
+        if !below.is_empty() {
+            levels.push((target, below));
+        }
+        Some(Self::onto_target(trees, l0, levels, target))
+    }
+
+    /// Merges runs of L0 and of levels, with those of `target` already among them.
+    fn onto_target(trees: &Trees, l0: Vec<RunHandle>, levels: Vec<(usize, Vec<RunHandle>)>, target: usize) -> Self {
+        let mut compaction = Self { l0, levels, target, bottom: false };
+        // What the target brings along reaches further than what comes down to it, and may hide versions further below there.
+        compaction.bottom = span(compaction.inputs()).is_some_and(|range| is_bottom(trees, target, range));
+        compaction
+    }
+
     /// All inputs.
     pub fn inputs(&self) -> impl Iterator<Item = &RunHandle> {
         self.l0.iter().chain(self.levels.iter().flat_map(|(_, runs)| runs))
@@ -78,6 +96,22 @@ pub fn pick_all(trees: &Trees) -> Option<Compaction> {
         return None;
     }
     Some(Compaction { l0: trees.l0.clone(), levels, target: last, bottom: trees.btree.is_none() })
+}
+
+/// The compaction that merges all of a level into the next one below that holds anything: of L0 for number 0, else of the level whose index
+/// is one less. Leveled, L0 goes where its layout would take it; with nothing below it, it becomes the last level. `None` when the level
+/// is empty, or is not L0 and lowest already.
+#[must_use]
+pub fn pick_level(trees: &Trees, options: &TableOptions, number: usize) -> Option<Compaction> {
+    let (l0, levels, target) = match number.checked_sub(1) {
+        None if options.layout == Layout::Lsm => return leveled::pick_l0(trees, options),
+        None => (trees.l0.clone(), Vec::new(), occupied(trees).next().unwrap_or(LEVELS - 1)),
+        Some(level) => {
+            let target = occupied(trees).find(|below| *below > level)?;
+            (Vec::new(), vec![(level, trees.levels.get(level)?.handles().collect())], target)
+        }
+    };
+    Compaction::new(trees, l0, levels, target)
 }
 
 /// Bytes over which each level is compacted into the next; 0 for levels that the layout does not use now.
