@@ -1,8 +1,8 @@
 //! Single operations, with the names of `db_bench`, which readers of storage engines know.
 
 mod data;
+mod figures;
 mod reads;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod workload;
@@ -18,8 +18,8 @@ use crate::text::{bytes, count, parse_size};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use data::KEY_BYTES;
+use figures::Figures;
 use serde::{Deserialize, Serialize};
-use tally::Figures;
 
 /// What to run.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]

@@ -1,9 +1,10 @@
 //! The workloads that read.
 
 use super::data::{KEY_BYTES, MISSING_KEY_BYTES, Order, key, missing_key};
-use super::tally::{Figures, Tallies};
+use super::figures::Figures;
 use super::{Session, TABLE, Workload};
 use crate::driver::{Client, Direction, Scan, unless_lacking};
+use crate::experiments::tally::Tallies;
 use crate::run::{Db, Did, End, Plan, Role};
 use anyhow::{Result, ensure};
 
@@ -26,7 +27,7 @@ impl Session<'_> {
                 let mut bytes = 0;
                 let mut get = |key: &[u8]| client.get(TABLE, key, &mut |value| bytes = key.len() + value.len());
                 let there = if missing { get(&missing_key(number)) } else { get(&key(number)) }?;
-                tally.add(u64::from(there), bytes as u64);
+                tally.add([u64::from(there), bytes as u64]);
                 Ok(Did::read(bytes as u64))
             }
         };
@@ -55,7 +56,7 @@ impl Session<'_> {
                     found += 1;
                     bytes += (KEY_BYTES + value.len()) as u64;
                 })?;
-                tally.add(found, bytes);
+                tally.add([found, bytes]);
                 Ok(Did::read(bytes).operations(until - from))
             }
         };
@@ -79,7 +80,7 @@ impl Session<'_> {
                     visited += 1;
                     bytes += (key.len() + value.len()) as u64;
                 })?;
-                tally.add(found, bytes);
+                tally.add([found, bytes]);
                 Ok(Did::read(bytes))
             }
         };
@@ -115,32 +116,33 @@ impl Session<'_> {
                         client.scan(&Scan { direction: Direction::Backward, ..scan }, &mut visit)?
                     }
                 };
-                tally.add(found, bytes);
+                tally.add([found, bytes]);
                 Ok(Did::read(bytes).operations(found))
             }
         };
         let role = Role::new(&["scan"], kv.clients(), kv.end(calls), work);
         let plan = Plan { name: workload.name(), unit: "entry", roles: vec![role], live_bytes: self.live_bytes() };
-        let figures = |_operations| Figures { bytes: Some(tallies.bytes()), ..Figures::default() };
+        let figures = |_operations| Figures { bytes: Some(tallies.totals()[1]), ..Figures::default() };
         if self.step(&plan, db, figures)? && self.is_full() && matches!(kv.end(0), End::Calls(_)) {
-            let found = tallies.found();
+            let [found, _bytes] = tallies.totals();
             ensure!(found == entries, "{} read {found} entries where {entries} should be", plan.name);
         }
         Ok(())
     }
 
     /// Runs a workload that asks for keys, and compares what was there with what should be.
-    fn read<'a>(&'a self, workload: Workload, role: Role<'a>, tallies: &Tallies, db: &mut Db<'_, '_>) -> Result<()> {
+    fn read<'a>(&'a self, workload: Workload, role: Role<'a>, tallies: &Tallies<2>, db: &mut Db<'_, '_>) -> Result<()> {
         let mut roles = vec![role];
         roles.extend(workload.has_writer().then(|| self.writer(workload)));
         let plan = Plan { name: workload.name(), unit: workload.unit(), roles, live_bytes: self.live_bytes() };
         let mut asked = 0;
         let done = self.step(&plan, db, |operations| {
             asked = operations;
-            let found = (operations > 0).then(|| tallies.found() as f64 / operations as f64);
-            Figures { bytes: Some(tallies.bytes()), found, floors: None }
+            let [found, bytes] = tallies.totals();
+            let found = (operations > 0).then(|| found as f64 / operations as f64);
+            Figures { bytes: Some(bytes), found, floors: None }
         })?;
-        let found = tallies.found();
+        let [found, _bytes] = tallies.totals();
         let name = &plan.name;
         match workload {
             _ if !done => {}

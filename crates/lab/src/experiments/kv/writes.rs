@@ -1,7 +1,7 @@
 //! The workloads that put and delete.
 
 use super::data::{Order, Values, key};
-use super::tally::Figures;
+use super::figures::Figures;
 use super::{Kv, Session, TABLE, Workload};
 use crate::driver::{Batch, Client, Config, Durability, Outcome, TableSpec, unless_lacking};
 use crate::measure::{Floor, Latency};
@@ -14,6 +14,9 @@ const THOUSAND: u64 = 1_000;
 
 /// Writes to the raw device before, and again after, fillsync: at most so many.
 const FLOOR_WRITES_MAX: u64 = 1_000;
+
+/// The file that stands for the raw device.
+const DEVICE: &str = "raw-device";
 
 impl Session<'_> {
     /// The fills and overwrite.
@@ -99,6 +102,7 @@ impl Session<'_> {
             bench.note("the raw device was written through the page cache: the file system has no direct I/O");
         }
         std::fs::remove_dir_all(bench.path("fillsync"))?;
+        std::fs::remove_file(bench.path(DEVICE))?;
         Ok(())
     }
 
@@ -178,7 +182,7 @@ struct Device {
 
 impl Device {
     fn create(bench: &Bench<'_>, writes: u64) -> Result<Self> {
-        let floor = Floor::create(&bench.path("fillsync").join("raw-device"))?;
+        let floor = Floor::create(&bench.path(DEVICE))?;
         Ok(Self { floor, writes, latency: Latency::new() })
     }
 
