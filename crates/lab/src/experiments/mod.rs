@@ -8,6 +8,7 @@ pub mod journal;
 pub mod kv;
 pub mod link;
 pub mod shape;
+mod tally;
 pub mod ycsb;
 
 #[cfg(test)]

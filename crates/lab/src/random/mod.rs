@@ -7,6 +7,7 @@ mod generator;
 mod geometric;
 mod hotspot;
 mod latest;
+mod permutation;
 mod scrambled;
 mod zipfian;
 
@@ -16,5 +17,6 @@ pub(crate) use generator::mix;
 pub use geometric::Geometric;
 pub use hotspot::Hotspot;
 pub use latest::Latest;
+pub use permutation::Permutation;
 pub use scrambled::{ScrambledZipfian, fnv_hash64};
 pub use zipfian::Zipfian;

@@ -1,118 +1,252 @@
 //! Single operations, with the names of `db_bench`, which readers of storage engines know.
 
 mod data;
+mod figures;
+mod reads;
+#[cfg(test)]
+mod tests;
+mod workload;
+mod writes;
+
+pub use workload::Workload;
 
 use super::Describe;
 use crate::command::{Common, DurabilityArg};
-use crate::driver::{Batch, Client, TableId, TableSpec};
-use crate::random::Random;
-use crate::run::{Bench, Db, Did, End, Plan, Role};
+use crate::driver::{Config, TableId, TableSpec, unless_lacking};
+use crate::run::{Bench, Db, End, Plan};
 use crate::text::{bytes, count, parse_size};
-use anyhow::{Result, ensure};
-use clap::{Args, ValueEnum};
-use data::{KEY_BYTES, Keys, Values};
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use data::KEY_BYTES;
+use figures::Figures;
 use serde::{Deserialize, Serialize};
 
 /// What to run.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = "Examples:
   spinney bench kv
-  spinney bench kv --workloads fillrandom,readrandom --num 5000000 --memory 2GiB")]
+  spinney bench kv --workloads fillrandom,flush,compact,readrandom --num 5000000 --memory 2GiB
+  spinney bench kv --workloads fillseq,readwhilewriting --threads 4 --duration 60 --write-rate-limit 0")]
 pub struct Kv {
-    /// What to do, in this order
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Workload::Fillrandom, Workload::Readrandom])]
+    /// What to do, in this order; each fill but fillsync begins a new database, the others go on with it
+    #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',', default_values_t = Workload::DEFAULTS)]
     pub workloads: Vec<Workload>,
-    /// Keys to put
+    /// Keys of a fill; of a thousandth of them for fillsync
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub num: u64,
-    /// Keys to get
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub reads: u64,
+    /// Keys, entries or seeks of a workload that reads, all threads together [default: as many as --num]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub reads: Option<u64>,
+    /// Keys of a workload that deletes [default: as many as --num]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub deletes: Option<u64>,
+    /// Run overwrite and each workload that reads for so many seconds instead
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub duration: Option<f64>,
+    /// Threads that share the operations of a workload
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: u16,
     /// Bytes of a value
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     pub value_bytes: u32,
+    /// Puts or deletes in a commit
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub batch: u64,
+    /// Keys in a call of multireadrandom
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub read_batch: u64,
+    /// Entries that seekrandom reads after the one that it seeks
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub seek_nexts: u32,
+    /// Bytes that the writer beside readers puts each second; 0 for as many as it can
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "2MiB")]
+    pub write_rate_limit: u64,
+    /// Draw the keys of fillrandom, overwrite and deleterandom with replacement: about a third of the keys is never put
+    #[arg(long)]
+    pub with_replacement: bool,
     /// Memory of the database, as in 64MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     pub memory: u64,
 }
 
-/// What to do with the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Workload {
-    /// Put every key once, in random order
-    Fillrandom,
-    /// Get random keys, all of which are there
-    Readrandom,
-}
-
 const TABLE: TableId = TableId(0);
+
+/// Bytes on disk that a database may need however few keys it has: redo log, and files written ahead.
+const DISK_BYTES_MIN: u64 = 1 << 30;
 
 impl Describe for Kv {
     const NAME: &'static str = "kv";
 
     fn parameters(&self) -> Vec<(String, String)> {
         let parameter = |name: &str, value: String| (name.to_owned(), value);
+        let names: Vec<String> = self.workloads.iter().map(|workload| workload.name()).collect();
+        let seconds = |seconds: f64| format!("{seconds} s each");
         vec![
+            parameter("workloads", names.join(", ")),
             parameter("keys", count(self.num)),
+            parameter("reads", self.duration.map_or_else(|| count(self.reads()), seconds)),
+            parameter("deletes", count(self.deletes())),
+            parameter("threads", self.threads.to_string()),
             parameter("key", format!("{KEY_BYTES} B")),
             parameter("value", format!("{} B", self.value_bytes)),
+            parameter("puts per commit", count(self.batch)),
+            parameter(
+                "random keys of puts",
+                if self.with_replacement { "with replacement" } else { "each once" }.to_owned(),
+            ),
+            parameter("keys per multi-get", count(self.read_batch)),
+            parameter("entries per seek", count(u64::from(self.seek_nexts) + 1)),
+            parameter("writer beside readers", self.writer_text()),
             parameter("memory", bytes(self.memory)),
         ]
     }
 
     fn disk_bytes(&self) -> u64 {
-        4 * self.live_bytes() + (1 << 30)
+        4 * self.num * self.entry_bytes() + DISK_BYTES_MIN
     }
 
     fn run(&self, common: &Common, bench: &mut Bench<'_>) -> Result<()> {
-        let config = common.config(self.memory, DurabilityArg::Buffered);
-        let mut db = bench.open("kv", &config, &[TableSpec::new("kv")])?;
-        for &workload in &self.workloads {
-            match workload {
-                Workload::Fillrandom => self.fill(common, &mut db)?,
-                Workload::Readrandom => self.read_random(common, &mut db)?,
+        let groups = self.groups();
+        for (at, workloads) in groups.iter().enumerate() {
+            let name = format!("kv-{at}");
+            self.run_group(workloads, &name, common, bench)?;
+            let path = bench.path(&name);
+            // The last one stays, for those who asked to keep it.
+            if at + 1 < groups.len() && path.exists() {
+                std::fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
             }
         }
+        Ok(())
+    }
+}
+
+/// The workloads of one database while they run.
+struct Session<'a> {
+    kv: &'a Kv,
+    seed: u64,
+    /// Keys that are there, if it is known.
+    live: Option<u64>,
+}
+
+impl Kv {
+    fn reads(&self) -> u64 {
+        self.reads.unwrap_or(self.num)
+    }
+
+    fn deletes(&self) -> u64 {
+        self.deletes.unwrap_or(self.num)
+    }
+
+    fn clients(&self) -> usize {
+        usize::from(self.threads)
+    }
+
+    /// Bytes of a key and its value.
+    fn entry_bytes(&self) -> u64 {
+        KEY_BYTES as u64 + u64::from(self.value_bytes)
+    }
+
+    /// After so many calls, or after the time that was asked for.
+    fn end(&self, calls: u64) -> End {
+        self.duration.map_or(End::Calls(calls), End::Seconds)
+    }
+
+    /// Calls per second of the writer beside readers.
+    fn write_rate(&self) -> Option<f64> {
+        (self.write_rate_limit > 0).then(|| self.write_rate_limit as f64 / self.entry_bytes() as f64)
+    }
+
+    fn writer_text(&self) -> String {
+        match self.write_rate_limit {
+            0 => "as fast as it can".to_owned(),
+            limit => format!("{}/s", bytes(limit)),
+        }
+    }
+
+    /// The workloads that share a database, in order: a fill begins a new one.
+    fn groups(&self) -> Vec<&[Workload]> {
+        let mut groups = Vec::new();
+        let mut rest = &self.workloads[..];
+        while !rest.is_empty() {
+            let len = rest.iter().skip(1).position(|workload| workload.begins_a_database());
+            let (group, others) = rest.split_at(len.map_or(rest.len(), |len| len + 1));
+            groups.push(group);
+            rest = others;
+        }
+        groups
+    }
+
+    fn run_group(&self, workloads: &[Workload], name: &str, common: &Common, bench: &mut Bench<'_>) -> Result<()> {
+        let config = common.config(self.memory, DurabilityArg::Buffered);
+        let mut session = Session { kv: self, seed: common.seed, live: None };
+        if workloads.iter().all(|&workload| workload == Workload::Fillsync) {
+            return workloads.iter().try_for_each(|_| session.fill_sync(&config, bench));
+        }
+        let first = workloads.iter().find(|&&workload| workload != Workload::Fillsync);
+        if let Some(first) = first.filter(|first| !first.begins_a_database()) {
+            bail!("`{}` needs a database: begin with a fill, as in --workloads fillrandom,{0}", first.name());
+        }
+        let mut db = match unless_lacking(bench.open(name, &config, &[TableSpec::new("kv")]))? {
+            Ok(db) => db,
+            Err(lacks) => {
+                workloads.iter().for_each(|workload| bench.skip(&workload.name(), workload.unit(), &lacks));
+                return Ok(());
+            }
+        };
+        workloads.iter().try_for_each(|&workload| session.run(workload, &config, &mut db))?;
         db.close()
     }
 }
 
-impl Kv {
-    fn live_bytes(&self) -> u64 {
-        self.num * (KEY_BYTES as u64 + u64::from(self.value_bytes))
+impl Session<'_> {
+    fn run(&mut self, workload: Workload, config: &Config, db: &mut Db<'_, '_>) -> Result<()> {
+        let name = workload.name();
+        match workload {
+            Workload::Fillsync => self.fill_sync(config, db.bench()),
+            Workload::Fillseq | Workload::Fillbatch | Workload::Fillrandom | Workload::Overwrite => {
+                self.put(workload, db)
+            }
+            Workload::Deleteseq | Workload::Deleterandom => self.delete(workload, db),
+            Workload::Readrandom | Workload::Readmissing | Workload::Readwhilewriting => self.get(workload, db),
+            Workload::Multireadrandom => self.multi_get(workload, db),
+            Workload::Readseq | Workload::Readreverse => self.scan(workload, db),
+            Workload::Seekrandom | Workload::Seekrandomwhilewriting => self.seek(workload, db),
+            Workload::Flush => db.verb(&name, |store| store.flush()).map(drop),
+            Workload::Compact => db.verb(&name, |store| store.compact_all()).map(drop),
+            Workload::Waitforcompaction => db.verb(&name, |store| store.wait_idle()).map(drop),
+            Workload::Levelstats => db.verb(&name, |_store| Ok(())).map(drop),
+        }
     }
 
-    fn fill(&self, common: &Common, db: &mut Db<'_, '_>) -> Result<()> {
-        let work = |_client| {
-            let (mut values, mut batch) = (Values::new(common.seed, self.value_bytes as usize), Batch::new());
-            move |client: &mut dyn Client, at: u64| {
-                batch.clear();
-                batch.put(TABLE, &Keys::Scattered.key(at), values.next());
-                let _ = client.write(&batch)?;
-                Ok(Did::wrote(batch.bytes() as u64))
-            }
-        };
-        let role = Role::new(&["put"], 1, End::Calls(self.num), work);
-        let plan =
-            Plan { name: "fillrandom".to_owned(), unit: "put", roles: vec![role], live_bytes: Some(self.live_bytes()) };
-        db.step(&plan).map(drop)
+    /// Whether all keys are there.
+    fn is_full(&self) -> bool {
+        self.live == Some(self.kv.num)
     }
 
-    fn read_random(&self, common: &Common, db: &mut Db<'_, '_>) -> Result<()> {
-        let work = |client_number: usize| {
-            let mut random = Random::of(common.seed ^ 1, client_number as u64);
-            move |client: &mut dyn Client, _at: u64| {
-                let mut len = 0;
-                let key = Keys::Scattered.key(random.below(self.num));
-                let there = client.get(TABLE, &key, &mut |value| len = value.len())?;
-                ensure!(there, "a key is not there: `readrandom` needs a fill of the same --num before it");
-                Ok(Did::read((KEY_BYTES + len) as u64))
+    /// Bytes of all keys that are there and their values.
+    fn live_bytes(&self) -> Option<u64> {
+        self.live.filter(|&live| live > 0).map(|live| live * self.kv.entry_bytes())
+    }
+
+    /// Runs a step and gives it its figures; what the engine lacks for it makes it a skipped one, and the answer no.
+    fn step(&self, plan: &Plan<'_>, db: &mut Db<'_, '_>, figures: impl FnOnce(u64) -> Figures) -> Result<bool> {
+        match unless_lacking(db.step(plan))? {
+            Ok(step) => {
+                let operations = step.cost.map_or(0, |cost| cost.operations);
+                figures(operations).add_to(step);
+                Ok(true)
             }
-        };
-        let role = Role::new(&["get"], 1, End::Calls(self.reads), work);
-        let plan =
-            Plan { name: "readrandom".to_owned(), unit: "get", roles: vec![role], live_bytes: Some(self.live_bytes()) };
-        db.step(&plan).map(drop)
+            Err(lacks) => {
+                db.bench().skip(&plan.name, plan.unit, &lacks);
+                Ok(false)
+            }
+        }
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
+        _ => Err(format!("`{text}` is no number of seconds above 0 and up to 1000000")),
     }
 }

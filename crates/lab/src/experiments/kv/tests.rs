@@ -1,0 +1,145 @@
+//! Small runs of all workloads on our engines.
+
+use super::*;
+use crate::clock::Clock;
+use crate::command::{Job, run_job};
+use crate::driver::engines;
+use crate::experiments::Experiment;
+use crate::report::{Run, Step};
+use crate::stop::Stop;
+use clap::{Parser, ValueEnum};
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    kv: Kv,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// The runs of our engines with these arguments.
+fn run(arguments: &str) -> Vec<Run> {
+    let line = Line::try_parse_from(std::iter::once("kv").chain(arguments.split_whitespace())).unwrap();
+    let run = |engine: Box<dyn crate::driver::Engine>| {
+        let dir = tempfile::tempdir().unwrap();
+        let job = Job {
+            experiment: Experiment::Kv(line.kv.clone()),
+            common: line.common.clone(),
+            engine: engine.name().to_owned(),
+            dir: dir.path().to_owned(),
+            repetition: 0,
+        };
+        run_job(&job, &*engine, Clock::real(), &Stop::default())
+    };
+    engines().into_iter().map(run).collect()
+}
+
+fn figure(step: &Step, name: &str) -> Option<f64> {
+    step.figures.iter().find(|figure| figure.column.name == name).unwrap().value
+}
+
+fn all_names() -> String {
+    Workload::value_variants().iter().map(|workload| workload.name()).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn every_workload_does_what_was_asked_on_every_engine() {
+    let arguments = "--num 3000 --reads 1500 --deletes 500 --threads 2 --memory 16MiB --write-rate-limit 0 --workloads";
+    for run in run(&format!("{arguments} {}", all_names())) {
+        assert_eq!(run.error, None, "{}", run.engine.name);
+        let names: Vec<String> = run.steps.iter().map(|step| step.name.clone()).collect();
+        assert_eq!(names.join(","), all_names());
+        for (step, workload) in run.steps.iter().zip(Workload::value_variants()) {
+            let operations = step.cost.expect("not skipped").operations;
+            let expected = match workload.unit() {
+                "put" if step.name == "fillsync" => 3,
+                "put" => 3000,
+                "get" | "entry" | "seek" => 1500,
+                "delete" => 500,
+                _ => 1,
+            };
+            assert_eq!((operations, step.unit.as_str()), (expected, workload.unit()), "{}", step.name);
+            let found = (!step.figures.is_empty()).then(|| figure(step, "found")).flatten();
+            match workload {
+                Workload::Readmissing => assert_eq!(found, Some(0.0)),
+                _ if ["get", "seek"].contains(&workload.unit()) => assert_eq!(found, Some(1.0), "{}", step.name),
+                _ => assert_eq!(found, None),
+            }
+            // So few reads may be over before the writer's first put.
+            assert!(step.operation("put").is_none() || workload.has_writer() || workload.unit() == "put");
+        }
+    }
+}
+
+#[test]
+fn reads_in_order_see_every_entry_once_in_both_directions() {
+    for run in run("--num 2500 --memory 16MiB --workloads fillrandom,readseq,readreverse,deleteseq,readseq") {
+        assert_eq!(run.error, None);
+        let operations: Vec<u64> = run.steps.iter().map(|step| step.cost.unwrap().operations).collect();
+        assert_eq!(operations, [2500, 2500, 2500, 2500, 0]);
+    }
+}
+
+#[test]
+fn keys_drawn_with_replacement_leave_some_out() {
+    for run in run("--num 5000 --memory 16MiB --with-replacement --workloads fillrandom,readrandom,readseq") {
+        assert_eq!(run.error, None);
+        let found = figure(&run.steps[1], "found").unwrap();
+        assert!((0.60..0.66).contains(&found), "{found}");
+        let entries = run.steps[2].cost.unwrap().operations;
+        assert!((3_050..3_270).contains(&entries), "{entries}");
+    }
+}
+
+#[test]
+fn a_batch_counts_its_keys_and_the_last_is_short() {
+    for run in run("--num 1005 --batch 10 --read-batch 4 --memory 16MiB --workloads fillrandom,multireadrandom") {
+        assert_eq!(run.error, None);
+        let calls: Vec<(u64, u64)> =
+            run.steps.iter().map(|step| (step.operations[0].calls, step.operations[0].operations)).collect();
+        assert_eq!(calls, [(101, 1005), (252, 1005)]);
+    }
+}
+
+#[test]
+fn durable_puts_are_compared_with_the_raw_device() {
+    for run in run("--num 20000 --memory 16MiB --workloads fillsync") {
+        assert_eq!(run.error, None);
+        let step = &run.steps[0];
+        assert!(figure(step, "times floor").unwrap() > 0.0);
+        assert_eq!(step.operation("raw device").unwrap().calls, 40);
+        assert_eq!(run.engine.durability, "sync");
+    }
+}
+
+#[test]
+fn a_workload_without_a_fill_says_what_is_missing() {
+    for run in run("--workloads fillsync,readrandom --num 1000") {
+        let error = run.error.unwrap();
+        assert!(error.contains("begin with a fill"), "{error}");
+    }
+}
+
+#[test]
+fn time_may_end_reads_but_no_fill() {
+    for run in run("--num 500 --duration 0.05 --memory 16MiB --workloads fillseq,readrandom,readseq,multireadrandom") {
+        assert_eq!(run.error, None);
+        assert_eq!(run.steps[0].cost.unwrap().operations, 500);
+        assert!(run.steps[1..].iter().all(|step| step.cost.unwrap().operations > 500));
+    }
+}
+
+#[test]
+fn the_writer_beside_readers_keeps_to_its_rate() {
+    let arguments = "--num 1000 --duration 0.2 --memory 16MiB --write-rate-limit 144000";
+    for run in run(&format!("{arguments} --workloads fillseq,readwhilewriting,seekrandomwhilewriting")) {
+        assert_eq!(run.error, None);
+        for step in &run.steps[1..] {
+            let puts = step.operation("put").unwrap();
+            assert_eq!(puts.wanted_rate, Some(1000.0));
+            // The first put is due at once, and none before its time.
+            let most = step.cost.unwrap().seconds * 1000.0 + 1.0;
+            assert!(puts.calls > 0 && puts.calls as f64 <= most, "{} of {most}", puts.calls);
+        }
+    }
+}
