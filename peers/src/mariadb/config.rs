@@ -104,6 +104,8 @@ fn myrocks(config: &Config) -> Result<Options> {
     let on_off = |on: bool| if on { "ON" } else { "OFF" }.to_owned();
     Ok(named([
         ("rocksdb_flush_log_at_trx_commit", flush_at_commit(config.durability).to_string()),
+        // On, a commit's log stays in RocksDB's memory until it is forced.
+        ("rocksdb_manual_wal_flush", on_off(config.durability != Durability::Buffered)),
         ("rocksdb_write_disable_wal", on_off(config.durability == Durability::NoLog)),
         ("rocksdb_block_cache_size", cache.to_string()),
         ("rocksdb_default_cf_options", family),

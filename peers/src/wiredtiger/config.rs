@@ -20,8 +20,9 @@ pub(super) struct Plan {
 
 /// Sessions of clients and of WiredTiger's own threads.
 const SESSION_MAX: u32 = 1_100;
-/// Bytes of a log file. Files are made ahead, so larger ones cost disk and nothing else.
+/// Bytes of a log file. Files are made ahead; those that are filled with zeros cost as much to make as to write.
 const LOG_FILE_BYTES: u64 = 256 << 20;
+const ZEROED_LOG_FILE_BYTES: u64 = 64 << 20;
 /// Dirty bytes in percent of the cache from which eviction threads write. High, so that a leaf gathers more changes before each write.
 pub(super) const DIRTY_TARGET_PERCENT: u64 = 50;
 const DIRTY_TRIGGER_PERCENT: u64 = 80;
@@ -122,9 +123,9 @@ fn log(config: &Config, compressor: &str) -> Result<String> {
     };
     // Zeros written ahead make a sync one of data alone; where syncs are rare they would only double the bytes.
     let zero_fill = config.durability == Durability::Sync;
-    let mut log = format!(
-        "log=(enabled=true,file_max={LOG_FILE_BYTES},prealloc=true,zero_fill={zero_fill},compressor={compressor}"
-    );
+    let file_max = if zero_fill { ZEROED_LOG_FILE_BYTES } else { LOG_FILE_BYTES };
+    let mut log =
+        format!("log=(enabled=true,file_max={file_max},prealloc=true,zero_fill={zero_fill},compressor={compressor}");
     if let Some(dir) = &config.log.dir {
         log.push_str(&format!(",path={}", quoted(&std::path::absolute(dir)?)?));
     }
