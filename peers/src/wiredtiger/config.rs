@@ -20,9 +20,10 @@ pub(super) struct Plan {
 
 /// Sessions of clients and of WiredTiger's own threads.
 const SESSION_MAX: u32 = 1_100;
-/// Bytes of a log file. Files are made ahead; those that are filled with zeros cost as much to make as to write.
-const LOG_FILE_BYTES: u64 = 256 << 20;
-const ZEROED_LOG_FILE_BYTES: u64 = 64 << 20;
+/// Bytes of a log file, as is the default. Files are made ahead, and each open reads those that are there.
+const LOG_FILE_BYTES: u64 = 100 << 20;
+/// Smaller where files are filled with zeros, which costs as much as to write them.
+const ZEROED_LOG_FILE_BYTES: u64 = 32 << 20;
 /// Dirty bytes in percent of the cache from which eviction threads write. High, so that a leaf gathers more changes before each write.
 pub(super) const DIRTY_TARGET_PERCENT: u64 = 50;
 const DIRTY_TRIGGER_PERCENT: u64 = 80;
