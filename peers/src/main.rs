@@ -3,6 +3,11 @@
 //! All engines of this binary share one allocator, the one that RocksDB's authors recommend, and are built for the processor of
 //! the machine that builds them.
 
+#[cfg(feature = "mariadb")]
+mod mariadb;
+#[cfg(feature = "wiredtiger")]
+mod wiredtiger;
+
 use anyhow::Result;
 use clap::Parser;
 use spinney_lab::command::{self, BenchArgs, Host};
@@ -39,5 +44,18 @@ fn run(args: BenchArgs) -> Result<()> {
 
 /// Our own engines, and the others in the order in which reports show them.
 fn engines() -> Vec<Box<dyn Engine>> {
-    driver::engines()
+    let mut engines = driver::engines();
+    #[cfg(feature = "wiredtiger")]
+    {
+        use wiredtiger::{Tree, WiredTiger};
+        engines.push(Box::new(WiredTiger { tree: Tree::Btree }));
+        engines.push(Box::new(WiredTiger { tree: Tree::Lsm }));
+    }
+    #[cfg(feature = "mariadb")]
+    {
+        use mariadb::{Kind, MariaDb};
+        engines.push(Box::new(MariaDb { kind: Kind::InnoDb }));
+        engines.push(Box::new(MariaDb { kind: Kind::MyRocks }));
+    }
+    engines
 }
