@@ -9,23 +9,15 @@ use spinney_lab::driver::{Batch, Change, Client, Outcome, Scan, TableId};
 pub(super) struct SqliteClient<'a> {
     store: &'a SqliteStore,
     connection: Connection,
-    state: State,
-}
-
-/// SQLite's own transaction of a connection.
-#[derive(Clone, Copy, PartialEq)]
-enum State {
-    /// None: each read is at its own present.
-    None,
-    /// One of reads, which keeps a view.
-    View,
-    /// One of writes.
-    Transaction,
+    /// SQLite's transaction of this connection is one of writes.
+    in_transaction: bool,
+    /// There was a view: outside transactions of writes the connection is in one of reads.
+    has_view: bool,
 }
 
 impl<'a> SqliteClient<'a> {
     pub(super) fn new(store: &'a SqliteStore, connection: Connection) -> Self {
-        Self { store, connection, state: State::None }
+        Self { store, connection, in_transaction: false, has_view: false }
     }
 
     fn run(&self, statement: &str) -> Result<()> {
@@ -47,43 +39,47 @@ impl<'a> SqliteClient<'a> {
         Ok(())
     }
 
-    /// Begins to read at the present. `BEGIN` alone does not: the first read does.
-    fn look(&mut self) -> Result<()> {
-        self.run("BEGIN")?;
-        self.state = State::View;
-        let mut first = self.connection.prepare_cached("SELECT rootpage FROM sqlite_schema LIMIT 1")?;
-        first.query(())?.next()?;
+    /// Begins to read at the present, if there is a view. `BEGIN` alone does not: the first read does.
+    fn look(&self) -> Result<()> {
+        if self.has_view {
+            self.run("BEGIN")?;
+            let mut first = self.connection.prepare_cached("SELECT rootpage FROM sqlite_schema LIMIT 1")?;
+            first.query(())?.next()?;
+        }
         Ok(())
     }
 
+    /// Ends the transaction of reads, if there is one: a connection has one transaction at a time.
+    fn look_away(&self) -> Result<()> {
+        if self.has_view { self.run("COMMIT") } else { Ok(()) }
+    }
+
+    fn write_alone(&self, batch: &Batch) -> Result<()> {
+        if batch.len() == 1 {
+            return self.apply(batch);
+        }
+        self.run("BEGIN IMMEDIATE")?;
+        if let Err(error) = self.apply(batch) {
+            self.run("ROLLBACK")?;
+            return Err(error);
+        }
+        self.run("COMMIT")
+    }
+
     fn end(&mut self, how: &str) -> Result<()> {
-        self.state = State::None;
-        self.run(how)
+        self.in_transaction = false;
+        self.run(how)?;
+        self.look()
     }
 }
 
 impl Client for SqliteClient<'_> {
     fn write(&mut self, batch: &Batch) -> Result<Outcome> {
-        if self.state == State::Transaction {
-            self.apply(batch)?;
-            return Ok(Outcome::Done);
-        }
-        // A connection has one transaction, so the view makes room for the write and is at the present afterwards.
-        let had_view = self.state == State::View;
-        if had_view {
-            self.end("COMMIT")?;
-        }
-        if batch.len() == 1 {
+        if self.in_transaction {
             self.apply(batch)?;
         } else {
-            self.run("BEGIN IMMEDIATE")?;
-            if let Err(error) = self.apply(batch) {
-                self.run("ROLLBACK")?;
-                return Err(error);
-            }
-            self.run("COMMIT")?;
-        }
-        if had_view {
+            self.look_away()?;
+            self.write_alone(batch)?;
             self.look()?;
         }
         Ok(Outcome::Done)
@@ -112,18 +108,15 @@ impl Client for SqliteClient<'_> {
     }
 
     fn view(&mut self) -> Result<()> {
-        if self.state == State::View {
-            self.end("COMMIT")?;
-        }
+        self.look_away()?;
+        self.has_view = true;
         self.look()
     }
 
     fn begin(&mut self) -> Result<()> {
-        if self.state == State::View {
-            self.end("COMMIT")?;
-        }
+        self.look_away()?;
         self.run("BEGIN IMMEDIATE")?;
-        self.state = State::Transaction;
+        self.in_transaction = true;
         Ok(())
     }
 
