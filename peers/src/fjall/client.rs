@@ -2,10 +2,9 @@
 
 use super::FjallStore;
 use ::fjall::{Iter, Keyspace, OptimisticWriteTx, PersistMode, Readable, Snapshot};
-use anyhow::{Context as _, Result};
-use spinney_lab::driver::{Batch, Change, Client, Direction, Durability, Outcome, Scan, TableId};
+use anyhow::{Context as _, Result, ensure};
+use spinney_lab::driver::{Batch, Change, Client, Direction, Durability, Lacks, Outcome, Scan, TableId};
 use std::ops::Bound;
-use std::sync::atomic::Ordering;
 
 pub(super) struct FjallClient<'a> {
     store: &'a FjallStore,
@@ -70,7 +69,7 @@ impl Client for FjallClient<'_> {
         if let Some(mut transaction) = self.transaction.take() {
             self.apply(&mut transaction, batch);
             self.transaction = Some(transaction);
-        } else if self.store.transactions.load(Ordering::Relaxed) {
+        } else if self.store.transactions {
             let mut transaction = self.begin_transaction()?;
             self.apply(&mut transaction, batch);
             return Ok(outcome(transaction.commit()?.is_ok()));
@@ -115,7 +114,7 @@ impl Client for FjallClient<'_> {
     }
 
     fn begin(&mut self) -> Result<()> {
-        self.store.transactions.store(true, Ordering::Relaxed);
+        ensure!(self.store.transactions, Lacks::new("no transactions unless it is opened for them"));
         self.transaction = Some(self.begin_transaction()?);
         Ok(())
     }

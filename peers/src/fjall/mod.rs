@@ -17,7 +17,6 @@ use spinney_lab::driver::{
 use spinney_lab::text::bytes;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// fjall.
@@ -28,8 +27,8 @@ struct FjallStore {
     db: OptimisticTxDatabase,
     tables: Vec<Table>,
     durability: Durability,
-    /// There was a transaction. Until then writes need not be known to those who look for conflicts.
-    transactions: AtomicBool,
+    /// The workload has transactions, so those who look for conflicts must know of all writes.
+    transactions: bool,
     ticker: Option<Ticker>,
     settings: Vec<(String, String)>,
 }
@@ -96,7 +95,7 @@ impl Engine for Fjall {
             ("compaction", "leveled".to_owned()),
         ];
         let settings = settings.map(|(name, value)| (name.to_owned(), value)).to_vec();
-        let (durability, transactions) = (config.durability, AtomicBool::new(false));
+        let (durability, transactions) = (config.durability, config.transactions);
         Ok(Box::new(FjallStore { db, tables, durability, transactions, ticker, settings }))
     }
 }
