@@ -3,15 +3,27 @@
 //! All engines of this binary share one allocator, the one that RocksDB's authors recommend, and are built for the processor of
 //! the machine that builds them.
 
+#[cfg(feature = "fjall")]
+mod fjall;
+#[cfg(feature = "lmdb")]
+mod lmdb;
 #[cfg(feature = "mariadb")]
 mod mariadb;
+#[cfg(feature = "redb")]
+mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(any(feature = "fjall", feature = "lmdb", feature = "redb", feature = "sqlite"))]
+mod ticker;
 #[cfg(feature = "wiredtiger")]
 mod wiredtiger;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Parser;
 use spinney_lab::command::{self, BenchArgs, Host};
-use spinney_lab::driver::{self, Engine};
+use spinney_lab::driver::{self, Compression, Config, Engine, Lacks, LogConfig};
 use spinney_lab::{Interrupted, signals};
 use std::process::ExitCode;
 
@@ -45,12 +57,22 @@ fn run(args: BenchArgs) -> Result<()> {
 /// Our own engines, and the others in the order in which reports show them.
 fn engines() -> Vec<Box<dyn Engine>> {
     let mut engines = driver::engines();
+    #[cfg(feature = "rocksdb")]
+    engines.extend(rocksdb::engines());
     #[cfg(feature = "wiredtiger")]
     {
         use wiredtiger::{Tree, WiredTiger};
         engines.push(Box::new(WiredTiger { tree: Tree::Btree }));
         engines.push(Box::new(WiredTiger { tree: Tree::Lsm }));
     }
+    #[cfg(feature = "lmdb")]
+    engines.push(Box::new(lmdb::Lmdb));
+    #[cfg(feature = "redb")]
+    engines.push(Box::new(redb::Redb));
+    #[cfg(feature = "fjall")]
+    engines.push(Box::new(fjall::Fjall));
+    #[cfg(feature = "sqlite")]
+    engines.push(Box::new(sqlite::Sqlite));
     #[cfg(feature = "mariadb")]
     {
         use mariadb::{Kind, MariaDb};
@@ -58,4 +80,54 @@ fn engines() -> Vec<Box<dyn Engine>> {
         engines.push(Box::new(MariaDb { kind: Kind::MyRocks }));
     }
     engines
+}
+
+#[cfg(any(feature = "fjall", feature = "lmdb", feature = "redb", feature = "sqlite"))]
+/// Refuses options of a redo log, for engines whose log has none of them.
+fn no_log_options(config: &Config) -> Result<()> {
+    let LogConfig { compression, padding, dir } = &config.log;
+    ensure!(compression.is_none_or(|wanted| wanted == Compression::None), Lacks::new("no compression of a redo log"));
+    ensure!(padding.is_none(), Lacks::new("no choice of a redo log's padding"));
+    ensure!(dir.is_none(), Lacks::new("no directory of its own for a redo log"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check that none of these engines can do.
+    const MANY_KEYS: &str = "a read of many keys finds what single reads find";
+
+    /// Puts the engine with this name through the lab's checks; returns those that it had no way to do.
+    fn lacking(name: &str) -> Vec<&'static str> {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = engines().into_iter().find(|engine| engine.name() == name).unwrap();
+        let lacking = driver::conformance(&*engine, dir.path()).unwrap_or_else(|error| panic!("{error:#}"));
+        lacking.into_iter().map(|(check, _)| check).collect()
+    }
+
+    #[test]
+    #[cfg(feature = "lmdb")]
+    fn lmdb_conforms() {
+        assert_eq!(lacking("lmdb"), [MANY_KEYS]);
+    }
+
+    #[test]
+    #[cfg(feature = "redb")]
+    fn redb_conforms() {
+        assert_eq!(lacking("redb"), [MANY_KEYS]);
+    }
+
+    #[test]
+    #[cfg(feature = "fjall")]
+    fn fjall_conforms() {
+        assert_eq!(lacking("fjall"), [MANY_KEYS]);
+    }
+
+    #[test]
+    #[cfg(feature = "sqlite")]
+    fn sqlite_conforms() {
+        assert_eq!(lacking("sqlite"), [MANY_KEYS]);
+    }
 }

@@ -35,7 +35,8 @@ pub trait Client {
     /// What the engine says.
     fn scan(&mut self, scan: &Scan<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64>;
 
-    /// From now on reads outside transactions see the database as it is at this moment, until the next call.
+    /// From now on reads outside transactions see the database as it is at this moment, until the next call. A write or a transaction
+    /// of the same client may move this moment on, in engines whose connection has one transaction at a time.
     ///
     /// # Errors
     /// [`Lacks`] when the engine has no read views; else what the engine says.

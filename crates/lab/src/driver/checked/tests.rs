@@ -15,7 +15,7 @@ fn engine(name: &str) -> Box<dyn Engine> {
 }
 
 fn open(engine: &dyn Engine, dir: &Path) -> Box<dyn Store> {
-    let config = Config { memory_bytes: 64 << 20, ..Config::default() };
+    let config = Config { memory_bytes: 64 << 20, transactions: true, ..Config::default() };
     engine.open(&dir.join("db"), &config, &TABLES).unwrap()
 }
 

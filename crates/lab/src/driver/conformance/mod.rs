@@ -88,10 +88,21 @@ impl Ground<'_> {
         self.open_at(&self.dir, Durability::Buffered)
     }
 
+    fn open_for_transactions(&self) -> Result<Box<dyn Store>> {
+        self.open_with(&self.dir, &Config { transactions: true, ..self.config(Durability::Buffered) })
+    }
+
     fn open_at(&self, dir: &Path, durability: Durability) -> Result<Box<dyn Store>> {
+        self.open_with(dir, &self.config(durability))
+    }
+
+    fn open_with(&self, dir: &Path, config: &Config) -> Result<Box<dyn Store>> {
+        self.engine.open(dir, config, &TABLES).context("cannot open the database")
+    }
+
+    fn config(&self, durability: Durability) -> Config {
         let direct_io = self.engine.direct_io();
-        let config = Config { memory_bytes: 64 << 20, durability, direct_io, ..Config::default() };
-        self.engine.open(dir, &config, &TABLES).context("cannot open the database")
+        Config { memory_bytes: 64 << 20, durability, direct_io, ..Config::default() }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::random::Random;
 use anyhow::{Context as _, Result, ensure};
 
 pub(super) fn isolated(ground: &Ground<'_>) -> Result<()> {
-    let store = ground.open()?;
+    let store = ground.open_for_transactions()?;
     {
         let (mut client, mut other) = (store.client()?, store.client()?);
         put(&mut *client, FIRST, b"k", b"old")?;
@@ -33,7 +33,7 @@ pub(super) fn isolated(ground: &Ground<'_>) -> Result<()> {
 }
 
 pub(super) fn rollback(ground: &Ground<'_>) -> Result<()> {
-    let store = ground.open()?;
+    let store = ground.open_for_transactions()?;
     let mut model = Model::new(2);
     {
         let mut client = store.client()?;
@@ -72,7 +72,7 @@ pub(super) fn rollback(ground: &Ground<'_>) -> Result<()> {
 }
 
 pub(super) fn model(ground: &Ground<'_>) -> Result<()> {
-    let store = ground.open()?;
+    let store = ground.open_for_transactions()?;
     let (mut model, mut random) = (Model::new(2), Random::new(2));
     {
         let mut client = store.client()?;
@@ -104,7 +104,7 @@ pub(super) fn model(ground: &Ground<'_>) -> Result<()> {
 /// Two threads add to two counters, each in the order that suits a deadlock least; a conflict is run again.
 pub(super) fn threads(ground: &Ground<'_>) -> Result<()> {
     const ROUNDS: u64 = 50;
-    let store = ground.open()?;
+    let store = ground.open_for_transactions()?;
     store.client()?.begin()?;
     put(&mut *store.client()?, FIRST, b"counter", &0_u64.to_be_bytes())?;
     put(&mut *store.client()?, SECOND, b"counter", &0_u64.to_be_bytes())?;
