@@ -3,6 +3,9 @@
 //! All engines of this binary share one allocator, the one that RocksDB's authors recommend, and are built for the processor of
 //! the machine that builds them.
 
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+
 use anyhow::Result;
 use clap::Parser;
 use spinney_lab::command::{self, BenchArgs, Host};
@@ -39,5 +42,8 @@ fn run(args: BenchArgs) -> Result<()> {
 
 /// Our own engines, and the others in the order in which reports show them.
 fn engines() -> Vec<Box<dyn Engine>> {
-    driver::engines()
+    let mut engines = driver::engines();
+    #[cfg(feature = "rocksdb")]
+    engines.extend(rocksdb::engines());
+    engines
 }

@@ -1,0 +1,230 @@
+//! One thread's connection.
+
+use super::native::{Error, Iterator, ReadOptions, Snapshot, Transaction, WriteBatch};
+use super::store::RocksStore;
+use anyhow::{Context as _, Result};
+use spinney_lab::driver::{Batch, Change, Client, Direction, Lacks, Outcome, Scan, TableId};
+
+pub(super) struct RocksClient<'a> {
+    store: &'a RocksStore,
+    batch: WriteBatch,
+    /// The value of the last get.
+    value: Vec<u8>,
+    /// Iterators of scans without end, by table: to use one again is cheaper than to make one. Declared before the view, which
+    /// they may see.
+    iterators: Vec<Option<Iterator<'a>>>,
+    /// What reads outside transactions see.
+    read: ReadOptions,
+    view: Option<Snapshot<'a>>,
+    transaction: State<'a>,
+}
+
+/// Where a client is with transactions.
+enum State<'a> {
+    /// In none; the memory of the last one is used again.
+    Outside(Option<Transaction<'a>>),
+    Inside(Transaction<'a>),
+    /// In one that could not lock a key that it wants to write: it cannot commit.
+    Lost(Transaction<'a>),
+}
+
+impl<'a> RocksClient<'a> {
+    pub(super) fn new(store: &'a RocksStore, tables: usize) -> Self {
+        Self {
+            store,
+            batch: WriteBatch::new(),
+            value: Vec::new(),
+            iterators: (0..tables).map(|_| None).collect(),
+            read: ReadOptions::new(),
+            view: None,
+            transaction: State::Outside(None),
+        }
+    }
+
+    fn commit_batch(&mut self, batch: &Batch) -> Result<Outcome> {
+        self.batch.clear();
+        for change in batch.iter() {
+            match change {
+                Change::Put(table, key, value) => self.batch.put(self.store.db.table(table.0), key, value),
+                Change::Delete(table, key) => self.batch.delete(self.store.db.table(table.0), key),
+            }
+        }
+        outcome(self.store.db.write(&self.batch, &self.store.write))
+    }
+
+    /// Ends the transaction, whose memory may be used again.
+    fn end(&mut self) -> Option<&mut Transaction<'a>> {
+        let state = std::mem::replace(&mut self.transaction, State::Outside(None));
+        let (State::Inside(transaction) | State::Lost(transaction)) = state else {
+            self.transaction = state;
+            return None;
+        };
+        self.transaction = State::Outside(Some(transaction));
+        match &mut self.transaction {
+            State::Outside(transaction) => transaction.as_mut(),
+            State::Inside(_) | State::Lost(_) => None,
+        }
+    }
+
+    /// An iterator for scans without end outside transactions.
+    fn iterator(&mut self, table: TableId) -> Result<&mut Iterator<'a>> {
+        let kept = &mut self.iterators[table.0];
+        match kept {
+            Some(iterator) if self.view.is_none() => iterator.refresh()?,
+            Some(_) => {}
+            None => {
+                let mut options = ReadOptions::new();
+                options.see(self.view.as_ref());
+                *kept = Some(Iterator::new(&self.store.db, self.store.db.table(table.0), options));
+            }
+        }
+        kept.as_mut().context("made above")
+    }
+}
+
+impl Client for RocksClient<'_> {
+    fn write(&mut self, batch: &Batch) -> Result<Outcome> {
+        let transaction = match &mut self.transaction {
+            State::Outside(_) => return self.commit_batch(batch),
+            State::Inside(transaction) => transaction,
+            State::Lost(_) => {
+                self.rollback()?;
+                return Ok(Outcome::Conflict);
+            }
+        };
+        let written = batch.iter().try_for_each(|change| match change {
+            Change::Put(table, key, value) => transaction.put(self.store.db.table(table.0), key, value),
+            Change::Delete(table, key) => transaction.delete(self.store.db.table(table.0), key),
+        });
+        let outcome = outcome(written)?;
+        if outcome == Outcome::Conflict {
+            self.rollback()?;
+        }
+        Ok(outcome)
+    }
+
+    fn get(&mut self, table: TableId, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let handle = self.store.db.table(table.0);
+        match &mut self.transaction {
+            State::Inside(transaction) | State::Lost(transaction) => Ok(transaction.get(handle, key, false, found)?),
+            State::Outside(_) => {
+                let value = self.store.db.get(handle, key, &self.read, &mut self.value)?;
+                Ok(value.map(found).is_some())
+            }
+        }
+    }
+
+    fn multi_get(&mut self, table: TableId, keys: &[&[u8]], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        if !matches!(self.transaction, State::Outside(_)) {
+            for (at, key) in keys.iter().enumerate() {
+                self.get(table, key, &mut |value| found(at, value))?;
+            }
+            return Ok(());
+        }
+        let values = self.store.db.multi_get(self.store.db.table(table.0), keys, &self.read)?;
+        values.iter().for_each(|(at, value)| found(at, value));
+        Ok(())
+    }
+
+    fn scan(&mut self, scan: &Scan<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        let handle = self.store.db.table(scan.table.0);
+        let outside = matches!(self.transaction, State::Outside(_));
+        if outside && scan.until.is_none() {
+            return Ok(visit_all(self.iterator(scan.table)?, scan, visit)?);
+        }
+        // An iterator cannot change where it ends, but one that knows reads no block and passes no tombstone beyond.
+        let mut options = ReadOptions::new();
+        match (scan.until, scan.direction) {
+            (None, _) => {}
+            (Some(until), Direction::Forward) => options.end_before(until),
+            (Some(until), Direction::Backward) => options.end_after(until),
+        }
+        let mut iterator = match &mut self.transaction {
+            State::Inside(transaction) | State::Lost(transaction) => transaction.iterator(handle, options),
+            State::Outside(_) => {
+                options.see(self.view.as_ref());
+                Iterator::new(&self.store.db, handle, options)
+            }
+        };
+        Ok(visit_all(&mut iterator, scan, visit)?)
+    }
+
+    fn view(&mut self) -> Result<()> {
+        self.iterators.iter_mut().for_each(|iterator| *iterator = None);
+        let view = self.store.db.snapshot();
+        self.read.see(Some(&view));
+        self.view = Some(view);
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.rollback()?;
+        let State::Outside(ended) = &mut self.transaction else { return Ok(()) };
+        let begun = Transaction::begin(&self.store.db, &self.store.write, ended.take());
+        self.transaction = State::Inside(begun.ok_or_else(|| Lacks::new("no transactions: it was opened without"))?);
+        Ok(())
+    }
+
+    fn get_for_update(&mut self, table: TableId, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let handle = self.store.db.table(table.0);
+        let State::Inside(transaction) = &mut self.transaction else { return self.get(table, key, found) };
+        match transaction.get(handle, key, true, found) {
+            Err(error) if error.is_conflict() => {
+                // There is no way to say so here. The next write or the commit does; until then all is as of one moment.
+                let state = std::mem::replace(&mut self.transaction, State::Outside(None));
+                if let State::Inside(transaction) = state {
+                    self.transaction = State::Lost(transaction);
+                }
+                self.get(table, key, found)
+            }
+            result => Ok(result?),
+        }
+    }
+
+    fn commit(&mut self) -> Result<Outcome> {
+        let lost = matches!(self.transaction, State::Lost(_));
+        let Some(transaction) = self.end() else { return Ok(Outcome::Done) };
+        if lost {
+            transaction.rollback()?;
+            return Ok(Outcome::Conflict);
+        }
+        let outcome = outcome(transaction.commit())?;
+        if outcome == Outcome::Conflict {
+            transaction.rollback()?;
+        }
+        Ok(outcome)
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        match self.end() {
+            Some(transaction) => Ok(transaction.rollback()?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn outcome(result: Result<(), Error>) -> Result<Outcome> {
+    match result {
+        Ok(()) => Ok(Outcome::Done),
+        Err(error) if error.is_conflict() => Ok(Outcome::Conflict),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Visits the entries of a scan, which ends where the iterator does.
+fn visit_all(iterator: &mut Iterator<'_>, scan: &Scan<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64, Error> {
+    let mut visited = 0;
+    if scan.limit == 0 {
+        return Ok(0);
+    }
+    iterator.seek(scan.from, scan.direction);
+    while let Some((key, value)) = iterator.entry()? {
+        visit(key, value);
+        visited += 1;
+        if visited == scan.limit {
+            break;
+        }
+        iterator.step(scan.direction);
+    }
+    Ok(visited)
+}
