@@ -41,7 +41,7 @@ pub(super) struct Sizes {
 const MORE_BLOCK_OPTIONS: &str = "block_based_table_factory={index_block_search_type=kAuto;uniform_cv_threshold=0.2}";
 
 impl Sizes {
-    fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         // Sixteen memtables are the memory, four of them a table's, and all tables together have at most half of it.
         let memtable = config.memtable_bytes.unwrap_or((config.memory_bytes / 16).clamp(4 << 20, 128 << 20));
         let memtables = 4;

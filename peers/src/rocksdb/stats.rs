@@ -77,3 +77,36 @@ fn stalls(text: &str) -> Option<u64> {
 fn whole(number: f64) -> u64 {
     number.round() as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "
+** DB Stats **
+Uptime(secs): 12.0 total, 2.0 interval
+Cumulative writes: 12K writes, 12K keys, 12K commit groups, 1.0 writes per commit group, ingest: 0.01 GB, 0.83 MB/s
+Cumulative WAL: 12K writes, 4 syncs, 3000.00 writes per sync, written: 0.01 GB, 0.83 MB/s
+Cumulative stall: 00:01:2.500 H:M:S, 0.1 percent
+Interval writes: 2000 writes, 2000 keys, 2000 commit groups, 1.0 writes per commit group, ingest: 1.66 MB, 0.83 MB/s
+Interval WAL: 2000 writes, 4 syncs, 500.00 writes per sync, written: 1.66 MB, 0.83 MB/s
+Interval stall: 00:01:2.500 H:M:S, 0.1 percent
+Write Stall (count): write-buffer-manager-limit-stops: 0
+";
+
+    #[test]
+    fn intervals_are_read_from_the_text() {
+        let interval = Interval::parse(TEXT);
+        assert_eq!(interval, Some(Interval { log_mib: 1.66, stall_us: 62.5e6, log_syncs: Some(4) }));
+        let many = TEXT.replace("writes, 4 syncs", "writes, 12K syncs");
+        assert_eq!(Interval::parse(&many).and_then(|interval| interval.log_syncs), None, "it is rounded");
+        assert_eq!(Interval::parse("** DB Stats **"), None);
+    }
+
+    #[test]
+    fn stalls_are_delays_and_stops() {
+        let text = "Write Stall (count): cf-l0-file-count-limit-delays-with-ongoing-compaction: 1, total-delays: 3, total-stops: 40\n";
+        assert_eq!(stalls(text), Some(43));
+        assert_eq!(stalls(""), None);
+    }
+}

@@ -1,1 +1,199 @@
-//! Tests of the driver.
+//! What the driver promises beyond what every driver does.
+
+use super::*;
+use spinney_lab::driver::{Batch, Client, Compression, Durability, Lacks, LogConfig, Outcome, Scan, TableId, conformance};
+use std::fs;
+use std::path::PathBuf;
+
+const TABLE: TableId = TableId(0);
+const TABLES: [TableSpec; 2] = [TableSpec::new("first"), TableSpec::new("second")];
+const LEVELED: RocksDb = RocksDb { style: Style::Leveled };
+
+/// A directory that is gone after the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("peers-rocksdb-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn open(&self, config: &Config) -> Box<dyn Store> {
+        LEVELED.open(&self.0.join("db"), config, &TABLES).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn config() -> Config {
+    Config { memory_bytes: 64 << 20, durability: Durability::Buffered, direct_io: false, ..Config::default() }
+}
+
+fn key(n: u32) -> [u8; 4] {
+    n.to_be_bytes()
+}
+
+fn put(client: &mut dyn Client, keys: impl IntoIterator<Item = u32>, value: &[u8]) -> Outcome {
+    let mut batch = Batch::new();
+    keys.into_iter().for_each(|n| batch.put(TABLE, &key(n), value));
+    client.write(&batch).unwrap()
+}
+
+fn get(client: &mut dyn Client, n: u32) -> Option<Vec<u8>> {
+    let mut found = None;
+    let _ = client.get(TABLE, &key(n), &mut |value| found = Some(value.to_vec())).unwrap();
+    found
+}
+
+/// The levels that hold anything, with their sorted runs.
+fn levels(store: &dyn Store) -> Vec<(u64, u64)> {
+    store.shape().unwrap()[0].levels.iter().map(|level| (level.level, level.sorted_runs)).collect()
+}
+
+#[test]
+fn both_styles_conform() {
+    for engine in engines() {
+        let scratch = Scratch::new(engine.name());
+        let lacking = conformance(&*engine, &scratch.0).unwrap();
+        assert!(lacking.is_empty(), "{lacking:?}");
+    }
+}
+
+#[test]
+fn the_version_is_the_one_that_databases_are_made_by() {
+    let scratch = Scratch::new("version");
+    scratch.open(&config()).close().unwrap();
+    let options = fs::read_dir(scratch.0.join("db")).unwrap().map(|entry| entry.unwrap().path());
+    let options = options.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("OPTIONS-")).last().unwrap();
+    let text = fs::read_to_string(options).unwrap();
+    assert!(text.contains(&format!("rocksdb_version={VERSION}\n")), "{}", text.lines().take(15).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn what_the_crate_has_no_names_for_is_set() {
+    let scratch = Scratch::new("options");
+    scratch.open(&config()).close().unwrap();
+    let files = fs::read_dir(scratch.0.join("db")).unwrap().map(|entry| entry.unwrap().path());
+    let options = files.filter(|path| path.to_string_lossy().contains("OPTIONS-")).last().unwrap();
+    let text = fs::read_to_string(options).unwrap();
+    for wanted in ["index_block_search_type=kAuto", "filter_policy=bloomfilter:10:false", "format_version=7", "unpartitioned_pinning=kAll"] {
+        assert!(text.contains(wanted), "{wanted} in {text}");
+    }
+}
+
+#[test]
+fn each_level_is_compacted_into_the_next() {
+    let scratch = Scratch::new("levels");
+    let store = scratch.open(&config());
+    store.hold(true).unwrap();
+    let mut client = store.client().unwrap();
+    for round in 0..3 {
+        assert_eq!(put(&mut *client, 0..1000, &[round; 100]), Outcome::Done);
+        store.flush().unwrap();
+    }
+    assert_eq!(levels(&*store), [(0, 3)], "held");
+    store.compact_level(0).unwrap();
+    assert_eq!(levels(&*store), [(1, 1)]);
+    store.compact_level(1).unwrap();
+    assert_eq!(levels(&*store), [(1, 1)], "there is none below");
+    assert_eq!(put(&mut *client, 500..700, b"new"), Outcome::Done);
+    store.flush().unwrap();
+    assert_eq!(levels(&*store), [(0, 1), (1, 1)]);
+    store.compact_all().unwrap();
+    assert_eq!(levels(&*store), [(1, 1)]);
+    store.hold(false).unwrap();
+    store.wait_idle().unwrap();
+    assert_eq!((get(&mut *client, 600), get(&mut *client, 0)), (Some(b"new".to_vec()), Some(vec![2; 100])));
+    let counters = store.counters().unwrap();
+    assert!(counters.flush_bytes > Some(100_000) && counters.compaction_written_bytes > Some(100_000), "{counters:?}");
+}
+
+#[test]
+fn the_log_is_counted_and_lies_where_it_was_told_to() {
+    let scratch = Scratch::new("log");
+    let dir = scratch.0.join("log");
+    let store = scratch.open(&Config {
+        durability: Durability::Sync,
+        log: LogConfig { compression: None, padding: Some(false), dir: Some(dir.clone()) },
+        ..config()
+    });
+    let mut client = store.client().unwrap();
+    for n in 0..20 {
+        assert_eq!(put(&mut *client, [n], &[1; 10_000]), Outcome::Done);
+    }
+    let counters = store.counters().unwrap();
+    assert_eq!(counters.log_syncs, Some(20));
+    let written = counters.log_written_bytes.unwrap();
+    assert!((190_000..230_000).contains(&written), "{written} bytes for 20 values of 10,000");
+    let logs = fs::read_dir(&dir).unwrap().filter(|entry| store.is_log(&entry.as_ref().unwrap().path()));
+    assert!(logs.count() > 0);
+}
+
+#[test]
+fn logs_that_it_cannot_write_are_lacking() {
+    let scratch = Scratch::new("lacks");
+    let lacks = |log| {
+        let opened = LEVELED.open(&scratch.0.join("db"), &Config { log, ..config() }, &TABLES);
+        Lacks::of(&opened.err().expect("it does not open")).is_some()
+    };
+    assert!(lacks(LogConfig { padding: Some(true), ..LogConfig::default() }));
+    assert!(lacks(LogConfig { compression: Some(Compression::Lz4), ..LogConfig::default() }));
+}
+
+#[test]
+fn a_transaction_that_comes_second_conflicts() {
+    let scratch = Scratch::new("conflict");
+    let store = scratch.open(&Config { transactions: true, ..config() });
+    let (mut a, mut b) = (store.client().unwrap(), store.client().unwrap());
+    assert_eq!(put(&mut *a, [1], b"before"), Outcome::Done);
+    b.begin().unwrap();
+    assert_eq!(put(&mut *a, [1], b"first"), Outcome::Done);
+    assert_eq!(get(&mut *b, 1), Some(b"before".to_vec()), "as of its beginning");
+    assert_eq!(put(&mut *b, [1], b"second"), Outcome::Conflict);
+    assert_eq!(get(&mut *b, 1), Some(b"first".to_vec()), "the transaction has ended");
+
+    b.begin().unwrap();
+    assert_eq!(put(&mut *a, [1], b"again"), Outcome::Done);
+    let mut found = Vec::new();
+    assert!(b.get_for_update(TABLE, &key(1), &mut |value| found = value.to_vec()).unwrap());
+    assert_eq!((found, b.commit().unwrap()), (b"first".to_vec(), Outcome::Conflict), "it could not lock what was changed");
+
+    b.begin().unwrap();
+    assert!(b.get_for_update(TABLE, &key(1), &mut |_| ()).unwrap());
+    assert_eq!(put(&mut *b, [1, 2], b"third"), Outcome::Done);
+    assert_eq!(b.scan(&Scan::all(TABLE), &mut |_, value| assert_eq!(value, b"third")).unwrap(), 2);
+    assert_eq!(get(&mut *a, 2), None);
+    assert_eq!(b.commit().unwrap(), Outcome::Done);
+    assert_eq!(get(&mut *a, 2), Some(b"third".to_vec()));
+}
+
+#[test]
+fn scans_see_the_present_without_a_view_and_the_past_with_one() {
+    let scratch = Scratch::new("view");
+    let store = scratch.open(&config());
+    let (mut reader, mut writer) = (store.client().unwrap(), store.client().unwrap());
+    let count = |client: &mut dyn Client| client.scan(&Scan::all(TABLE), &mut |_, _| ()).unwrap();
+    assert_eq!(count(&mut *reader), 0);
+    assert_eq!(put(&mut *writer, 0..10, b"v"), Outcome::Done);
+    assert_eq!(count(&mut *reader), 10, "the iterator is used again");
+    reader.view().unwrap();
+    assert_eq!(put(&mut *writer, 10..20, b"v"), Outcome::Done);
+    assert_eq!((count(&mut *reader), count(&mut *reader)), (10, 10));
+    reader.view().unwrap();
+    assert_eq!(count(&mut *reader), 20);
+}
+
+#[test]
+fn memory_is_divided_among_memtables() {
+    let sizes = |config: &Config| options::Sizes::new(config);
+    let big = sizes(&Config { memory_bytes: 1 << 30, ..config() });
+    assert_eq!((big.memtable, big.memtables_total, big.level1, big.file), (64 << 20, 512 << 20, 256 << 20, 64 << 20));
+    let asked = sizes(&Config { memtable_bytes: Some(8 << 20), level1_bytes: Some(64 << 20), ..config() });
+    assert_eq!((asked.memtable, asked.level1, asked.file), (8 << 20, 64 << 20, 16 << 20));
+}
