@@ -23,6 +23,8 @@ struct Check {
     name: &'static str,
     /// An engine may answer with [`Lacks`].
     may_lack: bool,
+    /// The database is opened for transactions.
+    transactions: bool,
     run: fn(&Ground<'_>) -> Result<()>,
 }
 
@@ -34,21 +36,25 @@ const CHECKS: &[Check] = &[
     must("scans visit what a model has", reads::scans),
     may("a read of many keys finds what single reads find", reads::many_keys),
     may("a view stays as others write, and moves on", views::stays_and_moves_on),
-    may("a transaction sees its own writes, and nobody else does", transactions::isolated),
-    may("a rollback leaves nothing", transactions::rollback),
-    may("reads in a transaction match a model", transactions::model),
-    may("transactions of two threads lose no update", transactions::threads),
+    transactional("a transaction sees its own writes, and nobody else does", transactions::isolated),
+    transactional("a rollback leaves nothing", transactions::rollback),
+    transactional("reads in a transaction match a model", transactions::model),
+    transactional("transactions of two threads lose no update", transactions::threads),
     must("what was synced is there after a reopen", opening::reopen),
     must("the store's verbs do no harm", opening::verbs),
     must("every durability opens or is lacking", opening::durabilities),
 ];
 
 const fn must(name: &'static str, run: fn(&Ground<'_>) -> Result<()>) -> Check {
-    Check { name, may_lack: false, run }
+    Check { name, may_lack: false, transactions: false, run }
 }
 
 const fn may(name: &'static str, run: fn(&Ground<'_>) -> Result<()>) -> Check {
-    Check { name, may_lack: true, run }
+    Check { name, may_lack: true, transactions: false, run }
+}
+
+const fn transactional(name: &'static str, run: fn(&Ground<'_>) -> Result<()>) -> Check {
+    Check { name, may_lack: true, transactions: true, run }
 }
 
 /// Puts an engine through all checks, with databases in new directories below `dir`, which exists. Returns the checks that it had
@@ -59,7 +65,8 @@ const fn may(name: &'static str, run: fn(&Ground<'_>) -> Result<()>) -> Check {
 pub fn conformance(engine: &dyn Engine, dir: &Path) -> Result<Vec<(&'static str, Lacks)>> {
     let (mut lacking, mut failed) = (Vec::new(), Vec::new());
     for (number, check) in CHECKS.iter().enumerate() {
-        let ground = Ground { engine, dir: dir.join(format!("{}-{number}", engine.name())) };
+        let dir = dir.join(format!("{}-{number}", engine.name()));
+        let ground = Ground { engine, dir, transactions: check.transactions };
         match unless_lacking((check.run)(&ground)) {
             Ok(Ok(())) => {}
             Ok(Err(lacks)) if check.may_lack => lacking.push((check.name, lacks)),
@@ -77,6 +84,7 @@ pub fn conformance(engine: &dyn Engine, dir: &Path) -> Result<Vec<(&'static str,
 struct Ground<'a> {
     engine: &'a dyn Engine,
     dir: PathBuf,
+    transactions: bool,
 }
 
 const TABLES: [TableSpec; 2] = [TableSpec::new("first"), TableSpec::new("second")];
@@ -90,7 +98,8 @@ impl Ground<'_> {
 
     fn open_at(&self, dir: &Path, durability: Durability) -> Result<Box<dyn Store>> {
         let direct_io = self.engine.direct_io();
-        let config = Config { memory_bytes: 64 << 20, durability, direct_io, ..Config::default() };
+        let transactions = self.transactions;
+        let config = Config { memory_bytes: 64 << 20, durability, direct_io, transactions, ..Config::default() };
         self.engine.open(dir, &config, &TABLES).context("cannot open the database")
     }
 }
