@@ -16,16 +16,11 @@ pub(super) struct RocksClient<'a> {
     /// What reads outside transactions see.
     read: ReadOptions,
     view: Option<Snapshot<'a>>,
-    transaction: State<'a>,
-}
-
-/// Where a client is with transactions.
-enum State<'a> {
-    /// In none; the memory of the last one is used again.
-    Outside(Option<Transaction<'a>>),
-    Inside(Transaction<'a>),
-    /// In one that could not lock a key that it wants to write: it cannot commit.
-    Lost(Transaction<'a>),
+    transaction: Option<Transaction<'a>>,
+    /// The transaction could not lock a key that it is going to write, so it cannot commit.
+    lost: bool,
+    /// The last transaction, whose memory the next one gets.
+    ended: Option<Transaction<'a>>,
 }
 
 impl<'a> RocksClient<'a> {
@@ -37,7 +32,9 @@ impl<'a> RocksClient<'a> {
             iterators: (0..tables).map(|_| None).collect(),
             read: ReadOptions::new(),
             view: None,
-            transaction: State::Outside(None),
+            transaction: None,
+            lost: false,
+            ended: None,
         }
     }
 
@@ -50,20 +47,6 @@ impl<'a> RocksClient<'a> {
             }
         }
         outcome(self.store.db.write(&self.batch, &self.store.write))
-    }
-
-    /// Ends the transaction, whose memory may be used again.
-    fn end(&mut self) -> Option<&mut Transaction<'a>> {
-        let state = std::mem::replace(&mut self.transaction, State::Outside(None));
-        let (State::Inside(transaction) | State::Lost(transaction)) = state else {
-            self.transaction = state;
-            return None;
-        };
-        self.transaction = State::Outside(Some(transaction));
-        match &mut self.transaction {
-            State::Outside(transaction) => transaction.as_mut(),
-            State::Inside(_) | State::Lost(_) => None,
-        }
     }
 
     /// An iterator for scans without end outside transactions.
@@ -84,17 +67,15 @@ impl<'a> RocksClient<'a> {
 
 impl Client for RocksClient<'_> {
     fn write(&mut self, batch: &Batch) -> Result<Outcome> {
-        let transaction = match &mut self.transaction {
-            State::Outside(_) => return self.commit_batch(batch),
-            State::Inside(transaction) => transaction,
-            State::Lost(_) => {
-                self.rollback()?;
-                return Ok(Outcome::Conflict);
-            }
-        };
+        let Some(transaction) = &mut self.transaction else { return self.commit_batch(batch) };
+        if self.lost {
+            self.rollback()?;
+            return Ok(Outcome::Conflict);
+        }
+        let db = &self.store.db;
         let written = batch.iter().try_for_each(|change| match change {
-            Change::Put(table, key, value) => transaction.put(self.store.db.table(table.0), key, value),
-            Change::Delete(table, key) => transaction.delete(self.store.db.table(table.0), key),
+            Change::Put(table, key, value) => transaction.put(db.table(table.0), key, value),
+            Change::Delete(table, key) => transaction.delete(db.table(table.0), key),
         });
         let outcome = outcome(written)?;
         if outcome == Outcome::Conflict {
@@ -105,17 +86,15 @@ impl Client for RocksClient<'_> {
 
     fn get(&mut self, table: TableId, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let handle = self.store.db.table(table.0);
-        match &mut self.transaction {
-            State::Inside(transaction) | State::Lost(transaction) => Ok(transaction.get(handle, key, false, found)?),
-            State::Outside(_) => {
-                let value = self.store.db.get(handle, key, &self.read, &mut self.value)?;
-                Ok(value.map(found).is_some())
-            }
+        if let Some(transaction) = &mut self.transaction {
+            return Ok(transaction.get(handle, key, false, found)?);
         }
+        let value = self.store.db.get(handle, key, &self.read, &mut self.value)?;
+        Ok(value.map(found).is_some())
     }
 
     fn multi_get(&mut self, table: TableId, keys: &[&[u8]], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
-        if !matches!(self.transaction, State::Outside(_)) {
+        if self.transaction.is_some() {
             for (at, key) in keys.iter().enumerate() {
                 self.get(table, key, &mut |value| found(at, value))?;
             }
@@ -128,8 +107,7 @@ impl Client for RocksClient<'_> {
 
     fn scan(&mut self, scan: &Scan<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
         let handle = self.store.db.table(scan.table.0);
-        let outside = matches!(self.transaction, State::Outside(_));
-        if outside && scan.until.is_none() {
+        if self.transaction.is_none() && scan.until.is_none() {
             return Ok(visit_all(self.iterator(scan.table)?, scan, visit)?);
         }
         // An iterator cannot change where it ends, but one that knows reads no block and passes no tombstone beyond.
@@ -140,8 +118,8 @@ impl Client for RocksClient<'_> {
             (Some(until), Direction::Backward) => options.end_after(until),
         }
         let mut iterator = match &mut self.transaction {
-            State::Inside(transaction) | State::Lost(transaction) => transaction.iterator(handle, options),
-            State::Outside(_) => {
+            Some(transaction) => transaction.iterator(handle, options),
+            None => {
                 options.see(self.view.as_ref());
                 Iterator::new(&self.store.db, handle, options)
             }
@@ -159,22 +137,18 @@ impl Client for RocksClient<'_> {
 
     fn begin(&mut self) -> Result<()> {
         self.rollback()?;
-        let State::Outside(ended) = &mut self.transaction else { return Ok(()) };
-        let begun = Transaction::begin(&self.store.db, &self.store.write, ended.take());
-        self.transaction = State::Inside(begun.ok_or_else(|| Lacks::new("no transactions: it was opened without"))?);
+        let begun = Transaction::begin(&self.store.db, &self.store.write, self.ended.take());
+        self.transaction = Some(begun.ok_or_else(|| Lacks::new("no transactions when it is opened without"))?);
+        self.lost = false;
         Ok(())
     }
 
     fn get_for_update(&mut self, table: TableId, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        let handle = self.store.db.table(table.0);
-        let State::Inside(transaction) = &mut self.transaction else { return self.get(table, key, found) };
-        match transaction.get(handle, key, true, found) {
+        let Some(transaction) = &mut self.transaction else { return self.get(table, key, found) };
+        match transaction.get(self.store.db.table(table.0), key, true, found) {
             Err(error) if error.is_conflict() => {
-                // There is no way to say so here. The next write or the commit does; until then all is as of one moment.
-                let state = std::mem::replace(&mut self.transaction, State::Outside(None));
-                if let State::Inside(transaction) = state {
-                    self.transaction = State::Lost(transaction);
-                }
+                // There is no way to say so here: the next write or the commit does. Until then all is read as of one moment.
+                self.lost = true;
                 self.get(table, key, found)
             }
             result => Ok(result?),
@@ -182,24 +156,20 @@ impl Client for RocksClient<'_> {
     }
 
     fn commit(&mut self) -> Result<Outcome> {
-        let lost = matches!(self.transaction, State::Lost(_));
-        let Some(transaction) = self.end() else { return Ok(Outcome::Done) };
-        if lost {
-            transaction.rollback()?;
-            return Ok(Outcome::Conflict);
-        }
-        let outcome = outcome(transaction.commit())?;
+        let Some(mut transaction) = self.transaction.take() else { return Ok(Outcome::Done) };
+        let outcome = if self.lost { Outcome::Conflict } else { outcome(transaction.commit())? };
         if outcome == Outcome::Conflict {
             transaction.rollback()?;
         }
+        self.ended = Some(transaction);
         Ok(outcome)
     }
 
     fn rollback(&mut self) -> Result<()> {
-        match self.end() {
-            Some(transaction) => Ok(transaction.rollback()?),
-            None => Ok(()),
-        }
+        let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
+        transaction.rollback()?;
+        self.ended = Some(transaction);
+        Ok(())
     }
 }
 

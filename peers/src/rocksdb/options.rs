@@ -37,8 +37,10 @@ pub(super) struct Sizes {
     pub(super) file: u64,
 }
 
-/// What the setters of the crate have no names for: blocks whose keys are spread evenly are searched by interpolation.
-const MORE_BLOCK_OPTIONS: &str = "block_based_table_factory={index_block_search_type=kAuto;uniform_cv_threshold=0.2}";
+/// What the setters of the crate have no names for: blocks of an index whose keys are spread evenly are searched by interpolation,
+/// and universal compaction moves files that overlap nothing.
+const MORE_OPTIONS: &str = "block_based_table_factory={index_block_search_type=kAuto;uniform_cv_threshold=0.2};\
+                            compaction_options_universal={allow_trivial_move=true}";
 
 impl Sizes {
     pub(super) fn new(config: &Config) -> Self {
@@ -76,9 +78,8 @@ fn set_database(db: &mut Options, config: &Config, sizes: Sizes, cache: &Cache) 
     db.set_use_direct_reads(config.direct_io);
     db.set_use_direct_io_for_flush_and_compaction(config.direct_io);
     if !config.direct_io {
-        // Dirty pages go to the device as they come, not all at once.
+        // The pages of new files go to the device as they come, not all at once.
         db.set_bytes_per_sync(1 << 20);
-        db.set_wal_bytes_per_sync(1 << 20);
     }
     // Files stay open, and with them their indexes and filters in the cache.
     db.set_max_open_files(-1);
@@ -144,7 +145,7 @@ fn table_options(
         }
     }
     table.set_block_based_table_factory(&block_options(config, cache, spec));
-    Ok(table.get_options_from_string(MORE_BLOCK_OPTIONS)?)
+    Ok(table.get_options_from_string(MORE_OPTIONS)?)
 }
 
 fn block_options(config: &Config, cache: &Cache, spec: &TableSpec) -> BlockBasedOptions {

@@ -1,7 +1,9 @@
 //! What the driver promises beyond what every driver does.
 
 use super::*;
-use spinney_lab::driver::{Batch, Client, Compression, Durability, Lacks, LogConfig, Outcome, Scan, TableId, conformance};
+use spinney_lab::driver::{
+    Batch, Client, Compression, Durability, Lacks, LogConfig, Outcome, Scan, TableId, conformance,
+};
 use std::fs;
 use std::path::PathBuf;
 
@@ -70,9 +72,14 @@ fn the_version_is_the_one_that_databases_are_made_by() {
     let scratch = Scratch::new("version");
     scratch.open(&config()).close().unwrap();
     let options = fs::read_dir(scratch.0.join("db")).unwrap().map(|entry| entry.unwrap().path());
-    let options = options.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("OPTIONS-")).last().unwrap();
+    let options =
+        options.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("OPTIONS-")).last().unwrap();
     let text = fs::read_to_string(options).unwrap();
-    assert!(text.contains(&format!("rocksdb_version={VERSION}\n")), "{}", text.lines().take(15).collect::<Vec<_>>().join("\n"));
+    assert!(
+        text.contains(&format!("rocksdb_version={VERSION}\n")),
+        "{}",
+        text.lines().take(15).collect::<Vec<_>>().join("\n")
+    );
 }
 
 #[test]
@@ -82,7 +89,12 @@ fn what_the_crate_has_no_names_for_is_set() {
     let files = fs::read_dir(scratch.0.join("db")).unwrap().map(|entry| entry.unwrap().path());
     let options = files.filter(|path| path.to_string_lossy().contains("OPTIONS-")).last().unwrap();
     let text = fs::read_to_string(options).unwrap();
-    for wanted in ["index_block_search_type=kAuto", "filter_policy=bloomfilter:10:false", "format_version=7", "unpartitioned_pinning=kAll"] {
+    for wanted in [
+        "index_block_search_type=kAuto",
+        "filter_policy=bloomfilter:10:false",
+        "format_version=7",
+        "unpartitioned_pinning=kAll",
+    ] {
         assert!(text.contains(wanted), "{wanted} in {text}");
     }
 }
@@ -162,7 +174,11 @@ fn a_transaction_that_comes_second_conflicts() {
     assert_eq!(put(&mut *a, [1], b"again"), Outcome::Done);
     let mut found = Vec::new();
     assert!(b.get_for_update(TABLE, &key(1), &mut |value| found = value.to_vec()).unwrap());
-    assert_eq!((found, b.commit().unwrap()), (b"first".to_vec(), Outcome::Conflict), "it could not lock what was changed");
+    assert_eq!(
+        (found, b.commit().unwrap()),
+        (b"first".to_vec(), Outcome::Conflict),
+        "it could not lock what was changed"
+    );
 
     b.begin().unwrap();
     assert!(b.get_for_update(TABLE, &key(1), &mut |_| ()).unwrap());
