@@ -2,6 +2,8 @@
 //!
 //! What the kernel counts for the process must come from one test alone, so both are called from one.
 
+#![expect(clippy::unwrap_used, reason = "in a test a panic is a failure")]
+
 use anyhow::{Result, ensure};
 use spinney_lab::driver::{Batch, Client, Config, Engine, Outcome, Scan, Store, TableId, TableSpec};
 use spinney_lab::report::{Cost, Step};

@@ -8,4 +8,4 @@ mod settle;
 mod timeline;
 
 pub use bench::{Bench, Db};
-pub use plan::{Did, End, Plan, Role, Work};
+pub use plan::{Did, End, Plan, Role, Then, Work};

@@ -28,10 +28,13 @@ pub struct Role<'a> {
     /// Calls per second of all of them together; as fast as they can without.
     pub rate: Option<f64>,
     /// Called after each call that did something.
-    pub then: Option<Box<dyn Fn(&Did) + Sync + 'a>>,
+    pub then: Option<Box<Then<'a>>>,
     /// Makes the work of the client with this number, from 0, on the client's thread.
     pub make: Box<dyn Fn(usize) -> Box<dyn Work + 'a> + Sync + 'a>,
 }
+
+/// Is told what each call did.
+pub type Then<'a> = dyn Fn(&Did) + Sync + 'a;
 
 /// When the clients of a role end.
 #[derive(Clone, Copy, Debug, PartialEq)]
