@@ -7,6 +7,8 @@ use super::config::Options;
 use anyhow::{Context as _, Result, bail, ensure};
 use mysql::{Conn, OptsBuilder};
 use spinney_lab::Clock;
+use std::ffi::{c_int, c_ulong};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -90,6 +92,7 @@ impl Server {
         }
         // Our stdout is the worker's result.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        die_with_parent(&mut command);
         let process = command.spawn().context("cannot start mariadbd")?;
         let mut server = Self { process };
         server.wait_until_ready(&dir)?;
@@ -144,6 +147,23 @@ impl Drop for Server {
         self.process.kill().ok();
         self.process.wait().ok();
     }
+}
+
+/// Keeps the terminal's signals from the server, which ends when it is told to, and ends it when this process is killed.
+fn die_with_parent(command: &mut Command) {
+    const PR_SET_PDEATHSIG: c_int = 1;
+    const SIGKILL: c_ulong = 9;
+    unsafe extern "C" {
+        fn prctl(option: c_int, ...) -> c_int;
+    }
+    command.process_group(0);
+    let ask = || {
+        // SAFETY: a system call that touches no memory of ours; its failure leaves the server as it would be without.
+        unsafe { prctl(PR_SET_PDEATHSIG, SIGKILL) };
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure does nothing but that call.
+    unsafe { command.pre_exec(ask) };
 }
 
 fn install(dir: &Path) -> Result<()> {
