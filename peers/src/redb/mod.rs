@@ -4,7 +4,7 @@ mod backend;
 mod client;
 
 use crate::ticker::Ticker;
-use ::redb::{Builder, CompactionError, Database, ReadableDatabase as _, TableDefinition, WriteTransaction};
+use ::redb::{Builder, CompactionError, Database, TableDefinition, WriteTransaction};
 use anyhow::{Context as _, Result};
 use backend::Unsynced;
 use client::RedbClient;
