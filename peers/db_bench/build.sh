@@ -17,9 +17,13 @@ out_of() {
 field() {
     printf '%s\n' "$metadata" | grep -o "\"$1\":\"[^\"]*$2\"" | head -n 1 | sed 's/^[^:]*:"//; s/"$//'
 }
-source=$(dirname "$(field manifest_path '\/librocksdb-sys-[^"\/]*\/Cargo.toml')")/rocksdb
+source_of() {
+    dirname "$(field manifest_path "\/$1-[^\"\/]*\/Cargo.toml")"
+}
+source=$(source_of librocksdb-sys)/rocksdb
 target=$(field target_directory '[^"]*')
-rocksdb=$(out_of librocksdb-sys)
+# A library that was compiled before, if the driver was built with one.
+rocksdb=${ROCKSDB_LIB_DIR:-$(out_of librocksdb-sys)}
 jemalloc=$(out_of tikv-jemalloc-sys)
 zstd=$(out_of zstd-sys)
 lz4=$(out_of lz4-sys)
@@ -36,7 +40,7 @@ for file in tools/db_bench tools/db_bench_tool tools/tool_hooks tools/simulated_
     if [ ! "$object" -nt "$rocksdb/librocksdb.a" ]; then
         echo "compiling $file.cc"
         ${CXX:-c++} -std=c++20 -O3 -march=native -include cstdint $define -DGFLAGS=gflags \
-            -I "$source/include" -I "$source" -I "$jemalloc/include" -c "$source/$file.cc" -o "$object"
+            -I "$source/include" -I "$source" -I "$jemalloc/include" -I "$(source_of zstd-sys)/zstd/lib" -I "$lz4/include" -c "$source/$file.cc" -o "$object"
     fi
 done
 ${CXX:-c++} -o "$target/release/db_bench" "$objects"/*.o "$rocksdb/librocksdb.a" "$zstd/libzstd.a" "$lz4/liblz4.a" \
