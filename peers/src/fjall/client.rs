@@ -57,9 +57,9 @@ impl<'a> FjallClient<'a> {
         let until = scan.until.map_or(Bound::Unbounded, Bound::Excluded);
         let range = if scan.direction == Direction::Forward { (from, until) } else { (until, from) };
         match (&self.transaction, &self.view) {
-            (Some(transaction), _) => transaction.range(keyspace, range),
-            (None, Some(view)) => view.range(keyspace, range),
-            (None, None) => keyspace.range(range),
+            (Some(transaction), _) => transaction.range::<&[u8], _>(keyspace, range),
+            (None, Some(view)) => view.range::<&[u8], _>(keyspace, range),
+            (None, None) => keyspace.range::<&[u8], _>(range),
         }
     }
 }

@@ -4,7 +4,7 @@ mod backend;
 mod client;
 
 use crate::ticker::Ticker;
-use ::redb::{Builder, CompactionError, Database, ReadableDatabase as _, TableDefinition, WriteTransaction};
+use ::redb::{Builder, CompactionError, Database, TableDefinition, WriteTransaction};
 use anyhow::{Context as _, Result};
 use backend::Unsynced;
 use client::RedbClient;
@@ -161,7 +161,8 @@ impl Store for RedbStore {
 
     fn close(self: Box<Self>) -> Result<()> {
         let ended = self.ticker.map_or(Ok(()), Ticker::stop);
-        let shared = Arc::into_inner(self.shared).context("the interval's thread has ended, so nobody else has the database")?;
+        let shared =
+            Arc::into_inner(self.shared).context("the interval's thread has ended, so nobody else has the database")?;
         shared.db.into_inner().unwrap_or_else(PoisonError::into_inner).close()?;
         ended
     }

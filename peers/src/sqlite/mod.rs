@@ -85,7 +85,7 @@ impl Engine for Sqlite {
                 "CREATE TABLE IF NOT EXISTS {name} (k BLOB PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID"
             ))?;
         }
-        let map: u64 = own.query_row("PRAGMA mmap_size", (), |row| row.get(0))?;
+        let map: i64 = own.query_row("PRAGMA mmap_size", (), |row| row.get(0))?;
         let files = Arc::new(Files { database: open(&path)?, log: open(&dir.join("data.sqlite-wal"))? });
         let ticker = match config.durability {
             Durability::Interval(ms) => {
@@ -98,7 +98,7 @@ impl Engine for Sqlite {
             ("journal", "WAL".to_owned()),
             ("synchronous", synchronous.to_owned()),
             ("cache", format!("{} for each connection", bytes(cache))),
-            ("map", bytes(map)),
+            ("map", bytes(u64::try_from(map)?)),
             ("page", bytes(PAGE_BYTES)),
             ("checkpoint", format!("at {} of log", bytes(CHECKPOINT_BYTES))),
             ("tables", "WITHOUT ROWID".to_owned()),
