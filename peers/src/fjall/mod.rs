@@ -202,12 +202,14 @@ impl Table {
     fn shape(&self) -> TableShape {
         let tree = &self.keyspace.inner().tree;
         let version = tree.current_version();
-        let levels = version.iter_levels().enumerate().filter(|(_, level)| !level.is_empty()).map(|(number, level)| LevelShape {
-            level: number as u64,
-            sorted_runs: level.run_count() as u64,
-            files: level.table_count() as u64,
-            bytes: level.size(),
-            entries: None,
+        let levels = version.iter_levels().enumerate().filter(|(_, level)| !level.is_empty()).map(|(number, level)| {
+            LevelShape {
+                level: number as u64,
+                sorted_runs: level.run_count() as u64,
+                files: level.table_count() as u64,
+                bytes: level.size(),
+                entries: None,
+            }
         });
         let levels: Vec<LevelShape> = levels.collect();
         let memtable = tree.active_memtable();
@@ -216,7 +218,9 @@ impl Table {
             memtable_entries: Some(memtable.len() as u64),
             memtable_bytes: Some(memtable.size()),
             immutable_memtables: Some(tree.sealed_memtable_count() as u64),
-            trees: Some(1 + tree.sealed_memtable_count() as u64 + levels.iter().map(|level| level.sorted_runs).sum::<u64>()),
+            trees: Some(
+                1 + tree.sealed_memtable_count() as u64 + levels.iter().map(|level| level.sorted_runs).sum::<u64>(),
+            ),
             levels,
             ..TableShape::default()
         }

@@ -44,7 +44,10 @@ impl<'a> LmdbClient<'a> {
     }
 
     /// Has `read` done in the write transaction if there is one, else in the read transaction.
-    fn reading<T>(&mut self, read: impl FnOnce(&Txn<'a>, &mut [Option<*mut ffi::MDB_cursor>]) -> Result<T>) -> Result<T> {
+    fn reading<T>(
+        &mut self,
+        read: impl FnOnce(&Txn<'a>, &mut [Option<*mut ffi::MDB_cursor>]) -> Result<T>,
+    ) -> Result<T> {
         if let Some(write) = &self.write {
             return read(write, &mut []);
         }

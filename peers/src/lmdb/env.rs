@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::ptr::{null_mut, NonNull};
+use std::ptr::{NonNull, null_mut};
 
 /// An open environment, closed when dropped. All transactions borrow it, so they are gone then.
 pub(super) struct Env(NonNull<ffi::MDB_env>);

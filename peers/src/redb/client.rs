@@ -1,7 +1,9 @@
 //! A thread's connection to redb.
 
 use super::RedbStore;
-use ::redb::{AccessGuard, ReadOnlyTable, ReadTransaction, ReadableDatabase as _, ReadableTable, StorageError, WriteTransaction};
+use ::redb::{
+    AccessGuard, ReadOnlyTable, ReadTransaction, ReadableDatabase as _, ReadableTable, StorageError, WriteTransaction,
+};
 use anyhow::{Context as _, Result};
 use spinney_lab::driver::{Batch, Change, Client, Direction, Outcome, Scan, TableId};
 use std::ops::Bound;

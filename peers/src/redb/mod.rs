@@ -161,7 +161,8 @@ impl Store for RedbStore {
 
     fn close(self: Box<Self>) -> Result<()> {
         let ended = self.ticker.map_or(Ok(()), Ticker::stop);
-        let shared = Arc::into_inner(self.shared).context("the interval's thread has ended, so nobody else has the database")?;
+        let shared =
+            Arc::into_inner(self.shared).context("the interval's thread has ended, so nobody else has the database")?;
         shared.db.into_inner().unwrap_or_else(PoisonError::into_inner).close()?;
         ended
     }

@@ -31,7 +31,8 @@ impl Statements {
 }
 
 fn scan(table: &str, number: usize) -> String {
-    let (begin, end, order) = if number & 4 == 0 { ("k >= ?1", "k < ?2", "ASC") } else { ("k <= ?1", "k > ?2", "DESC") };
+    let (begin, end, order) =
+        if number & 4 == 0 { ("k >= ?1", "k < ?2", "ASC") } else { ("k <= ?1", "k > ?2", "DESC") };
     let bounds = match number & 3 {
         0 => String::new(),
         1 => format!("WHERE {begin}"),
