@@ -15,7 +15,7 @@ use crate::command::{Common, DurabilityArg};
 use crate::driver::{Config, TableId, TableSpec, unless_lacking};
 use crate::run::{Bench, Db, End, Plan};
 use crate::text::{bytes, count, parse_size};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use data::KEY_BYTES;
 use figures::Figures;
@@ -110,10 +110,9 @@ impl Describe for Kv {
         for (at, workloads) in groups.iter().enumerate() {
             let name = format!("kv-{at}");
             self.run_group(workloads, &name, common, bench)?;
-            let path = bench.path(&name);
             // The last one stays, for those who asked to keep it.
-            if at + 1 < groups.len() && path.exists() {
-                std::fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+            if at + 1 < groups.len() {
+                bench.remove(&name)?;
             }
         }
         Ok(())

@@ -101,7 +101,7 @@ impl Session<'_> {
         if !direct {
             bench.note("the raw device was written through the page cache: the file system has no direct I/O");
         }
-        std::fs::remove_dir_all(bench.path("fillsync"))?;
+        bench.remove("fillsync")?;
         std::fs::remove_file(bench.path(DEVICE))?;
         Ok(())
     }

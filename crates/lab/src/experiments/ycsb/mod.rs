@@ -16,7 +16,7 @@ use crate::driver::{Batch, Client, Outcome, TableId, TableSpec, unless_lacking};
 use crate::report::{Figure, Step};
 use crate::run::{Bench, Db, Did, End, Plan, Role};
 use crate::text::{bytes, count, parse_size};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum as _};
 use data::{FIELD_BYTES, FIELDS, RECORD_BYTES, write_key, write_record};
 use operations::{Inserted, Operations, SCAN_MAX, Shared};
@@ -87,10 +87,9 @@ impl Describe for Ycsb {
             // Steps have different names.
             let load = if at == 0 { "load".to_owned() } else { format!("load {}", workloads[0].name()) };
             self.run_group(workloads, (&name, &load), common, bench)?;
-            let path = bench.path(&name);
             // The last one stays, for those who asked to keep it.
-            if at + 1 < groups.len() && path.exists() {
-                std::fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+            if at + 1 < groups.len() {
+                bench.remove(&name)?;
             }
         }
         Ok(())

@@ -168,8 +168,8 @@ impl Work for Operations<'_> {
     }
 }
 
-/// A client that called nothing inserted nothing, and one that ended early is not waited for: each goes by the most that it has
-/// seen of the records that are there.
+/// A work that called nothing, to see what the lab costs, leaves no trace here (the role's `then` does not know which client
+/// called). One that ended takes its inserts back too: the others go by the most that they have seen, as they would if it stayed.
 impl Drop for Operations<'_> {
     fn drop(&mut self) {
         self.shared.inserted.clients[self.client_number].store(0, Ordering::Relaxed);
