@@ -5,6 +5,9 @@ use crate::report::{State, Summary};
 use anyhow::Result;
 use std::io::Write;
 
+/// More lines than these nobody reads on a terminal.
+const LINES_MAX: usize = 60;
+
 pub(super) fn print(summary: &Summary<'_>, out: &mut dyn Write) -> Result<()> {
     let mut lines = Vec::new();
     let steps = summary.steps.iter().map(crate::report::StepName::label).collect::<Vec<_>>();
@@ -28,6 +31,11 @@ pub(super) fn print(summary: &Summary<'_>, out: &mut dyn Write) -> Result<()> {
         }
     }
     if lines.is_empty() {
+        return Ok(());
+    }
+    if lines.len() > LINES_MAX {
+        let count = lines.len();
+        writeln!(out, "\nsteps changed the shape of tables {count} times: --json and --html show how")?;
         return Ok(());
     }
     writeln!(out, "\n--- shape, where a step changed it")?;
