@@ -145,7 +145,7 @@ impl Case<'_> {
         let mut client = store.client()?;
         client.scan(&Scan::all(TABLE), &mut |_, _| ())?;
         let mut get = point_reads(Random::of(self.common.seed, 3), self.values);
-        (0..WARM_READS.min(self.values)).try_for_each(|at| get(&mut *client, at).map(drop))
+        (0..WARM_READS.min(self.args.reads)).try_for_each(|at| get(&mut *client, at).map(drop))
     }
 
     fn read<'d>(&self, db: &'d mut Db<'_, '_>, stage: Stage, reads: Reads) -> Result<&'d mut Step> {

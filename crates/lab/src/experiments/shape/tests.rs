@@ -15,9 +15,9 @@ struct Cli {
     bench: BenchArgs,
 }
 
-/// Twenty thousand values in two levels, runs of 500.
+/// Twenty thousand values, with runs of 500; with a fanout of 3 they take two levels of few files.
 fn run(engine: &str, more: &[&str]) -> Run {
-    let sizes = "bench shape --values 20K --reads 300 --ranges 100 --run-values 500 --level1 128KiB --memory 32MiB";
+    let sizes = "bench shape --values 20K --reads 300 --ranges 100 --run-values 500 --level1 448KiB --memory 32MiB";
     let cli = Cli::try_parse_from(sizes.split(' ').chain(more.iter().copied())).unwrap();
     let BenchCommand::Run(run) = cli.bench.command else { panic!("an experiment was asked for") };
     let (experiment, common, _) = run.split();
@@ -51,7 +51,7 @@ fn figure(step: &Step, name: &str) -> Option<f64> {
 
 #[test]
 fn a_leveled_tree_takes_the_five_shapes() {
-    let run = run("spinney-lsm", &["--fanout", "8"]);
+    let run = run("spinney-lsm", &["--fanout", "3"]);
     for reads in Reads::ALL {
         let shapes = Stage::ALL.map(|stage| shape(step(&run, &format!("{} {}", stage.name(), reads.name()))));
         assert_eq!(shapes, [(400, 6, 2), (0, 7, 2), (0, 0, 2), (0, 0, 1), (0, 0, 1)]);
@@ -71,7 +71,7 @@ fn a_leveled_tree_takes_the_five_shapes() {
 
 #[test]
 fn a_tiered_tree_gives_up_its_runs_and_reads_may_be_given_a_time() {
-    let run = run("spinney-lsm-tiered", &["--fanout", "8", "--seconds", "0.01"]);
+    let run = run("spinney-lsm-tiered", &["--fanout", "3", "--seconds", "0.01"]);
     let (first, l0, last) =
         (step(&run, "pre_flush range"), step(&run, "compact_l0 range"), step(&run, "compact_all range"));
     assert_eq!((shape(first).0, shape(first).1), (400, 6));
