@@ -180,15 +180,13 @@ impl Position {
 
 fn visit_range(cursor: *mut ffi::MDB_cursor, scan: &Scan<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
     let mut position = Position { cursor, key: val(&[]), value: val(&[]) };
-    let (next, is_over): (_, fn(&[u8], &[u8]) -> bool) = match scan.direction {
-        Direction::Forward => (ffi::MDB_NEXT, |key, until| key >= until),
-        Direction::Backward => (ffi::MDB_PREV, |key, until| key <= until),
-    };
+    let forward = scan.direction == Direction::Forward;
+    let next = if forward { ffi::MDB_NEXT } else { ffi::MDB_PREV };
     let mut visited = 0;
     let mut there = scan.limit > 0 && position.seek(scan)?;
     while there {
         let (key, value) = position.entry();
-        if scan.until.is_some_and(|until| is_over(key, until)) {
+        if scan.until.is_some_and(|until| if forward { key >= until } else { key <= until }) {
             break;
         }
         visit(key, value);

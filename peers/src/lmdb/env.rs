@@ -31,7 +31,7 @@ impl Env {
         let raw = env.raw();
         // SAFETY: the environment was made above and is not open yet, as these functions demand; the path ends with a zero.
         unsafe {
-            check(ffi::mdb_env_set_mapsize(raw, map_bytes as _))?;
+            check(ffi::mdb_env_set_mapsize(raw, map_bytes))?;
             check(ffi::mdb_env_set_maxdbs(raw, tables))?;
             check(ffi::mdb_env_set_maxreaders(raw, 1024))?;
             check(ffi::mdb_env_open(raw, path.as_ptr(), flags, 0o644)).context("cannot open the environment")?;
@@ -138,7 +138,7 @@ impl Drop for Txn<'_> {
 }
 
 pub(super) fn val(bytes: &[u8]) -> ffi::MDB_val {
-    ffi::MDB_val { mv_size: bytes.len() as _, mv_data: bytes.as_ptr().cast_mut().cast() }
+    ffi::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr().cast_mut().cast() }
 }
 
 /// The bytes that LMDB pointed to.
@@ -150,7 +150,7 @@ pub(super) unsafe fn bytes<'a>(val: &ffi::MDB_val) -> &'a [u8] {
         return &[];
     }
     // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(val.mv_data.cast(), val.mv_size as usize) }
+    unsafe { std::slice::from_raw_parts(val.mv_data.cast(), val.mv_size) }
 }
 
 pub(super) fn check(code: i32) -> Result<()> {
