@@ -1,7 +1,10 @@
 //! What the tests of all experiments need.
 
-use crate::command::Common;
-use crate::driver::Compression;
+use super::Experiment;
+use crate::command::{Common, Job, run_job};
+use crate::driver::{Compression, Engine};
+use crate::report::Run;
+use crate::{Clock, Stop};
 
 /// The arguments that all experiments take, as they are unless asked otherwise.
 pub(super) fn common() -> Common {
@@ -16,4 +19,12 @@ pub(super) fn common() -> Common {
         seed: 1,
         verify: false,
     }
+}
+
+/// One run of an experiment, in this process and a directory of its own.
+pub(super) fn run_on(engine: &dyn Engine, experiment: Experiment, common: Common) -> Run {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine_name, dir_path) = (engine.name().to_owned(), dir.path().to_owned());
+    let job = Job { experiment, common, engine: engine_name, dir: dir_path, repetition: 0 };
+    run_job(&job, engine, Clock::real(), &Stop::default())
 }

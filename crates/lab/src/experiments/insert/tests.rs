@@ -1,11 +1,10 @@
 //! The insert benchmark at small sizes, on our own engines.
 
 use super::{Insert, Memory, Rates};
-use crate::command::{Job, run_job};
+use crate::command::Common;
 use crate::driver::engines;
-use crate::experiments::{Experiment, tests::common};
+use crate::experiments::{Experiment, tests::{common, run_on}};
 use crate::report::{Run, Step};
-use crate::{Clock, Stop};
 
 fn small() -> Insert {
     Insert {
@@ -24,16 +23,7 @@ fn small() -> Insert {
 }
 
 fn run(insert: Insert, engine: usize) -> Run {
-    let dir = tempfile::tempdir().unwrap();
-    let engine = &engines()[engine];
-    let job = Job {
-        experiment: Experiment::Insert(insert),
-        common: common(),
-        engine: engine.name().to_owned(),
-        dir: dir.path().to_owned(),
-        repetition: 0,
-    };
-    let run = run_job(&job, &**engine, Clock::real(), &Stop::default());
+    let run = run_on(&*engines()[engine], Experiment::Insert(insert), common());
     assert_eq!(run.error, None);
     run
 }
@@ -82,15 +72,8 @@ fn memory_and_rates_are_read_from_words() {
 /// A read of a row that is not there is an error of the run: verification must see every row where it should be.
 #[test]
 fn a_verified_run_finds_nothing_wrong() {
-    let dir = tempfile::tempdir().unwrap();
-    let engine = &engines()[1];
-    let job = Job {
-        experiment: Experiment::Insert(small()),
-        common: crate::command::Common { verify: true, ..common() },
-        engine: engine.name().to_owned(),
-        dir: dir.path().to_owned(),
-        repetition: 0,
-    };
-    let run = run_job(&job, &**engine, Clock::real(), &Stop::default());
+    let common = Common { verify: true, ..common() };
+    let run = run_on(&*engines()[1], Experiment::Insert(small()), common);
     assert_eq!(run.error, None);
+    assert!(run.operations_hash.is_some());
 }

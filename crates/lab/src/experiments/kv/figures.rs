@@ -20,7 +20,7 @@ impl Figures {
         step.figures = vec![
             Figure::more("MB/s", "MB/s", rate),
             Figure::plain("found", "", self.found),
-            Figure::less("times floor", "", self.floors),
+            Figure::less("x floor", "", self.floors),
         ];
     }
 }

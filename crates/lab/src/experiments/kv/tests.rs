@@ -1,12 +1,10 @@
 //! Small runs of all workloads on our engines.
 
 use super::*;
-use crate::clock::Clock;
-use crate::command::{Job, run_job};
-use crate::driver::engines;
+use crate::driver::{Engine, engines};
 use crate::experiments::Experiment;
+use crate::experiments::tests::run_on;
 use crate::report::{Run, Step};
-use crate::stop::Stop;
 use clap::{Parser, ValueEnum};
 
 #[derive(Parser)]
@@ -20,17 +18,7 @@ struct Line {
 /// The runs of our engines with these arguments.
 fn run(arguments: &str) -> Vec<Run> {
     let line = Line::try_parse_from(std::iter::once("kv").chain(arguments.split_whitespace())).unwrap();
-    let run = |engine: Box<dyn crate::driver::Engine>| {
-        let dir = tempfile::tempdir().unwrap();
-        let job = Job {
-            experiment: Experiment::Kv(line.kv.clone()),
-            common: line.common.clone(),
-            engine: engine.name().to_owned(),
-            dir: dir.path().to_owned(),
-            repetition: 0,
-        };
-        run_job(&job, &*engine, Clock::real(), &Stop::default())
-    };
+    let run = |engine: Box<dyn Engine>| run_on(&*engine, Experiment::Kv(line.kv.clone()), line.common.clone());
     engines().into_iter().map(run).collect()
 }
 
@@ -106,7 +94,7 @@ fn durable_puts_are_compared_with_the_raw_device() {
     for run in run("--num 20000 --memory 16MiB --workloads fillsync") {
         assert_eq!(run.error, None);
         let step = &run.steps[0];
-        assert!(figure(step, "times floor").unwrap() > 0.0);
+        assert!(figure(step, "x floor").unwrap() > 0.0);
         assert_eq!(step.operation("raw device").unwrap().calls, 40);
         assert_eq!(run.engine.durability, "sync");
     }

@@ -1,13 +1,11 @@
 //! Small runs of all workloads on our engines.
 
 use super::*;
-use crate::clock::Clock;
-use crate::command::{Job, run_job};
 use crate::driver::{Engine, engines};
 use crate::experiments::Experiment;
+use crate::experiments::tests::run_on;
 use crate::random::chi_square::assert_fits;
 use crate::report::Run;
-use crate::stop::Stop;
 use clap::Parser;
 
 #[derive(Parser)]
@@ -21,17 +19,7 @@ struct Line {
 /// The runs of our engines with these arguments.
 fn run(arguments: &str) -> Vec<Run> {
     let line = Line::try_parse_from(std::iter::once("ycsb").chain(arguments.split_whitespace())).unwrap();
-    let run = |engine: Box<dyn Engine>| {
-        let dir = tempfile::tempdir().unwrap();
-        let job = Job {
-            experiment: Experiment::Ycsb(line.ycsb.clone()),
-            common: line.common.clone(),
-            engine: engine.name().to_owned(),
-            dir: dir.path().to_owned(),
-            repetition: 0,
-        };
-        run_job(&job, &*engine, Clock::real(), &Stop::default())
-    };
+    let run = |engine: Box<dyn Engine>| run_on(&*engine, Experiment::Ycsb(line.ycsb.clone()), line.common.clone());
     engines().into_iter().map(run).collect()
 }
 
