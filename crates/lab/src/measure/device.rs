@@ -1,12 +1,13 @@
 //! What the kernel counts for the block device below a directory.
 
+use super::proc::ProcFile;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The counters of a block device, by whoever uses it.
-#[derive(Clone, Debug)]
-pub struct DeviceStats(PathBuf);
+#[derive(Debug)]
+pub struct DeviceStats(ProcFile);
 
 /// A reading of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,14 +41,14 @@ impl DeviceStats {
     pub fn below(dir: &Path) -> Option<Self> {
         let device = fs::metadata(dir).ok()?.dev();
         let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
-        let stats = Self(PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")));
+        let stats = Self(ProcFile::open(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?);
         stats.read().map(|_| stats)
     }
 
     /// The counters now.
     #[must_use]
     pub fn read(&self) -> Option<DeviceCounts> {
-        parse(&fs::read_to_string(&self.0).ok()?)
+        parse(&self.0.text().ok()?)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Read calls that measuring itself made, so that they can be taken off what the process made. Publishes nothing.
 static OWN_READS: AtomicU64 = AtomicU64::new(0);
 
-/// An open file below `/proc`.
+/// An open file below `/proc` or `/sys`.
 #[derive(Debug)]
 pub(super) struct ProcFile {
     path: String,
@@ -25,15 +25,20 @@ impl ProcFile {
 
     /// The number after each of `labels` (`label: number`, as in `status` and `io`).
     pub(super) fn numbers<const N: usize>(&self, labels: [&str; N]) -> Result<[u64; N]> {
-        let mut buffer = [0; 4096];
-        OWN_READS.fetch_add(1, Ordering::Relaxed);
-        let len = self.file.read_at(&mut buffer, 0).with_context(|| format!("cannot read {}", self.path))?;
-        let text = String::from_utf8_lossy(&buffer[..len]);
+        let text = self.text()?;
         let mut numbers = [0; N];
         for (number, label) in numbers.iter_mut().zip(labels) {
             *number = number_of(&text, label).with_context(|| format!("{} has no number {label}", self.path))?;
         }
         Ok(numbers)
+    }
+
+    /// What the file says now: its first 4 KiB, in one read that is counted as measuring's own.
+    pub(super) fn text(&self) -> Result<String> {
+        let mut buffer = [0; 4096];
+        OWN_READS.fetch_add(1, Ordering::Relaxed);
+        let len = self.file.read_at(&mut buffer, 0).with_context(|| format!("cannot read {}", self.path))?;
+        Ok(String::from_utf8_lossy(&buffer[..len]).into_owned())
     }
 }
 
