@@ -3,7 +3,10 @@
 use super::{Insert, Memory, Rates};
 use crate::command::Common;
 use crate::driver::engines;
-use crate::experiments::{Experiment, tests::{common, run_on}};
+use crate::experiments::{
+    Experiment,
+    tests::{common, run_on},
+};
 use crate::report::{Run, Step};
 
 fn small() -> Insert {
