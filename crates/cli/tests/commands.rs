@@ -2,7 +2,6 @@
 
 use crate::support::{LAYOUTS, Place, sample_entries};
 use serde_json::Value as Json;
-use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 fn json(text: &str) -> Json {
@@ -178,37 +177,57 @@ fn a_reader_that_stops_is_no_failure() {
 #[test]
 fn benchmarks_run_in_small() {
     let place = Place::new();
-    let args = ["bench", "insert", "--rows", "3000", "--interval", "1000", "--threads", "2", "--memory", "16MiB"];
-    let text =
-        place.ok(&[&args[..], &["--layouts", "btree,lsm,lsm-tiered", "--dir", "data", "--json", "out.json"]].concat());
-    assert!(text.lines().all(|line| line.chars().count() <= 100 || line.contains("data in")), "{text}");
-    let report = json(&std::fs::read_to_string(place.path("out.json")).unwrap());
-    for (layout, name) in report["layouts"].as_array().unwrap().iter().zip(LAYOUTS) {
-        assert_eq!((layout["layout"].as_str(), layout["intervals"].as_array().map(Vec::len)), (Some(name), Some(3)));
-        assert!(layout["write_amplification"].is_number());
-    }
-    assert!(!place.path("data").exists());
-    let args =
-        ["bench", "kv", "--num", "2000", "--reads", "2000", "--syncs", "16", "--memory", "16MiB", "--dir", "data"];
+    let small = ["--num", "2000", "--reads", "2000", "--memory", "16MiB", "--dir", "data", "--json", "out.json"];
+    let args = [&["bench", "kv", "--workloads", "fillrandom,readrandom", "--html", "out.html"], &small[..]].concat();
     let text = place.ok(&args);
-    assert!(text.contains("fillrandom/btree") && text.contains("times a plain durable write"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 100 || line.contains("data in")), "{text}");
+    assert!(text.contains("--- absolute") && text.contains("--- relative to spinney-btree"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    let report = json(&std::fs::read_to_string(place.path("out.json")).unwrap());
+    let engines: Vec<_> = report["runs"].as_array().unwrap().iter().map(|run| run["engine"]["name"].clone()).collect();
+    assert_eq!(engines, ["spinney-btree", "spinney-lsm", "spinney-lsm-tiered"]);
+    for run in report["runs"].as_array().unwrap() {
+        assert!(run["error"].is_null() && run["steps"].as_array().unwrap().len() == 2, "{run}");
+    }
+    assert!(std::fs::read_to_string(place.path("out.html")).unwrap().contains("</svg>"));
+    assert!(!place.path("data").exists());
+    assert!(place.ok(&["bench", "compare", "out.json", "out.json"]).contains("spinney-lsm"));
     place.file("mine", "");
     assert!(place.fails(&["bench", "insert", "--dir", "."]).contains("not empty"));
 }
 
 #[test]
-fn an_interrupted_benchmark_leaves_nothing() {
+fn wrong_benchmarks_say_what_is_known() {
     let place = Place::new();
-    let args = ["bench", "insert", "--rows", "1000000000", "--interval", "1000", "--memory", "16MiB", "--dir", "data"];
-    let mut child = place.command(&args).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    lines.find(|line| line.starts_with("btree")).unwrap();
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
-    assert!(lines.all(|line| line.starts_with("btree")));
+    let message = place.fails(&["bench", "kv", "--engines", "oracle"]);
+    assert!(message.contains("no engine `oracle`") && message.contains("spinney-btree, spinney-lsm"), "{message}");
+    let message = place.fails(&["bench", "kv", "--num", "1000000000000"]);
+    assert!(message.contains("on disk") && message.contains("free"), "{message}");
+    let file = place.file("text", "no JSON");
+    assert!(place.fails(&["bench", "compare", &file, &file]).contains("no result of `bench`"));
+}
+
+/// A signal to the whole group, as ctrl-C sends it, once reached the worker twice: from the terminal and from its parent, and the
+/// second one ended it before it could say what it had measured.
+#[test]
+fn an_interrupted_benchmark_says_what_it_measured_and_leaves_no_data() {
+    use std::os::unix::process::CommandExt as _;
+    let place = Place::new();
+    let args = ["bench", "kv", "--workloads", "fillrandom", "--num", "4000000", "--memory", "16MiB", "--dir", "data"];
+    let args = [&args[..], &["--engines", "spinney-lsm", "--json", "out.json"]].concat();
+    let child = place.command(&args).process_group(0).spawn().unwrap();
+    let database = place.path("data/spinney-lsm-0");
+    while !database.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        std::thread::yield_now();
+    }
+    let group = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+    nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "spinney: interrupted\n");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("PARTIAL"));
+    let report = json(&std::fs::read_to_string(place.path("out.json")).unwrap());
+    let run = &report["runs"][0];
+    assert_eq!((&report["partial"], &run["partial"]), (&true.into(), &true.into()), "{run}");
+    assert!(run["error"].is_null(), "{run}");
     assert!(!place.path("data").exists());
 }

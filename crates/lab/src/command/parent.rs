@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -128,6 +129,9 @@ fn in_worker(job: &Job, host: &Host, stop: &Stop) -> Result<Run> {
         .args(host.worker)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        // Ctrl-C reaches the whole group in the foreground. A worker hears of it from here, once: a second signal would end it at once
+        // and what it measured with it.
+        .process_group(0)
         .spawn()
         .context("cannot start a worker process")?;
     let mut stdin = child.stdin.take().context("a worker has a stdin")?;

@@ -9,10 +9,14 @@ use crate::run::Bench;
 use crate::stop::{Interrupted, Stop};
 use crate::text::count;
 use anyhow::{Context as _, Result};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
 use std::io::{Read as _, Write};
 
 /// Reads a [`Job`] from stdin and writes its [`Run`] to `out`.
 pub(super) fn run(host: &Host, stop: &Stop, out: &mut dyn Write) -> Result<()> {
+    // Nobody waits for the result of a worker whose parent is gone.
+    set_pdeathsig(Signal::SIGTERM).context("cannot ask for a signal")?;
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).context("cannot read the job")?;
     let job: Job = serde_json::from_str(&text).context("this is a part of `bench`, not a command of its own")?;
