@@ -15,7 +15,15 @@ mod redb;
 mod rocksdb;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(any(feature = "fjall", feature = "lmdb", feature = "redb", feature = "sqlite"))]
+#[cfg(any(
+    feature = "fjall",
+    feature = "lmdb",
+    feature = "mariadb",
+    feature = "redb",
+    feature = "rocksdb",
+    feature = "sqlite",
+    feature = "wiredtiger"
+))]
 mod ticker;
 #[cfg(feature = "wiredtiger")]
 mod wiredtiger;

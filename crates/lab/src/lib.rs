@@ -10,7 +10,6 @@ pub mod driver;
 pub mod experiments;
 mod html;
 pub mod measure;
-mod names;
 pub mod progress;
 pub mod random;
 pub mod report;
@@ -21,6 +20,5 @@ mod stop;
 pub mod text;
 
 pub use clock::{Clock, Stopwatch};
-pub use names::{durability_name, shape_line};
 pub use random::Random;
 pub use stop::{Interrupted, Stop};

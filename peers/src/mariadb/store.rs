@@ -3,7 +3,7 @@
 use super::client::MariaDbClient;
 use super::config::{Options, flush_at_commit};
 use super::engine::Kind;
-use super::forcer::{self, Forcer};
+use super::forcer;
 use super::schema::{self, Table};
 use super::server::Server;
 use anyhow::{Context as _, Result};
@@ -23,7 +23,7 @@ const DATABASE: &str = "lab";
 #[derive(Debug)]
 pub(super) struct MariaDbStore {
     // The thread that forces the log ends before the server does.
-    forcer: Option<Forcer>,
+    ticker: Option<Ticker>,
     server: Server,
     kind: Kind,
     pub(super) tables: Vec<Table>,
@@ -53,15 +53,15 @@ impl MariaDbStore {
         connection.query_drop(schema::create(engine))?;
         forcer::prepare(&mut connection, kind)?;
         let durability = config.durability;
-        let forcer = match durability {
+        let ticker = match durability {
             Durability::Interval(ms) => {
-                let period = Duration::from_millis(ms.into());
-                Some(Forcer::start(connection, kind, flush_at_commit(durability), period)?)
+                let force = move || forcer::force(&mut connection, kind, flush_at_commit(durability));
+                Some(Ticker::start(ms, force))
             }
             Durability::Sync | Durability::Buffered | Durability::NoLog => None,
         };
         let (building, built) = (Mutex::new(()), AtomicBool::new(false));
-        let store = Self { forcer, server, kind, tables, durability, options, building, built };
+        let store = Self { ticker, server, kind, tables, durability, options, building, built };
         let made = store.missing_indexes(&mut store.connect()?)?.is_empty();
         store.built.store(made, Ordering::Relaxed);
         Ok(store)
@@ -245,8 +245,8 @@ impl Store for MariaDbStore {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Self { forcer, server, .. } = *self;
-        forcer.map_or(Ok(()), Forcer::end).context("the log was not forced")?;
+        let Self { ticker, server, .. } = *self;
+        ticker.map_or(Ok(()), Ticker::stop).context("the log was not forced")?;
         server.stop()
     }
 }

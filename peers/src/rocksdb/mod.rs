@@ -1,7 +1,6 @@
 //! RocksDB as an engine of the laboratory: leveled and universal compaction.
 
 mod client;
-mod flusher;
 mod native;
 mod options;
 mod shape;

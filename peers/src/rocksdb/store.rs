@@ -1,21 +1,20 @@
 //! An open database.
 
 use super::client::RocksClient;
-use super::flusher::Flusher;
 use super::native::{Db, Events, LiveFile, WriteOptions};
 use super::options::Chosen;
 use super::shape;
 use super::stats::Stats;
+use crate::ticker::Ticker;
 use anyhow::{Result, bail, ensure};
 use spinney_lab::driver::{Client, Config, Counters, Durability, Store, TableShape, TableSpec};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 pub(super) struct RocksStore {
     /// Declared before the database, which it uses until it is dropped.
-    flusher: Option<Flusher>,
+    ticker: Option<Ticker>,
     pub(super) db: Arc<Db>,
     pub(super) write: WriteOptions,
     /// Names of the tables, and of their column families.
@@ -41,12 +40,22 @@ impl RocksStore {
         let names: Vec<_> = tables.iter().map(|spec| spec.name).zip(families).collect();
         let families: Vec<_> = names.iter().map(|&(_, family)| family).zip(table_options).collect();
         let db = Arc::new(Db::open(dir, &options, &families, config.transactions)?);
-        let flusher = match config.durability {
-            Durability::Interval(ms) => Some(Flusher::start(&db, Duration::from_millis(ms.into()))?),
+        let ticker = match config.durability {
+            Durability::Interval(ms) => {
+                let db = Arc::clone(&db);
+                Some(Ticker::start(ms, move || Ok(db.sync_log()?)))
+            }
             _ => None,
         };
         let (durability, file_bytes, stats) = (config.durability, sizes.file, Mutex::default());
-        Ok(Self { flusher, db, write, tables: names, file_bytes, durability, events, stats, settings })
+        Ok(Self { ticker, db, write, tables: names, file_bytes, durability, events, stats, settings })
+    }
+
+    /// Ends the thread that forces the redo log, which is forced once more then.
+    fn end_ticker(&mut self) -> Result<()> {
+        let Some(ticker) = self.ticker.take() else { return Ok(()) };
+        ticker.stop()?;
+        Ok(self.db.sync_log()?)
     }
 
     fn each(&self, verb: impl Fn(usize) -> Result<()>) -> Result<()> {
@@ -148,9 +157,13 @@ impl Store for RocksStore {
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
-        match &mut self.flusher {
-            Some(flusher) => flusher.stop(),
-            None => Ok(()),
-        }
+        self.end_ticker()
+    }
+}
+
+impl Drop for RocksStore {
+    fn drop(&mut self) {
+        // Whoever wants to know has called `close`.
+        drop(self.end_ticker());
     }
 }

@@ -6,20 +6,20 @@ use super::engine::Tree;
 use super::handle::{Connection, Cursor};
 use super::library::Library;
 use super::shape;
+use crate::ticker::Ticker;
 use anyhow::{Context as _, Result, anyhow};
 use spinney_lab::Clock;
 use spinney_lab::driver::{Client, Config, Counters, Durability, Store, TableShape, TableSpec};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A database of WiredTiger.
 #[derive(Debug)]
 pub(super) struct WiredTigerStore {
     // The thread that forces the log ends before the connection does.
-    forcer: Option<Forcer>,
+    ticker: Option<Ticker>,
     pub(super) connection: Arc<Connection>,
     pub(super) tables: Vec<TablePlace>,
     dir: PathBuf,
@@ -56,12 +56,15 @@ impl WiredTigerStore {
             session.create(&table.uri, settings).with_context(|| format!("cannot make the table {}", table.name))?;
         }
         drop(session);
-        let forcer = match config.durability {
-            Durability::Interval(ms) => Some(Forcer::start(Arc::clone(&connection), Duration::from_millis(ms.into()))?),
+        let ticker = match config.durability {
+            Durability::Interval(ms) => {
+                let connection = Arc::clone(&connection);
+                Some(Ticker::start(ms, move || connection.session()?.log_flush()))
+            }
             Durability::Sync | Durability::Buffered | Durability::NoLog => None,
         };
         let (dir, durability, settings) = (dir.to_owned(), config.durability, plan.settings);
-        Ok(Self { forcer, connection, tables, dir, tree, durability, settings })
+        Ok(Self { ticker, connection, tables, dir, tree, durability, settings })
     }
 
     fn checkpoint(&self) -> Result<()> {
@@ -182,53 +185,9 @@ impl Store for WiredTigerStore {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Self { forcer, connection, .. } = *self;
-        forcer.map_or(Ok(()), Forcer::end)?;
+        let Self { ticker, connection, .. } = *self;
+        ticker.map_or(Ok(()), Ticker::stop)?;
         let connection = Arc::into_inner(connection).ok_or_else(|| anyhow!("the database is still in use"))?;
         connection.close()
-    }
-}
-
-/// A thread that writes and forces the log each so many milliseconds.
-#[derive(Debug)]
-struct Forcer {
-    thread: Option<JoinHandle<Result<()>>>,
-    ended: Arc<(Mutex<bool>, Condvar)>,
-}
-
-impl Forcer {
-    fn start(connection: Arc<Connection>, period: Duration) -> Result<Self> {
-        let ended = Arc::new((Mutex::new(false), Condvar::new()));
-        let ended_there = Arc::clone(&ended);
-        let work = move || {
-            let session = connection.session()?;
-            let (flag, told) = &*ended_there;
-            let mut over = flag.lock().expect("no holder of the flag panics");
-            while !*over {
-                session.log_flush()?;
-                over = told.wait_timeout(over, period).expect("no holder of the flag panics").0;
-            }
-            Ok(())
-        };
-        let thread = std::thread::Builder::new().name("log-forcer".to_owned()).spawn(work)?;
-        Ok(Self { thread: Some(thread), ended })
-    }
-
-    fn end(mut self) -> Result<()> {
-        self.join()
-    }
-
-    fn join(&mut self) -> Result<()> {
-        let Some(thread) = self.thread.take() else { return Ok(()) };
-        *self.ended.0.lock().expect("no holder of the flag panics") = true;
-        self.ended.1.notify_one();
-        thread.join().map_err(|_| anyhow!("the thread that forces the log panicked"))?
-    }
-}
-
-impl Drop for Forcer {
-    fn drop(&mut self) {
-        // The error of a database that is given up is nobody's.
-        self.join().ok();
     }
 }

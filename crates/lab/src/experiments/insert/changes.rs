@@ -1,7 +1,7 @@
 //! The steps that insert and delete rows, and those changes beside queries.
 
-use super::{INDEXES, ROWS, RowMaker, Steps};
-use crate::driver::{Batch, Client, Direction, Scan, TableId};
+use super::{ROWS, RowMaker, Steps};
+use crate::driver::{Batch, Client, Scan, TableId, unless_lacking};
 use crate::run::{Db, Did, End, Plan, Role};
 use anyhow::{Result, ensure};
 
@@ -116,22 +116,29 @@ pub(super) fn put(row: &RowMaker, indexes: usize, batch: &mut Batch) {
 /// Adds the deletes of the rows in a range of keys and of their index entries, which only the rows tell, and returns how many rows
 /// there are.
 fn collect(client: &mut dyn Client, from: u64, until: u64, indexes: usize, batch: &mut Batch) -> Result<u64> {
+    each_row(client, from, until, |row| {
+        batch.delete(ROWS, row.key());
+        for (at, entry) in row.entries()[..indexes].iter().enumerate() {
+            batch.delete(TableId(ROWS.0 + 1 + at), entry);
+        }
+    })
+}
+
+/// Reads the rows in a range of keys as they are now, and returns how many there are.
+pub(super) fn each_row(
+    client: &mut dyn Client,
+    from: u64,
+    until: u64,
+    mut visit: impl FnMut(&RowMaker),
+) -> Result<u64> {
     let (from, until) = (from.to_be_bytes(), until.to_be_bytes());
-    let scan =
-        Scan { table: ROWS, from: Some(&from), until: Some(&until), direction: Direction::Forward, limit: u64::MAX };
+    let scan = Scan { from: Some(&from), until: Some(&until), ..Scan::all(ROWS) };
     let mut row = RowMaker::new(0, 0);
     let mut wrong = None;
-    client.view().or_else(|error| crate::driver::Lacks::of(&error).map(drop).ok_or(error))?;
+    drop(unless_lacking(client.view())?);
     let rows = client.scan(&scan, &mut |key, value| match row.load(key, value) {
-        Ok(()) => {
-            batch.delete(ROWS, row.key());
-            for (at, entry) in row.entries()[..indexes].iter().enumerate() {
-                batch.delete(TableId(ROWS.0 + 1 + at), entry);
-            }
-        }
+        Ok(()) => visit(&row),
         Err(error) => wrong = Some(error),
     })?;
     wrong.map_or(Ok(rows), Err)
 }
-
-const _: () = assert!(INDEXES.len() == 3);

@@ -3,8 +3,9 @@
 //! Entries are gathered in pieces, sorted, and put in order: what a database without a bulk loader would do. A piece takes so much
 //! memory beside the database's.
 
-use super::{ROWS, RowMaker, Steps};
-use crate::driver::{Batch, Client, Lacks, Scan, TableId, unless_lacking};
+use super::changes::each_row;
+use super::{ROWS, Steps};
+use crate::driver::{Batch, Client, TableId};
 use crate::run::{Db, Did, End, Plan, Role};
 use anyhow::Result;
 
@@ -21,14 +22,10 @@ impl Steps<'_> {
         if indexes == 0 {
             return Ok(());
         }
-        // An engine that keeps indexes itself makes them itself.
-        let mut own = None;
+        // An engine that keeps indexes itself makes them itself; what the others lack is no result.
         let name = self.name("l.x");
-        let step = db.verb(&name, |store| {
-            own = Some(unless_lacking(store.build_indexes())?.is_ok());
-            Ok(())
-        })?;
-        if own == Some(true) {
+        let step = db.verb(&name, |store| store.build_indexes())?;
+        if step.skipped.is_none() {
             step.unit = "row".to_owned();
             if let Some(cost) = &mut step.cost {
                 cost.scale(rows);
@@ -52,21 +49,12 @@ impl Steps<'_> {
 
 /// Puts the entries of the rows in a range of keys, and returns how many bytes they have.
 fn make_piece(client: &mut dyn Client, from: u64, until: u64, indexes: usize) -> Result<u64> {
-    let (from, until) = (from.to_be_bytes(), until.to_be_bytes());
-    let scan = Scan { from: Some(&from), until: Some(&until), ..Scan::all(ROWS) };
     let mut entries: Vec<Vec<Vec<u8>>> = vec![Vec::new(); indexes];
-    let mut row = RowMaker::new(0, 0);
-    let mut wrong = None;
-    client.view().or_else(|error| Lacks::of(&error).map(drop).ok_or(error))?;
-    client.scan(&scan, &mut |key, value| match row.load(key, value) {
-        Ok(()) => {
-            for (entries, entry) in entries.iter_mut().zip(row.entries()) {
-                entries.push(entry.to_vec());
-            }
+    each_row(client, from, until, |row| {
+        for (entries, entry) in entries.iter_mut().zip(row.entries()) {
+            entries.push(entry.to_vec());
         }
-        Err(error) => wrong = Some(error),
     })?;
-    wrong.map_or(Ok(()), Err)?;
     let (mut batch, mut written) = (Batch::new(), 0);
     for (at, mut entries) in entries.into_iter().enumerate() {
         entries.sort_unstable();

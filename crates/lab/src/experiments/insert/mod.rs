@@ -26,7 +26,7 @@ pub use rows::{INDEXES, RowMaker};
 
 use super::Describe;
 use crate::command::{Common, DurabilityArg};
-use crate::driver::{Engine, TableId, TableSpec, unless_lacking};
+use crate::driver::{Engine, TableId, TableSpec};
 use crate::run::Bench;
 use crate::text::{bytes, count, parse_size};
 use anyhow::Result;
@@ -147,11 +147,7 @@ impl Insert {
         steps.make_indexes(&mut db)?;
         steps.change(&mut db, "l.i1", 50, self.more_rows())?;
         steps.change(&mut db, "l.i2", 5, self.more_rows().div_ceil(10))?;
-        db.verb(&format!("wait {label}"), |store| {
-            let flushed = unless_lacking(store.flush())?;
-            store.wait_idle()?;
-            if flushed.is_err() { store.sync() } else { Ok(()) }
-        })?;
+        db.settle(&format!("wait {label}"))?;
         for &rate in &self.rates.0 {
             steps.query_ranges(&mut db, rate)?;
             steps.query_points(&mut db, rate)?;

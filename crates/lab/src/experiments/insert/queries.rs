@@ -1,7 +1,7 @@
 //! Queries beside inserts and deletes.
 
-use super::{INDEXES, ROWS, RowMaker, Steps};
-use crate::driver::{Client, Lacks, Scan, TableId};
+use super::{ROWS, RowMaker, Steps};
+use crate::driver::{Client, Scan, TableId, unless_lacking};
 use crate::random::Random;
 use crate::run::{Db, Did, End, Plan, Role};
 use anyhow::{Result, ensure};
@@ -64,7 +64,7 @@ impl<'a> Steps<'a> {
     fn query(&self, db: &mut Db<'_, '_>, step: &str, queries: Role<'a>, rate: u32) -> Result<()> {
         let mut roles = vec![queries];
         roles.extend(self.beside(rate));
-        let live_bytes = Some(self.live_bytes(self.live.rows(), INDEXES.len().min(self.indexes())));
+        let live_bytes = Some(self.live_bytes(self.live.rows(), self.indexes()));
         db.step(&Plan { name: self.name(step), unit: "query", roles, live_bytes }).map(drop)
     }
 }
@@ -73,7 +73,7 @@ impl<'a> Steps<'a> {
 fn look(client: &mut dyn Client, calls: &mut u64) -> Result<bool> {
     let due = calls.is_multiple_of(VIEW_CALLS);
     if due {
-        client.view().or_else(|error| Lacks::of(&error).map(drop).ok_or(error))?;
+        drop(unless_lacking(client.view())?);
     }
     *calls += 1;
     Ok(due)

@@ -8,8 +8,8 @@ use super::Setting;
 use super::graph::link_types;
 use super::rows::{COUNT, Count, Link, List, NODE, node_key, put_node_head};
 use super::store::put_link;
-use super::tally::Tally;
 use crate::driver::{Batch, Client, Outcome};
+use crate::experiments::tally::{Tallies, Tally};
 use crate::random::Random;
 use crate::report::Figure;
 use crate::run::{Db, Did, End, Plan, Role, Work};
@@ -36,8 +36,8 @@ type Sums = [u64; 4];
 /// One loader.
 struct Loader<'a> {
     setting: &'a Setting,
-    tally: &'a Tally<4>,
-    number: usize,
+    tally: Tally<'a, 4>,
+    /// What the call under way has added.
     sums: Sums,
     batch: Batch,
     value: Vec<u8>,
@@ -45,11 +45,10 @@ struct Loader<'a> {
 
 /// Runs the load as a step.
 pub(super) fn run(setting: &Setting, loaders: usize, db: &mut Db<'_, '_>) -> Result<()> {
-    let tally = Tally::new(loaders);
+    let tallies = Tallies::new(loaders);
     let make = |number| Loader {
         setting,
-        tally: &tally,
-        number,
+        tally: tallies.of(number),
         sums: Sums::default(),
         batch: Batch::new(),
         value: Vec::new(),
@@ -57,7 +56,7 @@ pub(super) fn run(setting: &Setting, loaders: usize, db: &mut Db<'_, '_>) -> Res
     let role = Role::new(KINDS, loaders, End::Calls(calls(setting.graph.nodes())), make);
     let plan = Plan { name: "load".to_owned(), unit: "row", roles: vec![role], live_bytes: None };
     let step = db.step(&plan)?;
-    let [nodes, links, counts, live_bytes] = tally.sums();
+    let [nodes, links, counts, live_bytes] = tallies.totals();
     let data_bytes = step.after.size.map(|size| size.data_bytes());
     let Some(cost) = &mut step.cost else { return Ok(()) };
     cost.space_amplification = data_bytes.map(|bytes| bytes as f64 / live_bytes.max(1) as f64);
@@ -103,15 +102,15 @@ enum Share {
 
 impl Work for Loader<'_> {
     fn call(&mut self, client: &mut dyn Client, at: u64) -> Result<Did> {
-        let before = self.sums;
+        self.sums = Sums::default();
         let (share, ids) = share(at, self.setting.graph.nodes());
         let kind = match share {
             Share::Links => self.insert_links(client, ids)?,
             Share::Nodes => self.insert_nodes(client, ids)?,
         };
-        self.tally.store(self.number, self.sums);
-        let rows = self.sums[..3].iter().sum::<u64>() - before[..3].iter().sum::<u64>();
-        Ok(Did::wrote(self.sums[3] - before[3]).operations(rows).kind(kind))
+        self.tally.add(self.sums);
+        let [nodes, links, counts, bytes] = self.sums;
+        Ok(Did::wrote(bytes).operations(nodes + links + counts).kind(kind))
     }
 }
 

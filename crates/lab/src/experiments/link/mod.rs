@@ -10,7 +10,6 @@ mod requests;
 mod rows;
 mod shuffle;
 mod store;
-mod tally;
 #[cfg(test)]
 mod tests;
 

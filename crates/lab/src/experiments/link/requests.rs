@@ -5,8 +5,8 @@ use super::distributions::{multiget_ids, unit};
 use super::graph::{choose_link_type, happens};
 use super::rows::{Link, List};
 use super::store::{Effects, LIST_MAX, Session};
-use super::tally::Tally;
 use crate::driver::Client;
+use crate::experiments::tally::{Tallies, Tally};
 use crate::random::Random;
 use crate::report::Figure;
 use crate::run::{Db, Did, End, Plan, Role, Work};
@@ -80,9 +80,6 @@ const HISTORY: f64 = 0.003;
 /// How many such places a client keeps.
 const HISTORY_MAX: usize = 2048;
 
-/// Kinds of sums: retries, links in lists, lists that went on with an earlier one.
-type Sums = [u64; 3];
-
 /// A phase: which one it is, and who asks for how long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Phase {
@@ -97,11 +94,10 @@ pub(super) struct Phase {
 /// What it asks for in a call depends on the number of the call alone, but for a list that goes on with one it has read.
 pub(super) struct Requester<'a> {
     setting: &'a Setting,
-    tally: &'a Tally<3>,
+    /// Retries, links in lists, lists that went on with an earlier one.
+    tally: Tally<'a, 3>,
     phase: u64,
-    number: usize,
     limit: u64,
-    sums: Sums,
     session: Session,
     /// Lists that went on beyond the limit, and the time of the last link read.
     history: Vec<(List, u64)>,
@@ -110,12 +106,12 @@ pub(super) struct Requester<'a> {
 
 /// Runs a phase as a step.
 pub(super) fn run(setting: &Setting, phase: Phase, db: &mut Db<'_, '_>) -> Result<()> {
-    let tally = Tally::new(phase.requesters);
-    let make = |number| Requester::new(setting, &tally, phase.number, number, LIST_MAX);
+    let tallies = Tallies::new(phase.requesters);
+    let make = |number| Requester::new(setting, tallies.of(number), phase.number, LIST_MAX);
     let role = Role::new(&KINDS, phase.requesters, phase.end, make);
     let plan = Plan { name: name(phase.number), unit: "request", roles: vec![role], live_bytes: None };
     let step = db.step(&plan)?;
-    let sums = tally.sums();
+    let [retries, links, history] = tallies.totals();
     let operations = step.cost.map_or(0, |cost| cost.operations);
     let ratio = |sum: u64, of: u64| (of > 0).then(|| sum as f64 / of as f64);
     let p99_ms = |kind: Operation| step.operation(kind.name()).map(|operation| operation.latency.p99_us / 1e3);
@@ -125,9 +121,9 @@ pub(super) fn run(setting: &Setting, phase: Phase, db: &mut Db<'_, '_>) -> Resul
         Figure::less("gn", "ms", p99_ms(Operation::GetNode)),
         Figure::less("ul", "ms", p99_ms(Operation::UpdateLink)),
         Figure::less("gl", "ms", p99_ms(Operation::GetList)),
-        Figure::less("retries/o", "", ratio(sums[0], operations)),
-        Figure::plain("links/list", "", ratio(sums[1], lists)),
-        Figure::plain("history", "", sums[2] as f64),
+        Figure::less("retries/o", "", ratio(retries, operations)),
+        Figure::plain("links/list", "", ratio(links, lists)),
+        Figure::plain("history", "", history as f64),
     ];
     Ok(())
 }
@@ -150,8 +146,7 @@ impl Work for Requester<'_> {
         let before = self.session.done;
         self.request(client, operation, &mut random, at)?;
         let Effects { retries, read_bytes, written_bytes } = self.session.done;
-        self.sums[0] += retries - before.retries;
-        self.tally.store(self.number, self.sums);
+        self.tally.add([retries - before.retries, 0, 0]);
         Ok(Did {
             kind: operation as usize,
             operations: 1,
@@ -163,18 +158,8 @@ impl Work for Requester<'_> {
 }
 
 impl<'a> Requester<'a> {
-    pub(super) fn new(setting: &'a Setting, tally: &'a Tally<3>, phase: u64, number: usize, limit: u64) -> Self {
-        Self {
-            setting,
-            tally,
-            phase,
-            number,
-            limit,
-            sums: Sums::default(),
-            session: Session::default(),
-            history: Vec::new(),
-            data: Vec::new(),
-        }
+    pub(super) fn new(setting: &'a Setting, tally: Tally<'a, 3>, phase: u64, limit: u64) -> Self {
+        Self { setting, tally, phase, limit, session: Session::default(), history: Vec::new(), data: Vec::new() }
     }
 
     fn request(&mut self, client: &mut dyn Client, operation: Operation, random: &mut Random, at: u64) -> Result<()> {
@@ -241,7 +226,7 @@ impl<'a> Requester<'a> {
         }
         let list = List { id1: self.setting.access.link_read(random), link_type: choose_link_type(random) };
         let found = self.session.get_list(client, list, u64::MAX, 0, self.limit)?;
-        self.sums[1] += found.links;
+        self.tally.add([0, found.links, 0]);
         if found.links >= self.limit && self.history.iter().all(|&(known, _)| known != list) {
             if self.history.len() == HISTORY_MAX {
                 let gone = self.choose_history(random);
@@ -257,8 +242,7 @@ impl<'a> Requester<'a> {
         let at = self.choose_history(random);
         let (list, oldest) = self.history[at];
         let found = self.session.get_list(client, list, oldest, 1, self.limit)?;
-        self.sums[1] += found.links;
-        self.sums[2] += 1;
+        self.tally.add([0, found.links, 1]);
         if found.links >= self.limit {
             self.history[at].1 = found.oldest;
         } else {

@@ -5,27 +5,26 @@ use super::graph::{Graph, choose_link_type, link_types};
 use super::requests::{KINDS, MIX, Operation, Phase, Requester};
 use super::rows::{COUNT, Count, INDEX, Link as Row, List, TABLES};
 use super::store::Session;
-use super::tally::Tally;
 use super::{Access, Link, Payload, Setting, check, load};
 use crate::clock::Clock;
 use crate::command::{BenchArgs, BenchCommand, Job, run_job};
 use crate::driver::{Batch, Client, Config, Engine, Outcome, Scan, engines};
 use crate::experiments::Experiment;
+use crate::experiments::tally::Tallies;
 use crate::random::Random;
+use crate::random::chi_square::assert_fits;
 use crate::report::Run;
 use crate::run::{Bench, End, Work};
 use crate::stop::Stop;
 use clap::Parser;
 use std::collections::BTreeMap;
 
-/// Asserts that counts agree with expected numbers, at one chance in a thousand to be wrong about a sound source.
+/// Asserts that counts agree with expected numbers, of which each is large enough to be tested alone.
 fn assert_chi_square(counts: &[u64], expected: &[f64]) {
-    let sum: f64 = counts.iter().zip(expected).map(|(&count, &wanted)| (count as f64 - wanted).powi(2) / wanted).sum();
-    // The normal approximation of Wilson and Hilferty.
-    let freedom = counts.len() as f64 - 1.0;
-    let critical = freedom * (1.0 - 2.0 / (9.0 * freedom) + 3.09 * (2.0 / (9.0 * freedom)).sqrt()).powi(3);
     assert!(expected.iter().all(|&wanted| wanted >= 5.0), "{expected:?}");
-    assert!(sum < critical, "{sum} is above {critical}: {counts:?} and not {expected:?}");
+    let draws: f64 = expected.iter().sum();
+    let probabilities: Vec<f64> = expected.iter().map(|wanted| wanted / draws).collect();
+    assert_fits(counts, &probabilities);
 }
 
 fn engine(name: &str) -> Box<dyn Engine> {
@@ -178,12 +177,13 @@ fn a_list_goes_on_where_it_ended() {
 fn long_lists_are_remembered_and_gone_on_with() {
     let setting = Setting::new(200, 1);
     with_graph(&setting, |client| {
-        let tally = Tally::new(1);
-        let mut requester = Requester::new(&setting, &tally, 1, 0, 2);
+        let tallies = Tallies::new(1);
+        let mut requester = Requester::new(&setting, tallies.of(0), 1, 2);
         for at in 0..8000 {
             requester.call(client, at).unwrap();
         }
-        let [_, links, history] = tally.sums();
+        drop(requester);
+        let [_, links, history] = tallies.totals();
         assert!(links > 0 && history > 0, "{links} {history}");
     });
 }
@@ -365,9 +365,9 @@ fn the_stream_of_requests_does_not_depend_on_the_number_of_clients() {
     }
     let setting = Setting::new(1000, 7);
     let requests = |clients: u64| {
-        let tally = Tally::new(2);
+        let tallies = Tallies::new(2);
         let mut all = Vec::new();
-        let mut requesters: Vec<_> = (0..2).map(|number| Requester::new(&setting, &tally, 3, number, 10)).collect();
+        let mut requesters: Vec<_> = (0..2).map(|number| Requester::new(&setting, tallies.of(number), 3, 10)).collect();
         for at in 0..600 {
             let mut recorder = Recorder::default();
             requesters[usize::try_from(at % clients).unwrap()].call(&mut recorder, at).unwrap();
