@@ -231,3 +231,29 @@ fn an_interrupted_benchmark_says_what_it_measured_and_leaves_no_data() {
     assert!(run["error"].is_null(), "{run}");
     assert!(!place.path("data").exists());
 }
+
+/// A worker that was killed once took all that it had measured with it.
+#[test]
+fn a_worker_that_is_killed_leaves_the_steps_that_had_ended() {
+    let place = Place::new();
+    let args = ["bench", "kv", "--workloads", "fillseq,fillrandom,readrandom", "--num", "1000", "--duration", "600"];
+    let args = [&args[..], &["--memory", "16MiB", "--dir", "data", "--engines", "spinney-lsm", "--json", "out.json"]];
+    let child = place.command(&args.concat()).spawn().unwrap();
+    // The second fill's database is made when the first fill has ended, and the reads after it take longer than anyone waits.
+    while !place.path("data/spinney-lsm-0/kv-1").exists() {
+        std::thread::yield_now();
+    }
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
+    let worker = nix::unistd::Pid::from_raw(children.trim().parse().unwrap());
+    nix::sys::signal::kill(worker, nix::sys::signal::Signal::SIGKILL).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success());
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("FAILED: spinney-lsm: the worker ended") && stdout.contains("SIGKILL"), "{stdout}");
+    assert!(stdout.lines().any(|line| line.starts_with("fillseq ")), "{stdout}");
+    let report = json(&std::fs::read_to_string(place.path("out.json")).unwrap());
+    let run = &report["runs"][0];
+    assert_eq!((&run["partial"], &run["steps"][0]["name"]), (&true.into(), &"fillseq".into()), "{run}");
+    assert_eq!(run["engine"]["durability"], "buffered");
+    assert!(!place.path("data").exists());
+}

@@ -2,6 +2,7 @@
 
 mod args;
 mod compare;
+mod handover;
 mod job;
 mod parent;
 mod worker;

@@ -1,5 +1,6 @@
 //! All runs of an experiment, each in a worker process, and the report on them.
 
+use super::handover::Heard;
 use super::{Common, Host, Job, OutputArgs, RunArgs};
 use crate::driver::Engine;
 use crate::experiments::Experiment;
@@ -13,9 +14,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// Runs an experiment on all engines that were asked for.
@@ -138,17 +139,22 @@ fn in_worker(job: &Job, host: &Host, stop: &Stop) -> Result<Run> {
     stdin.write_all(&serde_json::to_vec(job)?).context("cannot tell the worker its job")?;
     drop(stdin);
     let mut stdout = child.stdout.take().context("a worker has a stdout")?;
-    let mut text = String::new();
+    let mut said = Vec::new();
     let read = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| stdout.read_to_string(&mut text));
+        let reader = scope.spawn(|| stdout.read_to_end(&mut said));
         forward_stop(&child, stop, || reader.is_finished());
         reader.join().expect("reading does not panic")
     });
     read.context("cannot read the worker's result")?;
     let status = child.wait().context("cannot wait for the worker")?;
-    serde_json::from_str(&text)
-        .with_context(|| format!("the worker of {} ended without a result ({status})", job.engine))
-        .or_else(|error| Ok(failed_run(job, &format!("{error:#}"))))
+    let how = how_it_ended(status);
+    let run = Heard::new(&String::from_utf8_lossy(&said)).into_run(&how);
+    Ok(run.unwrap_or_else(|| failed_run(job, &format!("the worker ended without a result: {how}"))))
+}
+
+fn how_it_ended(status: ExitStatus) -> String {
+    let memory = status.signal() == Some(Signal::SIGKILL as i32);
+    format!("{status}{}", if memory { ", which is how the kernel ends a process when memory runs out" } else { "" })
 }
 
 /// Passes a request to stop on to the worker, once, until `ended`.

@@ -44,13 +44,13 @@ pub struct Missing {
 }
 
 /// One engine's run of the experiment.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The engine.
     pub engine: EngineInfo,
     /// Which repetition this is, from 0.
     pub repetition: u32,
-    /// It was interrupted.
+    /// It ended early: it was interrupted, or its worker process was killed.
     pub partial: bool,
     /// Why it ended early, if not by interruption.
     pub error: Option<String>,
@@ -79,7 +79,7 @@ pub struct EngineInfo {
 }
 
 /// A measured piece of work.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Its name: `l.i0`.
     pub name: String,

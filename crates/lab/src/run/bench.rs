@@ -15,14 +15,17 @@ use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Is told how far a run is, and the name of the step that begins, if one does. It is never told while a step is measured.
+pub type Watch<'w> = dyn FnMut(&Run, Option<&str>) -> Result<()> + 'w;
+
 /// What an experiment works with: an engine, a place for its data, and the results so far.
-#[derive(Debug)]
 pub struct Bench<'e> {
     engine: &'e dyn Engine,
     dir: PathBuf,
     clock: Clock,
     stop: Stop,
     run: Run,
+    watch: Option<Box<Watch<'e>>>,
 }
 
 /// An open database whose steps are measured.
@@ -52,7 +55,13 @@ impl<'e> Bench<'e> {
             operations_hash: None,
             steps: Vec::new(),
         };
-        Self { engine, dir: dir.to_owned(), clock, stop, run }
+        Self { engine, dir: dir.to_owned(), clock, stop, run, watch: None }
+    }
+
+    /// The same, telling `watch` of each step that begins or ends.
+    #[must_use]
+    pub fn watched(self, watch: impl FnMut(&Run, Option<&str>) -> Result<()> + 'e) -> Self {
+        Self { watch: Some(Box::new(watch)), ..self }
     }
 
     /// The engine.
@@ -137,6 +146,10 @@ impl<'e> Bench<'e> {
     /// The steps so far.
     pub fn steps(&mut self) -> &mut Vec<Step> {
         &mut self.run.steps
+    }
+
+    fn tell(&mut self, begins: Option<&str>) -> Result<()> {
+        self.watch.as_mut().map_or(Ok(()), |watch| watch(&self.run, begins))
     }
 
     /// The result.
@@ -230,7 +243,8 @@ impl<'e> Db<'_, 'e> {
         Ok(State { size: self.size(), shape: self.store.shape()? })
     }
 
-    fn begin(&self, name: &str, unit: &str) -> Result<(Step, Meter)> {
+    fn begin(&mut self, name: &str, unit: &str) -> Result<(Step, Meter)> {
+        self.bench.tell(Some(name))?;
         let step = Step {
             name: name.to_owned(),
             unit: unit.to_owned(),
@@ -249,8 +263,15 @@ impl<'e> Db<'_, 'e> {
         }
         step.partial = self.bench.stop.asked();
         self.bench.run.steps.push(step);
+        self.bench.tell(None)?;
         self.bench.stop.check()?;
         Ok(self.bench.run.steps.last_mut().expect("pushed above"))
+    }
+}
+
+impl std::fmt::Debug for Bench<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bench").field("engine", &self.engine).field("dir", &self.dir).finish_non_exhaustive()
     }
 }
 

@@ -7,5 +7,5 @@ mod plan;
 mod settle;
 mod timeline;
 
-pub use bench::{Bench, Db};
+pub use bench::{Bench, Db, Watch};
 pub use plan::{Did, End, Plan, Role, Then, Work};
