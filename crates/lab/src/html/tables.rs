@@ -123,7 +123,7 @@ fn columns(kind: Option<&str>) -> Vec<Cell> {
 
 fn own_cell(column: &Column) -> Cell {
     let name = column.name.clone();
-    let unit = if column.unit.is_empty() { String::new() } else { format!("<small>{}</small>", escape(&column.unit)) };
+    let unit = column.unit_beside_name().map_or_else(String::new, |unit| format!("<small>{}</small>", escape(unit)));
     Cell {
         title: format!("{}{unit}", escape(&column.name)),
         meaning: column.unit.clone(),
@@ -178,6 +178,7 @@ fn missed(summary: &Summary<'_>, step: usize, engine: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Figure;
     use crate::report::fixture::{report, run, step};
 
     fn classes(rates: [f64; 3], wanted: Wanted) -> Vec<&'static str> {
@@ -196,5 +197,12 @@ mod tests {
         assert_eq!(classes([100.0, 97.0, 300.0], Wanted::Less), ["good", "good", "bad", "", "bad"]);
         assert_eq!(classes([100.0, 97.0, 103.0], Wanted::More), ["", "", "", "", ""]);
         assert_eq!(classes([100.0, 200.0, 300.0], Wanted::Either), ["", "", "", "", ""]);
+    }
+    #[test]
+    fn a_title_that_is_its_unit_stands_once() {
+        let title = |figure: Figure| own_cell(&figure.column).title;
+        assert_eq!(title(Figure::more("MB/s", "MB/s", 1.0)), "MB/s");
+        assert_eq!(title(Figure::less("bpd", "bytes", 1.0)), "bpd<small>bytes</small>");
+        assert_eq!(title(Figure::less("x floor", "", 1.0)), "x floor");
     }
 }

@@ -12,7 +12,7 @@ mod terminal;
 pub use column::{COSTS, FACTORS, LATENCIES, Measure, Percentile, kinds, latency, own_columns, own_value};
 pub use machine::Machine;
 pub use model::{
-    Column, Cost, EngineInfo, FORMAT, Figure, Missing, Operation, Report, Run, Second, Size, State, Step, Wanted,
+    Column, Cost, EngineInfo, FORMAT, Figure, Missing, Operation, Report, Run, Second, Size, State, Step, Wanted, units,
 };
 pub use remarks::{date, engine_label, remarks, sources};
 pub use summary::{Spread, StepName, Summary, ratio};

@@ -283,6 +283,22 @@ impl Figure {
     }
 }
 
+impl Column {
+    /// The unit where the title does not say it already, as `MB/s` does.
+    #[must_use]
+    pub fn unit_beside_name(&self) -> Option<&str> {
+        Some(&*self.unit).filter(|unit| !unit.is_empty() && *unit != self.name)
+    }
+}
+
+/// The units of these columns in parentheses, for a heading: ` (bpd bytes, secs s)`; nothing where the titles say all.
+#[must_use]
+pub fn units(columns: &[&Column]) -> String {
+    let units: Vec<String> =
+        columns.iter().filter_map(|column| Some(format!("{} {}", column.name, column.unit_beside_name()?))).collect();
+    if units.is_empty() { String::new() } else { format!(" ({})", units.join(", ")) }
+}
+
 impl Operation {
     /// Less than 95 % of the calls that were wanted were made: what it says of latency and cost is of another load.
     #[must_use]

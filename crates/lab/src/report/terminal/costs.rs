@@ -2,7 +2,7 @@
 
 use super::TABLE_WIDTH;
 use super::rows::{all_engines, by_step, or_dash};
-use crate::report::{COSTS, Column, Operation, Step, Summary, Wanted, engine_label, own_columns, own_value};
+use crate::report::{COSTS, Column, Operation, Step, Summary, Wanted, engine_label, own_columns, own_value, units};
 use crate::text::digits;
 use anyhow::Result;
 use std::io::Write;
@@ -55,13 +55,7 @@ pub(super) fn print_own(summary: &Summary<'_>, out: &mut dyn Write) -> Result<()
             if here(step) { vec![list.iter().map(value).collect()] } else { Vec::new() }
         };
         let table = by_step(summary, &all_engines(summary), &titles, 1, &cells);
-        let units: Vec<String> = list
-            .iter()
-            .filter(|column| !column.unit.is_empty())
-            .map(|column| format!("{} {}", column.name, column.unit))
-            .collect();
-        let units = if units.is_empty() { String::new() } else { format!(" ({})", units.join(", ")) };
-        let heading = crate::text::wrap(&format!("--- of this experiment{units}"), super::WIDTH, 4);
+        let heading = crate::text::wrap(&format!("--- of this experiment{}", units(list)), super::WIDTH, 4);
         write!(out, "\n{heading}\n{}", table.render_within(TABLE_WIDTH))?;
         let judged: Vec<&&Column> = list.iter().filter(|column| column.wanted != Wanted::Either).collect();
         let titles: Vec<String> = judged.iter().map(|column| column.name.clone()).collect();

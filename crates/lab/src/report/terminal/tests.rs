@@ -3,7 +3,7 @@
 use super::*;
 use crate::driver::TableShape;
 use crate::report::fixture::{large, report, run, step};
-use crate::report::{Cost, Operation, State, Step};
+use crate::report::{Cost, Figure, Operation, State, Step};
 
 fn text(report: &Report) -> String {
     let mut out = Vec::new();
@@ -75,6 +75,19 @@ fn many_kinds_of_calls_stand_side_by_side() {
     let text = text(&report(vec![run("a", 0, vec![busy()]), run("b", 0, vec![busy()])]));
     assert!(text.contains("--- run: p50/p99/max of each call in us\n"), "{text}");
     assert!(kinds.iter().all(|kind| text.lines().any(|line| line.starts_with(kind))), "{text}");
+}
+
+/// A heading once read `(MB/s MB/s)`.
+#[test]
+fn a_unit_that_is_the_title_is_not_said_again() {
+    let heading = |figures: Vec<Figure>| {
+        let step = Step { figures, ..step("load", 10.0) };
+        let text = text(&report(vec![run("a", 0, vec![step])]));
+        text.lines().find(|line| line.starts_with("--- of this experiment")).unwrap().to_owned()
+    };
+    let rate = || Figure::more("MB/s", "MB/s", 1.0);
+    assert_eq!(heading(vec![rate()]), "--- of this experiment");
+    assert_eq!(heading(vec![Figure::less("bpd", "bytes", 1.0), rate()]), "--- of this experiment (bpd bytes)");
 }
 
 #[test]
