@@ -1,7 +1,10 @@
 //! `bench compare`: two results of one experiment side by side.
 
 use super::args::CompareArgs;
-use crate::report::{COSTS, FORMAT, LATENCIES, Report, Spread, Step, Summary, Wanted, kinds, ratio};
+use crate::report::{
+    COSTS, Column, FORMAT, LATENCIES, Report, Spread, Step, Summary, Wanted, kinds, own_columns, own_value, ratio,
+    units,
+};
 use crate::text::{Table, digits, wrap};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::io::Write;
@@ -32,7 +35,11 @@ pub(super) fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<()> {
     for line in differences(&a, &b) {
         writeln!(out, "{}", wrap(&line, 100, 2))?;
     }
-    write!(out, "\n{}", table(&a, &b).render_within(120))?;
+    let (of_a, of_b) = (Summary::new(&a), Summary::new(&b));
+    let titles = titles(&columns(None));
+    let all = |step: usize| Some(columns(kinds(&of_a, step).first().copied()));
+    write!(out, "\n{}", table((&of_a, &of_b), &titles, &all).render_within(120))?;
+    own(&of_a, &of_b, out)?;
     writeln!(
         out,
         "\n+ better, ! worse: the ranges of the repetitions do not meet (with one run of either: more than {:.0} %)",
@@ -103,22 +110,59 @@ fn pairs(prefix: &str, a: &[(String, String)], b: &[(String, String)], differ: &
     }
 }
 
-/// Three rows for each engine and step of both: A, B, and the ratio.
-fn table(a: &Report, b: &Report) -> Table {
-    let (of_a, of_b) = (Summary::new(a), Summary::new(b));
-    let titles: Vec<String> = columns(None).into_iter().map(|(title, _, _)| title).collect();
+/// Prints the columns of the experiment's own, a table for each list of them.
+fn own(of_a: &Summary<'_>, of_b: &Summary<'_>, out: &mut dyn Write) -> Result<()> {
+    let lists: Vec<Vec<&Column>> = (of_a.steps.iter().enumerate())
+        .map(|(step_a, name)| {
+            let Some(step_b) = of_b.step_like(name) else { return Vec::new() };
+            let mut list = own_columns(of_a, step_a);
+            for column in own_columns(of_b, step_b) {
+                if !list.iter().any(|other| other.name == column.name) {
+                    list.push(column);
+                }
+            }
+            list
+        })
+        .collect();
+    for (at, list) in lists.iter().enumerate() {
+        if list.is_empty() || lists[..at].contains(list) {
+            continue;
+        }
+        let here = |step: usize| (lists[step] == *list).then(|| list.iter().map(|column| own_column(column)).collect());
+        let titles: Vec<String> = list.iter().map(|column| column.name.clone()).collect();
+        let heading = wrap(&format!("--- of this experiment{}", units(list)), 100, 4);
+        write!(out, "\n{heading}\n{}", table((of_a, of_b), &titles, &here).render_within(120))?;
+    }
+    Ok(())
+}
+
+fn own_column(column: &Column) -> Compared {
+    let name = column.name.clone();
+    (column.name.clone(), column.wanted, Box::new(move |step| own_value(step, &name)))
+}
+
+fn titles(columns: &[Compared]) -> Vec<String> {
+    columns.iter().map(|(title, _, _)| title.clone()).collect()
+}
+
+/// Three rows for each engine and step of both, if the step (of A) has `columns`: A, B, and the ratio.
+fn table(
+    (of_a, of_b): (&Summary<'_>, &Summary<'_>),
+    titles: &[String],
+    columns: &dyn Fn(usize) -> Option<Vec<Compared>>,
+) -> Table {
     let titles: Vec<&str> = ["engine", ""].into_iter().chain(titles.iter().map(String::as_str)).collect();
     let mut table = Table::new(&titles).left(2);
     for (step_a, name) in of_a.steps.iter().enumerate() {
         let Some(step_b) = of_b.step_like(name) else { continue };
+        let Some(columns) = columns(step_a) else { continue };
         table.group(&format!("-- {}", name.label()));
-        let columns = columns(kinds(&of_a, step_a).first().copied());
         for (engine_a, engine) in of_a.engines.iter().enumerate() {
             let Some(engine_b) = of_b.engine(&engine.name) else { continue };
             let spreads = |summary: &Summary<'_>, step, engine| -> Vec<Option<Spread>> {
                 columns.iter().map(|(_, _, of)| summary.spread(step, engine, of)).collect()
             };
-            let (first, second) = (spreads(&of_a, step_a, engine_a), spreads(&of_b, step_b, engine_b));
+            let (first, second) = (spreads(of_a, step_a, engine_a), spreads(of_b, step_b, engine_b));
             let row = |title: &str, which: &str, cells: &mut dyn Iterator<Item = String>| {
                 [title.to_owned(), which.to_owned()].into_iter().chain(cells).collect::<Vec<_>>()
             };
@@ -163,6 +207,7 @@ fn change(wanted: Wanted, a: Option<Spread>, b: Option<Spread>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Figure;
     use crate::report::fixture::{report, run, step};
     use std::path::PathBuf;
 
@@ -217,6 +262,26 @@ mod tests {
         ] {
             assert!(text.lines().any(|other| other == line), "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn the_experiments_own_columns_are_compared_in_tables_of_their_own() {
+        let with = |name: &str, figures: Vec<Figure>| Step { figures, ..step(name, 10.0) };
+        let report = |bytes: f64, rate: f64| {
+            let commit = |name| with(name, vec![Figure::less("bpd", "bytes", bytes), Figure::more("irate", "", rate)]);
+            let link = with("link", vec![Figure::plain("history", "", Some(7.0)), Figure::less("un", "ms", None)]);
+            json(&report(vec![run("lsm", 0, vec![commit("sync"), link, commit("lazy"), step("none", 1.0)])]))
+        };
+        let text = compare(&report(146.0, 1_000.0), &report(292.0, 2_000.0)).unwrap();
+        let own: Vec<&str> = text.split("--- of this experiment").collect();
+        assert_eq!(own.len(), 3, "a table for each list of columns: {text}");
+        let words: Vec<String> =
+            own[1].lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        let rows = ["lsm A 146 1,000", "B 292 2,000", "B/A 2.00! 2.00+"];
+        let expected = [&["(bpd bytes)", "engine bpd irate", "-- sync"], &rows[..], &["-- lazy"], &rows[..]].concat();
+        assert_eq!(words[..expected.len()], expected);
+        let rest: Vec<&str> = own[2].split_whitespace().collect();
+        assert_eq!(rest[..11].join(" "), "(un ms) engine history un -- link lsm A 7.00 -");
     }
 
     #[test]
