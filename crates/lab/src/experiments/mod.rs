@@ -1,6 +1,7 @@
 //! The experiments: each is a folder with its data, its steps, and the columns of its own.
 
 pub mod commit;
+mod device;
 #[cfg(test)]
 mod fake;
 pub mod insert;

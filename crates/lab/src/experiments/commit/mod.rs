@@ -4,21 +4,21 @@
 //! logs in `MongoDB` and `InnoDB`", 2014): `sync`, `lazy`, `nolog`, and with more clients `sync-2`, `sync-4`. A step `… settle`
 //! after each is what was left to write when the last commit had returned.
 
-mod device;
 mod figures;
 #[cfg(test)]
 mod tests;
 
 use super::Describe;
+use super::device::Device;
 use super::insert::rows::logical_bytes;
 use super::insert::{INDEXES, RowMaker};
 use crate::command::{Common, DurabilityArg};
 use crate::driver::{Batch, Client, Config, Engine, Outcome, TableId, TableSpec, unless_lacking};
+use crate::report::Step;
 use crate::run::{Bench, Did, End, Plan, Role};
 use crate::text::{bytes, count, parse_size};
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
-use device::Device;
 use figures::Figures;
 use serde::{Deserialize, Serialize};
 
@@ -115,10 +115,11 @@ impl Describe for Commit {
             let device = device.as_mut().filter(|_| mode == Mode::Sync);
             self.run_mode(common, bench, (mode, clients), device)
         });
-        if let Some(device) = device {
-            device.finish(bench);
-        }
-        result
+        let finished = device.map_or(Ok(()), |device| {
+            add_device(&device, bench);
+            device.finish(bench)
+        });
+        result.and(finished)
     }
 }
 
@@ -252,6 +253,21 @@ impl Mode {
             Self::Nolog => DurabilityArg::NoLog,
         }
     }
+}
+
+/// Adds the step `device` to the run, first of all.
+fn add_device(device: &Device, bench: &mut Bench<'_>) {
+    let mut step = Step {
+        name: "device".to_owned(),
+        unit: "write".to_owned(),
+        partial: bench.stop().asked(),
+        cost: Some(device.cost()),
+        operations: vec![device.operation("write")],
+        ..Step::default()
+    };
+    let writes = device.cost().operations;
+    step.figures = Figures { syncs: Some(1.0), floors: Some(1.0), ..Figures::of(&step, writes) }.columns();
+    bench.steps().insert(0, step);
 }
 
 /// The step after the step with this name.

@@ -4,8 +4,7 @@ use super::data::{Order, Values, key};
 use super::figures::Figures;
 use super::{Kv, Session, TABLE, Workload};
 use crate::driver::{Batch, Client, Config, Durability, Outcome, TableSpec, unless_lacking};
-use crate::measure::{Floor, Latency};
-use crate::report::Operation;
+use crate::experiments::device::Device;
 use crate::run::{Bench, Db, Did, End, Plan, Role, Work};
 use anyhow::{Result, ensure};
 
@@ -14,9 +13,6 @@ const THOUSAND: u64 = 1_000;
 
 /// Writes to the raw device before, and again after, fillsync: at most so many.
 const FLOOR_WRITES_MAX: u64 = 1_000;
-
-/// The file that stands for the raw device.
-const DEVICE: &str = "raw-device";
 
 impl Session<'_> {
     /// The fills and overwrite.
@@ -90,20 +86,13 @@ impl Session<'_> {
         db.step(&plan)?;
         device.slice(db.bench())?;
         let step = db.bench().steps().last_mut().expect("the step that just ran");
-        let floor = device.latency.percentiles();
-        let puts = step.operation("put").map(|put| put.latency.mean_us);
-        let floors = puts.filter(|_| floor.mean_us > 0.0).map(|put| put / floor.mean_us);
+        let floors = step.operation("put").zip(device.mean_us()).map(|(put, floor_us)| put.latency.mean_us / floor_us);
         let bytes = step.cost.map(|cost| cost.operations * kv.entry_bytes());
         Figures { bytes, floors, found: None }.add_to(step);
-        step.operations.push(device.operation());
-        let direct = device.floor.is_direct();
+        step.operations.push(device.operation("raw device"));
         db.close()?;
-        if !direct {
-            bench.note("the raw device was written through the page cache: the file system has no direct I/O");
-        }
         bench.remove("fillsync")?;
-        std::fs::remove_file(bench.path(DEVICE))?;
-        Ok(())
+        device.finish(bench)
     }
 
     /// The order of a workload that comes to keys at random.
@@ -171,41 +160,4 @@ fn commit(client: &mut dyn Client, batch: &Batch) -> Result<Did> {
     let outcome = client.write(batch)?;
     ensure!(outcome == Outcome::Done, "a write outside transactions had a conflict");
     Ok(Did::wrote(batch.bytes() as u64).operations(batch.len() as u64))
-}
-
-/// The raw device, whose writes are what a durable commit cannot be faster than.
-struct Device {
-    floor: Floor,
-    writes: u64,
-    latency: Latency,
-}
-
-impl Device {
-    fn create(bench: &Bench<'_>, writes: u64) -> Result<Self> {
-        let floor = Floor::create(&bench.path(DEVICE))?;
-        Ok(Self { floor, writes, latency: Latency::new() })
-    }
-
-    fn slice(&mut self, bench: &Bench<'_>) -> Result<()> {
-        for _ in 0..self.writes {
-            if bench.stop().asked() {
-                break;
-            }
-            let began = bench.clock().now();
-            self.floor.write()?;
-            self.latency.record(bench.clock().now() - began);
-        }
-        Ok(())
-    }
-
-    fn operation(&self) -> Operation {
-        Operation {
-            name: "raw device".to_owned(),
-            calls: self.latency.calls(),
-            operations: self.latency.calls(),
-            latency: self.latency.percentiles(),
-            curve: self.latency.curve(),
-            ..Operation::default()
-        }
-    }
 }

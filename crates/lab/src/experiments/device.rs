@@ -1,14 +1,12 @@
 //! The raw device beside the engine: slices of durable writes, measured in turns with the engine's steps.
 
 use crate::measure::{Floor, Latency, Meter, Usage, WRITE_BYTES};
-use crate::report::{Cost, Operation, Step};
+use crate::report::{Cost, Operation};
 use crate::run::Bench;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use std::path::PathBuf;
 
-use super::figures::Figures;
-
-/// The device, and what its writes cost so far.
+/// The device, whose writes are what a durable commit cannot be faster than, and what they cost so far.
 #[derive(Debug)]
 pub(super) struct Device {
     floor: Floor,
@@ -24,7 +22,7 @@ pub(super) struct Device {
 impl Device {
     /// A file below the run's directory, written in full, and no slice yet.
     pub(super) fn create(bench: &Bench<'_>, writes: u64) -> Result<Self> {
-        let path = bench.path("device");
+        let path = bench.path("raw-device");
         let floor = Floor::create(&path)?;
         Ok(Self { floor, path, writes, latency: Latency::new(), seconds: 0.0, used: Usage::default() })
     }
@@ -52,44 +50,49 @@ impl Device {
         Ok((calls > 0 && seconds > 0.0).then(|| seconds * 1e6 / calls as f64))
     }
 
-    /// Adds the step `device` to the run, first of all, and removes the file.
-    pub(super) fn finish(self, bench: &mut Bench<'_>) {
+    /// The mean time of a write in all slices in microseconds, if any time passed.
+    pub(super) fn mean_us(&self) -> Option<f64> {
+        Some(self.latency.percentiles().mean_us).filter(|&mean| mean > 0.0)
+    }
+
+    /// The writes of all slices.
+    pub(super) fn operation(&self, name: &str) -> Operation {
+        let calls = self.latency.calls();
+        Operation {
+            name: name.to_owned(),
+            calls,
+            operations: calls,
+            latency: self.latency.percentiles(),
+            curve: self.latency.curve(),
+            ..Operation::default()
+        }
+    }
+
+    /// What they cost.
+    pub(super) fn cost(&self) -> Cost {
         let calls = self.latency.calls();
         let per_call = |value: f64| value / calls.max(1) as f64;
         let cpu_us = per_call(self.used.cpu.as_secs_f64() * 1e6);
-        let mut step = Step {
-            name: "device".to_owned(),
-            unit: "write".to_owned(),
-            partial: bench.stop().asked(),
-            cost: Some(Cost {
-                operations: calls,
-                seconds: self.seconds,
-                rate: if self.seconds > 0.0 { calls as f64 / self.seconds } else { 0.0 },
-                written_kib: Some(per_call(self.used.written_bytes as f64 / 1024.0)),
-                switches: Some(per_call(self.used.switches as f64)),
-                cpu_us,
-                foreground_cpu_us: cpu_us,
-                ..Cost::default()
-            }),
-            operations: vec![Operation {
-                name: "write".to_owned(),
-                calls,
-                operations: calls,
-                latency: self.latency.percentiles(),
-                curve: self.latency.curve(),
-                ..Operation::default()
-            }],
-            ..Step::default()
-        };
-        step.figures = Figures { syncs: Some(1.0), floors: Some(1.0), ..Figures::of(&step, calls) }.columns();
-        bench.steps().insert(0, step);
+        Cost {
+            operations: calls,
+            seconds: self.seconds,
+            rate: if self.seconds > 0.0 { calls as f64 / self.seconds } else { 0.0 },
+            written_kib: Some(per_call(self.used.written_bytes as f64 / 1024.0)),
+            switches: Some(per_call(self.used.switches as f64)),
+            cpu_us,
+            foreground_cpu_us: cpu_us,
+            ..Cost::default()
+        }
+    }
+
+    /// Says in the report what was written and how, and removes the file.
+    pub(super) fn finish(self, bench: &mut Bench<'_>) -> Result<()> {
         if !self.floor.is_direct() {
             bench.note("the floor's writes went through the page cache: the file system has no direct I/O");
         }
         bench.note(format!(
             "the floor: durable writes of {WRITE_BYTES} bytes, one after the other, to a file written before"
         ));
-        // The run's directory goes as a whole when the run is over.
-        std::fs::remove_file(&self.path).ok();
+        std::fs::remove_file(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))
     }
 }
