@@ -114,7 +114,8 @@ impl Link {
         let statement = self.prepared(store, sql)?;
         let (mut key, mut value, mut visited) = (Vec::new(), Vec::new(), 0);
         for row in self.connection.exec_iter(&statement, Params::Positional(values))? {
-            (key.clear(), value.clear());
+            key.clear();
+            value.clear();
             let columns = row?.unwrap();
             if table.is_rows() {
                 lay_row(&columns, &mut key, &mut value)?;

@@ -6,6 +6,7 @@ use super::engine::Kind;
 use super::forcer;
 use super::schema::{self, Table};
 use super::server::Server;
+use crate::ticker::Ticker;
 use anyhow::{Context as _, Result};
 use mysql::Conn;
 use mysql::prelude::Queryable as _;
