@@ -131,7 +131,7 @@ fn run_client(role: &Role<'_>, number: usize, first: bool, shared: &Shared<'_>) 
             continue;
         }
         if let Some(then) = &role.then {
-            then(&did);
+            then(number, &did);
         }
         let took = now - before;
         result.record(did, took, now.saturating_sub(wanted));

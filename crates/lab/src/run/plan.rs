@@ -33,8 +33,8 @@ pub struct Role<'a> {
     pub make: Box<dyn Fn(usize) -> Box<dyn Work + 'a> + Sync + 'a>,
 }
 
-/// Is told what each call did.
-pub type Then<'a> = dyn Fn(&Did) + Sync + 'a;
+/// Is told what each call did, with the number of the client that made it.
+pub type Then<'a> = dyn Fn(usize, &Did) + Sync + 'a;
 
 /// When the clients of a role end.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -132,9 +132,9 @@ impl<'a> Role<'a> {
         }
     }
 
-    /// The same, telling `then` what each call did.
+    /// The same, telling `then` what each call did, with the number of the client that made it.
     #[must_use]
-    pub fn then(self, then: impl Fn(&Did) + Sync + 'a) -> Self {
+    pub fn then(self, then: impl Fn(usize, &Did) + Sync + 'a) -> Self {
         Self { then: Some(Box::new(then)), ..self }
     }
 

@@ -74,7 +74,7 @@ impl<'a> Steps<'a> {
             }
         };
         Role::new(&["insert"], self.clients(), End::Calls(share.rows.div_ceil(share.batch)), make)
-            .then(|did| live.add_inserted(did.operations))
+            .then(|_client, did| live.add_inserted(did.operations))
     }
 
     /// Clients that delete the oldest rows while more than `keep` are live.
@@ -94,7 +94,7 @@ impl<'a> Steps<'a> {
                 Ok(Did::wrote(batch.bytes() as u64).operations(rows))
             }
         };
-        Role::new(&["delete"], self.clients(), end, make).then(|did| live.add_deleted(did.operations))
+        Role::new(&["delete"], self.clients(), end, make).then(|_client, did| live.add_deleted(did.operations))
     }
 }
 
