@@ -36,7 +36,7 @@ settle=compact
 rm -rf "$dir" && mkdir -p "$dir"
 rates=$dir/rates
 for round in $(seq "$rounds"); do
-    "$target/peers" kv --engines rocksdb --workloads "fillrandom,$settle,readrandom,seekrandom" --with-replacement \
+    "$target/peers" kv --engines rocksdb --workloads "fillrandom,$settle,readrandom,seekrandom" --settle false --with-replacement \
         --num "$num" --value-bytes $value_bytes --seek-nexts $seek_nexts --memory "$memory" --durability "$durability" \
         --direct-io "$direct_io" --seed "$round" --dir "$dir/lab" --keep --json "$dir/lab-$round.json" >"$dir/lab-$round.txt"
     jq -r '.runs[].steps[] | select(.cost) | "\(.name) lab \(.cost.rate) \(.cost.overhead_us // 0)"' "$dir/lab-$round.json" >>"$rates"

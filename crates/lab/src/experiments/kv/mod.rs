@@ -16,7 +16,7 @@ use crate::driver::{Config, TableId, TableSpec, unless_lacking};
 use crate::run::{Bench, Db, End, Plan};
 use crate::text::{bytes, count, parse_size};
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{ArgAction, Args};
 use data::KEY_BYTES;
 use figures::Figures;
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,10 @@ pub struct Kv {
     /// Draw the keys of fillrandom, overwrite and deleterandom with replacement: about a third of the keys is never put
     #[arg(long)]
     pub with_replacement: bool,
+    /// Before the first workload that reads what others wrote, write what is in memory to the trees and wait until no background work
+    /// is left, as a step of its own; not where --workloads has flush or compact in between
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
+    pub settle: bool,
     /// Memory of the database, as in 64MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     pub memory: u64,
@@ -97,6 +101,7 @@ impl Describe for Kv {
             parameter("keys per multi-get", count(self.read_batch)),
             parameter("entries per seek", count(u64::from(self.seek_nexts) + 1)),
             parameter("writer beside readers", self.writer_text()),
+            parameter("settled before reads", if self.settle { "yes" } else { "no" }.to_owned()),
             parameter("memory", bytes(self.memory)),
         ]
     }
@@ -117,6 +122,13 @@ impl Describe for Kv {
         }
         Ok(())
     }
+}
+
+/// Whether to settle after the first of these workloads: the last one that writes before one that reads.
+fn settles(workloads: &[Workload]) -> bool {
+    let Some((first, rest)) = workloads.split_first() else { return false };
+    let next = rest.iter().find(|next| next.writes() || next.reads() || next.settles());
+    first.writes() && next.is_some_and(|next| next.reads())
 }
 
 /// The workloads of one database while they run.
@@ -192,7 +204,12 @@ impl Kv {
                 return Ok(());
             }
         };
-        workloads.iter().try_for_each(|&workload| session.run(workload, &config, &mut db))?;
+        for (at, &workload) in workloads.iter().enumerate() {
+            session.run(workload, &config, &mut db)?;
+            if self.settle && settles(&workloads[at..]) {
+                db.settle("settle")?;
+            }
+        }
         db.close()
     }
 }

@@ -50,12 +50,11 @@ pub enum Workload {
 
 impl Workload {
     /// What runs unless asked otherwise.
-    pub(super) const DEFAULTS: [Self; 15] = [
+    pub(super) const DEFAULTS: [Self; 14] = [
         Self::Fillsync,
         Self::Fillseq,
         Self::Fillrandom,
         Self::Overwrite,
-        Self::Waitforcompaction,
         Self::Levelstats,
         Self::Readrandom,
         Self::Readmissing,
@@ -88,6 +87,21 @@ impl Workload {
     /// Whether it begins with a new database, which those after it go on with.
     pub(super) const fn begins_a_database(self) -> bool {
         matches!(self, Self::Fillseq | Self::Fillbatch | Self::Fillrandom)
+    }
+
+    /// Whether it puts or deletes in the database of the others, and reads nothing.
+    pub(super) fn writes(self) -> bool {
+        matches!(self.unit(), "put" | "delete") && self != Self::Fillsync
+    }
+
+    /// Whether it reads.
+    pub(super) fn reads(self) -> bool {
+        matches!(self.unit(), "get" | "entry" | "seek")
+    }
+
+    /// Whether it leaves nothing of what was written in memory only.
+    pub(super) const fn settles(self) -> bool {
+        matches!(self, Self::Flush | Self::Compact)
     }
 
     /// Whether another thread puts meanwhile.
