@@ -1,31 +1,48 @@
 //! Counters that RocksDB keeps without its statistics, which it gives as text only.
 
 use super::native::Db;
+use spinney_lab::Stopwatch;
 use spinney_lab::driver::Counters;
+use std::time::Duration;
 
 /// Sums of what RocksDB counted between two readings.
 ///
-/// Its sums since the start are rounded to 10 MiB; those since the last reading to 10 KiB, so these are added up.
+/// Its bytes of log are rounded to 10 MiB, those since the last reading too, but their rate since then to 10 KiB a second: so what is
+/// added up is that rate times the time between two readings.
 #[derive(Debug)]
 pub(super) struct Stats {
+    clock: Stopwatch,
+    /// When it was last read.
+    last: Duration,
     log_mib: f64,
     stall_us: f64,
     /// `None` once there were too many to be written in full between two readings.
     log_syncs: Option<u64>,
 }
 
-impl Default for Stats {
-    fn default() -> Self {
-        Self { log_mib: 0.0, stall_us: 0.0, log_syncs: Some(0) }
-    }
-}
-
 impl Stats {
+    /// Begins to count now.
+    pub(super) fn new(db: &Db) -> Self {
+        let mut stats =
+            Self { clock: Stopwatch::start(), last: Duration::ZERO, log_mib: 0.0, stall_us: 0.0, log_syncs: Some(0) };
+        // What opening the database wrote is no part of the sums.
+        stats.interval(db);
+        stats
+    }
+
+    /// What was counted since the last reading, and how many seconds that is, as RocksDB divides by them.
+    fn interval(&mut self, db: &Db) -> Option<(Interval, f64)> {
+        let now = self.clock.elapsed();
+        let interval = Interval::parse(&db.text(db.table(0), "rocksdb.dbstats")?)?;
+        let seconds = (now - self.last).as_secs_f64().max(0.001);
+        self.last = now;
+        Some((interval, seconds))
+    }
+
     /// Adds what was counted since the last reading; returns the sums.
     pub(super) fn read(&mut self, db: &Db, tables: usize) -> Counters {
-        let Some(text) = db.text(db.table(0), "rocksdb.dbstats") else { return Counters::default() };
-        let Some(interval) = Interval::parse(&text) else { return Counters::default() };
-        self.log_mib += interval.log_mib;
+        let Some((interval, seconds)) = self.interval(db) else { return Counters::default() };
+        self.log_mib += interval.log_mib_per_second * seconds;
         self.stall_us += interval.stall_us;
         self.log_syncs = self.log_syncs.zip(interval.log_syncs).map(|(sum, more)| sum + more);
         let stalls = |table| stalls(&db.text(db.table(table), "rocksdb.cf-write-stall-stats")?);
@@ -42,7 +59,7 @@ impl Stats {
 /// What `rocksdb.dbstats` says of the time since it was last asked.
 #[derive(Debug, PartialEq)]
 struct Interval {
-    log_mib: f64,
+    log_mib_per_second: f64,
     stall_us: f64,
     log_syncs: Option<u64>,
 }
@@ -50,14 +67,14 @@ struct Interval {
 impl Interval {
     fn parse(text: &str) -> Option<Self> {
         let line = |start: &str| text.lines().find_map(|line| line.strip_prefix(start));
-        // Interval WAL: 120 writes, 3 syncs, 40.00 writes per sync, written: 0.12 MB, 0.03 MB/s
+        // Interval WAL: 120 writes, 3 syncs, 40.00 writes per sync, written: 0.00 GB, 0.03 MB/s
         let log = line("Interval WAL: ")?;
         let before = |unit: &str| log.split(", ").find_map(|part| part.strip_suffix(unit));
         // Interval stall: 00:00:0.000 H:M:S, 0.0 percent
         let stall = line("Interval stall: ")?.split_once(" H:M:S")?.0;
         let seconds = stall.split(':').try_fold(0.0, |sum, part| Some(sum * 60.0 + part.parse::<f64>().ok()?))?;
         Some(Self {
-            log_mib: before(" MB")?.strip_prefix("written: ")?.parse().ok()?,
+            log_mib_per_second: before(" MB/s")?.parse().ok()?,
             stall_us: seconds * 1e6,
             // From ten thousand on it is written as 10K.
             log_syncs: before(" syncs")?.parse().ok(),
@@ -89,7 +106,7 @@ Cumulative writes: 12K writes, 12K keys, 12K commit groups, 1.0 writes per commi
 Cumulative WAL: 12K writes, 4 syncs, 3000.00 writes per sync, written: 0.01 GB, 0.83 MB/s
 Cumulative stall: 00:01:2.500 H:M:S, 0.1 percent
 Interval writes: 2000 writes, 2000 keys, 2000 commit groups, 1.0 writes per commit group, ingest: 1.66 MB, 0.83 MB/s
-Interval WAL: 2000 writes, 4 syncs, 500.00 writes per sync, written: 1.66 MB, 0.83 MB/s
+Interval WAL: 2000 writes, 4 syncs, 500.00 writes per sync, written: 0.00 GB, 0.83 MB/s
 Interval stall: 00:01:2.500 H:M:S, 0.1 percent
 Write Stall (count): write-buffer-manager-limit-stops: 0
 ";
@@ -97,7 +114,7 @@ Write Stall (count): write-buffer-manager-limit-stops: 0
     #[test]
     fn intervals_are_read_from_the_text() {
         let interval = Interval::parse(TEXT);
-        assert_eq!(interval, Some(Interval { log_mib: 1.66, stall_us: 62.5e6, log_syncs: Some(4) }));
+        assert_eq!(interval, Some(Interval { log_mib_per_second: 0.83, stall_us: 62.5e6, log_syncs: Some(4) }));
         let many = TEXT.replace("writes, 4 syncs", "writes, 12K syncs");
         assert_eq!(Interval::parse(&many).and_then(|interval| interval.log_syncs), None, "it is rounded");
         assert_eq!(Interval::parse("** DB Stats **"), None);

@@ -47,7 +47,7 @@ impl RocksStore {
             }
             _ => None,
         };
-        let (durability, file_bytes, stats) = (config.durability, sizes.file, Mutex::default());
+        let (durability, file_bytes, stats) = (config.durability, sizes.file, Mutex::new(Stats::new(&db)));
         Ok(Self { ticker, db, write, tables: names, file_bytes, durability, events, stats, settings })
     }
 
@@ -80,7 +80,7 @@ impl RocksStore {
                 None => return Ok(()),
             };
             let names: Vec<_> = files.iter().filter(|file| file.level == from).map(|file| file.name.as_str()).collect();
-            match self.db.compact_files(self.db.table(table), &names, into, self.file_bytes) {
+            match self.db.compact_files(self.db.table(table), &names, into, self.file_bytes, &self.events) {
                 Err(error) if error.is_gone() => self.db.wait()?,
                 result => return Ok(result?),
             }

@@ -43,6 +43,23 @@ impl Events {
             ffi::rocksdb_options_add_eventlistener(options.as_raw_ptr(), listener);
         }
     }
+
+    /// Counts a compaction.
+    ///
+    /// # Safety
+    /// `info` lives as long as the call.
+    pub(super) unsafe fn add_compaction(&self, info: *const ffi::rocksdb_compactionjobinfo_t) {
+        // SAFETY: as the caller promises.
+        let (read, written) = unsafe {
+            let written = ffi::rocksdb_compactionjobinfo_total_output_bytes(info);
+            (ffi::rocksdb_compactionjobinfo_total_input_bytes(info), written)
+        };
+        // A file that is only moved to another level is neither read nor written.
+        if written > 0 {
+            self.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
+            self.compaction_written_bytes.fetch_add(written, Ordering::Relaxed);
+        }
+    }
 }
 
 unsafe extern "C" fn forget(state: *mut c_void) {
@@ -67,15 +84,7 @@ unsafe extern "C" fn compacted(
     info: *const ffi::rocksdb_compactionjobinfo_t,
 ) {
     // SAFETY: as above.
-    let (events, read, written) = unsafe {
-        let written = ffi::rocksdb_compactionjobinfo_total_output_bytes(info);
-        (&*state.cast::<Events>(), ffi::rocksdb_compactionjobinfo_total_input_bytes(info), written)
-    };
-    // A file that is only moved to another level is neither read nor written.
-    if written > 0 {
-        events.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
-        events.compaction_written_bytes.fetch_add(written, Ordering::Relaxed);
-    }
+    unsafe { (*state.cast::<Events>()).add_compaction(info) }
 }
 
 unsafe extern "C" fn ignore_flush(_: *mut c_void, _: *mut ffi::rocksdb_t, _: *const ffi::rocksdb_flushjobinfo_t) {}

@@ -2,6 +2,7 @@
 
 use super::db::{Db, TableHandle, c_string};
 use super::error::{Result, call};
+use super::events::Events;
 use librocksdb_sys as ffi;
 use std::ffi::CStr;
 use std::ptr;
@@ -39,36 +40,47 @@ impl Db {
         }
     }
 
-    /// Merges files of a table with what overlaps them in the levels down to `level`, into that level.
+    /// Merges files of a table with what overlaps them in the levels down to `level`, into that level. RocksDB tells its listeners
+    /// nothing of such a compaction, so `events` are told here.
     pub(crate) fn compact_files(
         &self,
         table: TableHandle<'_>,
         names: &[&str],
         level: i32,
         file_bytes: u64,
+        events: &Events,
     ) -> Result<()> {
         let names = names.iter().map(|name| c_string(name.as_bytes())).collect::<Result<Vec<_>>>()?;
         let pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
-        let (no_names, no_count, no_info) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-        // SAFETY: RocksDB reads the names, and is not asked for those of the new files.
-        call(|error| unsafe {
-            let options = ffi::rocksdb_compaction_options_create();
-            ffi::rocksdb_compaction_options_set_output_file_size_limit(options, file_bytes);
-            ffi::rocksdb_compact_files_cf(
-                self.base(),
-                table.raw(),
-                options,
-                pointers.as_ptr(),
-                pointers.len(),
-                level,
-                -1,
-                no_names,
-                no_count,
-                no_info,
-                error,
-            );
-            ffi::rocksdb_compaction_options_destroy(options);
-        })
+        let (no_names, no_count) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: RocksDB reads the names, is not asked for those of the new files, and fills the info if it succeeds, which is
+        // destroyed at the end.
+        unsafe {
+            let info = ffi::rocksdb_compactionjobinfo_create();
+            let result = call(|error| {
+                let options = ffi::rocksdb_compaction_options_create();
+                ffi::rocksdb_compaction_options_set_output_file_size_limit(options, file_bytes);
+                ffi::rocksdb_compact_files_cf(
+                    self.base(),
+                    table.raw(),
+                    options,
+                    pointers.as_ptr(),
+                    pointers.len(),
+                    level,
+                    -1,
+                    no_names,
+                    no_count,
+                    info,
+                    error,
+                );
+                ffi::rocksdb_compaction_options_destroy(options);
+            });
+            if result.is_ok() {
+                events.add_compaction(info);
+            }
+            ffi::rocksdb_compactionjobinfo_destroy(info);
+            result
+        }
     }
 
     /// Merges all of a table into its last level.
