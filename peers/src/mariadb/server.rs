@@ -58,13 +58,15 @@ impl Server {
     /// Makes the data directory if there is none, and starts a server that accepts connections when this returns.
     pub(super) fn start(dir: &Path, log_dir: Option<&Path>, options: &Options) -> Result<Self> {
         let dir = std::path::absolute(dir)?;
+        let temporary = temporary(&dir)?;
         if !dir.exists() {
-            install(&dir)?;
+            install(&dir, &temporary)?;
         }
         // What a server that was killed left behind must not be taken for this one's.
         std::fs::remove_file(dir.join(SOCKET)).ok();
         let mut command = Command::new(program("mariadbd").context("there is no mariadbd")?);
         command.arg("--no-defaults").arg(format!("--datadir={}", dir.display())).args(as_user());
+        command.env("TMPDIR", &temporary);
         command.args([&format!("--socket={SOCKET}"), &format!("--log-error={ERRORS}")]);
         command.args([
             "--skip-networking",
@@ -166,9 +168,20 @@ fn die_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(ask) };
 }
 
-fn install(dir: &Path) -> Result<()> {
+/// A directory for temporary files beside the data directory: a server that starts removes all that servers left in it, so that one
+/// which is shared is no place for those of a server that runs.
+fn temporary(dir: &Path) -> Result<PathBuf> {
+    let mut name = dir.file_name().context("a data directory has a name")?.to_owned();
+    name.push("-temporary");
+    let temporary = dir.with_file_name(name);
+    std::fs::create_dir_all(&temporary).with_context(|| format!("cannot make {}", temporary.display()))?;
+    Ok(temporary)
+}
+
+fn install(dir: &Path, temporary: &Path) -> Result<()> {
     let mut command = Command::new(installer().context("there is no mariadb-install-db")?);
     command.arg("--no-defaults").arg(format!("--datadir={}", dir.display())).args(as_user());
+    command.env("TMPDIR", temporary);
     command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]);
     let output = command.stdin(Stdio::null()).output().context("cannot start mariadb-install-db")?;
     ensure!(output.status.success(), "mariadb-install-db failed: {}", String::from_utf8_lossy(&output.stderr));
