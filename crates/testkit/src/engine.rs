@@ -5,7 +5,7 @@ use crate::history::Subject;
 use crate::ops::{Change, Key, Leave, Op, SLOTS, Span, View};
 use crate::outcome::{Outcome, Pair};
 use spinney::env::Env;
-use spinney::{Batch, Database, Error, ErrorKind, Range, Result, Snapshot, Table, Transaction};
+use spinney::{Batch, Database, Error, ErrorKind, Layout, Range, Result, Snapshot, Table, Transaction};
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -243,6 +243,9 @@ impl Engine {
             }
             Op::Flush(table) => self.tables[*table].flush()?,
             Op::Compact(table) => self.tables[*table].compact()?,
+            Op::CompactLevel(table, place) => compact_level(&self.tables[*table], *place)?,
+            Op::Hold(table, true) => self.tables[*table].hold()?,
+            Op::Hold(table, false) => self.tables[*table].release()?,
             Op::Sync => self.database().sync()?,
             Op::Verify => match self.database().verify()?.problems.as_slice() {
                 [] => {}
@@ -266,6 +269,18 @@ impl Subject for Engine {
             Ok(Err(error)) => Outcome::Failed(format!("{:?}: {error}", error.kind())),
             Err(panic) => Outcome::Failed(format!("panicked: {}", panic_message(&*panic))),
         }
+    }
+}
+
+/// Compacts L0, or the level that is the `place`-th to hold anything. A B-tree must refuse.
+fn compact_level(table: &Table, place: usize) -> Result<()> {
+    let levels = table.shape()?.levels;
+    let number = place.checked_sub(1).and_then(|at| levels.get(at)).map_or(0, |level| level.level);
+    let done = table.compact_level(usize::try_from(number).expect("a level's number is small"));
+    match (table.options().layout, done) {
+        (Layout::BTree, Err(error)) if error.kind() == ErrorKind::Unsupported => Ok(()),
+        (Layout::BTree, Ok(())) => Err(Error::invalid("a B-tree has no levels")),
+        (_, done) => done,
     }
 }
 

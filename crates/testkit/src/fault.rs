@@ -8,7 +8,7 @@
 
 use crate::crash::{PATH, Progress, TABLES, Tally, World, config_of, live, lock};
 use crate::history::Subject;
-use crate::ops::{Change, generate_writes};
+use crate::ops::{Change, Leave, generate_writes};
 use crate::{Engine, Op, Outcome, Rng, engine};
 use spinney::Durability;
 use spinney::env::sim::{Fault, SimEnv};
@@ -75,6 +75,12 @@ fn meet(seed: u64, sim: &SimEnv) -> Result<(Met, u64), String> {
         Ok(mut engine) => {
             for op in generate_writes(seed, TABLES, OPS) {
                 let before = lock(&progress).model.version();
+                // Dropping tells nobody that the database was poisoned by work in the background, and that commits which were not
+                // acknowledged as durable may be gone.
+                if matches!(op, Op::Reopen(Leave::Drop)) && is_poisoned(&mut engine) {
+                    met = Met::Poison;
+                    break;
+                }
                 if let Err(message) = live(&op, &mut engine, &progress) {
                     world.story = format!("{message}\n");
                     is_error(&message)?;
@@ -100,7 +106,7 @@ fn after_failure(engine: &mut Engine, progress: &mut Progress, before: u64) -> R
     let probe = Op::Write(vec![probe], Some(Durability::Sync));
     match engine.apply(&probe) {
         Outcome::Done => {}
-        Outcome::Failed(message) if message.starts_with("Poisoned: ") => return Ok(Met::Poison),
+        found if tells_poison(&found) => return Ok(Met::Poison),
         found => return Err(format!("neither works nor poisoned after the failure: {probe}: {found}")),
     }
     // Writes go on, so the call that failed has done nothing, or all that it should.
@@ -116,6 +122,15 @@ fn after_failure(engine: &mut Engine, progress: &mut Progress, before: u64) -> R
     }
     progress.durable = progress.model.version();
     Ok(Met::Passing)
+}
+
+/// Whether the database takes no more writes.
+fn is_poisoned(engine: &mut Engine) -> bool {
+    tells_poison(&engine.apply(&Op::Write(Vec::new(), None)))
+}
+
+fn tells_poison(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Failed(message) if message.starts_with("Poisoned: "))
 }
 
 /// An error is right; a panic or wrong data is not.

@@ -92,6 +92,10 @@ pub enum Op {
     Flush(usize),
     /// Compacts a table.
     Compact(usize),
+    /// Compacts a level of a table into the next: L0 for 0, else the so-manieth level that holds anything. B-trees refuse.
+    CompactLevel(usize, usize),
+    /// Holds the compactions of a table, or lets them go on.
+    Hold(usize, bool),
     /// Makes all that is committed durable.
     Sync,
     /// Verifies the database.
@@ -128,13 +132,13 @@ pub fn generate_writes(seed: u64, tables: usize, count: usize) -> Vec<Op> {
 }
 
 /// The kinds of operations with the weights that they have on average, in the order of [`Generator::op_of_kind`].
-const WEIGHTS: [usize; KINDS] = [30, 8, 9, 24, 8, 2, 4, 2, 20, 4, 4, 14, 4, 8, 3, 2, 2, 1, 1];
+const WEIGHTS: [usize; KINDS] = [30, 8, 9, 24, 8, 2, 4, 2, 20, 4, 4, 14, 4, 8, 3, 2, 2, 1, 1, 3, 1];
 
 /// As [`WEIGHTS`], with few reads.
-const WRITE_WEIGHTS: [usize; KINDS] = [20, 30, 5, 20, 6, 1, 3, 2, 2, 0, 0, 2, 0, 0, 4, 2, 4, 1, 1];
+const WRITE_WEIGHTS: [usize; KINDS] = [20, 30, 5, 20, 6, 1, 3, 2, 2, 0, 0, 2, 0, 0, 4, 2, 4, 1, 1, 3, 1];
 
 /// How many kinds there are.
-const KINDS: usize = 19;
+const KINDS: usize = 21;
 
 /// Kinds that every run has.
 const ALWAYS: usize = 2;
@@ -197,7 +201,9 @@ impl Generator {
             15 => Op::Compact(self.table()),
             16 => Op::Sync,
             17 => self.rng.pick(&[Op::Verify, Op::Checkpoint]).clone(),
-            _ => Op::Reopen(*self.rng.pick(&[Leave::Close, Leave::Drop])),
+            18 => Op::Reopen(*self.rng.pick(&[Leave::Close, Leave::Drop])),
+            19 => Op::CompactLevel(self.table(), *self.rng.pick(&[0, 0, 1, 2])),
+            _ => Op::Hold(self.table(), self.rng.chance(50)),
         }
     }
 
@@ -362,6 +368,9 @@ impl fmt::Display for Op {
             Self::Next(slot, count) => write!(f, "scan{slot} next {count}"),
             Self::Flush(table) => write!(f, "flush t{table}"),
             Self::Compact(table) => write!(f, "compact t{table}"),
+            Self::CompactLevel(table, level) => write!(f, "compact t{table} level {level}"),
+            Self::Hold(table, true) => write!(f, "hold t{table}"),
+            Self::Hold(table, false) => write!(f, "release t{table}"),
             Self::Sync => f.write_str("sync"),
             Self::Verify => f.write_str("verify"),
             Self::Checkpoint => f.write_str("checkpoint"),

@@ -6,6 +6,7 @@
 //! conflict is looked up and when a table is created or dropped.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -146,6 +147,8 @@ pub(crate) struct Core {
     pub(crate) room: (Mutex<()>, Condvar),
     /// Whether commits with `Durability::Interval` wait for the sync worker. Set by commits, cleared by the worker before it syncs.
     pub(crate) interval_pending: AtomicBool,
+    /// Files that the manifest no longer names and that could not be removed yet.
+    pub(crate) left_behind: Mutex<Vec<PathBuf>>,
     pub(crate) workers: OnceLock<Workers>,
     /// Keeps other processes out.
     #[expect(dead_code, reason = "held, not used")]
@@ -178,9 +181,19 @@ impl Core {
         self.env.fs.sync_dir(&self.dir).map_err(|error| Error::io("sync", &self.dir, error))
     }
 
-    /// Removes a file that the manifest no longer names. One that stays behind is removed by the next open.
+    /// Removes a file that the manifest no longer names.
     pub(crate) fn remove(&self, path: &Path) {
-        drop(self.env.fs.remove(path));
+        self.left_behind.lock().push(path.to_owned());
+        self.remove_left_behind();
+    }
+
+    /// Removes what could not be removed before. The next open tries the rest again.
+    pub(crate) fn remove_left_behind(&self) {
+        let stays = |path: &PathBuf| match self.env.fs.remove(path) {
+            Ok(()) => false,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        self.left_behind.lock().retain(stays);
     }
 
     /// All tables.

@@ -95,6 +95,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options) -> Result<Core> {
         ledger: Mutex::new(Ledger { catalog, manifest }),
         room: (Mutex::new(()), Condvar::new()),
         interval_pending: AtomicBool::new(false),
+        left_behind: Mutex::new(Vec::new()),
         workers: OnceLock::new(),
         lock,
         env,

@@ -69,6 +69,7 @@ impl Core {
             named.extend(table.runs().map(|run| FileKind::Run.name(run.id)));
             named.extend(table.tree.iter().map(|(id, _)| FileKind::Tree.name(*id)));
         }
+        self.remove_left_behind();
         let present = self.env.fs.list(&self.dir).map_err(|error| Error::io("list", &self.dir, error))?;
         for name in &named {
             if !present.iter().any(|entry| entry.name == *name) {
