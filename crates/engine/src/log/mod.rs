@@ -19,6 +19,7 @@
 //! durable: a later group's marker, or a later segment that sealed the log behind it. Then it is corruption.
 
 mod chain;
+mod flights;
 mod format;
 mod options;
 mod payload;

@@ -33,11 +33,11 @@ pub(super) struct Chunk {
     pub(super) bytes: AlignedBuffer,
 }
 
-/// What [`Tail::take`] took, in order of position: the ends of full segments, then the rest, whose bytes are in the caller's buffer.
+/// What [`Tail::take`] took, in order of position: the ends of full segments, then the rest.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) full: Vec<Chunk>,
-    pub(super) last: Span,
+    pub(super) last: Chunk,
     /// Where the last record ends.
     pub(super) end: Lsn,
 }
@@ -121,21 +121,17 @@ impl Tail {
         self.record(RecordKind::End, |_| ());
     }
 
-    /// Takes everything that waits, and leaves the caller's empty buffer in its place. `durable` goes into the markers of groups that
-    /// begin in it.
-    pub(super) fn take(&mut self, durable: Lsn, buffer: &mut AlignedBuffer) -> Taken {
+    /// Takes everything that waits, and goes on in `buffer`, which is empty. `durable` goes into the markers of groups that begin in
+    /// what is taken.
+    pub(super) fn take(&mut self, durable: Lsn, buffer: AlignedBuffer) -> Taken {
         debug_assert!(buffer.is_empty(), "the buffer of the last write was emptied");
-        let next = self.position();
-        mem::swap(buffer, &mut self.chunk.bytes);
-        let segment = self.chunk.span.segment;
-        let following = Span { segment, spare: None, start: next, opens_group: false };
-        let mut last = mem::replace(&mut self.chunk.span, following);
+        let span = Span { segment: self.chunk.span.segment, spare: None, start: self.position(), opens_group: false };
+        let mut last = mem::replace(&mut self.chunk, Chunk { span, bytes: buffer });
         let mut full = mem::take(&mut self.full);
         self.full_bytes = 0;
-        for chunk in &mut full {
+        for chunk in full.iter_mut().chain([&mut last]) {
             chunk.span.fill_marker(durable, &mut chunk.bytes);
         }
-        last.fill_marker(durable, buffer);
         Taken { full, last, end: self.end }
     }
 

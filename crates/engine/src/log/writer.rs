@@ -1,34 +1,39 @@
 //! Appending to the log and making it durable.
 //!
 //! # Concurrency
-//! There is no log thread and no timer. The thread that commits writes and forces the log itself, unless another thread is forcing it;
-//! whoever arrives meanwhile forms the next group, and one of them forces it when the device is free again.
+//! There is no log thread and no timer. The thread that commits writes and forces the log itself, unless as many forces are in flight as
+//! the device gains from; whoever arrives meanwhile forms the next group, and one of them forces it when another has landed.
 //!
-//! * `state` guards the tail of the log in memory and says who forces. It is held for copies, never for I/O.
-//! * `io` guards the files: whoever holds it may write. Appends go on meanwhile. A sync of buffered data happens without it.
-//! * Order: `io` before `state`; `state.forcing` (the right to force) before both.
+//! * `state` guards the tail of the log in memory and the [`Flights`]. It is held for copies, never for I/O.
+//! * `io` guards where bytes go: whoever holds it takes what waits and opens segments, so forces take off in order of position. Direct
+//!   writes and syncs happen without it, side by side.
+//! * Order: the right to force ([`Turn::Force`]), then `io`, then `state`.
 //!
-//! A force that is on its way covers the records up to `state.forcing`. Threads that wait for these sleep at one gate, threads that need
-//! the force after it at the other: when it ends, the first are all woken, and one of the second, who forces next.
+//! Each flight has a gate where the threads wait that it covers; those that it came too early for wait at the gate of the next one. When
+//! flights have landed with all before them, everyone at their gates is woken, and one at the gate of the next, who forces.
 //!
 //! # Direct and buffered writes
 //! `sync` alone writes whole sectors past the page cache, durable when the call returns: one system call per lone commit. `write` goes
 //! through the page cache: it fills the last page with zeros when it first touches it, and from then on adds bytes to it. While any
 //! buffered bytes are not durable, `sync` also writes buffered and then syncs the files. The two never meet in one sector: after
 //! each force the next group begins at a sector of its own, so direct writes go where no page is dirty, and no page is filled from
-//! the device. (Linux writes a range's dirty pages back and drops them before a direct write to it, so larger pages do no harm.)
+//! the device. (Linux writes a range's dirty pages back and drops them before a direct write to it, so larger pages do no harm.) Nor do
+//! they meet in time, because such a drop fails when somebody fills the page anew: buffered bytes are written while nothing is in
+//! flight, and their sync flies alone.
 //!
 //! # Invariants
-//! 1. Bytes reach the files in order of position; of two segments, the earlier is written and synced first.
+//! 1. Positions are published as durable in order: only when everything before them is. A crash may leave a later group without an
+//!    earlier one; it then ends the log at the gap, and nobody was told of what lies behind.
 //! 2. The first failure of a write or sync ends the log: nothing is tried again, every later call fails.
 
+use super::flights::{FLIGHTS_MAX, Flights, Turn};
 use super::format::{Begins, SECTOR, SegmentHeader, after, sector_up};
 use super::options::LogOptions;
 use super::payload::Payload;
 use super::recover::RecoveredLog;
 use super::segment::{Directory, Segment, Spare};
 use super::stats::{Counters, LogStats, count};
-use super::tail::{Span, Tail, Taken};
+use super::tail::{Chunk, Tail, Taken};
 use crate::base::num::{round_up, u64_of, usize_of};
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{AlignedBuffer, Env};
@@ -41,6 +46,8 @@ use std::thread;
 
 /// More waiting bytes than this are written by whoever appends next.
 const WAITING_BYTES_MAX: usize = 4 << 20;
+/// Larger buffers are given back to the system after their write.
+const KEPT_BUFFER_BYTES_MAX: usize = 256 << 10;
 /// The size in bytes of a segment for which no spare was ready: small, so that neither an open nor a commit waits for its zeros.
 pub(super) const FRESH_BYTES: u64 = 1 << 20;
 
@@ -50,8 +57,8 @@ pub struct LogWriter {
     pub(super) options: LogOptions,
     pub(super) directory: Directory,
     pub(super) state: Mutex<State>,
-    /// Where threads sleep until a force ends; the parity of the force's round picks the gate.
-    gates: [Condvar; 2],
+    /// Where threads sleep until a force lands; its number picks the gate. One more than can be in flight, for those after them.
+    gates: [Condvar; FLIGHTS_MAX + 1],
     /// Where threads sleep that want to append while a payload is appended in pieces.
     whole: Condvar,
     pub(super) io: Mutex<Io>,
@@ -81,10 +88,9 @@ pub(super) struct Live {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) tail: Tail,
-    /// While a thread forces: up to where, or the largest position until that is decided.
-    forcing: Option<Lsn>,
-    /// Counts the forces.
-    round: u64,
+    flights: Flights,
+    /// Empty buffers that take turns with the tail's.
+    buffers: Vec<AlignedBuffer>,
     /// Whether a payload is appended in pieces.
     in_pieces: bool,
     closed: bool,
@@ -104,8 +110,13 @@ pub(super) struct Io {
     pub(super) unsynced: Vec<Arc<Segment>>,
     /// The page cache holds whole pages up to here.
     paged_to: Lsn,
-    /// Takes turns with the tail's buffer; empty between writes.
-    buffer: AlignedBuffer,
+}
+
+/// Bytes of a force, and where they go.
+struct Placed {
+    segment: Arc<Segment>,
+    offset: u64,
+    bytes: AlignedBuffer,
 }
 
 impl LogWriter {
@@ -148,14 +159,9 @@ impl LogWriter {
             options,
             directory,
             state: Mutex::new(State::new(Tail::new(header, spares, fresh_bytes))),
-            gates: [Condvar::new(), Condvar::new()],
+            gates: std::array::from_fn(|_| Condvar::new()),
             whole: Condvar::new(),
-            io: Mutex::new(Io {
-                current: segment,
-                unsynced: Vec::new(),
-                paged_to: header.first,
-                buffer: AlignedBuffer::default(),
-            }),
+            io: Mutex::new(Io { current: segment, unsynced: Vec::new(), paged_to: header.first }),
             live: Mutex::new(live),
             next_spare: Mutex::new(recovered.next_spare),
             written: AtomicU64::new(header.first.0),
@@ -211,9 +217,10 @@ impl LogWriter {
     /// # Errors
     /// `Poisoned` when a write or sync fails or has failed; whether the records are durable is then unknown.
     pub fn sync(&self, lsn: Lsn) -> Result<()> {
-        let Some(turn) = self.wait_turn(lsn)? else { return Ok(()) };
-        let outcome = self.force();
-        self.end_turn(turn, outcome)
+        while self.wait_turn(lsn)? {
+            self.force().map_err(|error| self.fail(&error))?;
+        }
+        Ok(())
     }
 
     /// Makes everything appended so far durable, marks the log as closed and lets nothing follow.
@@ -275,89 +282,109 @@ impl LogWriter {
         written.map(|()| state)
     }
 
-    /// Sleeps until `lsn` is durable (`None`) or this thread has to force the log.
-    fn wait_turn(&self, lsn: Lsn) -> Result<Option<Turn>> {
+    /// Sleeps until `lsn` is durable (false) or this thread has to force the log (true).
+    fn wait_turn(&self, lsn: Lsn) -> Result<bool> {
         if self.durable() >= lsn {
-            return Ok(None);
+            return Ok(false);
         }
         let mut state = self.state.lock();
         assert!(lsn <= state.tail.end(), "only a position that `append` returned can be made durable");
         loop {
             if self.durable() >= lsn {
-                return Ok(None);
+                return Ok(false);
             }
             state.check_unknown()?;
-            let Some(covered) = state.forcing else { break };
-            let round = state.round + u64::from(lsn > covered);
-            self.gate(round).wait(&mut state);
+            match state.flights.turn(lsn) {
+                Turn::Force => return Ok(true),
+                Turn::Wait(flight) => self.gate(flight).wait(&mut state),
+            }
         }
-        Ok(Some(state.begin_turn(Lsn(u64::MAX))))
     }
 
-    /// Publishes how a force ended, and wakes those it concerns.
-    fn end_turn(&self, _turn: Turn, outcome: Result<Lsn>) -> Result<()> {
-        let outcome = outcome.map_err(|error| self.fail(&error));
-        let mut state = self.state.lock();
-        if let Ok(durable) = &outcome {
-            assert!(durable.0 >= self.durable.load(Ordering::Relaxed), "what is durable stays durable");
-            self.durable.store(durable.0, Ordering::Release);
-        }
-        state.forcing = None;
-        state.round += 1;
-        // The next to force first: the device is idle.
-        self.gate(state.round).notify_one();
-        self.gate(state.round + 1).notify_all();
-        outcome.map(drop)
-    }
-
-    /// Writes everything that waits and makes it durable, up to the position returned.
-    fn force(&self) -> Result<Lsn> {
+    /// Writes everything that waits and makes it durable. Published is it when all before it is durable too.
+    fn force(&self) -> Result<()> {
         let _guard = PanicGuard(self);
         let mut io = self.io.lock();
-        let mut state = self.state.lock();
+        let direct = io.unsynced.is_empty();
+        let mut state = if direct { self.state.lock() } else { self.all_landed()? };
         state.check_unknown()?;
-        let taken = state.tail.take(self.durable(), &mut io.buffer);
+        let taken = state.take(self.durable());
         state.tail.end_group();
-        state.forcing = Some(taken.end);
+        let flight = state.flights.take_off(taken.end, !direct);
         drop(state);
         count(&self.counters.groups, 1);
-        let end = taken.end;
-        let durably = io.unsynced.is_empty();
-        self.put_taken(&mut io, taken, durably)?;
-        if !durably {
+        let buffer = if direct {
+            let placed = self.place_taken(&mut io, taken, true)?;
+            drop(io);
+            self.put_all(placed, true)?
+        } else {
+            let placed = self.place_taken(&mut io, taken, false)?;
+            let buffer = self.put_all(placed, false)?;
             let unsynced = mem::take(&mut io.unsynced);
             drop(io);
             self.sync_segments(&unsynced)?;
-        }
-        Ok(end)
+            buffer
+        };
+        self.land(flight, buffer)
     }
 
     /// Hands everything that waits to the kernel.
     fn write_waiting(&self, io: &mut Io) -> Result<()> {
         let _guard = PanicGuard(self);
-        let mut state = self.state.lock();
-        state.check_unknown()?;
-        let taken = state.tail.take(self.durable(), &mut io.buffer);
+        let mut state = self.all_landed()?;
+        let taken = state.take(self.durable());
         drop(state);
-        self.put_taken(io, taken, false)
-    }
-
-    fn put_taken(&self, io: &mut Io, taken: Taken, durably: bool) -> Result<()> {
-        let mut buffer = mem::take(&mut io.buffer);
-        for mut chunk in taken.full {
-            self.put(io, chunk.span, &mut chunk.bytes, durably)?;
-        }
-        self.put(io, taken.last, &mut buffer, durably)?;
-        buffer.clear();
-        io.buffer = buffer;
-        self.written.store(taken.end.0, Ordering::Release);
+        let end = taken.end;
+        let placed = self.place_taken(io, taken, false)?;
+        let buffer = self.put_all(placed, false)?;
+        self.written.fetch_max(end.0, Ordering::Release);
+        self.state.lock().keep(buffer);
         Ok(())
     }
 
-    /// Writes bytes where they belong, in whole sectors or at the end of a page that was filled before.
-    fn put(&self, io: &mut Io, span: Span, bytes: &mut AlignedBuffer, durably: bool) -> Result<()> {
+    /// Waits until nothing is in flight. The caller holds `io`, so nothing takes off meanwhile.
+    fn all_landed(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.state.lock();
+        loop {
+            state.check_unknown()?;
+            let Some(newest) = state.flights.newest() else { return Ok(state) };
+            self.gate(newest).wait(&mut state);
+        }
+    }
+
+    /// Publishes what a flight that ended well made durable, and wakes those it concerns.
+    fn land(&self, flight: u64, buffer: AlignedBuffer) -> Result<()> {
+        let mut state = self.state.lock();
+        state.check_unknown()?;
+        state.keep(buffer);
+        let (landed, durable) = state.flights.land(flight);
+        if let Some(durable) = durable {
+            self.written.fetch_max(durable.0, Ordering::Release);
+            self.durable.fetch_max(durable.0, Ordering::Release);
+        }
+        for flight in landed {
+            self.gate(flight).notify_all();
+        }
+        // The next to force first.
+        self.gate(state.flights.next()).notify_one();
+        Ok(())
+    }
+
+    /// Decides where everything goes that was taken, and makes the segments for it.
+    fn place_taken(&self, io: &mut Io, taken: Taken, durably: bool) -> Result<Vec<Placed>> {
+        let mut placed = Vec::with_capacity(taken.full.len() + 1);
+        for chunk in taken.full {
+            placed.push(self.place(io, chunk, durably)?);
+        }
+        placed.push(self.place(io, taken.last, durably)?);
+        Ok(placed)
+    }
+
+    /// Places bytes in whole sectors, or at the end of a page that was filled before.
+    fn place(&self, io: &mut Io, chunk: Chunk, durably: bool) -> Result<Placed> {
+        let Chunk { span, mut bytes } = chunk;
         if bytes.is_empty() {
-            return Ok(());
+            return Ok(Placed { segment: Arc::clone(&io.current), offset: 0, bytes });
         }
         if span.segment.number != io.current.header.number {
             io.current = self.begin_segment(span.segment, span.spare)?;
@@ -368,20 +395,31 @@ impl LogWriter {
             bytes.resize(usize_of(whole), 0);
             io.paged_to = sector_up(end);
         }
-        let (segment, offset) = (&io.current, span.segment.offset_of(span.start));
-        let written = if durably {
-            count(&self.counters.syncs, 1);
-            segment.direct.write_durable_at(bytes, offset)
-        } else {
-            segment.buffered.write_at(bytes, offset)
-        };
-        written.map_err(|error| Error::io("write", &segment.path, error))?;
-        count(&self.counters.writes, 1);
-        count(&self.counters.written_bytes, u64_of(bytes.len()));
-        if !durably && io.unsynced.last().is_none_or(|last| !Arc::ptr_eq(last, segment)) {
-            io.unsynced.push(Arc::clone(segment));
+        if !durably && io.unsynced.last().is_none_or(|last| !Arc::ptr_eq(last, &io.current)) {
+            io.unsynced.push(Arc::clone(&io.current));
         }
-        Ok(())
+        Ok(Placed { segment: Arc::clone(&io.current), offset: span.segment.offset_of(span.start), bytes })
+    }
+
+    /// Writes what was placed, in order, and gives the last buffer back, empty.
+    fn put_all(&self, placed: Vec<Placed>, durably: bool) -> Result<AlignedBuffer> {
+        let mut last = AlignedBuffer::default();
+        for Placed { segment, offset, mut bytes } in placed {
+            if !bytes.is_empty() {
+                let written = if durably {
+                    count(&self.counters.syncs, 1);
+                    segment.direct.write_durable_at(&bytes, offset)
+                } else {
+                    segment.buffered.write_at(&bytes, offset)
+                };
+                written.map_err(|error| Error::io("write", &segment.path, error))?;
+                count(&self.counters.writes, 1);
+                count(&self.counters.written_bytes, u64_of(bytes.len()));
+                bytes.clear();
+            }
+            last = bytes;
+        }
+        Ok(last)
     }
 
     /// Makes the file of a segment that records were laid out for already.
@@ -406,20 +444,23 @@ impl LogWriter {
 
     /// Makes the segments durable that were written in full through the page cache, so that the next commit need not.
     pub(super) fn sync_full_segments(&self) -> Result<()> {
+        let mut io = self.io.lock();
         let mut state = self.state.lock();
-        if state.forcing.is_some() || state.failure.is_some() {
+        if state.flights.is_full() || state.failure.is_some() {
             return Ok(());
         }
-        let turn = state.begin_turn(self.durable());
-        drop(state);
-        let mut io = self.io.lock();
         let current = io.current.header.number;
         let (full, rest) =
             mem::take(&mut io.unsynced).into_iter().partition::<Vec<_>, _>(|it| it.header.number < current);
         io.unsynced = rest;
-        drop(io);
-        let outcome = self.sync_segments(&full).map(|()| self.durable());
-        self.end_turn(turn, outcome)
+        if full.is_empty() {
+            return Ok(());
+        }
+        // Who forces next need not sync them, and is published after them.
+        let flight = state.flights.join(self.durable(), true);
+        drop((state, io));
+        let synced = self.sync_segments(&full).and_then(|()| self.land(flight, AlignedBuffer::default()));
+        synced.map_err(|error| self.fail(&error))
     }
 
     /// Ends the log because of `error`, and says so to everyone.
@@ -427,21 +468,17 @@ impl LogWriter {
     fn fail(&self, error: &Error) -> Error {
         let mut state = self.state.lock();
         state.failure.get_or_insert_with(|| error.to_string());
-        self.gates[0].notify_all();
-        self.gates[1].notify_all();
+        for gate in &self.gates {
+            gate.notify_all();
+        }
         self.whole.notify_all();
         state.unknown()
     }
 
-    fn gate(&self, round: u64) -> &Condvar {
-        &self.gates[usize_of(round & 1)]
+    fn gate(&self, flight: u64) -> &Condvar {
+        &self.gates[usize_of(flight % u64_of(FLIGHTS_MAX + 1))]
     }
 }
-
-/// The right to force the log, which one thread has at a time.
-#[must_use]
-#[derive(Debug)]
-struct Turn;
 
 /// Ends the log when a thread panics that has taken bytes from the tail: they would be missing in the middle, and others would wait.
 struct PanicGuard<'a>(&'a LogWriter);
@@ -458,8 +495,8 @@ impl State {
     fn new(tail: Tail) -> Self {
         Self {
             tail,
-            forcing: None,
-            round: 0,
+            flights: Flights::default(),
+            buffers: Vec::new(),
             in_pieces: false,
             closed: false,
             failure: None,
@@ -469,9 +506,17 @@ impl State {
         }
     }
 
-    fn begin_turn(&mut self, covered: Lsn) -> Turn {
-        self.forcing = Some(covered);
-        Turn
+    /// Takes everything that waits.
+    fn take(&mut self, durable: Lsn) -> Taken {
+        let buffer = self.buffers.pop().unwrap_or_default();
+        self.tail.take(durable, buffer)
+    }
+
+    /// Keeps a buffer for later, unless a large commit has made it large.
+    fn keep(&mut self, buffer: AlignedBuffer) {
+        if (1..=KEPT_BUFFER_BYTES_MAX).contains(&buffer.capacity()) && self.buffers.len() <= FLIGHTS_MAX {
+            self.buffers.push(buffer);
+        }
     }
 
     /// Whether a payload of `bytes` may be appended.
