@@ -9,6 +9,7 @@ Usage: cargo xtask <command>
 
   check [--no-test]   format, lints, tests (with the tidy rules and doctests), documentation; stops at the first that fails.
                       --no-test leaves the tests out, for who runs them elsewhere
+  schedules           the log's group commit under thousands of schedules of its threads (builds the engine once more)
   sim <seed>          replays one seed of the model test and prints its history
   sim <seed>@<point>  replays one crash of the crash test
   golden              runs the golden tests and rewrites what they expect under testdata/; look at the difference with git
@@ -17,6 +18,7 @@ Usage: cargo xtask <command>
 Environment:
   SPINNEY_SEEDS         seeds of the model test in `cargo test` (default 1000)
   SPINNEY_CRASH_POINTS  crash points of the crash test in `cargo test` (default 10000)
+  SPINNEY_SCHEDULES     schedules of each test in `cargo xtask schedules` (default 3000)
   SPINNEY_FAULTS        failing operations of the fault test in `cargo test` (default 5000)
 ";
 
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         ["check"] => check(true),
         ["check", "--no-test"] => check(false),
         ["sim", seed] => sim(seed),
+        ["schedules"] => schedules(),
         ["golden"] => golden(),
         ["help" | "--help" | "-h"] | [] => {
             print(HELP);
@@ -63,6 +66,12 @@ fn sim(seed: &str) -> Result<(), String> {
     let test = if seed.contains('@') { "crash" } else { "model" };
     let mut command = cargo(&format!("test --package spinney --test {test} -- --nocapture every_"));
     run("replay", command.env("SPINNEY_SIM", seed))
+}
+
+/// Runs the tests that decide themselves how threads take turns.
+fn schedules() -> Result<(), String> {
+    let mut command = cargo("test --package spinney --lib --target-dir target/shuttle -- schedules");
+    run("schedules", command.env("RUSTFLAGS", "--cfg shuttle"))
 }
 
 /// Runs the golden tests in the mode in which they rewrite their expectations.

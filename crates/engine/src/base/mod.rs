@@ -6,6 +6,7 @@ pub mod error;
 pub mod ids;
 pub mod key;
 pub mod num;
+pub mod sync;
 pub mod value;
 
 pub use error::{Error, ErrorKind, Result};

@@ -35,13 +35,13 @@ use super::segment::{Directory, Segment, Spare};
 use super::stats::{Counters, LogStats, count};
 use super::tail::{Chunk, Tail, Taken};
 use crate::base::num::{round_up, u64_of, usize_of};
+use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{AlignedBuffer, Env};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 
 /// More waiting bytes than this are written by whoever appends next.

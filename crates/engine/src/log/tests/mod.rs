@@ -3,6 +3,8 @@
 mod crash;
 mod damage;
 mod golden;
+#[cfg(shuttle)]
+mod schedules;
 mod writing;
 
 use super::{LogOptions, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};
