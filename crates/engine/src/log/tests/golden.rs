@@ -68,3 +68,37 @@ fn the_bytes_of_a_small_log_stay_what_they_are() {
         assert!(bytes.len() == 65536 && found == lines(expected), "segment {number}:\n{}", found.join("\n"));
     }
 }
+
+const UNPADDED: &str = "
+";
+
+#[test]
+fn the_bytes_of_packed_payloads_and_of_groups_without_padding_stay_what_they_are() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(small_in((LogCompression::Lz4, LogPadding::None)));
+    for payload in [&[7; 8000][..], b"hello"] {
+        log.sync(append(&log, payload).unwrap()).unwrap();
+    }
+    drop(log);
+    let found = dump(&fs::read(segment_path(&fixture.path, 1)).unwrap());
+    assert!(found == lines(UNPADDED), "{}", found.join("\n"));
+}
+
+#[test]
+fn packed_payloads_of_each_compression_are_read_for_ever() {
+    // A payload of one piece: the head `head`, then a block of LZ4, one of Zstandard, and one that is not compressed.
+    let blocks: [(u32, u32, &[u8]); 3] = [
+        (20, 1 << 28, &[0x1f, b'a', 1, 0, 0]),
+        (20, 2 << 28, &[]),
+        (3, 0, b"end"),
+    ];
+    let mut packed = [&4u32.to_le_bytes()[..], b"head"].concat();
+    for (raw, compression, stored) in blocks {
+        packed.extend_from_slice(&raw.to_le_bytes());
+        packed.extend_from_slice(&(compression | u32_of(stored.len())).to_le_bytes());
+        packed.extend_from_slice(stored);
+    }
+    let mut out = Vec::new();
+    unpack(&packed, &mut out).unwrap();
+    assert_eq!(out, [&b"head"[..], &[b'a'; 20], &[b'b'; 20], b"end"].concat());
+}
