@@ -131,8 +131,16 @@ fn lost_sectors_are_found(log: &Small) {
     }
 }
 
-/// A log over several segments with records of every kind in it, closed: its payloads, and its files with their bytes.
-fn log_of_every_kind(form: (LogCompression, LogPadding)) -> (Fixture, Vec<Vec<u8>>, Vec<(PathBuf, Vec<u8>)>) {
+/// A log over several segments, closed.
+struct Large {
+    fixture: Fixture,
+    payloads: Vec<Vec<u8>>,
+    /// Its segments, each with its bytes.
+    files: Vec<(PathBuf, Vec<u8>)>,
+}
+
+/// A log with records of every kind in it.
+fn log_of_every_kind(form: (LogCompression, LogPadding)) -> Large {
     let fixture = Fixture::new();
     let (_, log) = fixture.open(small_in(form));
     let mut random = Random(5);
@@ -152,27 +160,29 @@ fn log_of_every_kind(form: (LogCompression, LogPadding)) -> (Fixture, Vec<Vec<u8
         .map(|name| fixture.path.join(name))
         .map(|path| (path.clone(), fs::read(path).unwrap()));
     let files = files.collect();
-    (fixture, payloads, files)
+    Large { fixture, payloads, files }
 }
 
 #[test]
 fn a_flip_in_a_record_of_any_kind_is_noticed() {
     for form in FORMS {
-        let (fixture, payloads, files) = log_of_every_kind(form);
+        let Large { fixture, payloads, files } = log_of_every_kind(form);
         assert!(fixture.read().unwrap() == payloads && files.len() > 3);
         let (mut refused, mut harmless) = (0, 0);
         for (path, bytes) in &files {
             let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
             // Checksums cover payloads alike at all their bytes; the ends are where headers are.
-            let dense =
-                |at: &usize| (4096..4400).contains(at) || *at > bytes.len() - 100 || *at + 400 > last || at % 97 == 0;
+            let dense = |at: &usize| {
+                (4096..4400).contains(at) || *at > bytes.len() - 100 || *at + 400 > last || at.is_multiple_of(97)
+            };
             for at in (0..=last).filter(dense) {
                 let file = fixture.env.fs.open(path, OpenOptions { access: Access::Write, direct: false }).unwrap();
                 file.write_at(&[bytes[at] ^ (1 << (at % 8))], u64_of(at)).unwrap();
                 match fixture.read() {
                     Ok(found) => {
                         assert!(found == payloads, "{form:?}: a flip at {at} of {} was not noticed", path.display());
-                        assert_eq!(bytes[at], 0, "only padding means nothing");
+                        let is_end_mark = at + MARKER_BYTES + RECORD_BYTES > last;
+                        assert!(bytes[at] == 0 || is_end_mark, "only padding and the end mark's group hold no payload");
                         harmless += 1;
                     }
                     Err(error) => {
@@ -184,7 +194,10 @@ fn a_flip_in_a_record_of_any_kind_is_noticed() {
             }
         }
         let most = if form.1 == LogPadding::None { 30 } else { refused / 5 };
-        assert!(refused > 2000 && harmless < most, "{form:?}: {refused} refused, {harmless} harmless");
+        assert!(
+            refused > 2000 && harmless < most + 2 * (MARKER_BYTES + RECORD_BYTES),
+            "{form:?}: {refused} refused, {harmless} harmless"
+        );
     }
 }
 
