@@ -236,7 +236,7 @@ fn damage_in_the_last_sector_of_a_segment_is_proved_by_a_group_behind_it() {
     let fixture = Fixture::new();
     let (_, log) = fixture.open(small_in(FORMS[1]));
     let sync = |payload: &[u8]| log.sync(append(&log, payload).unwrap()).unwrap();
-    sync(&payload(1, 58_000));
+    sync(&payload(1, 56_000));
     while log.tail().0 + 600 < 65536 {
         sync(&payload(2, 300));
     }
@@ -244,7 +244,7 @@ fn damage_in_the_last_sector_of_a_segment_is_proved_by_a_group_behind_it() {
     let file = segment_path(&fixture.path, 1);
     let mut bytes = fs::read(&file).unwrap();
     drop(log);
-    bytes[61_440 + 100] ^= 1;
+    bytes[62_500] ^= 1;
     fixture.put(&file, &bytes);
     assert_eq!(fixture.read().unwrap_err().kind(), ErrorKind::Corruption);
     // Nor does an empty segment after it make it the end of the log.
@@ -253,7 +253,7 @@ fn damage_in_the_last_sector_of_a_segment_is_proved_by_a_group_behind_it() {
     header.encode(&mut next[..4096]);
     fs::write(segment_path(&fixture.path, 2), next).unwrap();
     assert_eq!(fixture.read().unwrap_err().kind(), ErrorKind::Corruption);
-    bytes[61_440 + 100] ^= 1;
+    bytes[62_500] ^= 1;
     fixture.put(&file, &bytes);
     assert!(fixture.read().unwrap() == whole);
 }
