@@ -302,7 +302,7 @@ impl Marker {
 
     /// The first marker of a group that lies in `bytes`, which stand at position `at`, and where it begins.
     pub(super) fn search(identity: u64, at: Lsn, bytes: &[u8]) -> Option<(Lsn, Self)> {
-        // Kind and length are looked at first: a checksum at every byte would take a hundred times as long.
+        // Kind and length are looked at first: a checksum at every byte would be most of the work.
         let claims = bytes.get(8..)?.windows(4).enumerate().filter(|(_, word)| *word == MARKER_CLAIM);
         claims
             .map(|(offset, _)| (after(at, offset), &bytes[offset..]))

@@ -38,8 +38,7 @@ pub enum LogPadding {
     #[default]
     Block,
     /// With its last byte: the log is shorter. The next group writes the last page again, with the acknowledged bytes unchanged, so a
-    /// commit goes through the page cache and then syncs; and the device must write sectors of 512 bytes whole or not at all, which
-    /// nearly all do.
+    /// commit goes through the page cache and then syncs; and the device must write sectors of 512 bytes whole or not at all.
     None,
 }
 
