@@ -23,6 +23,7 @@ pub use db::{
     Batch, CacheStats, Database, DatabaseBuilder, Durability, FlushStats, LogEntry, LogStats, Options, Range, Snapshot,
     Stats, StorageStats, Table, Transaction, VerifyReport, read_log,
 };
+pub use log::{LogCompression, LogPadding};
 pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape};
 pub use table::{Layout, TableOptions};
 

@@ -1,6 +1,6 @@
 //! The configurations that must all give the same history: every layout with every set of options.
 
-use spinney::{Compression, Durability, Layout, Options, TableOptions};
+use spinney::{Compression, Durability, Layout, LogCompression, LogPadding, Options, TableOptions};
 
 /// The layouts a table can have.
 pub const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
@@ -20,7 +20,7 @@ pub struct Config {
 type Change = fn(&mut Options, &mut TableOptions);
 
 /// The option sets by name.
-const SETS: [(&str, Change); 15] = [
+const SETS: [(&str, Change); 17] = [
     ("plain", |_, _| {}),
     ("tiny-blocks", |_, table| table.block_bytes = 512),
     ("large-blocks", |_, table| table.block_bytes = 256 << 10),
@@ -36,6 +36,14 @@ const SETS: [(&str, Change); 15] = [
     ("tiny-log", |options, _| {
         options.log_segment_bytes = 64 << 10;
         options.log_bytes_max = 128 << 10;
+    }),
+    ("compressed-log", |options, _| {
+        options.log_segment_bytes = 64 << 10;
+        options.log_compression = LogCompression::Lz4;
+    }),
+    ("unpadded-log", |options, _| {
+        options.log_padding = LogPadding::None;
+        options.log_compression = LogCompression::Zstd;
     }),
     ("by-hand", |_, table| table.auto_compact = false),
     ("small-memory", |options, _| options.memory_bytes = 8 << 20),

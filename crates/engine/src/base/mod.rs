@@ -2,6 +2,7 @@
 
 pub mod checksum;
 pub mod codec;
+pub mod compress;
 pub mod error;
 pub mod ids;
 pub mod key;

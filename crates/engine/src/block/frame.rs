@@ -19,9 +19,9 @@ use super::pointer::BlockPointer;
 use crate::base::checksum::checksum;
 use crate::base::codec::{Decoder, Malformed};
 use crate::base::num::{u32_of, u64_of, usize_of32};
-use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
-use std::cell::RefCell;
 use std::fmt;
+
+pub use crate::base::compress::Compression;
 
 /// Length of a frame's header in bytes.
 pub const FRAME_HEADER_BYTES: usize = 20;
@@ -29,38 +29,6 @@ const CHECKSUM_BYTES: usize = 8;
 
 /// The longest frame in bytes: what does not shrink is stored as it is.
 pub const FRAME_BYTES_MAX: usize = FRAME_HEADER_BYTES + IMAGE_BYTES_MAX;
-
-/// Zstandard's level: on blocks of a few KiB the higher ones cost much more time than they save bytes.
-const ZSTD_LEVEL: i32 = 1;
-
-/// Images of at most this many bytes use buffers that each thread keeps.
-const KEEP_BYTES: usize = 1 << 20;
-
-/// How a block is compressed on disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Compression {
-    /// Not at all. Stored; never reuse the number.
-    None = 0,
-    /// LZ4: fast to read, saves about half on text. Stored; never reuse the number.
-    #[default]
-    Lz4 = 1,
-    /// Zstandard at a low level: smaller, and several times slower to read. Stored; never reuse the number.
-    Zstd = 2,
-}
-
-impl Compression {
-    /// The compression that a stored byte names, if any.
-    #[must_use]
-    pub const fn from_byte(byte: u8) -> Option<Self> {
-        match byte {
-            0 => Some(Self::None),
-            1 => Some(Self::Lz4),
-            2 => Some(Self::Zstd),
-            _ => None,
-        }
-    }
-}
 
 /// What is wrong with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,60 +83,6 @@ impl From<Malformed> for FrameError {
     }
 }
 
-/// What a thread keeps to compress and decompress one block after the other.
-#[derive(Default)]
-struct Codec {
-    lz4: CompressTable,
-    zstd: Option<zstd::bulk::Compressor<'static>>,
-    unzstd: Option<zstd::bulk::Decompressor<'static>>,
-    scratch: Vec<u8>,
-}
-
-thread_local! {
-    static CODEC: RefCell<Codec> = RefCell::default();
-}
-
-impl Codec {
-    /// `image` compressed, or `None` when that does not save enough to be worth the reader's time.
-    fn compress(&mut self, image: &[u8], compression: Compression) -> Option<&[u8]> {
-        let bytes_max = image.len() - image.len() / 8;
-        let bound = match compression {
-            Compression::None => return None,
-            Compression::Lz4 => get_maximum_output_size(image.len()),
-            Compression::Zstd => bytes_max,
-        };
-        if self.scratch.len() < bound {
-            self.scratch.resize(bound, 0);
-        }
-        let bytes = match compression {
-            Compression::None => return None,
-            Compression::Lz4 => compress_into_with_table(image, &mut self.scratch, &mut self.lz4).ok()?,
-            Compression::Zstd => {
-                if self.zstd.is_none() {
-                    self.zstd = Some(zstd::bulk::Compressor::new(ZSTD_LEVEL).ok()?);
-                }
-                self.zstd.as_mut()?.compress_to_buffer(image, &mut self.scratch[..bound]).ok()?
-            }
-        };
-        (bytes < bytes_max).then(|| &self.scratch[..bytes])
-    }
-
-    fn decompress(&mut self, payload: &[u8], compression: Compression, image: &mut [u8]) -> Result<(), Malformed> {
-        let bytes = match compression {
-            Compression::None => return Err(Malformed),
-            Compression::Lz4 => decompress_into(payload, image).map_err(|_| Malformed)?,
-            Compression::Zstd => {
-                if self.unzstd.is_none() {
-                    self.unzstd = Some(zstd::bulk::Decompressor::new().map_err(|_| Malformed)?);
-                }
-                let decompressor = self.unzstd.as_mut().ok_or(Malformed)?;
-                decompressor.decompress_to_buffer(payload, image).map_err(|_| Malformed)?
-            }
-        };
-        if bytes == image.len() { Ok(()) } else { Err(Malformed) }
-    }
-}
-
 /// Appends to `out` the frame of `image` that belongs at `offset` of the file that `identity` names.
 ///
 /// Compression that saves less than an eighth is left out.
@@ -186,17 +100,10 @@ pub fn encode(image: &[u8], compression: Compression, identity: u64, offset: u64
         out.extend_from_slice(&[compression as u8, 0, 0, 0]);
         out.extend_from_slice(payload);
     };
-    if image.len() > KEEP_BYTES {
-        match Codec::default().compress(image, compression) {
-            Some(payload) => put(payload, compression),
-            None => put(image, Compression::None),
-        }
-    } else {
-        CODEC.with_borrow_mut(|codec| match codec.compress(image, compression) {
-            Some(payload) => put(payload, compression),
-            None => put(image, Compression::None),
-        });
-    }
+    compression.compress(image, |compressed| match compressed {
+        Some(payload) => put(payload, compression),
+        None => put(image, Compression::None),
+    });
     seal(&mut out[start..], identity, offset)
 }
 
@@ -238,7 +145,7 @@ pub fn decode(frame: &[u8], identity: u64, pointer: BlockPointer) -> Result<Box<
         return Ok(payload.into());
     }
     let mut image = vec![0; image_bytes].into_boxed_slice();
-    CODEC.with_borrow_mut(|codec| codec.decompress(payload, compression, &mut image))?;
+    compression.decompress(payload, &mut image)?;
     Ok(image)
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::base::Result;
+use crate::log::{LogCompression, LogPadding};
 use crate::table::options::check_range;
 
 /// What a commit survives once it has returned.
@@ -41,6 +42,13 @@ pub struct Options {
     /// Live bytes of the redo log that make the oldest memtables be flushed. More means fewer flushes of rarely written tables and a
     /// longer recovery. Default 1 GiB; at least two segments.
     pub log_bytes_max: u64,
+    /// How commits are compressed in the redo log: each by itself, by the thread that commits, and only where that saves a 4 KiB block.
+    /// Saves bytes written by commits of more than 4 KiB, and costs their time. Default [`LogCompression::Off`].
+    pub log_compression: LogCompression,
+    /// Whether what is made durable in the redo log is padded to 4 KiB. Without padding the log of small durable commits is shorter;
+    /// but each rewrites the page of the one before through the page cache, with one system call more, and the device must write its
+    /// sectors of 512 bytes whole or not at all. Default [`LogPadding::Block`].
+    pub log_padding: LogPadding,
     /// The longest time for which a commit with [`Durability::Interval`] stays volatile. Default 100 ms; 1 ms to 1 minute.
     pub interval: Duration,
     /// The durability of commits that do not name one. Default [`Durability::Sync`].
@@ -60,6 +68,8 @@ impl Default for Options {
             direct_io: true,
             log_segment_bytes: 64 << 20,
             log_bytes_max: 1 << 30,
+            log_compression: LogCompression::Off,
+            log_padding: LogPadding::Block,
             interval: Duration::from_millis(100),
             durability: Durability::Sync,
             memtable_bytes: 0,

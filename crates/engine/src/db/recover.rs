@@ -38,7 +38,12 @@ impl Core {
             self.replayed_to.store(end.0, Ordering::Relaxed);
             self.keep_replay_small(&tables)
         })?;
-        let options = LogOptions { segment_bytes: self.options.log_segment_bytes, direct: self.options.direct_io };
+        let options = LogOptions {
+            segment_bytes: self.options.log_segment_bytes,
+            direct: self.options.direct_io,
+            compression: self.options.log_compression,
+            padding: self.options.log_padding,
+        };
         let log = LogWriter::open(&self.env, &dir, options, recovered)?;
         assert!(self.log.set(log).is_ok(), "the log is opened once");
         let mut commit = self.commit.lock();

@@ -1,6 +1,7 @@
 //! The write path: order, log, insert, force, publish.
 //!
 //! ```text
+//! compress the changes, if the options say so
 //! commit latch ┌ conflict? ── seqnums ── append to the log ── place in the queue ┐
 //!              └────────────────────────────────────────────────────────────────┘
 //!   insert into each table's memtable (invisible yet, beside other commits)
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use crate::base::num::u64_of;
 use crate::base::{Entry, Error, ErrorKind, Lsn, Result, SeqNum, TableId};
+use crate::log::Packed;
 use crate::table::version::Mem;
 use crate::txn::batch::{Changes, put_record_header};
 
@@ -45,7 +47,9 @@ impl Core {
             return Ok(());
         }
         self.admit(u64_of(changes.bytes().len()))?;
-        let ticket = self.order(changes, tables, seen)?;
+        // Before any latch is taken, beside the writes of others.
+        let body = self.log().pack(changes.bytes());
+        let ticket = self.order(changes, &body, tables, seen)?;
         insert(changes, tables, &ticket);
         let durable = match durability {
             Durability::Sync => self.log().sync(ticket.end),
@@ -100,7 +104,7 @@ impl Core {
     }
 
     /// Under the commit latch: refuses a conflict, gives out seqnums, appends to the log.
-    fn order(&self, changes: &Changes, tables: &[Table], seen: Option<SeqNum>) -> Result<Ticket> {
+    fn order(&self, changes: &Changes, body: &Packed<'_>, tables: &[Table], seen: Option<SeqNum>) -> Result<Ticket> {
         let mut guard = self.commit.lock();
         let state = &mut *guard;
         for table in tables {
@@ -114,7 +118,7 @@ impl Core {
         state.header.clear();
         put_record_header(&mut state.header, first, changes.count());
         let start = self.log().tail();
-        let end = self.log().append(&[&state.header, changes.bytes()]).map_err(|error| match error.kind() {
+        let end = self.log().append_packed(&state.header, body).map_err(|error| match error.kind() {
             // Refused before anything was written: commits go on when there is room again.
             ErrorKind::Full => error,
             _ => self.poison(error),

@@ -29,8 +29,9 @@
 //! nothing is said about how much of it is durable. A segment that *seals* was begun by an open of the database: everything up to
 //! `previous end`, which lies in the segment of the number before it, was then found and durable, and nothing after it counts.
 //!
-//! Content is a sequence of groups. Each begins at a multiple of 4096 with a marker and holds records without gaps. After a group
-//! follow bytes that mean nothing (zeros, or what an earlier life of the file left), up to the next group.
+//! Content is a sequence of groups. Each begins with a marker and holds records without gaps. It begins right behind the last record of
+//! the group before it, or at the first multiple of 4096 behind that; both may be found in one segment. What lies between, and behind the
+//! last group, means nothing (zeros, or what an earlier life of the file left).
 //!
 //! | offset | size | field of a record |
 //! |---|---|---|
@@ -39,7 +40,8 @@
 //! | 12 | length | payload |
 //!
 //! A payload in one piece is a `Full` record; else it is `First`, any number of `Middle`, `Last`, with nothing but group markers
-//! between them. The payload of a group marker:
+//! between them. `PackedFull` and `PackedFirst` stand for `Full` and `First` where the payload is compressed: `pack.rs` tells how. The
+//! payload of a group marker:
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -69,8 +71,11 @@ const MAGIC: [u8; 8] = *b"SPNY LOG";
 const VERSION: u32 = 1;
 const HEADER_CHECKSUM_AT: usize = SECTOR_BYTES - 8;
 const LENGTH_BITS: u32 = 28;
+/// What a group's marker says of its kind and length.
+const MARKER_CLAIM: [u8; 4] = (16 | (RecordKind::Group as u32) << LENGTH_BITS).to_le_bytes();
 
 const _: () = assert!(SECTOR == SECTOR_BYTES as u64);
+const _: () = assert!(MARKER_BYTES - RECORD_BYTES == 16);
 const _: () = assert!(FRAGMENT_BYTES_MAX < 1 << LENGTH_BITS);
 const _: () = assert!(SEGMENT_BYTES_MIN.is_multiple_of(SECTOR) && SEGMENT_BYTES_MAX.is_multiple_of(SECTOR));
 
@@ -214,6 +219,10 @@ pub(super) enum RecordKind {
     Group = 5,
     /// The log was closed: nothing follows. Stored; never reuse the number.
     End = 6,
+    /// A packed payload in one piece. Stored; never reuse the number.
+    PackedFull = 7,
+    /// The first piece of a packed payload. Stored; never reuse the number.
+    PackedFirst = 8,
 }
 
 impl RecordKind {
@@ -225,6 +234,8 @@ impl RecordKind {
             4 => Self::Last,
             5 => Self::Group,
             6 => Self::End,
+            7 => Self::PackedFull,
+            8 => Self::PackedFirst,
             _ => return None,
         })
     }
@@ -287,6 +298,15 @@ impl Marker {
         let (kind, length) = claim(record)?;
         let fits = kind == RecordKind::Group && length == MARKER_BYTES - RECORD_BYTES;
         (fits && is_valid(identity, at, record)).then(|| Self::decode(&record[RECORD_BYTES..]))?
+    }
+
+    /// The first marker of a group that lies in `bytes`, which stand at position `at`, and where it begins.
+    pub(super) fn search(identity: u64, at: Lsn, bytes: &[u8]) -> Option<(Lsn, Self)> {
+        // Kind and length are looked at first: a checksum at every byte would be most of the work.
+        let claims = bytes.get(8..)?.windows(4).enumerate().filter(|(_, word)| *word == MARKER_CLAIM);
+        claims
+            .map(|(offset, _)| (after(at, offset), &bytes[offset..]))
+            .find_map(|(at, bytes)| Self::find(identity, at, bytes).map(|marker| (at, marker)))
     }
 }
 
@@ -358,5 +378,21 @@ mod tests {
     fn zeros_are_no_record() {
         assert_eq!(claim(&[0; RECORD_BYTES]), None);
         assert_eq!(Marker::find(1, Lsn(0), &[0; SECTOR_BYTES]), None);
+    }
+
+    #[test]
+    fn a_marker_is_found_at_any_byte_and_only_at_its_own() {
+        let (identity, marker) = (header().identity(), Marker { durable: Lsn(8200), previous_end: Lsn(8300) });
+        for offset in 0..40 {
+            let mut bytes = vec![0x10; 100];
+            let at = after(Lsn(9000), offset);
+            marker.encode(identity, at, &mut bytes[offset..offset + MARKER_BYTES]);
+            assert_eq!(Marker::search(identity, Lsn(9000), &bytes), Some((at, marker)));
+            assert_eq!(Marker::search(identity, Lsn(9001), &bytes), None);
+            assert_eq!(Marker::search(identity, Lsn(9000), &bytes[..offset + MARKER_BYTES - 1]), None);
+            bytes[offset] ^= 1;
+            assert_eq!(Marker::search(identity, Lsn(9000), &bytes), None);
+        }
+        assert_eq!(Marker::search(identity, Lsn(9000), &[]), None);
     }
 }

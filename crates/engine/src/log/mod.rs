@@ -7,7 +7,8 @@
 //! `format` owns the bytes: a chain of fixed-size segment files, each a header sector and then records.
 //!
 //! # Invariants
-//! 1. What a call of [`LogWriter::sync`] acknowledged is never written again: every synced group begins at a sector of its own.
+//! 1. What a call of [`LogWriter::sync`] acknowledged is never written again: every synced group begins at a sector of its own. Without
+//!    padding it is written again, in the last page of its group, but never with other bytes.
 //! 2. A record's checksum is seeded with the database, the segment's number and the record's [`Lsn`](crate::base::Lsn): bytes
 //!    that an earlier life of a recycled file left behind never pass.
 //! 3. Segment numbers and LSNs are never used twice, also not after a crash inside recovery.
@@ -22,6 +23,7 @@ mod chain;
 mod flights;
 mod format;
 mod options;
+mod pack;
 mod payload;
 mod reader;
 mod recover;
@@ -33,7 +35,8 @@ mod tail;
 mod tests;
 mod writer;
 
-pub use options::LogOptions;
+pub use options::{LogCompression, LogOptions, LogPadding};
+pub use pack::Packed;
 pub use reader::LogSummary;
 pub use recover::{RecoveredLog, Visit, inspect, recover};
 pub use recycle::remove_spares;

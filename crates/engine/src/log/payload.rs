@@ -11,16 +11,23 @@ pub(super) struct Payload<'a> {
     taken: usize,
     left: usize,
     begun: bool,
+    packed: bool,
 }
 
 impl<'a> Payload<'a> {
-    pub(super) fn new(parts: &'a [&'a [u8]]) -> Self {
-        Self { parts, taken: 0, left: parts.iter().map(|part| part.len()).sum(), begun: false }
+    /// A payload whose parts were packed, or not.
+    pub(super) fn new(parts: &'a [&'a [u8]], packed: bool) -> Self {
+        Self { parts, taken: 0, left: parts.iter().map(|part| part.len()).sum(), begun: false, packed }
     }
 
     /// Bytes not yet taken.
     pub(super) const fn left(&self) -> usize {
         self.left
+    }
+
+    /// Whether it is packed.
+    pub(super) const fn is_packed(&self) -> bool {
+        self.packed
     }
 
     /// Whether a piece has been taken.
@@ -62,7 +69,7 @@ mod tests {
     fn pieces_of_any_size_make_up_the_whole() {
         let parts: [&[u8]; 5] = [b"", b"ab", b"cdefg", b"", b"h"];
         for size in 1..10 {
-            let (mut payload, mut out) = (Payload::new(&parts), AlignedBuffer::default());
+            let (mut payload, mut out) = (Payload::new(&parts, false), AlignedBuffer::default());
             while !payload.is_done() {
                 payload.take(size.min(payload.left()), &mut out);
             }
@@ -72,7 +79,7 @@ mod tests {
 
     #[test]
     fn an_empty_payload_is_one_empty_piece() {
-        let (mut payload, mut out) = (Payload::new(&[]), AlignedBuffer::default());
+        let (mut payload, mut out) = (Payload::new(&[], false), AlignedBuffer::default());
         assert!(!payload.is_done());
         payload.take(0, &mut out);
         assert!(payload.is_done() && out.is_empty());

@@ -10,6 +10,7 @@ use super::format::{
     Begins, FRAGMENT_BYTES_MAX, MARKER_BYTES, Marker, RECORD_BYTES, RecordKind, SECTOR, after, claim, distance,
     is_valid, sector_up,
 };
+use super::pack::unpack;
 use super::recover::Visit;
 use crate::base::num::{round_down, u64_of};
 use crate::base::{Error, Lsn, Result};
@@ -17,6 +18,8 @@ use crate::env::SECTOR_BYTES;
 
 /// How much is read at a time, in bytes; more than the longest record.
 const WINDOW_BYTES: usize = 1 << 20;
+/// How much is searched for markers at a time, in bytes.
+const SCAN_BYTES: usize = 64 << 10;
 const _: () = assert!(WINDOW_BYTES > FRAGMENT_BYTES_MAX + RECORD_BYTES + SECTOR_BYTES);
 
 /// Reads a chain of segments.
@@ -30,6 +33,10 @@ pub(super) struct LogReader<'a> {
     /// The pieces of a payload so far, and where the first stands.
     pieces: Vec<u8>,
     begun: Option<Lsn>,
+    /// Whether that payload is packed.
+    packed: bool,
+    /// A payload that was packed.
+    unpacked: Vec<u8>,
     /// Whether nothing but pieces of a payload was seen whose beginning lies in a segment that is gone.
     midway: bool,
     pub(super) summary: LogSummary,
@@ -73,6 +80,8 @@ impl<'a> LogReader<'a> {
             record_end: end,
             pieces: Vec::new(),
             begun: None,
+            packed: false,
+            unpacked: Vec::new(),
             midway: oldest.is_some_and(|header| header.begins == Begins::Continues),
             summary: LogSummary { end, end_segment, closed: false, bytes: 0, payloads: 0 },
         }
@@ -125,7 +134,7 @@ impl<'a> LogReader<'a> {
             match kind {
                 RecordKind::Group => {
                     let follows = self.marker(index, at)?.is_some_and(|it| self.follows(index, at, it));
-                    if !at.0.is_multiple_of(SECTOR) || !follows {
+                    if !follows {
                         return Ok(Stop::Nothing);
                     }
                 }
@@ -161,13 +170,20 @@ impl<'a> LogReader<'a> {
                 }
                 return Ok(());
             }
-            (RecordKind::Full | RecordKind::First, None) => at,
+            (RecordKind::Full | RecordKind::First, None) => {
+                self.packed = false;
+                at
+            }
+            (RecordKind::PackedFull | RecordKind::PackedFirst, None) => {
+                self.packed = true;
+                at
+            }
             (RecordKind::Middle | RecordKind::Last, Some(start)) => start,
             _ => return Err(self.corruption(index, at, "the pieces of a payload are out of order")),
         };
         self.midway = false;
         let whole = match kind {
-            RecordKind::Full => payload,
+            RecordKind::Full | RecordKind::PackedFull => payload,
             _ => {
                 self.pieces.extend_from_slice(payload);
                 self.begun = Some(start);
@@ -178,6 +194,11 @@ impl<'a> LogReader<'a> {
             }
         };
         if end > self.from {
+            let whole = match self.packed {
+                false => whole,
+                true if unpack(whole, &mut self.unpacked).is_ok() => &self.unpacked,
+                true => return Err(self.corruption(self.home(start), start, "a payload that cannot be unpacked")),
+            };
             visit(start, end, whole)?;
             self.summary.bytes += u64_of(whole.len());
             self.summary.payloads += 1;
@@ -204,28 +225,49 @@ impl<'a> LogReader<'a> {
         Ok(bytes.and_then(|bytes| Marker::find(found.identity, at, bytes)))
     }
 
+    /// The first group marker at or behind `from` in the segment at `index`, and where it stands. Groups begin anywhere, because the log
+    /// may have been written without padding.
+    fn next_marker(&mut self, index: usize, mut from: Lsn) -> Result<Option<(Lsn, Marker)>> {
+        let found = &self.log[index];
+        loop {
+            let len = distance(from, found.header.end()).min(SCAN_BYTES);
+            if len < MARKER_BYTES {
+                return Ok(None);
+            }
+            let bytes = self.window.get(found, from, len)?.unwrap_or_default();
+            if let Some(marker) = Marker::search(found.identity, from, bytes) {
+                return Ok(Some(marker));
+            }
+            // A marker may begin in the last bytes.
+            from = after(from, len - (MARKER_BYTES - 1));
+        }
+    }
+
+    /// The segment that `at` lies in.
+    fn home(&self, at: Lsn) -> usize {
+        self.log.iter().rposition(|found| found.header.first <= at).unwrap_or(0)
+    }
+
     /// Decides whether the log ends at `self.record_end`, in the segment at `index` or at the end of the one before.
     fn judge(&mut self, index: usize) -> Result<()> {
         let stop = self.record_end;
-        let home = self.log[..=index].iter().rposition(|found| found.header.first <= stop).unwrap_or(index);
-        for later in index..self.log.len() {
+        let home = self.home(stop).min(index);
+        for later in home..self.log.len() {
             let header = self.log[later].header;
-            if later > index && header.begins == Begins::Seals && header.previous_end > stop {
+            if later > home && header.begins == Begins::Seals && header.previous_end > stop {
                 let what =
                     format!("damaged: segment {} says that the log was whole up to here and beyond", header.number);
                 return Err(self.corruption(home, stop, what));
             }
-            let mut at = if later == index { sector_up(stop.max(header.first)) } else { header.first };
-            while at < header.end() {
-                if let Some(marker) = self.marker(later, at)?
-                    && marker.durable > stop
-                {
+            let mut from = header.first.max(stop);
+            while let Some((at, marker)) = self.next_marker(later, from)? {
+                if marker.durable > stop {
                     let file = self.log[later].path.display();
                     let proof =
                         format!("damaged: {file} proves at offset {} that it was durable", header.offset_of(at));
                     return Err(self.corruption(home, stop, proof));
                 }
-                at = at.plus(SECTOR);
+                from = after(at, MARKER_BYTES);
             }
         }
         Ok(())

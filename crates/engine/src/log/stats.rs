@@ -9,6 +9,10 @@ pub struct LogStats {
     pub appends: u64,
     /// Bytes of the payloads appended, without record headers and padding.
     pub record_bytes: u64,
+    /// Bytes of the same payloads as they were appended: less than `record_bytes` where compression saved space.
+    pub packed_bytes: u64,
+    /// Time in microseconds that committing threads spent on compressing payloads.
+    pub compression_us: u64,
     /// Groups made durable; `appends / groups` is the mean size of a group.
     pub groups: u64,
     /// Bytes handed to the file system, with record headers and padding.
@@ -34,6 +38,7 @@ pub(super) struct Counters {
     pub(super) syncs: AtomicU64,
     pub(super) segments_created: AtomicU64,
     pub(super) segments_recycled: AtomicU64,
+    pub(super) compression_ns: AtomicU64,
 }
 
 /// Adds to a counter.
@@ -52,6 +57,7 @@ impl Counters {
             syncs: read(&self.syncs),
             segments_created: read(&self.segments_created),
             segments_recycled: read(&self.segments_recycled),
+            compression_us: read(&self.compression_ns) / 1000,
             ..LogStats::default()
         }
     }

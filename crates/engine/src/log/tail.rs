@@ -8,6 +8,7 @@ use super::format::{
     FRAGMENT_BYTES_MAX, MARKER_BYTES, Marker, RECORD_BYTES, RecordKind, SECTOR, SegmentHeader, after, distance, seal,
     sector_up,
 };
+use super::options::LogPadding;
 use super::payload::Payload;
 use super::segment::Spare;
 use crate::base::Lsn;
@@ -55,6 +56,7 @@ pub(super) struct Tail {
     /// Where the last record ends.
     end: Lsn,
     in_group: bool,
+    padding: LogPadding,
     /// Files for the next segments.
     spares: Vec<Spare>,
     /// The size of a segment that has no spare to be made of.
@@ -63,7 +65,7 @@ pub(super) struct Tail {
 
 impl Tail {
     /// The end of a log that begins with an empty segment.
-    pub(super) fn new(segment: SegmentHeader, spares: Vec<Spare>, fresh_bytes: u64) -> Self {
+    pub(super) fn new(segment: SegmentHeader, spares: Vec<Spare>, fresh_bytes: u64, padding: LogPadding) -> Self {
         let span = Span { segment, spare: None, start: segment.first, opens_group: false };
         Self {
             chunk: Chunk { span, bytes: AlignedBuffer::default() },
@@ -72,6 +74,7 @@ impl Tail {
             full_bytes: 0,
             end: segment.first,
             in_group: false,
+            padding,
             spares,
             fresh_bytes,
         }
@@ -107,7 +110,9 @@ impl Tail {
         let room = distance(self.position(), self.chunk.span.segment.end()) - RECORD_BYTES;
         let len = payload.left().min(room).min(FRAGMENT_BYTES_MAX);
         let kind = match (payload.is_begun(), len == payload.left()) {
+            (false, true) if payload.is_packed() => RecordKind::PackedFull,
             (false, true) => RecordKind::Full,
+            (false, false) if payload.is_packed() => RecordKind::PackedFirst,
             (false, false) => RecordKind::First,
             (true, false) => RecordKind::Middle,
             (true, true) => RecordKind::Last,
@@ -135,10 +140,10 @@ impl Tail {
         Taken { full, last, end: self.end }
     }
 
-    /// Ends the group, so that the next record begins one at a sector of its own. Only when nothing waits.
+    /// Ends the group, so that the next record begins one, in a padded log at a sector of its own. Only when nothing waits.
     pub(super) fn end_group(&mut self) {
         assert!(self.chunk.bytes.is_empty() && self.full.is_empty(), "a group ends when all of it was taken");
-        if mem::take(&mut self.in_group) {
+        if mem::take(&mut self.in_group) && self.padding == LogPadding::Block {
             self.chunk.span.start = sector_up(self.chunk.span.start);
         }
     }
@@ -156,7 +161,7 @@ impl Tail {
         if self.in_group && room > RECORD_BYTES {
             return;
         }
-        if room <= RECORD_BYTES {
+        if self.in_group || room <= MARKER_BYTES + RECORD_BYTES {
             self.next_segment(room);
         }
         assert!(self.chunk.bytes.is_empty(), "a group begins with an empty buffer");

@@ -21,6 +21,9 @@
 //! they meet in time, because such a drop fails when somebody fills the page anew: buffered bytes are written while nothing is in
 //! flight, and their sync flies alone.
 //!
+//! Without padding every force is buffered: the next group stands in the last page of the one before. A torn write of that page leaves
+//! each of its sectors old or new, and the acknowledged bytes are the same in both.
+//!
 //! # Invariants
 //! 1. Positions are published as durable in order: only when everything before them is. A crash may leave a later group without an
 //!    earlier one; it then ends the log at the gap, and nobody was told of what lies behind.
@@ -28,7 +31,8 @@
 
 use super::flights::{FLIGHTS_MAX, Flights, Turn};
 use super::format::{Begins, SECTOR, SegmentHeader, after, sector_up};
-use super::options::LogOptions;
+use super::options::{LogOptions, LogPadding};
+use super::pack::Packed;
 use super::payload::Payload;
 use super::recover::RecoveredLog;
 use super::segment::{Directory, Segment, Spare};
@@ -100,6 +104,7 @@ pub(super) struct State {
     pub(super) full_disk: Option<String>,
     appends: u64,
     record_bytes: u64,
+    packed_bytes: u64,
 }
 
 /// The files.
@@ -158,7 +163,7 @@ impl LogWriter {
         Ok(Self {
             options,
             directory,
-            state: Mutex::new(State::new(Tail::new(header, spares, fresh_bytes))),
+            state: Mutex::new(State::new(Tail::new(header, spares, fresh_bytes, options.padding))),
             gates: std::array::from_fn(|_| Condvar::new()),
             whole: Condvar::new(),
             io: Mutex::new(Io { current: segment, unsynced: Vec::new(), paged_to: header.first }),
@@ -178,14 +183,44 @@ impl LogWriter {
     /// # Errors
     /// `Full` when the disk has no room for the segments it needs, before anything of it is appended; `Closed`; `Poisoned` after a failure.
     pub fn append(&self, parts: &[&[u8]]) -> Result<Lsn> {
-        let mut payload = Payload::new(parts);
+        let payload = Payload::new(parts, false);
+        let raw_bytes = payload.left();
+        self.append_payload(payload, raw_bytes)
+    }
+
+    /// Compresses the body of a payload as the options say, if that saves space. For [`Self::append_packed`], before any latch is taken:
+    /// it goes on beside the writes of others.
+    pub fn pack<'a>(&self, body: &'a [u8]) -> Packed<'a> {
+        let method = self.options.compression.method();
+        if !Packed::is_tried(body.len(), method) {
+            return Packed::plain(body);
+        }
+        let start = self.directory.env.clock.now();
+        let packed = Packed::new(body, method);
+        let time = self.directory.env.clock.now().saturating_sub(start);
+        count(&self.counters.compression_ns, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        packed
+    }
+
+    /// Appends a payload made of a head, which is stored as it is, and a packed body. Else as [`Self::append`].
+    ///
+    /// # Errors
+    /// As for [`Self::append`].
+    pub fn append_packed(&self, head: &[u8], body: &Packed<'_>) -> Result<Lsn> {
+        let raw_bytes = head.len() + body.raw_bytes();
+        body.with_parts(head, |parts| self.append_payload(Payload::new(parts, body.is_packed()), raw_bytes))
+    }
+
+    /// Appends a payload that had `raw_bytes` bytes before it was packed.
+    fn append_payload(&self, mut payload: Payload<'_>, raw_bytes: usize) -> Result<Lsn> {
         let mut state = self.state.lock();
         while state.in_pieces && state.failure.is_none() {
             self.whole.wait(&mut state);
         }
         state.check_append(payload.left())?;
         state.appends += 1;
-        state.record_bytes += u64_of(payload.left());
+        state.record_bytes += u64_of(raw_bytes);
+        state.packed_bytes += u64_of(payload.left());
         loop {
             if state.tail.waiting_bytes() >= WAITING_BYTES_MAX {
                 state = self.drain(state)?;
@@ -265,9 +300,15 @@ impl LogWriter {
     /// The counters.
     pub fn stats(&self) -> LogStats {
         let state = self.state.lock();
-        let (appends, record_bytes) = (state.appends, state.record_bytes);
+        let (appends, record_bytes, packed_bytes) = (state.appends, state.record_bytes, state.packed_bytes);
         drop(state);
-        LogStats { appends, record_bytes, bytes_replayed: self.bytes_replayed, ..self.counters.snapshot() }
+        LogStats {
+            appends,
+            record_bytes,
+            packed_bytes,
+            bytes_replayed: self.bytes_replayed,
+            ..self.counters.snapshot()
+        }
     }
 
     /// Writes what waits, in the middle of an append that has more to come; other appends wait for its end.
@@ -305,7 +346,7 @@ impl LogWriter {
     fn force(&self) -> Result<()> {
         let _guard = PanicGuard(self);
         let mut io = self.io.lock();
-        let direct = io.unsynced.is_empty();
+        let direct = io.unsynced.is_empty() && self.options.padding == LogPadding::Block;
         let mut state = if direct { self.state.lock() } else { self.all_landed()? };
         state.check_unknown()?;
         let taken = state.take(self.durable());
@@ -503,6 +544,7 @@ impl State {
             full_disk: None,
             appends: 0,
             record_bytes: 0,
+            packed_bytes: 0,
         }
     }
 

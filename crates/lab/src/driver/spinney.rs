@@ -6,7 +6,10 @@ use super::{
 };
 use anyhow::{Result, ensure};
 use spinney::base::num::usize_of;
-use spinney::{Database, ErrorKind, Layout, Options, Range, Shape, Snapshot, Table, TableOptions, Transaction};
+use spinney::{
+    Database, ErrorKind, Layout, LogCompression, LogPadding, Options, Range, Shape, Snapshot, Table, TableOptions,
+    Transaction,
+};
 use std::ops::Bound;
 use std::path::Path;
 use std::time::Duration;
@@ -58,17 +61,14 @@ impl Engine for Spinney {
 
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
         let (durability, interval) = durability(config.durability)?;
-        ensure!(
-            config.log.compression.is_none_or(|wanted| wanted == Compression::None),
-            Lacks::new("no compression of its redo log")
-        );
-        ensure!(config.log.padding.is_none_or(|wanted| wanted), Lacks::new("no redo log without padding"));
         ensure!(config.log.dir.is_none(), Lacks::new("no directory of its own for the redo log"));
         let options = Options {
             memory_bytes: config.memory_bytes,
             direct_io: config.direct_io,
             durability,
             interval: interval.unwrap_or(Options::default().interval),
+            log_compression: log_compression(config.log.compression.unwrap_or(Compression::None)),
+            log_padding: if config.log.padding.unwrap_or(true) { LogPadding::Block } else { LogPadding::None },
             memtable_bytes: config.memtable_bytes.unwrap_or(0),
             compaction_threads: config.background_threads.saturating_sub(1).max(1),
             ..Options::default()
@@ -92,6 +92,8 @@ impl Engine for Spinney {
             ("block".to_owned(), crate::text::bytes(table_options.block_bytes.into())),
             ("direct I/O".to_owned(), options.direct_io.to_string()),
             ("compaction threads".to_owned(), options.compaction_threads.to_string()),
+            ("log compression".to_owned(), format!("{:?}", options.log_compression).to_lowercase()),
+            ("log padding".to_owned(), format!("{:?}", options.log_padding).to_lowercase()),
         ];
         let db = Database::open(dir, options)?;
         let table = |spec: &TableSpec| -> Result<Table> {
@@ -103,6 +105,14 @@ impl Engine for Spinney {
         };
         let tables = tables.iter().map(table).collect::<Result<_>>()?;
         Ok(Box::new(SpinneyStore { db, tables, layout: self.layout, durability, settings }))
+    }
+}
+
+fn log_compression(wanted: Compression) -> LogCompression {
+    match wanted {
+        Compression::None => LogCompression::Off,
+        Compression::Lz4 => LogCompression::Lz4,
+        Compression::Zstd => LogCompression::Zstd,
     }
 }
 
@@ -166,6 +176,7 @@ impl Store for SpinneyStore {
             log_record_bytes: Some(stats.log.record_bytes),
             log_written_bytes: Some(stats.log.written_bytes),
             log_syncs: Some(stats.log.syncs),
+            log_compression_us: Some(stats.log.compression_us),
             flush_bytes: Some(stats.flush.flush_bytes),
             compaction_read_bytes: Some(stats.flush.compaction_read_bytes),
             compaction_written_bytes: Some(stats.flush.compaction_write_bytes),

@@ -5,6 +5,7 @@ use super::{CrashProfile, Fault, SimEnv};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -192,6 +193,28 @@ fn prefix_keeps_what_was_done_before_one_moment() {
         seen.insert(lens);
     }
     assert_eq!(seen.len(), 9, "each moment comes up");
+}
+
+#[test]
+fn a_page_written_again_after_its_sync_keeps_its_old_bytes_and_any_sectors_of_the_new() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..300 {
+        let (sim, file) = with_file(seed, &[b'o'; 4096]);
+        // Into the middle of a sector, up to the middle of another.
+        file.write_at(&[b'n'; 1500], 700).unwrap();
+        sim.power_crash(CrashProfile::Random);
+        let bytes = sim.read_file("/a").unwrap();
+        let old = |range: Range<usize>| bytes[range].iter().all(|byte| *byte == b'o');
+        assert!(bytes.len() == 4096 && old(0..700) && old(2200..4096), "seed {seed}");
+        // Of each sector all of the new bytes or none.
+        let fates = [700..1024, 1024..1536, 1536..2048, 2048..2200].map(|range| {
+            let is_new = bytes[range.clone()].iter().all(|byte| *byte == b'n');
+            assert!(is_new || old(range), "seed {seed}");
+            is_new
+        });
+        seen.insert(fates);
+    }
+    assert_eq!(seen.len(), 16, "any sectors");
 }
 
 /// What became of a sector: 0 old, 1 new, 2 zeros, 3 garbage.

@@ -67,6 +67,8 @@ impl Run {
         let options = LogOptions {
             segment_bytes: [64 << 10, 64 << 10, 128 << 10][self.random.below(3)],
             direct: self.random.below(4) > 0,
+            compression: [LogCompression::Off, LogCompression::Lz4, LogCompression::Zstd][self.random.below(3)],
+            padding: [LogPadding::Block, LogPadding::None][self.random.below(2)],
         };
         let log = LogWriter::open(&env, DIRECTORY.as_ref(), options, recovered)?;
         assert!(log.tail() > ledger.last, "no position is given out twice, not even one that was lost");
@@ -81,9 +83,13 @@ impl Run {
             3..6 => 4000,
             _ => 200,
         };
-        let payload = payload(self.ledger.lock().appended.len(), self.random.below(bytes));
+        let mut payload = payload(self.ledger.lock().appended.len(), self.random.below(bytes));
+        if self.random.below(4) == 0 {
+            // Does not compress.
+            payload.fill_with(|| u8::try_from(self.random.below(256)).unwrap());
+        }
         self.ledger.lock().appended.push((payload.clone(), Lsn(u64::MAX)));
-        let end = log.append(&[&payload])?;
+        let end = append(log, &payload)?;
         let mut ledger = self.ledger.lock();
         ledger.appended.last_mut().unwrap().1 = end;
         ledger.last = end;
@@ -152,11 +158,12 @@ fn recover_and_go_on(
     let survived = ledger.check(&found, kept)?;
     let mut ledger = ledger.clone();
     ledger.appended.truncate(survived);
+    let last = b"after the crash ".repeat(500);
     let failures = Arc::new(Mutex::new(Vec::new()));
     if let Some(profile) = again {
         // What the first recovery found may have been served, so the second must find no less; and no more.
         let (failures, ledger) = (Arc::clone(&failures), ledger.clone());
-        let last = b"after the crash".to_vec();
+        let last = last.clone();
         sim.observe(Some(Box::new(move |fork| {
             fork.power_crash(profile);
             let mut ledger = ledger.clone();
@@ -167,8 +174,8 @@ fn recover_and_go_on(
         })));
     }
     let went_on = (|| {
-        let log = LogWriter::open(&env, DIRECTORY.as_ref(), small(), recovered)?;
-        let end = log.append(&[b"after the crash"])?;
+        let log = LogWriter::open(&env, DIRECTORY.as_ref(), small_in(FORMS[survived % 4]), recovered)?;
+        let end = append(&log, &last)?;
         log.sync(end)?;
         sim.observe(None);
         drop(log);
@@ -176,7 +183,7 @@ fn recover_and_go_on(
         read(&sim.env(), DIRECTORY.as_ref(), ledger.from)
     })();
     let (found, _) = went_on.map_err(|error| format!("going on: {error}"))?;
-    ledger.appended.push((b"after the crash".to_vec(), Lsn(u64::MAX)));
+    ledger.appended.push((last, Lsn(u64::MAX)));
     ledger.check(&found, survived + 1)?;
     failures.lock().pop().map_or(Ok(()), Err)
 }
@@ -216,6 +223,37 @@ fn crashes_at_every_write_and_sync_lose_nothing_that_was_acknowledged() {
         })));
         run.go(60).unwrap();
     }
+}
+
+#[test]
+fn a_torn_write_of_its_page_takes_no_acknowledged_commit_back() {
+    let mut lengths = std::collections::BTreeSet::new();
+    for seed in 0..400 {
+        let sim = SimEnv::new(seed);
+        let (env, directory) = (sim.env(), Path::new(DIRECTORY));
+        env.fs.create_dir_all(directory).unwrap();
+        let (_, recovered) = read(&env, directory, Lsn(0)).unwrap();
+        let options = LogOptions { padding: LogPadding::None, ..small() };
+        let log = LogWriter::open(&env, directory, options, recovered).unwrap();
+        let mut expected = Vec::new();
+        for bytes in [300, 900, 1500] {
+            expected.push(payload(expected.len(), bytes));
+            log.sync(append(&log, expected.last().unwrap()).unwrap()).unwrap();
+        }
+        // All of it in one page, the last of it acknowledged only after the crash.
+        for bytes in [100, 700] {
+            expected.push(payload(expected.len(), bytes));
+            log.write(append(&log, expected.last().unwrap()).unwrap()).unwrap();
+        }
+        assert!(log.tail() < Lsn(8192), "one page");
+        drop(log);
+        let profile = [CrashProfile::Random, CrashProfile::Prefix][usize::from(seed % 8 == 0)];
+        sim.power_crash(profile);
+        let (found, _) = read(&sim.env(), directory, Lsn(0)).unwrap();
+        assert!(found.len() >= 3 && expected.starts_with(&found), "seed {seed}: {} payloads", found.len());
+        lengths.insert(found.len());
+    }
+    assert_eq!(Vec::from_iter(lengths), [3, 4, 5], "everything that may happen did");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::num::u32_of;
+use crate::log::format::{MARKER_BYTES, RECORD_BYTES, RecordKind, SegmentHeader, claim, seal};
 use crate::log::segment::segment_path;
 
 /// A log of three groups in one segment, not closed: the payloads, and where in the file the last group begins and ends.
@@ -9,27 +10,39 @@ struct Small {
     fixture: Fixture,
     payloads: Vec<Vec<u8>>,
     last_group: std::ops::Range<usize>,
+    /// Bytes of all records.
+    meant: usize,
     file: PathBuf,
     bytes: Vec<u8>,
 }
 
 fn small_log() -> Small {
+    small_log_in(FORMS[0])
+}
+
+fn small_log_in(form: (LogCompression, LogPadding)) -> Small {
     let fixture = Fixture::new();
-    let (_, log) = fixture.open(small());
+    let (_, log) = fixture.open(small_in(form));
     let mut payloads = Vec::new();
+    let mut start = 0;
     for group in [&[5, 300, 0][..], &[6000, 20], &[40, 50, 60]] {
+        start = log.tail().0;
         for bytes in group {
             payloads.push(payload(payloads.len(), *bytes));
-            log.append(&[payloads.last().unwrap()]).unwrap();
+            append(&log, payloads.last().unwrap()).unwrap();
         }
         log.sync(log.tail()).unwrap();
     }
+    if form.1 == LogPadding::Block {
+        start = start.next_multiple_of(4096);
+    }
     let end = usize_of(log.tail().0);
+    let meant = usize_of(log.stats().packed_bytes) + payloads.len() * 12 + 3 * 28;
     drop(log);
     let file = segment_path(&fixture.path, 1);
     let bytes = fs::read(&file).unwrap();
     // The first position is 4096, which is also where the content begins in the file.
-    Small { fixture, payloads, last_group: end / 4096 * 4096..end, file, bytes }
+    Small { fixture, payloads, last_group: usize_of(start)..end, meant, file, bytes }
 }
 
 impl Small {
@@ -46,7 +59,10 @@ impl Small {
 
 #[test]
 fn a_tail_lost_at_any_byte_gives_a_prefix() {
-    let log = small_log();
+    FORMS.map(small_log_in).iter().for_each(tails_are_prefixes);
+}
+
+fn tails_are_prefixes(log: &Small) {
     let mut most = 0;
     for at in 4096..log.last_group.end {
         let mut bytes = log.bytes.clone();
@@ -70,7 +86,10 @@ fn a_file_cut_off_anywhere_is_corruption() {
 
 #[test]
 fn a_flipped_bit_below_the_last_group_is_corruption_that_names_file_and_offset() {
-    let log = small_log();
+    FORMS.map(small_log_in).iter().for_each(flips_are_found);
+}
+
+fn flips_are_found(log: &Small) {
     let (mut refused, mut harmless) = (0, 0);
     for at in 0..log.last_group.end {
         let mut bytes = log.bytes.clone();
@@ -86,14 +105,16 @@ fn a_flipped_bit_below_the_last_group_is_corruption_that_names_file_and_offset()
         }
     }
     // Harmless are only the bytes between groups, which mean nothing.
-    let meant = 4096 + log.payloads.iter().map(|payload| payload.len() + 12).sum::<usize>() + 3 * 28;
-    assert_eq!(harmless, log.last_group.end - meant);
-    assert!(refused > 10_000, "{refused}");
+    assert_eq!(harmless, log.last_group.end - 4096 - log.meant);
+    assert!(refused > 4096 + log.meant - log.last_group.len() - 1, "{refused}");
 }
 
 #[test]
 fn a_lost_or_foreign_sector_below_the_last_group_is_corruption() {
-    let log = small_log();
+    FORMS.map(small_log_in).iter().for_each(lost_sectors_are_found);
+}
+
+fn lost_sectors_are_found(log: &Small) {
     for sector in 8..log.last_group.start / 512 {
         let range = sector * 512..(sector + 1) * 512;
         if log.bytes[range.clone()].iter().all(|byte| *byte == 0) {
@@ -108,6 +129,133 @@ fn a_lost_or_foreign_sector_below_the_last_group_is_corruption() {
             }
         }
     }
+}
+
+/// A log over several segments, closed.
+struct Large {
+    fixture: Fixture,
+    payloads: Vec<Vec<u8>>,
+    /// Its segments, each with its bytes.
+    files: Vec<(PathBuf, Vec<u8>)>,
+}
+
+/// A log with records of every kind in it.
+fn log_of_every_kind(form: (LogCompression, LogPadding)) -> Large {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(small_in(form));
+    let mut random = Random(5);
+    // Some of it compresses, and yet it is longer than two segments.
+    let mut large = payload(0, 400_000);
+    large[..200_000].fill_with(|| u8::try_from(random.below(256)).unwrap());
+    let mut payloads = Vec::new();
+    for payload in [payload(1, 50), payload(2, 9000), large, payload(3, 30), payload(4, 5000), payload(5, 200)] {
+        let end = append(&log, &payload).unwrap();
+        payloads.push(payload);
+        log.sync(end).unwrap();
+    }
+    log.close().unwrap();
+    let files = fixture
+        .names()
+        .into_iter()
+        .map(|name| fixture.path.join(name))
+        .map(|path| (path.clone(), fs::read(path).unwrap()));
+    let files = files.collect();
+    Large { fixture, payloads, files }
+}
+
+#[test]
+fn a_flip_in_a_record_of_any_kind_is_noticed() {
+    for form in FORMS {
+        let Large { fixture, payloads, files } = log_of_every_kind(form);
+        assert!(fixture.read().unwrap() == payloads && files.len() > 3);
+        let (mut refused, mut harmless) = (0, 0);
+        for (path, bytes) in &files {
+            let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+            // Checksums cover payloads alike at all their bytes; the ends are where headers are.
+            let dense = |at: &usize| {
+                (4096..4160).contains(at) || *at > bytes.len() - 60 || *at + 120 > last || at.is_multiple_of(331)
+            };
+            for at in (0..=last).filter(dense) {
+                let file = fixture.env.fs.open(path, OpenOptions { access: Access::Write, direct: false }).unwrap();
+                file.write_at(&[bytes[at] ^ (1 << (at % 8))], u64_of(at)).unwrap();
+                match fixture.read() {
+                    Ok(found) => {
+                        assert!(found == payloads, "{form:?}: a flip at {at} of {} was not noticed", path.display());
+                        let is_end_mark = at + MARKER_BYTES + RECORD_BYTES > last;
+                        assert!(bytes[at] == 0 || is_end_mark, "only padding and the end mark's group hold no payload");
+                        harmless += 1;
+                    }
+                    Err(error) => {
+                        assert!(error.to_string().contains(".log"), "{error}");
+                        refused += 1;
+                    }
+                }
+                file.write_at(&bytes[at..=at], u64_of(at)).unwrap();
+            }
+        }
+        let most = if form.1 == LogPadding::None { 30 } else { refused / 5 };
+        assert!(
+            refused > 1000 && harmless < most + 2 * (MARKER_BYTES + RECORD_BYTES),
+            "{form:?}: {refused} refused, {harmless} harmless"
+        );
+    }
+}
+
+#[test]
+fn a_valid_record_that_cannot_be_unpacked_is_corruption_that_names_file_and_offset() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(small_in((LogCompression::Lz4, LogPadding::Block)));
+    log.sync(append(&log, &payload(1, 9000)).unwrap()).unwrap();
+    drop(log);
+    let file = segment_path(&fixture.path, 1);
+    let mut bytes = fs::read(&file).unwrap();
+    let start = 4096 + MARKER_BYTES;
+    let (kind, length) = claim(&bytes[start..]).unwrap();
+    assert_eq!(kind, RecordKind::PackedFull);
+    // The raw length of the first block, behind the length of the head and the head.
+    let raw = start + RECORD_BYTES + 4 + 7;
+    assert_eq!(bytes[raw..raw + 4], 8993u32.to_le_bytes());
+    for wrong in [8992, 8994, 0, u32::MAX] {
+        bytes[raw..raw + 4].copy_from_slice(&u32::to_le_bytes(wrong));
+        let identity = SegmentHeader::decode(&bytes[..4096]).unwrap().identity();
+        seal(identity, Lsn(u64_of(start)), kind, &mut bytes[start..start + RECORD_BYTES + length]);
+        fixture.put(&file, &bytes);
+        let error = fixture.read().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        assert!(
+            error.to_string().contains("0000000000000001.log") && error.to_string().contains("unpacked"),
+            "{error}"
+        );
+        assert!(error.to_string().contains(&start.to_string()), "{error}");
+    }
+}
+
+#[test]
+fn damage_in_the_last_sector_of_a_segment_is_proved_by_a_group_behind_it() {
+    // Groups without padding share the sector; nothing is in the segment after it.
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(small_in(FORMS[1]));
+    let sync = |payload: &[u8]| log.sync(append(&log, payload).unwrap()).unwrap();
+    sync(&payload(1, 56_000));
+    while log.tail().0 + 600 < 65536 {
+        sync(&payload(2, 300));
+    }
+    let whole = fixture.read().unwrap();
+    let file = segment_path(&fixture.path, 1);
+    let mut bytes = fs::read(&file).unwrap();
+    drop(log);
+    bytes[62_500] ^= 1;
+    fixture.put(&file, &bytes);
+    assert_eq!(fixture.read().unwrap_err().kind(), ErrorKind::Corruption);
+    // Nor does an empty segment after it make it the end of the log.
+    let header = SegmentHeader::decode(&bytes[..4096]).unwrap().continued(65536);
+    let mut next = vec![0; 65536];
+    header.encode(&mut next[..4096]);
+    fs::write(segment_path(&fixture.path, 2), next).unwrap();
+    assert_eq!(fixture.read().unwrap_err().kind(), ErrorKind::Corruption);
+    bytes[62_500] ^= 1;
+    fixture.put(&file, &bytes);
+    assert!(fixture.read().unwrap() == whole);
 }
 
 #[test]
@@ -137,11 +285,15 @@ fn what_an_open_found_is_sealed() {
 
 #[test]
 fn an_end_mark_makes_damage_to_the_last_group_an_error() {
+    FORMS.into_iter().for_each(damage_before_an_end_mark_is_found);
+}
+
+fn damage_before_an_end_mark_is_found(form: (LogCompression, LogPadding)) {
     let log = small_log();
     fs::remove_file(&log.file).unwrap();
-    let (_, writer) = log.fixture.open(small());
+    let (_, writer) = log.fixture.open(small_in(form));
     for payload in &log.payloads {
-        writer.append(&[payload]).unwrap();
+        append(&writer, payload).unwrap();
     }
     let end = usize_of(writer.tail().0);
     writer.close().unwrap();

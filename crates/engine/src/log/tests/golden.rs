@@ -1,6 +1,8 @@
 //! The bytes of a small log, pinned: a change here is a change of the format.
 
 use super::*;
+use crate::base::num::u32_of;
+use crate::log::pack::unpack;
 use crate::log::segment::segment_path;
 
 /// What stands in the file, sixteen bytes a line, without lines of zeros.
@@ -67,4 +69,50 @@ fn the_bytes_of_a_small_log_stay_what_they_are() {
         let found = dump(&bytes);
         assert!(bytes.len() == 65536 && found == lines(expected), "segment {number}:\n{}", found.join("\n"));
     }
+}
+
+const UNPADDED: &str = "
+    00000  53 50 4e 59 20 4c 4f 47 01 00 00 00 02 00 00 00
+    00010  ed 5e 00 00 00 00 00 00 01 00 00 00 00 00 00 00
+    00020  00 00 01 00 00 00 00 00 00 10 00 00 00 00 00 00
+    00ff0  00 00 00 00 00 00 00 00 c2 dc 99 ef c8 57 6f 38
+    01000  39 23 dd 1d 03 7b ab 6b 10 00 00 50 00 10 00 00  # group
+    01010  00 00 00 00 00 10 00 00 00 00 00 00 70 fe 9a 9a  # packed full record: checksum
+    01020  da ed 75 78 3e 00 00 70 07 00 00 00 07 07 07 07  # length 62 and kind 7, head of 7 bytes
+    01030  07 07 07 39 1f 00 00 2b 00 00 10 1f 07 01 00 ff  # block: 7993 bytes raw, 43 stored by LZ4
+    01040  ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff
+    01050  ff ff ff ff ff ff ff ff ff ff ff ff ff ff 3e 60
+    01060  07 07 07 07 07 07 68 b7 a9 32 57 97 15 b6 10 00  # group right behind it
+    01070  00 50 66 10 00 00 00 00 00 00 66 10 00 00 00 00  # durable up to 0x1066, which is its previous end
+    01080  00 00 52 4c cc ac df 8f 99 8a 05 00 00 10 68 65  # full record
+    01090  6c 6c 6f 00 00 00 00 00 00 00 00 00 00 00 00 00
+";
+
+#[test]
+fn the_bytes_of_packed_payloads_and_of_groups_without_padding_stay_what_they_are() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(small_in((LogCompression::Lz4, LogPadding::None)));
+    for payload in [&[7; 8000][..], b"hello"] {
+        log.sync(append(&log, payload).unwrap()).unwrap();
+    }
+    drop(log);
+    let found = dump(&fs::read(segment_path(&fixture.path, 1)).unwrap());
+    assert!(found == lines(UNPADDED), "{}", found.join("\n"));
+}
+
+#[test]
+fn packed_payloads_of_each_compression_are_read_for_ever() {
+    // A payload of one piece: the head `head`, then a block of LZ4, one of Zstandard, and one that is not compressed.
+    let lz4 = b"\x1aa\x01\x00\x50aaaaa";
+    let zstd = b"\x28\xb5\x2f\xfd\x00\x48\x45\x00\x00\x10bb\x01\x00\x1e\xc0\x02";
+    let blocks: [(u32, u32, &[u8]); 3] = [(20, 1 << 28, lz4), (20, 2 << 28, zstd), (3, 0, b"end")];
+    let mut packed = [&4u32.to_le_bytes()[..], b"head"].concat();
+    for (raw, compression, stored) in blocks {
+        packed.extend_from_slice(&raw.to_le_bytes());
+        packed.extend_from_slice(&(compression | u32_of(stored.len())).to_le_bytes());
+        packed.extend_from_slice(stored);
+    }
+    let mut out = Vec::new();
+    unpack(&packed, &mut out).unwrap();
+    assert_eq!(out, [&b"head"[..], &[b'a'; 20], &[b'b'; 20], b"end"].concat());
 }

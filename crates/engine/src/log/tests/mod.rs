@@ -7,7 +7,7 @@ mod golden;
 mod schedules;
 mod writing;
 
-use super::{LogOptions, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};
+use super::{LogCompression, LogOptions, LogPadding, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{ErrorKind, Lsn, Result};
 use crate::env::{Access, Env, OpenOptions};
@@ -88,7 +88,26 @@ fn collect(read: impl FnOnce(&mut Visit<'_>) -> Result<LogSummary>) -> Result<(V
 }
 
 fn small() -> LogOptions {
-    LogOptions { segment_bytes: 64 << 10, direct: true }
+    LogOptions { segment_bytes: 64 << 10, ..LogOptions::default() }
+}
+
+/// Every form that a log can have.
+const FORMS: [(LogCompression, LogPadding); 4] = [
+    (LogCompression::Off, LogPadding::Block),
+    (LogCompression::Off, LogPadding::None),
+    (LogCompression::Lz4, LogPadding::None),
+    (LogCompression::Zstd, LogPadding::Block),
+];
+
+/// As [`small`], in one of the [`FORMS`].
+fn small_in((compression, padding): (LogCompression, LogPadding)) -> LogOptions {
+    LogOptions { compression, padding, ..small() }
+}
+
+/// Appends a payload as commits do: its first bytes are the head.
+fn append(log: &LogWriter, payload: &[u8]) -> Result<Lsn> {
+    let (head, body) = payload.split_at(payload.len().min(7));
+    log.append_packed(head, &log.pack(body))
 }
 
 /// Payload `number`: recognisable bytes of that many.

@@ -22,7 +22,7 @@ fn an_empty_log_is_empty_and_opens_again() {
 fn payloads_of_every_size_come_back_in_order() {
     for (segment_bytes, direct) in [(64 << 10, true), (64 << 10, false), (256 << 10, true), (2 << 20, true)] {
         let fixture = Fixture::new();
-        let (_, log) = fixture.open(LogOptions { segment_bytes, direct });
+        let (_, log) = fixture.open(LogOptions { segment_bytes, direct, ..LogOptions::default() });
         let mut random = Random(segment_bytes);
         let mut expected = Vec::new();
         for number in 0..300 {
@@ -51,7 +51,7 @@ fn payloads_of_every_size_come_back_in_order() {
 #[test]
 fn a_payload_larger_than_the_buffer_and_many_segments_comes_back() {
     let fixture = Fixture::new();
-    let (_, log) = fixture.open(LogOptions { segment_bytes: 1 << 20, direct: true });
+    let (_, log) = fixture.open(LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() });
     let large = payload(1, 20 << 20);
     log.append(&[b"before"]).unwrap();
     let end = log.append(&[&large]).unwrap();
@@ -125,7 +125,7 @@ fn obsolete_segments_are_recycled_and_their_bytes_never_come_back() {
     let mut recycled = 0;
     // Segments of several sizes, recycling with and without.
     for (round, segment_bytes) in [65536, 65536, 131_072, 65536, 65536].into_iter().enumerate() {
-        let options = LogOptions { segment_bytes, direct: round % 2 == 0 };
+        let options = LogOptions { segment_bytes, direct: round % 2 == 0, ..LogOptions::default() };
         let (payloads, log) = fixture.open_from(from, options).unwrap();
         assert!(payloads == kept, "round {round}");
         for number in 0..400 {
@@ -209,7 +209,7 @@ fn threads_that_sync_together_share_groups_and_lose_nothing() {
 #[test]
 fn options_out_of_range_are_refused() {
     for segment_bytes in [0, 4096, (64 << 10) + 1, (1 << 30) + 4096] {
-        let error = LogOptions { segment_bytes, direct: true }.check().unwrap_err();
+        let error = LogOptions { segment_bytes, ..LogOptions::default() }.check().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
     }
 }

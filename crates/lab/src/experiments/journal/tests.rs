@@ -14,7 +14,7 @@ fn near(value: Option<f64>, expected: f64) -> bool {
 fn our_engine_has_every_item_and_says_what_it_lacks() {
     let dir = tempfile::tempdir().unwrap();
     let engine = engines().into_iter().find(|engine| engine.name() == "spinney-lsm").unwrap();
-    let arguments = "journal --items 1050 --memory 16MiB --logs plain,padded,unpadded --warm-items 30";
+    let arguments = "journal --items 1050 --memory 16MiB --logs plain,lz4,zstd,padded,unpadded --warm-items 30";
     let run = run_job(&job(arguments, engine.name(), dir.path()), &*engine, Clock::real(), &Stop::default());
     assert_eq!(run.error, None);
     for order in ["seq", "random"] {
@@ -26,6 +26,12 @@ fn our_engine_has_every_item_and_says_what_it_lacks() {
         assert!(of("MBall") >= of("MBw"), "{:?}", step.figures);
         assert!(of("secs").unwrap() >= step.cost.unwrap().seconds && of("cpu/i").unwrap() > 0.0);
     }
+    for log in ["seq lz4", "seq zstd", "seq padded", "seq unpadded"] {
+        assert_eq!(step(&run, log).skipped, None);
+    }
+    let logged = |name| figure(step(&run, name), "logMB").unwrap();
+    assert!(logged("seq zstd") < 0.8 * logged("seq") && logged("seq lz4") < 0.8 * logged("seq"));
+    assert!(figure(step(&run, "seq zstd"), "comp/i").unwrap() > 0.0);
     for skipped in run.steps.iter().filter(|step| step.skipped.is_some()) {
         assert!(skipped.skipped.as_ref().unwrap().starts_with("the engine has no"), "{skipped:?}");
     }

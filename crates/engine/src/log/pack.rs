@@ -1,0 +1,235 @@
+//! Payloads compressed before they are appended.
+//!
+//! # Format
+//! A packed payload, in records of the kinds `PackedFull` or `PackedFirst`:
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 4 | length of the head |
+//! | 4 | length | the head as it is: what is known only when the payload has its place in the log |
+//! | | | blocks, up to the end of the payload |
+//!
+//! A block:
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 4 | raw length: 1 to 256 KiB |
+//! | 4 | 4 | bits 0..28 stored length, bits 28..32 [`Compression`] |
+//! | 8 | stored length | the bytes, compressed by themselves |
+//!
+//! The payload is the head and then the raw bytes of all blocks.
+
+use super::format::{MARKER_BYTES, RECORD_BYTES, SECTOR};
+use crate::base::codec::{Decoder, Malformed};
+use crate::base::compress::Compression;
+use crate::base::num::{u32_of, u64_of, usize_of32};
+use std::borrow::Cow;
+
+/// How much is compressed at a time, in bytes, and the most that a reader unpacks at a time.
+const BLOCK_BYTES: usize = 256 << 10;
+const LENGTH_BITS: u32 = 28;
+const LENGTH_MASK: u32 = (1 << LENGTH_BITS) - 1;
+const _: () = assert!(BLOCK_BYTES < 1 << LENGTH_BITS);
+
+/// The body of a payload, compressed if that saves space in the log; its head is given to [`append_packed`](super::LogWriter::append_packed).
+#[derive(Debug)]
+pub struct Packed<'a> {
+    form: Form<'a>,
+    raw_bytes: usize,
+}
+
+#[derive(Debug)]
+enum Form<'a> {
+    Plain(&'a [u8]),
+    /// Blocks with their headers.
+    Blocks(Vec<Cow<'a, [u8]>>),
+}
+
+impl<'a> Packed<'a> {
+    /// A body as it is.
+    pub(super) const fn plain(body: &'a [u8]) -> Self {
+        Self { form: Form::Plain(body), raw_bytes: body.len() }
+    }
+
+    /// Whether a body of `bytes` bytes may gain by compression: one that fits a sector cannot.
+    pub(super) fn is_tried(bytes: usize, compression: Compression) -> bool {
+        compression != Compression::None && sectors(bytes) > 1
+    }
+
+    /// Packs a body. One that would not take fewer sectors stays as it is. Of one that does not shrink, fewer and fewer blocks are tried.
+    pub(super) fn new(body: &'a [u8], compression: Compression) -> Self {
+        if !Self::is_tried(body.len(), compression) {
+            return Self::plain(body);
+        }
+        let (mut parts, mut stored_bytes) = (Vec::new(), HEAD_LENGTH_BYTES);
+        let (mut in_vain, mut skip) = (0u32, 0u32);
+        for raw in body.chunks(BLOCK_BYTES) {
+            let block = if skip == 0 { compressed(raw, compression) } else { None };
+            if let Some(block) = block {
+                stored_bytes += block.len();
+                parts.push(Cow::Owned(block));
+                in_vain = 0;
+                continue;
+            }
+            if skip > 0 {
+                skip -= 1;
+            } else {
+                in_vain = (in_vain + 1).min(IN_VAIN_MAX);
+                skip = (1 << in_vain) - 1;
+            }
+            let header = header(raw.len(), raw.len(), Compression::None);
+            stored_bytes += header.len() + raw.len();
+            parts.extend([Cow::Owned(header.to_vec()), Cow::Borrowed(raw)]);
+        }
+        if sectors(stored_bytes) < sectors(body.len()) {
+            return Self { form: Form::Blocks(parts), raw_bytes: body.len() };
+        }
+        Self::plain(body)
+    }
+
+    /// Bytes of the body before it was packed.
+    pub(super) const fn raw_bytes(&self) -> usize {
+        self.raw_bytes
+    }
+
+    /// Whether the body was compressed.
+    pub(super) const fn is_packed(&self) -> bool {
+        matches!(self.form, Form::Blocks(_))
+    }
+
+    /// Calls `append` with the parts of the payload that this body makes with `head`.
+    pub(super) fn with_parts<R>(&self, head: &[u8], append: impl FnOnce(&[&[u8]]) -> R) -> R {
+        match &self.form {
+            Form::Plain(body) => append(&[head, body]),
+            Form::Blocks(blocks) => {
+                let length = u32_of(head.len()).to_le_bytes();
+                let mut parts: Vec<&[u8]> = Vec::with_capacity(2 + blocks.len());
+                parts.extend([&length[..], head]);
+                parts.extend(blocks.iter().map(|part| &**part));
+                append(&parts)
+            }
+        }
+    }
+}
+
+/// Bytes of a packed payload before its head.
+const HEAD_LENGTH_BYTES: usize = 4;
+/// After so many blocks tried in vain, one of `1 << IN_VAIN_MAX` is tried: one in 16 MiB.
+const IN_VAIN_MAX: u32 = 6;
+
+/// How many sectors of a padded log a commit takes that is forced alone and has a payload of `bytes` bytes. The few bytes of the head,
+/// and the record headers of pieces, are left out.
+const fn sectors(bytes: usize) -> u64 {
+    u64_of(MARKER_BYTES + RECORD_BYTES + bytes).div_ceil(SECTOR)
+}
+
+/// A block with its header, if it is worth it.
+fn compressed(raw: &[u8], compression: Compression) -> Option<Vec<u8>> {
+    compression.compress(raw, |stored| {
+        stored.map(|stored| [&header(raw.len(), stored.len(), compression)[..], stored].concat())
+    })
+}
+
+fn header(raw_bytes: usize, stored_bytes: usize, compression: Compression) -> [u8; 8] {
+    let mut header = [0; 8];
+    header[..4].copy_from_slice(&u32_of(raw_bytes).to_le_bytes());
+    header[4..].copy_from_slice(&(u32_of(stored_bytes) | (compression as u32) << LENGTH_BITS).to_le_bytes());
+    header
+}
+
+/// Makes `out` the payload that was packed. Memory grows with what the blocks really hold, never by a length alone.
+pub(super) fn unpack(packed: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let mut decoder = Decoder::new(packed);
+    out.clear();
+    let head = decoder.u32()?;
+    out.extend_from_slice(decoder.bytes(usize_of32(head))?);
+    while !decoder.is_empty() {
+        let (raw_bytes, word) = (usize_of32(decoder.u32()?), decoder.u32()?);
+        let stored = decoder.bytes(usize_of32(word & LENGTH_MASK))?;
+        let compression = u8::try_from(word >> LENGTH_BITS).ok().and_then(Compression::from_byte).ok_or(Malformed)?;
+        match compression {
+            _ if raw_bytes == 0 || raw_bytes > BLOCK_BYTES => return Err(Malformed),
+            Compression::None if stored.len() != raw_bytes => return Err(Malformed),
+            Compression::None => out.extend_from_slice(stored),
+            Compression::Lz4 | Compression::Zstd => {
+                let start = out.len();
+                out.resize(start + raw_bytes, 0);
+                compression.decompress(stored, &mut out[start..])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that no compression shrinks.
+    fn noise(bytes: usize) -> Vec<u8> {
+        let mut word = 0x9e37_79b9_7f4a_7c15u64;
+        let mut next = || {
+            word ^= word << 13;
+            word ^= word >> 7;
+            word ^= word << 17;
+            word.to_le_bytes()[0]
+        };
+        (0..bytes).map(|_| next()).collect()
+    }
+
+    fn payload(packed: &Packed<'_>, head: &[u8]) -> Vec<u8> {
+        packed.with_parts(head, |parts| parts.concat())
+    }
+
+    #[test]
+    fn what_is_packed_comes_back() {
+        let (noise, text) = (noise(700_000), b"some words of a row ".repeat(40_000));
+        let mixed = [&text[..300_000], &noise, &text].concat();
+        for compression in [Compression::Lz4, Compression::Zstd] {
+            for body in [&text[..5000], &text[..BLOCK_BYTES], &text[..BLOCK_BYTES + 1], &text, &mixed] {
+                let packed = Packed::new(body, compression);
+                assert!(packed.is_packed() && packed.raw_bytes() == body.len());
+                let bytes = payload(&packed, b"head");
+                assert!(bytes.len() < body.len());
+                let mut out = vec![1; 10];
+                unpack(&bytes, &mut out).unwrap();
+                assert!(out == [b"head", body].concat(), "{} bytes", body.len());
+            }
+        }
+    }
+
+    #[test]
+    fn what_saves_no_sector_stays_as_it_is() {
+        let text = b"some words of a row ".repeat(40_000);
+        let noise = noise(4_000_000);
+        for body in [&text[..0], &text[..4056], &noise[..5000], &noise] {
+            for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+                let packed = Packed::new(body, compression);
+                assert!(!packed.is_packed() && payload(&packed, b"head") == [b"head", body].concat());
+            }
+        }
+        // An eighth less, and still as many sectors.
+        let body = [&noise[..4300], &text[..1000]].concat();
+        assert!(!Packed::new(&body, Compression::Lz4).is_packed());
+        assert!(!Packed::new(&text, Compression::None).is_packed());
+        assert!(Packed::new(&text[..4057], Compression::Lz4).is_packed());
+    }
+
+    #[test]
+    fn bytes_that_were_not_packed_are_malformed_and_take_no_memory() {
+        let body = b"some words of a row ".repeat(1000);
+        let whole = payload(&Packed::new(&body, Compression::Lz4), b"head");
+        let mut out = Vec::new();
+        for cut in (0..whole.len()).filter(|cut| *cut != 8) {
+            assert_eq!(unpack(&whole[..cut], &mut out), Err(Malformed), "cut at {cut}");
+        }
+        let block = |raw: u32, word: u32| [&0u32.to_le_bytes()[..], &raw.to_le_bytes(), &word.to_le_bytes()].concat();
+        let lz4 = (Compression::Lz4 as u32) << LENGTH_BITS;
+        for (raw, word) in [(0, 0), (u32::MAX, lz4), (1 << 20, lz4), (100, 0), (100, lz4), (5, 9 << LENGTH_BITS)] {
+            let mut out = Vec::new();
+            assert_eq!(unpack(&block(raw, word), &mut out), Err(Malformed), "{raw} {word:x}");
+            assert!(out.capacity() <= BLOCK_BYTES);
+        }
+        assert_eq!(unpack(&[0xff; 20], &mut out), Err(Malformed));
+    }
+}
