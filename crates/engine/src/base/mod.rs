@@ -3,12 +3,14 @@
 pub mod checksum;
 pub mod codec;
 pub mod error;
+pub mod histogram;
 pub mod ids;
 pub mod key;
 pub mod num;
 pub mod value;
 
 pub use error::{Error, ErrorKind, Result};
+pub use histogram::Histogram;
 pub use ids::{FileId, Lsn, SeqNum, TableId};
 pub use key::{Entry, Kind};
 pub use value::Value;

@@ -26,6 +26,7 @@ use super::format::{Begins, SECTOR, SegmentHeader, after, sector_up};
 use super::options::LogOptions;
 use super::payload::Payload;
 use super::recover::RecoveredLog;
+use super::recycle::{is_useful, new_segment_bytes};
 use super::segment::{Directory, Segment, Spare};
 use super::stats::{Counters, LogStats, count};
 use super::tail::{Span, Tail, Taken};
@@ -41,8 +42,6 @@ use std::thread;
 
 /// More waiting bytes than this are written by whoever appends next.
 const WAITING_BYTES_MAX: usize = 4 << 20;
-/// The size in bytes of a segment for which no spare was ready: small, so that neither an open nor a commit waits for its zeros.
-pub(super) const FRESH_BYTES: u64 = 1 << 20;
 
 /// Writes the redo log. Shared by all threads.
 #[derive(Debug)]
@@ -68,6 +67,7 @@ pub struct LogWriter {
     pub(super) wants_spare: AtomicBool,
     pub(super) counters: Counters,
     bytes_replayed: u64,
+    replay_us: u64,
 }
 
 /// A segment that is needed.
@@ -93,6 +93,8 @@ pub(super) struct State {
     /// Why no spare could be made, while that is because of a full disk.
     pub(super) full_disk: Option<String>,
     appends: u64,
+    /// How many of them the forces so far have taken.
+    forced_appends: u64,
     record_bytes: u64,
 }
 
@@ -117,7 +119,7 @@ impl LogWriter {
     pub fn open(env: &Env, directory: &Path, options: LogOptions, recovered: RecoveredLog) -> Result<Self> {
         options.check()?;
         let directory = Directory { env: env.clone(), path: directory.to_owned() };
-        let fresh_bytes = FRESH_BYTES.min(options.segment_bytes);
+        let fresh_bytes = new_segment_bytes(0, options.segment_bytes);
         let header = SegmentHeader {
             begins: Begins::Seals,
             database: recovered.database,
@@ -135,8 +137,8 @@ impl LogWriter {
         for path in &recovered.orphans {
             directory.remove(path)?;
         }
-        let (spares, others) =
-            recovered.spares.into_iter().partition::<Vec<_>, _>(|it| it.bytes == options.segment_bytes);
+        let useful = |spare: &Spare| is_useful(spare.bytes, 0, options.segment_bytes);
+        let (spares, others) = recovered.spares.into_iter().partition::<Vec<_>, _>(useful);
         for spare in &others {
             directory.remove(&spare.path)?;
         }
@@ -144,6 +146,7 @@ impl LogWriter {
         live.push(Live { header, path: segment.path.clone() });
         let counters = Counters::default();
         count(&counters.segments_created, 1);
+        count(&counters.segments_removed, u64_of(recovered.orphans.len() + others.len()));
         Ok(Self {
             options,
             directory,
@@ -163,6 +166,7 @@ impl LogWriter {
             wants_spare: AtomicBool::new(true),
             counters,
             bytes_replayed: recovered.summary.bytes,
+            replay_us: recovered.replay_us,
         })
     }
 
@@ -260,7 +264,8 @@ impl LogWriter {
         let state = self.state.lock();
         let (appends, record_bytes) = (state.appends, state.record_bytes);
         drop(state);
-        LogStats { appends, record_bytes, bytes_replayed: self.bytes_replayed, ..self.counters.snapshot() }
+        let (bytes_replayed, replay_us) = (self.bytes_replayed, self.replay_us);
+        LogStats { appends, record_bytes, bytes_replayed, replay_us, ..self.counters.snapshot() }
     }
 
     /// Writes what waits, in the middle of an append that has more to come; other appends wait for its end.
@@ -282,12 +287,16 @@ impl LogWriter {
         }
         let mut state = self.state.lock();
         assert!(lsn <= state.tail.end(), "only a position that `append` returned can be made durable");
+        let mut waits = false;
         loop {
             if self.durable() >= lsn {
                 return Ok(None);
             }
             state.check_unknown()?;
             let Some(covered) = state.forcing else { break };
+            if !mem::replace(&mut waits, true) {
+                count(&self.counters.waits, 1);
+            }
             let round = state.round + u64::from(lsn > covered);
             self.gate(round).wait(&mut state);
         }
@@ -319,8 +328,10 @@ impl LogWriter {
         let taken = state.tail.take(self.durable(), &mut io.buffer);
         state.tail.end_group();
         state.forcing = Some(taken.end);
+        let appends = state.take_appends();
         drop(state);
         count(&self.counters.groups, 1);
+        self.counters.group_appends.add(appends);
         let end = taken.end;
         let durably = io.unsynced.is_empty();
         self.put_taken(&mut io, taken, durably)?;
@@ -369,9 +380,12 @@ impl LogWriter {
             io.paged_to = sector_up(end);
         }
         let (segment, offset) = (&io.current, span.segment.offset_of(span.start));
+        let clock = &*self.directory.env.clock;
         let written = if durably {
-            count(&self.counters.syncs, 1);
-            segment.direct.write_durable_at(bytes, offset)
+            let begun = clock.now();
+            let written = segment.direct.write_durable_at(bytes, offset);
+            self.counters.synced(clock, begun);
+            written
         } else {
             segment.buffered.write_at(bytes, offset)
         };
@@ -397,9 +411,11 @@ impl LogWriter {
     }
 
     fn sync_segments(&self, segments: &[Arc<Segment>]) -> Result<()> {
+        let clock = &*self.directory.env.clock;
         for segment in segments {
+            let begun = clock.now();
             segment.buffered.sync().map_err(|error| Error::io("sync", &segment.path, error))?;
-            count(&self.counters.syncs, 1);
+            self.counters.synced(clock, begun);
         }
         Ok(())
     }
@@ -465,8 +481,15 @@ impl State {
             failure: None,
             full_disk: None,
             appends: 0,
+            forced_appends: 0,
             record_bytes: 0,
         }
+    }
+
+    /// Payloads appended since the last force.
+    fn take_appends(&mut self) -> u64 {
+        let appends = self.appends;
+        appends - mem::replace(&mut self.forced_appends, appends)
     }
 
     fn begin_turn(&mut self, covered: Lsn) -> Turn {

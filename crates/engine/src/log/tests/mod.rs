@@ -3,6 +3,7 @@
 mod crash;
 mod damage;
 mod golden;
+mod recycling;
 mod writing;
 
 use super::{LogOptions, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};
