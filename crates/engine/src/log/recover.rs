@@ -2,6 +2,7 @@
 
 use super::chain::{self, Chain, Found};
 use super::format::{SECTOR, sector_up};
+use super::progress::{ReplayProgress, Steps};
 use super::reader::{LogReader, LogSummary};
 use super::segment::{Directory, Listing, Spare};
 use super::stats::micros;
@@ -73,11 +74,32 @@ impl RecoveredLog {
 /// `Corruption` naming file and offset when something is missing or damaged that had been durable (damage after that is the end of the
 /// log); `Unsupported` for a newer format; `Invalid` for a segment of another database; `Io` when reading fails; what `visit` returns.
 pub fn recover(env: &Env, directory: &Path, database: u64, from: Lsn, visit: &mut Visit<'_>) -> Result<RecoveredLog> {
+    recover_telling(env, directory, database, from, &mut |_| (), visit)
+}
+
+/// As [`recover`], and calls `tell` at the beginning, after about every mebibyte of the log, and at the end.
+///
+/// # Errors
+/// As for [`recover`].
+pub fn recover_telling(
+    env: &Env,
+    directory: &Path,
+    database: u64,
+    from: Lsn,
+    tell: &mut dyn FnMut(ReplayProgress),
+    visit: &mut Visit<'_>,
+) -> Result<RecoveredLog> {
     let begun = env.clock.now();
     let directory = Directory { env: env.clone(), path: directory.to_owned() };
     let listing = directory.list()?;
     let chain = chain::find(&directory, &listing, Some(database), Some(from), true)?;
-    let summary = read(&chain, from, visit)?;
+    let mut steps = Steps::begin(&chain.log, from, tell);
+    let summary = read(&chain, from, &mut |start, end, payload| {
+        visit(start, end, payload)?;
+        steps.at(end);
+        Ok(())
+    })?;
+    steps.finish();
     let recovered = RecoveredLog::new(database, from, listing, chain, summary);
     Ok(RecoveredLog { replay_us: micros(env.clock.now().saturating_sub(begun)), ..recovered })
 }
