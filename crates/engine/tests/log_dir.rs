@@ -1,5 +1,7 @@
 //! A redo log in a directory of its own: found again, moved by hand, never shared, and whole after a crash at any change of the disk.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{Batch, Database, Durability, ErrorKind, Options, ReplayProgress, Result, TableOptions};
 use std::path::Path;
@@ -79,6 +81,10 @@ fn a_log_directory_is_remembered_and_used_for_everything() {
     assert_eq!(keys(&copy), keys(&db));
     put(&copy, "c");
     assert!(!content(&sim, "/copy/log").is_empty());
+    let log = content(&sim, "/fast/log").into_iter().map(|(name, _)| name).rfind(|name| name.ends_with(".log"));
+    sim.remove_file(Path::new("/fast/log").join(log.unwrap())).unwrap();
+    let problems = db.verify().unwrap().problems;
+    assert!(problems.len() == 1 && problems[0].contains("/fast/log/"), "{problems:?}");
 }
 
 #[test]

@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn the_text_is_well_formed_and_in_base_units() {
         let (micros, appends) = (AtomicHistogram::default(), AtomicHistogram::default());
-        [90, 100, 3000, u64::MAX / 2].map(|value| micros.add(value));
+        [90, 100, 3000, u64::MAX / 2].into_iter().for_each(|value| micros.add(value));
         appends.add(7);
         let mut stats = Stats { commits: 12, stall_us: 1_500_000, ..Stats::default() };
         (stats.log.syncs, stats.log.sync_us, stats.log.group_appends) = (4, micros.snapshot(), appends.snapshot());

@@ -2,6 +2,7 @@
 
 use super::chain::read_header;
 use super::segment::Directory;
+use super::writer::LogWriter;
 use crate::base::{Error, Result};
 use crate::env::{Access, Env};
 use std::io;
@@ -47,4 +48,18 @@ pub fn look(env: &Env, directory: &Path, database: u64) -> Result<Holds> {
         }
     }
     Ok(if segments.is_empty() { Holds::Nothing } else { Holds::Log })
+}
+
+impl LogWriter {
+    /// The segments that a recovery might need and that are gone from the log's directory.
+    ///
+    /// # Errors
+    /// `Io` when the directory cannot be read.
+    pub fn missing_segments(&self) -> Result<Vec<PathBuf>> {
+        // While it is held, no segment leaves the directory; one that is new is in the directory before it is in the list.
+        let live = self.live.lock();
+        let present = self.directory.list()?.segments;
+        let is_missing = |path: &&PathBuf| !present.iter().any(|(_, there)| there == *path);
+        Ok(live.iter().map(|live| &live.path).filter(is_missing).cloned().collect())
+    }
 }
