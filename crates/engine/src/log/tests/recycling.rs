@@ -89,7 +89,7 @@ fn a_long_run_ends_with_whole_segments_that_are_used_again_and_again() {
     // Smaller whole segments give the space of larger ones back.
     drop(log);
     let (_, log) = open(&sim, from, LogOptions { segment_bytes: 2 << 20, direct: true });
-    assert_eq!(log.stats().segments_removed, 2);
+    assert!(log.stats().segments_removed >= 4, "{:?}", log.stats());
     assert!(file_bytes(&sim).iter().filter(|bytes| **bytes == WHOLE).count() <= 1, "{:?}", file_bytes(&sim));
 }
 
