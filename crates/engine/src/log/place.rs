@@ -1,4 +1,4 @@
-//! Looking into a directory before it is used for a log: whose segments are there?
+//! Looking into a directory before it is used for a log, to learn whose segments are there.
 
 use super::chain::read_header;
 use super::segment::Directory;
