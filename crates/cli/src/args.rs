@@ -53,6 +53,9 @@ pub(crate) struct DbArgs {
     /// Memory for cache and changes not yet written: bytes, or with a unit as in 64MiB or 2GiB [default: 256MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) memory: Option<u64>,
+    /// Directory of the redo log, for a new database or a log that was moved [default: where the log is; DB/log for a new database]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) log_dir: Option<PathBuf>,
 }
 
 /// A table of a database.
@@ -282,13 +285,17 @@ pub(crate) struct ShapeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney stat shop
-  spinney stat shop --json | jq .log")]
+  spinney stat shop --json | jq .log
+  spinney stat shop --prometheus | grep log_sync")]
 pub(crate) struct StatArgs {
     #[command(flatten)]
     pub(crate) db: DbArgs,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print the text format of Prometheus
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) prometheus: bool,
 }
 
 /// Print the changes in the redo log, oldest first; changes nothing

@@ -5,6 +5,7 @@ use crate::output::Output;
 use crate::store::with_db;
 use anyhow::Result;
 use serde_json::{Map, Value as Json};
+use spinney::Histogram;
 use spinney_lab::text::{bytes, count};
 use std::io::Write as _;
 
@@ -13,6 +14,9 @@ pub(crate) fn run(args: &StatArgs, out: &mut Output) -> Result<()> {
     let stats = with_db(&args.db, |db| Ok(db.stats()))?;
     if args.json {
         return out.json(&stats);
+    }
+    if args.prometheus {
+        return Ok(out.write_all(stats.prometheus().as_bytes())?);
     }
     // The engine's counters are printed through their names, so that a new one is never forgotten here.
     if let Json::Object(stats) = serde_json::to_value(&stats)? {
@@ -24,12 +28,29 @@ pub(crate) fn run(args: &StatArgs, out: &mut Output) -> Result<()> {
             }
         }
     }
+    writeln!(out, "log, how often which size")?;
+    for (name, histogram) in
+        [("appends per group", &stats.log.group_appends), ("microseconds per sync", &stats.log.sync_us)]
+    {
+        writeln!(out, "{}", histogram_line(name, histogram))?;
+    }
     Ok(())
+}
+
+/// A histogram: the mean, and what half and nearly all of the values do not exceed.
+fn histogram_line(name: &str, histogram: &Histogram) -> String {
+    let most = |permille| match histogram.quantile(permille) {
+        Some(bound) => format!("<= {}", count(bound)),
+        None => "huge".to_owned(),
+    };
+    let mean = histogram.sum / histogram.count().max(1);
+    format!("  {name:<22} mean {}, half {}, 99 % {}, all {}", count(mean), most(500), most(990), most(1000))
 }
 
 fn print_group(name: &str, group: &Map<String, Json>, out: &mut Output) -> Result<()> {
     writeln!(out, "{name}")?;
-    for (name, value) in group {
+    // Histograms have lines of their own.
+    for (name, value) in group.iter().filter(|(_, value)| !value.is_object()) {
         writeln!(out, "{}", line(name, value))?;
     }
     Ok(())

@@ -2,21 +2,43 @@
 
 use crate::args::{DbArgs, TableArgs};
 use anyhow::{Result, bail};
-use spinney::{Database, Options, Table};
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use spinney::{Database, Options, ReplayProgress, Table};
+use spinney_lab::progress;
+use std::time::Duration;
+
+/// A shorter recovery is not worth a bar.
+const SHOWN_AFTER: Duration = Duration::from_secs(2);
 
 /// Opens a database that is there.
 pub(crate) fn open(args: &DbArgs) -> Result<Database> {
-    Ok(Database::open(&args.path, Options { create: false, ..options(args) })?)
+    opened(args, false)
 }
 
 /// Opens a database, or makes it.
 pub(crate) fn open_or_create(args: &DbArgs) -> Result<Database> {
-    Ok(Database::open(&args.path, Options { create: true, ..options(args) })?)
+    opened(args, true)
 }
 
-fn options(args: &DbArgs) -> Options {
+fn opened(args: &DbArgs, create: bool) -> Result<Database> {
     let defaults = Options::default();
-    Options { memory_bytes: args.memory.unwrap_or(defaults.memory_bytes), ..defaults }
+    let memory_bytes = args.memory.unwrap_or(defaults.memory_bytes);
+    let options = Options { memory_bytes, create, log_dir: args.log_dir.clone(), ..defaults };
+    let bar = progress::byte_bar(0, "recovery");
+    bar.set_draw_target(ProgressDrawTarget::hidden());
+    let told = bar.clone();
+    let db = Database::builder(&args.path).options(options).on_replay(move |now| show(&told, now)).open();
+    bar.finish_and_clear();
+    Ok(db?)
+}
+
+/// Shows how far a recovery is that takes its time.
+fn show(bar: &ProgressBar, now: ReplayProgress) {
+    if bar.is_hidden() && bar.elapsed() > SHOWN_AFTER {
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+    }
+    bar.set_length(now.bytes_total);
+    bar.set_position(now.bytes);
 }
 
 /// A table that is there.

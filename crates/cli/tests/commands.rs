@@ -122,8 +122,40 @@ fn counters_are_printed_in_groups_and_as_json() {
         assert!(text.lines().any(|line| line == group), "{text}");
     }
     assert!(json(&place.ok(&["stat", "db", "--json"]))["log"]["syncs"].is_u64());
+    assert!(text.lines().all(|line| line.chars().count() <= 80) && text.contains("microseconds per sync"), "{text}");
     let report = json(&place.ok(&["verify", "db", "--json"]));
     assert_eq!((report["tables"].as_u64(), report["problems"].as_array().map(Vec::len)), (Some(1), Some(0)));
+}
+
+#[test]
+fn every_counter_is_a_metric_of_prometheus() {
+    /// Counters in JSON; a histogram is one.
+    fn leaves(value: &Json) -> usize {
+        match value.as_object() {
+            Some(fields) if !fields.contains_key("counts") => fields.values().map(leaves).sum(),
+            _ => 1,
+        }
+    }
+    let place = Place::loaded("lsm");
+    let text = place.ok(&["stat", "db", "--prometheus"]);
+    let metrics = text.lines().filter(|line| line.starts_with("# TYPE spinney_")).count();
+    assert_eq!(metrics, leaves(&json(&place.ok(&["stat", "db", "--json"]))), "{text}");
+    assert!(text.contains("# TYPE spinney_log_syncs_total counter\nspinney_log_syncs_total "), "{text}");
+}
+
+#[test]
+fn the_log_may_have_a_directory_of_its_own_and_be_moved() {
+    let place = Place::new();
+    place.ok(&["create", "db", "t", "--log-dir", "fast/log"]);
+    place.ok(&["put", "db", "t", "a", "1"]);
+    assert!(!place.path("db/log").exists());
+    assert_eq!(place.ok(&["log", "db"]).lines().count(), 2);
+    std::fs::rename(place.path("fast"), place.path("faster")).unwrap();
+    assert!(place.fails(&["get", "db", "t", "a"]).contains("the directory is missing"));
+    assert!(place.fails(&["get", "db", "t", "a", "--log-dir", "other"]).contains("is not there but in"));
+    assert_eq!(place.ok(&["get", "db", "t", "a", "--log-dir", "faster/log"]), "1\n");
+    assert_eq!(place.ok(&["get", "db", "t", "a"]), "1\n");
+    assert!(place.fails(&["create", "second", "t", "--log-dir", "faster/log"]).contains("give another"));
 }
 
 #[test]

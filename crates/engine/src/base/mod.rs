@@ -4,6 +4,7 @@ pub mod checksum;
 pub mod codec;
 pub mod compress;
 pub mod error;
+pub mod histogram;
 pub mod ids;
 pub mod key;
 pub mod num;
@@ -11,6 +12,7 @@ pub mod sync;
 pub mod value;
 
 pub use error::{Error, ErrorKind, Result};
+pub use histogram::Histogram;
 pub use ids::{FileId, Lsn, SeqNum, TableId};
 pub use key::{Entry, Kind};
 pub use value::Value;

@@ -105,6 +105,7 @@ impl Core {
         drop(versions);
         // The copy has no log: everything is in its trees.
         catalog.log_from = Lsn(0);
+        catalog.log_dir = None;
         let forget_log = |table: &mut TableRecord| table.replay_from = Lsn(0);
         catalog.tables.values_mut().for_each(forget_log);
         let id = self.new_file();

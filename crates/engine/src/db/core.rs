@@ -30,6 +30,7 @@ use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
 
 use super::health::Health;
+use super::log_place::LogPlace;
 use super::memory::Memory;
 use super::open::SEQNUM_GAP;
 use super::options::Options;
@@ -125,6 +126,7 @@ pub(crate) struct Core {
     pub(crate) database_id: u64,
     pub(crate) cache: Arc<Cache>,
     pub(crate) store_stats: Arc<StoreStats>,
+    pub(crate) log_place: LogPlace,
     /// The redo log, from the moment when recovery has replayed it.
     pub(crate) log: OnceLock<LogWriter>,
     /// How far recovery has replayed the log.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::base::Result;
 use crate::env::Env;
+use crate::log::ReplayProgress;
 use crate::table::TableOptions;
 
 use super::batch::Batch;
@@ -73,7 +74,7 @@ impl Database {
     /// Opens a database with parts of the caller's choice.
     #[must_use]
     pub fn builder(path: impl AsRef<Path>) -> DatabaseBuilder {
-        DatabaseBuilder { path: path.as_ref().to_path_buf(), options: Options::default(), env: None }
+        DatabaseBuilder { path: path.as_ref().to_path_buf(), options: Options::default(), env: None, on_replay: None }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -198,12 +199,16 @@ impl fmt::Debug for Database {
 }
 
 /// Opens a database with parts of the caller's choice: see [`Database::builder`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct DatabaseBuilder {
     path: PathBuf,
     options: Options,
     env: Option<Env>,
+    on_replay: Option<Arc<OnReplay>>,
 }
+
+/// Is told how far the replay of the log has come.
+pub(super) type OnReplay = dyn Fn(ReplayProgress) + Send + Sync;
 
 impl DatabaseBuilder {
     /// Sets the options.
@@ -220,14 +225,41 @@ impl DatabaseBuilder {
         self
     }
 
+    /// Has `told` called while the redo log is replayed: at the beginning, after about every mebibyte of the log, and at the end; not at
+    /// all when there is no log. It is called in the thread that opens, which waits for it.
+    ///
+    /// ```
+    /// use spinney::Database;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("db");
+    /// let progress = |now: spinney::ReplayProgress| eprintln!("{} of {} bytes replayed", now.bytes, now.bytes_total);
+    /// let db = Database::builder(&path).on_replay(progress).open()?;
+    /// # db.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_replay(mut self, told: impl Fn(ReplayProgress) + Send + Sync + 'static) -> Self {
+        self.on_replay = Some(Arc::new(told));
+        self
+    }
+
     /// Opens the database.
     ///
     /// # Errors
     /// As [`Database::open`].
     pub fn open(self) -> Result<Database> {
         let env = self.env.unwrap_or_else(Env::os);
-        let core = Arc::new(open::open(env, &self.path, self.options)?);
+        let core = Arc::new(open::open(env, &self.path, self.options, self.on_replay.as_deref())?);
         background::start(&core);
         Ok(Database { handle: Arc::new(Handle { core }) })
+    }
+}
+
+impl fmt::Debug for DatabaseBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatabaseBuilder")
+            .field("path", &self.path)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use crate::base::{Error, Kind, Lsn, Result, SeqNum, TableId};
 use crate::env::Env;
 use crate::log::inspect;
-use crate::table::files::LOG_DIR;
 use crate::table::manifest::Manifest;
 use crate::txn::batch::Record;
 
@@ -38,7 +37,7 @@ pub fn read_log(path: impl AsRef<Path>, visit: &mut dyn FnMut(LogEntry<'_>) -> R
     let Some((catalog, _)) = Manifest::load(&env, dir)? else {
         return Err(Error::invalid(format!("{}: there is no database here", dir.display())));
     };
-    let log = dir.join(LOG_DIR);
+    let log = catalog.log_dir(dir);
     inspect(&env, &log, &mut |start, _, payload| {
         let malformed = || Error::corruption(&log, start.0, "a log record passes its checksum but makes no sense");
         let record = Record::decode(payload).map_err(|_| malformed())?;

@@ -4,7 +4,7 @@
 //! 1. The lock is taken; a second process is refused.
 //! 2. Every live file and the directory are synced before anything is read, so that no decision rests on bytes that a power failure
 //!    could still take back.
-//! 3. The manifest in force is read, the trees that it names are opened, and a new manifest that says the same is put in force.
+//! 3. The manifest in force is read, the log's directory is found (`db/log_place.rs`), the trees that it names are opened, and a new manifest that says the same is put in force.
 //! 4. The log is replayed into memtables (`db/recover.rs`), which are flushed on the way when memory asks for it.
 //! 5. The log goes on in a new segment. What the manifest does not name is removed only now, unless the disk was too full for the new
 //!    manifest: then it goes earlier, and with it the log's spare segments, which the durable manifest in force does not name either.
@@ -35,7 +35,9 @@ use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
 
 use super::core::{CommitState, Core, Ledger, TableState, Tables, identity};
+use super::database::OnReplay;
 use super::health::Health;
+use super::log_place::LogPlace;
 use super::memory::Memory;
 use super::options::Options;
 use super::stats::Counters;
@@ -45,17 +47,24 @@ use super::tables::tree_options;
 pub(super) const SEQNUM_GAP: u64 = 1 << 32;
 
 /// Opens or creates the database in `path`.
-pub(crate) fn open(env: Env, path: &Path, options: Options) -> Result<Core> {
+pub(crate) fn open(env: Env, path: &Path, options: Options, on_replay: Option<&OnReplay>) -> Result<Core> {
     options.check()?;
     let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
     // Before the lock, whose file would be the first of ours in a directory of somebody else.
     check_place(&dir, &list_or_create(&env, &dir, &options)?, &options)?;
-    let lock = lock(&env, &dir)?;
+    let lock = lock_file(&env, &dir)?;
     let entries = env.fs.list(&dir).map_err(|error| Error::io("list", &dir, error))?;
     sync_all(&env, &dir, &entries)?;
-    let mut catalog = match Manifest::load(&env, &dir)? {
-        Some((catalog, _)) => catalog,
-        None => new_catalog(&env, &dir)?,
+    let (mut catalog, log_place) = match Manifest::load(&env, &dir)? {
+        Some((catalog, _)) => {
+            let place = LogPlace::find(&env, &dir, &options, &catalog)?;
+            (catalog, place)
+        }
+        None => {
+            let mut catalog = new_catalog(&env, &dir)?;
+            let place = LogPlace::create(&env, &dir, &options, &mut catalog)?;
+            (catalog, place)
+        }
     };
     let highest = entries.iter().filter_map(|entry| files::parse(&entry.name)).map(|(_, id)| id.0).max();
     let manifest_id = FileId(catalog.next_file.0.max(highest.map_or(0, |highest| highest + 1)));
@@ -70,12 +79,13 @@ pub(crate) fn open(env: Env, path: &Path, options: Options) -> Result<Core> {
     };
     let tables = opener.tables(&catalog)?;
     let (cache, store_stats) = (opener.cache, opener.stats);
-    let manifest = create_manifest(&env, &dir, manifest_id, &mut catalog, &entries)?;
+    let manifest = create_manifest(&env, &dir, manifest_id, &mut catalog, &entries, &log_place.dir)?;
     let core = Core {
         dir,
         database_id: catalog.database_id,
         cache,
         store_stats,
+        log_place,
         log: OnceLock::new(),
         replayed_to: AtomicU64::new(catalog.log_from.0),
         health: Health::default(),
@@ -101,7 +111,8 @@ pub(crate) fn open(env: Env, path: &Path, options: Options) -> Result<Core> {
         env,
         options,
     };
-    core.recover()?;
+    core.recover(on_replay)?;
+    core.record_log_place()?;
     core.begin()?;
     remove_strangers(&core, &entries);
     Ok(core)
@@ -187,7 +198,8 @@ fn list_or_create(env: &Env, dir: &Path, options: &Options) -> Result<Vec<DirEnt
     }
 }
 
-fn lock(env: &Env, dir: &Path) -> Result<Box<dyn FileLock>> {
+/// Takes the lock of the database in `dir`.
+pub(super) fn lock_file(env: &Env, dir: &Path) -> Result<Box<dyn FileLock>> {
     let path = dir.join(files::LOCK);
     env.fs.lock(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::WouldBlock => {
@@ -261,7 +273,14 @@ fn new_catalog(env: &Env, dir: &Path) -> Result<Catalog> {
 }
 
 /// Puts a new manifest in force that says what the old one did. On a full disk it first gives back what the old one does not name.
-fn create_manifest(env: &Env, dir: &Path, id: FileId, catalog: &mut Catalog, entries: &[DirEntry]) -> Result<Manifest> {
+fn create_manifest(
+    env: &Env,
+    dir: &Path,
+    id: FileId,
+    catalog: &mut Catalog,
+    entries: &[DirEntry],
+    log_dir: &Path,
+) -> Result<Manifest> {
     match Manifest::create(env, dir, id, catalog) {
         Err(error) if error.kind() == ErrorKind::Full => {}
         other => return other,
@@ -273,7 +292,7 @@ fn create_manifest(env: &Env, dir: &Path, id: FileId, catalog: &mut Catalog, ent
         }
     }
     drop(env.fs.remove(&FileKind::Manifest.path(dir, id)));
-    crate::log::remove_spares(env, &dir.join(files::LOG_DIR));
+    crate::log::remove_spares(env, log_dir);
     let id = catalog.next_file;
     catalog.next_file = FileId(id.0 + 1);
     Manifest::create(env, dir, id, catalog)

@@ -1,5 +1,6 @@
 //! Options of a database, and the durability of a commit.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::base::Result;
@@ -36,6 +37,11 @@ pub struct Options {
     /// Pass the page cache by for data files and synced log writes, where the file system can. Saves copies and memory; without it
     /// the operating system caches blocks a second time. Default true.
     pub direct_io: bool,
+    /// The directory of the redo log, to have it on a device of its own. The database remembers it: later opens need not name it, and an
+    /// open that names another is refused, unless the log was moved there by hand while the database was closed. It is made when the
+    /// database is created, belongs to this database alone, lies outside of the database's directory, and its path is UTF-8. A copy of
+    /// the database's directory without it is no database: use a checkpoint. Default none: `log` in the database's directory.
+    pub log_dir: Option<PathBuf>,
     /// Bytes of one segment of the redo log. Larger segments are switched less often; smaller ones are given back sooner.
     /// Default 64 MiB; 64 KiB to 1 GiB.
     pub log_segment_bytes: u64,
@@ -66,6 +72,7 @@ impl Default for Options {
             memory_bytes: 256 << 20,
             create: true,
             direct_io: true,
+            log_dir: None,
             log_segment_bytes: 64 << 20,
             log_bytes_max: 1 << 30,
             log_compression: LogCompression::Off,

@@ -9,35 +9,40 @@ use std::sync::atomic::Ordering;
 
 use crate::base::{Entry, Error, Lsn, Result, SeqNum, TableId};
 use crate::log::{self, LogOptions, LogWriter};
-use crate::table::files::LOG_DIR;
 use crate::txn::batch::Record;
 
 use super::core::{Core, TableState};
+use super::database::OnReplay;
 
 impl Core {
     /// Replays the log and opens it for new commits.
-    pub(crate) fn recover(&self) -> Result<()> {
-        let dir = self.dir.join(LOG_DIR);
+    pub(crate) fn recover(&self, on_replay: Option<&OnReplay>) -> Result<()> {
+        let dir = self.log_place.dir.clone();
+        // Only the one in the database's directory can be missing here.
         self.env.fs.create_dir_all(&dir).map_err(|error| Error::io("create directory", &dir, error))?;
         let tables = self.replayed_tables();
         let from = self.ledger.lock().catalog.log_from;
         let mut last = SeqNum::ZERO;
-        let recovered = log::recover(&self.env, &dir, self.database_id, from, &mut |start, end, payload| {
-            let malformed = || Error::corruption(&dir, start.0, "a log record passes its checksum but makes no sense");
-            let record = Record::decode(payload).map_err(|_| malformed())?;
-            last = last.max(SeqNum(record.first.0 + record.count).min(SeqNum::MAX));
-            record.for_each(malformed, |seqnum, change| {
-                if let Some((table, replay_from)) = tables.get(&change.table)
-                    && start >= *replay_from
-                {
-                    let active = Arc::clone(&table.version.load().active);
-                    active.replay(start, &Entry { key: change.key, seqnum, kind: change.kind, value: change.value });
-                }
-                Ok(())
+        let mut tell = |progress| on_replay.into_iter().for_each(|told| told(progress));
+        let recovered =
+            log::recover_telling(&self.env, &dir, self.database_id, from, &mut tell, &mut |start, end, payload| {
+                let malformed =
+                    || Error::corruption(&dir, start.0, "a log record passes its checksum but makes no sense");
+                let record = Record::decode(payload).map_err(|_| malformed())?;
+                last = last.max(SeqNum(record.first.0 + record.count).min(SeqNum::MAX));
+                record.for_each(malformed, |seqnum, change| {
+                    if let Some((table, replay_from)) = tables.get(&change.table)
+                        && start >= *replay_from
+                    {
+                        let active = Arc::clone(&table.version.load().active);
+                        active
+                            .replay(start, &Entry { key: change.key, seqnum, kind: change.kind, value: change.value });
+                    }
+                    Ok(())
+                })?;
+                self.replayed_to.store(end.0, Ordering::Relaxed);
+                self.keep_replay_small(&tables)
             })?;
-            self.replayed_to.store(end.0, Ordering::Relaxed);
-            self.keep_replay_small(&tables)
-        })?;
         let options = LogOptions {
             segment_bytes: self.options.log_segment_bytes,
             direct: self.options.direct_io,

@@ -1,4 +1,4 @@
-//! Verification: every block of every tree is read and checked, and the manifest is compared with the directory.
+//! Verification: every block of every tree is read and checked, and the manifest and the log are compared with their directories.
 
 use std::sync::Arc;
 
@@ -51,6 +51,9 @@ impl Core {
         self.health.check_open()?;
         let mut report = VerifyReport::default();
         self.verify_directory(&mut report)?;
+        for segment in self.log().missing_segments()? {
+            report.problem(format_args!("{}: the redo log needs this segment, but it is missing", segment.display()));
+        }
         for table in self.all_tables() {
             self.verify_table(&table, &mut report)?;
         }

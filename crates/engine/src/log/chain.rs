@@ -39,7 +39,7 @@ pub(super) struct Chain {
 }
 
 /// Why a segment cannot be used, if it should be needed.
-type Damage = String;
+pub(super) type Damage = String;
 
 /// Opens all segments of `listing` and finds the log. `database` is the identity they must have, if it is known; `from` the oldest
 /// position that is needed, or `None` for whatever there is.
@@ -75,7 +75,7 @@ pub(super) fn find(
 }
 
 /// Reads and checks a header; the inner error is for a segment that may not be needed.
-fn read_header(
+pub(super) fn read_header(
     file: &dyn File,
     path: &Path,
     number: u64,

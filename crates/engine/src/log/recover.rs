@@ -2,8 +2,10 @@
 
 use super::chain::{self, Chain, Found};
 use super::format::{SECTOR, sector_up};
+use super::progress::{ReplayProgress, Steps};
 use super::reader::{LogReader, LogSummary};
 use super::segment::{Directory, Listing, Spare};
+use super::stats::micros;
 use super::writer::Live;
 use crate::base::{Lsn, Result};
 use crate::env::Env;
@@ -30,6 +32,8 @@ pub struct RecoveredLog {
     pub(super) next_number: u64,
     pub(super) next_first: Lsn,
     pub(super) next_spare: u64,
+    /// How long the recovery took, what `visit` did included.
+    pub(super) replay_us: u64,
 }
 
 impl RecoveredLog {
@@ -52,6 +56,7 @@ impl RecoveredLog {
             next_number: chain.next_number,
             next_first: if seen == Lsn(0) { Lsn(SECTOR) } else { sector_up(seen.plus(GAP_BYTES)) },
             next_spare: listing.next_spare,
+            replay_us: 0,
         }
     }
 
@@ -69,11 +74,34 @@ impl RecoveredLog {
 /// `Corruption` naming file and offset when something is missing or damaged that had been durable (damage after that is the end of the
 /// log); `Unsupported` for a newer format; `Invalid` for a segment of another database; `Io` when reading fails; what `visit` returns.
 pub fn recover(env: &Env, directory: &Path, database: u64, from: Lsn, visit: &mut Visit<'_>) -> Result<RecoveredLog> {
+    recover_telling(env, directory, database, from, &mut |_| (), visit)
+}
+
+/// As [`recover`], and calls `tell` at the beginning, after about every mebibyte of the log, and at the end.
+///
+/// # Errors
+/// As for [`recover`].
+pub fn recover_telling(
+    env: &Env,
+    directory: &Path,
+    database: u64,
+    from: Lsn,
+    tell: &mut dyn FnMut(ReplayProgress),
+    visit: &mut Visit<'_>,
+) -> Result<RecoveredLog> {
+    let begun = env.clock.now();
     let directory = Directory { env: env.clone(), path: directory.to_owned() };
     let listing = directory.list()?;
     let chain = chain::find(&directory, &listing, Some(database), Some(from), true)?;
-    let summary = read(&chain, from, visit)?;
-    Ok(RecoveredLog::new(database, from, listing, chain, summary))
+    let mut steps = Steps::begin(&chain.log, from, tell);
+    let summary = read(&chain, from, &mut |start, end, payload| {
+        visit(start, end, payload)?;
+        steps.at(end);
+        Ok(())
+    })?;
+    steps.finish();
+    let recovered = RecoveredLog::new(database, from, listing, chain, summary);
+    Ok(RecoveredLog { replay_us: micros(env.clock.now().saturating_sub(begun)), ..recovered })
 }
 
 /// Reads what there is of a log that nobody writes, and shows every whole payload to `visit`, in order. Nothing is changed or synced, so

@@ -1,15 +1,44 @@
 //! Segment files before and after their use: spares written ahead, obsolete segments used again.
+//!
+//! # Sizes
+//! A file made new has the size of half of what the log has written since it was opened, as a power of two, at least 1 MiB and at
+//! most a whole segment. Whenever a segment begins, one spare is made: so the current segment and the spare together are never larger
+//! than what was written before them, and the zeros written ahead stay below twice the bytes of the log, plus 2 MiB. A small database
+//! pays for little, and the sizes still double every few segments until segments are whole.
+//!
+//! A file that is there already is used again if it is at least as large as one made now would be, and no larger than a whole segment:
+//! its bytes are paid for, so a larger one is a gain whatever the log has used, and a smaller one would keep segments small for ever.
+//! Once segments are whole, that leaves whole ones only, and nothing is made new any more.
+//!
+//! What has been written is counted from the open on, not kept: a log whose spares were removed, or whose segments are all in use, grows
+//! again from 1 MiB, which costs fewer zeros than a whole segment would.
 
+use super::format::SECTOR;
 use super::segment::Directory;
 use super::stats::count;
-use super::writer::{FRESH_BYTES, LogWriter};
+use super::writer::LogWriter;
 use crate::base::{ErrorKind, Lsn, Result};
 use crate::env::Env;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// How many files are kept for future segments.
-const SPARES_MAX: usize = 2;
+/// How many files are kept for future segments: as many as become obsolete at once when a memtable of usual size is flushed, so that
+/// each flush gives back what is used up to the next one.
+const SPARES_MAX: usize = 4;
+/// The size in bytes of the first segments, and of one for which no spare was ready: small, so that neither an open nor a commit waits
+/// for its zeros.
+const FRESH_BYTES: u64 = 1 << 20;
+
+/// The size of a segment file made new by a log that has written `used` bytes, and whose whole segments have `most`.
+pub(super) fn new_segment_bytes(used: u64, most: u64) -> u64 {
+    let grown = (used / 2).checked_ilog2().map_or(0, |log| 1 << log);
+    grown.max(FRESH_BYTES).min(most)
+}
+
+/// Whether a file of `bytes` bytes that is there already is worth being used again, at that time.
+pub(super) fn is_useful(bytes: u64, used: u64, most: u64) -> bool {
+    (new_segment_bytes(used, most)..=most).contains(&bytes) && bytes.is_multiple_of(SECTOR)
+}
 
 /// Removes the files that wait to become segments of the log in `directory`, to make room on a full disk before the log is opened.
 /// What cannot be removed stays.
@@ -27,7 +56,8 @@ impl LogWriter {
         self.wants_spare.load(Ordering::Relaxed)
     }
 
-    /// Writes a file for the next segment ahead, if none waits (a small one when the disk has no room for more), and makes segments durable that are full. For a background worker: a
+    /// Writes a file for the next segment ahead, if none waits (a small one when the disk has no room for more), and makes segments
+    /// durable that are full. For a background worker: a
     /// commit that finds no spare has to make a (small) file itself.
     ///
     /// # Errors
@@ -45,14 +75,16 @@ impl LogWriter {
             *next_spare += 1;
             self.directory.make_spare(*next_spare - 1, bytes, self.options.direct)
         };
-        let made = make(self.options.segment_bytes).or_else(|error| match error.kind() {
+        let bytes = new_segment_bytes(self.used(), self.options.segment_bytes);
+        let made = make(bytes).or_else(|error| match error.kind() {
             // What room there is may still do for a small one.
-            ErrorKind::Full if self.options.segment_bytes > FRESH_BYTES => make(FRESH_BYTES),
+            ErrorKind::Full if bytes > FRESH_BYTES => make(FRESH_BYTES),
             _ => Err(error),
         });
         let mut state = self.state.lock();
         match made {
             Ok(spare) => {
+                count(&self.counters.spare_bytes, spare.bytes);
                 state.tail.spares().push(spare);
                 state.full_disk = None;
                 drop(state);
@@ -67,6 +99,11 @@ impl LogWriter {
                 Err(error)
             }
         }
+    }
+
+    /// Bytes written since the log was opened.
+    fn used(&self) -> u64 {
+        self.counters.written_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes of the segments that a recovery might need; [`Self::release`] makes it less.
@@ -93,12 +130,14 @@ impl LogWriter {
         let room = SPARES_MAX.saturating_sub(self.state.lock().tail.spares().len());
         let mut spares = Vec::new();
         for segment in obsolete {
-            if segment.header.bytes == self.options.segment_bytes && spares.len() < room {
+            let useful = is_useful(segment.header.bytes, self.used(), self.options.segment_bytes);
+            if useful && spares.len() < room {
                 spares.push(self.directory.retire(&segment.path, segment.header.bytes, *next_spare)?);
                 *next_spare += 1;
                 count(&self.counters.segments_recycled, 1);
             } else {
                 self.directory.remove(&segment.path)?;
+                count(&self.counters.segments_removed, 1);
             }
         }
         // Before a spare becomes a segment: else a crash could leave its new header under its old name.

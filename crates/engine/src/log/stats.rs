@@ -1,6 +1,9 @@
 //! Counters of the log, which never reset while it is open.
 
+use crate::base::histogram::{AtomicHistogram, Histogram};
+use crate::env::Clock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What the log has done since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -21,12 +24,24 @@ pub struct LogStats {
     pub writes: u64,
     /// Times the device was told to make data durable, by a durable write or a sync.
     pub syncs: u64,
+    /// Payloads that each force made durable together.
+    pub group_appends: Histogram,
+    /// Microseconds that each sync or durable write took.
+    pub sync_us: Histogram,
+    /// Times a thread waited for a force of another thread.
+    pub waits: u64,
     /// Segment files made new.
     pub segments_created: u64,
     /// Obsolete segment files kept for use as new ones.
     pub segments_recycled: u64,
+    /// Segment files removed, spares that were of no use included.
+    pub segments_removed: u64,
+    /// Bytes of zeros written ahead, in the background, for segments to come.
+    pub spare_bytes: u64,
     /// Payload bytes replayed by the recovery before this writer.
     pub bytes_replayed: u64,
+    /// Microseconds that the recovery took, from reading the log to the flushes that it made necessary.
+    pub replay_us: u64,
 }
 
 /// The counters that input and output move. They publish nothing: readers only want recent values.
@@ -37,8 +52,13 @@ pub(super) struct Counters {
     pub(super) writes: AtomicU64,
     pub(super) syncs: AtomicU64,
     pub(super) segments_created: AtomicU64,
+    pub(super) group_appends: AtomicHistogram,
+    pub(super) sync_us: AtomicHistogram,
+    pub(super) waits: AtomicU64,
     pub(super) segments_recycled: AtomicU64,
     pub(super) compression_ns: AtomicU64,
+    pub(super) segments_removed: AtomicU64,
+    pub(super) spare_bytes: AtomicU64,
 }
 
 /// Adds to a counter.
@@ -46,7 +66,18 @@ pub(super) fn count(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Ordering::Relaxed);
 }
 
+/// A time in whole microseconds.
+pub(super) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 impl Counters {
+    /// Counts a sync or durable write that began at `begun` by `clock`.
+    pub(super) fn synced(&self, clock: &dyn Clock, begun: Duration) {
+        count(&self.syncs, 1);
+        self.sync_us.add(micros(clock.now().saturating_sub(begun)));
+    }
+
     /// A snapshot; what the counters do not know is zero in it.
     pub(super) fn snapshot(&self) -> LogStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -58,6 +89,11 @@ impl Counters {
             segments_created: read(&self.segments_created),
             segments_recycled: read(&self.segments_recycled),
             compression_us: read(&self.compression_ns) / 1000,
+            segments_removed: read(&self.segments_removed),
+            spare_bytes: read(&self.spare_bytes),
+            group_appends: self.group_appends.snapshot(),
+            sync_us: self.sync_us.snapshot(),
+            waits: read(&self.waits),
             ..LogStats::default()
         }
     }

@@ -35,6 +35,7 @@ use super::options::{LogOptions, LogPadding};
 use super::pack::Packed;
 use super::payload::Payload;
 use super::recover::RecoveredLog;
+use super::recycle::{is_useful, new_segment_bytes};
 use super::segment::{Directory, Segment, Spare};
 use super::stats::{Counters, LogStats, count};
 use super::tail::{Chunk, Tail, Taken};
@@ -52,8 +53,6 @@ use std::thread;
 const WAITING_BYTES_MAX: usize = 4 << 20;
 /// Larger buffers are given back to the system after their write.
 const KEPT_BUFFER_BYTES_MAX: usize = 256 << 10;
-/// The size in bytes of a segment for which no spare was ready: small, so that neither an open nor a commit waits for its zeros.
-pub(super) const FRESH_BYTES: u64 = 1 << 20;
 
 /// Writes the redo log. Shared by all threads.
 #[derive(Debug)]
@@ -79,6 +78,7 @@ pub struct LogWriter {
     pub(super) wants_spare: AtomicBool,
     pub(super) counters: Counters,
     bytes_replayed: u64,
+    replay_us: u64,
 }
 
 /// A segment that is needed.
@@ -103,6 +103,8 @@ pub(super) struct State {
     /// Why no spare could be made, while that is because of a full disk.
     pub(super) full_disk: Option<String>,
     appends: u64,
+    /// How many of them the forces so far have taken.
+    forced_appends: u64,
     record_bytes: u64,
     packed_bytes: u64,
 }
@@ -133,7 +135,7 @@ impl LogWriter {
     pub fn open(env: &Env, directory: &Path, options: LogOptions, recovered: RecoveredLog) -> Result<Self> {
         options.check()?;
         let directory = Directory { env: env.clone(), path: directory.to_owned() };
-        let fresh_bytes = FRESH_BYTES.min(options.segment_bytes);
+        let fresh_bytes = new_segment_bytes(0, options.segment_bytes);
         let header = SegmentHeader {
             begins: Begins::Seals,
             database: recovered.database,
@@ -151,8 +153,8 @@ impl LogWriter {
         for path in &recovered.orphans {
             directory.remove(path)?;
         }
-        let (spares, others) =
-            recovered.spares.into_iter().partition::<Vec<_>, _>(|it| it.bytes == options.segment_bytes);
+        let useful = |spare: &Spare| is_useful(spare.bytes, 0, options.segment_bytes);
+        let (spares, others) = recovered.spares.into_iter().partition::<Vec<_>, _>(useful);
         for spare in &others {
             directory.remove(&spare.path)?;
         }
@@ -160,6 +162,7 @@ impl LogWriter {
         live.push(Live { header, path: segment.path.clone() });
         let counters = Counters::default();
         count(&counters.segments_created, 1);
+        count(&counters.segments_removed, u64_of(recovered.orphans.len() + others.len()));
         Ok(Self {
             options,
             directory,
@@ -174,6 +177,7 @@ impl LogWriter {
             wants_spare: AtomicBool::new(true),
             counters,
             bytes_replayed: recovered.summary.bytes,
+            replay_us: recovered.replay_us,
         })
     }
 
@@ -307,6 +311,7 @@ impl LogWriter {
             record_bytes,
             packed_bytes,
             bytes_replayed: self.bytes_replayed,
+            replay_us: self.replay_us,
             ..self.counters.snapshot()
         }
     }
@@ -330,15 +335,17 @@ impl LogWriter {
         }
         let mut state = self.state.lock();
         assert!(lsn <= state.tail.end(), "only a position that `append` returned can be made durable");
+        let mut waits = false;
         loop {
             if self.durable() >= lsn {
                 return Ok(false);
             }
             state.check_unknown()?;
-            match state.flights.turn(lsn) {
-                Turn::Force => return Ok(true),
-                Turn::Wait(flight) => self.gate(flight).wait(&mut state),
+            let Turn::Wait(flight) = state.flights.turn(lsn) else { return Ok(true) };
+            if !mem::replace(&mut waits, true) {
+                count(&self.counters.waits, 1);
             }
+            self.gate(flight).wait(&mut state);
         }
     }
 
@@ -352,8 +359,10 @@ impl LogWriter {
         let taken = state.take(self.durable());
         state.tail.end_group();
         let flight = state.flights.take_off(taken.end, !direct);
+        let appends = state.take_appends();
         drop(state);
         count(&self.counters.groups, 1);
+        self.counters.group_appends.add(appends);
         let buffer = if direct {
             let placed = self.place_taken(&mut io, taken, true)?;
             drop(io);
@@ -444,12 +453,14 @@ impl LogWriter {
 
     /// Writes what was placed, in order, and gives the last buffer back, empty.
     fn put_all(&self, placed: Vec<Placed>, durably: bool) -> Result<AlignedBuffer> {
-        let mut last = AlignedBuffer::default();
+        let (clock, mut last) = (&*self.directory.env.clock, AlignedBuffer::default());
         for Placed { segment, offset, mut bytes } in placed {
             if !bytes.is_empty() {
                 let written = if durably {
-                    count(&self.counters.syncs, 1);
-                    segment.direct.write_durable_at(&bytes, offset)
+                    let begun = clock.now();
+                    let written = segment.direct.write_durable_at(&bytes, offset);
+                    self.counters.synced(clock, begun);
+                    written
                 } else {
                     segment.buffered.write_at(&bytes, offset)
                 };
@@ -476,9 +487,11 @@ impl LogWriter {
     }
 
     fn sync_segments(&self, segments: &[Arc<Segment>]) -> Result<()> {
+        let clock = &*self.directory.env.clock;
         for segment in segments {
+            let begun = clock.now();
             segment.buffered.sync().map_err(|error| Error::io("sync", &segment.path, error))?;
-            count(&self.counters.syncs, 1);
+            self.counters.synced(clock, begun);
         }
         Ok(())
     }
@@ -543,6 +556,7 @@ impl State {
             failure: None,
             full_disk: None,
             appends: 0,
+            forced_appends: 0,
             record_bytes: 0,
             packed_bytes: 0,
         }
@@ -559,6 +573,12 @@ impl State {
         if (1..=KEPT_BUFFER_BYTES_MAX).contains(&buffer.capacity()) && self.buffers.len() <= FLIGHTS_MAX {
             self.buffers.push(buffer);
         }
+    }
+
+    /// Payloads appended since the last force.
+    fn take_appends(&mut self) -> u64 {
+        let appends = self.appends;
+        appends - mem::replace(&mut self.forced_appends, appends)
     }
 
     /// Whether a payload of `bytes` may be appended.

@@ -9,10 +9,12 @@
 //! | next file id, next table id, seqnum floor | none below was or will be given out |
 //! | log position | recovery reads the log from here |
 //! | number of tables, then each: id, record | see `table/codec.rs` |
+//! | log directory | its absolute path, length first, UTF-8; only when it is not `log` in the database's directory |
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-use crate::base::codec::{Decoder, Malformed, put_varint};
+use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::num::u64_of;
 use crate::base::{FileId, Lsn, SeqNum, TableId};
 use crate::tree::btree::TreeMeta;
@@ -20,6 +22,7 @@ use crate::tree::run::RunMeta;
 
 use super::codec;
 use super::edit::Edit;
+use super::files;
 use super::options::TableOptions;
 use super::version::LEVELS;
 
@@ -77,6 +80,8 @@ pub struct Catalog {
     pub log_from: Lsn,
     /// The tables by id.
     pub tables: BTreeMap<TableId, TableRecord>,
+    /// The absolute path of the log's directory, when it is not the one in the database's directory.
+    pub log_dir: Option<String>,
 }
 
 impl Catalog {
@@ -92,6 +97,9 @@ impl Catalog {
             put_varint(out, u64::from(id.0));
             codec::put_table(out, table);
         }
+        if let Some(dir) = &self.log_dir {
+            put_len_prefixed(out, dir.as_bytes());
+        }
     }
 
     /// Reads what [`Self::encode`] wrote.
@@ -106,10 +114,14 @@ impl Catalog {
             seqnum_floor: codec::seqnum(decoder)?,
             log_from: Lsn(decoder.varint()?),
             tables: BTreeMap::new(),
+            log_dir: None,
         };
         for _ in 0..decoder.varint()? {
             let id = TableId(codec::narrow(decoder)?);
             catalog.tables.insert(id, codec::table(decoder)?);
+        }
+        if !decoder.is_empty() {
+            catalog.log_dir = Some(codec::path(decoder)?);
         }
         Ok(catalog)
     }
@@ -163,7 +175,17 @@ impl Catalog {
                 self.seqnum_floor = self.seqnum_floor.max(*seqnum_floor);
                 Ok(())
             }
+            Edit::MoveLog { log_dir } => {
+                self.log_dir.clone_from(log_dir);
+                Ok(())
+            }
         }
+    }
+
+    /// The directory of the redo log of the database in `dir`.
+    #[must_use]
+    pub fn log_dir(&self, dir: &Path) -> PathBuf {
+        self.log_dir.as_ref().map_or_else(|| dir.join(files::LOG_DIR), PathBuf::from)
     }
 
     fn saw_file(&mut self, id: FileId) {

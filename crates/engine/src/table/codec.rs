@@ -27,6 +27,12 @@ pub(super) fn file(decoder: &mut Decoder<'_>) -> Result<FileId, Malformed> {
     Some(FileId(decoder.varint()?)).filter(|id| *id <= FILE_ID_MAX).ok_or(Malformed)
 }
 
+/// An absolute path.
+pub(super) fn path(decoder: &mut Decoder<'_>) -> Result<String, Malformed> {
+    let text = std::str::from_utf8(decoder.len_prefixed()?).map_err(|_| Malformed)?;
+    Some(text.to_owned()).filter(|text| !text.is_empty()).ok_or(Malformed)
+}
+
 pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     out.push(options.layout.to_byte());
     out.push(options.compression as u8);

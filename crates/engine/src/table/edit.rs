@@ -65,6 +65,11 @@ pub enum Edit {
         /// The log before this position is not needed for any table.
         log_from: Lsn,
     },
+    /// The redo log was recovered from another directory than before. Stored as 6; never reuse.
+    MoveLog {
+        /// Its absolute path; none for `log` in the database's directory.
+        log_dir: Option<String>,
+    },
 }
 
 impl Edit {
@@ -110,6 +115,10 @@ impl Edit {
                 put_varint(out, seqnum_floor.0);
                 put_varint(out, log_from.0);
             }
+            Self::MoveLog { log_dir } => {
+                out.push(6);
+                put_option(out, log_dir.as_ref(), |out, dir| put_len_prefixed(out, dir.as_bytes()));
+            }
         }
     }
 
@@ -143,6 +152,7 @@ impl Edit {
                 Self::Compact { table, removed, added: added.collect::<Result<_, _>>()? }
             }
             5 => Self::Opened { seqnum_floor: codec::seqnum(decoder)?, log_from: Lsn(decoder.varint()?) },
+            6 => Self::MoveLog { log_dir: option(decoder, codec::path)? },
             _ => return Err(Malformed),
         })
     }

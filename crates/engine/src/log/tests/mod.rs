@@ -5,6 +5,7 @@ mod damage;
 mod golden;
 #[cfg(shuttle)]
 mod schedules;
+mod recycling;
 mod writing;
 
 use super::{LogCompression, LogOptions, LogPadding, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};

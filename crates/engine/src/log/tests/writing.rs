@@ -195,7 +195,9 @@ fn threads_that_sync_together_share_groups_and_lose_nothing() {
     });
     let stats = log.stats();
     assert_eq!(stats.appends, u64_of(THREADS * EACH));
-    assert!(stats.groups < stats.appends, "{stats:?}");
+    assert!(stats.groups < stats.appends && stats.waits > 0, "{stats:?}");
+    assert_eq!(stats.group_appends.count(), stats.groups);
+    assert!(stats.group_appends.sum <= stats.appends, "{stats:?}");
     let mut next = [0u32; THREADS];
     for payload in fixture.read().unwrap() {
         let thread = u32::from_le_bytes(payload[..4].try_into().unwrap());

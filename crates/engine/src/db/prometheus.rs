@@ -1,0 +1,230 @@
+//! The statistics as text that Prometheus reads.
+//!
+//! # Format
+//! The text exposition format, version 0.0.4: for each metric a HELP line, a TYPE line and its samples. Names begin with `spinney_`,
+//! counters end with `_total`, units are seconds and bytes. Histograms are cumulative.
+
+use std::fmt::Write as _;
+
+use crate::base::Histogram;
+
+use super::stats::Stats;
+
+/// What a metric counts in, and so how its number is written.
+#[derive(Clone, Copy)]
+enum Unit {
+    /// As it is: a count, or bytes.
+    One,
+    /// Kept in microseconds, told in seconds.
+    Micros,
+}
+
+impl Stats {
+    /// All statistics in the text format of Prometheus, to be served under `/metrics` as `text/plain; version=0.0.4`.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = spinney::Database::open(dir.path().join("db"), spinney::Options::default())?;
+    /// let text = db.stats().prometheus();
+    /// assert!(text.contains("# TYPE spinney_log_syncs_total counter"));
+    /// # db.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn prometheus(&self) -> String {
+        let mut text = Text(String::with_capacity(16 << 10));
+        self.put_database(&mut text);
+        self.put_log(&mut text);
+        self.put_trees(&mut text);
+        text.0
+    }
+
+    fn put_database(&self, text: &mut Text) {
+        text.counter("commits", "Commits that returned without an error.", self.commits);
+        text.counter("conflicts", "Commits refused because of a conflict.", self.conflicts);
+        text.counter("stalls", "Times a writer was slowed or had to wait for a flush.", self.stalls);
+        text.seconds("stall", "Time that writers were slowed or waited.", self.stall_us);
+        text.gauge("memtable_bytes", "Memory that memtables hold now.", self.memtable_bytes);
+        text.gauge("memory_limit_bytes", "The memory budget.", self.memory_bytes);
+        text.gauge("snapshots", "Snapshots and transactions open now.", self.snapshots);
+    }
+
+    fn put_log(&self, text: &mut Text) {
+        let log = &self.log;
+        text.counter("log_appends", "Records appended to the redo log.", log.appends);
+        text.counter(
+            "log_record_bytes",
+            "Bytes of the records appended, without headers and padding.",
+            log.record_bytes,
+        );
+        let help = "Bytes of the records appended, after compression.";
+        text.counter("log_packed_bytes", help, log.packed_bytes);
+        text.seconds("log_compression", "Time spent on compressing records.", log.compression_us);
+        text.counter("log_groups", "Groups of records made durable.", log.groups);
+        text.counter("log_written_bytes", "Bytes written to the log, with headers and padding.", log.written_bytes);
+        text.counter("log_writes", "Write calls of the log.", log.writes);
+        text.counter("log_syncs", "Times the device was told to make the log durable.", log.syncs);
+        let help = "Records that each force of the log made durable together.";
+        text.histogram("log_group_appends", help, &log.group_appends, Unit::One);
+        text.histogram("log_sync_seconds", "Time of each sync or durable write.", &log.sync_us, Unit::Micros);
+        text.counter("log_waits", "Times a thread waited for a force of another thread.", log.waits);
+        text.counter("log_segments_created", "Segment files made new.", log.segments_created);
+        text.counter("log_segments_recycled", "Segment files kept for use as new ones.", log.segments_recycled);
+        text.counter("log_segments_removed", "Segment files removed.", log.segments_removed);
+        text.counter("log_spare_bytes", "Zeros written ahead for segments to come.", log.spare_bytes);
+        text.counter(
+            "log_replayed_bytes",
+            "Bytes of records replayed when the database was opened.",
+            log.bytes_replayed,
+        );
+        text.seconds("log_replay", "Time that the recovery took.", log.replay_us);
+    }
+
+    fn put_trees(&self, text: &mut Text) {
+        let (flush, cache, storage) = (&self.flush, &self.cache, &self.storage);
+        text.counter("flushes", "Flushes of memtables.", flush.flushes);
+        text.counter("flush_written_bytes", "Bytes of blocks that flushes wrote.", flush.flush_bytes);
+        text.counter("compactions", "Compactions, those that only moved runs not counted.", flush.compactions);
+        text.counter("compaction_read_bytes", "Bytes of blocks that compactions read.", flush.compaction_read_bytes);
+        text.counter("compaction_written_bytes", "Bytes of blocks that they wrote.", flush.compaction_write_bytes);
+        text.counter("cache_hits", "Lookups in the block cache that found their block.", cache.hits);
+        text.counter("cache_misses", "Lookups in the block cache that had to read.", cache.misses);
+        text.counter("cache_evictions", "Blocks thrown out of the cache.", cache.evicted);
+        text.gauge("cache_bytes", "Bytes of blocks in the cache now.", cache.bytes);
+        text.gauge("cache_limit_bytes", "Bytes that the cache may hold now.", cache.capacity_bytes);
+        text.counter("storage_reads", "Calls that read block files.", storage.reads);
+        text.counter("storage_read_bytes", "Bytes that they read.", storage.read_bytes);
+        text.counter("storage_writes", "Calls that wrote block files.", storage.writes);
+        text.counter("storage_written_bytes", "Bytes that they wrote.", storage.written_bytes);
+        text.counter("storage_syncs", "Calls that forced a block file to the device.", storage.syncs);
+    }
+}
+
+/// The text so far.
+struct Text(String);
+
+impl Text {
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.metric(&format!("{name}_total"), help, "counter", Unit::One, value);
+    }
+
+    /// A counter of time.
+    fn seconds(&mut self, name: &str, help: &str, micros: u64) {
+        self.metric(&format!("{name}_seconds_total"), help, "counter", Unit::Micros, micros);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.metric(name, help, "gauge", Unit::One, value);
+    }
+
+    fn metric(&mut self, name: &str, help: &str, kind: &str, unit: Unit, value: u64) {
+        self.head(name, help, kind);
+        self.line(format_args!("spinney_{name} {}", number(value, unit)));
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram, unit: Unit) {
+        self.head(name, help, "histogram");
+        let mut seen = 0;
+        for (index, count) in histogram.counts.iter().enumerate() {
+            seen += count;
+            let bound = Histogram::bound(index).map_or_else(|| "+Inf".to_owned(), |bound| number(bound, unit));
+            self.line(format_args!("spinney_{name}_bucket{{le=\"{bound}\"}} {seen}"));
+        }
+        self.line(format_args!("spinney_{name}_sum {}", number(histogram.sum, unit)));
+        self.line(format_args!("spinney_{name}_count {seen}"));
+    }
+
+    fn head(&mut self, name: &str, help: &str, kind: &str) {
+        self.line(format_args!("# HELP spinney_{name} {help}"));
+        self.line(format_args!("# TYPE spinney_{name} {kind}"));
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        writeln!(self.0, "{line}").expect("a string takes whatever is written");
+    }
+}
+
+/// A value in base units. Exact: microseconds are divided in decimal.
+fn number(value: u64, unit: Unit) -> String {
+    match unit {
+        Unit::One => value.to_string(),
+        Unit::Micros => {
+            let text = format!("{}.{:06}", value / 1_000_000, value % 1_000_000);
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use crate::base::histogram::AtomicHistogram;
+
+    fn is_name(name: &str) -> bool {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    }
+
+    /// Checks text in the exposition format, and returns its samples by name and labels.
+    fn check(text: &str) -> BTreeMap<String, f64> {
+        let (mut samples, mut seen, mut lines) = (BTreeMap::new(), BTreeSet::new(), text.lines().peekable());
+        assert!(text.ends_with('\n'));
+        while let Some(help) = lines.next() {
+            let (name, words) = help.strip_prefix("# HELP ").unwrap().split_once(' ').unwrap();
+            assert!(is_name(name) && words.ends_with('.') && seen.insert(name.to_owned()), "{help}");
+            let kind = lines.next().unwrap().strip_prefix(&format!("# TYPE {name} ")).unwrap().to_owned();
+            assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
+            let (mut buckets, mut last): (Vec<(f64, f64)>, _) = (Vec::new(), name.to_owned());
+            while let Some(sample) = lines.next_if(|line| !line.starts_with('#')) {
+                let (id, value) = sample.rsplit_once(' ').unwrap();
+                let value: f64 = value.parse().unwrap();
+                assert!(samples.insert(id.to_owned(), value).is_none(), "{sample}");
+                if let Some(bound) = id.strip_prefix(&format!("{name}_bucket{{le=\"")) {
+                    buckets.push((bound.strip_suffix("\"}").unwrap().parse().unwrap(), value));
+                }
+                last = id.to_owned();
+            }
+            match &*kind {
+                "histogram" => {
+                    assert!(buckets.is_sorted() && buckets.is_sorted_by_key(|bucket| bucket.1), "{name}: {buckets:?}");
+                    assert_eq!(buckets.last().unwrap(), &(f64::INFINITY, samples[&format!("{name}_count")]));
+                    assert!(samples.contains_key(&format!("{name}_sum")) && last == format!("{name}_count"));
+                }
+                "counter" | "gauge" => assert_eq!((last.as_str(), buckets.len()), (name, 0)),
+                _ => panic!("{name} is a {kind}"),
+            }
+        }
+        samples
+    }
+
+    #[test]
+    fn the_text_is_well_formed_and_in_base_units() {
+        let (micros, appends) = (AtomicHistogram::default(), AtomicHistogram::default());
+        [90, 100, 3000, u64::MAX / 2].into_iter().for_each(|value| micros.add(value));
+        appends.add(7);
+        let mut stats = Stats { commits: 12, stall_us: 1_500_000, ..Stats::default() };
+        (stats.log.syncs, stats.log.sync_us, stats.log.group_appends) = (4, micros.snapshot(), appends.snapshot());
+        let samples = check(&stats.prometheus());
+        let expected = [
+            ("spinney_commits_total", 12.0),
+            ("spinney_stall_seconds_total", 1.5),
+            ("spinney_log_syncs_total", 4.0),
+            ("spinney_log_sync_seconds_bucket{le=\"0.000064\"}", 0.0),
+            ("spinney_log_sync_seconds_bucket{le=\"0.000128\"}", 2.0),
+            ("spinney_log_sync_seconds_bucket{le=\"0.004096\"}", 3.0),
+            ("spinney_log_sync_seconds_bucket{le=\"+Inf\"}", 4.0),
+            ("spinney_log_group_appends_bucket{le=\"8\"}", 1.0),
+            ("spinney_log_group_appends_sum", 7.0),
+        ];
+        for (name, value) in expected {
+            assert_eq!(samples.get(name), Some(&value), "{name}");
+        }
+    }
+
+    #[test]
+    fn times_are_written_exactly() {
+        let texts = [0, 1, 64, 1_000_000, 67_108_864].map(|value| number(value, Unit::Micros));
+        assert_eq!(texts, ["0", "0.000001", "0.000064", "1", "67.108864"]);
+    }
+}

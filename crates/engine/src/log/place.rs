@@ -1,0 +1,65 @@
+//! Looking into a directory before it is used for a log, to learn whose segments are there.
+
+use super::chain::read_header;
+use super::segment::Directory;
+use super::writer::LogWriter;
+use crate::base::{Error, Result};
+use crate::env::{Access, Env};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a directory holds, as a database sees it that may want its log there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// There is no such directory.
+    Missing,
+    /// No segment of any log.
+    Nothing,
+    /// Segments of this database, or ones whose headers are too damaged to tell.
+    Log,
+    /// This segment of another database, perhaps among others.
+    Other(PathBuf),
+}
+
+/// Looks at the headers of all segments in `directory`; changes nothing. `database` is the identity of the database that asks.
+///
+/// # Errors
+/// `Invalid` for a path that is no directory; `Unsupported` for a newer format; `Io`.
+pub fn look(env: &Env, directory: &Path, database: u64) -> Result<Holds> {
+    match env.fs.list(directory) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Holds::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            let message =
+                format!("{}: the place of a redo log is a directory, and this is a file", directory.display());
+            return Err(Error::invalid(message));
+        }
+        Err(error) => return Err(Error::io("list", directory, error)),
+    }
+    let directory = Directory { env: env.clone(), path: directory.to_owned() };
+    let segments = directory.list()?.segments;
+    for (number, path) in &segments {
+        let file = directory.open(path, Access::Read, false)?;
+        // A damaged segment is judged by the recovery, which knows whether it is needed.
+        if let Ok(header) = read_header(&*file, path, *number, None)?
+            && header.database != database
+        {
+            return Ok(Holds::Other(path.clone()));
+        }
+    }
+    Ok(if segments.is_empty() { Holds::Nothing } else { Holds::Log })
+}
+
+impl LogWriter {
+    /// The segments that a recovery might need and that are gone from the log's directory.
+    ///
+    /// # Errors
+    /// `Io` when the directory cannot be read.
+    pub fn missing_segments(&self) -> Result<Vec<PathBuf>> {
+        // While it is held, no segment leaves the directory; one that is new is in the directory before it is in the list.
+        let live = self.live.lock();
+        let present = self.directory.list()?.segments;
+        let is_missing = |path: &&PathBuf| !present.iter().any(|(_, there)| there == *path);
+        Ok(live.iter().map(|live| &live.path).filter(is_missing).cloned().collect())
+    }
+}

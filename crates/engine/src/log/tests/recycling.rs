@@ -1,0 +1,227 @@
+//! Segments written ahead and used again: how large they are, and that what an earlier life left in them is never replayed.
+
+use super::*;
+use crate::env::sim::{CrashProfile, SimEnv};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const DIRECTORY: &str = "/log";
+
+fn sim(seed: u64) -> SimEnv {
+    let sim = SimEnv::new(seed);
+    sim.env().fs.create_dir_all(DIRECTORY.as_ref()).unwrap();
+    sim
+}
+
+fn open(sim: &SimEnv, from: Lsn, options: LogOptions) -> (Vec<Vec<u8>>, LogWriter) {
+    let (found, recovered) = read(&sim.env(), DIRECTORY.as_ref(), from).unwrap();
+    (found, LogWriter::open(&sim.env(), DIRECTORY.as_ref(), options, recovered).unwrap())
+}
+
+/// What the background worker does when a commit wakes it.
+fn work(log: &LogWriter) {
+    if log.wants_spare() {
+        log.prepare_spare().unwrap();
+    }
+}
+
+/// Bytes of the files in the directory.
+fn file_bytes(sim: &SimEnv) -> Vec<u64> {
+    sim.env().fs.list(DIRECTORY.as_ref()).unwrap().iter().map(|entry| entry.bytes).collect()
+}
+
+#[test]
+fn a_thousand_small_commits_are_not_paid_for_with_whole_segments() {
+    let sim = sim(1);
+    let (_, log) = open(&sim, Lsn(0), LogOptions::default());
+    work(&log);
+    for number in 0..1000 {
+        let end = log.append(&[&payload(number, 100)]).unwrap();
+        log.sync(end).unwrap();
+        work(&log);
+    }
+    log.close().unwrap();
+    let stats = log.stats();
+    assert!(stats.spare_bytes <= 4 << 20, "{stats:?}");
+    assert!(file_bytes(&sim).iter().sum::<u64>() <= 5 << 20);
+    // Every segment but the first was ready when it was needed.
+    assert_eq!(stats.segments_created, stats.spare_bytes / (1 << 20) + 1);
+    assert_eq!((stats.group_appends.count(), stats.group_appends.sum), (1001, 1000), "the end mark is a group of none");
+    assert_eq!(stats.sync_us.count(), stats.syncs);
+}
+
+#[test]
+fn a_long_run_ends_with_whole_segments_that_are_used_again_and_again() {
+    const WHOLE: u64 = 8 << 20;
+    let options = LogOptions { segment_bytes: WHOLE, ..LogOptions::default() };
+    let sim = sim(2);
+    let (_, log) = open(&sim, Lsn(0), options);
+    work(&log);
+    let run = |log: &LogWriter, bytes: u64| {
+        let stop = log.stats().record_bytes + bytes;
+        while log.stats().record_bytes < stop {
+            let end = log.append(&[&payload(1, 100_000)]).unwrap();
+            log.write(end).unwrap();
+            work(log);
+            let stats = log.stats();
+            assert!(stats.spare_bytes <= 2 * stats.written_bytes + (2 << 20), "{stats:?}");
+            if log.live_bytes() > 3 * WHOLE {
+                log.sync(end).unwrap();
+                log.release(end).unwrap();
+            }
+        }
+        log.stats()
+    };
+    let grown = run(&log, 12 * WHOLE);
+    let ended = run(&log, 10 * WHOLE);
+    assert_eq!((ended.segments_created, ended.spare_bytes), (grown.segments_created, grown.spare_bytes));
+    assert!(ended.segments_recycled >= grown.segments_recycled + 8, "{ended:?}");
+    assert!(file_bytes(&sim).iter().all(|bytes| *bytes == WHOLE), "{:?}", file_bytes(&sim));
+    // Whole spares are there already: an open that has used nothing yet makes none.
+    let from = log.tail();
+    log.close().unwrap();
+    log.release(from).unwrap();
+    drop(log);
+    let (_, log) = open(&sim, from, options);
+    work(&log);
+    assert_eq!((log.stats().spare_bytes, log.stats().segments_removed), (0, 0));
+    // Smaller whole segments give the space of larger ones back.
+    drop(log);
+    let (_, log) = open(&sim, from, LogOptions { segment_bytes: 2 << 20, ..LogOptions::default() });
+    assert!(log.stats().segments_removed >= 4, "{:?}", log.stats());
+    assert!(file_bytes(&sim).iter().filter(|bytes| **bytes == WHOLE).count() <= 1, "{:?}", file_bytes(&sim));
+}
+
+#[test]
+fn a_spare_of_a_length_that_no_segment_has_is_removed() {
+    for bytes in [0, 4096, (64 << 10) + 1, 1 << 40] {
+        let sim = sim(3);
+        let name = Path::new(DIRECTORY).join("0000000000000007.spare");
+        sim.write_file(&name, b"").unwrap();
+        let file = sim.env().fs.open(&name, OpenOptions { access: Access::Write, direct: false }).unwrap();
+        file.set_len(bytes).unwrap();
+        let (_, log) = open(&sim, Lsn(0), small());
+        assert!(sim.read_file(&name).is_err(), "{bytes}");
+        log.sync(log.append(&[&payload(1, 200_000)]).unwrap()).unwrap();
+    }
+}
+
+/// What becomes of segments that are not needed any more.
+#[derive(Clone, Copy, Debug)]
+enum Recycling {
+    On,
+    Off,
+    /// The one or the other, from open to open.
+    Changed,
+}
+
+/// What the user of the log knows.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    /// Every payload since `from`.
+    appended: Vec<Vec<u8>>,
+    /// How many of them are durable.
+    durable: usize,
+    from: Lsn,
+}
+
+impl Known {
+    /// What was found is the beginning of what was appended, and all that was acknowledged of it.
+    fn check(&self, found: &[Vec<u8>], kept: usize) -> std::result::Result<(), String> {
+        let is_prefix = found.len() <= self.appended.len() && found == &self.appended[..found.len()];
+        if is_prefix && found.len() >= kept {
+            return Ok(());
+        }
+        Err(format!("{} payloads of {}, {kept} acknowledged, prefix: {is_prefix}", found.len(), self.appended.len()))
+    }
+}
+
+/// Gives up what waits to be used again.
+fn remove_waiting(log: &LogWriter) {
+    let spares = std::mem::take(log.state.lock().tail.spares());
+    spares.iter().for_each(|spare| log.directory.remove(&spare.path).unwrap());
+}
+
+/// Fills segments of several sizes over and over with payloads of one length, so that each record of an earlier life lies where one of
+/// the new life could; crashes at changes of the disk, and recovers. Returns how many crashes there were and how many files were used
+/// again.
+fn fill_and_crash(seed: u64, recycling: Recycling, sizes: &[u64]) -> (usize, u64) {
+    let sim = sim(seed);
+    let known = Arc::new(Mutex::new(Known::default()));
+    let tried = Arc::new(AtomicUsize::new(0));
+    let mut random = Random(seed);
+    let (shared, count) = (Arc::clone(&known), Arc::clone(&tried));
+    sim.observe(Some(Box::new(move |fork| {
+        if random.below(16) > 0 {
+            return;
+        }
+        let known = shared.lock().clone();
+        let profile = CrashProfile::EVERY[random.below(CrashProfile::EVERY.len())];
+        fork.power_crash(profile);
+        let found = read(&fork.env(), DIRECTORY.as_ref(), known.from).map(|(found, _)| found);
+        let checked = found.map_err(|error| error.to_string()).and_then(|found| known.check(&found, known.durable));
+        let at = fork.write_and_sync_count();
+        checked.unwrap_or_else(|error| panic!("seed {seed}, change {at}, {recycling:?}, {profile:?}: {error}"));
+        count.fetch_add(1, Ordering::Relaxed);
+    })));
+    let (mut random, mut recycled) = (Random(seed), 0);
+    for round in 0..8 {
+        let keeps = match recycling {
+            Recycling::On => true,
+            Recycling::Off => false,
+            Recycling::Changed => round % 2 == 0,
+        };
+        let options = LogOptions { segment_bytes: sizes[round % sizes.len()], direct: round % 3 > 0, ..LogOptions::default() };
+        if !keeps {
+            crate::log::remove_spares(&sim.env(), DIRECTORY.as_ref());
+        }
+        let from = known.lock().from;
+        let (found, log) = open(&sim, from, options);
+        {
+            let mut known = known.lock();
+            // The process ended, not the machine: nothing that was written is lost.
+            assert_eq!(known.check(&found, known.durable), Ok(()), "round {round}");
+            known.appended.truncate(found.len());
+            known.durable = found.len();
+        }
+        for number in 0..150 {
+            let payload = payload(number + round * 1000, 2000);
+            known.lock().appended.push(payload.clone());
+            let end = log.append(&[&payload]).unwrap();
+            if random.below(2) == 0 {
+                log.sync(end).unwrap();
+                let mut known = known.lock();
+                known.durable = known.appended.len();
+            } else {
+                log.write(end).unwrap();
+            }
+            if number % 25 == 24 {
+                log.sync(end).unwrap();
+                *known.lock() = Known { from: end, ..Known::default() };
+                log.release(end).unwrap();
+            }
+            work(&log);
+            if !keeps {
+                remove_waiting(&log);
+            }
+        }
+        recycled += log.stats().segments_recycled;
+    }
+    (tried.load(Ordering::Relaxed), recycled)
+}
+
+#[test]
+fn bytes_of_an_earlier_life_are_never_replayed_with_recycling_on_off_or_changed() {
+    for recycling in [Recycling::On, Recycling::Off, Recycling::Changed] {
+        let (mut tried, mut recycled) = (0, 0);
+        for (seed, sizes) in
+            [&[64 << 10][..], &[64 << 10, 128 << 10], &[192 << 10, 64 << 10, 64 << 10]].iter().enumerate()
+        {
+            let (crashes, used_again) = fill_and_crash(u64_of(seed) + 1, recycling, sizes);
+            tried += crashes;
+            recycled += used_again;
+        }
+        assert!(tried > 300 && recycled > 20, "{recycling:?}: {tried} crashes, {recycled} files kept");
+    }
+}
