@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::{ErrorKind, Lsn, SeqNum};
+use crate::base::{ErrorKind, SeqNum};
 use crate::block::Compression;
 use crate::env::sim::{CrashProfile, SimEnv};
 use crate::table::{Layout, TableOptions};
@@ -53,7 +53,7 @@ fn a_checkpoint_leaves_out_what_was_frozen_after_its_moment() {
     for table in &tables {
         let found = table.version.load().trees.get(b"k", SeqNum::MAX).unwrap().unwrap();
         assert_eq!(&*found.value, b"before", "table '{}'", table.name);
-        core.flush_gated(table, Lsn(u64::MAX)).unwrap();
+        core.flush_gated(table, SeqNum::MAX).unwrap();
     }
     drop(gate);
     assert_eq!(get(&db, "a", b"k").unwrap(), b"after");
