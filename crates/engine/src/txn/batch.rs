@@ -53,7 +53,11 @@ impl Changes {
     pub fn push(&mut self, change: Change<'_>, logged: bool) -> Result<()> {
         check_key(change.key)?;
         check_value(change.value)?;
-        if logged { self.logged.push(change) } else { self.unlogged.push(change) }
+        if logged {
+            self.logged.push(change)
+        } else {
+            self.unlogged.push(change)
+        }
         Ok(())
     }
 

@@ -21,7 +21,11 @@ fn our_engine_has_every_row_in_each_mode_and_figures_agree() {
     let expected: Vec<String> = ["device".to_owned()]
         .into_iter()
         .chain(["sync warm", "sync", "lazy warm", "lazy", "nolog warm", "nolog"].iter().flat_map(|name| mode(name)))
-        .chain(["sync-3 warm", "sync-3", "lazy-2 warm", "lazy-2", "nolog-2 warm", "nolog-2"].iter().flat_map(|name| mode(name)))
+        .chain(
+            ["sync-3 warm", "sync-3", "lazy-2 warm", "lazy-2", "nolog-2 warm", "nolog-2"]
+                .iter()
+                .flat_map(|name| mode(name)),
+        )
         .collect();
     assert_eq!(names(&run), expected);
     for name in ["sync", "sync-3", "lazy", "lazy-2", "nolog", "nolog-2"] {
