@@ -89,7 +89,10 @@ fn a_crash_takes_an_unlogged_table_back_to_its_last_flush() {
         let (db, logged, unlogged) = &all;
         put(db, &[logged, unlogged], b"flushed", Durability::Sync);
         unlogged.flush().unwrap();
+        assert_eq!((db.stats().unlogged_tables, db.stats().unlogged_memtable_bytes), (1, 0));
         put(db, &[logged, unlogged], b"lost", Durability::Sync);
+        let stats = db.stats();
+        assert!((1..stats.memtable_bytes).contains(&stats.unlogged_memtable_bytes), "{stats:?}");
         crash(&sim, all);
         let (db, logged, unlogged) = opened(&sim, layout);
         assert!(has(&db, &unlogged, b"flushed") && !has(&db, &unlogged, b"lost"), "{layout:?}");

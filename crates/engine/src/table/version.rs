@@ -281,6 +281,12 @@ impl Version {
         MergeCursor::new(sources)
     }
 
+    /// Bytes that memtables were counted as in the database's memory.
+    #[must_use]
+    pub fn memtable_bytes(&self) -> u64 {
+        self.memtables().map(|mem| mem.accounted_bytes()).sum()
+    }
+
     /// The memtables, newest first.
     pub fn memtables(&self) -> impl Iterator<Item = &Arc<Mem>> {
         std::iter::once(&self.active).chain(&self.immutables)
