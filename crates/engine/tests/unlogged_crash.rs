@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 6;
 const STEPS: usize = 70;
 const STEPS_AFTER: usize = 12;
 const NUMBER: &[u8] = b"number";

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::{ErrorKind, SeqNum};
+use crate::base::{ErrorKind, Kind, SeqNum};
 use crate::block::Compression;
 use crate::env::sim::{CrashProfile, SimEnv};
 use crate::table::{Layout, TableOptions};
+use crate::txn::batch::{Change, Changes};
 
 use super::{Batch, Database, Durability, Options, Table};
 
@@ -119,6 +120,19 @@ fn seqnums_that_reached_an_unlogged_tree_are_not_given_out_again_after_a_crash()
             drop(snapshot);
         }
     }
+}
+
+#[test]
+fn a_commit_that_met_the_closing_on_its_way_gets_no_place_in_the_order() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let tables = [create_unlogged(&db, "t", Layout::Lsm)];
+    let mut changes = Changes::default();
+    let table = tables[0].state().id;
+    changes.push(Change { table, kind: Kind::Put, key: b"k", value: b"v" }, false).unwrap();
+    // It has passed the first check; nothing would flush it any more.
+    assert!(db.core().health.begin_close());
+    assert_eq!(db.core().order(&changes, &tables, None).err().unwrap().kind(), ErrorKind::Closed);
 }
 
 #[test]

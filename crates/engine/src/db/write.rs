@@ -24,7 +24,7 @@ use super::options::Durability;
 use super::table::Table;
 
 /// A commit that has its place in the order.
-struct Ticket {
+pub(super) struct Ticket {
     first: SeqNum,
     last: SeqNum,
     /// The end of its log record; the end of the log when it has none, because it changes unlogged tables only.
@@ -104,7 +104,7 @@ impl Core {
     }
 
     /// Under the commit latch: refuses a conflict, gives out seqnums, appends to the log.
-    fn order(&self, changes: &Changes, tables: &[Table], seen: Option<SeqNum>) -> Result<Ticket> {
+    pub(super) fn order(&self, changes: &Changes, tables: &[Table], seen: Option<SeqNum>) -> Result<Ticket> {
         let mut guard = self.commit.lock();
         let state = &mut *guard;
         // Whoever closes the database takes the latch after it said so: what was ordered before is flushed, and nothing is ordered later.
