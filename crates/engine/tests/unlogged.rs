@@ -11,15 +11,15 @@ const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 fn open(sim: &SimEnv) -> Database {
     let options =
         Options { memory_bytes: 64 << 20, log_segment_bytes: 64 << 10, log_bytes_max: 128 << 10, ..Options::default() };
-    Database::builder("/db").env(sim.env()).options(options).open().unwrap()
+    Database::builder("/db").env(sim.env()).options(options).open().expect("a database")
 }
 
 /// The database, a logged and an unlogged table.
 fn opened(sim: &SimEnv, layout: Layout) -> (Database, Table, Table) {
     let db = open(sim);
-    let table = |name, logged| match db.table(name).unwrap() {
+    let table = |name, logged| match db.table(name).expect("an open database") {
         Some(table) => table,
-        None => db.create_table(name, TableOptions { layout, logged, ..TableOptions::default() }).unwrap(),
+        None => db.create_table(name, TableOptions { layout, logged, ..TableOptions::default() }).expect("a table"),
     };
     let (logged, unlogged) = (table("logged", true), table("unlogged", false));
     (db, logged, unlogged)
@@ -28,11 +28,11 @@ fn opened(sim: &SimEnv, layout: Layout) -> (Database, Table, Table) {
 fn put(db: &Database, tables: &[&Table], key: &[u8], durability: Durability) {
     let mut batch = Batch::new();
     tables.iter().for_each(|table| batch.put(table, key, b"value"));
-    db.write(batch, durability).unwrap();
+    db.write(batch, durability).expect("a commit");
 }
 
 fn has(db: &Database, table: &Table, key: &[u8]) -> bool {
-    db.snapshot().contains(table, key).unwrap()
+    db.snapshot().contains(table, key).expect("a read")
 }
 
 /// Cuts the power, so that nothing survives but what is durable.
@@ -204,14 +204,13 @@ fn whether_a_table_is_logged_cannot_change() {
 
 #[test]
 fn a_commit_that_returns_while_the_database_closes_is_not_lost() {
-    const WRITERS: u64 = 3;
     for round in 0..20 {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::open(folder.path(), Options::default()).unwrap();
         let table = db.create_table("t", TableOptions { logged: false, ..TableOptions::default() }).unwrap();
-        let (acknowledged, started) = ([const { AtomicU64::new(0) }; WRITERS as usize], AtomicBool::new(false));
+        let (acknowledged, started) = ([const { AtomicU64::new(0) }; 3], AtomicBool::new(false));
         thread::scope(|scope| {
-            for (writer, acknowledged) in (0..WRITERS).zip(&acknowledged) {
+            for (writer, acknowledged) in (0_u64..).zip(&acknowledged) {
                 let (db, table, started) = (&db, &table, &started);
                 scope.spawn(move || {
                     for number in 1.. {
@@ -236,7 +235,7 @@ fn a_commit_that_returns_while_the_database_closes_is_not_lost() {
         drop((table, db));
         let db = Database::open(folder.path(), Options::default()).unwrap();
         let table = db.table("t").unwrap().unwrap();
-        for (writer, acknowledged) in (0..WRITERS).zip(&acknowledged) {
+        for (writer, acknowledged) in (0_u64..).zip(&acknowledged) {
             let there = db
                 .snapshot()
                 .range(&table, writer.to_be_bytes().as_slice()..(writer + 1).to_be_bytes().as_slice())

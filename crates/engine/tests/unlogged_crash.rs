@@ -3,12 +3,13 @@
 //!
 //! Each commit writes its number under one key of every table that it changes, so the state of a table tells which commit it is after.
 
+use parking_lot::Mutex;
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{Batch, Database, Durability, Layout, Options, Table, TableOptions};
 use spinney_testkit::{Rng, parallel};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 const SEEDS: u64 = 6;
 const STEPS: usize = 70;
@@ -111,7 +112,7 @@ fn step(rng: &mut Rng, sim: &SimEnv, seed: u64, opened: &mut Opened, model: &Mut
         0 => commit(rng, opened, model)?,
         1 => {
             opened.tables[UNLOGGED].flush().map_err(said)?;
-            let mut model = model.lock().unwrap();
+            let mut model = model.lock();
             // Everything in the log was made durable first.
             model.tables.iter_mut().for_each(Past::settle);
         }
@@ -119,7 +120,7 @@ fn step(rng: &mut Rng, sim: &SimEnv, seed: u64, opened: &mut Opened, model: &Mut
         3 => opened.tables[UNLOGGED].compact().map_err(said)?,
         4 => {
             opened.db().sync().map_err(said)?;
-            model.lock().unwrap().tables[LOGGED].settle();
+            model.lock().tables[LOGGED].settle();
         }
         _ => {
             opened.tables.clear();
@@ -129,11 +130,11 @@ fn step(rng: &mut Rng, sim: &SimEnv, seed: u64, opened: &mut Opened, model: &Mut
             } else {
                 drop(db);
             }
-            model.lock().unwrap().tables.iter_mut().for_each(Past::settle);
+            model.lock().tables.iter_mut().for_each(Past::settle);
             *opened = Opened::new(sim, seed).map_err(said)?;
         }
     }
-    let model = model.lock().unwrap();
+    let model = model.lock();
     for table in [LOGGED, UNLOGGED] {
         if opened.entries(table).map_err(said)? != model.tables[table].now() {
             return Err(format!("table {table} is not as after commit {}", model.tables[table].last()));
@@ -147,7 +148,7 @@ fn commit(rng: &mut Rng, opened: &Opened, model: &Mutex<Model>) -> Result<(), St
     let durability = *rng.pick(&[Durability::Sync, Durability::Buffered, Durability::Interval]);
     let mut batch = Batch::new();
     {
-        let mut model = model.lock().unwrap();
+        let mut model = model.lock();
         model.commits += 1;
         let number = model.commits;
         for &table in touched {
@@ -169,7 +170,7 @@ fn commit(rng: &mut Rng, opened: &Opened, model: &Mutex<Model>) -> Result<(), St
     }
     opened.db().write(batch, durability).map_err(|error| error.to_string())?;
     if touched.contains(&LOGGED) {
-        let past = &mut model.lock().unwrap().tables[LOGGED];
+        let past = &mut model.lock().tables[LOGGED];
         match durability {
             Durability::Sync => past.settle(),
             Durability::Buffered => past.written = past.last(),
@@ -230,7 +231,7 @@ fn examine(fork: &SimEnv, rng: &mut Rng, seed: u64, mut model: Model) -> Result<
     for _ in 0..STEPS_AFTER {
         step(rng, fork, seed, &mut opened, &shared)?;
     }
-    let mut model = shared.into_inner().unwrap();
+    let mut model = shared.into_inner();
     drop(crash(rng, fork, seed, &mut model)?);
     drop(opened);
     Ok(model.halves)
@@ -243,7 +244,7 @@ fn run(seed: u64) -> Result<(u64, u64), String> {
     let mut opened = Opened::new(&sim, seed).map_err(|error| error.to_string())?;
     sim.observe(Some(Box::new(move |fork| {
         let point = fork.write_and_sync_count();
-        let mut model = seen.lock().unwrap();
+        let mut model = seen.lock();
         if model.failure.is_some() {
             return;
         }
@@ -260,7 +261,7 @@ fn run(seed: u64) -> Result<(u64, u64), String> {
         step(&mut rng, &sim, seed, &mut opened, &shared).map_err(|message| format!("seed {seed}: {message}"))?;
     }
     drop(opened);
-    let mut model = shared.lock().unwrap();
+    let mut model = shared.lock();
     model.failure.take().map_or(Ok((model.crashes, model.halves)), Err)
 }
 
@@ -269,12 +270,12 @@ fn every_crash_leaves_both_tables_as_promised() {
     let total = Mutex::new((0, 0));
     let all = parallel::each(0..parallel::count_from_env("SPINNEY_UNLOGGED_SEEDS", SEEDS), |seed| {
         let (crashes, halves) = run(seed)?;
-        let mut total = total.lock().unwrap();
+        let mut total = total.lock();
         *total = (total.0 + crashes, total.1 + halves);
         Ok(())
     });
     all.unwrap_or_else(|message| panic!("{message}"));
-    let (crashes, halves) = total.into_inner().unwrap();
+    let (crashes, halves) = total.into_inner();
     eprintln!("{crashes} crashes, {halves} of them left the logged half of a commit only");
     assert!(crashes > 1000 && halves > 100, "{crashes} crashes, {halves} halves");
 }

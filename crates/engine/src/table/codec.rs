@@ -35,7 +35,8 @@ const UNLOGGED: u8 = 2;
 pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     out.push(options.layout.to_byte());
     out.push(options.compression as u8);
-    out.push(u8::from(options.auto_compact) * AUTO_COMPACT | u8::from(!options.logged) * UNLOGGED);
+    let flag = |is_set, bit| if is_set { bit } else { 0 };
+    out.push(flag(options.auto_compact, AUTO_COMPACT) | flag(!options.logged, UNLOGGED));
     put_varint(out, u64::from(options.block_bytes));
     put_varint(out, u64::from(options.filter_bits_per_key));
     put_varint(out, options.run_bytes_max);
