@@ -92,7 +92,8 @@ const ESCAPE_HELP: &str = "Write and read keys and values with escapes: \\n \\r 
 #[command(after_help = "Examples:
   spinney load shop orders --jsonl orders.jsonl --key id
   spinney load shop orders --jsonl orders.jsonl.zst --key id --layout btree --durability interval
-  generate | spinney load shop orders --jsonl - --key id --batch 100 --ack")]
+  generate | spinney load shop orders --jsonl - --key id --batch 100 --ack
+  spinney load shop scratch --jsonl orders.jsonl --key id --unlogged")]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
@@ -105,6 +106,10 @@ pub(crate) struct LoadArgs {
     /// Layout of the table if it must be made [default: lsm]; an existing one must have it
     #[arg(long, value_enum)]
     pub(crate) layout: Option<LayoutArg>,
+    /// Make the table without redo log; an existing one must be so. The load ends with a flush, and what a crash before it takes back
+    /// may have been acknowledged
+    #[arg(long)]
+    pub(crate) unlogged: bool,
     /// Rows per commit (fewer when they exceed 4 MiB)
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) batch: u64,
@@ -236,7 +241,8 @@ pub(crate) struct TablesArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney create shop orders
-  spinney create shop customers --layout btree --compression zstd")]
+  spinney create shop customers --layout btree --compression zstd
+  spinney create shop sessions --unlogged")]
 pub(crate) struct CreateArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
@@ -255,6 +261,9 @@ pub(crate) struct CreateArgs {
     /// How much larger each level is than the one above it, or how many runs are merged at once [default: 8]
     #[arg(long, value_name = "N")]
     pub(crate) fanout: Option<u32>,
+    /// Keep its changes out of the redo log: a crash takes the table back to its last flush. Cannot be changed later
+    #[arg(long)]
+    pub(crate) unlogged: bool,
 }
 
 /// Drop a table and all that is in it

@@ -16,10 +16,11 @@ pub(crate) fn list(args: &TablesArgs, out: &mut Output) -> Result<()> {
         if args.json {
             return out.json(&tables.iter().map(json_of).collect::<Vec<_>>());
         }
-        let mut list = text::Table::new(&["table", "layout", "block", "compression"]);
+        let mut list = text::Table::new(&["table", "layout", "block", "compression", "redo log"]);
         for table in &tables {
-            let TableOptions { layout, block_bytes, compression, .. } = *table.options();
-            let cells = [layout.name(), &text::bytes(u64::from(block_bytes)), compression_name(compression)];
+            let TableOptions { layout, block_bytes, compression, logged, .. } = *table.options();
+            let (block, log) = (text::bytes(u64::from(block_bytes)), if logged { "yes" } else { "no" });
+            let cells = [layout.name(), &block, compression_name(compression), log];
             list.row(std::iter::once(table.name()).chain(cells).map(str::to_owned));
         }
         Ok(write!(out, "{}", list.render())?)
@@ -36,6 +37,7 @@ fn json_of(table: &Table) -> serde_json::Value {
         "filter_bits_per_key": options.filter_bits_per_key,
         "run_bytes_max": options.run_bytes_max,
         "fanout": options.fanout,
+        "logged": options.logged,
     })
 }
 
@@ -57,6 +59,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<()> {
     }
     options.filter_bits_per_key = args.filter_bits.unwrap_or(options.filter_bits_per_key);
     options.fanout = args.fanout.unwrap_or(options.fanout);
+    options.logged = !args.unlogged;
     close_after(open_or_create(&args.table.db)?, |db| {
         db.create_table(&args.table.table, options)?;
         Ok(())

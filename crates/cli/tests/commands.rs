@@ -74,12 +74,29 @@ fn tables_are_listed_made_and_dropped() {
     }
     let list = place.ok(&["tables", "db"]);
     let rows: Vec<Vec<&str>> = list.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["table", "layout", "block", "compression"]);
-    assert!(LAYOUTS.iter().all(|&layout| rows.contains(&vec![layout, layout, "4.00", "KiB", "zstd"])), "{list}");
+    assert_eq!(rows[0], ["table", "layout", "block", "compression", "redo", "log"]);
+    assert!(LAYOUTS.iter().all(|&layout| rows.contains(&vec![layout, layout, "4.00", "KiB", "zstd", "yes"])), "{list}");
     assert!(place.fails(&["create", "db", "lsm"]).contains("lsm"));
     place.ok(&["drop", "db", "lsm"]);
     assert!(place.fails(&["drop", "db", "lsm"]).contains("lsm"));
     assert_eq!(json(&place.ok(&["tables", "db", "--json"])).as_array().unwrap().len(), 2);
+    place.verify();
+}
+
+#[test]
+fn a_table_without_redo_log_is_made_shown_and_keeps_what_a_command_put() {
+    let place = Place::new();
+    place.ok(&["create", "db", "scratch", "--unlogged"]);
+    place.ok(&["create", "db", "kept"]);
+    let list = place.ok(&["tables", "db"]);
+    assert!(list.lines().any(|line| line.starts_with("scratch") && line.trim_end().ends_with("no")), "{list}");
+    let tables = json(&place.ok(&["tables", "db", "--json"]));
+    assert_eq!([&tables[0]["logged"], &tables[1]["logged"]], [true, false], "{tables}");
+    assert_eq!(json(&place.ok(&["stat", "db", "--json"]))["unlogged_tables"], 1);
+    place.ok(&["put", "db", "scratch", "key", "value"]);
+    assert_eq!(place.ok(&["get", "db", "scratch", "key"]), "value\n");
+    assert_eq!(place.ok(&["log", "db"]).matches("scratch").count(), 0);
+    assert!(place.fails(&["create", "db", "scratch"]).contains("without redo log"));
     place.verify();
 }
 

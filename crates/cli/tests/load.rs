@@ -57,6 +57,24 @@ fn the_summary_tells_rows_and_layout() {
     assert_eq!((json["rows"].as_u64(), json["batches"].as_u64()), (Some(3), Some(1)));
 }
 
+#[test]
+fn a_load_into_a_table_without_redo_log_ends_with_a_flush() {
+    let place = Place::new();
+    let file = place.file("rows", "{\"id\": 1}\n{\"id\": 2}\n");
+    let args = ["load", "db", "t", "--jsonl", &file, "--key", "id", "--unlogged"];
+    place.ok(&args);
+    assert_eq!(place.count("t"), 2);
+    let shape: serde_json::Value = serde_json::from_str(&place.ok(&["shape", "db", "t", "--json"])).unwrap();
+    assert!(shape.to_string().contains("\"l0\":[{"), "{shape}");
+    // As one without redo log it is loaded again, also when that is not said.
+    place.ok(&args);
+    place.ok(&args[..7]);
+    place.ok(&["create", "db", "logged"]);
+    let refused = place.fails(&["load", "db", "logged", "--jsonl", &file, "--key", "id", "--unlogged"]);
+    assert!(refused.contains("with redo log"), "{refused}");
+    place.verify();
+}
+
 fn owned((key, value): (&str, &str)) -> (String, String) {
     (key.to_owned(), value.to_owned())
 }

@@ -20,7 +20,7 @@ pub struct Config {
 type Change = fn(&mut Options, &mut TableOptions);
 
 /// The option sets by name.
-const SETS: [(&str, Change); 17] = [
+const SETS: [(&str, Change); 18] = [
     ("plain", |_, _| {}),
     ("tiny-blocks", |_, table| table.block_bytes = 512),
     ("large-blocks", |_, table| table.block_bytes = 256 << 10),
@@ -46,6 +46,7 @@ const SETS: [(&str, Change); 17] = [
         options.log_compression = LogCompression::Zstd;
     }),
     ("by-hand", |_, table| table.auto_compact = false),
+    ("unlogged", |_, table| table.logged = false),
     ("small-memory", |options, _| options.memory_bytes = 8 << 20),
     ("page-cache", |options, _| options.direct_io = false),
     ("buffered-commits", |options, _| options.durability = Durability::Buffered),
@@ -91,10 +92,12 @@ impl Config {
     }
 
     /// The options of a table: tables with even numbers have the configuration's layout, the others the next one, so that each
-    /// database has more than one.
+    /// database has more than one. Of unlogged tables only those with odd numbers are.
     #[must_use]
     pub fn table_options(&self, number: usize) -> TableOptions {
         let own = LAYOUTS.iter().position(|layout| *layout == self.table.layout).unwrap_or_default();
-        TableOptions { layout: LAYOUTS[(own + number % 2) % LAYOUTS.len()], ..self.table.clone() }
+        // So that commits are mixed.
+        let logged = self.table.logged || number.is_multiple_of(2);
+        TableOptions { layout: LAYOUTS[(own + number % 2) % LAYOUTS.len()], logged, ..self.table.clone() }
     }
 }

@@ -3,6 +3,7 @@
 //! # Invariants
 //! 1. A batch is committed whole or not at all; the one that holds a wrong line is not.
 //! 2. A batch is acknowledged after its commit has returned.
+//! 3. A load into an unlogged table succeeds only after a flush of it.
 
 mod input;
 mod key;
@@ -106,9 +107,12 @@ fn table(db: &Database, args: &LoadArgs) -> Result<Table> {
     let wanted: Option<Layout> = args.layout.map(Into::into);
     let Some(table) = db.table(name)? else {
         let layout = wanted.unwrap_or_default();
-        return Ok(db.create_table(name, TableOptions { layout, ..TableOptions::default() })?);
+        return Ok(db.create_table(name, TableOptions { layout, logged: !args.unlogged, ..TableOptions::default() })?);
     };
-    let layout = table.options().layout;
+    let TableOptions { layout, logged, .. } = *table.options();
+    if args.unlogged && logged {
+        bail!("table `{name}` exists with redo log, and that cannot change: leave out --unlogged");
+    }
     match wanted {
         Some(wanted) if wanted != layout => {
             bail!("table `{name}` exists with layout {}, not {}", layout.name(), wanted.name())
@@ -136,7 +140,7 @@ impl Loader<'_> {
         loop {
             let (batch, rows, bytes) = self.batch(&mut lines)?;
             if rows == 0 {
-                return Ok(());
+                break;
             }
             self.in_doubt = true;
             self.db.write(batch, durability)?;
@@ -155,6 +159,11 @@ impl Loader<'_> {
             self.bar.set_message(format!("{} rows {rate}/s", count(self.loaded.rows)));
             self.stop.check()?;
         }
+        if !self.table.options().logged {
+            self.table.flush()?;
+            self.loaded.seconds = stopwatch.elapsed().as_secs_f64();
+        }
+        Ok(())
     }
 
     /// The next rows, with their number and bytes; none at the end of the input.

@@ -54,7 +54,8 @@ impl Batch {
         if !self.tables.iter().rev().any(|known| Arc::ptr_eq(known.state(), table.state())) {
             self.tables.push(table.clone());
         }
-        if let Err(error) = self.changes.push(Change { table: table.state().id, kind, key, value }) {
+        let change = Change { table: table.state().id, kind, key, value };
+        if let Err(error) = self.changes.push(change, table.options().logged) {
             self.refused.get_or_insert(error);
         }
     }
@@ -71,10 +72,10 @@ impl Batch {
         self.changes.count() == 0
     }
 
-    /// Bytes that the changes take in the redo log.
+    /// Bytes of the changes as they are encoded; so many go to the redo log when all tables are logged.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.changes.bytes().len()
+        self.changes.bytes()
     }
 
     /// Removes all changes, so that the batch can be filled again.

@@ -1,6 +1,6 @@
 //! The checkpoint: a durable copy of the database as of one moment, made while writes go on.
 //!
-//! Under the flush gate, all memtables are frozen at one position of the log, and what was frozen by then is flushed; until the gate
+//! Under the flush gate, all memtables are frozen at one moment in the order of commits, and what was frozen by then is flushed; until the gate
 //! opens nothing newer reaches the trees. The trees of that moment are the copy. Runs are linked; a B-tree's file is copied while its
 //! root is held, which keeps every block that the root reaches.
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::num::{u64_of, usize_of};
-use crate::base::{Error, FileId, Lsn, Result};
+use crate::base::{Error, FileId, Lsn, Result, SeqNum};
 use crate::env::{Access, File, OpenOptions};
 use crate::table::Version;
 use crate::table::catalog::{Catalog, TableRecord};
@@ -85,14 +85,15 @@ impl Core {
         Ok(Cut { catalog, trees, versions })
     }
 
-    /// Freezes all memtables at one position of the log.
-    pub(super) fn freeze_all(&self) -> (Lsn, Vec<Arc<TableState>>) {
+    /// Freezes all memtables at one moment; the seqnum of the next change after it. (Not the position of the log, which commits of
+    /// unlogged tables leave where it is.)
+    pub(super) fn freeze_all(&self) -> (SeqNum, Vec<Arc<TableState>>) {
         let mut commit = self.commit.lock();
         let tables = self.all_tables();
         for table in &tables {
             self.rotate(&mut commit, table);
         }
-        (self.log_tail(), tables)
+        (commit.next_seqnum, tables)
     }
 
     /// Copies the B-trees of the cut, then makes the copy a database.

@@ -1,4 +1,4 @@
-//! Closing: background work ends, the log's end is made durable.
+//! Closing: background work ends, unlogged tables are flushed, the log's end is made durable.
 
 use crate::base::Result;
 
@@ -7,7 +7,7 @@ use super::core::Core;
 impl Core {
     /// Closes the database; does nothing the second time.
     pub(crate) fn shut(&self) -> Result<()> {
-        if !self.health.close() {
+        if !self.health.begin_close() {
             return Ok(());
         }
         if let Some(workers) = self.workers.get() {
@@ -18,9 +18,21 @@ impl Core {
             }
         }
         self.room.1.notify_all();
-        // Commits that were being ordered when the database closed are through after this.
+        // Commits that were being ordered when the closing began are through after this.
         drop(self.commit.lock());
         self.health.check_poison()?;
+        let flushed = self.flush_unlogged();
+        self.health.end_close();
+        flushed?;
         self.log().close()
+    }
+
+    /// Flushes the tables of which the log knows nothing.
+    fn flush_unlogged(&self) -> Result<()> {
+        for table in self.all_tables().iter().filter(|table| !table.options.logged) {
+            self.rotate(&mut self.commit.lock(), table);
+            self.flush(table)?;
+        }
+        Ok(())
     }
 }

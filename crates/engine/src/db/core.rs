@@ -22,7 +22,7 @@ use crate::store::StoreStats;
 use crate::table::catalog::Catalog;
 use crate::table::edit::Edit;
 use crate::table::manifest::Manifest;
-use crate::table::version::Mem;
+use crate::table::version::{Mem, Moment};
 use crate::table::{TableOptions, Trees, Version};
 use crate::tree::btree::BTree;
 use crate::txn::conflict::RecentWrites;
@@ -168,6 +168,11 @@ impl Core {
         self.log.get().map_or_else(|| Lsn(self.replayed_to.load(Ordering::Relaxed)), LogWriter::tail)
     }
 
+    /// The moment in the order of commits, which the latch in hand holds still.
+    pub(crate) fn now(&self, commit: &CommitState) -> Moment {
+        Moment { next_seqnum: commit.next_seqnum, lsn: self.log_tail() }
+    }
+
     /// A file id never used before.
     pub(crate) fn new_file(&self) -> FileId {
         FileId(self.next_file.fetch_add(1, Ordering::Relaxed))
@@ -221,7 +226,7 @@ impl Core {
 
     /// Makes an edit durable. The caller holds the ledger and installs what the edit tells of before it releases it.
     pub(crate) fn record(&self, ledger: &mut Ledger, edit: &Edit) -> Result<()> {
-        self.health.check_writable()?;
+        self.health.check_in_use()?;
         ledger.manifest.append(edit)?;
         ledger.catalog.apply(edit).expect("an edit that this database makes fits its catalog");
         if ledger.manifest.is_long() {
@@ -256,7 +261,7 @@ impl Core {
             let needed = version.memtables().filter(|mem| !flushed.iter().any(|done| Arc::ptr_eq(done, mem)));
             needed.filter_map(|mem| mem.first_lsn()).min()
         };
-        tables.values().filter_map(oldest).fold(self.log_tail(), Lsn::min)
+        tables.values().filter(|table| table.options.logged).filter_map(oldest).fold(self.log_tail(), Lsn::min)
     }
 
     /// The log before `log_from` is not needed, and the manifest says so.

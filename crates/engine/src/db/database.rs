@@ -20,7 +20,8 @@ use super::verify::VerifyReport;
 use super::{background, open};
 
 /// An open database. Cheap to clone; all clones, and the tables, snapshots and transactions made from it, share it. It is closed by
-/// [`Database::close`], or without a word about errors when the last of them is dropped.
+/// [`Database::close`], or when the last of them is dropped, which does the same without a word about errors: with an unlogged table
+/// that has changes only `close` tells whether its last flush went well.
 ///
 /// ```
 /// use spinney::{Batch, Database, Durability, Layout, Options, TableOptions};
@@ -137,7 +138,7 @@ impl Database {
         batch.commit(self, durability, None)
     }
 
-    /// Makes everything committed so far durable.
+    /// Makes everything committed so far durable, except what only [`Table::flush`] does: changes of unlogged tables.
     ///
     /// # Errors
     /// `Io`, `Full`, `Poisoned`, `Closed`.
@@ -183,7 +184,7 @@ impl Database {
         &self.core().options
     }
 
-    /// Ends background work, makes all commits durable and closes. Other handles refuse from then on.
+    /// Ends background work, flushes unlogged tables, makes all commits durable and closes. Other handles refuse from then on.
     ///
     /// # Errors
     /// What kept the last commits from becoming durable; `Poisoned` when an earlier write failed.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Entry, Lsn, Result};
+use crate::base::{Entry, Lsn, Result, SeqNum};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::version::Mem;
@@ -38,26 +38,27 @@ impl Core {
     /// Flushes the table's frozen memtables.
     pub(crate) fn flush(&self, table: &Arc<TableState>) -> Result<()> {
         let gate = self.flush_gate.lock();
-        let flushed = self.flush_gated(table, Lsn(u64::MAX));
+        let flushed = self.flush_gated(table, SeqNum::MAX);
         drop(gate);
         self.rebalance();
         flushed
     }
 
-    /// As [`Self::flush`], of the memtables that were frozen up to a position of the log, for a caller that holds the flush gate.
-    pub(crate) fn flush_gated(&self, table: &Arc<TableState>, up_to: Lsn) -> Result<()> {
+    /// As [`Self::flush`], of the memtables that were frozen before a change with seqnum `up_to`, for a caller that holds the flush gate.
+    pub(crate) fn flush_gated(&self, table: &Arc<TableState>, up_to: SeqNum) -> Result<()> {
         if table.check().is_err() {
             return Ok(());
         }
         let mut mems = table.version.load().immutables.clone();
-        mems.retain(|mem| mem.frozen_at().is_some_and(|at| at <= up_to));
+        mems.retain(|mem| mem.frozen_at().is_some_and(|at| at.next_seqnum <= up_to));
         let Some(newest) = mems.first() else { return Ok(()) };
-        self.health.check_writable()?;
+        self.health.check_in_use()?;
         for mem in &mems {
             mem.wait_for_inserts();
         }
-        let replay_from = newest.frozen_at().expect("an immutable memtable was frozen");
-        // Without this a crash could keep the flushed half of a commit and lose the half that is only in the log.
+        let replay_from = newest.frozen_at().expect("an immutable memtable was frozen").lsn;
+        // Without this a crash could keep the flushed half of a commit and lose the half that is only in the log. Of an unlogged table it
+        // could also keep a commit and lose one before it.
         // Recovery has synced the log before it replays.
         if let Some(log) = self.log.get() {
             self.or_poison(log.sync(replay_from))?;

@@ -8,7 +8,9 @@ use crate::base::{Error, ErrorKind, Result};
 /// Open, closed or poisoned.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    /// Set once, by `close`; read by every call, which then refuses.
+    /// Set once, when the closing begins; read by every call, which then refuses.
+    closing: AtomicBool,
+    /// Set once, when the closing has flushed what is left: nothing is written after it but the log's end.
     closed: AtomicBool,
     /// The first failure of a write or sync. Nothing is written after it: what reached the device is not known.
     poison: OnceLock<String>,
@@ -17,10 +19,13 @@ pub(crate) struct Health {
 impl Health {
     /// Refuses when the database was closed.
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::Closed, "the database was closed"));
-        }
-        Ok(())
+        check_unset(&self.closing)
+    }
+
+    /// Refuses when the database was closed or poisoned. While it is being closed it does not: that is work for the closing itself.
+    pub(crate) fn check_in_use(&self) -> Result<()> {
+        check_unset(&self.closed)?;
+        self.check_poison()
     }
 
     /// Refuses when the database was closed or poisoned.
@@ -46,8 +51,20 @@ impl Health {
         drop(self.poison.set(error.to_string()));
     }
 
-    /// Closes; false when it was closed already.
-    pub(crate) fn close(&self) -> bool {
-        !self.closed.swap(true, Ordering::AcqRel)
+    /// Begins to close; false when that was begun already.
+    pub(crate) fn begin_close(&self) -> bool {
+        !self.closing.swap(true, Ordering::AcqRel)
     }
+
+    /// What had to be flushed is flushed.
+    pub(crate) fn end_close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+}
+
+fn check_unset(closed: &AtomicBool) -> Result<()> {
+    if closed.load(Ordering::Acquire) {
+        return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+    }
+    Ok(())
 }

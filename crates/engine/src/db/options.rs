@@ -7,7 +7,8 @@ use crate::base::Result;
 use crate::log::{LogCompression, LogPadding};
 use crate::table::options::check_range;
 
-/// What a commit survives once it has returned.
+/// What a commit survives once it has returned. It is promised for changes of logged tables; those of unlogged ones (see
+/// [`TableOptions::logged`](crate::TableOptions::logged)) write and sync nothing, and survive from the flush of their table on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {

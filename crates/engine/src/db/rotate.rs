@@ -34,12 +34,12 @@ impl Core {
     }
 
     /// Freezes a table's active memtable; false when it is empty. The latch in hand says that no commit is being ordered.
-    pub(crate) fn rotate(&self, _commit: &mut CommitState, table: &TableState) -> bool {
+    pub(crate) fn rotate(&self, commit: &mut CommitState, table: &TableState) -> bool {
         let frozen = Arc::clone(&table.version.load().active);
-        if frozen.first_lsn().is_none() {
+        if frozen.is_unused() {
             return false;
         }
-        frozen.freeze(self.log_tail());
+        frozen.freeze(self.now(commit));
         let fresh = Mem::new();
         table.version.rcu(|version| {
             let mut immutables = Vec::with_capacity(version.immutables.len() + 1);
@@ -66,7 +66,7 @@ impl Core {
             return;
         }
         let keep_from = Lsn(tail.0.saturating_sub(self.options.log_bytes_max / 2));
-        for table in tables {
+        for table in tables.iter().filter(|table| table.options.logged) {
             if table.version.load().active.first_lsn().is_some_and(|lsn| lsn < keep_from) {
                 self.rotate(commit, table);
             }

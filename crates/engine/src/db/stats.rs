@@ -24,6 +24,10 @@ pub struct Stats {
     pub stall_us: u64,
     /// Bytes of memory that memtables hold now.
     pub memtable_bytes: u64,
+    /// Bytes of them that unlogged tables hold: what a crash would take back.
+    pub unlogged_memtable_bytes: u64,
+    /// Tables without redo log.
+    pub unlogged_tables: u64,
     /// The memory budget.
     pub memory_bytes: u64,
     /// Snapshots and transactions open now.
@@ -108,6 +112,8 @@ impl Counters {
 impl Stats {
     pub(crate) fn of(core: &Core) -> Self {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut unlogged = core.all_tables();
+        unlogged.retain(|table| !table.options.logged);
         let (counters, store, cache) = (&core.counters, &core.store_stats, core.cache.counters());
         Self {
             commits: read(&counters.commits),
@@ -115,6 +121,8 @@ impl Stats {
             stalls: read(&counters.stalls),
             stall_us: read(&counters.stall_us),
             memtable_bytes: core.memory.memtable_bytes(),
+            unlogged_memtable_bytes: unlogged.iter().map(|table| table.version.load().memtable_bytes()).sum(),
+            unlogged_tables: u64_of(unlogged.len()),
             memory_bytes: core.options.memory_bytes,
             snapshots: u64_of(core.snapshots.count()),
             log: core.log().stats(),

@@ -55,7 +55,7 @@ impl Table {
         &self.state.options
     }
 
-    /// Writes the table's memtables to disk and returns when they are there.
+    /// Writes the table's memtables to disk and returns when they are there: durably, also those of an unlogged table.
     ///
     /// # Errors
     /// `Io`, `Full`, `Poisoned`, `Closed`.

@@ -24,8 +24,11 @@ impl Core {
         let commit = self.commit.lock();
         let mut tables = self.tables.write();
         if let Some(existing) = tables.get(name) {
-            let layout = existing.options.layout.name();
-            return Err(Error::invalid(format!("table '{name}' exists already, with layout {layout}")));
+            let TableOptions { layout, logged, .. } = existing.options;
+            let log = if logged { "" } else { " and without redo log" };
+            let message =
+                format!("table '{name}' exists already, with layout {}{log}; neither can change", layout.name());
+            return Err(Error::invalid(message));
         }
         let mut ledger = self.ledger.lock();
         let id = ledger.catalog.next_table;

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::{ErrorKind, Lsn, SeqNum};
+use crate::base::{ErrorKind, Kind, SeqNum};
 use crate::block::Compression;
 use crate::env::sim::{CrashProfile, SimEnv};
 use crate::table::{Layout, TableOptions};
+use crate::txn::batch::{Change, Changes};
 
 use super::{Batch, Database, Durability, Options, Table};
 
@@ -19,6 +20,10 @@ fn open(sim: &SimEnv, path: &str) -> Database {
 
 fn create(db: &Database, name: &str, layout: Layout) -> Table {
     db.create_table(name, TableOptions { layout, ..TableOptions::default() }).unwrap()
+}
+
+fn create_unlogged(db: &Database, name: &str, layout: Layout) -> Table {
+    db.create_table(name, TableOptions { layout, logged: false, ..TableOptions::default() }).unwrap()
 }
 
 fn put(db: &Database, tables: &[&Table], key: &[u8], value: &[u8]) {
@@ -53,7 +58,7 @@ fn a_checkpoint_leaves_out_what_was_frozen_after_its_moment() {
     for table in &tables {
         let found = table.version.load().trees.get(b"k", SeqNum::MAX).unwrap().unwrap();
         assert_eq!(&*found.value, b"before", "table '{}'", table.name);
-        core.flush_gated(table, Lsn(u64::MAX)).unwrap();
+        core.flush_gated(table, SeqNum::MAX).unwrap();
     }
     drop(gate);
     assert_eq!(get(&db, "a", b"k").unwrap(), b"after");
@@ -62,6 +67,73 @@ fn a_checkpoint_leaves_out_what_was_frozen_after_its_moment() {
     let db = open(&sim, "/db");
     assert_eq!((get(&db, "a", b"k").unwrap(), get(&db, "b", b"k").unwrap()), (b"after".to_vec(), b"after".to_vec()));
     assert_sound(&db);
+}
+
+#[test]
+fn a_checkpoint_leaves_out_later_commits_that_are_not_in_the_log() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let (a, b) = (create_unlogged(&db, "a", Layout::Lsm), create_unlogged(&db, "b", Layout::BTree));
+    put(&db, &[&a, &b], b"k", b"before");
+    let core = db.core();
+    let gate = core.flush_gate.lock();
+    let (at, tables) = core.freeze_all();
+    put(&db, &[&a, &b], b"k", b"after");
+    core.rotate(&mut core.commit.lock(), b.state());
+    for table in &tables {
+        core.flush_gated(table, at).unwrap();
+        let found = table.version.load().trees.get(b"k", SeqNum::MAX).unwrap().unwrap();
+        assert_eq!(&*found.value, b"before", "table '{}'", table.name);
+    }
+    drop(gate);
+}
+
+#[test]
+fn seqnums_that_reached_an_unlogged_tree_are_not_given_out_again_after_a_crash() {
+    for (layout, next) in LAYOUTS.into_iter().flat_map(|layout| [(layout, 0), (layout, 1 << 40)]) {
+        let sim = SimEnv::new(1);
+        let db = open(&sim, "/db");
+        let table = create_unlogged(&db, "t", layout);
+        // So that versions keep their seqnums.
+        let snapshot = db.snapshot();
+        {
+            let mut commit = db.core().commit.lock();
+            commit.next_seqnum = commit.next_seqnum.max(SeqNum(next));
+        }
+        put(&db, &[&table], b"k", b"1");
+        table.flush().unwrap();
+        let reached = db.core().commit.lock().next_seqnum;
+        sim.power_crash(CrashProfile::Strict);
+        drop((snapshot, table, db));
+        for round in 2..5 {
+            let db = open(&sim, "/db");
+            assert!(
+                db.core().snapshots.published().0 + 1 >= reached.0 && db.core().commit.lock().next_seqnum >= reached
+            );
+            assert_eq!(get(&db, "t", b"k").unwrap(), (round - 1).to_string().as_bytes(), "{layout:?}");
+            let (table, snapshot) = (db.table("t").unwrap().unwrap(), db.snapshot());
+            put(&db, &[&table], b"k", round.to_string().as_bytes());
+            assert_eq!(get(&db, "t", b"k").unwrap(), round.to_string().as_bytes(), "{layout:?}");
+            table.flush().unwrap();
+            assert_sound(&db);
+            sim.power_crash(CrashProfile::Strict);
+            drop(snapshot);
+        }
+    }
+}
+
+#[test]
+fn a_commit_that_met_the_closing_on_its_way_gets_no_place_in_the_order() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let tables = [create_unlogged(&db, "t", Layout::Lsm)];
+    let mut changes = Changes::default();
+    let table = tables[0].state().id;
+    changes.push(Change { table, kind: Kind::Put, key: b"k", value: b"v" }, false).unwrap();
+    // It has passed the first check; nothing would flush it any more.
+    assert!(db.core().health.begin_close());
+    let body = db.core().log().pack(changes.logged());
+    assert_eq!(db.core().order(&changes, &body, &tables, None).err().unwrap().kind(), ErrorKind::Closed);
 }
 
 #[test]

@@ -8,6 +8,8 @@
 //!   make the log as durable as the commit asks (one sync serves all who wait)
 //!   publish, in seqnum order
 //! ```
+//!
+//! Changes of unlogged tables go the same way without the log; a commit of nothing else forces nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,10 +26,10 @@ use super::options::Durability;
 use super::table::Table;
 
 /// A commit that has its place in the order.
-struct Ticket {
+pub(super) struct Ticket {
     first: SeqNum,
     last: SeqNum,
-    /// The end of its log record.
+    /// The end of its log record; the end of the log when it has none, because it changes unlogged tables only.
     end: Lsn,
     /// The memtable of each table, in the order of the batch's tables.
     mems: Vec<Arc<Mem>>,
@@ -46,12 +48,14 @@ impl Core {
         if changes.count() == 0 {
             return Ok(());
         }
-        self.admit(u64_of(changes.bytes().len()))?;
+        self.admit(u64_of(changes.bytes()))?;
         // Before any latch is taken, beside the writes of others.
-        let body = self.log().pack(changes.bytes());
+        let body = self.log().pack(changes.logged());
         let ticket = self.order(changes, &body, tables, seen)?;
         insert(changes, tables, &ticket);
+        let logged = changes.logged_count() > 0;
         let durable = match durability {
+            _ if !logged => Ok(()),
             Durability::Sync => self.log().sync(ticket.end),
             Durability::Buffered => self.log().write(ticket.end),
             Durability::Interval => Ok(()),
@@ -62,7 +66,7 @@ impl Core {
         }
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         let first_of_interval =
-            durability == Durability::Interval && !self.interval_pending.swap(true, Ordering::AcqRel);
+            logged && durability == Durability::Interval && !self.interval_pending.swap(true, Ordering::AcqRel);
         if first_of_interval || self.log().wants_spare() {
             self.wake_sync();
         }
@@ -104,9 +108,17 @@ impl Core {
     }
 
     /// Under the commit latch: refuses a conflict, gives out seqnums, appends to the log.
-    fn order(&self, changes: &Changes, body: &Packed<'_>, tables: &[Table], seen: Option<SeqNum>) -> Result<Ticket> {
+    pub(super) fn order(
+        &self,
+        changes: &Changes,
+        body: &Packed<'_>,
+        tables: &[Table],
+        seen: Option<SeqNum>,
+    ) -> Result<Ticket> {
         let mut guard = self.commit.lock();
         let state = &mut *guard;
+        // Whoever closes the database takes the latch after it said so: what was ordered before is flushed, and nothing is ordered later.
+        self.health.check_open()?;
         for table in tables {
             table.state().check()?;
         }
@@ -115,14 +127,8 @@ impl Core {
         }
         let first = state.next_seqnum;
         let next = SeqNum(first.0 + changes.count());
-        state.header.clear();
-        put_record_header(&mut state.header, first, changes.count());
         let start = self.log().tail();
-        let end = self.log().append_packed(&state.header, body).map_err(|error| match error.kind() {
-            // Refused before anything was written: commits go on when there is room again.
-            ErrorKind::Full => error,
-            _ => self.poison(error),
-        })?;
+        let end = if changes.logged_count() == 0 { start } else { self.append(state, changes, body)? };
         state.next_seqnum = next;
         for (index, change) in (0..).zip(changes.iter()) {
             state.recent.note(change.table, change.key, SeqNum(first.0 + index));
@@ -134,6 +140,17 @@ impl Core {
         let last = SeqNum(next.0 - 1);
         self.publisher.announce(last);
         Ok(Ticket { first, last, end, mems })
+    }
+
+    /// Appends the changes of logged tables, as one record with the next seqnums; where it ends.
+    fn append(&self, state: &mut CommitState, changes: &Changes, body: &Packed<'_>) -> Result<Lsn> {
+        state.header.clear();
+        put_record_header(&mut state.header, state.next_seqnum, changes.logged_count());
+        self.log().append_packed(&state.header, body).map_err(|error| match error.kind() {
+            // Refused before anything was written: commits go on when there is room again.
+            ErrorKind::Full => error,
+            _ => self.poison(error),
+        })
     }
 
     /// First committer wins: refuses when a key of the batch has a version newer than the snapshot.

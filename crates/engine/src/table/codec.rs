@@ -33,10 +33,16 @@ pub(super) fn path(decoder: &mut Decoder<'_>) -> Result<String, Malformed> {
     Some(text.to_owned()).filter(|text| !text.is_empty()).ok_or(Malformed)
 }
 
+/// The flags of a table's options: runs are compacted in the background. Stored; never reuse the bit.
+const AUTO_COMPACT: u8 = 1;
+/// Changes do not go to the redo log. Stored; never reuse the bit.
+const UNLOGGED: u8 = 2;
+
 pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     out.push(options.layout.to_byte());
     out.push(options.compression as u8);
-    out.push(u8::from(options.auto_compact));
+    let flag = |is_set, bit| if is_set { bit } else { 0 };
+    out.push(flag(options.auto_compact, AUTO_COMPACT) | flag(!options.logged, UNLOGGED));
     put_varint(out, u64::from(options.block_bytes));
     put_varint(out, u64::from(options.filter_bits_per_key));
     put_varint(out, options.run_bytes_max);
@@ -46,15 +52,15 @@ pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
 pub(super) fn options(decoder: &mut Decoder<'_>) -> Result<TableOptions, Malformed> {
     let layout = Layout::from_byte(decoder.u8()?).ok_or(Malformed)?;
     let compression = Compression::from_byte(decoder.u8()?).ok_or(Malformed)?;
-    let auto_compact = match decoder.u8()? {
-        0 => false,
-        1 => true,
-        _ => return Err(Malformed),
-    };
+    let flags = decoder.u8()?;
+    if flags & !(AUTO_COMPACT | UNLOGGED) != 0 {
+        return Err(Malformed);
+    }
     let options = TableOptions {
         layout,
         compression,
-        auto_compact,
+        auto_compact: flags & AUTO_COMPACT != 0,
+        logged: flags & UNLOGGED == 0,
         block_bytes: narrow(decoder)?,
         filter_bits_per_key: narrow(decoder)?,
         run_bytes_max: decoder.varint()?,

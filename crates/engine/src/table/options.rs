@@ -75,6 +75,10 @@ pub struct TableOptions {
     /// Whether runs are compacted in the background. Without it only `compact` and `compact_level` do; `Table::hold` is the same until
     /// the table is released. Default true.
     pub auto_compact: bool,
+    /// Whether changes go to the redo log. Those of an unlogged table (false) cost no log and are durable only when the table is
+    /// flushed: by `Table::flush`, in the background, by a checkpoint, at `close`. A crash takes the table back to its last flush, a state
+    /// after some commit; what a commit changed in logged tables then stays. Default true.
+    pub logged: bool,
 }
 
 impl Default for TableOptions {
@@ -87,6 +91,7 @@ impl Default for TableOptions {
             run_bytes_max: 32 << 20,
             fanout: 8,
             auto_compact: true,
+            logged: true,
         }
     }
 }

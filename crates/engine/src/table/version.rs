@@ -29,10 +29,11 @@ pub const LEVELS: usize = 7;
 pub struct Mem {
     /// The entries.
     pub entries: Memtable,
-    /// Every change in it stands in the log at or after this position; `u64::MAX` while there is none. Set under the commit latch.
+    /// Every change in it stands in the log at or after this position; `u64::MAX` while there is none. Of an unlogged table: where
+    /// the log ended when the first change came, which only tells that there is one. Set under the commit latch.
     first_lsn: AtomicU64,
-    /// Every change in it stands in the log before this position. Set under the commit latch when the memtable stops being active.
-    frozen_at: OnceLock<Lsn>,
+    /// Every change in it comes before. Set under the commit latch when the memtable stops being active.
+    frozen_at: OnceLock<Moment>,
     /// Commits that have their place in the log but are still inserting. Commits enter under the commit latch and leave with
     /// `Release`; a flush that has frozen the memtable under the same latch waits for zero with `Acquire`, and then sees all.
     inserting: AtomicU32,
@@ -40,6 +41,15 @@ pub struct Mem {
     accounted: AtomicU64,
     /// As what they are counted.
     stage: Mutex<Stage>,
+}
+
+/// A place in the order of commits, between two of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// The seqnum of the next commit. It tells two moments apart between which there was a commit.
+    pub(crate) next_seqnum: SeqNum,
+    /// Where the log ends. Commits that change unlogged tables only do not move it.
+    pub(crate) lsn: Lsn,
 }
 
 /// As what the bytes of a memtable are counted in the database's memory.
@@ -79,17 +89,22 @@ impl Mem {
         self.entries.insert(entry);
     }
 
-    /// No commit enters any more; the log's end is `lsn`. Called under the commit latch.
-    pub(crate) fn freeze(&self, lsn: Lsn) {
-        self.frozen_at.set(lsn).expect("a memtable is frozen once");
+    /// No commit enters any more. Called under the commit latch, which holds the moment still.
+    pub(crate) fn freeze(&self, now: Moment) {
+        self.frozen_at.set(now).expect("a memtable is frozen once");
     }
 
-    /// Where the log ended when the memtable stopped being active.
-    pub(crate) fn frozen_at(&self) -> Option<Lsn> {
+    /// When the memtable stopped being active.
+    pub(crate) fn frozen_at(&self) -> Option<Moment> {
         self.frozen_at.get().copied()
     }
 
-    /// Where its first change stands in the log, if it holds or is about to hold any.
+    /// Whether it holds no change and is not about to.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.first_lsn().is_none()
+    }
+
+    /// Where the first change of a logged table stands in the log, if it holds or is about to hold any.
     pub(crate) fn first_lsn(&self) -> Option<Lsn> {
         let lsn = self.first_lsn.load(Ordering::Relaxed);
         (lsn != u64::MAX).then_some(Lsn(lsn))
@@ -264,6 +279,12 @@ impl Version {
         }
         self.trees.cursors(fill, &mut sources);
         MergeCursor::new(sources)
+    }
+
+    /// Bytes that memtables were counted as in the database's memory.
+    #[must_use]
+    pub fn memtable_bytes(&self) -> u64 {
+        self.memtables().map(|mem| mem.accounted_bytes()).sum()
     }
 
     /// The memtables, newest first.

@@ -1,12 +1,16 @@
 //! A batch: changes of any number of tables that are applied together, in the form in which they go to the redo log.
 //!
+//! Changes of logged and of unlogged tables are kept apart, so that the first go to the log as they stand. A commit gives its seqnums to
+//! the logged ones first: the seqnums of a log record have no gaps, and those after it belong to what is not in the log. The order between
+//! two tables means nothing within a commit; the order of the changes of one table is kept.
+//!
 //! # Format
 //! A commit's log record (numbers are varints):
 //!
 //! | field | |
 //! |---|---|
 //! | first seqnum | the first change has it, each later one the next |
-//! | number of changes | |
+//! | number of changes | of logged tables; there are no others here |
 //! | changes | table id, kind (1 byte), key with length, and for a put the value with length |
 
 use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
@@ -17,6 +21,13 @@ use crate::base::{Kind, Result, SeqNum, TableId};
 /// Encoded changes, and how many they are.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
+    logged: Section,
+    unlogged: Section,
+}
+
+/// The changes of tables of one kind.
+#[derive(Clone, Debug, Default)]
+struct Section {
     bytes: Vec<u8>,
     count: u64,
 }
@@ -35,13 +46,62 @@ pub struct Change<'a> {
 }
 
 impl Changes {
-    /// Adds a change.
+    /// Adds a change of a table that is `logged` or not.
     ///
     /// # Errors
     /// `Invalid` for a key or value of a length that cannot be stored; the batch is unchanged then.
-    pub fn push(&mut self, change: Change<'_>) -> Result<()> {
+    pub fn push(&mut self, change: Change<'_>, logged: bool) -> Result<()> {
         check_key(change.key)?;
         check_value(change.value)?;
+        if logged {
+            self.logged.push(change)
+        } else {
+            self.unlogged.push(change)
+        }
+        Ok(())
+    }
+
+    /// How many changes there are.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.logged.count + self.unlogged.count
+    }
+
+    /// How many of them are of logged tables.
+    #[must_use]
+    pub const fn logged_count(&self) -> u64 {
+        self.logged.count
+    }
+
+    /// Bytes of the encoded changes.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.logged.bytes.len() + self.unlogged.bytes.len()
+    }
+
+    /// The encoded changes of logged tables.
+    #[must_use]
+    pub fn logged(&self) -> &[u8] {
+        &self.logged.bytes
+    }
+
+    /// Removes all changes and keeps the memory.
+    pub fn clear(&mut self) {
+        self.logged.clear();
+        self.unlogged.clear();
+    }
+
+    /// The changes in the order of their seqnums: those of logged tables first, each kind in the order in which it was pushed.
+    ///
+    /// # Panics
+    /// Never: the bytes are what [`Self::push`] encoded.
+    pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
+        self.logged.iter().chain(self.unlogged.iter())
+    }
+}
+
+impl Section {
+    fn push(&mut self, change: Change<'_>) {
         // At most the table id, the kind and two lengths come on top.
         self.bytes.reserve(change.key.len() + change.value.len() + 16);
         put_varint(&mut self.bytes, u64::from(change.table.0));
@@ -51,32 +111,14 @@ impl Changes {
             put_len_prefixed(&mut self.bytes, change.value);
         }
         self.count += 1;
-        Ok(())
     }
 
-    /// How many changes there are.
-    #[must_use]
-    pub const fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Bytes of the encoded changes.
-    #[must_use]
-    pub const fn bytes(&self) -> &Vec<u8> {
-        &self.bytes
-    }
-
-    /// Removes all changes and keeps the memory.
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         self.bytes.clear();
         self.count = 0;
     }
 
-    /// The changes in order.
-    ///
-    /// # Panics
-    /// Never: the bytes are what [`Self::push`] encoded.
-    pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
+    fn iter(&self) -> impl Iterator<Item = Change<'_>> {
         let mut decoder = Decoder::new(&self.bytes);
         std::iter::from_fn(move || {
             (!decoder.is_empty()).then(|| decode_change(&mut decoder).expect("a batch holds what push encoded"))
@@ -150,11 +192,11 @@ mod tests {
         let put = Change { table: TableId(1), kind: Kind::Put, key: b"k", value: b"v" };
         let delete = Change { table: TableId(300), kind: Kind::Delete, key: b"gone", value: b"" };
         let mut changes = Changes::default();
-        changes.push(put).unwrap();
-        changes.push(delete).unwrap();
+        changes.push(put, true).unwrap();
+        changes.push(delete, true).unwrap();
         let mut payload = Vec::new();
-        put_record_header(&mut payload, SeqNum(9), changes.count());
-        payload.extend_from_slice(changes.bytes());
+        put_record_header(&mut payload, SeqNum(9), changes.logged_count());
+        payload.extend_from_slice(changes.logged());
         let mut seen = Vec::new();
         let visit = |seqnum, change| {
             seen.push((seqnum, change));
@@ -172,7 +214,26 @@ mod tests {
     #[test]
     fn a_bad_key_leaves_the_batch_as_it_was() {
         let mut changes = Changes::default();
-        assert!(changes.push(Change { table: TableId(1), kind: Kind::Put, key: b"", value: b"v" }).is_err());
-        assert!(changes.bytes().is_empty() && changes.count() == 0);
+        let bad = Change { table: TableId(1), kind: Kind::Put, key: b"", value: b"v" };
+        assert!(changes.push(bad, true).is_err() && changes.push(bad, false).is_err());
+        assert_eq!((changes.bytes(), changes.count()), (0, 0));
+    }
+
+    #[test]
+    fn changes_of_unlogged_tables_stand_behind_the_others_and_not_in_the_record() {
+        let change = |table, key| Change { table: TableId(table), kind: Kind::Put, key, value: b"v" };
+        let (mut changes, mut logged_only) = (Changes::default(), Changes::default());
+        for (table, key) in [(7, b"a"), (1, b"b"), (7, b"c"), (2, b"d")] {
+            changes.push(change(table, key), table != 7).unwrap();
+            if table != 7 {
+                logged_only.push(change(table, key), true).unwrap();
+            }
+        }
+        assert_eq!((changes.count(), changes.logged_count()), (4, 2));
+        assert_eq!(changes.logged(), logged_only.logged());
+        let order: Vec<_> = changes.iter().map(|change| change.key).collect();
+        assert_eq!(order, [b"b", b"d", b"a", b"c"]);
+        changes.clear();
+        assert_eq!((changes.bytes(), changes.count(), changes.iter().count()), (0, 0, 0));
     }
 }

@@ -60,13 +60,13 @@ impl Engine for Spinney {
     }
 
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
-        let (durability, interval) = durability(config.durability)?;
-        ensure!(config.log.dir.is_none(), Lacks::new("no directory of its own for the redo log"));
+        let (durability, interval) = durability(config.durability);
         let options = Options {
             memory_bytes: config.memory_bytes,
             direct_io: config.direct_io,
             durability,
             interval: interval.unwrap_or(Options::default().interval),
+            log_dir: config.log.dir.clone(),
             log_compression: log_compression(config.log.compression.unwrap_or(Compression::None)),
             log_padding: if config.log.padding.unwrap_or(true) { LogPadding::Block } else { LogPadding::None },
             memtable_bytes: config.memtable_bytes.unwrap_or(0),
@@ -84,6 +84,7 @@ impl Engine for Spinney {
             fanout: config.fanout.unwrap_or(defaults.fanout),
             // The target of the first level is four runs.
             run_bytes_max: config.level1_bytes.map_or(defaults.run_bytes_max, |bytes| bytes / 4),
+            logged: config.durability != Durability::NoLog,
             ..defaults
         };
         let settings = vec![
@@ -98,6 +99,8 @@ impl Engine for Spinney {
         let db = Database::open(dir, options)?;
         let table = |spec: &TableSpec| -> Result<Table> {
             if let Some(table) = db.table(spec.name)? {
+                let logged = table.options().logged;
+                ensure!(logged == table_options.logged, "table {} was made with logged = {logged}", spec.name);
                 return Ok(table);
             }
             let filter_bits_per_key = if spec.point_reads { config.filter_bits } else { 0 };
@@ -116,13 +119,13 @@ fn log_compression(wanted: Compression) -> LogCompression {
     }
 }
 
-fn durability(wanted: Durability) -> Result<(spinney::Durability, Option<Duration>)> {
-    Ok(match wanted {
+fn durability(wanted: Durability) -> (spinney::Durability, Option<Duration>) {
+    match wanted {
         Durability::Sync => (spinney::Durability::Sync, None),
         Durability::Interval(ms) => (spinney::Durability::Interval, Some(Duration::from_millis(ms.into()))),
-        Durability::Buffered => (spinney::Durability::Buffered, None),
-        Durability::NoLog => return Err(Lacks::new("no tables without redo log").into()),
-    })
+        // The tables are unlogged: their commits write and force nothing, whatever they ask for.
+        Durability::Buffered | Durability::NoLog => (spinney::Durability::Buffered, None),
+    }
 }
 
 impl Store for SpinneyStore {
@@ -134,7 +137,9 @@ impl Store for SpinneyStore {
         self.settings.clone()
     }
 
+    /// Flushes what is not in the log.
     fn sync(&self) -> Result<()> {
+        self.each(|table| if table.options().logged { Ok(()) } else { table.flush() })?;
         Ok(self.db.sync()?)
     }
 

@@ -3,9 +3,9 @@
 mod crash;
 mod damage;
 mod golden;
+mod recycling;
 #[cfg(shuttle)]
 mod schedules;
-mod recycling;
 mod writing;
 
 use super::{LogCompression, LogOptions, LogPadding, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};

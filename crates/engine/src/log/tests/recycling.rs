@@ -172,7 +172,8 @@ fn fill_and_crash(seed: u64, recycling: Recycling, sizes: &[u64]) -> (usize, u64
             Recycling::Off => false,
             Recycling::Changed => round % 2 == 0,
         };
-        let options = LogOptions { segment_bytes: sizes[round % sizes.len()], direct: round % 3 > 0, ..LogOptions::default() };
+        let options =
+            LogOptions { segment_bytes: sizes[round % sizes.len()], direct: round % 3 > 0, ..LogOptions::default() };
         if !keeps {
             crate::log::remove_spares(&sim.env(), DIRECTORY.as_ref());
         }
