@@ -20,8 +20,9 @@ pub mod txn;
 pub use base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId, Value};
 pub use block::Compression;
 pub use db::{
-    Batch, CacheStats, Database, DatabaseBuilder, Durability, FlushStats, LogEntry, LogStats, Options, Range, Snapshot,
-    Stats, StorageStats, Table, Transaction, VerifyReport, read_log,
+    Batch, CacheStats, Database, DatabaseBuilder, Durability, FlushStats, LogEntry, LogStats, Options, Range,
+    SalvageMode, SalvageReport, Snapshot, Stats, StorageStats, Table, TableAhead, TableLoss, Transaction, VerifyReport,
+    read_log,
 };
 pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape};
 pub use table::{Layout, TableOptions};

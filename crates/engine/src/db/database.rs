@@ -11,12 +11,13 @@ use crate::table::TableOptions;
 use super::batch::Batch;
 use super::core::Core;
 use super::options::{Durability, Options};
+use super::salvage::{SalvageMode, SalvageReport};
 use super::snapshot::Snapshot;
 use super::stats::Stats;
 use super::table::Table;
 use super::transaction::Transaction;
 use super::verify::VerifyReport;
-use super::{background, open};
+use super::{background, open, salvage};
 
 /// An open database. Cheap to clone; all clones, and the tables, snapshots and transactions made from it, share it. It is closed by
 /// [`Database::close`], or without a word about errors when the last of them is dropped.
@@ -74,6 +75,16 @@ impl Database {
     #[must_use]
     pub fn builder(path: impl AsRef<Path>) -> DatabaseBuilder {
         DatabaseBuilder { path: path.as_ref().to_path_buf(), options: Options::default(), env: None }
+    }
+
+    /// Cuts the damaged redo log of the database in `path` at the damage, so that it can be opened again: every commit before it is
+    /// kept, everything behind it is given up. The report says what that is. The files that lose something are kept beside.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no database, or nothing to salvage: the log is sound; `Locked` when another process has it open;
+    /// `Corruption` of the manifest, which is not salvaged; `Unsupported`, `Io`, `Full`: the log then still refuses, or is salvaged.
+    pub fn salvage(path: impl AsRef<Path>, mode: SalvageMode) -> Result<SalvageReport> {
+        Self::builder(path).salvage(mode)
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -218,6 +229,14 @@ impl DatabaseBuilder {
     pub fn env(mut self, env: Env) -> Self {
         self.env = Some(env);
         self
+    }
+
+    /// Salvages the database's log.
+    ///
+    /// # Errors
+    /// As [`Database::salvage`].
+    pub fn salvage(self, mode: SalvageMode) -> Result<SalvageReport> {
+        salvage::salvage(&self.env.unwrap_or_else(Env::os), &self.path, mode)
     }
 
     /// Opens the database.

@@ -187,7 +187,7 @@ fn list_or_create(env: &Env, dir: &Path, options: &Options) -> Result<Vec<DirEnt
     }
 }
 
-fn lock(env: &Env, dir: &Path) -> Result<Box<dyn FileLock>> {
+pub(super) fn lock(env: &Env, dir: &Path) -> Result<Box<dyn FileLock>> {
     let path = dir.join(files::LOCK);
     env.fs.lock(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::WouldBlock => {
@@ -198,7 +198,7 @@ fn lock(env: &Env, dir: &Path) -> Result<Box<dyn FileLock>> {
 }
 
 /// Makes durable what a process that died may have left in the page cache.
-fn sync_all(env: &Env, dir: &Path, entries: &[DirEntry]) -> Result<()> {
+pub(super) fn sync_all(env: &Env, dir: &Path, entries: &[DirEntry]) -> Result<()> {
     for entry in entries.iter().filter(|entry| entry.name == files::CURRENT || files::parse(&entry.name).is_some()) {
         let path = dir.join(&entry.name);
         let file = env.fs.open(&path, OpenOptions { access: Access::Read, direct: false });
