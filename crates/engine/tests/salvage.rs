@@ -16,12 +16,8 @@ const LOG: &str = "/db/log";
 const VALUES: [usize; 14] = [10, 500, 3, 6000, 40, 70_000, 20, 9, 5000, 30_000, 100, 33_000, 1, 60];
 
 fn open(sim: &SimEnv) -> Result<Database> {
-    let options = Options {
-        memory_bytes: 8 << 20,
-        log_segment_bytes: 64 << 10,
-        log_bytes_max: 1 << 30,
-        ..Options::default()
-    };
+    let options =
+        Options { memory_bytes: 8 << 20, log_segment_bytes: 64 << 10, log_bytes_max: 1 << 30, ..Options::default() };
     Database::builder("/db").env(sim.env()).options(options).open()
 }
 
@@ -115,7 +111,8 @@ fn every_flipped_byte_is_harmless_or_told_and_salvaged_to_a_prefix() {
                 let bytes = sim.read_file(&path).unwrap();
                 let last = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0);
                 // The header whole, then what is used; zeros in between only now and then.
-                let used = move |at: &usize| *at < 72 || at.is_multiple_of(199) || (bytes[*at] != 0 && at.is_multiple_of(23));
+                let used =
+                    move |at: &usize| *at < 72 || at.is_multiple_of(199) || (bytes[*at] != 0 && at.is_multiple_of(23));
                 let stride = if path.ends_with("0000000000000001.log") { 3 } else { 7 };
                 (0..=last).filter(used).step_by(stride).map(move |at| (path.clone(), at)).collect::<Vec<_>>()
             })

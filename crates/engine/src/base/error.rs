@@ -30,6 +30,8 @@ pub enum ErrorKind {
     Poisoned,
     /// Another process (or handle) has the database open.
     Locked,
+    /// What was asked for is not kept any more: begin again with what there is.
+    Gone,
 }
 
 /// An error of the engine. Opaque: look at [`Error::kind`] to decide, print it to tell.

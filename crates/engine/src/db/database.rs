@@ -4,11 +4,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::base::Result;
+use crate::base::{Lsn, Result};
 use crate::env::Env;
 use crate::table::TableOptions;
 
 use super::batch::Batch;
+use super::changes::ChangeFeed;
 use super::core::Core;
 use super::options::{Durability, Options};
 use super::salvage::{SalvageMode, SalvageReport};
@@ -155,6 +156,27 @@ impl Database {
         let core = self.core();
         core.health.check_writable()?;
         core.or_poison(core.log().sync(core.log().tail()))
+    }
+
+    /// A feed of the commits that end after `from` in the redo log: [`Database::log_start`], [`Database::log_end`] or what
+    /// [`ChangeFeed::position`] told, also before the database was opened.
+    ///
+    /// # Errors
+    /// `Gone` when the log does not reach back so far, naming the oldest position; `Invalid` for a position behind its end; `Closed`.
+    pub fn changes(&self, from: Lsn) -> Result<ChangeFeed> {
+        ChangeFeed::new(self.clone(), from)
+    }
+
+    /// The oldest position from which [`Database::changes`] can begin now.
+    #[must_use]
+    pub fn log_start(&self) -> Lsn {
+        self.core().log().oldest()
+    }
+
+    /// The position up to which all commits are durable.
+    #[must_use]
+    pub fn log_end(&self) -> Lsn {
+        self.core().log().durable()
     }
 
     /// Copies the database, as of one moment, to a new directory that can be opened by itself. Writes go on meanwhile. Runs are

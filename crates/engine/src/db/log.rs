@@ -33,11 +33,7 @@ pub struct LogEntry<'a> {
 ///
 /// # Errors
 /// `Invalid` when there is no database, `Corruption` naming segment and offset, `Io`, and whatever `visit` says.
-pub fn read_log(
-    path: impl AsRef<Path>,
-    from: Lsn,
-    visit: &mut dyn FnMut(LogEntry<'_>) -> Result<()>,
-) -> Result<()> {
+pub fn read_log(path: impl AsRef<Path>, from: Lsn, visit: &mut dyn FnMut(LogEntry<'_>) -> Result<()>) -> Result<()> {
     let (env, dir) = (Env::os(), path.as_ref());
     let Some((catalog, _)) = Manifest::load(&env, dir)? else {
         return Err(Error::invalid(format!("{}: there is no database here", dir.display())));

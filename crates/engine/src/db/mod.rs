@@ -2,6 +2,7 @@
 
 mod background;
 mod batch;
+mod changes;
 mod checkpoint;
 mod close;
 mod compact;
@@ -29,6 +30,7 @@ mod verify;
 mod write;
 
 pub use batch::Batch;
+pub use changes::{ChangeFeed, Commit};
 pub use database::{Database, DatabaseBuilder};
 pub use log::{LogEntry, read_log};
 pub use options::{Durability, Options};

@@ -19,7 +19,9 @@
 //! durable: a later group's marker, or a later segment that sealed the log behind it. Then it is corruption.
 
 mod chain;
+mod cursor;
 mod format;
+mod hold;
 mod options;
 mod payload;
 mod reader;
@@ -33,6 +35,7 @@ mod tail;
 mod tests;
 mod writer;
 
+pub use cursor::{LogCursor, Logged};
 pub use options::LogOptions;
 pub use reader::LogSummary;
 pub use recover::{RecoveredLog, Visit, inspect, recover};

@@ -90,7 +90,7 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// A reader that begins at `position`, where a payload ends or the log begins: in the first segment of `log`, or before it.
+    /// A reader that begins at `position`, where a payload ends: in the first segment of `log`, or before it.
     pub(super) fn resumed(log: &'a [Found], position: Lsn) -> Self {
         let mut reader = Self::new(log, position);
         if log.first().is_some_and(|found| found.header.first < position) {
@@ -123,13 +123,7 @@ impl<'a> LogReader<'a> {
         Ok(())
     }
 
-    fn read_segment(
-        &mut self,
-        index: usize,
-        start: Lsn,
-        sealed: Option<Lsn>,
-        visit: &mut Visit<'_>,
-    ) -> Result<Stop> {
+    fn read_segment(&mut self, index: usize, start: Lsn, sealed: Option<Lsn>, visit: &mut Visit<'_>) -> Result<Stop> {
         let Found { header, .. } = self.log[index];
         let mut at = start;
         if header.begins == Begins::Seals && at == header.first {

@@ -40,7 +40,14 @@ pub struct RecoveredLog {
 }
 
 impl RecoveredLog {
-    fn new(database: u64, from: Lsn, directory: Directory, listing: Listing, chain: Chain, read: (LogSummary, Lsn)) -> Self {
+    fn new(
+        database: u64,
+        from: Lsn,
+        directory: Directory,
+        listing: Listing,
+        chain: Chain,
+        read: (LogSummary, Lsn),
+    ) -> Self {
         let (summary, reached) = read;
         // Segments behind the end hold nothing that counts.
         let counts = |found: &Found| found.header.number <= summary.end_segment;

@@ -121,7 +121,8 @@ impl Damaged {
         for path in &listing.unfinished {
             directory.remove(path)?;
         }
-        let lost = Directory { env: directory.env.clone(), path: directory.path.join(format!("lost-{:016}", seal.number)) };
+        let lost =
+            Directory { env: directory.env.clone(), path: directory.path.join(format!("lost-{:016}", seal.number)) };
         let wrong = |error| Error::io("create directory", &lost.path, error);
         directory.env.fs.create_dir_all(&lost.path).map_err(wrong)?;
         // Left by a salvage that did not get as far as its seal.

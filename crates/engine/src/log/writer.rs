@@ -23,6 +23,7 @@
 //! 2. The first failure of a write or sync ends the log: nothing is tried again, every later call fails.
 
 use super::format::{Begins, SECTOR, SegmentHeader, after, sector_up};
+use super::hold::Holds;
 use super::options::LogOptions;
 use super::payload::Payload;
 use super::recover::RecoveredLog;
@@ -57,6 +58,8 @@ pub struct LogWriter {
     pub(super) io: Mutex<Io>,
     /// The segments that are still needed, oldest first, the one being written last.
     pub(super) live: Mutex<Vec<Live>>,
+    /// Who else needs segments. Taken after `live`.
+    pub(super) holds: Mutex<Holds>,
     /// The number of the next spare; held while one is made.
     pub(super) next_spare: Mutex<u64>,
     /// Everything before it is in the kernel's hands. Published with Release by whoever wrote it, so that a reader who sees it need not
@@ -157,6 +160,7 @@ impl LogWriter {
                 buffer: AlignedBuffer::default(),
             }),
             live: Mutex::new(live),
+            holds: Mutex::default(),
             next_spare: Mutex::new(recovered.next_spare),
             written: AtomicU64::new(header.first.0),
             durable: AtomicU64::new(header.first.0),
