@@ -113,11 +113,11 @@ fn every_flipped_byte_is_harmless_or_told_and_salvaged_to_a_prefix() {
                 // The header whole, then what is used; zeros in between only now and then.
                 let used =
                     move |at: &usize| *at < 72 || at.is_multiple_of(199) || (bytes[*at] != 0 && at.is_multiple_of(23));
-                let stride = if path.ends_with("0000000000000001.log") { 3 } else { 7 };
+                let stride = if path.ends_with("0000000000000001.log") { 7 } else { 15 };
                 (0..=last).filter(used).step_by(stride).map(move |at| (path.clone(), at)).collect::<Vec<_>>()
             })
             .collect();
-        assert!(places.len() > 300, "{}", places.len());
+        assert!(places.len() > 150, "{}", places.len());
         let refused = Mutex::new(0);
         let run = |(path, at): (PathBuf, usize)| {
             let fork = sim.fork();
@@ -138,7 +138,7 @@ fn every_flipped_byte_is_harmless_or_told_and_salvaged_to_a_prefix() {
             Ok(())
         };
         parallel::each(places, run).unwrap_or_else(|message: String| panic!("{message}"));
-        assert!(*refused.lock().unwrap() > 200);
+        assert!(*refused.lock().unwrap() > 100);
     }
 }
 

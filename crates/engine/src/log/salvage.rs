@@ -77,7 +77,7 @@ pub fn examine(
     }
     let directory = Directory { env: env.clone(), path: directory.to_owned() };
     let listing = directory.list()?;
-    let segments = open_all(&directory, &listing, Some(database), true)?;
+    let segments = open_all(&directory, &listing, Some(database), false)?;
     if let Some((path, newer)) = segments.bad().find(|(_, damage)| damage.is_newer()) {
         return Err(newer.error(&path));
     }
