@@ -29,6 +29,7 @@ pub(crate) enum Command {
     Shape(ShapeArgs),
     Stat(StatArgs),
     Log(LogArgs),
+    Salvage(SalvageArgs),
     Verify(VerifyArgs),
     Flush(FlushArgs),
     Compact(CompactArgs),
@@ -310,15 +311,20 @@ pub(crate) struct StatArgs {
 /// Print the changes in the redo log, oldest first; changes nothing
 ///
 /// Shows what a recovery would look at: where each commit stands in the log (lsn), the order of visibility (seqnum), and the
-/// change. Long keys and values are cut short; --json prints them whole.
+/// change. Long keys and values are cut short; --json prints them whole. The database may be in use: then the log ends where it
+/// ended when it was read.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney log shop
   spinney log shop --table orders --limit 20
+  spinney log shop --from 1073750016
   spinney log shop --json | jq .key")]
 pub(crate) struct LogArgs {
     /// Directory of the database
     pub(crate) db: PathBuf,
+    /// Only changes of commits that end after this position, as the lsn column tells it
+    #[arg(long, value_name = "LSN")]
+    pub(crate) from: Option<u64>,
     /// Only changes of this table
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
@@ -326,6 +332,26 @@ pub(crate) struct LogArgs {
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
     /// Print each change as a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Cut a damaged redo log at the damage, so that the database can be opened again
+///
+/// Keeps every commit before the damage and gives up what is behind it; prints what that is. The files that lose something are kept
+/// in a directory `lost-N` beside the log. Fails when the log is sound, and when another process has the database open.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney salvage shop --dry-run
+  spinney salvage shop
+  spinney salvage shop --json | jq .lost")]
+pub(crate) struct SalvageArgs {
+    /// Directory of the database
+    pub(crate) db: PathBuf,
+    /// Print what would be lost, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

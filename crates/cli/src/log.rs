@@ -4,7 +4,7 @@ use crate::args::LogArgs;
 use crate::output::{Output, escape, json_of};
 use anyhow::{Error, Result};
 use serde_json::json;
-use spinney::{ErrorKind, Kind, LogEntry, read_log};
+use spinney::{ErrorKind, Kind, LogEntry, Lsn, read_log};
 use std::io::Write as _;
 
 /// Characters of a key and of a value that a line shows.
@@ -16,7 +16,7 @@ pub(crate) fn run(args: &LogArgs, out: &mut Output) -> Result<()> {
     let mut titles = !args.json;
     let mut left = args.limit.unwrap_or(u64::MAX);
     let mut printing = Ok(());
-    let read = read_log(&args.db, &mut |entry| {
+    let read = read_log(&args.db, Lsn(args.from.unwrap_or(0)), &mut |entry| {
         let wanted = args.table.as_deref().is_none_or(|table| entry.table_name == Some(table));
         if wanted && left > 0 && printing.is_ok() {
             left -= 1;

@@ -11,6 +11,7 @@ mod load;
 mod log;
 mod maintenance;
 mod output;
+mod salvage;
 mod scan;
 mod shape;
 mod stat;
@@ -53,6 +54,7 @@ fn run(command: &Command, out: &mut Output) -> Result<()> {
         Command::Shape(args) => shape::run(args, out),
         Command::Stat(args) => stat::run(args, out),
         Command::Log(args) => log::run(args, out),
+        Command::Salvage(args) => salvage::run(args, out),
         Command::Verify(args) => maintenance::verify(args, out),
         Command::Flush(args) => maintenance::flush(args),
         Command::Compact(args) => maintenance::compact(args),

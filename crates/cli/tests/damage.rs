@@ -93,3 +93,36 @@ fn a_file_cut_short_is_told_of_or_harmless() {
         }
     }
 }
+
+#[test]
+fn a_damaged_log_is_refused_until_it_is_salvaged() {
+    let place = Place::new();
+    place.ok(&["create", "db", "t"]);
+    for key in ["a", "b", "c"] {
+        place.ok(&["put", "db", "t", key, "value"]);
+    }
+    assert!(place.fails(&["salvage", "db"]).contains("nothing to salvage"));
+    assert!(place.fails(&["salvage", "nowhere"]).contains("no database"));
+    let log = place.ok(&["log", "db", "--json"]);
+    let lsn = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["lsn"].as_u64().unwrap();
+    let lsns: Vec<u64> = log.lines().map(lsn).collect();
+    assert_eq!(place.ok(&["log", "db", "--json", "--from", &(lsns[1] + 1).to_string()]).lines().count(), 2);
+    let segments =
+        files(&place.path("db/log")).into_iter().filter(|(path, _)| path.extension().is_some_and(|it| it == "log"));
+    let (damaged, mut bytes) = segments
+        .map(|(path, _)| (path.clone(), fs::read(path).unwrap()))
+        .find(|(_, bytes)| bytes.windows(6).any(|window| window == b"\x01b\x05val"))
+        .unwrap();
+    let at = bytes.windows(6).position(|window| window == b"\x01b\x05val").unwrap();
+    bytes[at + 1] = b'x';
+    fs::write(&damaged, &bytes).unwrap();
+    assert!(place.fails(&["get", "db", "t", "a"]).contains("run spinney salvage"));
+    let told = place.ok(&["salvage", "db", "--dry-run"]);
+    assert!(told.contains("would be given up: 1 commit") && told.contains("table t: 1 change"), "{told}");
+    assert!(place.fails(&["get", "db", "t", "a"]).contains("run spinney salvage"));
+    let report: serde_json::Value = serde_json::from_str(&place.ok(&["salvage", "db", "--json"])).unwrap();
+    assert_eq!((report["kept_commits"].as_u64(), report["lost_commits"].as_u64()), (Some(1), Some(1)), "{report}");
+    assert!(Path::new(report["kept_files"][0].as_str().unwrap()).exists());
+    assert_eq!(place.ok(&["scan", "db", "t"]), "a\tvalue\n");
+    place.verify();
+}

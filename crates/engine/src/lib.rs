@@ -20,12 +20,14 @@ pub mod txn;
 pub use base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId, Value};
 pub use block::Compression;
 pub use db::{
-    Batch, CacheStats, Database, DatabaseBuilder, Durability, FlushStats, Histogram, LogEntry, LogStats, Options,
-    Range, ReplayProgress, Snapshot, Stats, StorageStats, Table, Transaction, VerifyReport, read_log,
+    Batch, CacheStats, ChangeFeed, Commit, Database, DatabaseBuilder, Durability, FlushStats, Histogram, LogEntry,
+    LogStats, Options, Range, ReplayProgress, SalvageMode, SalvageReport, Snapshot, Stats, StorageStats, Table,
+    TableAhead, TableLoss, Transaction, VerifyReport, read_log,
 };
 pub use log::{LogCompression, LogPadding};
 pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape};
 pub use table::{Layout, TableOptions};
+pub use txn::batch::Change;
 
 /// The README's example is a test.
 #[cfg(doctest)]

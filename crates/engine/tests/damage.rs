@@ -81,7 +81,10 @@ fn a_newer_format_is_refused_as_unsupported() {
                 let sum = checksum(0, 0, &newer[..24]);
                 newer[24..32].copy_from_slice(&sum.to_le_bytes());
             }
-            (_, Some("log" | "tree")) => newer[8..12].copy_from_slice(&2_u32.to_le_bytes()),
+            (_, Some("log" | "tree")) => {
+                newer[8..12].copy_from_slice(&2_u32.to_le_bytes());
+                newer[64] ^= 1;
+            }
             // Runs are described by the manifest, locks and spare segments are empty.
             _ => return Ok(()),
         }

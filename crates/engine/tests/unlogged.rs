@@ -1,7 +1,7 @@
 //! Tables without redo log: what their commits cost, what makes them durable, and how they stand beside logged tables.
 
 use spinney::env::sim::{CrashProfile, SimEnv};
-use spinney::{Batch, Database, Durability, ErrorKind, Layout, Options, Table, TableOptions};
+use spinney::{Batch, Database, Durability, ErrorKind, Layout, Lsn, Options, Table, TableOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -75,7 +75,7 @@ fn the_log_holds_only_the_logged_half_of_a_commit() {
         seen.push((entry.table_name.unwrap().to_owned(), entry.key.to_vec(), entry.seqnum));
         Ok(())
     };
-    spinney::read_log(&path, visit).unwrap();
+    spinney::read_log(&path, Lsn(0), visit).unwrap();
     let names: Vec<_> = seen.iter().map(|(table, key, _)| (table.as_str(), key.as_slice())).collect();
     assert_eq!(names, [("logged", b"a".as_slice()), ("logged", b"b".as_slice())]);
     assert_eq!(seen[1].2.0, seen[0].2.0 + 3, "what is not in the log takes its place in the order too");

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The engine's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -30,6 +30,8 @@ pub enum ErrorKind {
     Poisoned,
     /// Another process (or handle) has the database open.
     Locked,
+    /// What was asked for is not kept any more: begin again with what there is.
+    Gone,
 }
 
 /// An error of the engine. Opaque: look at [`Error::kind`] to decide, print it to tell.
@@ -38,6 +40,8 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
+    /// The file and the offset in it that a `Corruption` is about.
+    place: Option<(PathBuf, u64)>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -45,7 +49,7 @@ impl Error {
     /// An error of `kind` with a message that says what to do.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), source: None }))
+        Self(Box::new(Inner { kind, message: message.into(), place: None, source: None }))
     }
 
     /// The call is wrong.
@@ -57,7 +61,9 @@ impl Error {
     /// Bytes at `offset` of `file` are not what was written there.
     #[must_use]
     pub fn corruption(file: &Path, offset: u64, what: impl fmt::Display) -> Self {
-        Self::new(ErrorKind::Corruption, format!("{}: at offset {offset}: {what}", file.display()))
+        let mut error = Self::new(ErrorKind::Corruption, format!("{}: at offset {offset}: {what}", file.display()));
+        error.0.place = Some((file.to_owned(), offset));
+        error
     }
 
     /// The operating system failed to `verb` `path`. A full disk or quota becomes `Full`.
@@ -68,13 +74,26 @@ impl Error {
             _ => ErrorKind::Io,
         };
         let message = format!("cannot {verb} {}: {source}", path.display());
-        Self(Box::new(Inner { kind, message, source: Some(Box::new(source)) }))
+        Self(Box::new(Inner { kind, message, place: None, source: Some(Box::new(source)) }))
     }
 
     /// What the caller can do.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+
+    /// The file that damage was found in, and the offset in bytes; only of a `Corruption`.
+    #[must_use]
+    pub fn place(&self) -> Option<(&Path, u64)> {
+        self.0.place.as_ref().map(|(file, offset)| (file.as_path(), *offset))
+    }
+
+    /// The same error with what to do about it behind its message.
+    #[must_use]
+    pub fn advice(mut self, what: impl fmt::Display) -> Self {
+        self.0.message = format!("{}: {what}", self.0.message);
+        self
     }
 
     /// The same error with words in front of its message.

@@ -4,20 +4,22 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::base::Result;
+use crate::base::{Lsn, Result};
 use crate::env::Env;
 use crate::log::ReplayProgress;
 use crate::table::TableOptions;
 
 use super::batch::Batch;
+use super::changes::ChangeFeed;
 use super::core::Core;
 use super::options::{Durability, Options};
+use super::salvage::{SalvageMode, SalvageReport};
 use super::snapshot::Snapshot;
 use super::stats::Stats;
 use super::table::Table;
 use super::transaction::Transaction;
 use super::verify::VerifyReport;
-use super::{background, open};
+use super::{background, open, salvage};
 
 /// An open database. Cheap to clone; all clones, and the tables, snapshots and transactions made from it, share it. It is closed by
 /// [`Database::close`], or when the last of them is dropped, which does the same without a word about errors: with an unlogged table
@@ -76,6 +78,16 @@ impl Database {
     #[must_use]
     pub fn builder(path: impl AsRef<Path>) -> DatabaseBuilder {
         DatabaseBuilder { path: path.as_ref().to_path_buf(), options: Options::default(), env: None, on_replay: None }
+    }
+
+    /// Cuts the damaged redo log of the database in `path` at the damage, so that it can be opened again: every commit before it is
+    /// kept, everything behind it is given up. The report says what that is. The files that lose something are kept beside.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no database, or nothing to salvage: the log is sound; `Locked` when another process has it open;
+    /// `Corruption` of the manifest, which is not salvaged; `Unsupported`, `Io`, `Full`: the log then still refuses, or is salvaged.
+    pub fn salvage(path: impl AsRef<Path>, mode: SalvageMode) -> Result<SalvageReport> {
+        Self::builder(path).salvage(mode)
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -146,6 +158,27 @@ impl Database {
         let core = self.core();
         core.health.check_writable()?;
         core.or_poison(core.log().sync(core.log().tail()))
+    }
+
+    /// A feed of the commits that end after `from` in the redo log: [`Database::log_start`], [`Database::log_end`] or what
+    /// [`ChangeFeed::position`] told, also before the database was opened.
+    ///
+    /// # Errors
+    /// `Gone` when the log does not reach back so far, naming the oldest position; `Invalid` for a position behind its end; `Closed`.
+    pub fn changes(&self, from: Lsn) -> Result<ChangeFeed> {
+        ChangeFeed::new(self.clone(), from)
+    }
+
+    /// The oldest position from which [`Database::changes`] can begin now.
+    #[must_use]
+    pub fn log_start(&self) -> Lsn {
+        self.core().log().oldest()
+    }
+
+    /// The position up to which all commits are durable.
+    #[must_use]
+    pub fn log_end(&self) -> Lsn {
+        self.core().log().durable()
     }
 
     /// Copies the database, as of one moment, to a new directory that can be opened by itself. Writes go on meanwhile. Runs are
@@ -242,6 +275,14 @@ impl DatabaseBuilder {
     pub fn on_replay(mut self, told: impl Fn(ReplayProgress) + Send + Sync + 'static) -> Self {
         self.on_replay = Some(Arc::new(told));
         self
+    }
+
+    /// Salvages the database's log.
+    ///
+    /// # Errors
+    /// As [`Database::salvage`].
+    pub fn salvage(self, mode: SalvageMode) -> Result<SalvageReport> {
+        salvage::salvage(&self.env.unwrap_or_else(Env::os), &self.path, mode)
     }
 
     /// Opens the database.

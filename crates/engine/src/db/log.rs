@@ -27,18 +27,18 @@ pub struct LogEntry<'a> {
     pub value: &'a [u8],
 }
 
-/// Calls `visit` with every change in the redo log of the database in `path` that a recovery would look at, oldest first. The database
-/// must not be open for writing elsewhere at the time: a log that grows meanwhile may be read in part.
+/// Calls `visit` with every change in the redo log of the database in `path` that a recovery would look at, of the commits that end
+/// after `from`, oldest first. The database may be open meanwhile: the log then ends where it ended at some moment of the reading.
 ///
 /// # Errors
 /// `Invalid` when there is no database, `Corruption` naming segment and offset, `Io`, and whatever `visit` says.
-pub fn read_log(path: impl AsRef<Path>, visit: &mut dyn FnMut(LogEntry<'_>) -> Result<()>) -> Result<()> {
+pub fn read_log(path: impl AsRef<Path>, from: Lsn, visit: &mut dyn FnMut(LogEntry<'_>) -> Result<()>) -> Result<()> {
     let (env, dir) = (Env::os(), path.as_ref());
     let Some((catalog, _)) = Manifest::load(&env, dir)? else {
         return Err(Error::invalid(format!("{}: there is no database here", dir.display())));
     };
     let log = catalog.log_dir(dir);
-    inspect(&env, &log, &mut |start, _, payload| {
+    inspect(&env, &log, from, &mut |start, _, payload| {
         let malformed = || Error::corruption(&log, start.0, "a log record passes its checksum but makes no sense");
         let record = Record::decode(payload).map_err(|_| malformed())?;
         record.for_each(malformed, |seqnum, change| {

@@ -2,6 +2,7 @@
 
 mod background;
 mod batch;
+mod changes;
 mod checkpoint;
 mod close;
 mod compact;
@@ -19,6 +20,7 @@ mod range;
 mod recover;
 mod rotate;
 mod run_writer;
+mod salvage;
 mod snapshot;
 mod stats;
 mod table;
@@ -32,10 +34,12 @@ mod write;
 pub use crate::base::Histogram;
 pub use crate::log::ReplayProgress;
 pub use batch::Batch;
+pub use changes::{ChangeFeed, Commit};
 pub use database::{Database, DatabaseBuilder};
 pub use log::{LogEntry, read_log};
 pub use options::{Durability, Options};
 pub use range::Range;
+pub use salvage::{SalvageMode, SalvageReport, TableAhead, TableLoss};
 pub use snapshot::Snapshot;
 pub use stats::{CacheStats, FlushStats, LogStats, Stats, StorageStats};
 pub use table::Table;

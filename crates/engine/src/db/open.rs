@@ -210,7 +210,7 @@ pub(super) fn lock_file(env: &Env, dir: &Path) -> Result<Box<dyn FileLock>> {
 }
 
 /// Makes durable what a process that died may have left in the page cache.
-fn sync_all(env: &Env, dir: &Path, entries: &[DirEntry]) -> Result<()> {
+pub(super) fn sync_all(env: &Env, dir: &Path, entries: &[DirEntry]) -> Result<()> {
     for entry in entries.iter().filter(|entry| entry.name == files::CURRENT || files::parse(&entry.name).is_some()) {
         let path = dir.join(&entry.name);
         let file = env.fs.open(&path, OpenOptions { access: Access::Read, direct: false });

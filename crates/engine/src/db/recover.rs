@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Entry, Error, Lsn, Result, SeqNum, TableId};
+use crate::base::{Entry, Error, ErrorKind, Lsn, Result, SeqNum, TableId};
 use crate::log::{self, LogOptions, LogWriter};
 use crate::txn::batch::Record;
 
@@ -21,7 +21,11 @@ impl Core {
         // Only the one in the database's directory can be missing here.
         self.env.fs.create_dir_all(&dir).map_err(|error| Error::io("create directory", &dir, error))?;
         let tables = self.replayed_tables();
-        let from = self.ledger.lock().catalog.log_from;
+        let (from, durable) = {
+            let ledger = self.ledger.lock();
+            (ledger.catalog.log_from, ledger.catalog.log_durable())
+        };
+        let mut flushed = Ok(());
         let mut last = SeqNum::ZERO;
         let mut tell = |progress| on_replay.into_iter().for_each(|told| told(progress));
         let recovered =
@@ -41,8 +45,12 @@ impl Core {
                     Ok(())
                 })?;
                 self.replayed_to.store(end.0, Ordering::Relaxed);
-                self.keep_replay_small(&tables)
-            })?;
+                flushed = self.keep_replay_small(&tables);
+                if flushed.is_err() { Err(Error::new(ErrorKind::Closed, "a flush failed")) } else { Ok(()) }
+            });
+        flushed?;
+        let recovered = recovered.and_then(|recovered| recovered.check_reaches(durable).map(|()| recovered));
+        let recovered = recovered.map_err(|error| self.advise_salvage(error))?;
         let options = LogOptions {
             segment_bytes: self.options.log_segment_bytes,
             direct: self.options.direct_io,
@@ -54,6 +62,15 @@ impl Core {
         let mut commit = self.commit.lock();
         commit.next_seqnum = commit.next_seqnum.max(last);
         Ok(())
+    }
+
+    /// Says what to do about a damaged log.
+    fn advise_salvage(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::Corruption {
+            return error;
+        }
+        let dir = self.dir.display();
+        error.advice(format_args!("to go on with what is before the damage, run spinney salvage {dir}"))
     }
 
     /// The tables by id, each with the position from which its changes are replayed.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::base::num::u64_of;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, TableId};
 use crate::table::shape::{BTreeShape, LevelShape, RunShape, Shape};
 use crate::table::version::Level;
 use crate::table::{TableOptions, policy};
@@ -41,6 +41,12 @@ impl Table {
         self.db.core().health.check_open()?;
         self.state.check()?;
         Ok(&self.state)
+    }
+
+    /// The table's id, which changes and log entries name. It is never used for another table.
+    #[must_use]
+    pub fn id(&self) -> TableId {
+        self.state.id
     }
 
     /// The table's name.

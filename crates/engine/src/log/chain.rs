@@ -39,7 +39,31 @@ pub(super) struct Chain {
 }
 
 /// Why a segment cannot be used, if it should be needed.
-pub(super) type Damage = String;
+#[derive(Clone, Debug)]
+pub(super) struct Damage {
+    what: String,
+    /// Its header claims a later version of the format.
+    newer: bool,
+}
+
+impl Damage {
+    fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), newer: false }
+    }
+
+    /// Whether it is of a later version of the format, rather than damaged.
+    pub(super) const fn is_newer(&self) -> bool {
+        self.newer
+    }
+
+    /// What to say when the segment is needed.
+    pub(super) fn error(&self, path: &Path) -> Error {
+        if self.newer {
+            return Error::new(ErrorKind::Unsupported, format!("{}: {}", path.display(), self.what));
+        }
+        Error::corruption(path, 0, &self.what)
+    }
+}
 
 /// Opens all segments of `listing` and finds the log. `database` is the identity they must have, if it is known; `from` the oldest
 /// position that is needed, or `None` for whatever there is.
@@ -52,6 +76,16 @@ pub(super) fn find(
     from: Option<Lsn>,
     durably: bool,
 ) -> Result<Chain> {
+    open_all(directory, listing, database, durably)?.chain(from)
+}
+
+/// Opens all segments of `listing`, as [`find`] does.
+pub(super) fn open_all<'a>(
+    directory: &'a Directory,
+    listing: &Listing,
+    database: Option<u64>,
+    durably: bool,
+) -> Result<Segments<'a>> {
     let mut opened = Vec::new();
     for (number, path) in &listing.segments {
         let file = directory.open(path, Access::Read, false)?;
@@ -71,7 +105,7 @@ pub(super) fn find(
             header.map(|header| Found { header, identity: header.identity(), path: path.clone(), file }),
         ));
     }
-    segments.chain(from)
+    Ok(segments)
 }
 
 /// Reads and checks a header; the inner error is for a segment that may not be needed.
@@ -85,30 +119,32 @@ pub(super) fn read_header(
     let read = file.read_at(&mut sector, 0).map_err(|error| Error::io("read", path, error))?;
     let header = match SegmentHeader::decode(&sector[..read]) {
         Ok(header) => header,
-        Err(HeaderError::Damaged) => return Ok(Err("the segment's header is damaged".to_owned())),
+        Err(HeaderError::Damaged) => return Ok(Err(Damage::new("the segment's header is damaged"))),
         Err(HeaderError::Newer(version)) => {
-            let message =
-                format!("{}: log format {version} is newer than this version of spinney knows", path.display());
-            return Err(Error::new(ErrorKind::Unsupported, message));
+            let what = format!("log format {version} is newer than this version of spinney knows");
+            let newer = !SegmentHeader::is_version_damaged(&sector[..read]);
+            return Ok(Err(Damage { what, newer }));
         }
     };
     if database.is_some_and(|database| database != header.database) {
         return Err(Error::invalid(format!("{}: this log segment belongs to another database", path.display())));
     }
     if header.number != number {
-        return Ok(Err(format!("the file holds segment {}", header.number)));
+        return Ok(Err(Damage::new(format!("the file holds segment {}", header.number))));
     }
     let bytes = file.len().map_err(|error| Error::io("read the length of", path, error))?;
     if bytes < header.bytes {
-        return Ok(Err(format!("the segment is cut off: {bytes} of {} bytes are left", header.bytes)));
+        let what = format!("the segment is cut off: {bytes} of {} bytes are left", header.bytes);
+        return Ok(Err(Damage::new(what)));
     }
     Ok(Ok(header))
 }
 
-struct Segments<'a> {
+/// All segments of a directory, sound or not.
+pub(super) struct Segments<'a> {
     directory: &'a Path,
     /// By number, ascending.
-    found: Vec<(u64, Result<Found, Damage>)>,
+    pub(super) found: Vec<(u64, Result<Found, Damage>)>,
 }
 
 impl Segments<'_> {
@@ -155,6 +191,11 @@ impl Segments<'_> {
         Ok(Chain { log, older, orphans, positions_end, next_number })
     }
 
+    /// The path of segment `number`, whether it is there or not.
+    pub(super) fn path(&self, number: u64) -> PathBuf {
+        segment_path(self.directory, number)
+    }
+
     fn get(&self, number: u64) -> Option<&Result<Found, Damage>> {
         let at = self.found.binary_search_by_key(&number, |(number, _)| *number).ok()?;
         Some(&self.found[at].1)
@@ -162,17 +203,17 @@ impl Segments<'_> {
 
     /// The segment of a number that the log cannot do without.
     fn needed(&self, number: u64) -> Result<&Found> {
-        let path = segment_path(self.directory, number);
+        let path = self.path(number);
         match self.get(number) {
             Some(Ok(found)) => Ok(found),
-            Some(Err(damage)) => Err(Error::corruption(&path, 0, damage)),
+            Some(Err(damage)) => Err(damage.error(&path)),
             None => Err(Error::corruption(&path, 0, "the log needs this segment, and it is missing")),
         }
     }
 }
 
 /// Whether `next`, which names `previous` as the one before it, agrees with it.
-fn is_link(previous: &SegmentHeader, next: &SegmentHeader) -> bool {
+pub(super) fn is_link(previous: &SegmentHeader, next: &SegmentHeader) -> bool {
     let within = previous.first <= next.previous_end && next.previous_end <= previous.end();
     let whole = next.begins == Begins::Seals || next.previous_end == previous.end();
     previous.database == next.database

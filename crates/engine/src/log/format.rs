@@ -160,6 +160,15 @@ impl SegmentHeader {
         decoded.and_then(|header| if header.is_sound() { Ok(header) } else { Err(HeaderError::Damaged) })
     }
 
+    /// Whether a sector that claims a later version is one of this version in which nothing but the version was changed.
+    pub(super) fn is_version_damaged(sector: &[u8]) -> bool {
+        let mut sector = sector.to_vec();
+        sector.get_mut(8..12).is_some_and(|version| {
+            version.copy_from_slice(&VERSION.to_le_bytes());
+            true
+        }) && Self::decode(&sector).is_ok()
+    }
+
     fn decode_fields(sector: &[u8]) -> Result<Result<Self, HeaderError>, Malformed> {
         let (fields, sum) = sector.split_at_checked(HEADER_CHECKSUM_AT).ok_or(Malformed)?;
         let mut decoder = Decoder::new(fields);

@@ -20,8 +20,10 @@
 //! durable: a later group's marker, or a later segment that sealed the log behind it. Then it is corruption.
 
 mod chain;
+mod cursor;
 mod flights;
 mod format;
+mod hold;
 mod options;
 mod pack;
 mod payload;
@@ -30,6 +32,7 @@ mod progress;
 mod reader;
 mod recover;
 mod recycle;
+mod salvage;
 mod segment;
 mod stats;
 mod tail;
@@ -37,12 +40,14 @@ mod tail;
 mod tests;
 mod writer;
 
+pub use cursor::{LogCursor, Logged};
 pub use options::{LogCompression, LogOptions, LogPadding};
 pub use pack::Packed;
-pub use place::{Holds, look};
+pub use place::{Occupant, look};
 pub use progress::ReplayProgress;
 pub use reader::LogSummary;
 pub use recover::{RecoveredLog, Visit, inspect, recover, recover_telling};
 pub use recycle::remove_spares;
+pub use salvage::{Damaged, Wanted, examine};
 pub use stats::LogStats;
 pub use writer::LogWriter;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// What a directory holds, as a database sees it that may want its log there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum Occupant {
     /// There is no such directory.
     Missing,
     /// No segment of any log.
@@ -25,10 +25,10 @@ pub enum Holds {
 ///
 /// # Errors
 /// `Invalid` for a path that is no directory; `Unsupported` for a newer format; `Io`.
-pub fn look(env: &Env, directory: &Path, database: u64) -> Result<Holds> {
+pub fn look(env: &Env, directory: &Path, database: u64) -> Result<Occupant> {
     match env.fs.list(directory) {
         Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Holds::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Occupant::Missing),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             let message =
                 format!("{}: the place of a redo log is a directory, and this is a file", directory.display());
@@ -44,10 +44,10 @@ pub fn look(env: &Env, directory: &Path, database: u64) -> Result<Holds> {
         if let Ok(header) = read_header(&*file, path, *number, None)?
             && header.database != database
         {
-            return Ok(Holds::Other(path.clone()));
+            return Ok(Occupant::Other(path.clone()));
         }
     }
-    Ok(if segments.is_empty() { Holds::Nothing } else { Holds::Log })
+    Ok(if segments.is_empty() { Occupant::Nothing } else { Occupant::Log })
 }
 
 impl LogWriter {

@@ -29,7 +29,7 @@ pub(super) struct LogReader<'a> {
     from: Lsn,
     window: Window,
     /// Where the last valid record ends.
-    record_end: Lsn,
+    pub(super) record_end: Lsn,
     /// The pieces of a payload so far, and where the first stands.
     pieces: Vec<u8>,
     begun: Option<Lsn>,
@@ -40,10 +40,12 @@ pub(super) struct LogReader<'a> {
     /// Whether nothing but pieces of a payload was seen whose beginning lies in a segment that is gone.
     midway: bool,
     pub(super) summary: LogSummary,
+    /// Where the first segment's records are read from, unless from its beginning.
+    start: Option<Lsn>,
 }
 
 /// What was found in a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogSummary {
     /// The position after the last whole payload; zero for a log that never had one.
     pub end: Lsn,
@@ -55,6 +57,15 @@ pub struct LogSummary {
     pub bytes: u64,
     /// Payloads shown.
     pub payloads: u64,
+}
+
+/// What lies behind damage, besides the payloads that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rest {
+    /// Bytes of the log that no record can be read from.
+    pub(super) unreadable_bytes: u64,
+    /// Everything before it was durable once, as markers and seals tell, too.
+    pub(super) durable: Lsn,
 }
 
 /// Why the records of a segment stopped.
@@ -84,7 +95,17 @@ impl<'a> LogReader<'a> {
             unpacked: Vec::new(),
             midway: oldest.is_some_and(|header| header.begins == Begins::Continues),
             summary: LogSummary { end, end_segment, closed: false, bytes: 0, payloads: 0 },
+            start: None,
         }
+    }
+
+    /// A reader that begins at `position`, where a payload ends: in the first segment of `log`, or before it.
+    pub(super) fn resumed(log: &'a [Found], position: Lsn) -> Self {
+        let mut reader = Self::new(log, position);
+        if log.first().is_some_and(|found| found.header.first < position) {
+            (reader.record_end, reader.midway, reader.start) = (position, false, Some(position));
+        }
+        reader
     }
 
     /// Shows every whole payload to `visit`.
@@ -92,7 +113,9 @@ impl<'a> LogReader<'a> {
         for index in 0..self.log.len() {
             let next = self.log.get(index + 1).map(|found| found.header);
             let sealed = next.filter(|next| next.begins == Begins::Seals).map(|next| next.previous_end);
-            match self.read_segment(index, sealed, visit)? {
+            let first = self.log[index].header.first;
+            let start = self.start.take().unwrap_or(first);
+            match self.read_segment(index, start, sealed, visit)? {
                 Stop::Sealed if self.begun.is_none() => self.midway = false,
                 Stop::Full if next.is_some() && sealed.is_none() => {}
                 _ if let Some(end) = sealed => {
@@ -109,10 +132,10 @@ impl<'a> LogReader<'a> {
         Ok(())
     }
 
-    fn read_segment(&mut self, index: usize, sealed: Option<Lsn>, visit: &mut Visit<'_>) -> Result<Stop> {
+    fn read_segment(&mut self, index: usize, start: Lsn, sealed: Option<Lsn>, visit: &mut Visit<'_>) -> Result<Stop> {
         let Found { header, .. } = self.log[index];
-        let mut at = header.first;
-        if header.begins == Begins::Seals {
+        let mut at = start;
+        if header.begins == Begins::Seals && at == header.first {
             self.record_end = at;
         }
         loop {
@@ -271,6 +294,63 @@ impl<'a> LogReader<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Shows what can be read behind damage, of the payloads that begin at or behind a group in `self.log`, and counts what cannot.
+    /// `seals` tells up to where a segment counts, and everything before `durable` is known to have been durable.
+    pub(super) fn read_rest(
+        &mut self,
+        durable: Lsn,
+        seals: &dyn Fn(u64) -> Option<Lsn>,
+        visit: &mut Visit<'_>,
+    ) -> Result<Rest> {
+        let mut rest = Rest { durable, unreadable_bytes: 0 };
+        for index in 0..self.log.len() {
+            let Found { header, .. } = self.log[index];
+            let sealed = seals(header.number);
+            let end = sealed.map_or(header.end(), |sealed| sealed.clamp(header.first, header.end()));
+            if header.begins == Begins::Seals && header.first > self.record_end {
+                self.give_up(header.previous_end, &mut rest);
+                self.record_end = header.first;
+            }
+            rest.durable = rest.durable.max(if header.begins == Begins::Seals { header.previous_end } else { Lsn(0) });
+            let mut at = self.record_end.max(header.first);
+            while let Some((group, marker)) = self.next_group(index, at, end)? {
+                self.give_up(marker.previous_end, &mut rest);
+                rest.durable = rest.durable.max(marker.durable);
+                self.record_end = marker.previous_end.max(self.record_end);
+                match self.read_segment(index, group, sealed, visit) {
+                    Err(error) if error.place().is_none() => return Err(error),
+                    _ => {}
+                }
+                at = after(group, 1).max(self.record_end);
+            }
+        }
+        self.give_up(rest.durable, &mut rest);
+        Ok(rest)
+    }
+
+    /// Counts what lies between the last record and `position`; the pieces of a payload before it are without an end.
+    fn give_up(&mut self, position: Lsn, rest: &mut Rest) {
+        let lost = position.0.saturating_sub(self.record_end.0);
+        rest.unreadable_bytes += lost;
+        if lost > 0 {
+            self.begun = None;
+            self.pieces.clear();
+            self.midway = true;
+        }
+    }
+
+    /// The first group at or behind `at` that begins before `end`. Looks at every byte, because damage may have moved nothing.
+    fn next_group(&mut self, index: usize, at: Lsn, end: Lsn) -> Result<Option<(Lsn, Marker)>> {
+        let mut at = at;
+        while at < end {
+            if let Some(marker) = self.marker(index, at)? {
+                return Ok(Some((at, marker)));
+            }
+            at = after(at, 1);
+        }
+        Ok(None)
     }
 
     fn corruption(&self, index: usize, at: Lsn, what: impl std::fmt::Display) -> Error {

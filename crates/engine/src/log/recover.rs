@@ -7,13 +7,17 @@ use super::reader::{LogReader, LogSummary};
 use super::segment::{Directory, Listing, Spare};
 use super::stats::micros;
 use super::writer::Live;
-use crate::base::{Lsn, Result};
+use crate::base::num::u64_of;
+use crate::base::{Error, Lsn, Result};
 use crate::env::Env;
 use std::path::{Path, PathBuf};
 
 /// How many positions are left out between what a recovery finds and what is written after it. Positions that were handed out but
 /// never reached a file lie in between, so none is handed out twice.
 const GAP_BYTES: u64 = 1 << 30;
+
+/// How often a log is read again that changes while it is read.
+const ATTEMPTS: u32 = 100;
 
 /// Is shown each payload: where its first record begins, the position after it, and its bytes.
 pub type Visit<'a> = dyn FnMut(Lsn, Lsn, &[u8]) -> Result<()> + 'a;
@@ -34,10 +38,21 @@ pub struct RecoveredLog {
     pub(super) next_spare: u64,
     /// How long the recovery took, what `visit` did included.
     pub(super) replay_us: u64,
+    directory: PathBuf,
+    /// The log has nothing missing before it.
+    reached: Lsn,
 }
 
 impl RecoveredLog {
-    fn new(database: u64, from: Lsn, listing: Listing, chain: Chain, summary: LogSummary) -> Self {
+    fn new(
+        database: u64,
+        from: Lsn,
+        directory: Directory,
+        listing: Listing,
+        chain: Chain,
+        read: (LogSummary, Lsn),
+    ) -> Self {
+        let (summary, reached) = read;
         // Segments behind the end hold nothing that counts.
         let counts = |found: &Found| found.header.number <= summary.end_segment;
         let (kept, dropped): (Vec<_>, Vec<_>) = chain.log.into_iter().partition(counts);
@@ -57,7 +72,27 @@ impl RecoveredLog {
             next_first: if seen == Lsn(0) { Lsn(SECTOR) } else { sector_up(seen.plus(GAP_BYTES)) },
             next_spare: listing.next_spare,
             replay_us: 0,
+            directory: directory.path,
+            reached,
         }
+    }
+
+    /// Refuses when the log ends before `position`, though everything before that was durable: its newest segments are missing.
+    ///
+    /// # Errors
+    /// `Corruption`, naming the last segment.
+    pub fn check_reaches(&self, position: Lsn) -> Result<()> {
+        if self.reached >= position {
+            return Ok(());
+        }
+        let last = self.live.last();
+        let path = last.map_or(&self.directory, |live| &live.path);
+        let offset = last.map_or(0, |live| {
+            let header = &live.header;
+            header.offset_of(self.summary.end.clamp(header.first, header.end()))
+        });
+        let what = format!("the redo log ends here, though it was durable up to position {position}");
+        Err(Error::corruption(path, offset, what))
     }
 
     /// What was found.
@@ -94,29 +129,57 @@ pub fn recover_telling(
     let listing = directory.list()?;
     let chain = chain::find(&directory, &listing, Some(database), Some(from), true)?;
     let mut steps = Steps::begin(&chain.log, from, tell);
-    let summary = read(&chain, from, &mut |start, end, payload| {
+    let read = read(&chain, from, &mut |start, end, payload| {
         visit(start, end, payload)?;
         steps.at(end);
         Ok(())
     })?;
     steps.finish();
-    let recovered = RecoveredLog::new(database, from, listing, chain, summary);
+    let recovered = RecoveredLog::new(database, from, directory, listing, chain, read);
     Ok(RecoveredLog { replay_us: micros(env.clock.now().saturating_sub(begun)), ..recovered })
 }
 
-/// Reads what there is of a log that nobody writes, and shows every whole payload to `visit`, in order. Nothing is changed or synced, so
-/// what is shown need not be durable; segments may be missing at the beginning.
+/// Reads what there is of a log, and shows every whole payload that ends after `from` to `visit`, in order. Nothing is changed or
+/// synced, so what is shown need not be durable; segments may be missing at the beginning. Somebody may write the log meanwhile, and
+/// give up segments: it then ends at some moment of the reading.
 ///
 /// # Errors
 /// As for [`recover`], except that any database will do.
-pub fn inspect(env: &Env, directory: &Path, visit: &mut Visit<'_>) -> Result<LogSummary> {
+pub fn inspect(env: &Env, directory: &Path, from: Lsn, visit: &mut Visit<'_>) -> Result<LogSummary> {
     let directory = Directory { env: env.clone(), path: directory.to_owned() };
-    let chain = chain::find(&directory, &directory.list()?, None, None, false)?;
-    read(&chain, Lsn(0), visit)
+    let (mut reached, mut refused) = (from, false);
+    let mut summary = LogSummary::default();
+    for attempt in 1.. {
+        let listing = directory.list()?;
+        let numbers = |listing: &Listing| listing.segments.iter().map(|(number, _)| *number).collect::<Vec<_>>();
+        let before = (reached, numbers(&listing));
+        let outcome = chain::find(&directory, &listing, None, None, false).and_then(|chain| {
+            read(&chain, reached, &mut |start, end, payload| {
+                let shown = visit(start, end, payload);
+                refused = shown.is_err();
+                if !refused {
+                    reached = end;
+                    summary.bytes += u64_of(payload.len());
+                    summary.payloads += 1;
+                }
+                shown
+            })
+        });
+        match outcome {
+            Ok((found, _)) => return Ok(LogSummary { bytes: summary.bytes, payloads: summary.payloads, ..found }),
+            // What was read while it was being written looks like damage once; damage stays where it is.
+            Err(error) if refused || attempt == ATTEMPTS || before == (reached, numbers(&directory.list()?)) => {
+                return Err(error);
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(summary)
 }
 
-fn read(chain: &Chain, from: Lsn, visit: &mut Visit<'_>) -> Result<LogSummary> {
+/// Reads a chain; tells what was found and where its last record ends.
+fn read(chain: &Chain, from: Lsn, visit: &mut Visit<'_>) -> Result<(LogSummary, Lsn)> {
     let mut reader = LogReader::new(&chain.log, from);
     reader.read(visit)?;
-    Ok(reader.summary)
+    Ok((reader.summary, reader.record_end))
 }

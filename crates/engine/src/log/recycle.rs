@@ -14,6 +14,7 @@
 //! again from 1 MiB, which costs fewer zeros than a whole segment would.
 
 use super::format::SECTOR;
+use super::hold::needed_from;
 use super::segment::Directory;
 use super::stats::count;
 use super::writer::LogWriter;
@@ -108,17 +109,24 @@ impl LogWriter {
 
     /// Bytes of the segments that a recovery might need; [`Self::release`] makes it less.
     pub fn live_bytes(&self) -> u64 {
-        self.live.lock().iter().map(|live| live.header.bytes).sum()
+        let live = self.live.lock();
+        let needed = needed_from(&live, self.holds.lock().released);
+        live[needed..].iter().map(|live| live.header.bytes).sum()
     }
 
     /// Gives segments up that hold nothing at or after `before`, a position that has to be durable wherever a later
-    /// [`recover`](super::recover) gets it from. A few become spares, the others are removed.
+    /// [`recover`](super::recover) gets it from, unless a cursor holds them. A few become spares, the others are removed.
     ///
     /// # Errors
     /// `Io` when a file cannot be renamed or removed; the next open tries again.
     pub fn release(&self, before: Lsn) -> Result<()> {
         let mut live = self.live.lock();
-        let needed = live.windows(2).position(|pair| pair[1].header.previous_end > before).unwrap_or(live.len() - 1);
+        let needed = {
+            let mut holds = self.holds.lock();
+            holds.released = holds.released.max(before);
+            let free = needed_from(&live, holds.released);
+            holds.free(&live, free)
+        };
         if needed == 0 {
             return Ok(());
         }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `{number:016}.log` | a segment, whose header is durable |
 //! | `{any:016}.spare` | a file of full length waiting to become a segment; its bytes mean nothing |
+//! | `lost-{number:016}/` | what a salvage kept that was sealed by the segment of that number (see `log/salvage.rs`) |
 //! | `….new` | a file that was not finished; removed at the next open |
 //!
 //! # Recovery

@@ -31,6 +31,7 @@
 
 use super::flights::{FLIGHTS_MAX, Flights, Turn};
 use super::format::{Begins, SECTOR, SegmentHeader, after, sector_up};
+use super::hold::Holds;
 use super::options::{LogOptions, LogPadding};
 use super::pack::Packed;
 use super::payload::Payload;
@@ -67,6 +68,8 @@ pub struct LogWriter {
     pub(super) io: Mutex<Io>,
     /// The segments that are still needed, oldest first, the one being written last.
     pub(super) live: Mutex<Vec<Live>>,
+    /// Who else needs segments. Taken after `live`.
+    pub(super) holds: Mutex<Holds>,
     /// The number of the next spare; held while one is made.
     pub(super) next_spare: Mutex<u64>,
     /// Everything before it is in the kernel's hands. Published with Release by whoever wrote it, so that a reader who sees it need not
@@ -171,6 +174,7 @@ impl LogWriter {
             whole: Condvar::new(),
             io: Mutex::new(Io { current: segment, unsynced: Vec::new(), paged_to: header.first }),
             live: Mutex::new(live),
+            holds: Mutex::default(),
             next_spare: Mutex::new(recovered.next_spare),
             written: AtomicU64::new(header.first.0),
             durable: AtomicU64::new(header.first.0),

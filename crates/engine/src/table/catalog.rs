@@ -59,6 +59,12 @@ impl TableRecord {
         Self { name, options, replay_from, l0: Vec::new(), levels: Default::default(), tree: None }
     }
 
+    /// Whether there is anything in the table's trees.
+    #[must_use]
+    pub fn has_data(&self) -> bool {
+        self.runs().next().is_some() || self.tree.as_ref().is_some_and(|(_, meta)| *meta != TreeMeta::default())
+    }
+
     /// The ids of the table's runs.
     pub fn runs(&self) -> impl Iterator<Item = &RunRecord> {
         self.l0.iter().chain(self.levels.iter().flatten())
@@ -186,6 +192,13 @@ impl Catalog {
     #[must_use]
     pub fn log_dir(&self, dir: &Path) -> PathBuf {
         self.log_dir.as_ref().map_or_else(|| dir.join(files::LOG_DIR), PathBuf::from)
+    }
+
+    /// Everything in the log before this position was durable: a flush syncs the log that it makes superfluous. (A table in whose
+    /// trees is nothing may have been born at a position that was not.)
+    #[must_use]
+    pub fn log_durable(&self) -> Lsn {
+        self.tables.values().filter(|table| table.has_data()).map(|table| table.replay_from).max().unwrap_or_default()
     }
 
     fn saw_file(&mut self, id: FileId) {

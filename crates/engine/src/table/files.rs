@@ -9,7 +9,8 @@
 //! | `NNN.manifest` | a manifest (see `table/manifest.rs`) |
 //! | `NNN.run` | a sorted run (see `tree/run/format.rs`) |
 //! | `NNN.tree` | a B-tree (see `tree/btree`) |
-//! | `log/` | segments of the redo log (see `log/format.rs`), unless they have a directory elsewhere (see `table/catalog.rs`) |
+//! | `log/` | segments of the redo log (see `log/format.rs`), unless they have a directory elsewhere (see `table/catalog.rs`), and what a
+//! salvage kept |
 //!
 //! `NNN` is a decimal file id of at least six digits. Ids are never reused, so no name ever comes back.
 

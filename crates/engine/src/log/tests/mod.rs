@@ -43,7 +43,7 @@ impl Fixture {
 
     /// What a recovery would find. Without its syncs, which change nothing here and take their time.
     fn read(&self) -> Result<Vec<Vec<u8>>> {
-        collect(|visit| inspect(&self.env, &self.path, visit)).map(|(payloads, _)| payloads)
+        collect(|visit| inspect(&self.env, &self.path, Lsn(0), visit)).map(|(payloads, _)| payloads)
     }
 
     /// Makes `bytes` the contents of a file, in place.

@@ -229,7 +229,7 @@ fn inspecting_shows_what_is_there_and_changes_nothing() {
     log.release(middle).unwrap();
     log.close().unwrap();
     let names = fixture.names();
-    let (payloads, summary) = collect(|visit| inspect(&fixture.env, &fixture.path, visit)).unwrap();
+    let (payloads, summary) = collect(|visit| inspect(&fixture.env, &fixture.path, Lsn(0), visit)).unwrap();
     assert!(summary.closed);
     assert_eq!(payloads.last().unwrap(), b"last");
     assert_eq!(fixture.names(), names);

@@ -1,0 +1,185 @@
+//! A cursor over the payloads of a log that is being written: only what is durable, in order, each once.
+//!
+//! # Concurrency
+//! The cursor never reads at or behind the first sector that a write may still change: segments are read as if they ended there. A
+//! hold keeps the segments from its position on; when the hold was given up, what was read meanwhile is thrown away.
+
+use super::chain::Found;
+use super::format::{SECTOR, sector_up};
+use super::hold::{HoldId, needed_from};
+use super::reader::LogReader;
+use super::writer::{Live, LogWriter};
+use crate::base::{Error, ErrorKind, Lsn, Result};
+use crate::env::Access;
+use std::collections::VecDeque;
+
+/// How many bytes of payloads are read ahead at most, but always one payload.
+const AHEAD_BYTES: usize = 1 << 20;
+
+/// A payload, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// Where its first record begins.
+    pub start: Lsn,
+    /// The position after it.
+    pub end: Lsn,
+    /// Its bytes.
+    pub payload: Vec<u8>,
+}
+
+/// A cursor; to be ended with [`LogWriter::end_cursor`].
+#[derive(Debug)]
+pub struct LogCursor {
+    hold: HoldId,
+    /// Everything that ends at or before it was taken.
+    position: Lsn,
+    /// What was read and not taken.
+    ahead: VecDeque<Logged>,
+    /// The number of the segment in which the last reading began; zero before the first.
+    segment: u64,
+}
+
+impl LogCursor {
+    /// Where a cursor that goes on after this one begins.
+    #[must_use]
+    pub const fn position(&self) -> Lsn {
+        self.position
+    }
+
+    /// The next payload, if it has been read.
+    #[must_use]
+    pub fn front(&self) -> Option<&Logged> {
+        self.ahead.front()
+    }
+
+    /// Takes the next payload, if it has been read.
+    pub fn take(&mut self) -> Option<Logged> {
+        let taken = self.ahead.pop_front()?;
+        self.position = taken.end;
+        Some(taken)
+    }
+
+    /// Up to where it has read.
+    fn read_to(&self) -> Lsn {
+        self.ahead.back().map_or(self.position, |last| last.end)
+    }
+}
+
+impl LogWriter {
+    /// The oldest position from which a cursor can begin.
+    pub fn oldest(&self) -> Lsn {
+        self.live.lock()[0].header.previous_end
+    }
+
+    /// A cursor over what ends after `from`. While it is open, segments are kept for it, of those that no recovery needs at most
+    /// `held_bytes_max` bytes; then it fails.
+    ///
+    /// # Errors
+    /// `Gone` when the log does not reach back so far, naming the oldest position; `Invalid` when `from` is behind its end.
+    pub fn cursor(&self, from: Lsn, held_bytes_max: u64) -> Result<LogCursor> {
+        let tail = self.tail();
+        let live = self.live.lock();
+        let oldest = live[0].header.previous_end;
+        if from < oldest {
+            return Err(gone(from, oldest));
+        }
+        if from > tail {
+            return Err(Error::invalid(format!("position {from} is behind the end of the redo log, {tail}")));
+        }
+        let hold = self.holds.lock().add(from, held_bytes_max);
+        Ok(LogCursor { hold, position: from, ahead: VecDeque::new(), segment: 0 })
+    }
+
+    /// Ends a cursor's hold, and gives up the segments that only it kept. What cannot be removed is removed by the next open.
+    pub fn end_cursor(&self, cursor: &LogCursor) {
+        let released = {
+            let mut holds = self.holds.lock();
+            holds.remove(cursor.hold);
+            holds.released
+        };
+        drop(self.release(released));
+    }
+
+    /// Reads on if nothing is read ahead; false when nothing more is durable.
+    ///
+    /// # Errors
+    /// `Gone` when the cursor held back more than it may, and its segments were given up; `Corruption`, `Io`.
+    pub fn read_ahead(&self, cursor: &mut LogCursor) -> Result<bool> {
+        if !cursor.ahead.is_empty() {
+            return Ok(true);
+        }
+        let durable = self.durable();
+        if cursor.read_to() >= durable {
+            return Ok(false);
+        }
+        let read = self.read_durable(cursor, durable);
+        // Segments that were given up while they were read may be anything.
+        if !self.holds.lock().advance(cursor.hold, cursor.position) {
+            cursor.ahead.clear();
+            return Err(gone(cursor.position, self.oldest()));
+        }
+        let segment = read?;
+        if cursor.segment != segment {
+            cursor.segment = segment;
+            let released = self.holds.lock().released;
+            self.release(released)?;
+        }
+        Ok(!cursor.ahead.is_empty())
+    }
+
+    /// Reads what ends after the cursor's position and before `durable`; tells the segment in which it begins.
+    fn read_durable(&self, cursor: &mut LogCursor, durable: Lsn) -> Result<u64> {
+        let position = cursor.position;
+        let log = self.segments(position, durable)?;
+        let mut bytes = 0;
+        // Where the caller began need not be where a payload ends.
+        let mut reader = match cursor.segment {
+            0 => LogReader::new(&log, position),
+            _ => LogReader::resumed(&log, position),
+        };
+        let mut enough = false;
+        let read = reader.read(&mut |start, end, payload| {
+            // Without padding, the sector that holds the last durable byte may hold more.
+            enough = end > durable || bytes >= AHEAD_BYTES;
+            if enough {
+                return Err(Error::new(ErrorKind::Closed, "enough"));
+            }
+            bytes += payload.len();
+            cursor.ahead.push_back(Logged { start, end, payload: payload.to_owned() });
+            Ok(())
+        });
+        let segment = log.first().map_or(0, |found| found.header.number);
+        match read {
+            Err(_) if enough => return Ok(segment),
+            other => other?,
+        }
+        if reader.record_end < durable {
+            let Some(last) = log.last() else { return Ok(segment) };
+            let offset = last.header.offset_of(reader.record_end.clamp(last.header.first, last.header.end()));
+            return Err(Error::corruption(&last.path, offset, "damaged: it was durable up to here and beyond"));
+        }
+        Ok(segment)
+    }
+
+    /// The segments from `position` to `durable`, as if the last ended there.
+    fn segments(&self, position: Lsn, durable: Lsn) -> Result<Vec<Found>> {
+        let live: Vec<Live> = {
+            let live = self.live.lock();
+            let needed = live[needed_from(&live, position)..].iter();
+            needed.filter(|live| live.header.first <= durable).cloned().collect()
+        };
+        let open = |live: &Live| {
+            let mut header = live.header;
+            let bytes = SECTOR + sector_up(durable).0.saturating_sub(header.first.0);
+            header.bytes = header.bytes.min(bytes);
+            let file = self.directory.open(&live.path, Access::Read, false)?;
+            Ok(Found { header, identity: live.header.identity(), path: live.path.clone(), file })
+        };
+        live.iter().map(open).collect()
+    }
+}
+
+fn gone(position: Lsn, oldest: Lsn) -> Error {
+    let message = format!("the redo log before position {oldest} was given up, and with it position {position}");
+    Error::new(ErrorKind::Gone, message)
+}

@@ -1,0 +1,184 @@
+//! A change feed shows every durable commit once and in order, and nothing that a crash takes back.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use spinney::env::sim::{CrashProfile, SimEnv};
+use spinney::{Batch, ChangeFeed, Database, Durability, ErrorKind, Lsn, Options, Table, TableOptions};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+fn options() -> Options {
+    Options { memory_bytes: 8 << 20, log_segment_bytes: 64 << 10, log_bytes_max: 256 << 10, ..Options::default() }
+}
+
+fn open(sim: &SimEnv) -> Database {
+    Database::builder("/db").env(sim.env()).options(options()).open().unwrap()
+}
+
+fn table(db: &Database) -> Table {
+    db.table("t").unwrap().unwrap_or_else(|| db.create_table("t", TableOptions::default()).unwrap())
+}
+
+fn commit(db: &Database, number: u64, bytes: usize, durability: Durability) {
+    let mut batch = Batch::new();
+    batch.put(&table(db), &number.to_be_bytes(), &vec![7; bytes]);
+    batch.delete(&table(db), b"other");
+    db.write(batch, durability).unwrap();
+}
+
+/// The numbers of the commits that the feed shows now.
+fn numbers(feed: &mut ChangeFeed) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    let mut last = Lsn(0);
+    while let Some(commit) = feed.poll().unwrap() {
+        let changes = commit.changes();
+        assert!(changes.len() == 2 && commit.count == 2 && last <= commit.lsn && commit.lsn < commit.end);
+        assert_eq!((changes[1].key, changes[1].value), (b"other".as_slice(), b"".as_slice()));
+        last = commit.end;
+        assert_eq!(feed.position(), last);
+        numbers.push(u64::from_be_bytes(changes[0].key.try_into().unwrap()));
+    }
+    numbers
+}
+
+#[test]
+fn a_feed_shows_durable_commits_once_and_goes_on_after_a_reopen() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let mut feed = db.changes(db.log_start()).unwrap();
+    assert_eq!(numbers(&mut feed), []);
+    let mut shown = Vec::new();
+    for number in 0..200 {
+        commit(&db, number, [10, 40_000, 300, 0][usize::try_from(number % 4).unwrap()], Durability::Sync);
+        if number % 7 == 0 {
+            shown.extend(numbers(&mut feed));
+            assert_eq!(shown.last(), Some(&number));
+        }
+        if number % 31 == 0 {
+            table(&db).flush().unwrap();
+        }
+    }
+    commit(&db, 200, 10, Durability::Buffered);
+    shown.extend(numbers(&mut feed));
+    assert_eq!(shown.last(), Some(&199), "what is not durable is not shown");
+    let position = feed.position();
+    drop(feed);
+    db.close().unwrap();
+    let db = open(&sim);
+    let mut feed = db.changes(position).unwrap();
+    commit(&db, 201, 10, Durability::Sync);
+    shown.extend(numbers(&mut feed));
+    assert_eq!(shown, (0..202).collect::<Vec<_>>());
+    assert_eq!(numbers(&mut feed), []);
+    let error = db.changes(Lsn(u64::MAX)).unwrap_err();
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("behind the end"), "{error}");
+}
+
+#[test]
+fn a_crash_takes_nothing_back_that_a_feed_showed() {
+    for seed in 0..60 {
+        let sim = SimEnv::new(seed);
+        let db = open(&sim);
+        let mut feed = db.changes(db.log_start()).unwrap();
+        let mut shown = Vec::new();
+        for number in 0..20 {
+            let durability = if (number + seed) % 3 == 0 { Durability::Sync } else { Durability::Buffered };
+            commit(&db, number, if number % 5 == 0 { 30_000 } else { 50 }, durability);
+            shown.extend(numbers(&mut feed));
+        }
+        let position = feed.position();
+        sim.power_crash(CrashProfile::EVERY[usize::try_from(seed % 6).unwrap()]);
+        drop((feed, db));
+        let db = open(&sim);
+        for number in &shown {
+            assert!(db.snapshot().contains(&table(&db), &number.to_be_bytes()).unwrap(), "{number} of seed {seed}");
+        }
+        let mut feed = db.changes(position).unwrap();
+        commit(&db, 1000, 10, Durability::Sync);
+        shown.extend(numbers(&mut feed));
+        assert_eq!(shown.pop(), Some(1000));
+        let survived: Vec<_> = (0..20)
+            .take_while(|number: &u64| db.snapshot().contains(&table(&db), &number.to_be_bytes()).unwrap())
+            .collect();
+        assert_eq!(shown, survived, "seed {seed}: shown before and after the crash are what survived it");
+    }
+}
+
+#[test]
+fn feeds_hold_the_log_back_up_to_a_limit_and_then_fail_without_harm() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let mut slow = db.changes(db.log_start()).unwrap();
+    let mut fast = db.changes(db.log_start()).unwrap();
+    let write = |from: u64, to: u64| {
+        for number in from..to {
+            commit(&db, number, 10_000, Durability::Sync);
+            if number % 5 == 4 {
+                table(&db).flush().unwrap();
+            }
+        }
+    };
+    write(0, 15);
+    assert_eq!(numbers(&mut fast), (0..15).collect::<Vec<_>>());
+    assert_eq!(numbers(&mut db.changes(slow.position()).unwrap()), (0..15).collect::<Vec<_>>());
+    write(15, 100);
+    assert_eq!(numbers(&mut db.changes(db.log_start()).unwrap()).last(), Some(&99));
+    let error = slow.poll().unwrap_err();
+    assert!(error.kind() == ErrorKind::Gone, "{error}");
+    let oldest = db.log_start();
+    assert!(error.to_string().contains(&format!("before position {oldest}")), "{error}");
+    assert_eq!(db.changes(slow.position()).unwrap_err().kind(), ErrorKind::Gone);
+    drop((slow, fast));
+    write(100, 110);
+    db.close().unwrap();
+    // Nothing is held any more.
+    let names = sim.env().fs.list("/db/log".as_ref()).unwrap();
+    assert!(names.iter().filter(|entry| entry.name.ends_with(".log")).count() <= 4, "{names:?}");
+}
+
+#[test]
+fn a_feed_in_another_thread_sees_every_commit_of_many_writers_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path().join("db"), Options { log_bytes_max: 1 << 30, ..options() }).unwrap();
+    let table = table(&db);
+    let done = AtomicBool::new(false);
+    let each = 150;
+    thread::scope(|scope| {
+        let (db, done, table) = (&db, &done, &table);
+        let mut feed = db.changes(db.log_start()).unwrap();
+        let reader = scope.spawn(move || {
+            let (mut seen, mut last) = (vec![0; 4], None);
+            loop {
+                let finished = done.load(Ordering::Acquire);
+                let Some(commit) = feed.next(Duration::from_millis(20)).unwrap() else {
+                    if finished { return seen } else { continue }
+                };
+                assert!(last < Some(commit.seqnum), "in order");
+                last = Some(commit.seqnum);
+                let changes = commit.changes();
+                let writer = usize::from(changes[0].key[0]);
+                let number = u64::from_be_bytes(changes[0].key[1..9].try_into().unwrap());
+                assert_eq!(seen[writer], number, "each commit of a writer once");
+                seen[writer] += 1;
+                assert!(db.snapshot().contains(table, changes[0].key).unwrap(), "what is shown can be read");
+            }
+        });
+        let writer = |writer: u8| {
+            for number in 0_u64..each {
+                let mut batch = Batch::new();
+                batch.put(table, &[&[writer], &number.to_be_bytes()[..]].concat(), &[writer; 900]);
+                let durability = if writer == 0 { Durability::Buffered } else { Durability::Sync };
+                db.write(batch, durability).unwrap();
+                if number % 40 == 39 {
+                    table.flush().unwrap();
+                }
+            }
+        };
+        let writers: Vec<_> = (0..4).map(|number| scope.spawn(move || writer(number))).collect();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        db.sync().unwrap();
+        done.store(true, Ordering::Release);
+        assert_eq!(reader.join().unwrap(), vec![each; 4]);
+    });
+}
