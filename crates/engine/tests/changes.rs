@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use spinney::env::sim::{CrashProfile, SimEnv};
-use spinney::{Batch, ChangeFeed, Database, Durability, ErrorKind, Lsn, Options, Table, TableOptions};
+use spinney::{Batch, ChangeFeed, Database, Durability, ErrorKind, LogPadding, Lsn, Options, Table, TableOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -139,8 +139,15 @@ fn feeds_hold_the_log_back_up_to_a_limit_and_then_fail_without_harm() {
 
 #[test]
 fn a_feed_in_another_thread_sees_every_commit_of_many_writers_once() {
+    for log_padding in [LogPadding::Block, LogPadding::None] {
+        let options = Options { log_bytes_max: 1 << 30, log_padding, ..options() };
+        follow_many_writers(options);
+    }
+}
+
+fn follow_many_writers(options: Options) {
     let dir = tempfile::tempdir().unwrap();
-    let db = Database::open(dir.path().join("db"), Options { log_bytes_max: 1 << 30, ..options() }).unwrap();
+    let db = Database::open(dir.path().join("db"), options).unwrap();
     let table = table(&db);
     let done = AtomicBool::new(false);
     let each = 150;

@@ -45,6 +45,9 @@ impl Stats {
         text.counter("stalls", "Times a writer was slowed or had to wait for a flush.", self.stalls);
         text.seconds("stall", "Time that writers were slowed or waited.", self.stall_us);
         text.gauge("memtable_bytes", "Memory that memtables hold now.", self.memtable_bytes);
+        let help = "Memory that memtables of unlogged tables hold now: what a crash would take back.";
+        text.gauge("unlogged_memtable_bytes", help, self.unlogged_memtable_bytes);
+        text.gauge("unlogged_tables", "Tables without redo log.", self.unlogged_tables);
         text.gauge("memory_limit_bytes", "The memory budget.", self.memory_bytes);
         text.gauge("snapshots", "Snapshots and transactions open now.", self.snapshots);
     }
