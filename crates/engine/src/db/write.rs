@@ -56,12 +56,15 @@ impl Core {
         let logged = changes.logged_count() > 0;
         let durable = match durability {
             _ if !logged => Ok(()),
-            Durability::Sync => self.log().sync(ticket.end),
+            Durability::Sync => {
+                self.publisher.inserted(ticket.last, ticket.end);
+                self.log().sync(ticket.end)
+            }
             Durability::Buffered => self.log().write(ticket.end),
             Durability::Interval => Ok(()),
         };
         self.or_poison(durable).map_err(|error| error.context("it is unknown whether the commit is durable"))?;
-        if !self.publisher.complete(ticket.last, &self.snapshots) {
+        if !self.publisher.complete(ticket.last, self.log().durable(), &self.snapshots) {
             self.health.check_writable()?;
         }
         self.counters.commits.fetch_add(1, Ordering::Relaxed);

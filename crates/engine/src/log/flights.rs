@@ -2,14 +2,20 @@
 //!
 //! Forces take off in order of position and may land in any order. The log is durable up to the end of a force only when that force and
 //! all before it have landed.
+//!
+//! Where a force takes long, several at a time let commits wait for one force instead of for the rest of one and then another. Where it
+//! takes hardly longer than the processor needs for it, one at a time is better: more commits share each.
 
 use crate::base::Lsn;
 use crate::base::num::u64_of;
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Duration;
 
 /// The most forces in flight. More gain little: each is a smaller group.
 pub(super) const FLIGHTS_MAX: usize = 4;
+/// Forces that take at least so long gain from company. (A test of schedules wants it always.)
+const LONG: Duration = if cfg!(shuttle) { Duration::ZERO } else { Duration::from_micros(150) };
 
 /// The forces in flight, oldest first.
 #[derive(Debug, Default)]
@@ -17,6 +23,8 @@ pub(super) struct Flights {
     /// The number of the oldest; they are numbered in order.
     oldest: u64,
     flights: VecDeque<Flight>,
+    /// The time of the fastest of the last direct writes: how long the device takes, whatever else the threads waited for.
+    fastest: Option<Duration>,
     /// Whether a thread has the right to force next. Until it has taken what waits, nobody else gets it.
     is_granted: bool,
 }
@@ -54,7 +62,14 @@ impl Flights {
 
     /// Whether no more may take off now.
     pub(super) fn is_full(&self) -> bool {
-        self.flights.len() == FLIGHTS_MAX || self.flights.iter().any(|flight| flight.alone)
+        let most = if self.fastest.unwrap_or_default() >= LONG { FLIGHTS_MAX } else { 1 };
+        self.flights.len() >= most || self.flights.iter().any(|flight| flight.alone)
+    }
+
+    /// A direct write took `time`. Rises by a sixteenth for each that is slower, so that a change of the device is noticed.
+    pub(super) fn timed(&mut self, time: Duration) {
+        let risen = self.fastest.map_or(time, |fastest| fastest + fastest / 16 + Duration::from_micros(1));
+        self.fastest = Some(risen.min(time));
     }
 
     /// The force of the thread that had the right to it is on its way, with everything before `end` that no earlier one has.
@@ -96,9 +111,14 @@ impl Flights {
 mod tests {
     use super::*;
 
+    /// On a device that gains from several.
+    fn on_a_slow_device() -> Flights {
+        Flights { fastest: Some(LONG), ..Flights::default() }
+    }
+
     #[test]
     fn what_lands_early_counts_only_with_all_before_it() {
-        let mut flights = Flights::default();
+        let mut flights = on_a_slow_device();
         assert_eq!(flights.turn(Lsn(10)), Turn::Force);
         assert_eq!(flights.turn(Lsn(20)), Turn::Wait(0), "the first has yet to take what waits");
         let first = flights.take_off(Lsn(20), false);
@@ -113,7 +133,7 @@ mod tests {
 
     #[test]
     fn no_more_fly_than_may() {
-        let mut flights = Flights::default();
+        let mut flights = on_a_slow_device();
         for number in 0..u64_of(FLIGHTS_MAX) {
             assert_eq!(flights.turn(Lsn(number + 1)), Turn::Force);
             flights.take_off(Lsn(number + 1), false);
@@ -121,6 +141,19 @@ mod tests {
         assert_eq!(flights.turn(Lsn(100)), Turn::Wait(u64_of(FLIGHTS_MAX)));
         flights.land(0);
         assert_eq!(flights.turn(Lsn(100)), Turn::Force);
+    }
+
+    #[test]
+    #[cfg(not(shuttle))]
+    fn on_a_fast_device_one_flies_at_a_time_and_single_slow_writes_do_not_count() {
+        let mut flights = Flights::default();
+        let us = Duration::from_micros;
+        [40, 900, 50, 900, 900].map(us).into_iter().for_each(|time| flights.timed(time));
+        assert_eq!(flights.turn(Lsn(1)), Turn::Force);
+        flights.take_off(Lsn(1), false);
+        assert_eq!(flights.turn(Lsn(2)), Turn::Wait(1));
+        (0..100).for_each(|_| flights.timed(us(900)));
+        assert_eq!(flights.turn(Lsn(2)), Turn::Force, "the device has become slow");
     }
 
     #[test]

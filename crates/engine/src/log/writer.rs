@@ -2,7 +2,7 @@
 //!
 //! # Concurrency
 //! There is no log thread and no timer. The thread that commits writes and forces the log itself, unless as many forces are in flight as
-//! the device gains from; whoever arrives meanwhile forms the next group, and one of them forces it when another has landed.
+//! the device gains from ([`Flights`]); whoever arrives meanwhile forms the next group, and one of them forces it when another has landed.
 //!
 //! * `state` guards the tail of the log in memory and the [`Flights`]. It is held for copies, never for I/O.
 //! * `io` guards where bytes go: whoever holds it takes what waits and opens segments, so forces take off in order of position. Direct
@@ -49,6 +49,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 
 /// More waiting bytes than this are written by whoever appends next.
 const WAITING_BYTES_MAX: usize = 4 << 20;
@@ -367,10 +368,14 @@ impl LogWriter {
         drop(state);
         count(&self.counters.groups, 1);
         self.counters.group_appends.add(appends);
+        let mut time = None;
         let buffer = if direct {
             let placed = self.place_taken(&mut io, taken, true)?;
             drop(io);
-            self.put_all(placed, true)?
+            let begun = self.directory.env.clock.now();
+            let buffer = self.put_all(placed, true)?;
+            time = Some(self.directory.env.clock.now().saturating_sub(begun));
+            buffer
         } else {
             let placed = self.place_taken(&mut io, taken, false)?;
             let buffer = self.put_all(placed, false)?;
@@ -379,7 +384,7 @@ impl LogWriter {
             self.sync_segments(&unsynced)?;
             buffer
         };
-        self.land(flight, buffer)
+        self.land(flight, time, buffer)
     }
 
     /// Hands everything that waits to the kernel.
@@ -407,10 +412,11 @@ impl LogWriter {
     }
 
     /// Publishes what a flight that ended well made durable, and wakes those it concerns.
-    fn land(&self, flight: u64, buffer: AlignedBuffer) -> Result<()> {
+    fn land(&self, flight: u64, time: Option<Duration>, buffer: AlignedBuffer) -> Result<()> {
         let mut state = self.state.lock();
         state.check_unknown()?;
         state.keep(buffer);
+        time.into_iter().for_each(|time| state.flights.timed(time));
         let (landed, durable) = state.flights.land(flight);
         if let Some(durable) = durable {
             self.written.fetch_max(durable.0, Ordering::Release);
@@ -517,7 +523,7 @@ impl LogWriter {
         // Who forces next need not sync them, and is published after them.
         let flight = state.flights.join(self.durable(), true);
         drop((state, io));
-        let synced = self.sync_segments(&full).and_then(|()| self.land(flight, AlignedBuffer::default()));
+        let synced = self.sync_segments(&full).and_then(|()| self.land(flight, None, AlignedBuffer::default()));
         synced.map_err(|error| self.fail(&error))
     }
 

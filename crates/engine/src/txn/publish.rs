@@ -1,14 +1,16 @@
 //! Publication: commits become visible in the order of their seqnums, each when it is complete and as durable as it promised.
 //!
 //! # Concurrency
-//! A commit is announced under the commit latch, so the queue is in seqnum order. Whoever completes the oldest commit publishes it
-//! and all complete ones behind it. The others wait until they are published, so that each thread reads its own writes.
+//! A commit is announced under the commit latch, so the queue is in seqnum order. Whoever completes a commit publishes all at the front
+//! of the queue that may be seen: those that are complete, and those that only waited for the log, which a force made durable together.
+//! So of a group one thread publishes, and the others need not wait for each other. Each returns when it is published, so that it
+//! reads its own writes.
 
 use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::base::SeqNum;
+use crate::base::{Lsn, SeqNum};
 
 use super::snapshots::Snapshots;
 
@@ -30,27 +32,37 @@ struct State {
 #[derive(Debug)]
 struct Commit {
     last: SeqNum,
-    complete: bool,
+    /// Once its changes are in the memtables: how far the log must be durable before it may be seen.
+    needs: Option<Lsn>,
 }
 
 impl Publisher {
     /// Takes a place in the queue for the commit whose last seqnum is `last`. Called under the commit latch.
     pub fn announce(&self, last: SeqNum) {
-        self.state.lock().queue.push_back(Commit { last, complete: false });
+        self.state.lock().queue.push_back(Commit { last, needs: None });
     }
 
-    /// The commit is complete: publishes it as soon as all before it are, and returns then. False when it never will be, because
-    /// an earlier commit failed.
+    /// The commit's changes are in the memtables, and it may be seen when the log is durable up to `needs`, whoever learns of that first.
+    pub fn inserted(&self, last: SeqNum, needs: Lsn) {
+        self.state.lock().inserted(last, needs);
+    }
+
+    /// The commit is complete, and the log is durable up to `durable`: publishes it as soon as all before it may be seen, and returns
+    /// then. False when it never will be, because an earlier commit failed.
     #[must_use]
-    pub fn complete(&self, last: SeqNum, snapshots: &Snapshots) -> bool {
+    pub fn complete(&self, last: SeqNum, durable: Lsn, snapshots: &Snapshots) -> bool {
+        if snapshots.published() >= last {
+            return true;
+        }
         let mut state = self.state.lock();
         if state.poisoned {
-            return false;
+            return snapshots.published() >= last;
         }
-        let at = state.queue.partition_point(|commit| commit.last < last);
-        state.queue[at].complete = true;
+        if snapshots.published() < last {
+            state.inserted(last, Lsn(0));
+        }
         let mut published = None;
-        while let Some(commit) = state.queue.pop_front_if(|commit| commit.complete) {
+        while let Some(commit) = state.queue.pop_front_if(|commit| commit.needs.is_some_and(|needs| needs <= durable)) {
             published = Some(commit.last);
         }
         if let Some(seqnum) = published {
@@ -58,6 +70,9 @@ impl Publisher {
             if state.waiting > 0 {
                 self.changed.notify_all();
             }
+        }
+        if snapshots.published() >= last {
+            return true;
         }
         state.waiting += 1;
         while snapshots.published() < last && !state.poisoned {
@@ -74,6 +89,13 @@ impl Publisher {
     }
 }
 
+impl State {
+    fn inserted(&mut self, last: SeqNum, needs: Lsn) {
+        let at = self.queue.partition_point(|commit| commit.last < last);
+        self.queue[at].needs = Some(needs);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,15 +106,32 @@ mod tests {
         publisher.announce(SeqNum(3));
         publisher.announce(SeqNum(5));
         std::thread::scope(|scope| {
-            let later = scope.spawn(|| publisher.complete(SeqNum(5), &snapshots));
+            let later = scope.spawn(|| publisher.complete(SeqNum(5), Lsn(0), &snapshots));
             while publisher.state.lock().waiting == 0 {
                 std::thread::yield_now();
             }
             assert_eq!(snapshots.published(), SeqNum(0));
-            assert!(publisher.complete(SeqNum(3), &snapshots));
+            assert!(publisher.complete(SeqNum(3), Lsn(0), &snapshots));
             assert!(later.join().unwrap());
         });
         assert_eq!(snapshots.published(), SeqNum(5));
+    }
+
+    #[test]
+    fn one_thread_publishes_what_a_force_made_durable_together_and_no_more() {
+        let (publisher, snapshots) = (Publisher::default(), Snapshots::default());
+        for number in 1..=4 {
+            publisher.announce(SeqNum(number));
+        }
+        publisher.inserted(SeqNum(1), Lsn(10));
+        publisher.inserted(SeqNum(2), Lsn(20));
+        publisher.inserted(SeqNum(4), Lsn(40));
+        assert!(publisher.complete(SeqNum(1), Lsn(20), &snapshots));
+        assert_eq!(snapshots.published(), SeqNum(2));
+        assert!(publisher.complete(SeqNum(2), Lsn(20), &snapshots), "it is published already");
+        publisher.inserted(SeqNum(3), Lsn(30));
+        assert!(publisher.complete(SeqNum(3), Lsn(30), &snapshots));
+        assert_eq!(snapshots.published(), SeqNum(3), "the fourth is not durable yet");
     }
 
     #[test]
@@ -101,7 +140,7 @@ mod tests {
         publisher.announce(SeqNum(1));
         publisher.announce(SeqNum(2));
         publisher.poison();
-        assert!(!publisher.complete(SeqNum(2), &snapshots));
+        assert!(!publisher.complete(SeqNum(2), Lsn(0), &snapshots));
         assert_eq!(snapshots.published(), SeqNum(0));
     }
 }
