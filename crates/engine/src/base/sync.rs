@@ -12,6 +12,13 @@ pub use shuttle::sync::atomic::{AtomicBool, AtomicU64};
 #[cfg(not(shuttle))]
 pub use std::sync::atomic::{AtomicBool, AtomicU64};
 
+/// Lets other threads go on first, where a test decides who does: a simulated device takes its time.
+#[inline]
+pub fn give_way() {
+    #[cfg(shuttle)]
+    shuttle::thread::yield_now();
+}
+
 /// Shuttle's latches in the form of `parking_lot`'s.
 #[cfg(shuttle)]
 #[expect(missing_docs, reason = "as in parking_lot")]

@@ -7,6 +7,7 @@ use super::fault::{Effect, Fault, Verdict, down};
 use super::fs::{SimFileSystem, sync};
 use super::state::State;
 use crate::base::num::u64_of;
+use crate::base::sync::give_way;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,7 @@ impl SimFile {
     fn write(&self, bytes: &[u8], offset: u64, durable: bool) -> io::Result<()> {
         self.assert_aligned(bytes, offset);
         self.check_writable()?;
+        give_way();
         let mut state = self.fs.machine.state.lock();
         let verdict = state.judge(self.fs.process, Effect::Change)?;
         let disk = &mut state.disk;
@@ -99,6 +101,7 @@ impl File for SimFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        give_way();
         let mut state = self.fs.machine.state.lock();
         let verdict = state.judge(self.fs.process, Effect::Change)?;
         let State { disk, rng, .. } = &mut *state;

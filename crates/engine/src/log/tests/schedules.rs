@@ -15,6 +15,12 @@ fn schedules() -> usize {
     std::env::var("SPINNEY_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(3000)
 }
 
+/// Runs it under random schedules, and under such in which a thread is left behind for long (Burckhardt et al.'s PCT).
+fn check(round: impl Fn() + Clone + Send + Sync + 'static) {
+    shuttle::check_random(round.clone(), schedules() / 2);
+    shuttle::check_pct(round, schedules() / 2, 3);
+}
+
 /// A log on a simulated disk, and what was acknowledged as durable.
 #[derive(Clone)]
 struct Shared {
@@ -75,12 +81,12 @@ fn run_threads(shared: &Shared, buffered: impl Fn(usize) -> bool) {
 
 #[test]
 fn every_schedule_of_durable_commits_ends_and_loses_nothing() {
-    shuttle::check_random(|| run_threads(&Shared::new(1), |_| false), schedules());
+    check(|| run_threads(&Shared::new(1), |_| false));
 }
 
 #[test]
 fn every_schedule_of_durable_and_buffered_commits_ends_and_loses_nothing() {
-    shuttle::check_random(|| run_threads(&Shared::new(2), |number| number == 0), schedules());
+    check(|| run_threads(&Shared::new(2), |number| number == 0));
 }
 
 #[test]
@@ -99,7 +105,7 @@ fn spares_and_releases_beside_commits_lose_nothing() {
         shared.log.close().unwrap();
         shared.check();
     };
-    shuttle::check_random(round, schedules());
+    check(round);
 }
 
 #[test]
@@ -125,5 +131,5 @@ fn a_failed_write_is_told_to_all_that_wait() {
         shared.sim.clear_faults();
         shared.check();
     };
-    shuttle::check_random(round, schedules());
+    check(round);
 }
