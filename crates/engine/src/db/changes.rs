@@ -57,16 +57,16 @@ pub struct Commit {
 }
 
 impl Commit {
-    fn new(logged: Logged) -> Result<Self> {
-        let Logged { start, end, payload } = logged;
+    /// The seqnum of a commit's first change and how many it has, when all of it makes sense.
+    fn place(logged: &Logged) -> Result<(SeqNum, u64)> {
         let malformed = || {
-            let message = format!("the commit at position {start} of the redo log makes no sense");
+            let message = format!("the commit at position {} of the redo log makes no sense", logged.start);
             Error::new(ErrorKind::Corruption, message)
         };
-        let record = Record::decode(&payload).map_err(|_| malformed())?;
-        let (seqnum, count) = (record.first, record.count);
+        let record = Record::decode(&logged.payload).map_err(|_| malformed())?;
+        let place = (record.first, record.count);
         record.for_each(malformed, |_, _| Ok(()))?;
-        Ok(Self { lsn: start, end, seqnum, count, payload })
+        Ok(place)
     }
 
     /// The changes in their order.
@@ -106,13 +106,13 @@ impl ChangeFeed {
             return Ok(None);
         }
         let Some(next) = self.cursor.front() else { return Ok(None) };
-        let commit = Commit::new(next.clone())?;
+        let (seqnum, count) = Commit::place(next)?;
         // It is durable, but its thread may not have shown it to readers yet.
-        if SeqNum((commit.seqnum.0 + commit.count).saturating_sub(1)) > core.snapshots.published() {
+        if SeqNum((seqnum.0 + count).saturating_sub(1)) > core.snapshots.published() {
             return Ok(None);
         }
-        drop(self.cursor.take());
-        Ok(Some(commit))
+        let Some(Logged { start: lsn, end, payload }) = self.cursor.take() else { return Ok(None) };
+        Ok(Some(Commit { lsn, end, seqnum, count, payload }))
     }
 
     /// As [`ChangeFeed::poll`], but waits for a commit, at most so long.

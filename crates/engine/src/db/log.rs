@@ -6,7 +6,7 @@ use crate::base::{Error, Kind, Lsn, Result, SeqNum, TableId};
 use crate::env::Env;
 use crate::log::inspect;
 use crate::table::manifest::Manifest;
-use crate::txn::batch::Record;
+use crate::txn::batch::{Change, Record};
 
 /// One change in the redo log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +39,26 @@ pub fn read_log(path: impl AsRef<Path>, from: Lsn, visit: &mut dyn FnMut(LogEntr
     };
     let log = catalog.log_dir(dir);
     inspect(&env, &log, from, &mut |start, _, payload| {
-        let malformed = || Error::corruption(&log, start.0, "a log record passes its checksum but makes no sense");
-        let record = Record::decode(payload).map_err(|_| malformed())?;
-        record.for_each(malformed, |seqnum, change| {
+        read_record(&log, start, payload, |seqnum, change| {
             let table_name = catalog.tables.get(&change.table).map(|table| table.name.as_str());
             let (kind, key, value) = (change.kind, change.key, change.value);
             visit(LogEntry { lsn: start, seqnum, table: change.table, table_name, kind, key, value })
         })
+        .map(drop)
     })
     .map(drop)
+}
+
+/// Calls `visit` with every change of the commit whose record stands at `start` of the log in `log`; gives the seqnum after its last.
+pub(super) fn read_record<'a>(
+    log: &Path,
+    start: Lsn,
+    payload: &'a [u8],
+    visit: impl FnMut(SeqNum, Change<'a>) -> Result<()>,
+) -> Result<SeqNum> {
+    let malformed = || Error::corruption(log, start.0, "a log record passes its checksum but makes no sense");
+    let record = Record::decode(payload).map_err(|_| malformed())?;
+    let next = SeqNum(record.first.0 + record.count).min(SeqNum::MAX);
+    record.for_each(malformed, visit)?;
+    Ok(next)
 }

@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering;
 
 use crate::base::{Entry, Error, ErrorKind, Lsn, Result, SeqNum, TableId};
 use crate::log::{self, LogOptions, LogWriter};
-use crate::txn::batch::Record;
 
 use super::core::{Core, TableState};
 use super::database::OnReplay;
+use super::log::read_record;
 
 impl Core {
     /// Replays the log and opens it for new commits.
@@ -30,11 +30,7 @@ impl Core {
         let mut tell = |progress| on_replay.into_iter().for_each(|told| told(progress));
         let recovered =
             log::recover_telling(&self.env, &dir, self.database_id, from, &mut tell, &mut |start, end, payload| {
-                let malformed =
-                    || Error::corruption(&dir, start.0, "a log record passes its checksum but makes no sense");
-                let record = Record::decode(payload).map_err(|_| malformed())?;
-                last = last.max(SeqNum(record.first.0 + record.count).min(SeqNum::MAX));
-                record.for_each(malformed, |seqnum, change| {
+                let next = read_record(&dir, start, payload, |seqnum, change| {
                     if let Some((table, replay_from)) = tables.get(&change.table)
                         && start >= *replay_from
                     {
@@ -44,6 +40,7 @@ impl Core {
                     }
                     Ok(())
                 })?;
+                last = last.max(next);
                 self.replayed_to.store(end.0, Ordering::Relaxed);
                 flushed = self.keep_replay_small(&tables);
                 if flushed.is_err() { Err(Error::new(ErrorKind::Closed, "a flush failed")) } else { Ok(()) }

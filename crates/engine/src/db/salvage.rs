@@ -21,6 +21,7 @@ use crate::table::catalog::Catalog;
 use crate::table::manifest::Manifest;
 use crate::txn::batch::Record;
 
+use super::log::read_record;
 use super::log_place::LogPlace;
 use super::open::{lock_file, sync_all};
 use super::options::Options;
@@ -103,13 +104,13 @@ pub(crate) fn salvage(env: &Env, path: &Path, mode: SalvageMode) -> Result<Salva
         highest: catalog.tables.values().map(|table| table.replay_from).max().unwrap_or_default(),
     };
     let (mut kept_commits, mut lost) = (0, Lost::new(&catalog));
-    let malformed = |at: Lsn| Error::corruption(&log, at.0, "a log record passes its checksum but makes no sense");
+    let check = |start, payload: &[u8]| read_record(&log, start, payload, |_, _| Ok(())).map(drop);
     let found = examine(
         env,
         wanted,
-        &mut |start, _, payload| check(payload, || malformed(start)),
+        &mut |start, _, payload| check(start, payload),
         &mut |start, _, payload| {
-            check(payload, || malformed(start))?;
+            check(start, payload)?;
             kept_commits += 1;
             Ok(())
         },
@@ -140,11 +141,6 @@ pub(crate) fn salvage(env: &Env, path: &Path, mode: SalvageMode) -> Result<Salva
         report.kept_files = found.repair()?;
     }
     Ok(report)
-}
-
-/// Refuses a payload that is no commit.
-fn check(payload: &[u8], malformed: impl Fn() -> Error) -> Result<()> {
-    Record::decode(payload).map_err(|_| malformed())?.for_each(malformed, |_, _| Ok(()))
 }
 
 /// The tables with data that were flushed behind `end`.

@@ -72,10 +72,12 @@ pub(super) fn micros(time: Duration) -> u64 {
 }
 
 impl Counters {
-    /// Counts a sync or durable write that began at `begun` by `clock`.
-    pub(super) fn synced(&self, clock: &dyn Clock, begun: Duration) {
+    /// Counts a sync or durable write that began at `begun` by `clock`; gives its time.
+    pub(super) fn synced(&self, clock: &dyn Clock, begun: Duration) -> Duration {
+        let time = clock.now().saturating_sub(begun);
         count(&self.syncs, 1);
-        self.sync_us.add(micros(clock.now().saturating_sub(begun)));
+        self.sync_us.add(micros(time));
+        time
     }
 
     /// A snapshot; what the counters do not know is zero in it.

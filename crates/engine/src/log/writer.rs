@@ -368,21 +368,16 @@ impl LogWriter {
         drop(state);
         count(&self.counters.groups, 1);
         self.counters.group_appends.add(appends);
-        let mut time = None;
-        let buffer = if direct {
-            let placed = self.place_taken(&mut io, taken, true)?;
+        let placed = self.place_taken(&mut io, taken, direct)?;
+        let (buffer, time) = if direct {
             drop(io);
-            let begun = self.directory.env.clock.now();
-            let buffer = self.put_all(placed, true)?;
-            time = Some(self.directory.env.clock.now().saturating_sub(begun));
-            buffer
+            self.put_all(placed, true)?
         } else {
-            let placed = self.place_taken(&mut io, taken, false)?;
-            let buffer = self.put_all(placed, false)?;
+            let written = self.put_all(placed, false)?;
             let unsynced = mem::take(&mut io.unsynced);
             drop(io);
             self.sync_segments(&unsynced)?;
-            buffer
+            written
         };
         self.land(flight, time, buffer)
     }
@@ -395,7 +390,7 @@ impl LogWriter {
         drop(state);
         let end = taken.end;
         let placed = self.place_taken(io, taken, false)?;
-        let buffer = self.put_all(placed, false)?;
+        let (buffer, _) = self.put_all(placed, false)?;
         self.written.fetch_max(end.0, Ordering::Release);
         self.state.lock().keep(buffer);
         Ok(())
@@ -461,15 +456,15 @@ impl LogWriter {
         Ok(Placed { segment: Arc::clone(&io.current), offset: span.segment.offset_of(span.start), bytes })
     }
 
-    /// Writes what was placed, in order, and gives the last buffer back, empty.
-    fn put_all(&self, placed: Vec<Placed>, durably: bool) -> Result<AlignedBuffer> {
-        let (clock, mut last) = (&*self.directory.env.clock, AlignedBuffer::default());
+    /// Writes what was placed, in order, and gives the last buffer back, empty, and the time of the last durable write.
+    fn put_all(&self, placed: Vec<Placed>, durably: bool) -> Result<(AlignedBuffer, Option<Duration>)> {
+        let (clock, mut last, mut time) = (&*self.directory.env.clock, AlignedBuffer::default(), None);
         for Placed { segment, offset, mut bytes } in placed {
             if !bytes.is_empty() {
                 let written = if durably {
                     let begun = clock.now();
                     let written = segment.direct.write_durable_at(&bytes, offset);
-                    self.counters.synced(clock, begun);
+                    time = Some(self.counters.synced(clock, begun));
                     written
                 } else {
                     segment.buffered.write_at(&bytes, offset)
@@ -481,7 +476,7 @@ impl LogWriter {
             }
             last = bytes;
         }
-        Ok(last)
+        Ok((last, time))
     }
 
     /// Makes the file of a segment that records were laid out for already.
