@@ -11,6 +11,7 @@
 use spinney::base::Lsn;
 use spinney::env::{Access, AlignedBuffer, Env, File, OpenOptions, SECTOR_BYTES};
 use spinney::log::{LogOptions, LogWriter, recover};
+use spinney::{Batch, Database, Durability, Options, TableOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,9 @@ use std::time::Duration;
 const FILE_BYTES: usize = 32 << 20;
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(600);
+/// Commits until the log has no new segments to make, and those that are measured.
+const WARM_ROWS: u64 = 40_000;
+const ROWS: u64 = 20_000;
 const PAYLOAD: [u8; 150] = [7; 150];
 
 fn main() {
@@ -34,6 +38,11 @@ fn main() {
         let rate = bench.synced(threads);
         println!("sync commits, {threads:>2} threads      {rate:>12.0} /s   {:.2} of the floor", rate / floor);
     }
+    let (floor, row) = bench.rows();
+    println!(
+        "a row, 3 index entries: commit {row:>9.2} us of the database, {floor:.2} us of the device just before it: {:.3}",
+        row / floor
+    );
     let (floor, lone) = alternate(|| bench.small_writes(), || bench.buffered(1));
     println!("floor: buffered 162 B writes  {floor:>12.0} /s   {:.0} ns each", 1e9 / floor);
     println!("buffered commits, 1 thread    {lone:>12.0} /s   {:.0} ns each", 1e9 / lone);
@@ -101,6 +110,33 @@ impl Bench<'_> {
             let end = log.append(&[&PAYLOAD]).expect("appended");
             log.sync(end).expect("synced");
         })
+    }
+
+    /// The mean times in microseconds of a durable write, and of the commit after it of a row with three index entries, by one thread in a
+    /// database that uses its log segments again.
+    fn rows(&self) -> (f64, f64) {
+        let options = Options { log_segment_bytes: 16 << 20, log_bytes_max: 64 << 20, ..Options::default() };
+        let db = Database::open(self.directory.join("db"), options).expect("a database");
+        let table = |name: &usize| db.create_table(&name.to_string(), TableOptions::default()).expect("a table");
+        let tables = [0, 1, 2, 3].each_ref().map(table);
+        let (file, sector) = (self.file(true), AlignedBuffer::zeroed(SECTOR_BYTES));
+        let [mut device, mut commits] = [Duration::ZERO; 2];
+        for number in 0..WARM_ROWS + ROWS {
+            let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+            let start = self.env.clock.now();
+            file.write_durable_at(&sector, number * 4096 % FILE_BYTES as u64).expect("the sector is written");
+            let middle = self.env.clock.now();
+            let mut batch = Batch::new();
+            batch.put(&tables[0], &number.to_be_bytes(), &[7; 40]);
+            tables[1..].iter().for_each(|table| batch.put(table, &[key, number.to_be_bytes()].concat(), b""));
+            db.write(batch, Durability::Sync).expect("committed");
+            if number >= WARM_ROWS {
+                device += middle - start;
+                commits += self.env.clock.now() - middle;
+            }
+        }
+        let mean = |time: Duration| time.as_secs_f64() * 1e6 / ROWS as f64;
+        (mean(device), mean(commits))
     }
 
     fn buffered(&self, threads: usize) -> f64 {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -143,6 +143,8 @@ pub(crate) struct Core {
     /// Held during a flush, so that a checkpoint can stop the disk's state at one point of the log.
     pub(crate) flush_gate: Mutex<()>,
     pub(crate) commit: Mutex<CommitState>,
+    /// Counted only to steer what commits note for transactions; publishes nothing.
+    pub(crate) open_transactions: AtomicUsize,
     pub(crate) tables: RwLock<Tables>,
     pub(crate) ledger: Mutex<Ledger>,
     /// Writers that wait for memory; a flush notifies them.

@@ -132,7 +132,7 @@ impl Database {
     /// Begins a transaction, which sees the database as it is now.
     #[must_use]
     pub fn begin(&self) -> Transaction {
-        Transaction::new(self.snapshot())
+        Transaction::new(self)
     }
 
     /// A view of all tables as they are now. It costs nothing to hold but the space of what is overwritten meanwhile.

@@ -14,7 +14,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
@@ -104,6 +104,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, on_replay: Option<&O
         tables: RwLock::new(tables),
         ledger: Mutex::new(Ledger { catalog, manifest }),
         room: (Mutex::new(()), Condvar::new()),
+        open_transactions: AtomicUsize::new(0),
         interval_pending: AtomicBool::new(false),
         left_behind: Mutex::new(Vec::new()),
         workers: OnceLock::new(),

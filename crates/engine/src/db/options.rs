@@ -44,10 +44,11 @@ pub struct Options {
     /// the database's directory without it is no database: use a checkpoint. Default none: `log` in the database's directory.
     pub log_dir: Option<PathBuf>,
     /// Bytes of one segment of the redo log. Larger segments are switched less often; smaller ones are given back sooner.
-    /// Default 64 MiB; 64 KiB to 1 GiB.
+    /// Default 32 MiB; 64 KiB to 1 GiB.
     pub log_segment_bytes: u64,
     /// Live bytes of the redo log that make the oldest memtables be flushed. More means fewer flushes of rarely written tables and a
-    /// longer recovery. Default 1 GiB; at least two segments.
+    /// longer recovery. They are flushed before when the log has four segments and is eight times as long as what memtables hold, mostly
+    /// padding of small durable commits. Default 1 GiB; at least two segments.
     pub log_bytes_max: u64,
     /// How commits are compressed in the redo log: each by itself, by the thread that commits, and only where that saves a 4 KiB block.
     /// Saves bytes written by commits of more than 4 KiB, and costs their time. Default [`LogCompression::Off`].
@@ -74,7 +75,7 @@ impl Default for Options {
             create: true,
             direct_io: true,
             log_dir: None,
-            log_segment_bytes: 64 << 20,
+            log_segment_bytes: 32 << 20,
             log_bytes_max: 1 << 30,
             log_compression: LogCompression::Off,
             log_padding: LogPadding::Block,

@@ -9,6 +9,11 @@ use crate::table::version::Mem;
 
 use super::core::{CommitState, Core, TableState};
 
+/// A log so many times as long as what memtables hold is mostly padding: a flush costs little then, and gives its segments back.
+const LOG_PER_MEMORY: u64 = 8;
+/// The log may always have so many segments.
+const SEGMENTS_MIN: u64 = 4;
+
 impl Core {
     /// Freezes the memtables that are over their limit, until the rest is within the budget, and wakes the flush.
     pub(crate) fn make_room(&self) {
@@ -53,10 +58,17 @@ impl Core {
 
     /// Whether memtables hold so much of the log, which ends at `tail`, that the oldest must be flushed.
     pub(crate) fn is_log_long(&self, tail: Lsn) -> bool {
-        let most = self.options.log_bytes_max;
+        let most = self.log_limit();
         // Positions leave a gap at each open: only the segments tell, but the distance spares most looks at them.
         tail.0.saturating_sub(self.log_from.load(Ordering::Relaxed)) > most
             && self.log.get().is_some_and(|log| log.live_bytes() > most)
+    }
+
+    /// Live bytes of the log from which the oldest memtables are flushed. Small durable commits are padded to blocks, and would fill a
+    /// log of the full size with little; cut short, it goes round in few segments.
+    fn log_limit(&self) -> u64 {
+        let worth = LOG_PER_MEMORY * self.memory.held();
+        worth.max(SEGMENTS_MIN * self.options.log_segment_bytes).min(self.options.log_bytes_max)
     }
 
     /// Freezes the memtables whose changes lie in the older half of a log that is too long.
@@ -65,7 +77,7 @@ impl Core {
         if !self.is_log_long(tail) {
             return;
         }
-        let keep_from = Lsn(tail.0.saturating_sub(self.options.log_bytes_max / 2));
+        let keep_from = Lsn(tail.0.saturating_sub(self.log_limit() / 2));
         for table in tables.iter().filter(|table| table.options.logged) {
             if table.version.load().active.first_lsn().is_some_and(|lsn| lsn < keep_from) {
                 self.rotate(commit, table);

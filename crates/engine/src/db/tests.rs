@@ -40,6 +40,35 @@ fn assert_sound(db: &Database) {
     assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
 }
 
+#[test]
+fn small_durable_commits_go_round_in_few_segments() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let table = create(&db, "t", Layout::Lsm);
+    let commit = |numbers: std::ops::Range<u32>| {
+        numbers.for_each(|number| put(&db, &[&table], &number.to_be_bytes(), b"small"));
+        db.stats().log
+    };
+    let warm = commit(0..300);
+    assert!(warm.segments_recycled > 0, "each commit fills a block: {warm:?}");
+    let later = commit(300..2000);
+    assert_eq!(later.spare_bytes, warm.spare_bytes, "no segment is made new any more");
+    assert!(db.core().log().live_bytes() <= 8 * db.options().log_segment_bytes);
+    assert_eq!(get(&db, "t", &7u32.to_be_bytes()).unwrap(), b"small");
+}
+
+#[test]
+fn a_log_that_is_mostly_data_may_grow_to_its_limit() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let table = create(&db, "t", Layout::Lsm);
+    for number in 0..200u32 {
+        put(&db, &[&table], &number.to_be_bytes(), &[7; 4000]);
+    }
+    assert!(db.core().log().live_bytes() > 8 * db.options().log_segment_bytes);
+    assert_eq!(db.stats().flush.flushes, 0);
+}
+
 /// Flushes as a checkpoint does while a commit and a rotation come in between: the trees hold what was before.
 fn flush_what_was_frozen_before_a_later_commit(db: &Database, a: &Table, b: &Table) {
     put(db, &[a, b], b"k", b"before");

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
+use std::sync::atomic::Ordering;
 
 use crate::base::key::{check_key, check_value};
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Result, TableId, Value};
 
 use super::batch::Batch;
+use super::database::Database;
 use super::options::Durability;
 use super::range::{Bounds, Range, Write, bounds, is_empty};
 use super::snapshot::Snapshot;
@@ -35,9 +37,14 @@ const WRITE_OVERHEAD_BYTES: u64 = 96;
 #[derive(Debug)]
 pub struct Transaction {
     snapshot: Snapshot,
+    _open: Open,
     writes: BTreeMap<TableId, TableWrites>,
     bytes: u64,
 }
+
+/// Counts a transaction as open.
+#[derive(Debug)]
+struct Open(Database);
 
 #[derive(Debug)]
 struct TableWrites {
@@ -47,8 +54,10 @@ struct TableWrites {
 }
 
 impl Transaction {
-    pub(crate) fn new(snapshot: Snapshot) -> Self {
-        Self { snapshot, writes: BTreeMap::new(), bytes: 0 }
+    pub(crate) fn new(db: &Database) -> Self {
+        // Before it takes its snapshot, so that as few commits as possible are not noted that it does not see.
+        let open = Open::new(db);
+        Self { snapshot: db.snapshot(), _open: open, writes: BTreeMap::new(), bytes: 0 }
     }
 
     /// Sets a key's value.
@@ -169,5 +178,18 @@ impl Transaction {
     /// Drops the transaction and its writes.
     pub fn rollback(self) {
         drop(self);
+    }
+}
+
+impl Open {
+    fn new(db: &Database) -> Self {
+        db.core().open_transactions.fetch_add(1, Ordering::Relaxed);
+        Self(db.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.core().open_transactions.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -133,14 +133,21 @@ impl Core {
         let start = self.log().tail();
         let end = if changes.logged_count() == 0 { start } else { self.append(state, changes, body)? };
         state.next_seqnum = next;
-        for (index, change) in (0..).zip(changes.iter()) {
-            state.recent.note(change.table, change.key, SeqNum(first.0 + index));
+        let last = SeqNum(next.0 - 1);
+        if self.open_transactions.load(Ordering::Relaxed) == 0 {
+            // Whoever opens one now sees this change, or is told of it by what was skipped.
+            state.recent.skip(last);
+        } else {
+            let mut seqnum = first;
+            for change in changes.iter() {
+                state.recent.note(change.table, change.key, seqnum);
+                seqnum.0 += 1;
+            }
         }
         let mems: Vec<_> = tables.iter().map(|table| Arc::clone(&table.state().version.load().active)).collect();
         for mem in &mems {
             mem.enter(start);
         }
-        let last = SeqNum(next.0 - 1);
         self.publisher.announce(last);
         Ok(Ticket { first, last, end, mems })
     }
@@ -190,13 +197,13 @@ impl Core {
 
 /// Inserts the changes into the memtables, where nobody sees them before they are published.
 fn insert(changes: &Changes, tables: &[Table], ticket: &Ticket) {
-    let mut at = 0;
-    for (index, change) in (0..).zip(changes.iter()) {
+    let (mut at, mut seqnum) = (0, ticket.first);
+    for change in changes.iter() {
         if tables[at].state().id != change.table {
             at = position(tables, change.table);
         }
-        let seqnum = SeqNum(ticket.first.0 + index);
         ticket.mems[at].entries.insert(&Entry { key: change.key, seqnum, kind: change.kind, value: change.value });
+        seqnum.0 += 1;
     }
     for mem in &ticket.mems {
         mem.leave();

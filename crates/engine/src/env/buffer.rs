@@ -2,8 +2,10 @@
 //!
 //! # Invariants
 //! 1. The address is a multiple of [`SECTOR_BYTES`], also when nothing is allocated.
-//! 2. The capacity is a multiple of [`SECTOR_BYTES`], and the first `len` bytes are initialised.
-//! 3. A buffer of `MAPPED_BYTES_MIN` or more is a mapping of its own. Freed, it goes back to the system at once: an allocator would
+//! 2. The capacity is a multiple of [`SECTOR_BYTES`], and all of it is initialised.
+//! 3. All bytes from `touched` on are zero, and `len <= touched <= capacity`: padding with zeros a buffer that is used again and again
+//!    touches no more memory than was used before.
+//! 4. A buffer of `MAPPED_BYTES_MIN` or more is a mapping of its own. Freed, it goes back to the system at once: an allocator would
 //!    keep such pieces and, as glibc's does, cut smaller and smaller ones from them until the heap is several times what is in use.
 
 use super::SECTOR_BYTES;
@@ -20,6 +22,7 @@ const MAPPED_BYTES_MIN: usize = 128 << 10;
 pub struct AlignedBuffer {
     start: NonNull<u8>,
     len: usize,
+    touched: usize,
     capacity: usize,
 }
 
@@ -36,7 +39,7 @@ impl AlignedBuffer {
         if layout.size() == 0 {
             return Self::default();
         }
-        Self { start: acquire(layout), len: 0, capacity: layout.size() }
+        Self { start: acquire(layout), len: 0, touched: 0, capacity: layout.size() }
     }
 
     /// A buffer of `len` zeros.
@@ -44,7 +47,7 @@ impl AlignedBuffer {
     pub fn zeroed(len: usize) -> Self {
         // What is acquired is zero.
         let mut buffer = Self::with_capacity(len);
-        buffer.len = len;
+        buffer.set_len(len);
         buffer
     }
 
@@ -81,17 +84,25 @@ impl AlignedBuffer {
         self.reserve(bytes.len());
         // SAFETY: `reserve` made room for `bytes` after the first `len` bytes, and `bytes` cannot overlap memory that is ours alone.
         unsafe { self.start.add(self.len).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
-        self.len += bytes.len();
+        self.set_len(self.len + bytes.len());
     }
 
-    /// Cuts the buffer to `len` bytes, or extends it to them with `byte`.
-    pub fn resize(&mut self, len: usize, byte: u8) {
+    /// Cuts the buffer to `len` bytes, or extends it to them with zeros.
+    pub fn resize(&mut self, len: usize) {
         if let Some(more) = len.checked_sub(self.len) {
             self.reserve(more);
-            // SAFETY: `reserve` made room for `more` bytes after the first `self.len`.
-            unsafe { self.start.add(self.len).write_bytes(byte, more) };
+            let touched = len.min(self.touched).saturating_sub(self.len);
+            // SAFETY: the bytes up to `touched` lie within the capacity.
+            unsafe { self.start.add(self.len).write_bytes(0, touched) };
         }
+        self.set_len(len);
+    }
+
+    const fn set_len(&mut self, len: usize) {
         self.len = len;
+        if self.touched < len {
+            self.touched = len;
+        }
     }
 
     /// Makes room for `more` bytes after those in use.
@@ -156,7 +167,7 @@ fn layout(bytes: usize) -> Layout {
 impl Default for AlignedBuffer {
     /// An empty buffer without memory.
     fn default() -> Self {
-        Self { start: NonNull::without_provenance(ALIGNMENT), len: 0, capacity: 0 }
+        Self { start: NonNull::without_provenance(ALIGNMENT), len: 0, touched: 0, capacity: 0 }
     }
 }
 
@@ -212,8 +223,8 @@ mod tests {
             assert!(is_aligned(&buffer));
         }
         assert_eq!(*buffer, *model);
-        buffer.resize(8192, 7);
-        model.resize(8192, 7);
+        buffer.resize(8192);
+        model.resize(8192, 0);
         assert_eq!(*buffer, *model);
         buffer.truncate(3);
         assert_eq!(*buffer, [0, 0, 0]);
@@ -231,10 +242,29 @@ mod tests {
     }
 
     #[test]
+    fn padding_is_zero_whatever_stood_there_before() {
+        let mut buffer = AlignedBuffer::default();
+        for (len, padded) in
+            [(100, 4096), (3, 50), (3, 4096), (0, 4096), (4097, 8192), (1, 8192), (8192, 8192), (0, 8192)]
+        {
+            buffer.clear();
+            buffer.extend_from_slice(&vec![0xff; len]);
+            buffer.resize(padded);
+            assert_eq!(buffer.len(), padded);
+            assert!(buffer[..len].iter().all(|byte| *byte == 0xff) && buffer[len..].iter().all(|byte| *byte == 0));
+        }
+        // What was written through the slice.
+        buffer.fill(0xff);
+        buffer.truncate(10);
+        buffer.resize(20);
+        assert_eq!(buffer[10..], [0; 10]);
+    }
+
+    #[test]
     fn appending_nothing_to_an_empty_buffer_allocates_nothing() {
         let mut buffer = AlignedBuffer::with_capacity(0);
         buffer.extend_from_slice(&[]);
-        buffer.resize(0, 1);
+        buffer.resize(0);
         assert_eq!((buffer.len(), buffer.capacity()), (0, 0));
     }
 }

@@ -46,7 +46,7 @@ pub enum LogPadding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
     /// Size of a segment file in bytes, a multiple of 4096. Larger segments are changed less often; smaller ones give space back
-    /// earlier. Default 64 MiB, from 64 KiB to 1 GiB.
+    /// earlier. Default 32 MiB, from 64 KiB to 1 GiB.
     pub segment_bytes: u64,
     /// Pass the page cache by where it saves a system call: a lone durable commit is then one write. Default true; where the file
     /// system cannot, it makes no difference.
@@ -59,7 +59,7 @@ pub struct LogOptions {
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { segment_bytes: 64 << 20, direct: true, compression: LogCompression::Off, padding: LogPadding::Block }
+        Self { segment_bytes: 32 << 20, direct: true, compression: LogCompression::Off, padding: LogPadding::Block }
     }
 }
 

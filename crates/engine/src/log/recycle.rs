@@ -23,9 +23,9 @@ use crate::env::Env;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// How many files are kept for future segments: as many as become obsolete at once when a memtable of usual size is flushed, so that
+/// How many files are kept for future segments: as many as become obsolete at once when a log that is cut short is flushed, so that
 /// each flush gives back what is used up to the next one.
-const SPARES_MAX: usize = 4;
+const SPARES_MAX: usize = 6;
 /// The size in bytes of the first segments, and of one for which no spare was ready: small, so that neither an open nor a commit waits
 /// for its zeros.
 const FRESH_BYTES: u64 = 1 << 20;

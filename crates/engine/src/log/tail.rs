@@ -166,7 +166,7 @@ impl Tail {
         }
         assert!(self.chunk.bytes.is_empty(), "a group begins with an empty buffer");
         let marker = Marker { durable: Lsn(0), previous_end: self.end };
-        self.chunk.bytes.resize(MARKER_BYTES, 0);
+        self.chunk.bytes.resize(MARKER_BYTES);
         marker.encode(self.identity, self.chunk.span.start, &mut self.chunk.bytes);
         self.chunk.span.opens_group = true;
         self.in_group = true;
@@ -176,7 +176,7 @@ impl Tail {
     #[cold]
     fn next_segment(&mut self, room: usize) {
         let padded = self.chunk.bytes.len() + room;
-        self.chunk.bytes.resize(padded, 0);
+        self.chunk.bytes.resize(padded);
         let spare = self.spares.pop();
         let bytes = spare.as_ref().map_or(self.fresh_bytes, |spare| spare.bytes);
         let segment = self.chunk.span.segment.continued(bytes);

@@ -447,7 +447,7 @@ impl LogWriter {
         let end = after(span.start, bytes.len());
         if durably || end > io.paged_to {
             let whole = round_up(end.0, SECTOR) - span.start.0;
-            bytes.resize(usize_of(whole), 0);
+            bytes.resize(usize_of(whole));
             io.paged_to = sector_up(end);
         }
         if !durably && io.unsynced.last().is_none_or(|last| !Arc::ptr_eq(last, &io.current)) {

@@ -94,7 +94,7 @@ impl<'a> ExtentWriter<'a> {
         }
         let padded = self.buffer.len() + usize_of(bytes);
         self.buffer.extend_from_slice(&self.frame);
-        self.buffer.resize(padded, 0);
+        self.buffer.resize(padded);
         self.frame.shrink_to(STRETCH_BYTES);
         if self.buffer.len() >= STRETCH_BYTES {
             self.write()?;

@@ -96,7 +96,7 @@ impl BlockFile {
             if span > KEEP_BYTES && self.len()? < end {
                 return Err(cut());
             }
-            buffer.resize(span, 0);
+            buffer.resize(span);
         }
         let read =
             self.file.read_at(&mut buffer[..span], start).map_err(|error| Error::io("read", &self.path, error))?;

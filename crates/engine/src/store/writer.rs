@@ -109,7 +109,7 @@ impl BlockWriter {
     pub fn finish(mut self) -> Result<u64> {
         let bytes = self.position();
         let padded = round_up(bytes, u64_of(self.file.alignment()));
-        self.buffer.resize(usize_of(padded - self.buffer_at), 0);
+        self.buffer.resize(usize_of(padded - self.buffer_at));
         if !self.buffer.is_empty() {
             self.write_buffer()?;
         }

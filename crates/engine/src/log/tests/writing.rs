@@ -154,7 +154,7 @@ fn obsolete_segments_are_recycled_and_their_bytes_never_come_back() {
         recycled += log.stats().segments_recycled;
         log.release(from).unwrap();
         let names = fixture.names();
-        assert!(names.len() <= 6, "released segments are gone: {names:?}");
+        assert!(names.len() <= 8, "released segments are gone: {names:?}");
     }
     assert!(recycled > 20, "{recycled}");
 }
