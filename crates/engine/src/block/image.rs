@@ -170,6 +170,13 @@ impl Block {
         &self.image[PREFIX_AT..][..usize_of32(self.prefix_len)]
     }
 
+    /// The memory that a search of the block looks at first.
+    #[inline]
+    #[must_use]
+    pub fn heads_bytes(&self) -> &[u8] {
+        &self.image[usize_of32(self.heads_at)..][..4 * self.count()]
+    }
+
     #[inline]
     fn heads(&self) -> &[Head] {
         self.image[usize_of32(self.heads_at)..][..4 * self.count()].as_chunks().0

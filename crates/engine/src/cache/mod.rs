@@ -98,6 +98,41 @@ impl Cache {
         }
     }
 
+    /// The blocks that the pointers name in their files, in that order; those not in memory are read together. Equal neighbours cost
+    /// one lookup.
+    ///
+    /// # Errors
+    /// As [`BlockFile::read_many`].
+    pub fn get_many(&self, wanted: &[(&BlockFile, BlockPointer)], fill: Fill) -> Result<Vec<Arc<Block>>> {
+        let same = |a: (&BlockFile, BlockPointer), b: (&BlockFile, BlockPointer)| {
+            a.1 == b.1 && a.0.instance() == b.0.instance()
+        };
+        let mut blocks: Vec<Option<Arc<Block>>> = Vec::with_capacity(wanted.len());
+        let mut missing: Vec<(&BlockFile, BlockPointer)> = Vec::new();
+        for (i, (file, pointer)) in wanted.iter().enumerate() {
+            let block = match i.checked_sub(1) {
+                Some(before) if same(wanted[before], wanted[i]) => blocks[before].clone(),
+                _ => self.lookup(file.instance(), *pointer, fill),
+            };
+            if block.is_none() && !missing.iter().any(|other| same(*other, wanted[i])) {
+                missing.push(wanted[i]);
+            }
+            blocks.push(block);
+        }
+        if missing.is_empty() {
+            return Ok(blocks.into_iter().flatten().collect());
+        }
+        let keep = |((file, pointer), block): (&(&BlockFile, BlockPointer), Block)| {
+            self.keep(file.instance(), *pointer, Arc::new(block), fill)
+        };
+        let read: Vec<_> = missing.iter().zip(BlockFile::read_many(&missing)?).map(keep).collect();
+        let find = |(wanted, block): (&(&BlockFile, BlockPointer), Option<Arc<Block>>)| {
+            let number = missing.iter().position(|other| same(*other, *wanted));
+            block.or_else(|| number.map(|number| Arc::clone(&read[number])))
+        };
+        Ok(wanted.iter().zip(blocks).filter_map(find).collect())
+    }
+
     /// The block that `pointer` names in the file `instance`, if it is in memory.
     #[inline]
     #[must_use]
@@ -171,10 +206,14 @@ impl Cache {
     #[cold]
     fn read(&self, file: &BlockFile, pointer: BlockPointer, fill: Fill) -> Result<Arc<Block>> {
         let block = Arc::new(file.read(pointer)?);
-        Ok(match fill {
-            Fill::Keep => self.insert(file.instance(), pointer, block),
+        Ok(self.keep(file.instance(), pointer, block, fill))
+    }
+
+    fn keep(&self, instance: u64, pointer: BlockPointer, block: Arc<Block>, fill: Fill) -> Arc<Block> {
+        match fill {
+            Fill::Keep => self.insert(instance, pointer, block),
             Fill::Bypass => block,
-        })
+        }
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! Files and directories, as the engine needs them.
 
+use super::AlignedBuffer;
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,32 @@ pub trait FileSystem: Send + Sync + Debug {
     fn absolute(&self, path: &Path) -> io::Result<PathBuf>;
 }
 
+/// One of several reads that are made together: see [`File::read_many`].
+#[derive(Debug)]
+pub struct BatchRead {
+    /// What to read from.
+    pub file: Arc<dyn File>,
+    /// Where to read.
+    pub offset: u64,
+    /// As long as what is to be read; holds it afterwards.
+    pub buffer: AlignedBuffer,
+    /// How many bytes were read, as [`File::read_at`] says.
+    pub result: io::Result<usize>,
+}
+
+impl BatchRead {
+    /// A read of `bytes` bytes at `offset`, not made yet.
+    #[must_use]
+    pub fn new(file: &Arc<dyn File>, offset: u64, bytes: usize) -> Self {
+        Self { file: Arc::clone(file), offset, buffer: AlignedBuffer::zeroed(bytes), result: Ok(0) }
+    }
+
+    /// Makes this read by itself.
+    pub(super) fn make(&mut self) {
+        self.result = self.file.read_at(&mut self.buffer, self.offset);
+    }
+}
+
 /// An open file with positioned reads and writes. Usable by many threads at once.
 ///
 /// On a direct file ([`File::alignment`] over 1) every offset, length and buffer address handed in is a multiple of the alignment.
@@ -102,6 +129,11 @@ pub trait File: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Makes several reads of this and other files of its environment, each as [`File::read_at`], beside each other where the system
+    /// can; each has its own result.
+    fn read_many(&self, reads: &mut [BatchRead]) {
+        reads.iter_mut().for_each(BatchRead::make);
+    }
     /// Writes all of `bytes` at `offset`.
     ///
     /// # Errors

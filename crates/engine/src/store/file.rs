@@ -5,7 +5,7 @@ use crate::base::num::{round_down, round_up, u64_of, usize_of, usize_of32};
 use crate::base::{Error, Result};
 use crate::block::{Block, BlockPointer, frame};
 use crate::env::buffer::AlignedBuffer;
-use crate::env::{Access, Env, File, OpenOptions};
+use crate::env::{Access, BatchRead, Env, File, OpenOptions};
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
@@ -69,6 +69,36 @@ impl BlockFile {
         if bytes > KEEP_BYTES { read(&mut AlignedBuffer::default()) } else { SCRATCH.with_borrow_mut(read) }
     }
 
+    /// Reads and checks blocks of several files, with reads beside each other where the system can.
+    ///
+    /// # Errors
+    /// As [`BlockFile::read`], of the first block that has one.
+    pub fn read_many(blocks: &[(&Self, BlockPointer)]) -> Result<Vec<Block>> {
+        let (file, reads) = match blocks {
+            [] => return Ok(Vec::new()),
+            [(file, pointer)] => return Ok(vec![file.read(*pointer)?]),
+            [(file, _), ..] => (file, blocks.iter().map(|(file, pointer)| file.batch_read(*pointer))),
+        };
+        let mut reads = reads.collect::<Result<Vec<_>>>()?;
+        file.file.read_many(&mut reads);
+        reads.into_iter().zip(blocks).map(|(read, (file, pointer))| file.parse_read(read, *pointer)).collect()
+    }
+
+    fn batch_read(&self, pointer: BlockPointer) -> Result<BatchRead> {
+        let span = self.span(pointer.offset, usize_of32(pointer.bytes))?;
+        Ok(BatchRead::new(&self.file, span.start, usize_of(span.end - span.start)))
+    }
+
+    fn parse_read(&self, read: BatchRead, pointer: BlockPointer) -> Result<Block> {
+        let count = read.result.map_err(|error| Error::io("read", &self.path, error))?;
+        self.stats.count_read(read.buffer.len());
+        let (at, bytes) = (usize_of(pointer.offset - read.offset), usize_of32(pointer.bytes));
+        if count < at + bytes {
+            return Err(self.cut(pointer.offset, bytes));
+        }
+        self.parse(&read.buffer[at..at + bytes], pointer)
+    }
+
     /// Checks a frame that was read from where `pointer` points to, and makes a block of it.
     ///
     /// # Errors
@@ -86,23 +116,35 @@ impl BlockFile {
     /// # Errors
     /// `Corruption` when the file ends before them, `Io` when they cannot be read.
     pub fn read_span(&self, offset: u64, bytes: usize, buffer: &mut AlignedBuffer) -> Result<Range<usize>> {
-        let unit = u64_of(self.file.alignment());
-        let cut = || self.corruption(offset, format_args!("{bytes} bytes were expected and the file ends before them"));
-        let end = offset.checked_add(u64_of(bytes)).filter(|end| *end <= u64::MAX - unit).ok_or_else(cut)?;
-        let start = round_down(offset, unit);
-        let span = usize_of(round_up(end, unit) - start);
-        if buffer.len() < span {
-            // A length from disk must not make us allocate more than there is.
-            if span > KEEP_BYTES && self.len()? < end {
-                return Err(cut());
-            }
-            buffer.resize(span);
+        let span = self.span(offset, bytes)?;
+        let span_bytes = usize_of(span.end - span.start);
+        if buffer.len() < span_bytes {
+            buffer.resize(span_bytes);
         }
-        let read =
-            self.file.read_at(&mut buffer[..span], start).map_err(|error| Error::io("read", &self.path, error))?;
-        self.stats.count_read(span);
-        let frame = usize_of(offset - start)..usize_of(end - start);
-        if read < frame.end { Err(cut()) } else { Ok(frame) }
+        let read = self
+            .file
+            .read_at(&mut buffer[..span_bytes], span.start)
+            .map_err(|error| Error::io("read", &self.path, error))?;
+        self.stats.count_read(span_bytes);
+        let at = usize_of(offset - span.start);
+        if read < at + bytes { Err(self.cut(offset, bytes)) } else { Ok(at..at + bytes) }
+    }
+
+    /// The units of the file that `bytes` bytes at `offset` lie in.
+    fn span(&self, offset: u64, bytes: usize) -> Result<Range<u64>> {
+        let unit = u64_of(self.file.alignment());
+        let end = offset.checked_add(u64_of(bytes)).filter(|end| *end <= u64::MAX - unit);
+        let end = end.ok_or_else(|| self.cut(offset, bytes))?;
+        // A length from disk must not make us allocate more than there is.
+        if bytes > KEEP_BYTES && self.len()? < end {
+            return Err(self.cut(offset, bytes));
+        }
+        Ok(round_down(offset, unit)..round_up(end, unit))
+    }
+
+    #[cold]
+    fn cut(&self, offset: u64, bytes: usize) -> Error {
+        self.corruption(offset, format_args!("{bytes} bytes were expected and the file ends before them"))
     }
 
     /// An error that tells what is wrong at `offset` of this file.

@@ -16,8 +16,10 @@ use crate::base::num::u64_of;
 use crate::base::{Entry, FileId, Lsn, Result, SeqNum};
 use crate::cache::Fill;
 use crate::tree::btree::TreeRoot;
+use crate::tree::lookup::{Answers, Lookups};
 use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
+use crate::tree::run::together::get_many;
 use crate::tree::run::{LevelCursor, Run, run_of};
 use crate::tree::{Cursor, Found};
 
@@ -226,6 +228,23 @@ impl Trees {
         }
     }
 
+    /// [`Self::get`] of several keys.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn get_many(&self, lookups: &mut Lookups<'_>) -> Result<()> {
+        lookups.search(|asks, snapshot| {
+            get_many(asks, snapshot, |key| {
+                let l0 = self.l0.iter().map(|handle| &*handle.run);
+                l0.chain(self.levels.iter().filter_map(move |level| run_of(&level.runs, key).map(|run| &**run)))
+            })
+        })?;
+        match &self.btree {
+            Some(root) => lookups.search(|asks, snapshot| root.get_many(asks, snapshot)),
+            None => Ok(()),
+        }
+    }
+
     /// A cursor per tree, newest first.
     pub fn cursors(&self, fill: Fill, out: &mut Vec<Box<dyn Cursor>>) {
         for handle in &self.l0 {
@@ -271,6 +290,19 @@ impl Version {
             }
         }
         self.trees.get(key, snapshot)
+    }
+
+    /// [`Self::get`] of several keys, in their order, with steps taken together.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn get_many(&self, keys: &[&[u8]], snapshot: SeqNum) -> Result<Answers> {
+        Lookups::run(keys, snapshot, |lookups| {
+            for mem in self.memtables().filter(|mem| !mem.entries.is_empty()) {
+                lookups.search(|asks, snapshot| Ok(mem.entries.get_many(asks, snapshot)))?;
+            }
+            self.trees.get_many(lookups)
+        })
     }
 
     /// A cursor over all trees.

@@ -1,5 +1,7 @@
 //! The cursor that every tree offers: a fallible walk over its entries in both directions.
 
+use std::sync::Arc;
+
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
 
 /// A position in an ordered set of entries (user key ascending, then seqnum descending), or nowhere.
@@ -40,10 +42,31 @@ pub trait Cursor: Send {
     /// # Errors
     /// See the trait.
     fn prev(&mut self) -> Result<()>;
+    /// From now on entries outside of the limits need not be shown: where one would be, the cursor may stand nowhere instead, and read
+    /// nothing.
+    fn limit(&mut self, _limits: &Arc<Limits>) {}
     /// The entry here, if the cursor stands on one.
     fn entry(&self) -> Option<Entry<'_>>;
     /// The value of the entry here, kept alive without a copy where the tree can. `None` when nowhere.
     fn value(&self) -> Option<Value>;
+}
+
+/// The keys that a walk is about: from `low` on, up to `high` if there is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// The first key, if it were there.
+    pub low: Vec<u8>,
+    /// The first key that is not wanted any more.
+    pub high: Option<Vec<u8>>,
+}
+
+impl Limits {
+    /// Whether `key`, and so all after it, lie behind the limits.
+    #[inline]
+    #[must_use]
+    pub fn end_before(&self, key: &[u8]) -> bool {
+        self.high.as_deref().is_some_and(|high| key >= high)
+    }
 }
 
 /// What a point lookup found: the newest version of the key that the snapshot sees.

@@ -2,6 +2,7 @@
 
 pub mod btree;
 pub mod cursor;
+pub mod lookup;
 pub mod memtable;
 pub mod merge;
 pub mod retain;
@@ -9,4 +10,4 @@ pub mod run;
 #[cfg(test)]
 pub mod vec_cursor;
 
-pub use cursor::{Cursor, Found};
+pub use cursor::{Cursor, Found, Limits};

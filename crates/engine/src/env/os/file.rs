@@ -1,6 +1,7 @@
 //! An open file: positioned reads and writes that finish what they begin, buffered or direct.
 
-use super::super::{File, SECTOR_BYTES};
+use super::super::{BatchRead, File, SECTOR_BYTES};
+use super::readers::Batch;
 use crate::base::num::u64_of;
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl, fdatasync, fstat, ftruncate};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
@@ -82,6 +83,14 @@ impl File for OsFile {
             }
         }
         Ok(filled)
+    }
+
+    fn read_many(&self, reads: &mut [BatchRead]) {
+        match reads {
+            [] => {}
+            [read] => read.make(),
+            reads => Batch::read(reads),
+        }
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

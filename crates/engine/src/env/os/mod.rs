@@ -4,6 +4,7 @@
 
 mod file;
 mod fs;
+mod readers;
 mod thread;
 
 #[cfg(not(target_os = "linux"))]

@@ -1,6 +1,6 @@
 //! An open file of the simulated file system.
 
-use super::super::{Access, File, SECTOR_BYTES};
+use super::super::{Access, BatchRead, File, SECTOR_BYTES};
 use super::cached::{Change, FileChange};
 use super::disk::{Disk, NodeId};
 use super::fault::{Effect, Fault, Verdict, down};
@@ -90,6 +90,13 @@ impl File for SimFile {
             let file = state.disk.file_ref(self.node)?;
             Ok(file.current.read(buffer, offset))
         })
+    }
+
+    fn read_many(&self, reads: &mut [BatchRead]) {
+        if reads.len() > 1 {
+            self.fs.machine.state.lock().batched_reads += u64_of(reads.len());
+        }
+        reads.iter_mut().for_each(BatchRead::make);
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

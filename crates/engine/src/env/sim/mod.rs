@@ -134,6 +134,12 @@ impl SimEnv {
         self.0.state.lock().faults.operations
     }
 
+    /// How many of the reads were made together with others, by [`super::File::read_many`].
+    #[must_use]
+    pub fn batched_read_count(&self) -> u64 {
+        self.0.state.lock().batched_reads
+    }
+
     /// How many operations were begun that may change what a crash leaves: writes, syncs of files and directories, changes of length
     /// and space, and the making, renaming, linking and removing of names.
     #[must_use]

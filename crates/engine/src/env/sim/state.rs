@@ -40,6 +40,8 @@ pub(super) struct State {
     /// Locked files.
     pub(super) locks: BTreeSet<NodeId>,
     pub(super) observer: Option<Observer>,
+    /// Reads that were made together with others.
+    pub(super) batched_reads: u64,
 }
 
 impl State {
@@ -56,6 +58,7 @@ impl State {
             process: 0,
             locks: BTreeSet::new(),
             observer: None,
+            batched_reads: 0,
         }
     }
 
@@ -73,6 +76,7 @@ impl State {
             process: self.process + 1,
             locks: BTreeSet::new(),
             observer: None,
+            batched_reads: 0,
         }
     }
 

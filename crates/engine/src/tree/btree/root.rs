@@ -8,6 +8,7 @@ use super::format::{TreeMeta, continues};
 use crate::base::{Result, SeqNum, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
+use crate::tree::lookup::{Answers, Ask, nothing, prefetch_heads};
 use crate::tree::{Cursor, Found};
 
 /// A root of a tree. What it reaches is neither changed nor reused before its last holder has let go.
@@ -45,14 +46,39 @@ impl TreeRoot {
         }
         let leaf = self.block(pointer, 0, Fill::Keep)?;
         match visible(&leaf, key, snapshot) {
-            Some(i) => {
-                let slot = leaf.slot(i);
-                let (seqnum, kind, at, len) = (slot.seqnum, slot.kind, slot.value_at, slot.value_len);
-                Ok(Some(Found { seqnum, kind, value: Value::pinned(leaf, at, len) }))
-            }
+            Some(i) => Ok(Some(found(leaf, i))),
             None if spread => self.get_spread(key, snapshot),
             None => Ok(None),
         }
+    }
+
+    /// [`Self::get`] of several keys, which ascend: blocks that are not in the cache are read together.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn get_many(self: &Arc<Self>, asks: &[Ask<'_>], snapshot: SeqNum) -> Result<Answers> {
+        let Some(root) = self.meta.root else { return Ok(nothing(asks.len())) };
+        let mut blocks = vec![self.block(root, self.meta.height, Fill::Keep)?; asks.len()];
+        let mut spread = vec![false; asks.len()];
+        for height in (0..self.meta.height).rev() {
+            let mut pointers = Vec::with_capacity(asks.len());
+            for ((ask, branch), spread) in asks.iter().zip(&blocks).zip(&mut spread) {
+                let i = route(branch, ask.key);
+                *spread |= i + 1 < branch.count() && continues(branch, i + 1);
+                pointers.push((&self.file.blocks, self.file.child(branch, i)?));
+            }
+            blocks = self.file.cache.get_many(&pointers, Fill::Keep)?;
+            prefetch_heads(&blocks);
+            for (block, (_, pointer)) in blocks.iter().zip(&pointers) {
+                self.file.check(block, *pointer, height)?;
+            }
+        }
+        let answer = |((ask, leaf), spread): ((&Ask<'_>, Arc<Block>), bool)| match visible(&leaf, ask.key, snapshot) {
+            Some(i) => Ok(Some(found(leaf, i))),
+            None if spread => self.get_spread(ask.key, snapshot),
+            None => Ok(None),
+        };
+        asks.iter().zip(blocks).zip(spread).map(answer).collect()
     }
 
     /// As [`Self::get`], when the versions of the key may lie in several leaves.
@@ -102,6 +128,14 @@ pub(super) fn route(branch: &Block, key: &[u8]) -> usize {
         i -= 1;
     }
     i
+}
+
+/// Entry `i` of `leaf`.
+#[inline]
+fn found(leaf: Arc<Block>, i: usize) -> Found {
+    let slot = leaf.slot(i);
+    let (seqnum, kind, at, len) = (slot.seqnum, slot.kind, slot.value_at, slot.value_len);
+    Found { seqnum, kind, value: Value::pinned(leaf, at, len) }
 }
 
 /// The first version of `key` in `leaf` that `snapshot` sees.

@@ -181,7 +181,7 @@ impl ChunkPtr {
 
 /// Asks for memory before it is needed, where there is a way to.
 #[inline]
-pub(super) fn prefetch(at: *const u8, len: usize) {
+pub(in crate::tree) fn prefetch(at: *const u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     for line in (0..len).step_by(CACHE_LINE_BYTES) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

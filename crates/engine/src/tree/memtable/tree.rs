@@ -132,31 +132,10 @@ impl Tree {
     /// The node of `level` that `place` belongs to, and a version at which it did.
     #[inline]
     pub(super) fn descend(&self, level: u32, place: &Place<'_>) -> (&Node, u64) {
-        let mut node = self.root();
-        // A right neighbour that `place` is known to be below, so that it need not be looked at.
-        let mut bound: Option<&Node> = None;
+        let mut descent = Descent { node: self.root(), bound: None };
         loop {
-            let version = node.version();
-            let next = node.next();
-            if let Some(next) = next
-                && bound.is_none_or(|bound| !ptr::eq(bound, next))
-                && next.low().is_some_and(|low| low.place() <= *place)
-            {
-                if node.is_at(version) {
-                    node = next;
-                }
-                continue;
-            }
-            if node.level() == level {
-                return (node, version);
-            }
-            let at = node.rank(place).saturating_sub(1);
-            let (child, after) = (node.child(at), if at + 1 < node.count() { node.child(at + 1) } else { None });
-            if node.is_at(version)
-                && let Some(child) = child
-            {
-                child.prefetch();
-                (node, bound) = (child, after);
+            if let Some(version) = descent.step(level, place) {
+                return (descent.node, version);
             }
         }
     }
@@ -167,18 +146,82 @@ impl Tree {
         let place = Place::before(key, seqnum);
         loop {
             let (leaf, version) = self.descend(0, &place);
-            let at = leaf.rank(&place);
-            if at >= leaf.count() {
-                let next = leaf.next();
-                if leaf.is_at(version) {
-                    return next?.first_record().filter(|record| record.key() == key);
-                }
-                continue;
-            }
-            let record = if leaf.may_match(at, &place) { leaf.record(at) } else { None };
-            if leaf.is_at(version) {
+            if let Some(record) = candidate(leaf, version, &place) {
                 return record.filter(|record| record.key() == key);
             }
         }
+    }
+
+    /// [`Self::find`] of several keys, whose ways down are gone together.
+    pub(super) fn find_many<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+        seqnum: SeqNum,
+    ) -> impl Iterator<Item = Option<Record<'_>>> {
+        let begin = |key| (Place::before(key, seqnum), Descent { node: self.root(), bound: None }, None);
+        let mut ways: Vec<_> = keys.map(begin).collect();
+        let mut under_way = true;
+        while under_way {
+            under_way = false;
+            for (place, descent, found) in ways.iter_mut().filter(|(.., found)| found.is_none()) {
+                if let Some(version) = descent.step(0, place) {
+                    *found = candidate(descent.node, version, place);
+                    if let Some(Some(record)) = found {
+                        record.prefetch();
+                    }
+                }
+                under_way |= found.is_none();
+            }
+        }
+        ways.into_iter().map(|(place, _, found)| found.flatten().filter(|record| record.key() == place.key))
+    }
+}
+
+/// The record in `leaf` that may be the newest one of the key of `place`, if `leaf` is still at `version`.
+#[inline]
+fn candidate<'t>(leaf: &'t Node, version: u64, place: &Place<'_>) -> Option<Option<Record<'t>>> {
+    let at = leaf.rank(place);
+    if at >= leaf.count() {
+        let next = leaf.next();
+        return leaf.is_at(version).then(|| next.and_then(Node::first_record));
+    }
+    let record = if leaf.may_match(at, place) { leaf.record(at) } else { None };
+    leaf.is_at(version).then_some(record)
+}
+
+/// A way down the tree.
+struct Descent<'t> {
+    node: &'t Node,
+    /// A right neighbour that the place is known to be below, so that it need not be looked at.
+    bound: Option<&'t Node>,
+}
+
+impl Descent<'_> {
+    /// Goes one step towards the node of `level` that `place` belongs to, unless this is it: then returns a version at which it was.
+    #[inline]
+    fn step(&mut self, level: u32, place: &Place<'_>) -> Option<u64> {
+        let node = self.node;
+        let version = node.version();
+        if let Some(next) = node.next()
+            && self.bound.is_none_or(|bound| !ptr::eq(bound, next))
+            && next.low().is_some_and(|low| low.place() <= *place)
+        {
+            if node.is_at(version) {
+                self.node = next;
+            }
+            return None;
+        }
+        if node.level() == level {
+            return Some(version);
+        }
+        let at = node.rank(place).saturating_sub(1);
+        let (child, after) = (node.child(at), if at + 1 < node.count() { node.child(at + 1) } else { None });
+        if node.is_at(version)
+            && let Some(child) = child
+        {
+            child.prefetch();
+            (self.node, self.bound) = (child, after);
+        }
+        None
     }
 }

@@ -13,6 +13,7 @@ pub mod level;
 pub mod meta;
 mod reader;
 mod separator;
+pub mod together;
 pub mod verify;
 
 pub use builder::{RunBuilder, RunOptions};

@@ -72,8 +72,7 @@ impl Run {
     /// # Errors
     /// `Corruption` or `Io` when a block that the lookup needs cannot be read.
     pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNum) -> Result<Option<Found>> {
-        let head = head(key);
-        if head < self.heads.0 || self.heads.1 < head || !self.may_contain(hash)? {
+        if !self.may_span(key) || !self.may_contain(hash)? {
             return Ok(None);
         }
         let found = self.search(key, snapshot)?;
@@ -83,6 +82,20 @@ impl Run {
         Ok(found)
     }
 
+    /// A line of a part of the filter.
+    #[inline]
+    pub(super) fn line<'b>(&self, part: &'b Block, at: usize, pointer: BlockPointer) -> Result<&'b [u8; LINE_BYTES]> {
+        let line = part.bytes().get(at..).and_then(<[u8]>::first_chunk::<LINE_BYTES>);
+        line.ok_or_else(|| self.file.corruption(pointer.offset, "this is not the part of the filter that it should be"))
+    }
+
+    /// Whether `key` lies between the first and the last key, as far as the heads tell.
+    #[inline]
+    pub(super) fn may_span(&self, key: &[u8]) -> bool {
+        let head = head(key);
+        self.heads.0 <= head && head <= self.heads.1
+    }
+
     /// Whether the filter lets a key with this hash pass.
     #[inline]
     fn may_contain(&self, hash: u64) -> Result<bool> {
@@ -90,13 +103,10 @@ impl Run {
         let (part, at) = filter.layout.place(hash);
         let pointer = filter.parts[part];
         let block = self.cache.get(&self.file, pointer, Fill::Keep)?;
-        match block.bytes().get(at..).and_then(<[u8]>::first_chunk::<LINE_BYTES>) {
-            Some(line) => Ok(filter.layout.may_contain(line, hash)),
-            None => Err(self.file.corruption(pointer.offset, "this is not the part of the filter that it should be")),
-        }
+        Ok(filter.layout.may_contain(self.line(&block, at, pointer)?, hash))
     }
 
-    fn search(&self, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
+    pub(super) fn search(&self, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
         let mut part = self.top.lower_bound(key);
         while part < self.top.count() {
             let index = self.index_part(part, Fill::Keep)?;
@@ -104,24 +114,11 @@ impl Run {
                 let pointer = self.pointer(&index, slot)?;
                 let leaf = self.cache.get(&self.file, pointer, Fill::Keep)?;
                 check(&self.file, pointer, &leaf, BlockKind::Leaf)?;
-                let Some(newest) = leaf.find(key) else { return Ok(None) };
-                for at in newest..leaf.count() {
-                    if at > newest && leaf.compare_key(at, key) != Ordering::Equal {
-                        return Ok(None);
-                    }
-                    let entry = leaf.slot(at);
-                    if entry.seqnum <= snapshot {
-                        let (seqnum, kind, value_at, len) = (entry.seqnum, entry.kind, entry.value_at, entry.value_len);
-                        let value = match kind {
-                            Kind::Put => Value::pinned(leaf, value_at, len),
-                            Kind::Delete => Value::owned(&[]),
-                        };
-                        return Ok(Some(Found { seqnum, kind, value }));
-                    }
-                }
-                // All versions here are too new. Only behind a separator that is the key itself can there be older ones.
-                if index.compare_key(slot, key) != Ordering::Equal {
-                    return Ok(None);
+                match look(leaf, key, snapshot) {
+                    Look::Found(found) => return Ok(Some(found)),
+                    // Only behind a separator that is the key itself can there be older versions.
+                    Look::TooNew if index.compare_key(slot, key) == Ordering::Equal => {}
+                    Look::TooNew | Look::Absent => return Ok(None),
                 }
             }
             part += 1;
@@ -208,9 +205,38 @@ impl Run {
     }
 }
 
+/// What a leaf says of a key.
+pub(super) enum Look {
+    Found(Found),
+    Absent,
+    /// It ends with versions that the snapshot does not see.
+    TooNew,
+}
+
+/// Looks for the newest version of `key` in `leaf` that `snapshot` sees.
+#[inline]
+pub(super) fn look(leaf: Arc<Block>, key: &[u8], snapshot: SeqNum) -> Look {
+    let Some(newest) = leaf.find(key) else { return Look::Absent };
+    for at in newest..leaf.count() {
+        if at > newest && leaf.compare_key(at, key) != Ordering::Equal {
+            return Look::Absent;
+        }
+        let entry = leaf.slot(at);
+        if entry.seqnum <= snapshot {
+            let (seqnum, kind, value_at, len) = (entry.seqnum, entry.kind, entry.value_at, entry.value_len);
+            let value = match kind {
+                Kind::Put => Value::pinned(leaf, value_at, len),
+                Kind::Delete => Value::owned(&[]),
+            };
+            return Look::Found(Found { seqnum, kind, value });
+        }
+    }
+    Look::TooNew
+}
+
 /// Checks that a block is of this kind and has entries.
 #[inline]
-fn check(file: &BlockFile, pointer: BlockPointer, block: &Block, kind: BlockKind) -> Result<()> {
+pub(super) fn check(file: &BlockFile, pointer: BlockPointer, block: &Block, kind: BlockKind) -> Result<()> {
     if block.kind() == kind && block.count() > 0 {
         return Ok(());
     }

@@ -1,0 +1,97 @@
+//! Several point lookups that go through the trees of a table together.
+//!
+//! One lookup after the other waits for memory, or the device, at each step of each. Together they take a step all at once:
+//! what the next step of all needs is asked for before the first is made, and keys that lie in one block share it.
+
+use super::Found;
+use super::memtable::prefetch;
+use crate::base::checksum::hash_key;
+use crate::base::{Result, SeqNum};
+use crate::block::Block;
+use std::sync::Arc;
+
+/// So many keys go together: enough to keep a device busy, and what they touch stays in the nearest caches.
+const TOGETHER_MAX: usize = 64;
+
+/// A key that is looked up together with others.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'k> {
+    /// The key.
+    pub key: &'k [u8],
+    /// Its hash ([`hash_key`]).
+    pub hash: u64,
+    /// Its place among the keys that were given.
+    place: usize,
+}
+
+/// What a tree found of each of several keys, in their order.
+pub type Answers = Vec<Option<Found>>;
+
+/// Lookups on their way through trees, newest first: what one tree finds is not asked of the next.
+#[derive(Debug)]
+pub struct Lookups<'k> {
+    snapshot: SeqNum,
+    /// Those that found nothing yet, in key order.
+    open: Vec<Ask<'k>>,
+    found: Answers,
+}
+
+impl<'k> Lookups<'k> {
+    /// Looks up `keys` as `snapshot` sees them: calls `search` with some of them after the other, and returns what was found in the
+    /// order of the keys.
+    ///
+    /// # Errors
+    /// As `search`.
+    pub fn run(
+        keys: &[&'k [u8]],
+        snapshot: SeqNum,
+        mut search: impl FnMut(&mut Lookups<'k>) -> Result<()>,
+    ) -> Result<Answers> {
+        let mut order: Vec<_> = (0..).zip(keys).map(|(place, key)| Ask { key, hash: hash_key(key), place }).collect();
+        order.sort_unstable_by_key(|ask| ask.key);
+        let mut lookups = Lookups { snapshot, open: Vec::new(), found: nothing(keys.len()) };
+        for together in order.chunks(TOGETHER_MAX) {
+            lookups.open.clear();
+            lookups.open.extend_from_slice(together);
+            search(&mut lookups)?;
+        }
+        Ok(lookups.found)
+    }
+
+    /// Asks a tree for the keys that were not found yet, in key order.
+    ///
+    /// # Errors
+    /// As `tree`.
+    pub fn search(&mut self, tree: impl FnOnce(&[Ask<'k>], SeqNum) -> Result<Answers>) -> Result<()> {
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        let answers = tree(&self.open, self.snapshot)?;
+        let mut answers = answers.into_iter();
+        self.open.retain(|ask| match answers.next().flatten() {
+            None => true,
+            found => {
+                self.found[ask.place] = found;
+                false
+            }
+        });
+        Ok(())
+    }
+}
+
+/// No answer to any of so many keys.
+pub(super) fn nothing(count: usize) -> Answers {
+    let mut answers = Vec::new();
+    answers.resize_with(count, || None);
+    answers
+}
+
+/// Asks for what a search of these blocks looks at first, before it is needed.
+pub(super) fn prefetch_heads(blocks: &[Arc<Block>]) {
+    for block in blocks {
+        prefetch(block.heads_bytes().as_ptr(), block.heads_bytes().len().min(HEADS_BYTES_MAX));
+    }
+}
+
+/// A search of more heads halves them first, which no prefetch can follow.
+const HEADS_BYTES_MAX: usize = 2 << 10;

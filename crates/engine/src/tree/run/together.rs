@@ -1,0 +1,115 @@
+//! Point lookups of several keys in several runs, with each step taken by all of them before the next.
+//!
+//! All filters are asked first. Then each key looks into the newest of the runs that may hold it, and those that find nothing there
+//! into their next one, and so on: filters let few pass in vain, so one round is enough as a rule, and all leaves that are not in
+//! memory are read together.
+
+use super::Run;
+use super::filter::LINE_BYTES;
+use super::reader::{Look, check, look};
+use crate::base::{Result, SeqNum};
+use crate::block::{Block, BlockKind, BlockPointer};
+use crate::cache::Fill;
+use crate::tree::lookup::{Answers, Ask, nothing, prefetch_heads};
+use crate::tree::memtable::prefetch;
+use std::sync::Arc;
+
+/// A key, by its number, and a run that may hold it.
+type Try<'r> = (usize, &'r Run);
+
+/// The newest versions of keys, which ascend, that `snapshot` sees. `runs_of` names the runs that may hold a key, newest first.
+///
+/// # Errors
+/// As [`Run::get`].
+pub fn get_many<'r, 'k, I: Iterator<Item = &'r Run>>(
+    asks: &[Ask<'k>],
+    snapshot: SeqNum,
+    runs_of: impl Fn(&'k [u8]) -> I,
+) -> Result<Answers> {
+    let mut answers = nothing(asks.len());
+    let tries = asks.iter().enumerate().flat_map(|(i, ask)| runs_of(ask.key).map(move |run| (i, run)));
+    let mut tries: Vec<Try<'_>> = tries.filter(|(i, run)| run.may_span(asks[*i].key)).collect();
+    pass_filters(asks, &mut tries)?;
+    while !tries.is_empty() {
+        // The first of each key; the others wait.
+        let mut last = None;
+        let round: Vec<_> = tries.extract_if(.., |(i, _)| last.replace(*i) != Some(*i)).collect();
+        search(asks, &round, snapshot, &mut answers)?;
+        for (_, run) in round.iter().filter(|(i, run)| answers[*i].is_none() && run.filter().is_some()) {
+            run.file().stats().count_filter_miss();
+        }
+        tries.retain(|(i, _)| answers[*i].is_none());
+    }
+    Ok(answers)
+}
+
+/// Drops the tries that a filter rules out.
+fn pass_filters(asks: &[Ask<'_>], tries: &mut Vec<Try<'_>>) -> Result<()> {
+    let Some((_, first)) = tries.first() else { return Ok(()) };
+    let cache = first.cache();
+    let (mut filtered, mut wanted, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, (i, run)) in tries.iter().enumerate() {
+        if let Some((layout, parts)) = run.filter() {
+            let (part, line) = layout.place(asks[*i].hash);
+            filtered.push((at, layout));
+            wanted.push((run.file(), parts[part]));
+            lines.push(line);
+        }
+    }
+    let blocks = cache.get_many(&wanted, Fill::Keep)?;
+    for (block, line) in blocks.iter().zip(&lines) {
+        prefetch(block.bytes().as_ptr().wrapping_add(*line), LINE_BYTES);
+    }
+    let mut passes = vec![true; tries.len()];
+    for (n, (at, layout)) in filtered.iter().enumerate() {
+        let (i, run) = tries[*at];
+        passes[*at] = layout.may_contain(run.line(&blocks[n], lines[n], wanted[n].1)?, asks[i].hash);
+    }
+    let mut passes = passes.into_iter();
+    tries.retain(|_| passes.next().unwrap_or(true));
+    Ok(())
+}
+
+/// Looks for keys in a run each.
+fn search(asks: &[Ask<'_>], round: &[Try<'_>], snapshot: SeqNum, answers: &mut Answers) -> Result<()> {
+    let parts = round.iter().map(|(i, run)| ((*i, *run), run.top().lower_bound(asks[*i].key)));
+    let (round, parts): (Vec<_>, Vec<_>) = parts.filter(|((_, run), part)| *part < run.top().count()).unzip();
+    let indexes = blocks(&round, BlockKind::Branch, |at, (_, run)| run.pointer(run.top(), parts[at]))?;
+    let slots: Vec<_> = indexes.iter().zip(&round).map(|(index, (i, _))| index.lower_bound(asks[*i].key)).collect();
+    // A key between the last separator of a part and that of the top is looked for by itself: it is hardly ever there.
+    let (mut here, mut at_slots) = (Vec::with_capacity(round.len()), Vec::with_capacity(round.len()));
+    for (at, (i, run)) in round.iter().enumerate() {
+        if slots[at] < indexes[at].count() {
+            here.push((*i, *run));
+            at_slots.push(at);
+        } else {
+            answers[*i] = run.search(asks[*i].key, snapshot)?;
+        }
+    }
+    let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| run.pointer(&indexes[at_slots[n]], slots[at_slots[n]]))?;
+    for ((i, run), leaf) in here.into_iter().zip(leaves) {
+        answers[i] = match look(leaf, asks[i].key, snapshot) {
+            Look::Found(found) => Some(found),
+            Look::Absent => None,
+            Look::TooNew => run.search(asks[i].key, snapshot)?,
+        };
+    }
+    Ok(())
+}
+
+/// A block of a kind for each of the tries, on their way into the nearest cache.
+fn blocks<'r>(
+    tries: &[Try<'r>],
+    kind: BlockKind,
+    pointer: impl Fn(usize, Try<'r>) -> Result<BlockPointer>,
+) -> Result<Vec<Arc<Block>>> {
+    let Some((_, first)) = tries.first() else { return Ok(Vec::new()) };
+    let wanted = tries.iter().enumerate().map(|(at, (i, run))| Ok((run.file(), pointer(at, (*i, *run))?)));
+    let wanted = wanted.collect::<Result<Vec<_>>>()?;
+    let blocks = first.cache().get_many(&wanted, Fill::Keep)?;
+    prefetch_heads(&blocks);
+    for ((file, pointer), block) in wanted.iter().zip(&blocks) {
+        check(file, *pointer, block, kind)?;
+    }
+    Ok(blocks)
+}

@@ -1,0 +1,130 @@
+//! Reads of many keys at once give what single reads give, and cost no more I/O than they must.
+
+use spinney::env::sim::SimEnv;
+use spinney::{Batch, Compression, Database, Durability, Layout, Options, Snapshot, Table, TableOptions, Value};
+use spinney_testkit::Rng;
+
+const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
+
+fn open(sim: &SimEnv) -> Database {
+    let options = Options { memory_bytes: 16 << 20, log_segment_bytes: 256 << 10, ..Options::default() };
+    Database::builder("/db").env(sim.env()).options(options).open().expect("a machine in order")
+}
+
+/// A table of small blocks, so that little data has many of them.
+fn create(db: &Database, layout: Layout, filters: bool) -> Table {
+    let filter_bits_per_key = if filters { TableOptions::default().filter_bits_per_key } else { 0 };
+    let options = TableOptions {
+        layout,
+        block_bytes: 512,
+        run_bytes_max: 16 << 10,
+        compression: Compression::None,
+        filter_bits_per_key,
+        ..TableOptions::default()
+    };
+    db.create_table("t", options).expect("a new table")
+}
+
+fn key(number: usize) -> Vec<u8> {
+    format!("key{number:06}").into_bytes()
+}
+
+fn put_all(db: &Database, table: &Table, numbers: impl Iterator<Item = usize>, value: &[u8]) {
+    let mut batch = Batch::new();
+    numbers.for_each(|number| batch.put(table, &key(number), value));
+    db.write(batch, Durability::Buffered).expect("a write");
+}
+
+/// What single reads give.
+fn gets(snapshot: &Snapshot, table: &Table, keys: &[&[u8]]) -> Vec<Option<Value>> {
+    keys.iter().map(|key| snapshot.get(table, key).expect("a read")).collect()
+}
+
+fn assert_same_as_gets(snapshots: &[Snapshot], table: &Table, rng: &mut Rng, context: &str) {
+    for snapshot in snapshots {
+        let count = *rng.pick(&[0, 1, 2, 16, 63, 64, 65, 200]);
+        let mut keys: Vec<_> = (0..count).map(|_| key(rng.in_range(0..450))).collect();
+        if count > 2 && rng.chance(50) {
+            keys.extend_from_within(..2);
+            keys.push(b"absent".to_vec());
+            keys.push(b"zebra".to_vec());
+        }
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let together = snapshot.multi_get(table, &keys).expect("a read");
+        assert_eq!(together, gets(snapshot, table, &keys), "{context}");
+    }
+}
+
+#[test]
+fn a_read_of_many_keys_gives_what_single_reads_of_the_same_snapshot_give() {
+    for (layout, seed) in LAYOUTS.into_iter().flat_map(|layout| (0..6).map(move |seed| (layout, seed))) {
+        let sim = SimEnv::new(seed);
+        let db = open(&sim);
+        let table = create(&db, layout, seed % 2 == 0);
+        let (mut rng, mut snapshots) = (Rng::new(seed), Vec::new());
+        for round in 0..40 {
+            let mut batch = Batch::new();
+            for _ in 0..rng.in_range(1..150) {
+                // A few keys get many versions, which spread over leaves when snapshots keep them.
+                let number = if rng.chance(20) { rng.in_range(0..3) } else { rng.in_range(0..400) };
+                match rng.chance(20) {
+                    true => batch.delete(&table, &key(number)),
+                    false => {
+                        let len = rng.in_range(0..120);
+                        batch.put(&table, &key(number), &rng.bytes(len));
+                    }
+                }
+            }
+            db.write(batch, Durability::Buffered).expect("a write");
+            if snapshots.len() < 12 || rng.chance(10) {
+                snapshots.push(db.snapshot());
+            }
+            match rng.in_range(0..8) {
+                0..3 => table.flush().expect("a flush"),
+                3 => table.compact_level(0).unwrap_or_default(),
+                4 if round % 3 == 0 => table.compact().expect("a compaction"),
+                5 => drop(snapshots.swap_remove(rng.in_range(0..snapshots.len()))),
+                _ => {}
+            }
+            assert_same_as_gets(&snapshots, &table, &mut rng, &format!("{layout:?}, seed {seed}, round {round}"));
+        }
+    }
+}
+
+#[test]
+fn what_a_read_of_many_keys_misses_is_read_together_and_each_block_once() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let table = create(&db, layout, true);
+        put_all(&db, &table, 0..4000, &[7; 100]);
+        table.compact().expect("a compaction");
+        drop(table);
+        db.close().expect("all is durable");
+        let db = open(&sim);
+        let table = db.table("t").expect("open").expect("it was created");
+        // Of one leaf, and of leaves far apart.
+        let keys: Vec<_> = [0, 1, 2, 500, 1000, 1500, 2000, 2500, 3000, 3500].map(key).to_vec();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let (together, reads) = (sim.batched_read_count(), db.stats().storage.reads);
+        let found = db.snapshot().multi_get(&table, &keys).expect("a read");
+        assert!(found.iter().all(|value| value.as_deref() == Some(&[7; 100][..])));
+        assert!(sim.batched_read_count() >= together + 8, "{layout:?}: the leaves of eight keys are read together");
+        assert!(sim.batched_read_count() - together <= db.stats().storage.reads - reads);
+        let reads = db.stats().storage.reads;
+        db.snapshot().multi_get(&table, &keys).expect("a read");
+        assert_eq!(db.stats().storage.reads, reads, "{layout:?}: all is in memory now");
+    }
+}
+
+#[test]
+fn a_read_of_many_keys_refuses_what_single_reads_refuse() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let table = create(&db, Layout::Lsm, true);
+    let snapshot = db.snapshot();
+    assert_eq!(snapshot.multi_get(&table, &[]).expect("nothing to read"), Vec::<Option<Value>>::new());
+    assert_eq!(snapshot.multi_get(&table, &[b"a", b""]).unwrap_err().kind(), spinney::ErrorKind::Invalid);
+    db.drop_table("t").expect("it exists");
+    assert_eq!(snapshot.multi_get(&table, &[b"a"]).unwrap_err().kind(), spinney::ErrorKind::Invalid);
+}
