@@ -17,21 +17,23 @@ pub(crate) fn scan(args: &ScanArgs, out: &mut Output) -> Result<()> {
     let bounds = bounds(&args.range, args.escape)?;
     with_table(&args.table, |db, table| {
         let snapshot = db.snapshot();
-        let range = if args.reverse {
+        let mut range = if args.reverse {
             snapshot.range_rev(table, borrowed(&bounds))
         } else {
             snapshot.range(table, borrowed(&bounds))
         };
-        let limit = usize::try_from(args.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-        for entry in range.take(limit) {
-            let (key, value) = entry?;
-            let value = (!args.keys_only).then_some(&*value);
+        let mut left = args.limit.unwrap_or(u64::MAX);
+        while left > 0
+            && let Some((key, value)) = range.advance()?
+        {
+            left -= 1;
+            let value = (!args.keys_only).then_some(value);
             if args.json {
                 let value = value.map(json_of);
-                out.json_line(&JsonEntry { key: json_of(&key), value })?;
+                out.json_line(&JsonEntry { key: json_of(key), value })?;
                 continue;
             }
-            out.bytes(&key, args.escape)?;
+            out.bytes(key, args.escape)?;
             if let Some(value) = value {
                 out.write_all(b"\t")?;
                 out.bytes(value, args.escape)?;
@@ -53,7 +55,11 @@ struct JsonEntry {
 pub(crate) fn count(args: &CountArgs, out: &mut Output) -> Result<()> {
     let bounds = bounds(&args.range, args.escape)?;
     let count = with_table(&args.table, |db, table| {
-        db.snapshot().range(table, borrowed(&bounds)).try_fold(0_u64, |count, entry| Ok(entry.map(|_| count + 1)?))
+        let (mut count, mut range) = (0_u64, db.snapshot().range(table, borrowed(&bounds)));
+        while range.advance()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
     })?;
     if args.json { out.json_line(&json!({ "count": count })) } else { Ok(writeln!(out, "{count}")?) }
 }

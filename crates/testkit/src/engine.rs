@@ -229,7 +229,7 @@ impl Engine {
             Op::MultiGet(view, table, keys) => return self.multi_get(*view, *table, keys),
             Op::Range(view, span, limit) => {
                 return match self.range(*view, span) {
-                    Some(range) => Ok(Outcome::Entries(collect(range, *limit)?)),
+                    Some(range) => Ok(Outcome::Entries(lent(range, *limit)?)),
                     None => Ok(Outcome::Nothing),
                 };
             }
@@ -298,6 +298,17 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
 pub fn state(database: &Database, tables: &[Table]) -> Result<Vec<Vec<Pair>>> {
     let snapshot = database.snapshot();
     tables.iter().map(|table| collect(snapshot.range(table, ..), usize::MAX)).collect()
+}
+
+/// As [`collect`], by the other way to walk.
+fn lent(mut range: Range, limit: usize) -> Result<Vec<Pair>> {
+    let mut pairs = Vec::new();
+    while pairs.len() < limit
+        && let Some((key, value)) = range.advance()?
+    {
+        pairs.push((key.to_vec(), value.to_vec()));
+    }
+    Ok(pairs)
 }
 
 fn collect(range: impl Iterator<Item = Result<(Key, spinney::Value)>>, limit: usize) -> Result<Vec<Pair>> {

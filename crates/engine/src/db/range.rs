@@ -7,7 +7,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::vec;
 
-use crate::base::{Result, SeqNum, Value};
+use crate::base::{Error, Result, SeqNum, Value};
 use crate::cache::Fill;
 use crate::table::Version;
 use crate::tree::merge::MergeCursor;
@@ -40,36 +40,47 @@ pub(crate) enum Direction {
 /// A transaction's own write: a value, or a delete.
 pub(crate) type Write = (Vec<u8>, Option<Vec<u8>>);
 
-/// An iterator over the entries of a key range: `Result<(key, value)>` in key order, ascending or descending.
+/// The entries of a key range in key order, ascending or descending: as an iterator of `Result<(key, value)>`, which gives keys and
+/// values away, or lent one after the other by [`Range::advance`], which copies and allocates nothing.
 ///
 /// After an error it is at its end. It keeps what it reads alive, so it may outlive its snapshot.
-#[must_use = "a range does nothing until it is iterated"]
+#[must_use = "a range does nothing until it is walked"]
 pub struct Range {
-    state: State,
+    /// What the snapshot sees in the range; `None` at its end.
+    visible: Option<Box<Visible<MergeCursor>>>,
+    /// Whether `visible` stands on an entry that was not shown yet.
+    ready: bool,
     direction: Direction,
     /// The transaction's writes in the range, in the order of the walk.
     writes: Peekable<vec::IntoIter<Write>>,
+    shown: Shown,
+    /// Why the range could not be begun.
+    failed: Option<Error>,
 }
 
-enum State {
-    /// The cursor has been moved to its next entry, which has not been shown yet.
-    Ready(Box<Visible<MergeCursor>>),
-    /// The cursor must be moved before it is looked at.
-    Behind(Box<Visible<MergeCursor>>),
-    Failed(crate::base::Error),
-    Ended,
+/// Where the entry that was shown last is.
+enum Shown {
+    Nothing,
+    /// Where `visible` stands.
+    Visible,
+    /// The transaction's own.
+    Own(Vec<u8>, Vec<u8>),
 }
 
 impl Range {
     pub(crate) fn new(version: Result<Arc<Version>>, seqnum: SeqNum, bounds: Bounds, direction: Direction) -> Self {
-        let state = match version {
-            Err(error) => State::Failed(error),
-            Ok(_) if is_empty(&bounds) => State::Ended,
-            Ok(version) => {
-                State::Behind(Box::new(Visible::new(version.cursor(Fill::Keep), seqnum, bounds.0, bounds.1)))
+        let begin = |version: Arc<Version>| {
+            if is_empty(&bounds) {
+                return None;
             }
+            Some(Box::new(Visible::new(version.cursor(Fill::Keep), seqnum, bounds.0, bounds.1)))
         };
-        Self { state, direction, writes: Vec::new().into_iter().peekable() }
+        let (visible, failed) = match version.map(begin) {
+            Ok(visible) => (visible, None),
+            Err(error) => (None, Some(error)),
+        };
+        let writes = Vec::new().into_iter().peekable();
+        Self { visible, ready: false, direction, writes, shown: Shown::Nothing, failed }
     }
 
     /// Lays writes, ascending, over what the snapshot shows.
@@ -81,60 +92,88 @@ impl Range {
         self
     }
 
-    /// Moves the snapshot's cursor to its next entry if it is behind.
-    fn advance(&mut self) -> Result<()> {
-        self.state = match std::mem::replace(&mut self.state, State::Ended) {
-            State::Behind(mut visible) => {
-                let found = match self.direction {
+    /// Goes on to the next entry and lends its key and value, or `None` at the end of the range.
+    ///
+    /// ```
+    /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// # let table = db.create_table("t", TableOptions::default())?;
+    /// let mut batch = Batch::new();
+    /// batch.put(&table, b"a", b"1");
+    /// batch.put(&table, b"b", b"22");
+    /// db.write(batch, Durability::Buffered)?;
+    /// let (mut range, mut bytes) = (db.snapshot().range(&table, ..), 0);
+    /// while let Some((key, value)) = range.advance()? {
+    ///     bytes += key.len() + value.len();
+    /// }
+    /// assert_eq!(bytes, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`, `Closed`, `Invalid` when the table was dropped before the range began.
+    #[inline]
+    pub fn advance(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.go()?;
+        Ok(match (&self.shown, &self.visible) {
+            (Shown::Visible, Some(visible)) => Some((visible.key(), visible.value_bytes())),
+            (Shown::Own(key, value), _) => Some((key, value)),
+            _ => None,
+        })
+    }
+
+    /// Goes on to the next entry; an error is the end.
+    #[inline]
+    fn go(&mut self) -> Result<()> {
+        match self.step() {
+            Ok(shown) => {
+                self.shown = shown;
+                Ok(())
+            }
+            Err(error) => {
+                (self.visible, self.ready, self.shown) = (None, false, Shown::Nothing);
+                self.writes = Vec::new().into_iter().peekable();
+                Err(error)
+            }
+        }
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<Shown> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        loop {
+            if !self.ready
+                && let Some(visible) = &mut self.visible
+            {
+                self.ready = match self.direction {
                     Direction::Forward => visible.next()?,
                     Direction::Backward => visible.prev()?,
                 };
-                if found { State::Ready(visible) } else { State::Ended }
+                if !self.ready {
+                    self.visible = None;
+                }
             }
-            State::Failed(error) => return Err(error),
-            other => other,
-        };
-        Ok(())
-    }
-
-    /// How the next write stands to the snapshot's next entry in the order of the walk.
-    fn order(&mut self) -> Option<Ordering> {
-        let write = self.writes.peek();
-        match (&self.state, write) {
-            (State::Ready(visible), Some((key, _))) => {
-                let order = key.as_slice().cmp(visible.key());
-                Some(if self.direction == Direction::Forward { order } else { order.reverse() })
+            let order = match (&self.visible, self.writes.peek()) {
+                (Some(_), None) => Ordering::Greater,
+                (Some(visible), Some((key, _))) => {
+                    let order = key.as_slice().cmp(visible.key());
+                    if self.direction == Direction::Forward { order } else { order.reverse() }
+                }
+                (None, Some(_)) => Ordering::Less,
+                (None, None) => return Ok(Shown::Nothing),
+            };
+            // The snapshot's entry is shown, or lies under a write.
+            if order != Ordering::Less {
+                self.ready = false;
             }
-            (State::Ready(_), None) => Some(Ordering::Greater),
-            (_, Some(_)) => Some(Ordering::Less),
-            (_, None) => None,
-        }
-    }
-
-    /// Takes the snapshot's entry and leaves its cursor behind.
-    fn take(&mut self) -> Option<(Vec<u8>, Value)> {
-        match std::mem::replace(&mut self.state, State::Ended) {
-            State::Ready(visible) => {
-                let entry = (visible.key().to_vec(), visible.value());
-                self.state = State::Behind(visible);
-                Some(entry)
-            }
-            _ => None,
-        }
-    }
-
-    fn step(&mut self) -> Result<Option<(Vec<u8>, Value)>> {
-        loop {
-            self.advance()?;
-            let Some(order) = self.order() else { return Ok(None) };
             if order == Ordering::Greater {
-                return Ok(self.take());
-            }
-            if order == Ordering::Equal {
-                self.take();
+                return Ok(Shown::Visible);
             }
             if let Some((key, Some(value))) = self.writes.next() {
-                return Ok(Some((key, Value::owned(&value))));
+                return Ok(Shown::Own(key, value));
             }
         }
     }
@@ -144,12 +183,14 @@ impl Iterator for Range {
     type Item = Result<(Vec<u8>, Value)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let step = self.step();
-        if step.is_err() {
-            self.state = State::Ended;
-            self.writes = Vec::new().into_iter().peekable();
+        if let Err(error) = self.go() {
+            return Some(Err(error));
         }
-        step.transpose()
+        match (&self.shown, &self.visible) {
+            (Shown::Visible, Some(visible)) => Some(Ok((visible.key().to_vec(), visible.value()))),
+            (Shown::Own(key, value), _) => Some(Ok((key.clone(), Value::owned(value)))),
+            _ => None,
+        }
     }
 }
 

@@ -261,11 +261,11 @@ impl Client for SpinneyClient<'_> {
     }
 
     fn scan(&mut self, scan: &Scan<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
-        let mut visited = 0;
-        let entries = self.range(scan);
-        for entry in entries.take(usize::try_from(scan.limit).unwrap_or(usize::MAX)) {
-            let (key, value) = entry?;
-            visit(&key, &value);
+        let (mut visited, mut range) = (0, self.range(scan));
+        while visited < scan.limit
+            && let Some((key, value)) = range.advance()?
+        {
+            visit(key, value);
             visited += 1;
         }
         Ok(visited)
