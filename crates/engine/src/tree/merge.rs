@@ -18,8 +18,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hint::select_unpredictable;
+use std::sync::Arc;
 
-use super::Cursor;
+use super::{Cursor, Limits};
 use crate::base::key::head;
 use crate::base::{Entry, Error, Result, Value};
 
@@ -268,6 +269,10 @@ impl Cursor for MergeCursor {
             State::Nowhere | State::Failed(_) => return self.check(),
         }
         self.step(|source| source.prev())
+    }
+
+    fn limit(&mut self, limits: &Arc<Limits>) {
+        self.sources.iter_mut().for_each(|source| source.limit(limits));
     }
 
     #[inline]

@@ -7,10 +7,11 @@
 
 use std::fmt;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use crate::base::key::head;
 use crate::base::{Kind, Result, SeqNum, Value};
-use crate::tree::Cursor;
+use crate::tree::{Cursor, Limits};
 
 /// After so many older versions of one key a seek to the next key is cheaper than further steps.
 const STEPS_MAX: usize = 16;
@@ -19,10 +20,8 @@ const STEPS_MAX: usize = 16;
 pub struct Visible<C> {
     cursor: C,
     snapshot: SeqNum,
-    /// The first key of the range, if it were there.
-    low: Vec<u8>,
-    /// The first key after the range, if it has an end.
-    high: Option<Vec<u8>>,
+    /// The range.
+    limits: Arc<Limits>,
     high_head: u64,
     travel: Travel,
     /// The key that was decided last. No key is empty.
@@ -42,7 +41,7 @@ enum Travel {
 impl<C: Cursor> Visible<C> {
     /// What `snapshot` sees of `cursor`, from `start` to `end`. It stands before the range and after it at once: the first
     /// call decides which way it goes.
-    pub fn new(cursor: C, snapshot: SeqNum, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Self {
+    pub fn new(mut cursor: C, snapshot: SeqNum, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Self {
         let low = match start {
             Bound::Included(key) => key,
             Bound::Excluded(key) => after(key),
@@ -54,7 +53,9 @@ impl<C: Cursor> Visible<C> {
             Bound::Unbounded => None,
         };
         let high_head = high.as_deref().map_or(u64::MAX, head);
-        Self { cursor, snapshot, low, high, high_head, travel: Travel::Fresh, key: Vec::new(), found: None }
+        let limits = Arc::new(Limits { low, high });
+        cursor.limit(&limits);
+        Self { cursor, snapshot, limits, high_head, travel: Travel::Fresh, key: Vec::new(), found: None }
     }
 
     /// Moves to the next key that is seen, or returns false at the end of the range.
@@ -70,7 +71,7 @@ impl<C: Cursor> Visible<C> {
             Travel::Forward => self.cursor.next()?,
             Travel::Fresh => {
                 self.travel = Travel::Forward;
-                if self.low.is_empty() { self.cursor.first()? } else { self.cursor.seek_ge(&self.low)? }
+                if self.limits.low.is_empty() { self.cursor.first()? } else { self.cursor.seek_ge(&self.limits.low)? }
             }
             Travel::Done => return Ok(false),
             Travel::Backward => panic!("a walk does not turn around"),
@@ -113,7 +114,7 @@ impl<C: Cursor> Visible<C> {
             Travel::Backward => {}
             Travel::Fresh => {
                 self.travel = Travel::Backward;
-                match &self.high {
+                match &self.limits.high {
                     Some(high) => self.cursor.seek_lt(high)?,
                     None => self.cursor.last()?,
                 }
@@ -122,7 +123,7 @@ impl<C: Cursor> Visible<C> {
             Travel::Forward => panic!("a walk does not turn around"),
         }
         while let Some(entry) = self.cursor.entry()
-            && *entry.key >= *self.low
+            && *entry.key >= *self.limits.low
         {
             self.key.clear();
             self.key.extend_from_slice(entry.key);
@@ -160,7 +161,7 @@ impl<C: Cursor> Visible<C> {
 
     #[inline]
     fn is_past_high(&self, key: &[u8]) -> bool {
-        self.high.as_deref().is_some_and(|high| head(key) >= self.high_head && key >= high)
+        self.limits.high.as_deref().is_some_and(|high| head(key) >= self.high_head && key >= high)
     }
 
     /// The key here. Only after a move that returned true.

@@ -1,19 +1,22 @@
 //! Read-ahead: leaves that follow each other in the tree and in the file are read in one go.
 //!
 //! A merge lays leaves down in the order of their keys, so that neighbours in the tree are often neighbours in the file. Who
-//! goes on from leaf to leaf gets more of them per read each time, up to [`BYTES_MAX`].
+//! goes on from leaf to leaf, either way, gets more of them per read each time, up to [`BYTES_MAX`].
 
+use std::cmp::Ordering::{Equal, Less};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::extent;
 use super::file::TreeFile;
+use super::format::continues;
 use crate::base::Result;
 use crate::base::num::{usize_of, usize_of32};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
 use crate::env::AlignedBuffer;
 use crate::store::space::UNIT_BYTES;
+use crate::tree::Limits;
 
 /// The longest read ahead in bytes, unless one leaf is longer.
 const BYTES_MAX: u64 = 256 << 10;
@@ -21,29 +24,73 @@ const BYTES_MAX: u64 = 256 << 10;
 /// As many leaves as that may take.
 const LEAVES_MAX: usize = usize_of(BYTES_MAX / UNIT_BYTES);
 
+/// Where a walk over leaves goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Way<'a> {
+    pub(super) backward: bool,
+    pub(super) limits: Option<&'a Limits>,
+}
+
+impl Way<'_> {
+    /// Forward without end.
+    pub(super) const FORWARD: Self = Self { backward: false, limits: None };
+
+    /// The child of `branch` that comes after child `i` on the way, if it is one that can hold keys within the limits.
+    pub(super) fn after(self, branch: &Block, i: usize) -> Option<usize> {
+        let limits = self.limits;
+        if self.backward {
+            let border = |low: &[u8]| branch.compare_key(i, low).then(if continues(branch, i) { Equal } else { Less });
+            let ends = i == 0 || limits.is_some_and(|limits| border(&limits.low).is_lt());
+            return (!ends).then(|| i - 1);
+        }
+        let next = i + 1;
+        let high = limits.and_then(|limits| limits.high.as_deref());
+        let ends = next == branch.count() || high.is_some_and(|high| branch.compare_key(next, high).is_ge());
+        (!ends).then_some(next)
+    }
+
+    /// Whether the limits end the way behind child `i` of `branch`, and not only the branch.
+    pub(super) fn ends_at(self, branch: &Block, i: usize) -> bool {
+        let last = if self.backward { i == 0 } else { i + 1 == branch.count() };
+        !last && self.after(branch, i).is_none()
+    }
+}
+
 /// Reads leaves one after another.
 #[derive(Debug, Default)]
 pub(super) struct ReadAhead {
     /// Leaves of the next read, if they are one after another in the file.
     leaves: usize,
+    backward: bool,
     /// Leaves that were read and not asked for yet.
     ready: VecDeque<(BlockPointer, Arc<Block>)>,
     buffer: AlignedBuffer,
 }
 
 impl ReadAhead {
-    /// The next leaf asked for is not the one after the last; `leaves` are to be read with it.
+    /// The next leaf asked for is not the one after the last: `leaves` are to be read with it.
     pub(super) fn restart(&mut self, leaves: usize) {
         self.leaves = leaves;
         self.ready.clear();
     }
 
-    /// The leaf that is child `i` of `branch`, and whether it was in the cache.
+    /// The leaf that is child `i` of `branch`, the next one on its way, and whether it was in the cache.
     ///
     /// # Errors
     /// When the leaf cannot be read, is corrupt, or is no leaf. That leaves after it are, is found when they are asked for.
-    pub(super) fn leaf(&mut self, file: &TreeFile, branch: &Block, i: usize, fill: Fill) -> Result<(Arc<Block>, bool)> {
+    pub(super) fn leaf(
+        &mut self,
+        file: &TreeFile,
+        branch: &Block,
+        i: usize,
+        fill: Fill,
+        way: Way<'_>,
+    ) -> Result<(Arc<Block>, bool)> {
         let pointer = file.child(branch, i)?;
+        if way.backward != self.backward {
+            self.backward = way.backward;
+            self.restart(1);
+        }
         while let Some((ready, leaf)) = self.ready.pop_front() {
             if ready == pointer {
                 return Ok((leaf, false));
@@ -52,26 +99,27 @@ impl ReadAhead {
         let cached = file.cache.lookup(file.blocks.instance(), pointer, fill);
         let (leaf, was_cached) = match cached {
             Some(leaf) => (leaf, true),
-            None => (self.read(file, branch, i, fill)?, false),
+            None => (self.read(file, branch, i, fill, way)?, false),
         };
         file.check(&leaf, pointer, 0)?;
         self.leaves = (2 * self.leaves).clamp(2, LEAVES_MAX);
         Ok((leaf, was_cached))
     }
 
-    fn read(&mut self, file: &TreeFile, branch: &Block, i: usize, fill: Fill) -> Result<Arc<Block>> {
+    fn read(&mut self, file: &TreeFile, branch: &Block, i: usize, fill: Fill, way: Way<'_>) -> Result<Arc<Block>> {
         let keep = |pointer, block| match fill {
             Fill::Keep => file.cache.insert(file.blocks.instance(), pointer, Arc::new(block)),
             Fill::Bypass => Arc::new(block),
         };
-        let row = self.row(file, branch, i)?;
+        let row = self.row(file, branch, i, way)?;
         let (first, last) = (row[0], row[row.len() - 1]);
+        let (low, high) = if way.backward { (last, first) } else { (first, last) };
         if row.len() > 1
-            && let Ok(span) = file.blocks.read_span(first.offset, usize_of(last.end() - first.offset), &mut self.buffer)
+            && let Ok(span) = file.blocks.read_span(low.offset, usize_of(high.end() - low.offset), &mut self.buffer)
         {
             let bytes = &self.buffer[span];
             for pointer in &row {
-                let frame = &bytes[usize_of(pointer.offset - first.offset)..][..usize_of32(pointer.bytes)];
+                let frame = &bytes[usize_of(pointer.offset - low.offset)..][..usize_of32(pointer.bytes)];
                 let Ok(block) = file.blocks.parse(frame, *pointer) else { break };
                 if file.check(&block, *pointer, 0).is_err() {
                     break;
@@ -86,20 +134,23 @@ impl ReadAhead {
         file.blocks.read(first).map(|block| keep(first, block))
     }
 
-    /// Leaf `i` of `branch` and those after it that the same read can get.
-    fn row(&self, file: &TreeFile, branch: &Block, i: usize) -> Result<Vec<BlockPointer>> {
+    /// Leaf `i` of `branch` and those after it on the way that the same read can get.
+    fn row(&self, file: &TreeFile, branch: &Block, i: usize, way: Way<'_>) -> Result<Vec<BlockPointer>> {
         let first = file.child(branch, i)?;
-        let mut row = vec![first];
-        let mut end = extent(first).end();
-        for i in i + 1..branch.count().min(i + self.leaves) {
-            let pointer = file.child(branch, i)?;
-            let follows = extent(pointer).offset() == pointer.offset && extent(pointer).start == end;
-            let fits = pointer.end().saturating_sub(first.offset) <= BYTES_MAX;
-            if !follows || !fits || file.cache.lookup(file.blocks.instance(), pointer, Fill::Bypass).is_some() {
+        let (mut row, mut at, mut last) = (vec![first], i, first);
+        while row.len() < self.leaves
+            && let Some(next) = way.after(branch, at)
+        {
+            let pointer = file.child(branch, next)?;
+            let (low, high) = if way.backward { (pointer, last) } else { (last, pointer) };
+            let whole = |pointer: BlockPointer| extent(pointer).offset() == pointer.offset;
+            let touch = whole(low) && whole(high) && extent(high).start == extent(low).end();
+            let fits = high.end().max(first.end()).saturating_sub(low.offset.min(first.offset)) <= BYTES_MAX;
+            if !touch || !fits || file.cache.lookup(file.blocks.instance(), pointer, Fill::Bypass).is_some() {
                 break;
             }
-            end = extent(pointer).end();
             row.push(pointer);
+            (at, last) = (next, pointer);
         }
         Ok(row)
     }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::ahead::ReadAhead;
+use super::ahead::{ReadAhead, Way};
 use super::root::{TreeRoot, route};
 use crate::base::value::ByteSource;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
-use crate::tree::Cursor;
+use crate::tree::{Cursor, Limits};
 
 /// A branch on the path, and the child that the path takes.
 #[derive(Debug)]
@@ -33,12 +33,13 @@ pub struct BTreeCursor {
     index: usize,
     key: Vec<u8>,
     failed: bool,
+    limits: Option<Arc<Limits>>,
 }
 
 impl BTreeCursor {
     pub(super) fn new(root: Arc<TreeRoot>, fill: Fill) -> Self {
         let (path, ahead, key) = (Vec::new(), ReadAhead::default(), Vec::new());
-        Self { root, fill, path, ahead, leaf: None, index: 0, key, failed: false }
+        Self { root, fill, path, ahead, leaf: None, index: 0, key, failed: false, limits: None }
     }
 
     /// Makes a move that may read blocks; an error is final.
@@ -60,7 +61,7 @@ impl BTreeCursor {
     fn seek(&mut self, choose: impl Fn(&Block) -> usize) -> Result<Option<Arc<Block>>> {
         self.path.clear();
         self.leaf = None;
-        self.ahead.restart(2);
+        self.ahead.restart(1);
         self.root.meta.root.map(|pointer| self.descend(pointer, choose)).transpose()
     }
 
@@ -92,47 +93,45 @@ impl BTreeCursor {
 
     /// Steps to the first entry of the leaf after the one that the path leads to.
     fn next_leaf(&mut self) -> Result<()> {
-        self.leaf = None;
-        while let Some(step) = self.path.last_mut() {
-            step.child += 1;
-            if step.child < step.branch.count() {
-                return self.first_below();
-            }
-            self.path.pop();
-        }
-        Ok(())
-    }
-
-    /// Steps to the first entry below the block that the path leads to.
-    fn first_below(&mut self) -> Result<()> {
-        while let Some(Step { branch, child }) = self.path.last() {
-            let height = self.height();
-            if height == 0 {
-                let (leaf, _) = self.ahead.leaf(&self.root.file, branch, *child, self.fill)?;
-                self.stand(leaf, 0);
-                break;
-            }
-            let pointer = self.root.file.child(branch, *child)?;
-            let branch = self.root.block(pointer, height, self.fill)?;
-            self.path.push(Step { branch, child: 0 });
-        }
-        Ok(())
+        self.step_leaf(false)
     }
 
     /// Steps to the last entry of the leaf before the one that the path leads to.
     fn prev_leaf(&mut self) -> Result<()> {
+        self.step_leaf(true)
+    }
+
+    fn step_leaf(&mut self, backward: bool) -> Result<()> {
         self.leaf = None;
-        self.ahead.restart(1);
+        let limits = self.limits.clone();
+        let way = Way { backward, limits: limits.as_deref() };
         while let Some(step) = self.path.last_mut() {
-            if let Some(child) = step.child.checked_sub(1) {
+            if let Some(child) = way.after(&step.branch, step.child) {
                 step.child = child;
-                let pointer = self.root.file.child(&step.branch, child)?;
-                let leaf = self.descend(pointer, |branch| branch.count() - 1)?;
-                let last = leaf.count() - 1;
-                self.stand(leaf, last);
-                return Ok(());
+                return self.enter(way);
+            }
+            if way.ends_at(&step.branch, step.child) {
+                break;
             }
             self.path.pop();
+        }
+        Ok(())
+    }
+
+    /// Steps to the first entry on the way below the block that the path leads to.
+    fn enter(&mut self, way: Way<'_>) -> Result<()> {
+        while let Some(Step { branch, child }) = self.path.last() {
+            let height = self.height();
+            if height == 0 {
+                let (leaf, _) = self.ahead.leaf(&self.root.file, branch, *child, self.fill, way)?;
+                let index = if way.backward { leaf.count() - 1 } else { 0 };
+                self.stand(leaf, index);
+                break;
+            }
+            let pointer = self.root.file.child(branch, *child)?;
+            let branch = self.root.block(pointer, height, self.fill)?;
+            let child = if way.backward { branch.count() - 1 } else { 0 };
+            self.path.push(Step { branch, child });
         }
         Ok(())
     }
@@ -208,6 +207,10 @@ impl Cursor for BTreeCursor {
             Some(_) => self.go(Self::prev_leaf),
             None => self.go(|_| Ok(())),
         }
+    }
+
+    fn limit(&mut self, limits: &Arc<Limits>) {
+        self.limits = Some(Arc::clone(limits));
     }
 
     #[inline]

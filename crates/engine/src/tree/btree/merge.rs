@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::ahead::ReadAhead;
+use super::ahead::{ReadAhead, Way};
 use super::extent;
 use super::file::TreeFile;
 use super::format::{TreeMeta, continues};
@@ -168,7 +168,7 @@ impl<'a> Merge<'a> {
             let (pointer, bounds) = (self.file.child(branch, i)?, Bounds { lower, upper });
             if self.reached(&bounds) || !self.output.settle(height - 1)? {
                 let block = match height {
-                    1 => self.ahead.leaf(self.file, branch, i, Fill::Bypass)?,
+                    1 => self.ahead.leaf(self.file, branch, i, Fill::Bypass, Way::FORWARD)?,
                     _ => self.block(height - 1, pointer)?,
                 };
                 self.subtree(height - 1, pointer, block, bounds)?;

@@ -11,12 +11,14 @@ use std::sync::Arc;
 
 /// Bytes that the first read of a row in passing takes: whoever passes the cache by is about to read much.
 const BYPASS_BYTES_MIN: usize = 128 << 10;
-/// Bytes that the second read of any other row takes.
+/// Bytes that the first read ahead of any other row takes.
 const KEEP_BYTES_MIN: usize = 32 << 10;
 const BYPASS_BYTES_MAX: usize = 1 << 20;
 const KEEP_BYTES_MAX: usize = 256 << 10;
+/// A row of so many leaves is no short scan any more, and reading ahead pays.
+const LONG_ROW: u32 = 3;
 
-/// Reads leaves of one run, ahead of who wants them one after the other.
+/// Reads leaves of one run, ahead of who wants them one after the other, forward or backward.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
     fill: Fill,
@@ -24,55 +26,88 @@ pub(super) struct ReadAhead {
     /// What part of the file the buffer holds, and where in the buffer it begins.
     held: Range<u64>,
     held_at: usize,
-    /// Where the leaf that was asked for last ends, and how many bytes were last read at once.
-    row_end: u64,
+    /// Where the leaf that was asked for last lies.
+    last: Range<u64>,
+    row: Row,
+    /// How many bytes were last read at once.
     span: usize,
+}
+
+/// The leaves asked for last, each beside the one before.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    leaves: u32,
+    backward: bool,
+}
+
+impl Row {
+    const NONE: Self = Self { leaves: 0, backward: false };
 }
 
 impl ReadAhead {
     pub(super) fn new(fill: Fill) -> Self {
-        Self { fill, buffer: AlignedBuffer::default(), held: 0..0, held_at: 0, row_end: u64::MAX, span: 0 }
+        Self { fill, buffer: AlignedBuffer::default(), held: 0..0, held_at: 0, last: 0..0, row: Row::NONE, span: 0 }
     }
 
     /// Forgets what was read, because another run comes next.
     pub(super) fn reset(&mut self) {
-        (self.held, self.row_end, self.span) = (0..0, u64::MAX, 0);
+        (self.held, self.last, self.row, self.span) = (0..0, 0..0, Row::NONE, 0);
     }
 
-    /// The leaf that `pointer` points to.
-    pub(super) fn leaf(&mut self, run: &Run, pointer: BlockPointer) -> Result<Arc<Block>> {
-        let in_row = pointer.offset == self.row_end;
-        self.row_end = pointer.end();
+    /// The leaf that `pointer` points to. `wanted` says in which part of the file it pays to read ahead.
+    pub(super) fn leaf(
+        &mut self,
+        run: &Run,
+        pointer: BlockPointer,
+        wanted: impl FnOnce() -> Range<u64>,
+    ) -> Result<Arc<Block>> {
+        self.row = self.row_with(pointer);
+        self.last = pointer.offset..pointer.end();
         if self.fill == Fill::Bypass {
-            return Ok(Arc::new(self.read(run, pointer, in_row)?));
+            return Ok(Arc::new(self.read(run, pointer, wanted)?));
         }
         let instance = run.file().instance();
         if let Some(leaf) = run.cache().lookup(instance, pointer, self.fill) {
             return Ok(leaf);
         }
-        let leaf = self.read(run, pointer, in_row)?;
+        let leaf = self.read(run, pointer, wanted)?;
         Ok(run.cache().insert(instance, pointer, Arc::new(leaf)))
     }
 
-    fn read(&mut self, run: &Run, pointer: BlockPointer, in_row: bool) -> Result<Block> {
+    /// The row that ends with the leaf of `pointer`.
+    fn row_with(&self, pointer: BlockPointer) -> Row {
+        let (follows, precedes) = (pointer.offset == self.last.end, pointer.end() == self.last.start);
+        if self.last.is_empty() || !(follows || precedes) {
+            return Row { leaves: 1, backward: false };
+        }
+        let goes_on = self.row.leaves == 1 || self.row.backward == precedes;
+        Row { leaves: if goes_on { self.row.leaves + 1 } else { 2 }, backward: precedes }
+    }
+
+    fn read(&mut self, run: &Run, pointer: BlockPointer, wanted: impl FnOnce() -> Range<u64>) -> Result<Block> {
         if !(self.held.start <= pointer.offset && pointer.end() <= self.held.end) {
-            let (min, max) = match self.fill {
-                Fill::Bypass => (BYPASS_BYTES_MIN, BYPASS_BYTES_MAX),
-                Fill::Keep => (KEEP_BYTES_MIN, KEEP_BYTES_MAX),
+            self.span = match self.fill {
+                Fill::Bypass if self.row.leaves == 1 => BYPASS_BYTES_MIN,
+                Fill::Bypass => (2 * self.span).clamp(BYPASS_BYTES_MIN, BYPASS_BYTES_MAX),
+                Fill::Keep if self.row.leaves < LONG_ROW => 0,
+                Fill::Keep => (2 * self.span).clamp(KEEP_BYTES_MIN, KEEP_BYTES_MAX),
             };
-            self.span = match (in_row, self.fill) {
-                (true, _) => (2 * self.span).clamp(min, max),
-                (false, Fill::Bypass) => min,
-                (false, Fill::Keep) => 0,
+            if self.span <= usize_of32(pointer.bytes) {
+                return run.file().read(pointer);
+            }
+            let wanted = wanted();
+            let span = u64_of(self.span);
+            let ahead = match self.row.backward {
+                false => pointer.offset..wanted.end.min(pointer.offset + span).max(pointer.end()),
+                true => wanted.start.max(pointer.end().saturating_sub(span)).min(pointer.offset)..pointer.end(),
             };
-            let left = usize_of(run.leaves_end().saturating_sub(pointer.offset));
-            let bytes = self.span.min(left);
+            let bytes = usize_of(ahead.end - ahead.start);
             if bytes <= usize_of32(pointer.bytes) {
                 return run.file().read(pointer);
             }
             self.held = 0..0;
-            self.held_at = run.file().read_span(pointer.offset, bytes, &mut self.buffer)?.start;
-            self.held = pointer.offset..pointer.offset + u64_of(bytes);
+            self.held_at = run.file().read_span(ahead.start, bytes, &mut self.buffer)?.start;
+            self.held = ahead;
         }
         let at = self.held_at + usize_of(pointer.offset - self.held.start);
         run.file().parse(&self.buffer[at..][..usize_of32(pointer.bytes)], pointer)

@@ -7,8 +7,9 @@ use crate::base::value::ByteSource;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
 use crate::block::Block;
 use crate::cache::Fill;
-use crate::tree::Cursor;
+use crate::tree::{Cursor, Limits};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A cursor over the entries of one run.
@@ -28,6 +29,7 @@ pub struct RunCursor {
     at: usize,
     key: Vec<u8>,
     here: Here,
+    limits: Option<Arc<Limits>>,
 }
 
 /// The entry under a cursor, apart from its key.
@@ -61,6 +63,7 @@ impl RunCursor {
             at: 0,
             key: Vec::new(),
             here,
+            limits: None,
         }
     }
 
@@ -84,7 +87,34 @@ impl RunCursor {
     fn absolute(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.fuse.check()?;
         self.leaf = None;
+        if self.is_apart() {
+            return Ok(());
+        }
         self.guarded(go)
+    }
+
+    /// Whether no key of the run is within the limits.
+    fn is_apart(&self) -> bool {
+        let Some(limits) = &self.limits else { return false };
+        limits.end_before(&self.run.meta().smallest) || self.run.meta().largest < limits.low
+    }
+
+    /// Whether all keys behind the leaf of entry `slot` of index part `part` lie behind the limits.
+    fn ends_with(&self, part: usize, index: &Block, slot: usize) -> bool {
+        let Some(high) = self.limits.as_ref().and_then(|limits| limits.high.as_deref()) else { return false };
+        let (separators, at) = if slot < index.count() { (index, slot) } else { (self.run.top(), part) };
+        separators.compare_key(at, high).is_ge()
+    }
+
+    /// Whether all keys before the leaf of entry `slot` of index part `part` lie before the limits.
+    fn begins_with(&self, part: usize, index: &Block, slot: usize) -> bool {
+        let Some(limits) = &self.limits else { return false };
+        let before = match (slot.checked_sub(1), part.checked_sub(1)) {
+            (Some(slot), _) => index.compare_key(slot, &limits.low),
+            (None, Some(part)) => self.run.top().compare_key(part, &limits.low),
+            (None, None) => return true,
+        };
+        before.is_lt()
     }
 
     fn guarded(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
@@ -110,7 +140,8 @@ impl RunCursor {
     /// The leaf of entry `slot` of `index`.
     fn load_leaf(&mut self, index: &Block, slot: usize) -> Result<Arc<Block>> {
         let pointer = self.run.pointer(index, slot)?;
-        let leaf = self.ahead.leaf(&self.run, pointer)?;
+        let Self { run, ahead, limits, .. } = self;
+        let leaf = ahead.leaf(run, pointer, || wanted(run, limits.as_deref(), index))?;
         self.run.check_leaf(pointer, &leaf)?;
         self.leaf_slot = slot;
         Ok(leaf)
@@ -159,7 +190,9 @@ impl RunCursor {
     /// Goes to the first entry behind the leaf of entry `slot` of index part `part`.
     fn after_leaf(&mut self, part: usize, index: &Block, slot: usize) -> Result<()> {
         self.leaf = None;
-        if slot + 1 < index.count() {
+        if self.ends_with(part, index, slot) {
+            Ok(())
+        } else if slot + 1 < index.count() {
             self.enter_leaf(index, slot + 1, To::First)
         } else if part + 1 < self.run.top().count() {
             self.enter_part(part + 1, To::First)
@@ -171,7 +204,9 @@ impl RunCursor {
     /// Goes to the last entry before the leaf of entry `slot` of index part `part`.
     fn before_leaf(&mut self, part: usize, index: &Block, slot: usize) -> Result<()> {
         self.leaf = None;
-        if slot > 0 {
+        if self.begins_with(part, index, slot) {
+            Ok(())
+        } else if slot > 0 {
             self.enter_leaf(index, slot - 1, To::Last)
         } else if part > 0 {
             self.enter_part(part - 1, To::Last)
@@ -188,6 +223,23 @@ impl RunCursor {
             None => Ok(()),
         }
     }
+}
+
+/// The part of the file where leaves within the limits lie, as far as this part of the index knows.
+fn wanted(run: &Run, limits: Option<&Limits>, index: &Block) -> Range<u64> {
+    let mut wanted = 0..run.leaves_end();
+    let Some(limits) = limits else { return wanted };
+    let leaf_of = |key: &[u8]| {
+        let slot = index.lower_bound(key);
+        if slot < index.count() { run.pointer(index, slot).ok() } else { None }
+    };
+    if let Some(first) = leaf_of(&limits.low).filter(|_| index.compare_key(0, &limits.low).is_lt()) {
+        wanted.start = first.offset;
+    }
+    if let Some(last) = limits.high.as_deref().and_then(leaf_of) {
+        wanted.end = last.end();
+    }
+    wanted
 }
 
 impl Cursor for RunCursor {
@@ -264,6 +316,10 @@ impl Cursor for RunCursor {
             return Ok(());
         }
         self.leave_leaf(Self::before_leaf)
+    }
+
+    fn limit(&mut self, limits: &Arc<Limits>) {
+        self.limits = Some(Arc::clone(limits));
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use super::fuse::Fuse;
 use super::{Run, RunCursor};
 use crate::base::{Entry, Result, Value};
 use crate::cache::Fill;
-use crate::tree::Cursor;
+use crate::tree::{Cursor, Limits};
 use std::fmt;
 use std::sync::Arc;
 
@@ -36,6 +36,7 @@ pub struct LevelCursor {
     /// The run where the cursor is; meaningless while it stands nowhere.
     at: usize,
     cursor: Option<RunCursor>,
+    limits: Option<Arc<Limits>>,
 }
 
 impl LevelCursor {
@@ -44,7 +45,7 @@ impl LevelCursor {
     #[must_use]
     pub fn new(runs: Arc<[Arc<Run>]>, fill: Fill) -> Self {
         debug_assert!(are_apart(&runs), "the runs of a level overlap");
-        Self { runs, fill, fuse: Fuse::default(), at: 0, cursor: None }
+        Self { runs, fill, fuse: Fuse::default(), at: 0, cursor: None, limits: None }
     }
 
     /// Makes a move in run `at`; there may be none, and then the cursor stands nowhere.
@@ -59,7 +60,13 @@ impl LevelCursor {
                 cursor.change_run(run);
                 cursor
             }
-            None => self.cursor.insert(run.cursor(self.fill)),
+            None => {
+                let cursor = self.cursor.insert(run.cursor(self.fill));
+                if let Some(limits) = &self.limits {
+                    cursor.limit(limits);
+                }
+                cursor
+            }
         };
         let gone = go(cursor);
         self.fuse.guard(gone)
@@ -125,6 +132,13 @@ impl Cursor for LevelCursor {
             return self.enter(self.at.checked_sub(1), RunCursor::last);
         }
         Ok(())
+    }
+
+    fn limit(&mut self, limits: &Arc<Limits>) {
+        self.limits = Some(Arc::clone(limits));
+        if let Some(cursor) = &mut self.cursor {
+            cursor.limit(limits);
+        }
     }
 
     #[inline]
