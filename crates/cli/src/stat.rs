@@ -9,6 +9,9 @@ use spinney::Histogram;
 use spinney_lab::text::{bytes, count};
 use std::io::Write as _;
 
+/// The group that has a group for each table.
+const TABLE_READS: &str = "table_reads";
+
 /// Prints the counters.
 pub(crate) fn run(args: &StatArgs, out: &mut Output) -> Result<()> {
     let stats = with_db(&args.db, |db| Ok(db.stats()))?;
@@ -23,8 +26,15 @@ pub(crate) fn run(args: &StatArgs, out: &mut Output) -> Result<()> {
         let (groups, single): (Vec<_>, Vec<_>) = stats.into_iter().partition(|(_, value)| value.is_object());
         print_group("database", &single.into_iter().collect(), out)?;
         for (name, group) in groups {
-            if let Json::Object(group) = group {
+            let Json::Object(group) = group else { continue };
+            if name != TABLE_READS {
                 print_group(&name, &group, out)?;
+                continue;
+            }
+            for (table, reads) in group {
+                if let Json::Object(reads) = reads {
+                    print_group(&format!("reads of {table}"), &reads, out)?;
+                }
             }
         }
     }

@@ -1,8 +1,11 @@
 //! Reads of many keys at once give what single reads give, and cost no more I/O than they must.
 
 use spinney::env::sim::SimEnv;
-use spinney::{Batch, Compression, Database, Durability, Layout, Options, Snapshot, Table, TableOptions, Value};
+use spinney::{
+    Batch, Compression, Database, Durability, Layout, Options, Range, ReadStats, Snapshot, Table, TableOptions, Value,
+};
 use spinney_testkit::Rng;
+use std::ops::Bound;
 
 const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 
@@ -13,11 +16,15 @@ fn open(sim: &SimEnv) -> Database {
 
 /// A table of small blocks, so that little data has many of them.
 fn create(db: &Database, layout: Layout, filters: bool) -> Table {
+    create_with(db, layout, filters, 16 << 10)
+}
+
+fn create_with(db: &Database, layout: Layout, filters: bool, run_bytes_max: u64) -> Table {
     let filter_bits_per_key = if filters { TableOptions::default().filter_bits_per_key } else { 0 };
     let options = TableOptions {
         layout,
         block_bytes: 512,
-        run_bytes_max: 16 << 10,
+        run_bytes_max,
         compression: Compression::None,
         filter_bits_per_key,
         ..TableOptions::default()
@@ -127,4 +134,116 @@ fn a_read_of_many_keys_refuses_what_single_reads_refuse() {
     assert_eq!(snapshot.multi_get(&table, &[b"a", b""]).unwrap_err().kind(), spinney::ErrorKind::Invalid);
     db.drop_table("t").expect("it exists");
     assert_eq!(snapshot.multi_get(&table, &[b"a"]).unwrap_err().kind(), spinney::ErrorKind::Invalid);
+}
+
+/// A closed database of one table with 4000 keys in one tree, opened again: nothing is in memory.
+fn cold(layout: Layout) -> (SimEnv, Database, Table) {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let table = create_with(&db, layout, true, 1 << 20);
+    put_all(&db, &table, 0..4000, &[7; 100]);
+    table.compact().expect("a compaction");
+    drop(table);
+    db.close().expect("all is durable");
+    let db = open(&sim);
+    let table = db.table("t").expect("open").expect("it was created");
+    (sim, db, table)
+}
+
+/// The entries of these keys as they are now.
+fn range_of(db: &Database, table: &Table, keys: std::ops::Range<usize>, backward: bool) -> Range {
+    let (from, to) = (key(keys.start), key(keys.end));
+    let range = (Bound::Included(&*from), Bound::Excluded(&*to));
+    if backward { db.snapshot().range_rev(table, range) } else { db.snapshot().range(table, range) }
+}
+
+/// Walks over part of a range, and tells how many entries there were, how many reads it took, and of how many bytes.
+fn walk(db: &Database, mut range: Range, limit: usize) -> (usize, u64, u64) {
+    let before = db.stats().storage;
+    let mut count = 0;
+    while count < limit && range.advance().expect("a read").is_some() {
+        count += 1;
+    }
+    let after = db.stats().storage;
+    (count, after.reads - before.reads, after.read_bytes - before.read_bytes)
+}
+
+#[test]
+fn a_short_scan_reads_nothing_ahead_and_a_long_one_does_both_ways() {
+    for (layout, backward) in LAYOUTS.into_iter().flat_map(|layout| [(layout, false), (layout, true)]) {
+        let (_, db, table) = cold(layout);
+        let range = |from, to| range_of(&db, &table, from..to, backward);
+        // What leads to the leaves is in memory from here on.
+        walk(&db, if backward { range(2530, 2540) } else { range(460, 470) }, 1);
+        let (count, _, bytes) = walk(&db, range(500, 2500), 3);
+        assert!(count == 3 && bytes <= 6 * 4096, "{layout:?}, backward {backward}: {bytes} bytes for three entries");
+        let (count, reads, _) = walk(&db, range(1000, 3000), usize::MAX);
+        assert!(count == 2000 && reads < 120, "{layout:?}, backward {backward}: {reads} reads for 2000 entries");
+    }
+}
+
+#[test]
+fn a_scan_reads_nothing_behind_its_bound() {
+    for (layout, backward) in LAYOUTS.into_iter().flat_map(|layout| [(layout, false), (layout, true)]) {
+        let (_, db, table) = cold(layout);
+        let range = |from, to| range_of(&db, &table, from..to, backward);
+        walk(&db, if backward { range(1430, 1440) } else { range(960, 970) }, 1);
+        let (_, _, bytes) = walk(&db, range(1000, 1400), usize::MAX);
+        let most = 100 * if layout == Layout::BTree { 4096 } else { 600 } + 5 * 4096;
+        assert!(bytes <= most, "{layout:?}, backward {backward}: {bytes} bytes for 100 leaves");
+    }
+}
+
+#[test]
+fn a_scan_reads_nothing_of_runs_outside_of_its_bounds() {
+    for backward in [false, true] {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let table = create(&db, Layout::Lsm, true);
+        table.hold().expect("a table in use");
+        for part in [0, 1000, 2000] {
+            put_all(&db, &table, part..part + 500, &[7; 100]);
+            table.flush().expect("a flush");
+        }
+        assert_eq!(table.shape().expect("a table in use").l0.len(), 3);
+        let (count, reads, _) = walk(&db, range_of(&db, &table, 1100..1101, backward), usize::MAX);
+        assert_eq!(count, 1);
+        // A part of the index and a leaf, perhaps with a neighbour; the other two runs would each add as much.
+        assert!(reads <= 3 && db.stats().reads.seek_blocks <= 3, "backward {backward}: {reads} reads");
+    }
+}
+
+#[test]
+fn reads_are_counted_for_each_table_with_what_they_cost() {
+    for layout in LAYOUTS {
+        let (_, db, table) = cold(layout);
+        let reads = || db.stats().table_reads["t"];
+        assert_eq!(reads(), ReadStats::default());
+        let snapshot = db.snapshot();
+        for number in 0..100 {
+            assert!(snapshot.contains(&table, &key(number)).expect("a read"));
+        }
+        let runs = layout != Layout::BTree;
+        let gets = reads();
+        assert_eq!((gets.gets, gets.get_trees, gets.get_filters), (100, 100, if runs { 100 } else { 0 }));
+        assert!(gets.get_blocks >= 200 && gets.get_filter_misses == 0 && gets.seeks == 0, "{gets:?}");
+        let keys: Vec<_> = (0..100).map(key).collect();
+        snapshot.multi_get(&table, &keys.iter().map(Vec::as_slice).collect::<Vec<_>>()).expect("a read");
+        assert_eq!(reads(), gets.plus(gets), "{layout:?}: keys together count as keys alone");
+        put_all(&db, &table, [5000].into_iter(), b"in memory");
+        let before = reads();
+        drop(snapshot.range(&table, ..));
+        let mut range = snapshot.range(&table, ..);
+        assert!(range.advance().expect("a read").is_some());
+        drop(range);
+        let after = reads();
+        assert_eq!((after.seeks - before.seeks, after.seek_trees - before.seek_trees), (2, 4), "{layout:?}");
+        assert!((1..5).contains(&(after.seek_blocks - before.seek_blocks)), "{after:?}");
+        let total = db.stats().reads;
+        assert_eq!(total, after);
+        drop(snapshot);
+        db.drop_table("t").expect("it exists");
+        assert_eq!(db.stats().reads, total, "what was counted stays counted");
+        assert!(db.stats().table_reads.is_empty());
+    }
 }

@@ -22,6 +22,7 @@ use crate::store::StoreStats;
 use crate::table::catalog::Catalog;
 use crate::table::edit::Edit;
 use crate::table::manifest::Manifest;
+use crate::table::reads::ReadCounters;
 use crate::table::version::{Mem, Moment};
 use crate::table::{TableOptions, Trees, Version};
 use crate::tree::btree::BTree;
@@ -46,6 +47,8 @@ pub(crate) struct TableState {
     pub(crate) version: ArcSwap<Version>,
     /// The B-tree of a table whose layout has one.
     pub(crate) btree: Option<(FileId, Arc<BTree>)>,
+    /// What reads cost.
+    pub(crate) reads: Arc<ReadCounters>,
     /// Held by whoever compacts the table.
     pub(crate) compaction: Mutex<()>,
     /// No compaction of the table begins by itself. Whoever has held `compaction` after it was set knows that none is under way.
@@ -70,6 +73,7 @@ impl TableState {
             options,
             version: ArcSwap::from_pointee(version),
             btree,
+            reads: Arc::default(),
             compaction: Mutex::new(()),
             held: AtomicBool::new(false),
             dropped: AtomicBool::new(false),

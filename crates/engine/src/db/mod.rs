@@ -41,7 +41,7 @@ pub use options::{Durability, Options};
 pub use range::Range;
 pub use salvage::{SalvageMode, SalvageReport, TableAhead, TableLoss};
 pub use snapshot::Snapshot;
-pub use stats::{CacheStats, FlushStats, LogStats, Stats, StorageStats};
+pub use stats::{CacheStats, FlushStats, LogStats, ReadStats, Stats, StorageStats};
 pub use table::Table;
 pub use transaction::Transaction;
 pub use verify::VerifyReport;

@@ -2,13 +2,13 @@
 //!
 //! # Format
 //! The text exposition format, version 0.0.4: for each metric a HELP line, a TYPE line and its samples. Names begin with `spinney_`,
-//! counters end with `_total`, units are seconds and bytes. Histograms are cumulative.
+//! counters end with `_total`, units are seconds and bytes. Histograms are cumulative. Reads are counted for each table, by the label `table`.
 
 use std::fmt::Write as _;
 
 use crate::base::Histogram;
 
-use super::stats::Stats;
+use super::stats::{ReadStats, Stats};
 
 /// What a metric counts in, and so how its number is written.
 #[derive(Clone, Copy)]
@@ -36,6 +36,7 @@ impl Stats {
         self.put_database(&mut text);
         self.put_log(&mut text);
         self.put_trees(&mut text);
+        self.put_reads(&mut text);
         text.0
     }
 
@@ -101,6 +102,23 @@ impl Stats {
         text.counter("storage_written_bytes", "Bytes that they wrote.", storage.written_bytes);
         text.counter("storage_syncs", "Calls that forced a block file to the device.", storage.syncs);
     }
+
+    fn put_reads(&self, text: &mut Text) {
+        type Count = fn(&ReadStats) -> u64;
+        let counters: [(&str, &str, Count); 8] = [
+            ("gets", "Keys that were looked up.", |reads| reads.gets),
+            ("get_trees", "Trees that lookups of keys searched.", |reads| reads.get_trees),
+            ("get_filters", "Filters that lookups of keys asked.", |reads| reads.get_filters),
+            ("get_filter_misses", "Filters that let a key pass in vain.", |reads| reads.get_filter_misses),
+            ("get_blocks", "Blocks that lookups of keys looked at.", |reads| reads.get_blocks),
+            ("seeks", "Walks over a range.", |reads| reads.seeks),
+            ("seek_trees", "Trees that walks over a range searched.", |reads| reads.seek_trees),
+            ("seek_blocks", "Blocks that walks over a range looked at.", |reads| reads.seek_blocks),
+        ];
+        for (name, help, count) in counters {
+            text.by_table(name, help, self.table_reads.iter().map(|(table, reads)| (&**table, count(reads))));
+        }
+    }
 }
 
 /// The text so far.
@@ -135,6 +153,15 @@ impl Text {
         }
         self.line(format_args!("spinney_{name}_sum {}", number(histogram.sum, unit)));
         self.line(format_args!("spinney_{name}_count {seen}"));
+    }
+
+    /// A counter with a sample for each table.
+    fn by_table<'a>(&mut self, name: &str, help: &str, values: impl Iterator<Item = (&'a str, u64)>) {
+        self.head(&format!("{name}_total"), help, "counter");
+        for (table, value) in values {
+            let table = table.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            self.line(format_args!("spinney_{name}_total{{table=\"{table}\"}} {value}"));
+        }
     }
 
     fn head(&mut self, name: &str, help: &str, kind: &str) {

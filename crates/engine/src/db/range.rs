@@ -7,11 +7,15 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::vec;
 
+use crate::base::num::u64_of;
 use crate::base::{Error, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::table::Version;
+use crate::table::reads::ReadCounters;
+use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
 use crate::txn::visibility::Visible;
+
+use super::core::TableState;
 
 /// The two ends of a key range, owned.
 pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -56,6 +60,8 @@ pub struct Range {
     shown: Shown,
     /// Why the range could not be begun.
     failed: Option<Error>,
+    /// Where its costs are counted when it ends.
+    reads: Option<Arc<ReadCounters>>,
 }
 
 /// Where the entry that was shown last is.
@@ -68,19 +74,26 @@ enum Shown {
 }
 
 impl Range {
-    pub(crate) fn new(version: Result<Arc<Version>>, seqnum: SeqNum, bounds: Bounds, direction: Direction) -> Self {
-        let begin = |version: Arc<Version>| {
-            if is_empty(&bounds) {
-                return None;
+    pub(crate) fn new(table: Result<&TableState>, seqnum: SeqNum, bounds: Bounds, direction: Direction) -> Self {
+        let (mut visible, mut failed, mut reads) = (None, None, None);
+        match table {
+            Err(error) => failed = Some(error),
+            Ok(_) if is_empty(&bounds) => {}
+            Ok(table) => {
+                let cursor = table.version.load().cursor(Fill::Keep);
+                visible = Some(Box::new(Visible::new(cursor, seqnum, bounds.0, bounds.1)));
+                reads = Some(Arc::clone(&table.reads));
             }
-            Some(Box::new(Visible::new(version.cursor(Fill::Keep), seqnum, bounds.0, bounds.1)))
-        };
-        let (visible, failed) = match version.map(begin) {
-            Ok(visible) => (visible, None),
-            Err(error) => (None, Some(error)),
-        };
+        }
         let writes = Vec::new().into_iter().peekable();
-        Self { visible, ready: false, direction, writes, shown: Shown::Nothing, failed }
+        Self { visible, ready: false, direction, writes, shown: Shown::Nothing, failed, reads }
+    }
+
+    /// Leaves what the snapshot sees.
+    fn leave(&mut self) {
+        if let (Some(visible), Some(reads)) = (self.visible.take(), self.reads.take()) {
+            reads.walked(u64_of(visible.cursor().sources()), visible.cursor().blocks());
+        }
     }
 
     /// Lays writes, ascending, over what the snapshot shows.
@@ -132,7 +145,8 @@ impl Range {
                 Ok(())
             }
             Err(error) => {
-                (self.visible, self.ready, self.shown) = (None, false, Shown::Nothing);
+                self.leave();
+                (self.ready, self.shown) = (false, Shown::Nothing);
                 self.writes = Vec::new().into_iter().peekable();
                 Err(error)
             }
@@ -153,7 +167,7 @@ impl Range {
                     Direction::Backward => visible.prev()?,
                 };
                 if !self.ready {
-                    self.visible = None;
+                    self.leave();
                 }
             }
             let order = match (&self.visible, self.writes.peek()) {
@@ -191,6 +205,12 @@ impl Iterator for Range {
             (Shown::Own(key, value), _) => Some(Ok((key.clone(), Value::owned(value)))),
             _ => None,
         }
+    }
+}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

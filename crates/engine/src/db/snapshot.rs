@@ -3,7 +3,9 @@
 use std::ops::RangeBounds;
 
 use crate::base::key::check_key;
+use crate::base::num::u64_of;
 use crate::base::{Kind, Result, SeqNum, Value};
+use crate::tree::Costs;
 
 use super::database::Database;
 use super::range::{Direction, Range, bounds};
@@ -41,8 +43,10 @@ impl Snapshot {
         let core = self.db.core();
         core.health.check_open()?;
         check_key(key)?;
-        let version = table.state_in(core)?.version.load();
-        let found = version.get(key, self.seqnum)?;
+        let state = table.state_in(core)?;
+        let mut costs = Costs::default();
+        let found = state.version.load().get_at_cost(key, self.seqnum, &mut costs)?;
+        state.reads.got(1, &costs);
         Ok(found.filter(|found| found.kind == Kind::Put).map(|found| found.value))
     }
 
@@ -63,7 +67,10 @@ impl Snapshot {
         let core = self.db.core();
         core.health.check_open()?;
         keys.iter().try_for_each(|key| check_key(key))?;
-        let found = table.state_in(core)?.version.load().get_many(keys, self.seqnum)?;
+        let state = table.state_in(core)?;
+        let mut costs = Costs::default();
+        let found = state.version.load().get_many(keys, self.seqnum, &mut costs)?;
+        state.reads.got(u64_of(keys.len()), &costs);
         Ok(found
             .into_iter()
             .map(|found| found.filter(|found| found.kind == Kind::Put).map(|found| found.value))
@@ -82,9 +89,8 @@ impl Snapshot {
 
     fn walk<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>, direction: Direction) -> Range {
         let core = self.db.core();
-        let version =
-            core.health.check_open().and_then(|()| table.state_in(core)).map(|state| state.version.load_full());
-        Range::new(version, self.seqnum, bounds(&range), direction)
+        let state = core.health.check_open().and_then(|()| table.state_in(core));
+        Range::new(state.map(|state| &**state), self.seqnum, bounds(&range), direction)
     }
 }
 

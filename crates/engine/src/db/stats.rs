@@ -1,5 +1,6 @@
 //! Statistics: counters since the database was opened, and what it holds now.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -7,9 +8,12 @@ use serde::Serialize;
 
 use crate::base::num::u64_of;
 
+use crate::table::reads::ReadCounters;
+
 use super::core::Core;
 
 pub use crate::log::LogStats;
+pub use crate::table::reads::ReadStats;
 
 /// All statistics of a database. Counters never reset while it is open.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -40,6 +44,10 @@ pub struct Stats {
     pub cache: CacheStats,
     /// Files of blocks.
     pub storage: StorageStats,
+    /// What reads cost, of all tables there are and were.
+    pub reads: ReadStats,
+    /// What reads of each table cost.
+    pub table_reads: BTreeMap<String, ReadStats>,
 }
 
 /// Work that brings memtables to disk and keeps trees few.
@@ -99,6 +107,8 @@ pub(crate) struct Counters {
     pub(crate) compactions: AtomicU64,
     pub(crate) compaction_read_bytes: AtomicU64,
     pub(crate) compaction_write_bytes: AtomicU64,
+    /// Reads of tables that were dropped.
+    pub(crate) dropped_reads: ReadCounters,
 }
 
 impl Counters {
@@ -113,6 +123,8 @@ impl Stats {
     pub(crate) fn of(core: &Core) -> Self {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut unlogged = core.all_tables();
+        let table_reads: BTreeMap<_, _> =
+            unlogged.iter().map(|table| (table.name.clone(), table.reads.stats())).collect();
         unlogged.retain(|table| !table.options.logged);
         let (counters, store, cache) = (&core.counters, &core.store_stats, core.cache.counters());
         Self {
@@ -147,6 +159,8 @@ impl Stats {
                 written_bytes: read(&store.written_bytes),
                 syncs: read(&store.syncs),
             },
+            reads: table_reads.values().copied().fold(counters.dropped_reads.stats(), ReadStats::plus),
+            table_reads,
         }
     }
 }

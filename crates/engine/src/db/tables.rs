@@ -75,6 +75,7 @@ impl Core {
         tables.remove(name);
         let log_from = self.log_needed_by(&tables, &[]);
         self.or_poison(self.record(&mut ledger, &Edit::DropTable { id: state.id, log_from }))?;
+        self.counters.dropped_reads.add(state.reads.stats());
         drop((ledger, tables, commit));
         // A compaction under way stops soon, and leaves nothing behind. Under the gate a verification does not meet the files.
         drop(state.compaction.lock());

@@ -18,8 +18,6 @@ pub struct StoreStats {
     pub written_bytes: AtomicU64,
     /// Calls that forced a file to the device.
     pub syncs: AtomicU64,
-    /// Lookups that a filter let pass and that found nothing: its key is absent, or no version of it is visible.
-    pub filter_misses: AtomicU64,
 }
 
 impl StoreStats {
@@ -41,11 +39,5 @@ impl StoreStats {
     #[inline]
     pub fn count_sync(&self) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a lookup that a filter let pass in vain.
-    #[inline]
-    pub fn count_filter_miss(&self) {
-        self.filter_misses.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -7,6 +7,7 @@ pub mod files;
 pub mod manifest;
 pub mod options;
 pub mod policy;
+pub mod reads;
 pub mod shape;
 pub mod version;
 

@@ -21,7 +21,7 @@ use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::together::get_many;
 use crate::tree::run::{LevelCursor, Run, run_of};
-use crate::tree::{Cursor, Found};
+use crate::tree::{Costs, Cursor, Found};
 
 /// How many levels there are below L0. The data sinks to the last one; upper ones come into use as it grows.
 pub const LEVELS: usize = 7;
@@ -207,25 +207,32 @@ impl Trees {
     /// # Errors
     /// When a block cannot be read or is corrupt.
     pub fn get(&self, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
+        self.get_at_cost(key, snapshot, &mut Costs::default())
+    }
+
+    /// [`Self::get`], which adds to `costs`.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
         if !self.l0.is_empty() || self.levels.iter().any(|level| !level.runs.is_empty()) {
             let hash = hash_key(key);
             for handle in &self.l0 {
-                if let Some(found) = handle.run.get(key, hash, snapshot)? {
+                if let Some(found) = handle.run.get_at_cost(key, hash, snapshot, costs)? {
                     return Ok(Some(found));
                 }
             }
             for level in &self.levels {
                 if let Some(run) = run_of(&level.runs, key)
-                    && let Some(found) = run.get(key, hash, snapshot)?
+                    && let Some(found) = run.get_at_cost(key, hash, snapshot, costs)?
                 {
                     return Ok(Some(found));
                 }
             }
         }
-        match &self.btree {
-            Some(root) => root.get(key, snapshot),
-            None => Ok(None),
-        }
+        let Some(root) = &self.btree else { return Ok(None) };
+        count_btree(root, 1, costs);
+        root.get(key, snapshot)
     }
 
     /// [`Self::get`] of several keys.
@@ -233,14 +240,17 @@ impl Trees {
     /// # Errors
     /// As [`Self::get`].
     pub fn get_many(&self, lookups: &mut Lookups<'_>) -> Result<()> {
-        lookups.search(|asks, snapshot| {
-            get_many(asks, snapshot, |key| {
+        lookups.search(|asks, snapshot, costs| {
+            get_many(asks, snapshot, costs, |key| {
                 let l0 = self.l0.iter().map(|handle| &*handle.run);
                 l0.chain(self.levels.iter().filter_map(move |level| run_of(&level.runs, key).map(|run| &**run)))
             })
         })?;
         match &self.btree {
-            Some(root) => lookups.search(|asks, snapshot| root.get_many(asks, snapshot)),
+            Some(root) => lookups.search(|asks, snapshot, costs| {
+                count_btree(root, u64_of(asks.len()), costs);
+                root.get_many(asks, snapshot)
+            }),
             None => Ok(()),
         }
     }
@@ -267,6 +277,14 @@ impl Trees {
     }
 }
 
+/// Counts lookups of so many keys in a B-tree, where each looks at one block of every height.
+fn count_btree(root: &TreeRoot, keys: u64, costs: &mut Costs) {
+    if root.meta().entries > 0 {
+        costs.trees += keys;
+        costs.blocks += keys * (u64::from(root.meta().height) + 1);
+    }
+}
+
 /// All that a reader of a table sees.
 #[derive(Clone, Debug)]
 pub struct Version {
@@ -284,22 +302,34 @@ impl Version {
     /// # Errors
     /// When a block cannot be read or is corrupt.
     pub fn get(&self, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
-        for mem in self.memtables() {
+        self.get_at_cost(key, snapshot, &mut Costs::default())
+    }
+
+    /// [`Self::get`], which adds to `costs`.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
+        for mem in self.memtables().filter(|mem| !mem.is_unused()) {
+            costs.trees += 1;
             if let Some(found) = mem.entries.get(key, snapshot) {
                 return Ok(Some(found));
             }
         }
-        self.trees.get(key, snapshot)
+        self.trees.get_at_cost(key, snapshot, costs)
     }
 
     /// [`Self::get`] of several keys, in their order, with steps taken together.
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn get_many(&self, keys: &[&[u8]], snapshot: SeqNum) -> Result<Answers> {
-        Lookups::run(keys, snapshot, |lookups| {
+    pub fn get_many(&self, keys: &[&[u8]], snapshot: SeqNum, costs: &mut Costs) -> Result<Answers> {
+        Lookups::run(keys, snapshot, costs, |lookups| {
             for mem in self.memtables().filter(|mem| !mem.entries.is_empty()) {
-                lookups.search(|asks, snapshot| Ok(mem.entries.get_many(asks, snapshot)))?;
+                lookups.search(|asks, snapshot, costs| {
+                    costs.trees += u64_of(asks.len());
+                    Ok(mem.entries.get_many(asks, snapshot))
+                })?;
             }
             self.trees.get_many(lookups)
         })

@@ -45,6 +45,10 @@ pub trait Cursor: Send {
     /// From now on entries outside of the limits need not be shown: where one would be, the cursor may stand nowhere instead, and read
     /// nothing.
     fn limit(&mut self, _limits: &Arc<Limits>) {}
+    /// Blocks of indexes and leaves that the cursor has looked at so far.
+    fn blocks(&self) -> u64 {
+        0
+    }
     /// The entry here, if the cursor stands on one.
     fn entry(&self) -> Option<Entry<'_>>;
     /// The value of the entry here, kept alive without a copy where the tree can. `None` when nowhere.

@@ -3,8 +3,8 @@
 //! One lookup after the other waits for memory, or the device, at each step of each. Together they take a step all at once:
 //! what the next step of all needs is asked for before the first is made, and keys that lie in one block share it.
 
-use super::Found;
 use super::memtable::prefetch;
+use super::{Costs, Found};
 use crate::base::checksum::hash_key;
 use crate::base::{Result, SeqNum};
 use crate::block::Block;
@@ -31,6 +31,7 @@ pub type Answers = Vec<Option<Found>>;
 #[derive(Debug)]
 pub struct Lookups<'k> {
     snapshot: SeqNum,
+    costs: Costs,
     /// Those that found nothing yet, in key order.
     open: Vec<Ask<'k>>,
     found: Answers,
@@ -45,16 +46,18 @@ impl<'k> Lookups<'k> {
     pub fn run(
         keys: &[&'k [u8]],
         snapshot: SeqNum,
+        costs: &mut Costs,
         mut search: impl FnMut(&mut Lookups<'k>) -> Result<()>,
     ) -> Result<Answers> {
         let mut order: Vec<_> = (0..).zip(keys).map(|(place, key)| Ask { key, hash: hash_key(key), place }).collect();
         order.sort_unstable_by_key(|ask| ask.key);
-        let mut lookups = Lookups { snapshot, open: Vec::new(), found: nothing(keys.len()) };
+        let mut lookups = Lookups { snapshot, costs: *costs, open: Vec::new(), found: nothing(keys.len()) };
         for together in order.chunks(TOGETHER_MAX) {
             lookups.open.clear();
             lookups.open.extend_from_slice(together);
             search(&mut lookups)?;
         }
+        *costs = lookups.costs;
         Ok(lookups.found)
     }
 
@@ -62,11 +65,11 @@ impl<'k> Lookups<'k> {
     ///
     /// # Errors
     /// As `tree`.
-    pub fn search(&mut self, tree: impl FnOnce(&[Ask<'k>], SeqNum) -> Result<Answers>) -> Result<()> {
+    pub fn search(&mut self, tree: impl FnOnce(&[Ask<'k>], SeqNum, &mut Costs) -> Result<Answers>) -> Result<()> {
         if self.open.is_empty() {
             return Ok(());
         }
-        let answers = tree(&self.open, self.snapshot)?;
+        let answers = tree(&self.open, self.snapshot, &mut self.costs)?;
         let mut answers = answers.into_iter();
         self.open.retain(|ask| match answers.next().flatten() {
             None => true,

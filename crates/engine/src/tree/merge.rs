@@ -65,6 +65,12 @@ impl MergeCursor {
         Self { sources, nodes, state: State::Nowhere, prefix: Vec::new(), ties: 0 }
     }
 
+    /// How many cursors are merged.
+    #[must_use]
+    pub fn sources(&self) -> usize {
+        self.sources.len()
+    }
+
     /// Moves every source with `step`, and goes on from there in the direction of `state`.
     fn start(&mut self, state: State, step: impl Fn(&mut dyn Cursor) -> Result<()>) -> Result<()> {
         self.check()?;
@@ -273,6 +279,10 @@ impl Cursor for MergeCursor {
 
     fn limit(&mut self, limits: &Arc<Limits>) {
         self.sources.iter_mut().for_each(|source| source.limit(limits));
+    }
+
+    fn blocks(&self) -> u64 {
+        self.sources.iter().map(|source| source.blocks()).sum()
     }
 
     #[inline]

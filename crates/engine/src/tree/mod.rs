@@ -1,6 +1,7 @@
 //! Ordered maps of versioned entries: in memory, in immutable runs, in copy-on-write B-trees; and their merge.
 
 pub mod btree;
+pub mod cost;
 pub mod cursor;
 pub mod lookup;
 pub mod memtable;
@@ -10,4 +11,5 @@ pub mod run;
 #[cfg(test)]
 pub mod vec_cursor;
 
+pub use cost::Costs;
 pub use cursor::{Cursor, Found, Limits};

@@ -58,6 +58,11 @@ impl<C: Cursor> Visible<C> {
         Self { cursor, snapshot, limits, high_head, travel: Travel::Fresh, key: Vec::new(), found: None }
     }
 
+    /// The cursor over all versions.
+    pub const fn cursor(&self) -> &C {
+        &self.cursor
+    }
+
     /// Moves to the next key that is seen, or returns false at the end of the range.
     ///
     /// # Errors

@@ -189,6 +189,14 @@ impl Store for SpinneyStore {
             stalls: Some(stats.stalls),
             cache_hits: Some(stats.cache.hits),
             cache_misses: Some(stats.cache.misses),
+            gets: Some(stats.reads.gets),
+            get_trees: Some(stats.reads.get_trees),
+            get_filters: Some(stats.reads.get_filters),
+            get_filter_misses: Some(stats.reads.get_filter_misses),
+            get_blocks: Some(stats.reads.get_blocks),
+            seeks: Some(stats.reads.seeks),
+            seek_trees: Some(stats.reads.seek_trees),
+            seek_blocks: Some(stats.reads.seek_blocks),
             ..Counters::default()
         })
     }

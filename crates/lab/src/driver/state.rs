@@ -65,6 +65,22 @@ pub struct Counters {
     pub cache_hits: Option<u64>,
     /// Block lookups that read.
     pub cache_misses: Option<u64>,
+    /// Keys that were looked up.
+    pub gets: Option<u64>,
+    /// Trees that these lookups searched.
+    pub get_trees: Option<u64>,
+    /// Filters that they asked.
+    pub get_filters: Option<u64>,
+    /// Filters that let a key pass in vain.
+    pub get_filter_misses: Option<u64>,
+    /// Blocks of indexes and leaves that they looked at.
+    pub get_blocks: Option<u64>,
+    /// Range reads.
+    pub seeks: Option<u64>,
+    /// Trees that they searched.
+    pub seek_trees: Option<u64>,
+    /// Blocks of indexes and leaves that they looked at.
+    pub seek_blocks: Option<u64>,
 }
 
 impl Counters {
@@ -85,6 +101,14 @@ impl Counters {
             stalls: difference(self.stalls, earlier.stalls),
             cache_hits: difference(self.cache_hits, earlier.cache_hits),
             cache_misses: difference(self.cache_misses, earlier.cache_misses),
+            gets: difference(self.gets, earlier.gets),
+            get_trees: difference(self.get_trees, earlier.get_trees),
+            get_filters: difference(self.get_filters, earlier.get_filters),
+            get_filter_misses: difference(self.get_filter_misses, earlier.get_filter_misses),
+            get_blocks: difference(self.get_blocks, earlier.get_blocks),
+            seeks: difference(self.seeks, earlier.seeks),
+            seek_trees: difference(self.seek_trees, earlier.seek_trees),
+            seek_blocks: difference(self.seek_blocks, earlier.seek_blocks),
         }
     }
 }

@@ -125,7 +125,7 @@ mod tests {
                 let file = &file;
                 scope.spawn(move || {
                     for round in 0..50 {
-                        let reads = (0..40).map(|i| BatchRead::new(file, (first + i * 27) * 100 + round, 60));
+                        let reads = (0..40).map(|i| BatchRead::new(file, (first + i * 24) * 100 + round, 60));
                         let mut reads: Vec<_> = reads.chain([BatchRead::new(file, 99_990, 60)]).collect();
                         file.read_many(&mut reads);
                         for read in &reads {

@@ -34,12 +34,14 @@ pub struct BTreeCursor {
     key: Vec<u8>,
     failed: bool,
     limits: Option<Arc<Limits>>,
+    /// Blocks that were looked at.
+    blocks: u64,
 }
 
 impl BTreeCursor {
     pub(super) fn new(root: Arc<TreeRoot>, fill: Fill) -> Self {
         let (path, ahead, key) = (Vec::new(), ReadAhead::default(), Vec::new());
-        Self { root, fill, path, ahead, leaf: None, index: 0, key, failed: false, limits: None }
+        Self { root, fill, path, ahead, leaf: None, index: 0, key, failed: false, limits: None, blocks: 0 }
     }
 
     /// Makes a move that may read blocks; an error is final.
@@ -70,6 +72,7 @@ impl BTreeCursor {
         loop {
             let height = self.height();
             let block = self.root.block(pointer, height, self.fill)?;
+            self.blocks += 1;
             if height == 0 {
                 return Ok(block);
             }
@@ -122,6 +125,7 @@ impl BTreeCursor {
     fn enter(&mut self, way: Way<'_>) -> Result<()> {
         while let Some(Step { branch, child }) = self.path.last() {
             let height = self.height();
+            self.blocks += 1;
             if height == 0 {
                 let (leaf, _) = self.ahead.leaf(&self.root.file, branch, *child, self.fill, way)?;
                 let index = if way.backward { leaf.count() - 1 } else { 0 };
@@ -211,6 +215,10 @@ impl Cursor for BTreeCursor {
 
     fn limit(&mut self, limits: &Arc<Limits>) {
         self.limits = Some(Arc::clone(limits));
+    }
+
+    fn blocks(&self) -> u64 {
+        self.blocks
     }
 
     #[inline]

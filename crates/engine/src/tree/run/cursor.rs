@@ -30,6 +30,8 @@ pub struct RunCursor {
     key: Vec<u8>,
     here: Here,
     limits: Option<Arc<Limits>>,
+    /// Blocks that were looked at.
+    blocks: u64,
 }
 
 /// The entry under a cursor, apart from its key.
@@ -64,6 +66,7 @@ impl RunCursor {
             key: Vec::new(),
             here,
             limits: None,
+            blocks: 0,
         }
     }
 
@@ -131,6 +134,7 @@ impl RunCursor {
             Some((here, index)) if *here == part => Ok(Arc::clone(index)),
             _ => {
                 let index = self.run.index_part(part, self.fill)?;
+                self.blocks += 1;
                 self.index = Some((part, Arc::clone(&index)));
                 Ok(index)
             }
@@ -143,6 +147,7 @@ impl RunCursor {
         let Self { run, ahead, limits, .. } = self;
         let leaf = ahead.leaf(run, pointer, || wanted(run, limits.as_deref(), index))?;
         self.run.check_leaf(pointer, &leaf)?;
+        self.blocks += 1;
         self.leaf_slot = slot;
         Ok(leaf)
     }
@@ -320,6 +325,10 @@ impl Cursor for RunCursor {
 
     fn limit(&mut self, limits: &Arc<Limits>) {
         self.limits = Some(Arc::clone(limits));
+    }
+
+    fn blocks(&self) -> u64 {
+        self.blocks
     }
 
     #[inline]

@@ -141,6 +141,10 @@ impl Cursor for LevelCursor {
         }
     }
 
+    fn blocks(&self) -> u64 {
+        self.cursor.as_ref().map_or(0, RunCursor::blocks)
+    }
+
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.cursor.as_ref()?.entry()

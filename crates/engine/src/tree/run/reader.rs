@@ -13,7 +13,7 @@ use crate::cache::{Cache, Fill};
 use crate::env::buffer::AlignedBuffer;
 use crate::env::{Access, Env};
 use crate::store::{BlockFile, StoreStats};
-use crate::tree::Found;
+use crate::tree::{Costs, Found};
 use std::cmp::Ordering;
 use std::fmt;
 use std::path::Path;
@@ -72,13 +72,25 @@ impl Run {
     /// # Errors
     /// `Corruption` or `Io` when a block that the lookup needs cannot be read.
     pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNum) -> Result<Option<Found>> {
-        if !self.may_span(key) || !self.may_contain(hash)? {
+        self.get_at_cost(key, hash, snapshot, &mut Costs::default())
+    }
+
+    /// [`Self::get`], which adds to `costs`.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    #[inline]
+    pub fn get_at_cost(&self, key: &[u8], hash: u64, snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
+        if !self.may_span(key) {
             return Ok(None);
         }
-        let found = self.search(key, snapshot)?;
-        if found.is_none() && self.filter.is_some() {
-            self.file.stats().count_filter_miss();
+        costs.filters += u64::from(self.filter.is_some());
+        if !self.may_contain(hash)? {
+            return Ok(None);
         }
+        costs.trees += 1;
+        let found = self.search(key, snapshot, costs)?;
+        costs.filter_misses += u64::from(found.is_none() && self.filter.is_some());
         Ok(found)
     }
 
@@ -106,11 +118,13 @@ impl Run {
         Ok(filter.layout.may_contain(self.line(&block, at, pointer)?, hash))
     }
 
-    pub(super) fn search(&self, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
+    pub(super) fn search(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
         let mut part = self.top.lower_bound(key);
         while part < self.top.count() {
             let index = self.index_part(part, Fill::Keep)?;
+            costs.blocks += 1;
             for slot in index.lower_bound(key)..index.count() {
+                costs.blocks += 1;
                 let pointer = self.pointer(&index, slot)?;
                 let leaf = self.cache.get(&self.file, pointer, Fill::Keep)?;
                 check(&self.file, pointer, &leaf, BlockKind::Leaf)?;

@@ -7,9 +7,11 @@
 use super::Run;
 use super::filter::LINE_BYTES;
 use super::reader::{Look, check, look};
+use crate::base::num::u64_of;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::Fill;
+use crate::tree::Costs;
 use crate::tree::lookup::{Answers, Ask, nothing, prefetch_heads};
 use crate::tree::memtable::prefetch;
 use std::sync::Arc;
@@ -24,27 +26,28 @@ type Try<'r> = (usize, &'r Run);
 pub fn get_many<'r, 'k, I: Iterator<Item = &'r Run>>(
     asks: &[Ask<'k>],
     snapshot: SeqNum,
+    costs: &mut Costs,
     runs_of: impl Fn(&'k [u8]) -> I,
 ) -> Result<Answers> {
     let mut answers = nothing(asks.len());
     let tries = asks.iter().enumerate().flat_map(|(i, ask)| runs_of(ask.key).map(move |run| (i, run)));
     let mut tries: Vec<Try<'_>> = tries.filter(|(i, run)| run.may_span(asks[*i].key)).collect();
-    pass_filters(asks, &mut tries)?;
+    pass_filters(asks, &mut tries, costs)?;
     while !tries.is_empty() {
         // The first of each key; the others wait.
         let mut last = None;
         let round: Vec<_> = tries.extract_if(.., |(i, _)| last.replace(*i) != Some(*i)).collect();
-        search(asks, &round, snapshot, &mut answers)?;
-        for (_, run) in round.iter().filter(|(i, run)| answers[*i].is_none() && run.filter().is_some()) {
-            run.file().stats().count_filter_miss();
-        }
+        costs.trees += u64_of(round.len());
+        search(asks, &round, snapshot, &mut answers, costs)?;
+        let in_vain = round.iter().filter(|(i, run)| answers[*i].is_none() && run.filter().is_some());
+        costs.filter_misses += u64_of(in_vain.count());
         tries.retain(|(i, _)| answers[*i].is_none());
     }
     Ok(answers)
 }
 
 /// Drops the tries that a filter rules out.
-fn pass_filters(asks: &[Ask<'_>], tries: &mut Vec<Try<'_>>) -> Result<()> {
+fn pass_filters(asks: &[Ask<'_>], tries: &mut Vec<Try<'_>>, costs: &mut Costs) -> Result<()> {
     let Some((_, first)) = tries.first() else { return Ok(()) };
     let cache = first.cache();
     let (mut filtered, mut wanted, mut lines) = (Vec::new(), Vec::new(), Vec::new());
@@ -56,6 +59,7 @@ fn pass_filters(asks: &[Ask<'_>], tries: &mut Vec<Try<'_>>) -> Result<()> {
             lines.push(line);
         }
     }
+    costs.filters += u64_of(filtered.len());
     let blocks = cache.get_many(&wanted, Fill::Keep)?;
     for (block, line) in blocks.iter().zip(&lines) {
         prefetch(block.bytes().as_ptr().wrapping_add(*line), LINE_BYTES);
@@ -71,7 +75,13 @@ fn pass_filters(asks: &[Ask<'_>], tries: &mut Vec<Try<'_>>) -> Result<()> {
 }
 
 /// Looks for keys in a run each.
-fn search(asks: &[Ask<'_>], round: &[Try<'_>], snapshot: SeqNum, answers: &mut Answers) -> Result<()> {
+fn search(
+    asks: &[Ask<'_>],
+    round: &[Try<'_>],
+    snapshot: SeqNum,
+    answers: &mut Answers,
+    costs: &mut Costs,
+) -> Result<()> {
     let parts = round.iter().map(|(i, run)| ((*i, *run), run.top().lower_bound(asks[*i].key)));
     let (round, parts): (Vec<_>, Vec<_>) = parts.filter(|((_, run), part)| *part < run.top().count()).unzip();
     let indexes = blocks(&round, BlockKind::Branch, |at, (_, run)| run.pointer(run.top(), parts[at]))?;
@@ -83,15 +93,16 @@ fn search(asks: &[Ask<'_>], round: &[Try<'_>], snapshot: SeqNum, answers: &mut A
             here.push((*i, *run));
             at_slots.push(at);
         } else {
-            answers[*i] = run.search(asks[*i].key, snapshot)?;
+            answers[*i] = run.search(asks[*i].key, snapshot, costs)?;
         }
     }
     let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| run.pointer(&indexes[at_slots[n]], slots[at_slots[n]]))?;
+    costs.blocks += u64_of(indexes.len() + leaves.len());
     for ((i, run), leaf) in here.into_iter().zip(leaves) {
         answers[i] = match look(leaf, asks[i].key, snapshot) {
             Look::Found(found) => Some(found),
             Look::Absent => None,
-            Look::TooNew => run.search(asks[i].key, snapshot)?,
+            Look::TooNew => run.search(asks[i].key, snapshot, costs)?,
         };
     }
     Ok(())

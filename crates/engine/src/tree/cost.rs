@@ -1,0 +1,14 @@
+//! What reads cost the trees.
+
+/// What one or some reads looked at. (Kept by whoever reads, and added to shared counters once.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// Trees in which a key was looked for, those that a filter ruled out not counted.
+    pub trees: u64,
+    /// Filters that were asked.
+    pub filters: u64,
+    /// Filters that let a key pass which the run then had no version of that is seen.
+    pub filter_misses: u64,
+    /// Blocks of indexes and leaves that were looked at, in the cache or not; filters are not among them.
+    pub blocks: u64,
+}
