@@ -16,6 +16,9 @@ use crate::tree::lookup::{Answers, Ask, nothing, prefetch_heads};
 use crate::tree::memtable::prefetch;
 use std::sync::Arc;
 
+/// As many runs may hold a key as a rule: only room is taken for them.
+const RUNS_USUAL: usize = 8;
+
 /// A key, by its number, and a run that may hold it.
 type Try<'r> = (usize, &'r Run);
 
@@ -31,7 +34,9 @@ pub fn get_many<'r, 'k, I: Iterator<Item = &'r Run>>(
 ) -> Result<Answers> {
     let mut answers = nothing(asks.len());
     let tries = asks.iter().enumerate().flat_map(|(i, ask)| runs_of(ask.key).map(move |run| (i, run)));
-    let mut tries: Vec<Try<'_>> = tries.filter(|(i, run)| run.may_span(asks[*i].key)).collect();
+    let mut near: Vec<Try<'_>> = Vec::with_capacity(asks.len() * RUNS_USUAL);
+    near.extend(tries.filter(|(i, run)| run.may_span(asks[*i].key)));
+    let mut tries = near;
     pass_filters(asks, &mut tries, costs)?;
     while !tries.is_empty() {
         // The first of each key; the others wait.
@@ -50,7 +55,9 @@ pub fn get_many<'r, 'k, I: Iterator<Item = &'r Run>>(
 fn pass_filters(asks: &[Ask<'_>], tries: &mut Vec<Try<'_>>, costs: &mut Costs) -> Result<()> {
     let Some((_, first)) = tries.first() else { return Ok(()) };
     let cache = first.cache();
-    let (mut filtered, mut wanted, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+    let room = tries.len();
+    let (mut filtered, mut wanted, mut lines) =
+        (Vec::with_capacity(room), Vec::with_capacity(room), Vec::with_capacity(room));
     for (at, (i, run)) in tries.iter().enumerate() {
         if let Some((layout, parts)) = run.filter() {
             let (part, line) = layout.place(asks[*i].hash);
