@@ -243,7 +243,8 @@ pub(crate) struct TablesArgs {
 #[command(after_help = "Examples:
   spinney create shop orders
   spinney create shop customers --layout btree --compression zstd
-  spinney create shop sessions --unlogged")]
+  spinney create shop sessions --unlogged
+  spinney create shop visits --merge add")]
 pub(crate) struct CreateArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
@@ -265,6 +266,9 @@ pub(crate) struct CreateArgs {
     /// Keep its changes out of the redo log: a crash takes the table back to its last flush. Cannot be changed later
     #[arg(long)]
     pub(crate) unlogged: bool,
+    /// The merge operator of the table: `add` for counters. A program can register others; this command cannot read what they merge
+    #[arg(long, value_name = "NAME")]
+    pub(crate) merge: Option<String>,
 }
 
 /// Drop a table and all that is in it

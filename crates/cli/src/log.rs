@@ -4,7 +4,7 @@ use crate::args::LogArgs;
 use crate::output::{Output, escape, json_of};
 use anyhow::{Error, Result};
 use serde_json::json;
-use spinney::{ErrorKind, Kind, LogEntry, Lsn, read_log};
+use spinney::{ErrorKind, LogEntry, Lsn, read_log};
 use std::io::Write as _;
 
 /// Characters of a key and of a value that a line shows.
@@ -44,10 +44,7 @@ fn print_titles(wanted: &mut bool, out: &mut Output) -> Result<()> {
 }
 
 fn print(entry: &LogEntry<'_>, json: bool, out: &mut Output) -> Result<()> {
-    let change = match entry.kind {
-        Kind::Put => "put",
-        Kind::Delete => "delete",
-    };
+    let change = entry.kind.name();
     if json {
         return out.json_line(&json!({
             "lsn": entry.lsn,
@@ -56,7 +53,7 @@ fn print(entry: &LogEntry<'_>, json: bool, out: &mut Output) -> Result<()> {
             "table_id": entry.table,
             "change": change,
             "key": json_of(entry.key),
-            "value": (entry.kind == Kind::Put).then(|| json_of(entry.value)),
+            "value": entry.kind.has_value().then(|| json_of(entry.value)),
         }));
     }
     let table = entry.table_name.map_or_else(|| format!("(dropped {})", entry.table), str::to_owned);

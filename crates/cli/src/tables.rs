@@ -38,6 +38,7 @@ fn json_of(table: &Table) -> serde_json::Value {
         "run_bytes_max": options.run_bytes_max,
         "fanout": options.fanout,
         "logged": options.logged,
+        "merge": options.merge,
     })
 }
 
@@ -60,6 +61,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<()> {
     options.filter_bits_per_key = args.filter_bits.unwrap_or(options.filter_bits_per_key);
     options.fanout = args.fanout.unwrap_or(options.fanout);
     options.logged = !args.unlogged;
+    options.merge.clone_from(&args.merge);
     close_after(open_or_create(&args.table.db)?, |db| {
         db.create_table(&args.table.table, options)?;
         Ok(())

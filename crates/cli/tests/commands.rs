@@ -86,7 +86,7 @@ fn tables_are_listed_made_and_dropped() {
 #[test]
 fn a_table_without_redo_log_is_made_shown_and_keeps_what_a_command_put() {
     let place = Place::new();
-    place.ok(&["create", "db", "scratch", "--unlogged"]);
+    place.ok(&["create", "db", "scratch", "--unlogged", "--merge", "add"]);
     place.ok(&["create", "db", "kept"]);
     let list = place.ok(&["tables", "db"]);
     assert!(list.lines().any(|line| line.starts_with("scratch") && line.trim_end().ends_with("no")), "{list}");

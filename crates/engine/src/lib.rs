@@ -27,6 +27,7 @@ pub use db::{
 pub use log::{LogCompression, LogPadding};
 pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape};
 pub use table::{Layout, TableOptions};
+pub use tree::operator::MergeOperator;
 pub use txn::batch::Change;
 
 /// The README's example is a test.

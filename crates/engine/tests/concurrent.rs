@@ -147,7 +147,7 @@ fn a_table_dropped_amid_compactions_leaves_nothing_behind() {
 /// Opens a database with two tables of the layout's configuration.
 fn open(path: &std::path::Path, layout: Layout, set: &str) -> Result<(Database, Vec<Table>)> {
     let config = Config::named(layout, set);
-    let database = Database::open(path, config.options.clone())?;
+    let database = config.builder(path).open()?;
     let table = |number| {
         let name = format!("accounts{number}");
         match database.table(&name)? {

@@ -121,7 +121,11 @@ fn workload() -> Vec<Op> {
         let change = |number: u64, rng: &mut Rng| {
             let len = rng.in_range(0..120);
             let value = (!number.is_multiple_of(7)).then(|| rng.bytes(len));
-            ops::Change { table: usize::from(number % 2 == 1), key: format!("key{number:05}").into_bytes(), value }
+            ops::Change {
+                table: usize::from(number % 2 == 1),
+                key: format!("key{number:05}").into_bytes(),
+                write: value.into(),
+            }
         };
         Op::Write(keys.map(|number| change(number, &mut rng)).collect(), Some(Durability::Sync))
     };

@@ -55,7 +55,7 @@ fn a_full_disk_fails_writes_and_loses_nothing() {
         let mut rng = Rng::new(2);
         let full = loop {
             let value = Some(rng.bytes(1000));
-            let change = ops::Change { table: rng.in_range(0..TABLES), key: rng.bytes(8), value };
+            let change = ops::Change { table: rng.in_range(0..TABLES), key: rng.bytes(8), write: value.into() };
             let op = Op::Write(vec![change], Some(Durability::Sync));
             let outcome = engine.apply(&op);
             if outcome != model.apply(&op) {

@@ -4,13 +4,13 @@
 
 use spinney::Layout;
 use spinney::env::sim::SimEnv;
-use spinney_testkit::ops::{Change, Op, Span, View};
+use spinney_testkit::ops::{Change, Op, Span, View, Write};
 use spinney_testkit::{Config, Engine, Model, golden, history};
 use std::ops::Bound;
 use std::path::Path;
 
 fn put(key: &str, value: &str) -> Change {
-    Change { table: 0, key: key.into(), value: Some(value.into()) }
+    Change { table: 0, key: key.into(), write: Write::Put(value.into()) }
 }
 
 /// The transaction in a slot writes.
@@ -19,7 +19,7 @@ fn write(slot: usize, key: &str, value: &str) -> Op {
 }
 
 fn delete(slot: usize, key: &str) -> Op {
-    Op::Change(slot, Change { value: None, ..put(key, "") })
+    Op::Change(slot, Change { write: Write::Delete, ..put(key, "") })
 }
 
 fn read(slot: usize, key: &str) -> Op {

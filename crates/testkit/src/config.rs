@@ -1,6 +1,10 @@
 //! The configurations that must all give the same history: every layout with every set of options.
 
-use spinney::{Compression, Durability, Layout, LogCompression, LogPadding, Options, TableOptions};
+use crate::operators::{APPEND, Append, adds};
+use spinney::{
+    Compression, Database, DatabaseBuilder, Durability, Layout, LogCompression, LogPadding, Options, TableOptions,
+};
+use std::path::Path;
 
 /// The layouts a table can have.
 pub const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
@@ -91,6 +95,12 @@ impl Config {
         Self { name: format!("{layout:?}/{set}"), options, table }
     }
 
+    /// The database at `path`, about to be opened with these options and with the operators that its tables name.
+    #[must_use]
+    pub fn builder(&self, path: &Path) -> DatabaseBuilder {
+        Database::builder(path).options(self.options.clone()).merge_operator(APPEND, Append)
+    }
+
     /// The options of a table: tables with even numbers have the configuration's layout, the others the next one, so that each
     /// database has more than one. Of unlogged tables only those with odd numbers are.
     #[must_use]
@@ -98,6 +108,7 @@ impl Config {
         let own = LAYOUTS.iter().position(|layout| *layout == self.table.layout).unwrap_or_default();
         // So that commits are mixed.
         let logged = self.table.logged || number.is_multiple_of(2);
-        TableOptions { layout: LAYOUTS[(own + number % 2) % LAYOUTS.len()], logged, ..self.table.clone() }
+        let merge = Some(if adds(number) { "add" } else { APPEND }.to_owned());
+        TableOptions { layout: LAYOUTS[(own + number % 2) % LAYOUTS.len()], logged, merge, ..self.table.clone() }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::history::Subject;
-use crate::ops::{Change, Key, Leave, Op, SLOTS, Span, View};
+use crate::ops::{Change, Key, Leave, Op, SLOTS, Span, View, Write};
 use crate::outcome::{Outcome, Pair};
 use spinney::env::Env;
 use spinney::{Batch, Database, Error, ErrorKind, Layout, Range, Result, Snapshot, Table, Transaction};
@@ -91,7 +91,7 @@ impl Engine {
     }
 
     fn open_at(&self, path: &Path) -> Result<Database> {
-        Database::builder(path).options(self.config.options.clone()).env(self.env.clone()).open()
+        self.config.builder(path).env(self.env.clone()).open()
     }
 
     fn leave(&mut self, how: Leave) -> Result<()> {
@@ -124,10 +124,11 @@ impl Engine {
 
     fn write(&self, changes: &[Change], durability: spinney::Durability) -> Result<()> {
         let mut batch = Batch::new();
-        for Change { table, key, value } in changes {
-            match value {
-                Some(value) => batch.put(&self.tables[*table], key, value),
-                None => batch.delete(&self.tables[*table], key),
+        for Change { table, key, write } in changes {
+            match write {
+                Write::Put(value) => batch.put(&self.tables[*table], key, value),
+                Write::Delete => batch.delete(&self.tables[*table], key),
+                Write::Merge(operand) => batch.merge(&self.tables[*table], key, operand),
             }
         }
         self.database().write(batch, durability)
@@ -203,11 +204,12 @@ impl Engine {
         match op {
             Op::Write(changes, durability) => self.write(changes, durability.unwrap_or(options))?,
             Op::Begin(slot) => self.transactions[*slot] = Some(self.database().begin()),
-            Op::Change(slot, Change { table, key, value }) => {
+            Op::Change(slot, Change { table, key, write }) => {
                 let Some(txn) = &mut self.transactions[*slot] else { return Ok(Outcome::Nothing) };
-                match value {
-                    Some(value) => txn.put(&self.tables[*table], key, value)?,
-                    None => txn.delete(&self.tables[*table], key)?,
+                match write {
+                    Write::Put(value) => txn.put(&self.tables[*table], key, value)?,
+                    Write::Delete => txn.delete(&self.tables[*table], key)?,
+                    Write::Merge(operand) => txn.merge(&self.tables[*table], key, operand)?,
                 }
             }
             Op::Commit(slot, durability) => match (self.transactions[*slot].take(), durability) {

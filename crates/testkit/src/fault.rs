@@ -8,7 +8,7 @@
 
 use crate::crash::{PATH, Progress, TABLES, Tally, World, config_of, live, lock};
 use crate::history::Subject;
-use crate::ops::{Change, Leave, generate_writes};
+use crate::ops::{Change, Leave, Write, generate_writes};
 use crate::{Engine, Op, Outcome, Rng, engine};
 use spinney::Durability;
 use spinney::env::sim::{Fault, SimEnv};
@@ -102,7 +102,7 @@ fn after_failure(engine: &mut Engine, progress: &mut Progress, before: u64) -> R
     if !engine.is_open() {
         return Ok(Met::Open);
     }
-    let probe = Change { table: 0, key: b"after the failure".to_vec(), value: Some(Vec::new()) };
+    let probe = Change { table: 0, key: b"after the failure".to_vec(), write: Write::Put(Vec::new()) };
     let probe = Op::Write(vec![probe], Some(Durability::Sync));
     match engine.apply(&probe) {
         Outcome::Done => {}

@@ -12,6 +12,7 @@ pub mod fault;
 pub mod golden;
 pub mod history;
 pub mod model;
+pub mod operators;
 pub mod ops;
 pub mod outcome;
 pub mod parallel;

@@ -5,7 +5,8 @@
 //! 2. A transaction conflicts exactly when a key that it wrote has a version newer than its snapshot (first committer wins).
 
 use crate::history::Subject;
-use crate::ops::{Change, Key, Op, SLOTS, Span, View};
+use crate::operators;
+use crate::ops::{Change, Key, Op, SLOTS, Span, View, Write};
 use crate::outcome::{Outcome, Pair};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,8 +14,8 @@ use std::ops::Bound;
 /// The versions of a key, oldest first: when, and the value if it was not deleted.
 type Versions = Vec<(u64, Option<Vec<u8>>)>;
 
-/// What a transaction has changed.
-type Writes = BTreeMap<(usize, Key), Option<Vec<u8>>>;
+/// What a transaction has changed, each key's writes in their order.
+type Writes = BTreeMap<(usize, Key), Vec<Write>>;
 
 /// A database in which everything is right by construction.
 #[derive(Clone, Debug)]
@@ -78,8 +79,10 @@ impl Model {
             return;
         }
         self.version += 1;
-        for Change { table, key, value } in changes {
-            self.tables[table].entry(key).or_default().push((self.version, value));
+        for Change { table, key, write } in changes {
+            let versions = self.tables[table].entry(key).or_default();
+            let below = versions.last().and_then(|(_, value)| value.clone());
+            versions.push((self.version, operators::after(table, below, &write)));
         }
     }
 
@@ -99,11 +102,10 @@ impl Model {
     }
 
     fn value(&self, snapshot: u64, writes: Option<&Writes>, table: usize, key: &[u8]) -> Option<Vec<u8>> {
-        if let Some(value) = writes.and_then(|writes| writes.get(&(table, key.to_vec()))) {
-            return value.clone();
-        }
-        let versions = self.tables[table].get(key)?;
-        versions.iter().rev().find(|(at, _)| *at <= snapshot).and_then(|(_, value)| value.clone())
+        let versions = self.tables[table].get(key).into_iter().flatten();
+        let stored = versions.rev().find(|(at, _)| *at <= snapshot).and_then(|(_, value)| value.clone());
+        let own = writes.and_then(|writes| writes.get(&(table, key.to_vec()))).into_iter().flatten();
+        own.fold(stored, |below, write| operators::after(table, below, write))
     }
 
     fn entries(&self, snapshot: u64, writes: Option<&Writes>, span: &Span) -> Vec<Pair> {
@@ -125,7 +127,10 @@ impl Model {
         if txn.writes.keys().any(|place| newest(place).is_some_and(|at| at > txn.snapshot)) {
             return Outcome::Conflict;
         }
-        self.commit(txn.writes.into_iter().map(|((table, key), value)| Change { table, key, value }));
+        let changes = |((table, key), writes): ((usize, Key), Vec<Write>)| {
+            writes.into_iter().map(move |write| Change { table, key: key.clone(), write })
+        };
+        self.commit(txn.writes.into_iter().flat_map(changes));
         Outcome::Done
     }
 
@@ -136,8 +141,9 @@ impl Model {
             Op::Begin(slot) => {
                 self.transactions[*slot] = Some(Transaction { snapshot: self.version, writes: Writes::new() });
             }
-            Op::Change(slot, Change { table, key, value }) => {
-                self.transactions[*slot].as_mut()?.writes.insert((*table, key.clone()), value.clone());
+            Op::Change(slot, Change { table, key, write }) => {
+                let writes = &mut self.transactions[*slot].as_mut()?.writes;
+                writes.entry((*table, key.clone())).or_default().push(write.clone());
             }
             Op::Commit(slot, _) => {
                 let txn = self.transactions[*slot].take()?;
@@ -216,7 +222,7 @@ mod tests {
     use crate::ops::generate;
 
     fn put(key: &str, value: &str) -> Change {
-        Change { table: 0, key: key.into(), value: Some(value.into()) }
+        Change { table: 0, key: key.into(), write: Write::Put(value.into()) }
     }
 
     #[test]
@@ -245,7 +251,7 @@ mod tests {
         model.commit([put("a", "1"), put("b", "1")]);
         model.apply(&Op::Begin(0));
         model.commit([put("a", "2")]);
-        model.apply(&Op::Change(0, Change { value: None, ..put("b", "") }));
+        model.apply(&Op::Change(0, Change { write: Write::Delete, ..put("b", "") }));
         model.apply(&Op::Change(0, put("c", "3")));
         let all = Span { table: 0, from: Bound::Unbounded, to: Bound::Unbounded, reverse: true };
         let entries = [(b"c".to_vec(), b"3".to_vec()), (b"a".to_vec(), b"1".to_vec())];

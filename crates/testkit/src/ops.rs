@@ -4,6 +4,7 @@
 //! of operations is a list that can be run: this is what lets a failing list be made shorter.
 
 use crate::Rng;
+use crate::operators;
 use crate::outcome::{show, show_bytes};
 use spinney::Durability;
 use std::fmt;
@@ -15,15 +16,32 @@ pub const SLOTS: usize = 3;
 /// A key.
 pub type Key = Vec<u8>;
 
-/// A put (with a value) or a delete (without) of a key.
+/// What becomes of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// It has this value.
+    Put(Vec<u8>),
+    /// It has none.
+    Delete,
+    /// An operand is merged into its value: see [`crate::operators`].
+    Merge(Vec<u8>),
+}
+
+impl From<Option<Vec<u8>>> for Write {
+    fn from(value: Option<Vec<u8>>) -> Self {
+        value.map_or(Self::Delete, Self::Put)
+    }
+}
+
+/// A write of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The table's number.
     pub table: usize,
     /// The key.
     pub key: Key,
-    /// The new value; nothing deletes.
-    pub value: Option<Vec<u8>>,
+    /// What becomes of it.
+    pub write: Write,
 }
 
 /// What a read looks at.
@@ -143,6 +161,9 @@ const KINDS: usize = 21;
 /// Kinds that every run has.
 const ALWAYS: usize = 2;
 
+/// The keys that are counters, where tables add.
+const COUNTERS: [&[u8]; 3] = [b"count", b"counter", b"sameformcounter"];
+
 /// Draws operations.
 ///
 /// Each seed has weights of its own, and leaves some kinds out: a rare state is reached more often by a run that does few things
@@ -156,6 +177,8 @@ struct Generator {
     /// The keys that are used more often than others.
     hot: Vec<Key>,
     large_values: bool,
+    /// How many of a hundred changes are merges.
+    merges: usize,
 }
 
 impl Generator {
@@ -166,7 +189,8 @@ impl Generator {
         let keys = key_space(&mut rng.fork());
         let hot = (0..4).map(|_| rng.pick(&keys).clone()).collect();
         let large_values = rng.chance(40);
-        Self { rng, tables, weights, keys, hot, large_values }
+        let merges = *rng.pick(&[0, 10, 30, 60]);
+        Self { rng, tables, weights, keys, hot, large_values, merges }
     }
 
     fn op(&mut self) -> Op {
@@ -221,8 +245,31 @@ impl Generator {
     }
 
     fn change(&mut self) -> Change {
+        let table = self.table();
+        if self.rng.chance(self.merges) {
+            return self.merge(table);
+        }
         let value = if self.rng.chance(25) { None } else { Some(self.value()) };
-        Change { table: self.table(), key: self.key(), value }
+        Change { table, key: self.key(), write: value.into() }
+    }
+
+    /// Operands go to any key of a table that appends; the keys of counters are never anything else.
+    fn merge(&mut self, table: usize) -> Change {
+        if !operators::adds(table) {
+            let len = self.rng.in_range(0..12);
+            return Change { table, key: self.key(), write: Write::Merge(self.rng.bytes(len)) };
+        }
+        let number = self.rng.number().to_le_bytes().to_vec();
+        let write = match self.rng.in_range(0..10) {
+            0 => Write::Delete,
+            1 => Write::Put(number),
+            _ => Write::Merge(number),
+        };
+        Change { table, key: self.counter(), write }
+    }
+
+    fn counter(&mut self) -> Key {
+        self.rng.pick(&COUNTERS).to_vec()
     }
 
     /// 0 to 300 bytes, and now and then 20 KiB; half of them compress well.
@@ -242,6 +289,9 @@ impl Generator {
 
     /// A key of the key space, or one beside it.
     fn probe(&mut self) -> Key {
+        if self.rng.chance(self.merges / 2) {
+            return self.counter();
+        }
         let mut key = self.key();
         match self.rng.in_range(0..10) {
             0 => key.push(*self.rng.pick(&[0, b'm', 0xff])),
@@ -311,7 +361,12 @@ fn key_space(rng: &mut Rng) -> Vec<Key> {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "t{} {} = {}", self.table, show_bytes(&self.key), show(self.value.as_deref()))
+        let (sign, value) = match &self.write {
+            Write::Put(value) => ("=", Some(value.as_slice())),
+            Write::Delete => ("=", None),
+            Write::Merge(operand) => ("+=", Some(operand.as_slice())),
+        };
+        write!(f, "t{} {} {sign} {}", self.table, show_bytes(&self.key), show(value))
     }
 }
 

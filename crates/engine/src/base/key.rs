@@ -18,6 +18,9 @@ pub enum Kind {
     Put = 1,
     /// The key has no value (a tombstone). Stored; never reuse the number.
     Delete = 2,
+    /// The value is an operand of the table's merge operator: it changes what older versions make of the key. Stored; never reuse
+    /// the number.
+    Merge = 3,
 }
 
 impl Kind {
@@ -27,7 +30,32 @@ impl Kind {
         match byte {
             1 => Some(Self::Put),
             2 => Some(Self::Delete),
+            3 => Some(Self::Merge),
             _ => None,
+        }
+    }
+
+    /// Whether an entry of the kind has a value, and a log record one for it.
+    #[inline]
+    #[must_use]
+    pub const fn has_value(self) -> bool {
+        matches!(self, Self::Put | Self::Merge)
+    }
+
+    /// Whether an entry of the kind says that the key has no value.
+    #[inline]
+    #[must_use]
+    pub const fn is_tombstone(self) -> bool {
+        !self.has_value()
+    }
+
+    /// The name in listings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Delete => "delete",
+            Self::Merge => "merge",
         }
     }
 }
@@ -41,7 +69,7 @@ pub struct Entry<'a> {
     pub seqnum: SeqNum,
     /// What the version does.
     pub kind: Kind,
-    /// The value; empty for tombstones.
+    /// The value, or a merge operand; empty for tombstones.
     pub value: &'a [u8],
 }
 

@@ -74,7 +74,7 @@ impl BlockBuilder {
             Ordering::Greater => panic!("keys must ascend"),
         }
         assert!(entry.seqnum <= SeqNum::MAX, "a seqnum beyond 56 bits");
-        assert!(entry.kind == Kind::Put || entry.value.is_empty(), "a tombstone has no value");
+        assert!(entry.kind.has_value() || entry.value.is_empty(), "a tombstone has no value");
         let fits = self.image_bytes() + entry.key.len() + entry.value.len() + 64 <= IMAGE_BYTES_MAX;
         assert!(fits, "a block beyond {IMAGE_BYTES_MAX} bytes");
 

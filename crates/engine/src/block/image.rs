@@ -123,7 +123,7 @@ impl Block {
         let suffix = decoder.len_prefixed()?;
         let value_len = decoder.rest().len();
         let key_len = usize_of32(self.prefix_len) + suffix.len();
-        if key_len > KEY_BYTES_MAX || (kind == Kind::Delete && value_len > 0) {
+        if key_len > KEY_BYTES_MAX || (kind.is_tombstone() && value_len > 0) {
             return Err(Malformed);
         }
         Ok(Slot { suffix, seqnum, kind, value_at: entry.end - value_len, value_len })
@@ -207,7 +207,7 @@ impl Block {
             && let Some((meta, rest)) = entry.split_first_chunk::<META_BYTES>()
         {
             seqnum = SeqNum(u64::from_le_bytes(*meta) >> 8);
-            kind = if meta[0] == Kind::Delete as u8 { Kind::Delete } else { Kind::Put };
+            kind = Kind::from_byte(meta[0]).unwrap_or(Kind::Put);
             entry = rest;
         }
         let (suffix, value) = split_suffix(entry);

@@ -50,7 +50,31 @@ impl Batch {
         self.push(table, Kind::Delete, key, b"");
     }
 
-    fn push(&mut self, table: &Table, kind: Kind, key: &[u8], value: &[u8]) {
+    /// Merges an operand into a key's value, without reading it: the table's operator folds the two
+    /// ([`TableOptions::merge`](crate::TableOptions::merge)).
+    ///
+    /// ```
+    /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let counters = db.create_table("counters", TableOptions { merge: Some("add".into()), ..TableOptions::default() })?;
+    /// for _ in 0..3 {
+    ///     let mut batch = Batch::new();
+    ///     batch.merge(&counters, b"visits", &1u64.to_le_bytes());
+    ///     db.write(batch, Durability::Buffered)?;
+    /// }
+    /// let visits = db.snapshot().get(&counters, b"visits")?;
+    /// assert_eq!(visits.as_deref(), Some(3u64.to_le_bytes().as_slice()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn merge(&mut self, table: &Table, key: &[u8], operand: &[u8]) {
+        match table.state().operator.get().and_then(|operator| operator.check(operand)) {
+            Ok(()) => self.push(table, Kind::Merge, key, operand),
+            Err(error) => drop(self.refused.get_or_insert(error)),
+        }
+    }
+
+    pub(crate) fn push(&mut self, table: &Table, kind: Kind, key: &[u8], value: &[u8]) {
         if !self.tables.iter().rev().any(|known| Arc::ptr_eq(known.state(), table.state())) {
             self.tables.push(table.clone());
         }

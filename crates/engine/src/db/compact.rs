@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Entry, Error, ErrorKind, Result};
+use crate::base::{Error, ErrorKind, Result};
 use crate::cache::Fill;
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
@@ -116,15 +116,13 @@ impl Core {
         }
         let mut input = MergeCursor::new(sources);
         let (snapshots, published) = self.snapshots.live();
-        let mut retain = Retain::new(snapshots, published, compaction.bottom);
+        let mut retain = Retain::new(snapshots, published, compaction.bottom).folding(table.operator.clone());
         let mut writer = RunWriter::new(self, &table.options, table.options.run_bytes_max);
         let mut seen = 0u64;
         input.first()?;
         while let Some(entry) = input.entry() {
             seen += 1;
-            if let Some(seqnum) = retain.keep(&entry) {
-                writer.push(&Entry { seqnum, ..entry })?;
-            }
+            retain.push(&entry, &mut |entry| writer.push(entry))?;
             // A long compaction must not keep a closed or failed database waiting, nor the drop of its table.
             if seen.is_multiple_of(1 << 16) {
                 self.health.check_writable()?;
@@ -135,6 +133,7 @@ impl Core {
             }
             input.next()?;
         }
+        retain.end_key(&mut |entry| writer.push(entry))?;
         let output = writer.finish()?;
         let expected: u64 = compaction.inputs().map(|handle| handle.run.meta().entries).sum();
         let written: u64 = output.iter().map(|handle| handle.run.meta().entries).sum();
@@ -189,7 +188,7 @@ impl Core {
         self.health.check_writable()?;
         table.check()?;
         let (snapshots, published) = self.snapshots.live();
-        let mut retain = Retain::new(snapshots, published, true);
+        let mut retain = Retain::new(snapshots, published, true).folding(table.operator.clone());
         let pending = self.or_poison(btree.merge(&mut MergeCursor::new(Vec::new()), &mut retain, true))?;
         let mut ledger = self.ledger.lock();
         let replay_from = ledger.catalog.tables[&table.id].replay_from;

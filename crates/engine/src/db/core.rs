@@ -26,6 +26,7 @@ use crate::table::reads::ReadCounters;
 use crate::table::version::{Mem, Moment};
 use crate::table::{TableOptions, Trees, Version};
 use crate::tree::btree::BTree;
+use crate::tree::operator::{Operators, TableOperator};
 use crate::txn::conflict::RecentWrites;
 use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
@@ -43,6 +44,8 @@ pub(crate) struct TableState {
     pub(crate) id: TableId,
     pub(crate) name: String,
     pub(crate) options: TableOptions,
+    /// The merge operator that the options name.
+    pub(crate) operator: TableOperator,
     /// What readers see. Swapped by rotation (under `commit`) and by installs (under `ledger`).
     pub(crate) version: ArcSwap<Version>,
     /// The B-tree of a table whose layout has one.
@@ -63,14 +66,17 @@ impl TableState {
         id: TableId,
         name: String,
         options: TableOptions,
+        operators: &Operators,
         trees: Trees,
         btree: Option<(FileId, Arc<BTree>)>,
     ) -> Self {
         let version = Version { active: Mem::new(), immutables: Vec::new(), trees: Arc::new(trees) };
+        let operator = TableOperator::find(options.merge.as_deref(), operators);
         Self {
             id,
             name,
             options,
+            operator,
             version: ArcSwap::from_pointee(version),
             btree,
             reads: Arc::default(),
@@ -127,6 +133,8 @@ pub(crate) struct Core {
     pub(crate) env: Env,
     pub(crate) dir: PathBuf,
     pub(crate) options: Options,
+    /// The merge operators that tables can name.
+    pub(crate) operators: Operators,
     pub(crate) database_id: u64,
     pub(crate) cache: Arc<Cache>,
     pub(crate) store_stats: Arc<StoreStats>,

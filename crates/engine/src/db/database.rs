@@ -8,6 +8,7 @@ use crate::base::{Lsn, Result};
 use crate::env::Env;
 use crate::log::ReplayProgress;
 use crate::table::TableOptions;
+use crate::tree::operator::{self, MergeOperator, Operators};
 
 use super::batch::Batch;
 use super::changes::ChangeFeed;
@@ -77,7 +78,13 @@ impl Database {
     /// Opens a database with parts of the caller's choice.
     #[must_use]
     pub fn builder(path: impl AsRef<Path>) -> DatabaseBuilder {
-        DatabaseBuilder { path: path.as_ref().to_path_buf(), options: Options::default(), env: None, on_replay: None }
+        DatabaseBuilder {
+            path: path.as_ref().to_path_buf(),
+            options: Options::default(),
+            env: None,
+            operators: operator::built_in(),
+            on_replay: None,
+        }
     }
 
     /// Cuts the damaged redo log of the database in `path` at the damage, so that it can be opened again: every commit before it is
@@ -238,6 +245,7 @@ pub struct DatabaseBuilder {
     path: PathBuf,
     options: Options,
     env: Option<Env>,
+    operators: Operators,
     on_replay: Option<Arc<OnReplay>>,
 }
 
@@ -256,6 +264,18 @@ impl DatabaseBuilder {
     #[must_use]
     pub fn env(mut self, env: Env) -> Self {
         self.env = Some(env);
+        self
+    }
+
+    /// Registers a merge operator, so that tables can name it ([`TableOptions::merge`]). The name is stored with the table: what is
+    /// registered under it must make of the operands that are there what it always did. The built-in operator
+    /// [`add`](crate::tree::operator::Add) is registered already.
+    ///
+    /// A database opens without an operator that one of its tables names. Reads of keys with operands of it, and further merges, are
+    /// then refused; flushes and compactions leave the operands as they are, and nothing is lost.
+    #[must_use]
+    pub fn merge_operator(mut self, name: impl Into<String>, operator: impl MergeOperator + 'static) -> Self {
+        self.operators.insert(name.into(), Arc::new(operator));
         self
     }
 
@@ -291,7 +311,8 @@ impl DatabaseBuilder {
     /// As [`Database::open`].
     pub fn open(self) -> Result<Database> {
         let env = self.env.unwrap_or_else(Env::os);
-        let core = Arc::new(open::open(env, &self.path, self.options, self.on_replay.as_deref())?);
+        let parts = open::Parts { operators: self.operators, on_replay: self.on_replay.as_deref() };
+        let core = Arc::new(open::open(env, &self.path, self.options, parts)?);
         background::start(&core);
         Ok(Database { handle: Arc::new(Handle { core }) })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Entry, Lsn, Result, SeqNum};
+use crate::base::{Lsn, Result, SeqNum};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::version::Mem;
@@ -79,18 +79,18 @@ impl Core {
         let mut changes = MergeCursor::new(cursors.collect());
         let (snapshots, published) = self.snapshots.live();
         if let Some((_, btree)) = &table.btree {
-            let mut retain = Retain::new(snapshots, published, true);
+            let mut retain = Retain::new(snapshots, published, true).folding(table.operator.clone());
             return btree.merge(&mut changes, &mut retain, false).map(Output::Root);
         }
-        let mut retain = Retain::new(snapshots, published, table.version.load().trees.count() == 0);
+        let bottom = table.version.load().trees.count() == 0;
+        let mut retain = Retain::new(snapshots, published, bottom).folding(table.operator.clone());
         let mut writer = RunWriter::new(self, &table.options, u64::MAX);
         changes.first()?;
         while let Some(entry) = changes.entry() {
-            if let Some(seqnum) = retain.keep(&entry) {
-                writer.push(&Entry { seqnum, ..entry })?;
-            }
+            retain.push(&entry, &mut |entry| writer.push(entry))?;
             changes.next()?;
         }
+        retain.end_key(&mut |entry| writer.push(entry))?;
         Ok(writer.finish()?.pop().map_or(Output::Nothing, Output::Run))
     }
 

@@ -19,11 +19,11 @@ pub struct LogEntry<'a> {
     pub table: TableId,
     /// The table's name, unless it was dropped.
     pub table_name: Option<&'a str>,
-    /// Put or delete.
+    /// What becomes of the key.
     pub kind: Kind,
     /// The key.
     pub key: &'a [u8],
-    /// The value; empty for a delete.
+    /// The value of a put, the operand of a merge; empty for a delete.
     pub value: &'a [u8],
 }
 

@@ -10,6 +10,7 @@ mod core;
 mod database;
 mod flush;
 mod health;
+mod key_writes;
 mod log;
 mod log_place;
 mod memory;

@@ -29,6 +29,7 @@ use crate::table::manifest::Manifest;
 use crate::table::version::Level;
 use crate::table::{RunHandle, Trees};
 use crate::tree::btree::BTree;
+use crate::tree::operator::Operators;
 use crate::tree::run::Run;
 use crate::txn::conflict::RecentWrites;
 use crate::txn::publish::Publisher;
@@ -46,8 +47,15 @@ use super::tables::tree_options;
 /// Seqnums that an open leaves unused above those it has seen: more than could have been given out and lost in a crash.
 pub(super) const SEQNUM_GAP: u64 = 1 << 32;
 
+/// What the builder hands over beside the options.
+pub(crate) struct Parts<'a> {
+    pub(crate) operators: Operators,
+    pub(crate) on_replay: Option<&'a OnReplay>,
+}
+
 /// Opens or creates the database in `path`.
-pub(crate) fn open(env: Env, path: &Path, options: Options, on_replay: Option<&OnReplay>) -> Result<Core> {
+pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) -> Result<Core> {
+    let Parts { operators, on_replay } = parts;
     options.check()?;
     let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
     // Before the lock, whose file would be the first of ours in a directory of somebody else.
@@ -73,6 +81,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, on_replay: Option<&O
         env: &env,
         dir: &dir,
         options: &options,
+        operators: &operators,
         database_id: catalog.database_id,
         cache: Arc::new(Cache::new(Memory::new(options.memory_bytes).cache_bytes())),
         stats: Arc::new(StoreStats::default()),
@@ -82,6 +91,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, on_replay: Option<&O
     let manifest = create_manifest(&env, &dir, manifest_id, &mut catalog, &entries, &log_place.dir)?;
     let core = Core {
         dir,
+        operators,
         database_id: catalog.database_id,
         cache,
         store_stats,
@@ -124,6 +134,7 @@ struct Opener<'a> {
     env: &'a Env,
     dir: &'a Path,
     options: &'a Options,
+    operators: &'a Operators,
     database_id: u64,
     cache: Arc<Cache>,
     stats: Arc<StoreStats>,
@@ -151,7 +162,8 @@ impl Opener<'_> {
             trees.btree = Some(tree.root());
             btree = Some((*file, tree));
         }
-        Ok(TableState::new(id, record.name.clone(), record.options.clone(), trees, btree))
+        let (name, options) = (record.name.clone(), record.options.clone());
+        Ok(TableState::new(id, name, options, self.operators, trees, btree))
     }
 
     fn runs(&self, records: &[RunRecord]) -> Result<Vec<RunHandle>> {

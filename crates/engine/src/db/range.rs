@@ -13,9 +13,11 @@ use crate::cache::Fill;
 use crate::table::reads::ReadCounters;
 use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
+use crate::tree::operator::TableOperator;
 use crate::txn::visibility::Visible;
 
 use super::core::TableState;
+use super::key_writes::KeyWrites;
 
 /// The two ends of a key range, owned.
 pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -41,8 +43,8 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// A transaction's own write: a value, or a delete.
-pub(crate) type Write = (Vec<u8>, Option<Vec<u8>>);
+/// A key with what a transaction has written of it.
+pub(crate) type Write = (Vec<u8>, KeyWrites);
 
 /// The entries of a key range in key order, ascending or descending: as an iterator of `Result<(key, value)>`, which gives keys and
 /// values away, or lent one after the other by [`Range::advance`], which copies and allocates nothing.
@@ -55,6 +57,8 @@ pub struct Range {
     /// Whether `visible` stands on an entry that was not shown yet.
     ready: bool,
     direction: Direction,
+    /// Folds the operands among `writes`.
+    operator: TableOperator,
     /// The transaction's writes in the range, in the order of the walk.
     writes: Peekable<vec::IntoIter<Write>>,
     shown: Shown,
@@ -70,23 +74,26 @@ enum Shown {
     /// Where `visible` stands.
     Visible,
     /// The transaction's own.
-    Own(Vec<u8>, Vec<u8>),
+    Own(Vec<u8>, Value),
 }
 
 impl Range {
     pub(crate) fn new(table: Result<&TableState>, seqnum: SeqNum, bounds: Bounds, direction: Direction) -> Self {
         let (mut visible, mut failed, mut reads) = (None, None, None);
+        let mut operator = TableOperator::default();
         match table {
             Err(error) => failed = Some(error),
             Ok(_) if is_empty(&bounds) => {}
             Ok(table) => {
+                operator = table.operator.clone();
                 let cursor = table.version.load().cursor(Fill::Keep);
-                visible = Some(Box::new(Visible::new(cursor, seqnum, bounds.0, bounds.1)));
+                let seen = Visible::new(cursor, seqnum, bounds.0, bounds.1).folding(operator.clone());
+                visible = Some(Box::new(seen));
                 reads = Some(Arc::clone(&table.reads));
             }
         }
         let writes = Vec::new().into_iter().peekable();
-        Self { visible, ready: false, direction, writes, shown: Shown::Nothing, failed, reads }
+        Self { visible, ready: false, direction, operator, writes, shown: Shown::Nothing, failed, reads }
     }
 
     /// Leaves what the snapshot sees.
@@ -186,7 +193,9 @@ impl Range {
             if order == Ordering::Greater {
                 return Ok(Shown::Visible);
             }
-            if let Some((key, Some(value))) = self.writes.next() {
+            let Some((key, writes)) = self.writes.next() else { continue };
+            let below = self.visible.as_ref().filter(|_| order == Ordering::Equal);
+            if let Some(value) = writes.over(&key, || Ok(below.map(|visible| visible.value())), &self.operator)? {
                 return Ok(Shown::Own(key, value));
             }
         }
@@ -202,7 +211,7 @@ impl Iterator for Range {
         }
         match (&self.shown, &self.visible) {
             (Shown::Visible, Some(visible)) => Some(Ok((visible.key().to_vec(), visible.value()))),
-            (Shown::Own(key, value), _) => Some(Ok((key.clone(), Value::owned(value)))),
+            (Shown::Own(key, value), _) => Some(Ok((key.clone(), value.clone()))),
             _ => None,
         }
     }

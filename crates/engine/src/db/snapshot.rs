@@ -4,7 +4,7 @@ use std::ops::RangeBounds;
 
 use crate::base::key::check_key;
 use crate::base::num::u64_of;
-use crate::base::{Kind, Result, SeqNum, Value};
+use crate::base::{Result, SeqNum, Value};
 use crate::tree::Costs;
 
 use super::database::Database;
@@ -38,16 +38,18 @@ impl Snapshot {
     /// The value of a key.
     ///
     /// # Errors
-    /// `Invalid` for a key that cannot be stored or a table of another database; `Corruption`, `Io`, `Closed`.
+    /// `Invalid` for a key that cannot be stored or a table of another database; `Corruption`, `Io`, `Closed`. Of a key with merge
+    /// operands also what the table's operator says, and `Invalid` when that is not registered.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
         let core = self.db.core();
         core.health.check_open()?;
         check_key(key)?;
         let state = table.state_in(core)?;
+        let version = state.version.load();
         let mut costs = Costs::default();
-        let found = state.version.load().get_at_cost(key, self.seqnum, &mut costs)?;
+        let found = version.get_at_cost(key, self.seqnum, &mut costs)?;
         state.reads.got(1, &costs);
-        Ok(found.filter(|found| found.kind == Kind::Put).map(|found| found.value))
+        version.value(key, self.seqnum, found, &state.operator)
     }
 
     /// Whether a key has a value.
@@ -69,12 +71,11 @@ impl Snapshot {
         keys.iter().try_for_each(|key| check_key(key))?;
         let state = table.state_in(core)?;
         let mut costs = Costs::default();
-        let found = state.version.load().get_many(keys, self.seqnum, &mut costs)?;
+        let version = state.version.load();
+        let found = version.get_many(keys, self.seqnum, &mut costs)?;
         state.reads.got(u64_of(keys.len()), &costs);
-        Ok(found
-            .into_iter()
-            .map(|found| found.filter(|found| found.kind == Kind::Put).map(|found| found.value))
-            .collect())
+        let value = |(key, found): (&&[u8], _)| version.value(key, self.seqnum, found, &state.operator);
+        keys.iter().zip(found).map(value).collect()
     }
 
     /// The entries of a key range, ascending. An empty or inverted range has none.

@@ -6,17 +6,18 @@ use std::sync::atomic::Ordering;
 
 use crate::base::key::{check_key, check_value};
 use crate::base::num::u64_of;
-use crate::base::{Error, ErrorKind, Result, TableId, Value};
+use crate::base::{Error, ErrorKind, Kind, Result, TableId, Value};
 
 use super::batch::Batch;
 use super::database::Database;
+use super::key_writes::KeyWrites;
 use super::options::Durability;
 use super::range::{Bounds, Range, Write, bounds, is_empty};
 use super::snapshot::Snapshot;
 use super::table::Table;
 
-/// Memory that a write takes in the set beside its key and value.
-const WRITE_OVERHEAD_BYTES: u64 = 96;
+/// Memory that a key takes in the set beside its bytes and its changes.
+const KEY_OVERHEAD_BYTES: u64 = 64;
 
 /// A transaction over any number of tables under snapshot isolation: it reads the database as it was when it began, with its own
 /// writes on top, and commits only if nobody else has committed a change to a key that it wrote (first committer wins).
@@ -49,8 +50,7 @@ struct Open(Database);
 #[derive(Debug)]
 struct TableWrites {
     table: Table,
-    /// `None` is a delete.
-    keys: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    keys: BTreeMap<Vec<u8>, KeyWrites>,
 }
 
 impl Transaction {
@@ -66,8 +66,7 @@ impl Transaction {
     /// `Invalid` for a key or value of a length that cannot be stored, or a table of another database; `Full` when the transaction
     /// becomes larger than memory allows: it stays as it was then.
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
-        check_value(value)?;
-        self.write(table, key, Some(value))
+        self.write(table, Kind::Put, key, value)
     }
 
     /// Removes a key, whether it exists or not.
@@ -75,18 +74,32 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::put`].
     pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
-        self.write(table, key, None)
+        self.write(table, Kind::Delete, key, b"")
     }
 
-    fn write(&mut self, table: &Table, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+    /// Merges an operand into a key's value, as [`Batch::merge`] does. Reads of the transaction see it. The value is not read, but like
+    /// a put the commit conflicts with what others committed to the key meanwhile: counters that many change take a [`Batch`].
+    ///
+    /// # Errors
+    /// As [`Transaction::put`]; `Invalid` also when the table has no merge operator, or one that is not registered or refuses the operand.
+    pub fn merge(&mut self, table: &Table, key: &[u8], operand: &[u8]) -> Result<()> {
+        table.state().operator.get()?.check(operand)?;
+        self.write(table, Kind::Merge, key, operand)
+    }
+
+    fn write(&mut self, table: &Table, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
         let core = self.snapshot.db().core();
         core.health.check_writable()?;
         check_key(key)?;
+        check_value(value)?;
         let state = table.state_in(core)?;
-        let size = |value: Option<&[u8]>| u64_of(key.len() + value.map_or(0, <[u8]>::len)) + WRITE_OVERHEAD_BYTES;
-        let replaced = self.writes.get(&state.id).and_then(|writes| writes.keys.get(key));
-        let replaced = replaced.map_or(0, |value| size(value.as_deref()));
-        let bytes = self.bytes - replaced + size(value);
+        let own = self.writes.get(&state.id).and_then(|writes| writes.keys.get(key));
+        let replaced = match (own, kind) {
+            (None, _) => 0,
+            (Some(_), Kind::Merge) => u64_of(key.len()) + KEY_OVERHEAD_BYTES,
+            (Some(own), _) => u64_of(key.len()) + KEY_OVERHEAD_BYTES + own.bytes(),
+        };
+        let bytes = self.bytes - replaced + u64_of(key.len()) + KEY_OVERHEAD_BYTES + KeyWrites::bytes_of(value);
         let most = core.memory.batch_bytes_max();
         if bytes > most {
             let message = format!(
@@ -97,7 +110,10 @@ impl Transaction {
         self.bytes = bytes;
         let writes = self.writes.entry(state.id);
         let writes = writes.or_insert_with(|| TableWrites { table: table.clone(), keys: BTreeMap::new() });
-        writes.keys.insert(key.to_vec(), value.map(<[u8]>::to_vec));
+        match writes.keys.get_mut(key) {
+            Some(own) => own.push(kind, value),
+            None => drop(writes.keys.insert(key.to_vec(), KeyWrites::new(kind, value))),
+        }
         Ok(())
     }
 
@@ -109,7 +125,7 @@ impl Transaction {
         check_key(key)?;
         let own = self.own(table).and_then(|writes| writes.keys.get(key));
         match own {
-            Some(value) => Ok(value.as_deref().map(Value::owned)),
+            Some(own) => own.over(key, || self.snapshot.get(table, key), &table.state().operator),
             None => self.snapshot.get(table, key),
         }
     }
@@ -165,11 +181,8 @@ impl Transaction {
     pub fn commit_with(self, durability: Durability) -> Result<()> {
         let mut batch = Batch::new();
         for writes in self.writes.values() {
-            for (key, value) in &writes.keys {
-                match value {
-                    Some(value) => batch.put(&writes.table, key, value),
-                    None => batch.delete(&writes.table, key),
-                }
+            for (key, own) in &writes.keys {
+                own.iter().for_each(|(kind, value)| batch.push(&writes.table, kind, key, value));
             }
         }
         batch.commit(self.snapshot.db(), durability, Some(self.snapshot.seqnum()))

@@ -37,23 +37,29 @@ pub(super) fn path(decoder: &mut Decoder<'_>) -> Result<String, Malformed> {
 const AUTO_COMPACT: u8 = 1;
 /// Changes do not go to the redo log. Stored; never reuse the bit.
 const UNLOGGED: u8 = 2;
+/// The name of a merge operator follows. Stored; never reuse the bit.
+const MERGES: u8 = 4;
 
 pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     out.push(options.layout.to_byte());
     out.push(options.compression as u8);
     let flag = |is_set, bit| if is_set { bit } else { 0 };
-    out.push(flag(options.auto_compact, AUTO_COMPACT) | flag(!options.logged, UNLOGGED));
+    let merges = flag(options.merge.is_some(), MERGES);
+    out.push(flag(options.auto_compact, AUTO_COMPACT) | flag(!options.logged, UNLOGGED) | merges);
     put_varint(out, u64::from(options.block_bytes));
     put_varint(out, u64::from(options.filter_bits_per_key));
     put_varint(out, options.run_bytes_max);
     put_varint(out, u64::from(options.fanout));
+    if let Some(name) = &options.merge {
+        put_len_prefixed(out, name.as_bytes());
+    }
 }
 
 pub(super) fn options(decoder: &mut Decoder<'_>) -> Result<TableOptions, Malformed> {
     let layout = Layout::from_byte(decoder.u8()?).ok_or(Malformed)?;
     let compression = Compression::from_byte(decoder.u8()?).ok_or(Malformed)?;
     let flags = decoder.u8()?;
-    if flags & !(AUTO_COMPACT | UNLOGGED) != 0 {
+    if flags & !(AUTO_COMPACT | UNLOGGED | MERGES) != 0 {
         return Err(Malformed);
     }
     let options = TableOptions {
@@ -65,6 +71,7 @@ pub(super) fn options(decoder: &mut Decoder<'_>) -> Result<TableOptions, Malform
         filter_bits_per_key: narrow(decoder)?,
         run_bytes_max: decoder.varint()?,
         fanout: narrow(decoder)?,
+        merge: if flags & MERGES == 0 { None } else { Some(name(decoder)?) },
     };
     options.check().map_err(|_| Malformed)?;
     Ok(options)

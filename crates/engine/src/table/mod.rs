@@ -5,6 +5,7 @@ mod codec;
 pub mod edit;
 pub mod files;
 pub mod manifest;
+pub mod operands;
 pub mod options;
 pub mod policy;
 pub mod reads;

@@ -1,5 +1,6 @@
 //! Options of a table, fixed when it is created and kept in the catalog.
 
+use crate::base::num::u64_of;
 use crate::base::{Error, Result};
 use crate::block::Compression;
 
@@ -79,6 +80,10 @@ pub struct TableOptions {
     /// flushed: by `Table::flush`, in the background, by a checkpoint, at `close`. A crash takes the table back to its last flush, a state
     /// after some commit; what a commit changed in logged tables then stays. Default true.
     pub logged: bool,
+    /// The name of the operator that folds merged operands into values: `add`, or one that
+    /// [`DatabaseBuilder::merge_operator`](crate::DatabaseBuilder::merge_operator) registers, at every open. Default none: merges are
+    /// refused. 1 to 255 bytes.
+    pub merge: Option<String>,
 }
 
 impl Default for TableOptions {
@@ -92,6 +97,7 @@ impl Default for TableOptions {
             fanout: 8,
             auto_compact: true,
             logged: true,
+            merge: None,
         }
     }
 }
@@ -105,7 +111,8 @@ impl TableOptions {
         check_range("block_bytes", u64::from(self.block_bytes), 512, 1 << 20)?;
         check_range("filter_bits_per_key", u64::from(self.filter_bits_per_key), 0, 32)?;
         check_range("run_bytes_max", self.run_bytes_max, 4 << 10, 4 << 30)?;
-        check_range("fanout", u64::from(self.fanout), 2, 32)
+        check_range("fanout", u64::from(self.fanout), 2, 32)?;
+        self.merge.as_ref().map_or(Ok(()), |name| check_range("merge (bytes of its name)", u64_of(name.len()), 1, 255))
     }
 }
 

@@ -78,8 +78,8 @@ impl Limits {
 pub struct Found {
     /// When the version became visible (zero: before every live snapshot).
     pub seqnum: SeqNum,
-    /// Whether the key has a value there.
+    /// Whether the key has a value there, or an operand that older versions are needed for.
     pub kind: Kind,
-    /// The value; empty for tombstones.
+    /// The value or operand; empty for tombstones.
     pub value: Value,
 }

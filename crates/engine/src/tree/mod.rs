@@ -6,6 +6,7 @@ pub mod cursor;
 pub mod lookup;
 pub mod memtable;
 pub mod merge;
+pub mod operator;
 pub mod retain;
 pub mod run;
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! A cursor over entries in a vector: the plainest tree, for tests of what is built on cursors.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use super::Cursor;
+use super::operator::{MergeOperator, Operators, TableOperator};
 use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, Value};
 
 /// An entry with bytes of its own.
@@ -121,13 +123,62 @@ pub fn keys() -> impl Strategy<Value = Vec<u8>> {
 
 /// Entries of one tree in stored order: keys ascending, seqnums (up to 20) of one key descending and different.
 pub fn trees() -> impl Strategy<Value = Vec<OwnedEntry>> {
-    let kind = prop_oneof![3 => Just(Kind::Put), 1 => Just(Kind::Delete)];
+    let kind = prop_oneof![3 => Just(Kind::Put), 1 => Just(Kind::Delete), 3 => Just(Kind::Merge)];
     let versions = prop::collection::btree_map((keys(), (0..=20u64).prop_map(Reverse)), (kind, 0..100u8), 0..12);
     versions.prop_map(|versions| {
         let entries = versions.into_iter().map(|((key, Reverse(seqnum)), (kind, value))| {
-            let value = if kind == Kind::Put { vec![value] } else { Vec::new() };
+            let value = if kind.has_value() { vec![value] } else { Vec::new() };
             OwnedEntry { key, seqnum: SeqNum(seqnum), kind, value }
         });
         entries.collect()
     })
+}
+
+/// A merge operator that appends operands to the value, and fails over what has the byte 99 in it.
+#[derive(Debug)]
+pub struct Append {
+    /// Whether it can make one operand of several.
+    pub partial: bool,
+}
+
+impl Append {
+    /// The operator as a table has it.
+    #[must_use]
+    pub fn of_table(self) -> TableOperator {
+        let append: Arc<dyn MergeOperator> = Arc::new(self);
+        TableOperator::find(Some("append"), &Operators::from([("append".to_owned(), append)]))
+    }
+}
+
+impl MergeOperator for Append {
+    fn full(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        let value = [base.unwrap_or_default(), &operands.concat()].concat();
+        if operands.concat().contains(&99) { Err(Error::invalid("99 cannot be appended")) } else { Ok(value) }
+    }
+
+    fn partial(&self, _key: &[u8], operands: &[&[u8]]) -> Result<Option<Vec<u8>>> {
+        Ok(self.partial.then(|| operands.concat()))
+    }
+}
+
+/// What `versions` of a key, newest first, make of it, or `None` when the operator fails over them.
+#[must_use]
+pub fn folded<'a>(versions: impl Iterator<Item = &'a OwnedEntry>) -> Option<Option<Vec<u8>>> {
+    let mut operands: Vec<&[u8]> = Vec::new();
+    let mut base = None;
+    for version in versions {
+        match version.kind {
+            Kind::Merge => operands.push(&version.value),
+            Kind::Put => base = Some(version.value.clone()),
+            Kind::Delete => {}
+        }
+        if version.kind != Kind::Merge {
+            break;
+        }
+    }
+    if operands.is_empty() {
+        return Some(base);
+    }
+    operands.reverse();
+    Append { partial: false }.full(b"", base.as_deref(), &operands).ok().map(Some)
 }

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | first seqnum | the first change has it, each later one the next |
 //! | number of changes | of logged tables; there are no others here |
-//! | changes | table id, kind (1 byte), key with length, and for a put the value with length |
+//! | changes | table id, kind (1 byte), key with length, and for a put or merge the value or operand with length |
 
 use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::key::{check_key, check_value};
@@ -37,11 +37,11 @@ struct Section {
 pub struct Change<'a> {
     /// Whose key.
     pub table: TableId,
-    /// Put or delete.
+    /// What becomes of the key.
     pub kind: Kind,
     /// The key.
     pub key: &'a [u8],
-    /// The value; empty for a delete.
+    /// The value of a put, the operand of a merge; empty for a delete.
     pub value: &'a [u8],
 }
 
@@ -107,7 +107,7 @@ impl Section {
         put_varint(&mut self.bytes, u64::from(change.table.0));
         self.bytes.push(change.kind as u8);
         put_len_prefixed(&mut self.bytes, change.key);
-        if change.kind == Kind::Put {
+        if change.kind.has_value() {
             put_len_prefixed(&mut self.bytes, change.value);
         }
         self.count += 1;
@@ -178,7 +178,7 @@ fn decode_change<'a>(decoder: &mut Decoder<'a>) -> Result<Change<'a>, Malformed>
     let table = TableId(u32::try_from(decoder.varint()?).map_err(|_| Malformed)?);
     let kind = Kind::from_byte(decoder.u8()?).ok_or(Malformed)?;
     let key = decoder.len_prefixed()?;
-    let value = if kind == Kind::Put { decoder.len_prefixed()? } else { &[] };
+    let value = if kind.has_value() { decoder.len_prefixed()? } else { &[] };
     check_key(key).map_err(|_| Malformed)?;
     Ok(Change { table, kind, key, value })
 }

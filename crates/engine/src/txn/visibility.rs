@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! 1. Of the entries of one key, the first in the cursor's order with a seqnum up to the snapshot's decides: a put is shown,
-//!    a tombstone is not. Zero is up to every snapshot.
+//!    a tombstone is not, a merge operand is folded with what follows it, down to the first that is none. Zero is up to every snapshot.
 //! 2. At most one entry beyond the range is looked at, in either direction.
 
 use std::fmt;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::base::key::head;
 use crate::base::{Kind, Result, SeqNum, Value};
+use crate::tree::operator::TableOperator;
 use crate::tree::{Cursor, Limits};
 
 /// After so many older versions of one key a seek to the next key is cheaper than further steps.
@@ -26,14 +27,18 @@ pub struct Visible<C> {
     travel: Travel,
     /// The key that was decided last. No key is empty.
     key: Vec<u8>,
-    /// Backward only: the value of `key`. The cursor has gone on to the key before.
+    /// The value of `key` when the cursor has gone on: to the key before (backward), or over the operands that the value was folded from.
     found: Option<Value>,
+    /// Folds operands.
+    operator: TableOperator,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Travel {
     Fresh,
     Forward,
+    /// Forward, and the cursor stands on what ended the operands of `key`.
+    Folded,
     Backward,
     Done,
 }
@@ -55,7 +60,23 @@ impl<C: Cursor> Visible<C> {
         let high_head = high.as_deref().map_or(u64::MAX, head);
         let limits = Arc::new(Limits { low, high });
         cursor.limit(&limits);
-        Self { cursor, snapshot, limits, high_head, travel: Travel::Fresh, key: Vec::new(), found: None }
+        Self {
+            cursor,
+            snapshot,
+            limits,
+            high_head,
+            travel: Travel::Fresh,
+            key: Vec::new(),
+            found: None,
+            operator: TableOperator::default(),
+        }
+    }
+
+    /// The same walk over a table with this merge operator.
+    #[must_use]
+    pub fn folding(mut self, operator: TableOperator) -> Self {
+        self.operator = operator;
+        self
     }
 
     /// The cursor over all versions.
@@ -66,7 +87,7 @@ impl<C: Cursor> Visible<C> {
     /// Moves to the next key that is seen, or returns false at the end of the range.
     ///
     /// # Errors
-    /// As the cursor's; every later call fails too.
+    /// As the cursor's; every later call fails too. When the operands of a key cannot be folded; a later call goes on behind it.
     ///
     /// # Panics
     /// After [`Self::prev`].
@@ -77,6 +98,10 @@ impl<C: Cursor> Visible<C> {
             Travel::Fresh => {
                 self.travel = Travel::Forward;
                 if self.limits.low.is_empty() { self.cursor.first()? } else { self.cursor.seek_ge(&self.limits.low)? }
+            }
+            Travel::Folded => {
+                self.travel = Travel::Forward;
+                self.found = None;
             }
             Travel::Done => return Ok(false),
             Travel::Backward => panic!("a walk does not turn around"),
@@ -95,8 +120,10 @@ impl<C: Cursor> Visible<C> {
                 older = 0;
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
-                if entry.kind == Kind::Put {
-                    return Ok(true);
+                match entry.kind {
+                    Kind::Put => return Ok(true),
+                    Kind::Delete => {}
+                    Kind::Merge => return self.fold_forward(),
                 }
             }
             self.cursor.next()?;
@@ -125,7 +152,7 @@ impl<C: Cursor> Visible<C> {
                 }
             }
             Travel::Done => return Ok(false),
-            Travel::Forward => panic!("a walk does not turn around"),
+            Travel::Forward | Travel::Folded => panic!("a walk does not turn around"),
         }
         while let Some(entry) = self.cursor.entry()
             && *entry.key >= *self.limits.low
@@ -141,17 +168,58 @@ impl<C: Cursor> Visible<C> {
         Ok(false)
     }
 
-    /// Walks over all entries of `key`, which come oldest first, and keeps the value of the last one seen.
+    /// Walks over the operands of `key`, which begin here, and folds them with what is behind them.
+    #[cold]
+    fn fold_forward(&mut self) -> Result<bool> {
+        let mut operands = Vec::new();
+        let mut base = None;
+        while let Some(entry) = self.cursor.entry()
+            && entry.key == self.key
+        {
+            if entry.kind != Kind::Merge {
+                base = if entry.kind == Kind::Put { self.cursor.value() } else { None };
+                break;
+            }
+            operands.extend(self.cursor.value());
+            self.cursor.next()?;
+        }
+        operands.reverse();
+        self.travel = Travel::Folded;
+        self.fold(base.as_ref(), &operands)?;
+        Ok(true)
+    }
+
+    /// Walks over all entries of `key`, which come oldest first, and keeps the value that the last ones seen make.
     fn decide_backward(&mut self) -> Result<()> {
         self.found = None;
+        let mut operands = Vec::new();
         while let Some(entry) = self.cursor.entry()
             && entry.key == self.key
         {
             if entry.seqnum <= self.snapshot {
-                self.found = if entry.kind == Kind::Put { self.cursor.value() } else { None };
+                match entry.kind {
+                    Kind::Merge => operands.extend(self.cursor.value()),
+                    kind => {
+                        operands.clear();
+                        self.found = if kind == Kind::Put { self.cursor.value() } else { None };
+                    }
+                }
             }
             self.cursor.prev()?;
         }
+        if operands.is_empty() {
+            return Ok(());
+        }
+        let base = self.found.take();
+        self.fold(base.as_ref(), &operands)
+    }
+
+    /// Finds what operands, oldest first, make of `base`.
+    #[cold]
+    fn fold(&mut self, base: Option<&Value>, operands: &[Value]) -> Result<()> {
+        let operands: Vec<&[u8]> = operands.iter().map(|operand| &**operand).collect();
+        let value = self.operator.full(&self.key, base.map(|base| &**base), &operands)?;
+        self.found = Some(Value::owned(&value));
         Ok(())
     }
 
@@ -223,7 +291,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
+    use crate::tree::vec_cursor::{Append, OwnedEntry, VecCursor, folded, keys, trees};
 
     fn bounds() -> impl Strategy<Value = Bound<Vec<u8>>> {
         prop_oneof![keys().prop_map(Bound::Included), keys().prop_map(Bound::Excluded), Just(Bound::Unbounded)]
@@ -242,12 +310,12 @@ mod tests {
         snapshot: SeqNum,
         range: &(Bound<Vec<u8>>, Bound<Vec<u8>>),
     ) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut newest = BTreeMap::new();
+        let mut versions: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for entry in entries.iter().filter(|entry| entry.seqnum <= snapshot && range.contains(&entry.key)) {
-            newest.entry(entry.key.clone()).or_insert(entry);
+            versions.entry(entry.key.clone()).or_default().push(entry);
         }
-        let puts = newest.into_values().filter(|entry| entry.kind == Kind::Put);
-        puts.map(|entry| (entry.key.clone(), entry.value.clone())).collect()
+        let value = |versions: Vec<&OwnedEntry>| folded(versions.into_iter()).flatten();
+        versions.into_iter().filter_map(|(key, versions)| value(versions).map(|value| (key, value))).collect()
     }
 
     fn walk(
@@ -268,7 +336,11 @@ mod tests {
         fn both_directions_show_what_the_snapshot_sees(
             entries in crowded(), snapshot in (0..=20u64).prop_map(SeqNum), start in bounds(), end in bounds(),
         ) {
-            let visible = || Visible::new(VecCursor::new(entries.clone()), snapshot, start.clone(), end.clone());
+            let entries: Vec<_> = entries.into_iter().filter(|entry| entry.value != [99]).collect();
+            let visible = || {
+                let cursor = VecCursor::new(entries.clone());
+                Visible::new(cursor, snapshot, start.clone(), end.clone()).folding(Append { partial: false }.of_table())
+            };
             let mut expected = seen(&entries, snapshot, &(start.clone(), end.clone()));
             prop_assert_eq!(&walk(visible(), Visible::next), &expected);
             expected.reverse();
@@ -277,8 +349,10 @@ mod tests {
 
         #[test]
         fn a_failure_is_never_the_end_of_the_range(entries in crowded(), moves in 0..20usize, backward: bool) {
+            let entries = entries.into_iter().filter(|entry| entry.value != [99]).collect();
             let cursor = VecCursor::new(entries).failing_after(moves);
-            let mut visible = Visible::new(cursor, SeqNum::MAX, Bound::Unbounded, Bound::Unbounded);
+            let visible = Visible::new(cursor, SeqNum::MAX, Bound::Unbounded, Bound::Unbounded);
+            let mut visible = visible.folding(Append { partial: false }.of_table());
             let mut step = || if backward { visible.prev() } else { visible.next() };
             let end = loop {
                 match step() {

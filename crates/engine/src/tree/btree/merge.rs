@@ -197,19 +197,18 @@ impl<'a> Merge<'a> {
                     key.extend_from_slice(slot.suffix);
                     let value = ByteSource::bytes(leaf, slot.value_at, slot.value_len);
                     let entry = Entry { key: &key, seqnum: slot.seqnum, kind: slot.kind, value };
-                    if let Some(seqnum) = retain.keep(&entry) {
-                        output.push(&Entry { seqnum, ..entry }, true)?;
-                    }
+                    retain.push(&entry, &mut |entry| output.push(entry, true))?;
                     i += 1;
                 }
             }
             let Some(change) = change else { break };
             read.changes += 1;
-            if let Some(seqnum) = retain.keep(&change) {
-                output.push(&Entry { seqnum, ..change }, false)?;
-            }
+            retain.push(&change, &mut |entry| output.push(entry, false))?;
             changes.next()?;
         }
+        // What is held back must not come out behind a border that it lies before; behind that of its key the next leaf is merged too.
+        let continued = bounds.upper.filter(|upper| upper.continues).map(|upper| upper.key);
+        retain.end_key_unless(continued, &mut |entry| output.push(entry, true))?;
         self.rewrote = true;
         Ok(())
     }

@@ -10,7 +10,8 @@ use crate::base::{ErrorKind, Kind, SeqNum};
 use crate::block::Block;
 use crate::cache::Fill;
 use crate::env::sim::{CrashProfile, Fault, SimEnv};
-use crate::tree::vec_cursor::{OwnedEntry, VecCursor};
+use crate::tree::operator::TableOperator;
+use crate::tree::vec_cursor::{Append, OwnedEntry, VecCursor};
 
 const IDENTITY: u64 = 0x5eed;
 const PATH: &str = "/tree";
@@ -796,5 +797,52 @@ fn a_stored_root_round_trips_and_rejects_what_cannot_be() {
         let mut bytes = Vec::new();
         meta.encode(&mut bytes);
         assert!(TreeMeta::decode(&mut Decoder::new(&bytes)).is_err(), "{meta:?}");
+    }
+}
+
+/// Merges operands `at`, each with 40 bytes of value, of these keys.
+fn merge_operands(fixture: &mut Fixture, keys: &[&str], at: std::ops::Range<u64>, operator: &TableOperator) {
+    let operand = |key: &&str, at: u64| OwnedEntry {
+        key: key.as_bytes().to_vec(),
+        seqnum: SeqNum(at),
+        kind: Kind::Merge,
+        value: format!("{key} {at:39}").into_bytes(),
+    };
+    let changes = keys.iter().flat_map(|key| at.clone().rev().map(move |at| operand(key, at)));
+    let mut changes = VecCursor::new(changes.collect());
+    let mut retain = Retain::new(Vec::new(), SeqNum(1 << 20), true).folding(operator.clone());
+    let pending = fixture.tree.merge(&mut changes, &mut retain, false).unwrap();
+    fixture.tree.install(pending).unwrap();
+    fixture.tree.verify(&fixture.tree.root()).unwrap();
+}
+
+#[test]
+fn operands_that_are_spread_over_leaves_are_folded_as_one_key() {
+    let mut fixture = Fixture::plain(512);
+    let (unknown, append) = (TableOperator::default(), Append { partial: true }.of_table());
+    merge_operands(&mut fixture, &["b"], 1..400, &unknown);
+    merge_operands(&mut fixture, &["a"], 400..401, &unknown);
+    assert!(fixture.tree.root().meta().leaves > 1, "the versions of a key fill several leaves");
+    merge_operands(&mut fixture, &["b"], 401..402, &append);
+    assert_eq!(fixture.tree.root().meta().entries, 2);
+    let found = fixture.tree.root().get(b"b", SeqNum::MAX).unwrap().unwrap();
+    let expected: String = (1..400).chain([401]).map(|at| format!("b {at:39}")).collect();
+    assert_eq!((found.kind, found.value.to_vec()), (Kind::Put, expected.into_bytes()));
+}
+
+#[test]
+fn operands_at_the_ends_of_leaves_come_out_within_their_borders() {
+    let mut fixture = Fixture::plain(512);
+    let keys: Vec<_> = (0..200).map(|number| format!("key{number:03}")).collect();
+    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    let append = Append { partial: true }.of_table();
+    for at in 1..4 {
+        merge_operands(&mut fixture, &keys, at..at + 1, &append);
+    }
+    assert_eq!(fixture.tree.root().meta().entries, 200);
+    for key in keys {
+        let found = fixture.tree.root().get(key.as_bytes(), SeqNum::MAX).unwrap().unwrap();
+        let expected: String = (1..4).map(|at| format!("{key} {at:39}")).collect();
+        assert_eq!((found.kind, found.value.to_vec()), (Kind::Put, expected.into_bytes()));
     }
 }

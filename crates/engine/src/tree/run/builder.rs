@@ -97,7 +97,7 @@ impl RunBuilder {
         }
         self.last_seqnum = entry.seqnum;
         self.meta.entries += 1;
-        self.meta.tombstones += u64::from(entry.kind == Kind::Delete);
+        self.meta.tombstones += u64::from(entry.kind.is_tombstone());
         self.meta.raw_bytes += u64_of(entry.key.len() + entry.value.len());
         self.meta.seqnum_max = self.meta.seqnum_max.max(entry.seqnum);
         Ok(())

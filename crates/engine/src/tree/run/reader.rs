@@ -239,7 +239,7 @@ pub(super) fn look(leaf: Arc<Block>, key: &[u8], snapshot: SeqNum) -> Look {
         if entry.seqnum <= snapshot {
             let (seqnum, kind, value_at, len) = (entry.seqnum, entry.kind, entry.value_at, entry.value_len);
             let value = match kind {
-                Kind::Put => Value::pinned(leaf, value_at, len),
+                Kind::Put | Kind::Merge => Value::pinned(leaf, value_at, len),
                 Kind::Delete => Value::owned(&[]),
             };
             return Look::Found(Found { seqnum, kind, value });

@@ -6,7 +6,7 @@ use super::filter::{LINE_BYTES, Layout};
 use super::format::Footer;
 use crate::base::checksum::hash_key;
 use crate::base::num::u64_of;
-use crate::base::{Error, Kind, Result, SeqNum};
+use crate::base::{Error, Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::Fill;
 use std::fmt;
@@ -126,7 +126,7 @@ impl Walk<'_> {
                 return Err(self.wrong(pointer, "the filter does not know a key"));
             }
             self.seen.entries += 1;
-            self.seen.tombstones += u64::from(entry.kind == Kind::Delete);
+            self.seen.tombstones += u64::from(entry.kind.is_tombstone());
             self.seen.raw_bytes += u64_of(self.key.len() + entry.value_len);
             self.seen.seqnum_max = self.seen.seqnum_max.max(entry.seqnum);
             self.last_seqnum = entry.seqnum;

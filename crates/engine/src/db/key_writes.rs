@@ -1,0 +1,70 @@
+//! What a transaction has written of one key.
+
+use crate::base::num::u64_of;
+use crate::base::{Kind, Result, Value};
+use crate::tree::operator::TableOperator;
+
+/// Memory that a change takes beside its key and value.
+const CHANGE_OVERHEAD_BYTES: u64 = 32;
+
+/// The changes of one key that are still of account, in their order.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyWrites {
+    first: (Kind, Vec<u8>),
+    /// All of them operands.
+    more: Vec<Vec<u8>>,
+}
+
+impl KeyWrites {
+    pub(crate) fn new(kind: Kind, value: &[u8]) -> Self {
+        Self { first: (kind, value.to_vec()), more: Vec::new() }
+    }
+
+    /// Adds a change. What hides the ones before takes their place.
+    pub(crate) fn push(&mut self, kind: Kind, value: &[u8]) {
+        match kind {
+            Kind::Merge => self.more.push(value.to_vec()),
+            Kind::Put | Kind::Delete => *self = Self::new(kind, value),
+        }
+    }
+
+    /// Bytes of memory that a change with such a value takes beside the key.
+    pub(crate) fn bytes_of(value: &[u8]) -> u64 {
+        u64_of(value.len()) + CHANGE_OVERHEAD_BYTES
+    }
+
+    /// Bytes of memory of all changes, beside the key.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.iter().map(|(_, value)| Self::bytes_of(value)).sum()
+    }
+
+    /// The changes in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Kind, &[u8])> {
+        let more = self.more.iter().map(|operand| (Kind::Merge, &**operand));
+        std::iter::once((self.first.0, &*self.first.1)).chain(more)
+    }
+
+    /// What the key has after the changes, where the snapshot shows `below` under it.
+    ///
+    /// # Errors
+    /// Those of `below`, and what the operator says when there are operands.
+    pub(crate) fn over(
+        &self,
+        key: &[u8],
+        below: impl FnOnce() -> Result<Option<Value>>,
+        operator: &TableOperator,
+    ) -> Result<Option<Value>> {
+        let (kind, value) = &self.first;
+        let base = match kind {
+            Kind::Put => Some(Value::owned(value)),
+            Kind::Delete => None,
+            Kind::Merge => below()?,
+        };
+        let first = (*kind == Kind::Merge).then_some(value);
+        let operands: Vec<&[u8]> = first.into_iter().chain(&self.more).map(Vec::as_slice).collect();
+        if operands.is_empty() {
+            return Ok(base);
+        }
+        operator.full(key, base.as_deref(), &operands).map(|value| Some(Value::owned(&value)))
+    }
+}

@@ -1,0 +1,105 @@
+//! The read of a key whose newest version is a merge operand: what lies behind it is collected, newest to oldest, and folded.
+
+use crate::base::checksum::hash_key;
+use crate::base::{Kind, Result, SeqNum, Value};
+use crate::cache::Fill;
+use crate::tree::operator::TableOperator;
+use crate::tree::run::run_of;
+use crate::tree::{Cursor, Found};
+
+use super::version::Version;
+
+impl Version {
+    /// The value that `snapshot` sees under `key`, where [`Version::get`] has found `found`.
+    ///
+    /// # Errors
+    /// When a block cannot be read or is corrupt, and what the operator says when there are operands.
+    #[inline]
+    pub fn value(
+        &self,
+        key: &[u8],
+        snapshot: SeqNum,
+        found: Option<Found>,
+        operator: &TableOperator,
+    ) -> Result<Option<Value>> {
+        match found {
+            Some(Found { kind: Kind::Put, value, .. }) => Ok(Some(value)),
+            Some(Found { kind: Kind::Merge, .. }) => self.fold(key, snapshot, operator).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Folds what `snapshot` sees of `key`: from its newest version in the newest tree to the first that is no operand.
+    #[cold]
+    fn fold(&self, key: &[u8], snapshot: SeqNum, operator: &TableOperator) -> Result<Value> {
+        operator.get()?;
+        let mut chain = Chain { key, snapshot, operands: Vec::new(), base: None };
+        self.collect(&mut chain)?;
+        let operands: Vec<&[u8]> = chain.operands.iter().rev().map(|operand| &**operand).collect();
+        operator.full(key, chain.base.as_deref(), &operands).map(|value| Value::owned(&value))
+    }
+
+    fn collect(&self, chain: &mut Chain<'_>) -> Result<()> {
+        let (key, snapshot) = (chain.key, chain.snapshot);
+        for mem in self.memtables() {
+            if chain.tree(mem.entries.get(key, snapshot), || mem.entries.cursor())? {
+                return Ok(());
+            }
+        }
+        let trees = &self.trees;
+        let levels = trees.levels.iter().filter_map(|level| run_of(&level.runs, key));
+        let hash = hash_key(key);
+        for run in trees.l0.iter().map(|handle| &handle.run).chain(levels) {
+            if chain.tree(run.get(key, hash, snapshot)?, || run.cursor(Fill::Keep))? {
+                return Ok(());
+            }
+        }
+        if let Some(root) = &trees.btree {
+            chain.tree(root.get(key, snapshot)?, || root.cursor(Fill::Keep))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a snapshot sees of a key, as far as it was read.
+struct Chain<'k> {
+    key: &'k [u8],
+    snapshot: SeqNum,
+    /// Newest first.
+    operands: Vec<Value>,
+    base: Option<Value>,
+}
+
+impl Chain<'_> {
+    /// Goes on with an older tree, in which a lookup has found `found`; true when older ones are not needed.
+    fn tree<C: Cursor>(&mut self, found: Option<Found>, cursor: impl FnOnce() -> C) -> Result<bool> {
+        match found {
+            None => return Ok(false),
+            Some(Found { kind: Kind::Merge, .. }) => {}
+            Some(found) => return Ok(self.ends_with(found.kind, found.value)),
+        }
+        let mut cursor = cursor();
+        cursor.seek_ge(self.key)?;
+        while let Some(entry) = cursor.entry().filter(|entry| entry.key == self.key) {
+            let kind = entry.kind;
+            if entry.seqnum <= self.snapshot
+                && let Some(value) = cursor.value()
+                && self.ends_with(kind, value)
+            {
+                return Ok(true);
+            }
+            cursor.next()?;
+        }
+        Ok(false)
+    }
+
+    /// Adds the next older version; true when it is no operand.
+    fn ends_with(&mut self, kind: Kind, value: Value) -> bool {
+        match kind {
+            Kind::Merge => self.operands.push(value),
+            Kind::Put => self.base = Some(value),
+            Kind::Delete => {}
+        }
+        kind != Kind::Merge
+    }
+}

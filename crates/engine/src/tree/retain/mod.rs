@@ -1,0 +1,215 @@
+//! The one rule for what may be dropped: which versions and tombstones a flush or compaction must still write, and which merge operands
+//! it writes folded.
+//!
+//! Two versions lie in one *stripe* when every snapshot sees both or neither. The newest version of a stripe stands for it; a merge
+//! operand does so together with what follows it, down to the first version that is none.
+//!
+//! # Invariants
+//! 1. For every live snapshot, the version of a key that it sees is kept, unless it is a tombstone that hides nothing.
+//! 2. A version that no snapshot sees, now or later, and that no kept operand needs, is dropped.
+//! 3. A tombstone is dropped only when nothing older than it can lie below (`bottom`) and every snapshot sees it.
+//! 4. A kept version that every snapshot sees gets seqnum zero: no reader needs to compare it again. An operand keeps its seqnum: older
+//!    versions of its stripe may lie behind it, here or below.
+//! 5. Operands of one stripe are folded with the version that they change when that is in the stripe too, or when there is none: with a
+//!    tombstone, and at the end of the key at the bottom. Otherwise they become one operand where the operator can. When the operator is
+//!    not registered or fails, all of them are kept as they are, with what they change.
+
+mod chain;
+#[cfg(test)]
+mod tests;
+
+use crate::base::{Entry, Kind, Result, SeqNum};
+
+use super::operator::TableOperator;
+use chain::Chain;
+
+/// What may be dropped, decided entry by entry over a stream in stored order (key ascending, seqnum descending).
+#[derive(Debug)]
+pub struct Retain {
+    /// Seqnums of live snapshots, ascending; the last one stands for all snapshots from there on, now or to come.
+    snapshots: Vec<SeqNum>,
+    /// Nothing older than these entries lies in any other tree of the table.
+    bottom: bool,
+    operator: TableOperator,
+    /// The key of the entry before. No key is empty.
+    key: Vec<u8>,
+    /// Of `key`, the versions met so far serve the snapshots from this index on; `usize::MAX` while they serve none.
+    served_from: usize,
+    /// The version kept last is an operand: the next one of its stripe serves the same snapshots with it.
+    open: bool,
+    /// Operands of `key` in the stripe of `served_from`, held back until it is known what they can be folded with.
+    chain: Chain,
+    taken: u64,
+    given: u64,
+}
+
+impl Retain {
+    /// A rule for the given live snapshots (in any order), where every other snapshot, now or to come, sees at least up to
+    /// `published`. `bottom` says that no tree outside the stream holds an older version of a key in it. Operands stay as they are.
+    #[must_use]
+    pub fn new(mut snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> Self {
+        // What is newer than `published` is kept for all who may come, and so for these as well.
+        snapshots.retain(|snapshot| *snapshot < published);
+        snapshots.push(published);
+        snapshots.sort_unstable();
+        snapshots.dedup();
+        Self {
+            snapshots,
+            bottom,
+            operator: TableOperator::default(),
+            key: Vec::new(),
+            served_from: usize::MAX,
+            open: false,
+            chain: Chain::default(),
+            taken: 0,
+            given: 0,
+        }
+    }
+
+    /// The same rule, where operands are folded.
+    #[must_use]
+    pub fn folding(mut self, operator: TableOperator) -> Self {
+        self.operator = operator;
+        self
+    }
+
+    /// Takes the next entry of the stream, and gives `out` what is to be written: this entry, one made of those before, several of them,
+    /// or nothing.
+    ///
+    /// # Errors
+    /// What `out` says.
+    #[inline]
+    pub fn push(&mut self, entry: &Entry<'_>, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        self.taken += 1;
+        if self.key != entry.key {
+            self.end_key(out)?;
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
+            self.served_from = usize::MAX;
+            self.open = false;
+        }
+        // Snapshots from `seen` on see this version unless a newer one serves them.
+        let seen = self.snapshots.partition_point(|snapshot| *snapshot < entry.seqnum);
+        if (entry.kind == Kind::Merge || !self.chain.is_empty()) && self.hold(entry, seen, out)? {
+            return Ok(());
+        }
+        match self.decide(entry, seen) {
+            Some(seqnum) => {
+                self.given += 1;
+                out(&Entry { seqnum, ..*entry })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Says that no entry of the key in hand follows, and gives `out` what was held back.
+    ///
+    /// # Errors
+    /// What `out` says.
+    #[inline]
+    pub fn end_key(&mut self, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        if self.chain.is_empty() { Ok(()) } else { self.end_chain(self.bottom, out) }
+    }
+
+    /// As [`Self::end_key`], unless entries of the key in hand follow behind `border`.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn end_key_unless(
+        &mut self,
+        border: Option<&[u8]>,
+        out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if border == Some(&*self.key) { Ok(()) } else { self.end_key(out) }
+    }
+
+    /// The seqnum with which `entry` is to be written, or `None` when it may be dropped.
+    fn decide(&mut self, entry: &Entry<'_>, seen: usize) -> Option<SeqNum> {
+        if seen == self.snapshots.len() {
+            // Newer than `published`: some snapshot may see just this version, and the next may see another.
+            return Some(entry.seqnum);
+        }
+        if seen >= self.served_from && !self.open {
+            return None;
+        }
+        self.served_from = seen;
+        self.open = entry.kind == Kind::Merge;
+        if seen > 0 || self.open {
+            return Some(entry.seqnum);
+        }
+        if self.bottom && entry.kind.is_tombstone() {
+            return None;
+        }
+        Some(SeqNum::ZERO)
+    }
+
+    /// Holds an operand back, or ends the chain of those that were; true when nothing else is to be done with `entry`.
+    #[cold]
+    fn hold(&mut self, entry: &Entry<'_>, seen: usize, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<bool> {
+        let same_stripe = seen == self.served_from;
+        if !self.chain.is_empty() {
+            match entry.kind {
+                Kind::Merge if same_stripe => {
+                    self.chain.push(entry, &self.key, &self.operator);
+                    return Ok(true);
+                }
+                Kind::Put if same_stripe => return self.fold(Some(entry.value), out),
+                Kind::Delete if same_stripe => return self.fold(None, out),
+                _ => self.end_chain(false, out)?,
+            }
+        }
+        let is_shown = seen < self.served_from && seen < self.snapshots.len();
+        if entry.kind != Kind::Merge || !is_shown || self.operator.registered().is_none() {
+            return Ok(false);
+        }
+        self.served_from = seen;
+        self.open = false;
+        self.chain.push(entry, &self.key, &self.operator);
+        Ok(true)
+    }
+
+    /// Ends the chain; `whole` says that there is nothing that its operands could change.
+    fn end_chain(&mut self, whole: bool, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        if whole {
+            return self.fold(None, out).map(drop);
+        }
+        match self.chain.partial(&self.key, &self.operator) {
+            Some(operand) => self.give_chain(Kind::Merge, &operand, out),
+            None => self.give_operands(out),
+        }
+    }
+
+    /// Gives one value instead of the chain and what it changes. False, and the operands as they are, when the operator fails.
+    fn fold(&mut self, base: Option<&[u8]>, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<bool> {
+        let Ok(value) = self.operator.full(&self.key, base, &self.chain.operands()) else {
+            return self.give_operands(out).map(|()| false);
+        };
+        self.give_chain(Kind::Put, &value, out).map(|()| true)
+    }
+
+    /// Gives an entry in the place of the chain's newest.
+    fn give_chain(&mut self, kind: Kind, value: &[u8], out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        let seqnum = if kind == Kind::Put && self.served_from == 0 { SeqNum::ZERO } else { self.chain.newest() };
+        self.given += 1;
+        self.chain.clear();
+        self.open = kind == Kind::Merge;
+        out(&Entry { key: &self.key, seqnum, kind, value })
+    }
+
+    /// Gives the operands of the chain as they are.
+    fn give_operands(&mut self, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        self.open = true;
+        for (seqnum, value) in self.chain.iter() {
+            self.given += 1;
+            out(&Entry { key: &self.key, seqnum, kind: Kind::Merge, value })?;
+        }
+        self.chain.clear();
+        Ok(())
+    }
+
+    /// How many more entries were taken than given so far. Some may still come: see [`Self::end_key`].
+    #[must_use]
+    pub const fn dropped(&self) -> u64 {
+        self.taken - self.given
+    }
+}

@@ -1,0 +1,192 @@
+//! Tests of the one rule: what it keeps must read as before, and nothing more.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::tree::operator::{ADD, built_in};
+use crate::tree::vec_cursor::{Append, OwnedEntry, folded, trees};
+
+const NEWEST: u64 = 21;
+
+/// The snapshots of one moment: some live, and all that see at least up to `published`.
+#[derive(Clone, Debug)]
+struct Moment {
+    live: BTreeSet<u64>,
+    published: u64,
+}
+
+impl Moment {
+    fn snapshots(&self) -> BTreeSet<u64> {
+        self.live.iter().copied().chain(self.published..=NEWEST).collect()
+    }
+
+    fn rule(&self, bottom: bool) -> Retain {
+        Retain::new(self.live.iter().rev().copied().map(SeqNum).collect(), SeqNum(self.published), bottom)
+    }
+}
+
+fn moment() -> impl Strategy<Value = Moment> {
+    let seqnums = || 0..=NEWEST;
+    (prop::collection::btree_set(seqnums(), 0..4), seqnums()).prop_map(|(live, published)| Moment { live, published })
+}
+
+/// What the rule makes of `entries`, where operands are folded or not.
+fn apply(rule: Retain, operator: &TableOperator, entries: &[OwnedEntry]) -> Vec<OwnedEntry> {
+    let mut rule = rule.folding(operator.clone());
+    let mut kept = Vec::new();
+    let mut out = |entry: &Entry<'_>| {
+        kept.push(OwnedEntry::of(*entry));
+        Ok(())
+    };
+    for entry in entries {
+        rule.push(&entry.entry(), &mut out).unwrap();
+    }
+    rule.end_key(&mut out).unwrap();
+    assert_eq!(rule.dropped(), (entries.len() - kept.len()) as u64);
+    kept
+}
+
+/// Not registered, able to make one operand of several, and not able to.
+fn operator() -> impl Strategy<Value = TableOperator> {
+    let append = |partial| Append { partial }.of_table();
+    prop::sample::select(vec![TableOperator::default(), append(true), append(false)])
+}
+
+/// The versions of `key` that `snapshot` sees in trees from the newest to the oldest, newest first.
+fn seen<'a>(trees: &[&'a [OwnedEntry]], key: &[u8], snapshot: u64) -> impl Iterator<Item = &'a OwnedEntry> {
+    trees.iter().copied().flatten().filter(move |entry| entry.key == key && entry.seqnum.0 <= snapshot)
+}
+
+fn read(trees: &[&[OwnedEntry]], key: &[u8], snapshot: u64) -> Option<Option<Vec<u8>>> {
+    folded(seen(trees, key, snapshot))
+}
+
+/// Versions of a key must descend, as blocks want them.
+fn assert_in_order(entries: &[OwnedEntry]) {
+    assert!(entries.is_sorted_by(|a, b| a.key < b.key || (a.key == b.key && a.seqnum > b.seqnum)), "{entries:?}");
+}
+
+/// The entries with a seqnum above `cut`, and the others.
+fn split(history: &[OwnedEntry], cut: u64) -> (Vec<OwnedEntry>, Vec<OwnedEntry>) {
+    history.iter().cloned().partition(|entry| entry.seqnum.0 > cut)
+}
+
+/// The entries of two trees in stored order, those of the newer one first.
+fn merge(newer: &[OwnedEntry], older: &[OwnedEntry]) -> Vec<OwnedEntry> {
+    let mut merged = [newer, older].concat();
+    merged.sort_by(|a, b| a.key.cmp(&b.key));
+    merged
+}
+
+proptest! {
+    #[test]
+    fn every_snapshot_reads_the_same_after_as_before(
+        history in trees(), moment in moment(), operator in operator(), cut in 0..NEWEST,
+    ) {
+        let (upper, lower) = split(&history, cut);
+        let above = apply(moment.rule(false), &operator, &upper);
+        let whole = apply(moment.rule(true), &operator, &history);
+        for kept in [&above, &whole] {
+            assert_in_order(kept);
+        }
+        for entry in &history {
+            for snapshot in moment.snapshots() {
+                let before = read(&[&history], &entry.key, snapshot);
+                prop_assert_eq!(read(&[&above, &lower], &entry.key, snapshot), before.clone());
+                prop_assert_eq!(read(&[&whole], &entry.key, snapshot), before);
+            }
+        }
+    }
+
+    /// Rank, not the seqnum, decides between a version whose seqnum became zero and an older one in a tree below.
+    #[test]
+    fn what_was_kept_may_be_merged_again(
+        history in trees(), moments in (moment(), moment()), operators in (operator(), operator()), cut in 0..NEWEST,
+    ) {
+        let (first, mut second) = moments;
+        second.published = second.published.max(first.published);
+        second.live.retain(|snapshot| first.snapshots().contains(snapshot));
+        let (upper, lower) = split(&history, cut);
+        let upper = apply(first.rule(false), &operators.0, &upper);
+        let lower = apply(first.rule(true), &operators.0, &lower);
+        let whole = apply(second.rule(true), &operators.1, &merge(&upper, &lower));
+        assert_in_order(&whole);
+        for entry in &history {
+            for snapshot in second.snapshots() {
+                let before = read(&[&history], &entry.key, snapshot);
+                prop_assert_eq!(read(&[&upper, &lower], &entry.key, snapshot), before.clone());
+                prop_assert_eq!(read(&[&whole], &entry.key, snapshot), before);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_that_no_snapshot_needs(history in trees(), moment in moment(), bottom: bool) {
+        let kept = apply(moment.rule(bottom), &TableOperator::default(), &history);
+        let oldest = moment.snapshots().into_iter().min().unwrap();
+        let mut expected = Vec::new();
+        for entry in &history {
+            let needs = |at| {
+                let newer = history.iter().take_while(|version| *version != entry);
+                entry.seqnum.0 <= at
+                    && newer.filter(|version| version.key == entry.key && version.seqnum.0 <= at).all(|version| version.kind == Kind::Merge)
+            };
+            let wanted = moment.snapshots().into_iter().any(needs);
+            let shown_to_all = entry.seqnum.0 <= oldest && entry.kind != Kind::Merge;
+            let hides_nothing = bottom && entry.kind == Kind::Delete && shown_to_all;
+            if wanted && !hides_nothing {
+                let seqnum = if shown_to_all { SeqNum::ZERO } else { entry.seqnum };
+                expected.push(OwnedEntry { seqnum, ..entry.clone() });
+            }
+        }
+        prop_assert_eq!(kept, expected);
+    }
+
+    #[test]
+    fn operands_of_a_stripe_become_one_entry(history in trees(), moment in moment(), bottom: bool) {
+        let history: Vec<_> = history.into_iter().filter(|entry| entry.value != [99]).collect();
+        let kept = apply(moment.rule(bottom), &Append { partial: true }.of_table(), &history);
+        let stripe = |entry: &OwnedEntry| moment.snapshots().into_iter().find(|at| entry.seqnum.0 <= *at);
+        for pair in kept.windows(2) {
+            prop_assert!(pair[0].key != pair[1].key || stripe(&pair[0]) != stripe(&pair[1]), "{:?}", pair);
+        }
+        // The oldest published entry of a key changes nothing that is out of reach.
+        let published = |entry: &&OwnedEntry| entry.seqnum.0 <= moment.published;
+        for entry in kept.iter().filter(published).filter(|entry| bottom && entry.kind == Kind::Merge) {
+            let follows = history.iter().any(|older| older.key == entry.key && stripe(older) < stripe(entry));
+            prop_assert!(follows, "{:?} of {:?}", entry, kept);
+        }
+    }
+}
+
+fn entry(seqnum: u64, kind: Kind, value: &[u8]) -> OwnedEntry {
+    OwnedEntry { key: b"k".to_vec(), seqnum: SeqNum(seqnum), kind, value: value.to_vec() }
+}
+
+#[test]
+fn what_the_operator_fails_over_stays_as_it_is() {
+    let history = [(9, Kind::Merge, &[1u8]), (8, Kind::Merge, &[99]), (5, Kind::Put, &[2]), (3, Kind::Put, &[3])];
+    let history = history.map(|(seqnum, kind, value)| entry(seqnum, kind, value));
+    let kept = apply(Retain::new(Vec::new(), SeqNum(20), true), &Append { partial: true }.of_table(), &history);
+    assert_eq!(kept, [history[0].clone(), history[1].clone(), entry(0, Kind::Put, &[2])]);
+}
+
+#[test]
+fn a_long_chain_of_operands_takes_little_memory() {
+    let history: Vec<_> = (1..=100_000u64).rev().map(|at| entry(at, Kind::Merge, &1u64.to_le_bytes())).collect();
+    let add = TableOperator::find(Some(ADD), &built_in());
+    let mut rule = Retain::new(Vec::new(), SeqNum(1 << 20), false).folding(add);
+    let mut kept = Vec::new();
+    for entry in &history {
+        rule.push(&entry.entry(), &mut |_| panic!("nothing comes out before the end")).unwrap();
+        assert!(rule.chain.iter().count() <= 1024);
+    }
+    rule.end_key(&mut |entry| {
+        kept.push(OwnedEntry::of(*entry));
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(kept, [entry(100_000, Kind::Merge, &100_000u64.to_le_bytes())]);
+}

@@ -1,0 +1,42 @@
+//! The merge operators of the tables, as the engine gets them and as the model computes them.
+
+use crate::ops::Write;
+use spinney::{MergeOperator, Result};
+
+/// Appends operands to the value. Makes one operand of several when their length is even, so that both cases happen.
+#[derive(Clone, Copy, Debug)]
+pub struct Append;
+
+/// The name that tables know [`Append`] by.
+pub const APPEND: &str = "append";
+
+impl MergeOperator for Append {
+    fn full(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        Ok([base.unwrap_or_default(), &operands.concat()].concat())
+    }
+
+    fn partial(&self, _key: &[u8], operands: &[&[u8]]) -> Result<Option<Vec<u8>>> {
+        Ok(Some(operands.concat()).filter(|operand| operand.len().is_multiple_of(2)))
+    }
+}
+
+/// Whether a table adds numbers; the others append.
+#[must_use]
+pub fn adds(table: usize) -> bool {
+    !table.is_multiple_of(2)
+}
+
+/// What a key of a table has after a write, where it had `below`.
+#[must_use]
+pub fn after(table: usize, below: Option<Vec<u8>>, write: &Write) -> Option<Vec<u8>> {
+    match write {
+        Write::Put(value) => Some(value.clone()),
+        Write::Delete => None,
+        Write::Merge(operand) if adds(table) => {
+            let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("counters have 8 bytes"));
+            let sum = below.map_or(0, |below| number(&below)).wrapping_add(number(operand));
+            Some(sum.to_le_bytes().to_vec())
+        }
+        Write::Merge(operand) => Some([below.unwrap_or_default(), operand.clone()].concat()),
+    }
+}
