@@ -27,6 +27,9 @@ pub fn adds(table: usize) -> bool {
 }
 
 /// What a key of a table has after a write, where it had `below`.
+///
+/// # Panics
+/// When a counter has not 8 bytes.
 #[must_use]
 pub fn after(table: usize, below: Option<Vec<u8>>, write: &Write) -> Option<Vec<u8>> {
     match write {
