@@ -28,7 +28,7 @@ fn options() -> Options {
 }
 
 fn without_operator(sim: &SimEnv) -> Database {
-    Database::builder("/db").env(sim.env()).options(options()).open().unwrap()
+    Database::builder("/db").env(sim.env()).options(options()).open().expect("it opens")
 }
 
 fn builder(path: impl AsRef<Path>) -> DatabaseBuilder {
@@ -36,11 +36,12 @@ fn builder(path: impl AsRef<Path>) -> DatabaseBuilder {
 }
 
 fn with_operator(sim: &SimEnv) -> Database {
-    builder("/db").env(sim.env()).open().unwrap()
+    builder("/db").env(sim.env()).open().expect("it opens")
 }
 
 fn create(db: &Database, layout: Layout, merge: &str) -> Table {
-    db.create_table("t", TableOptions { layout, merge: Some(merge.to_owned()), ..TableOptions::default() }).unwrap()
+    db.create_table("t", TableOptions { layout, merge: Some(merge.to_owned()), ..TableOptions::default() })
+        .expect("a table")
 }
 
 fn merge(db: &Database, table: &Table, key: &str, operand: &[u8]) -> Result<()> {
@@ -52,16 +53,16 @@ fn merge(db: &Database, table: &Table, key: &str, operand: &[u8]) -> Result<()> 
 fn put(db: &Database, table: &Table, key: &str, value: &[u8]) {
     let mut batch = Batch::new();
     batch.put(table, key.as_bytes(), value);
-    db.write(batch, Durability::Buffered).unwrap();
+    db.write(batch, Durability::Buffered).expect("written");
 }
 
 fn get(db: &Database, table: &Table, key: &str) -> Option<Vec<u8>> {
-    db.snapshot().get(table, key.as_bytes()).unwrap().map(Vec::from)
+    db.snapshot().get(table, key.as_bytes()).expect("readable").map(Vec::from)
 }
 
 /// Entries of all versions in the table's trees on disk.
 fn entries_on_disk(table: &Table) -> u64 {
-    let shape = table.shape().unwrap();
+    let shape = table.shape().expect("open");
     let runs: u64 = shape.l0.iter().map(|run| run.entries).sum();
     runs + shape.levels.iter().map(|level| level.entries).sum::<u64>() + shape.btree.map_or(0, |btree| btree.entries)
 }

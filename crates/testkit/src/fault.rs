@@ -76,8 +76,8 @@ fn meet(seed: u64, sim: &SimEnv) -> Result<(Met, u64), String> {
             for op in generate_writes(seed, TABLES, OPS) {
                 let before = lock(&progress).model.version();
                 // Dropping tells nobody that the database was poisoned by work in the background, and that commits which were not
-                // acknowledged as durable may be gone.
-                if matches!(op, Op::Reopen(Leave::Drop)) && is_poisoned(&mut engine) {
+                // acknowledged as durable may be gone; verifying tells of the files that the work left half written, until the next open.
+                if matches!(op, Op::Reopen(Leave::Drop) | Op::Verify) && is_poisoned(&mut engine) {
                     met = Met::Poison;
                     break;
                 }
