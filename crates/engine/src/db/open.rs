@@ -55,7 +55,6 @@ pub(crate) struct Parts<'a> {
 
 /// Opens or creates the database in `path`.
 pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) -> Result<Core> {
-    let Parts { operators, on_replay } = parts;
     options.check()?;
     let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
     // Before the lock, whose file would be the first of ours in a directory of somebody else.
@@ -81,7 +80,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         env: &env,
         dir: &dir,
         options: &options,
-        operators: &operators,
+        operators: &parts.operators,
         database_id: catalog.database_id,
         cache: Arc::new(Cache::new(Memory::new(options.memory_bytes).cache_bytes())),
         stats: Arc::new(StoreStats::default()),
@@ -91,7 +90,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
     let manifest = create_manifest(&env, &dir, manifest_id, &mut catalog, &entries, &log_place.dir)?;
     let core = Core {
         dir,
-        operators,
+        operators: parts.operators,
         database_id: catalog.database_id,
         cache,
         store_stats,
@@ -122,7 +121,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         env,
         options,
     };
-    core.recover(on_replay)?;
+    core.recover(parts.on_replay)?;
     core.record_log_place()?;
     core.begin()?;
     remove_strangers(&core, &entries);
