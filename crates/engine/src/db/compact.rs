@@ -9,8 +9,8 @@ use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
 use crate::table::policy::{self, Compaction};
-use crate::table::version::{LEVELS, Level};
-use crate::table::{RunHandle, Trees, Version};
+use crate::table::version::LEVELS;
+use crate::table::{Place, RunHandle, Trees, Version};
 use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
 use crate::tree::retain::Retain;
@@ -28,7 +28,7 @@ impl Core {
             return Ok(false);
         }
         let trees = Arc::clone(&table.version.load().trees);
-        let Some(compaction) = policy::pick(&trees, &table.options) else { return Ok(false) };
+        let Some(compaction) = policy::pick(&trees, &table.options, u64::MAX) else { return Ok(false) };
         self.carry_out(table, &compaction)?;
         Ok(true)
     }
@@ -117,7 +117,9 @@ impl Core {
         let mut input = MergeCursor::new(sources);
         let (snapshots, published) = self.snapshots.live();
         let mut retain = Retain::new(snapshots, published, compaction.bottom).folding(table.operator.clone());
-        let mut writer = RunWriter::new(self, &table.options, table.options.run_bytes_max);
+        let run_bytes_max = if compaction.target == Place::L0 { u64::MAX } else { table.options.run_bytes_max };
+        let cuts = policy::cuts(&table.version.load().trees, compaction.target);
+        let mut writer = RunWriter::new(self, &table.options, run_bytes_max).with_cuts(cuts);
         let mut seen = 0u64;
         input.first()?;
         while let Some(entry) = input.entry() {
@@ -129,6 +131,9 @@ impl Core {
                 if table.check().is_err() {
                     writer.discard();
                     return Ok(None);
+                }
+                if compaction.target != Place::L0 {
+                    self.relieve(table, compaction)?;
                 }
             }
             input.next()?;
@@ -148,6 +153,24 @@ impl Core {
         Ok(Some(output))
     }
 
+    /// In a pause of a long compaction: merges the runs that have gathered in L0 meanwhile, of this table and of others that nobody
+    /// compacts. It is the one piece of work that a compaction is interrupted for: it is small, and every read waits for it.
+    pub(crate) fn relieve(&self, table: &TableState, busy: &Compaction) -> Result<()> {
+        for other in self.all_tables() {
+            let is_own = other.id == table.id;
+            let latch = if is_own { None } else { other.compaction.try_lock() };
+            if (latch.is_none() && !is_own) || !other.compacts_itself() || other.check().is_err() {
+                continue;
+            }
+            let busy = if is_own { busy.removed() } else { Vec::new() };
+            let merge = || policy::pick_within_l0(&other.version.load().trees, &busy, u64::MAX);
+            while let Some(merge) = merge() {
+                self.run_compaction(&other, &merge)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Records the compaction in the manifest, then shows readers the result instead of the inputs.
     fn install_compaction(&self, table: &TableState, compaction: &Compaction, output: Vec<RunHandle>) -> Result<()> {
         let mut ledger = self.ledger.lock();
@@ -163,20 +186,7 @@ impl Core {
             .map(|handle| (compaction.target, RunRecord { id: handle.id, meta: handle.run.meta().clone() }));
         let edit = Edit::Compact { table: table.id, removed: removed.clone(), added: added.collect() };
         self.record(&mut ledger, &edit)?;
-        let mut trees = Trees::clone(&table.version.load().trees);
-        trees.l0.retain(|handle| !removed.contains(&handle.id));
-        for index in 0..LEVELS {
-            let touched = index == compaction.target || compaction.levels.iter().any(|(level, _)| *level == index);
-            if touched {
-                let mut handles: Vec<_> =
-                    trees.levels[index].handles().filter(|handle| !removed.contains(&handle.id)).collect();
-                if index == compaction.target {
-                    handles.extend(output.iter().cloned());
-                }
-                trees.levels[index] = Level::new(handles);
-            }
-        }
-        table.show(trees);
+        table.show(table.version.load().trees.replaced(&removed, compaction.target, &output));
         drop(ledger);
         self.rebalance();
         Ok(())

@@ -24,7 +24,7 @@ use crate::table::edit::Edit;
 use crate::table::manifest::Manifest;
 use crate::table::reads::ReadCounters;
 use crate::table::version::{Mem, Moment};
-use crate::table::{TableOptions, Trees, Version};
+use crate::table::{TableOptions, Trees, Version, policy};
 use crate::tree::btree::BTree;
 use crate::tree::operator::{Operators, TableOperator};
 use crate::txn::conflict::RecentWrites;
@@ -290,9 +290,9 @@ impl Core {
         let tables = self.tables.read();
         // Waiting does not help where nothing compacts in the background.
         let compacted = tables.values().filter(|table| table.compacts_itself());
-        let deepest = compacted.map(|table| table.version.load().trees.l0.len()).max();
+        let debt = compacted.map(|table| policy::pressure(&table.version.load().trees, &table.options)).max();
         drop(tables);
-        self.memory.set_l0(deepest.unwrap_or(0));
+        self.memory.set_debt(debt.unwrap_or(0));
     }
 
     pub(crate) fn wake_flush(&self) {

@@ -6,19 +6,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::base::num::u64_of;
+use crate::table::policy::FULL;
 use crate::table::version::{Mem, Stage};
 
-/// Runs in L0 from which writers are slowed.
-const L0_SLOW: usize = 32;
-/// Runs in L0 at which writers are slowed most.
-const L0_SLOWEST: usize = 80;
 /// The delay at full pressure: 200 ns a byte is 5 MB/s.
 const DELAY_NS_PER_BYTE: u64 = 200;
 /// Shorter sleeps than this cost more than they delay; they are saved up.
 const SLEEP_NS_MIN: u64 = 200_000;
-/// Pressure is counted in thousandths.
-const FULL: u64 = 1000;
 
 /// Counts the bytes of memtables: what each was counted as is known under its stage, so the counters end at zero when all are gone.
 /// They only steer.
@@ -111,10 +105,9 @@ impl Memory {
         self.memtable_bytes() > self.budget / 2 && self.immutable.load(Ordering::Relaxed) > 0
     }
 
-    /// Tells how many runs L0 of the worst table has.
-    pub(crate) fn set_l0(&self, runs: usize) {
-        let over = runs.clamp(L0_SLOW, L0_SLOWEST) - L0_SLOW;
-        self.debt.store(u64_of(over) * FULL / u64_of(L0_SLOWEST - L0_SLOW), Ordering::Relaxed);
+    /// Tells what the compaction debt of the worst table asks of writers, in thousandths.
+    pub(crate) fn set_debt(&self, thousandths: u64) {
+        self.debt.store(thousandths, Ordering::Relaxed);
     }
 
     fn pressure(&self) -> u64 {

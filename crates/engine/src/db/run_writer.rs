@@ -15,6 +15,8 @@ pub(crate) struct RunWriter<'a> {
     core: &'a Core,
     options: RunOptions,
     run_bytes_max: u64,
+    /// Keys, descending, at which a run that is large enough ends.
+    cuts: Vec<Vec<u8>>,
     current: Option<(FileId, RunBuilder)>,
     last_key: Vec<u8>,
     done: Vec<RunHandle>,
@@ -29,11 +31,22 @@ impl<'a> RunWriter<'a> {
             filter_bits_per_key: table.filter_bits_per_key,
             direct: core.options.direct_io,
         };
-        Self { core, options, run_bytes_max, current: None, last_key: Vec::new(), done: Vec::new() }
+        Self { core, options, run_bytes_max, cuts: Vec::new(), current: None, last_key: Vec::new(), done: Vec::new() }
+    }
+
+    /// The same, with runs that end before one of these ascending keys when they have at least half of their bytes: they then
+    /// overlap fewer of the runs that begin there. (RocksDB 7.8 measured 12% less to write by it.)
+    pub(crate) fn with_cuts(mut self, mut cuts: Vec<Vec<u8>>) -> Self {
+        cuts.reverse();
+        self.cuts = cuts;
+        self
     }
 
     /// Appends an entry; entries come in stored order.
     pub(crate) fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
+        if self.cuts.last().is_some_and(|cut| **cut <= *entry.key) {
+            self.pass_cuts(entry.key)?;
+        }
         if let Some((_, builder)) = &self.current
             && builder.bytes() >= self.run_bytes_max
             && self.last_key != entry.key
@@ -55,6 +68,16 @@ impl<'a> RunWriter<'a> {
             self.last_key.extend_from_slice(entry.key);
         }
         Ok(())
+    }
+
+    /// Ends the run under way if it is large enough: `key` is the first one behind a cut.
+    #[cold]
+    fn pass_cuts(&mut self, key: &[u8]) -> Result<()> {
+        while self.cuts.pop_if(|cut| **cut <= *key).is_some() {}
+        match &self.current {
+            Some((_, builder)) if builder.bytes() >= self.run_bytes_max / 2 => self.cut(),
+            _ => Ok(()),
+        }
     }
 
     /// Completes the run under way: its bytes are durable, its name is not yet.

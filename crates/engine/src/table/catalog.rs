@@ -24,7 +24,7 @@ use super::codec;
 use super::edit::Edit;
 use super::files;
 use super::options::TableOptions;
-use super::version::LEVELS;
+use super::version::{LEVELS, Place};
 
 /// A run as the manifest knows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -206,8 +206,9 @@ impl Catalog {
     }
 }
 
-fn compact(record: &mut TableRecord, removed: &[FileId], added: &[(usize, RunRecord)]) -> Result<(), Malformed> {
+fn compact(record: &mut TableRecord, removed: &[FileId], added: &[(Place, RunRecord)]) -> Result<(), Malformed> {
     let before = record.runs().count();
+    let mut in_l0 = record.l0.iter().position(|run| removed.contains(&run.id));
     record.l0.retain(|run| !removed.contains(&run.id));
     for level in &mut record.levels {
         level.retain(|run| !removed.contains(&run.id));
@@ -215,10 +216,19 @@ fn compact(record: &mut TableRecord, removed: &[FileId], added: &[(usize, RunRec
     if record.runs().count() + removed.len() != before {
         return Err(Malformed);
     }
-    for (level, run) in added {
-        let level = record.levels.get_mut(*level).ok_or(Malformed)?;
-        let at = level.partition_point(|other| other.meta.smallest < run.meta.smallest);
-        level.insert(at, run.clone());
+    for (place, run) in added {
+        match place {
+            Place::L0 => {
+                let at = in_l0.ok_or(Malformed)?;
+                record.l0.insert(at, run.clone());
+                in_l0 = Some(at + 1);
+            }
+            Place::Level(level) => {
+                let level = record.levels.get_mut(*level).ok_or(Malformed)?;
+                let at = level.partition_point(|other| other.meta.smallest < run.meta.smallest);
+                level.insert(at, run.clone());
+            }
+        }
     }
     Ok(())
 }

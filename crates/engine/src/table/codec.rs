@@ -10,7 +10,7 @@ use crate::tree::run::RunMeta;
 use super::catalog::{RunRecord, TableRecord};
 use super::files::FILE_ID_MAX;
 use super::options::{Layout, TableOptions};
-use super::version::LEVELS;
+use super::version::{LEVELS, Place};
 
 /// A varint that must fit a narrower type.
 pub(super) fn narrow<T: TryFrom<u64>>(decoder: &mut Decoder<'_>) -> Result<T, Malformed> {
@@ -25,6 +25,27 @@ pub(super) fn seqnum(decoder: &mut Decoder<'_>) -> Result<SeqNum, Malformed> {
 /// The id of a file.
 pub(super) fn file(decoder: &mut Decoder<'_>) -> Result<FileId, Malformed> {
     Some(FileId(decoder.varint()?)).filter(|id| *id <= FILE_ID_MAX).ok_or(Malformed)
+}
+
+/// What stands for L0 where a level's index would be. Stored; never reuse.
+const L0: u64 = 127;
+
+pub(super) fn put_place(out: &mut Vec<u8>, place: Place) {
+    put_varint(
+        out,
+        match place {
+            Place::L0 => L0,
+            Place::Level(index) => u64_of(index),
+        },
+    );
+}
+
+/// The place of a run.
+pub(super) fn place(decoder: &mut Decoder<'_>) -> Result<Place, Malformed> {
+    match decoder.varint()? {
+        L0 => Ok(Place::L0),
+        index => usize::try_from(index).ok().filter(|index| *index < LEVELS).map(Place::Level).ok_or(Malformed),
+    }
 }
 
 /// An absolute path.

@@ -12,6 +12,7 @@ use crate::tree::btree::TreeMeta;
 use super::catalog::RunRecord;
 use super::codec;
 use super::options::TableOptions;
+use super::version::Place;
 
 /// A change of the catalog.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,8 +56,9 @@ pub enum Edit {
         table: TableId,
         /// The runs replaced, in any level.
         removed: Vec<FileId>,
-        /// The runs that replace them, each with the index of its level (0 is level 1).
-        added: Vec<(usize, RunRecord)>,
+        /// The runs that replace them, each with its place: the index of its level (0 is level 1), or 127 for L0, where it takes the place
+        /// of the newest run replaced.
+        added: Vec<(Place, RunRecord)>,
     },
     /// The database was opened, or has given out many seqnums since. Stored as 5; never reuse.
     Opened {
@@ -105,8 +107,8 @@ impl Edit {
                     put_varint(out, id.0);
                 }
                 put_varint(out, u64_of(added.len()));
-                for (level, run) in added {
-                    put_varint(out, u64_of(*level));
+                for (place, run) in added {
+                    codec::put_place(out, *place);
                     codec::put_run(out, run);
                 }
             }
@@ -148,7 +150,7 @@ impl Edit {
                 let removed = decoder.varint()?;
                 let removed = (0..removed).map(|_| decoder.varint().map(FileId)).collect::<Result<_, _>>()?;
                 let added = decoder.varint()?;
-                let added = (0..added).map(|_| Ok((codec::narrow(decoder)?, codec::run(decoder)?)));
+                let added = (0..added).map(|_| Ok((codec::place(decoder)?, codec::run(decoder)?)));
                 Self::Compact { table, removed, added: added.collect::<Result<_, _>>()? }
             }
             5 => Self::Opened { seqnum_floor: codec::seqnum(decoder)?, log_from: Lsn(decoder.varint()?) },

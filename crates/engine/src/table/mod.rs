@@ -16,4 +16,4 @@ pub mod version;
 mod tests;
 
 pub use options::{Layout, TableOptions};
-pub use version::{RunHandle, Trees, Version};
+pub use version::{Place, RunHandle, Trees, Version};

@@ -158,6 +158,15 @@ pub struct RunHandle {
     pub run: Arc<Run>,
 }
 
+/// Where runs lie in the trees of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In L0, where each run is a sorted sequence of its own.
+    L0,
+    /// In the level with this index: 0 is level 1.
+    Level(usize),
+}
+
 /// One sorted sequence of disjoint runs.
 #[derive(Clone, Debug, Default)]
 pub struct Level {
@@ -266,6 +275,27 @@ impl Trees {
         if let Some(root) = &self.btree {
             out.push(Box::new(root.cursor(fill)));
         }
+    }
+
+    /// The trees in which runs were replaced by others. In L0 these take the place of the newest that was replaced.
+    #[must_use]
+    pub fn replaced(&self, removed: &[FileId], place: Place, added: &[RunHandle]) -> Self {
+        let mut trees = self.clone();
+        let stays = |handle: &RunHandle| !removed.contains(&handle.id);
+        let newest = trees.l0.iter().position(|handle| !stays(handle)).unwrap_or(0);
+        trees.l0.retain(stays);
+        if place == Place::L0 {
+            trees.l0.splice(newest..newest, added.iter().cloned());
+        }
+        for (index, level) in trees.levels.iter_mut().enumerate() {
+            let takes = place == Place::Level(index);
+            if takes || level.ids.iter().any(|id| removed.contains(id)) {
+                let mut handles: Vec<_> = level.handles().filter(stays).collect();
+                handles.extend(added.iter().filter(|_| takes).cloned());
+                *level = Level::new(handles);
+            }
+        }
+        trees
     }
 
     /// How many trees on disk a scan searches.

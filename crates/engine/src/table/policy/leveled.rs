@@ -1,9 +1,7 @@
 //! Leveled compaction, with level targets computed from the last level up, so that the number of levels is the least that the data
 //! needs (RocksDB calls this dynamic level bytes).
 
-use super::{
-    Compaction, L0_TRIGGER, LEVELS, TableOptions, Trees, are_small, bytes, key_range, occupied, overlapping, span,
-};
+use super::{Compaction, L0_TRIGGER, LEVELS, TableOptions, Trees, are_small, bytes, key_range, l0, overlapping, span};
 use crate::table::version::RunHandle;
 
 /// The first level below L0 takes this many full files before it is compacted further.
@@ -19,9 +17,15 @@ pub(super) struct Targets {
 
 impl Targets {
     pub(super) fn of(trees: &Trees, options: &TableOptions) -> Self {
-        let base_bytes = BASE_RUNS * options.run_bytes_max;
+        let found = std::array::from_fn(|level| trees.levels[level].bytes());
+        Self::of_bytes(&found, options)
+    }
+
+    /// The targets when the levels hold so many bytes.
+    pub(super) fn of_bytes(found: &[u64; LEVELS], options: &TableOptions) -> Self {
+        let base_bytes = base_bytes(options);
         let fanout = u64::from(options.fanout);
-        let largest = (0..LEVELS).map(|level| trees.levels[level].bytes()).max().unwrap_or(0);
+        let largest = found.iter().copied().max().unwrap_or(0);
         let mut base = LEVELS - 1;
         let mut target = largest.max(base_bytes);
         let mut levels = [0; LEVELS];
@@ -32,7 +36,7 @@ impl Targets {
             levels[base] = target;
         }
         // A level that the data has outgrown downwards is drained first: it stays the base, with what target it has left.
-        if let Some(top) = occupied(trees).next()
+        if let Some(top) = found.iter().position(|bytes| *bytes > 0)
             && top < base
         {
             levels[top..base].fill(base_bytes.min(target / 2).max(1));
@@ -44,17 +48,38 @@ impl Targets {
     }
 }
 
-/// The compaction of the level that is furthest over its target, L0 first among equals.
-pub(super) fn pick(trees: &Trees, options: &TableOptions) -> Option<Compaction> {
+/// The bytes that the first level below L0 may take before another one is put between.
+pub(super) fn base_bytes(options: &TableOptions) -> u64 {
+    BASE_RUNS * options.run_bytes_max
+}
+
+/// The compaction of the level that is furthest over its target, L0 first among equals; before a level goes down, L0 is merged within
+/// itself if it has too many runs.
+pub(super) fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<Compaction> {
     let targets = Targets::of(trees, options);
-    let l0_score = trees.l0.len() * 100 / L0_TRIGGER;
     let score = |level: usize| trees.levels[level].bytes().saturating_mul(100) / targets.bytes[level].max(1);
-    let fullest = (targets.base..LEVELS - 1).map(|level| (score(level), level)).max_by_key(|(score, _)| *score);
-    let (level_score, level) = fullest.unwrap_or((0, targets.base));
-    if l0_score >= 100 && l0_score as u64 >= level_score {
-        return l0_into(trees, targets.base, options);
+    let mut over: Vec<_> = (targets.base..LEVELS - 1).map(|level| (score(level), level)).collect();
+    over.retain(|(score, _)| *score > 100);
+    over.sort_unstable_by(|a, b| b.cmp(a));
+    let down = l0_into(trees, targets.base, options).map(|down| (l0_score(&down, options), down));
+    let down = down.filter(|(score, down)| *score >= 100 && down.needs(options) <= room);
+    let fullest = over.first().map_or(0, |(score, _)| *score);
+    match down {
+        Some((score, down)) if score >= fullest => Some(down),
+        down => l0::pick(trees, &[], room)
+            .or_else(|| over.iter().find_map(|(_, level)| level_into_next(trees, *level, options, room)))
+            .or(down.map(|(_, down)| down)),
     }
-    (level_score > 100).then(|| level_into_next(trees, level)).flatten()
+}
+
+/// How urgent it is to take L0 down, in percent: it is due when it has [`L0_TRIGGER`] runs, and so many bytes that it rewrites at most fanout
+/// bytes of the level below for each, which is what a byte costs in every level.
+fn l0_score(down: &Compaction, options: &TableOptions) -> u64 {
+    if down.l0.len() < L0_TRIGGER {
+        return 0;
+    }
+    let below: u64 = down.levels.iter().map(|(_, runs)| bytes(runs)).sum();
+    bytes(&down.l0).saturating_mul(100 * u64::from(options.fanout)) / below.max(1)
 }
 
 /// All of L0 into the level that takes it now.
@@ -76,12 +101,12 @@ fn l0_into(trees: &Trees, target: usize, options: &TableOptions) -> Option<Compa
 }
 
 /// The run of the level that overlaps the next one least, for its size, with what it overlaps.
-fn level_into_next(trees: &Trees, level: usize) -> Option<Compaction> {
-    let target = level + 1;
-    let cost = |handle: &RunHandle| {
-        let below = span(std::iter::once(handle)).map_or(0, |range| bytes(&overlapping(trees, target, range)));
-        below.saturating_mul(1000) / handle.run.meta().bytes.max(1)
+fn level_into_next(trees: &Trees, level: usize, options: &TableOptions, room: u64) -> Option<Compaction> {
+    let down = |run: RunHandle| Compaction::new(trees, Vec::new(), vec![(level, vec![run])], level + 1);
+    // What it takes along there counts, for each byte that goes down.
+    let cost = |down: &Compaction| {
+        let moved = down.levels.first().map_or(0, |(_, runs)| bytes(runs));
+        (down.bytes() - moved).saturating_mul(1000) / moved.max(1)
     };
-    let run = trees.levels[level].handles().min_by_key(cost)?;
-    Compaction::new(trees, Vec::new(), vec![(level, vec![run])], target)
+    trees.levels[level].handles().filter_map(down).filter(|down| down.needs(options) <= room).min_by_key(cost)
 }

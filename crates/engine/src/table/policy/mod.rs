@@ -1,6 +1,8 @@
 //! Layout policies: pure functions from the trees of a table to the next compaction that its layout wants, if any.
 
+mod l0;
 mod leveled;
+mod pressure;
 #[cfg(test)]
 mod tests;
 mod tiered;
@@ -9,7 +11,9 @@ use crate::base::{FileId, SeqNum};
 use crate::tree::run::RunMeta;
 
 use super::options::{Layout, TableOptions};
-use super::version::{LEVELS, RunHandle, Trees};
+use super::version::{LEVELS, Place, RunHandle, Trees};
+
+pub use pressure::{FULL, pressure};
 
 /// How many runs in L0 make a compaction due.
 pub const L0_TRIGGER: usize = 4;
@@ -21,8 +25,8 @@ pub struct Compaction {
     pub l0: Vec<RunHandle>,
     /// Runs taken from levels, with the index of their level, from the top down; each list in key order.
     pub levels: Vec<(usize, Vec<RunHandle>)>,
-    /// The index of the level that takes the result.
-    pub target: usize,
+    /// What takes the result.
+    pub target: Place,
     /// Nothing older than the inputs lies below them in their key range: tombstones may go.
     pub bottom: bool,
 }
@@ -40,7 +44,7 @@ impl Compaction {
 
     /// Merges runs of L0 and of levels, with those of `target` already among them.
     fn onto_target(trees: &Trees, l0: Vec<RunHandle>, levels: Vec<(usize, Vec<RunHandle>)>, target: usize) -> Self {
-        let mut compaction = Self { l0, levels, target, bottom: false };
+        let mut compaction = Self { l0, levels, target: Place::Level(target), bottom: false };
         // What the target brings along reaches further than what comes down to it, and may hide versions further below there.
         compaction.bottom = span(compaction.inputs()).is_some_and(|range| is_bottom(trees, target, range));
         compaction
@@ -57,11 +61,27 @@ impl Compaction {
         self.inputs().map(|handle| handle.id).collect()
     }
 
+    /// Bytes of the inputs: about as many as the result has at most.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.inputs().map(|handle| handle.run.meta().bytes).sum()
+    }
+
+    /// Bytes of space that must be free for it: the inputs go only when the result is durable.
+    #[must_use]
+    pub fn needs(&self, options: &TableOptions) -> u64 {
+        if self.is_trivial_move(options) { 0 } else { self.bytes() }
+    }
+
     /// Whether the inputs are disjoint already and none is in the target: they can be moved there without being read. Small runs are
-    /// merged nevertheless, or a table written in key order would become more files than a process may open.
+    /// merged nevertheless, or a table written in key order would become more files than a process may open; so are runs whose tombstones
+    /// may go.
     #[must_use]
     pub fn is_trivial_move(&self, options: &TableOptions) -> bool {
-        if self.levels.iter().any(|(level, _)| *level == self.target) || are_small(self.inputs(), options) {
+        let is_target = |level: usize| self.target == Place::Level(level);
+        let drops = self.bottom && self.inputs().any(|handle| handle.run.meta().tombstones > 0);
+        let merges = self.target == Place::L0 || self.levels.iter().any(|(level, _)| is_target(*level));
+        if merges || drops || are_small(self.inputs(), options) {
             return false;
         }
         let mut ranges: Vec<_> = self.inputs().map(key_range).collect();
@@ -70,14 +90,30 @@ impl Compaction {
     }
 }
 
-/// The next compaction that the table's layout wants.
+/// The next compaction that the table's layout wants, of those that need no more than `room` bytes of free space.
 #[must_use]
-pub fn pick(trees: &Trees, options: &TableOptions) -> Option<Compaction> {
+pub fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<Compaction> {
     match options.layout {
         Layout::BTree => None,
-        Layout::Lsm => leveled::pick(trees, options),
-        Layout::LsmTiered => tiered::pick(trees, options),
+        Layout::Lsm => leveled::pick(trees, options, room),
+        Layout::LsmTiered => tiered::pick(trees, options, room),
     }
+}
+
+/// The merge of runs of L0 among themselves that keeps them few while an older compaction of the table, of the runs in `busy`, takes its
+/// time; of those that need no more than `room` bytes.
+#[must_use]
+pub fn pick_within_l0(trees: &Trees, busy: &[FileId], room: u64) -> Option<Compaction> {
+    l0::pick(trees, busy, room)
+}
+
+/// Where the runs begin that lie below what a compaction writes: runs that end there overlap fewer of them when they go down in their turn.
+#[must_use]
+pub fn cuts(trees: &Trees, target: Place) -> Vec<Vec<u8>> {
+    let Place::Level(target) = target else { return Vec::new() };
+    let below = occupied(trees).find(|level| *level > target);
+    let runs = below.map_or_else(Vec::new, |level| trees.levels[level].handles().collect());
+    runs.iter().map(|handle| handle.run.meta().smallest.clone()).collect()
 }
 
 /// The compaction that leaves a single sorted sequence in the last level; `None` when that is all there is, and nothing in it can be
@@ -95,7 +131,7 @@ pub fn pick_all(trees: &Trees) -> Option<Compaction> {
     if trees.l0.is_empty() && levels.iter().all(clean) {
         return None;
     }
-    Some(Compaction { l0: trees.l0.clone(), levels, target: last, bottom: trees.btree.is_none() })
+    Some(Compaction { l0: trees.l0.clone(), levels, target: Place::Level(last), bottom: trees.btree.is_none() })
 }
 
 /// The compaction that merges all of a level into the next one below that holds anything: of L0 for number 0, else of the level whose index

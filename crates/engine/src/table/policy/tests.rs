@@ -40,6 +40,10 @@ impl Forge {
     }
 
     fn run(&mut self, versions: &[Version]) -> RunHandle {
+        self.run_of(versions, Kind::Put)
+    }
+
+    fn run_of(&mut self, versions: &[Version], kind: Kind) -> RunHandle {
         let (env, id) = (self.sim.env(), FileId(self.next));
         self.next += 1;
         let path = FileKind::Run.path(Path::new("/runs"), id);
@@ -48,9 +52,9 @@ impl Forge {
         let stats = Arc::<StoreStats>::default();
         let mut builder = RunBuilder::create(&env, &path, id.0, options, Arc::clone(&stats)).unwrap();
         for (key, seqnum) in versions {
-            let entry =
-                Entry { key: &key.to_be_bytes(), seqnum: SeqNum(*seqnum), kind: Kind::Put, value: &key.to_be_bytes() };
-            builder.push(&entry).unwrap();
+            let (key, seqnum) = (key.to_be_bytes(), SeqNum(*seqnum));
+            let value = if kind == Kind::Put { &key[..] } else { &[] };
+            builder.push(&Entry { key: &key, seqnum, kind, value }).unwrap();
         }
         let meta = builder.finish().unwrap();
         let run = Run::open(&env, &path, id.0, false, meta, Arc::clone(&self.cache), stats).unwrap();
@@ -82,8 +86,10 @@ impl Forge {
             let merged = versions(&mut MergeCursor::new(ranked.collect()));
             let mut output = Vec::new();
             let mut rest = merged.as_slice();
+            // A merge within L0 leaves one run.
+            let most = if compaction.target == Place::L0 { usize::MAX } else { 40 };
             while !rest.is_empty() {
-                let mut end = rest.len().min(40);
+                let mut end = rest.len().min(most);
                 while end < rest.len() && rest[end].0 == rest[end - 1].0 {
                     end += 1;
                 }
@@ -92,14 +98,7 @@ impl Forge {
             }
             output
         };
-        trees.l0.retain(|handle| !removed.contains(&handle.id));
-        for (index, level) in trees.levels.iter_mut().enumerate() {
-            let mut handles: Vec<_> = level.handles().filter(|handle| !removed.contains(&handle.id)).collect();
-            if index == compaction.target {
-                handles.extend(output.iter().cloned());
-            }
-            *level = Level::new(handles);
-        }
+        *trees = trees.replaced(&removed, compaction.target, &output);
     }
 }
 
@@ -136,7 +135,8 @@ fn assert_order(trees: &Trees) -> usize {
 /// Nothing below the result of a compaction that may drop tombstones has keys in its range.
 fn assert_bottom(trees: &Trees, compaction: &Compaction) {
     let range = span(compaction.inputs()).unwrap();
-    for level in compaction.target..LEVELS {
+    let Place::Level(target) = compaction.target else { return assert!(!compaction.bottom) };
+    for level in target..LEVELS {
         let others = overlapping(trees, level, range);
         let removed = compaction.removed();
         assert!(!compaction.bottom || others.iter().all(|handle| removed.contains(&handle.id)), "level {level}");
@@ -176,7 +176,7 @@ fn drive(layout: Layout, fanout: u32, seed: u64, check: impl Fn(&Trees, &TableOp
             forge.flush(&mut trees, &mut seqnum);
         }
         let mut steps = 0;
-        while let Some(compaction) = pick(&trees, &options) {
+        while let Some(compaction) = pick(&trees, &options, u64::MAX) {
             assert_bottom(&trees, &compaction);
             if forge.below(4) == 0 {
                 forge.flush(&mut trees, &mut seqnum);
@@ -187,7 +187,7 @@ fn drive(layout: Layout, fanout: u32, seed: u64, check: impl Fn(&Trees, &TableOp
             assert!(steps < 1000, "compactions come to an end");
         }
         by_hand(&mut forge, &mut trees, seqnum, &options);
-        while let Some(compaction) = pick(&trees, &options) {
+        while let Some(compaction) = pick(&trees, &options, u64::MAX) {
             forge.apply(&mut trees, &compaction, &options);
         }
         check(&trees, &options);
@@ -212,7 +212,7 @@ fn tiered_keeps_newer_above_older_and_the_sequences_few() {
 fn leveled_keeps_newer_above_older_and_uses_the_fewest_levels() {
     for (seed, fanout) in [(1, 2), (2, 3), (3, 8), (4, 32)] {
         drive(Layout::Lsm, fanout, seed, |trees, options| {
-            assert!(trees.l0.len() < L0_TRIGGER);
+            assert!(trees.l0.len() <= l0::RUNS_MAX);
             let total: u64 = trees.levels.iter().map(Level::bytes).sum();
             let mut levels = 1;
             while total / u64::from(fanout).pow(levels) >= 4 * options.run_bytes_max {
@@ -235,14 +235,86 @@ fn a_tombstone_beside_the_run_that_goes_down_stays_above_what_it_hides() {
     trees.levels[4] = Level::new(vec![forge.run(&many(1_000, 9_000, 3))]);
     trees.levels[5] = Level::new(vec![forge.run(&many(500, 12_000, 2))]);
     trees.levels[6] = Level::new(vec![forge.run(&many(11_000, 31_000, 1))]);
-    let compaction = pick(&trees, &options).unwrap();
-    assert_eq!((compaction.levels.len(), compaction.target), (2, 5));
+    let compaction = pick(&trees, &options, u64::MAX).unwrap();
+    assert_eq!((compaction.levels.len(), compaction.target), (2, Place::Level(5)));
     assert_bottom(&trees, &compaction);
     // The same from L0.
     let mut trees = Trees { l0: (0..4).map(|_| forge.run(&many(1_000, 1_010, 3))).collect(), ..Trees::default() };
     trees.levels[5] = Level::new(vec![forge.run(&many(500, 1_200, 2))]);
     trees.levels[6] = Level::new(vec![forge.run(&many(1_100, 61_000, 1))]);
-    let compaction = pick(&trees, &TableOptions { fanout: 32, ..options }).unwrap();
-    assert_eq!((compaction.l0.len(), compaction.target), (4, 5));
+    let compaction = pick(&trees, &TableOptions { fanout: 32, ..options }, u64::MAX).unwrap();
+    assert_eq!((compaction.l0.len(), compaction.target), (4, Place::Level(5)));
     assert_bottom(&trees, &compaction);
+}
+
+/// Under load L0 had 32 to 40 runs for as long as a compaction into the level below took.
+#[test]
+fn l0_stays_small_while_a_long_compaction_goes_on() {
+    for layout in [Layout::Lsm, Layout::LsmTiered] {
+        let options = TableOptions { layout, run_bytes_max: 4 << 10, ..TableOptions::default() };
+        let (mut forge, mut trees, mut seqnum, mut written) = (Forge::new(9), Trees::default(), 0, 0);
+        for _ in 0..6 {
+            while pick(&trees, &options, u64::MAX).is_none() {
+                forge.flush(&mut trees, &mut seqnum);
+            }
+            let long = pick(&trees, &options, u64::MAX).unwrap();
+            for _ in 0..40 {
+                forge.flush(&mut trees, &mut seqnum);
+                while let Some(merge) = pick_within_l0(&trees, &long.removed(), u64::MAX) {
+                    written += merge.l0.iter().map(|handle| handle.run.meta().entries).sum::<u64>();
+                    forge.apply(&mut trees, &merge, &options);
+                    assert_eq!(assert_order(&trees) as u64, seqnum, "no version is lost");
+                }
+                assert!(trees.l0.len() <= 12, "{layout:?}: {} runs", trees.l0.len());
+            }
+            forge.apply(&mut trees, &long, &options);
+            assert_eq!(assert_order(&trees) as u64, seqnum, "no version is lost");
+        }
+        assert!(written < 4 * seqnum, "{layout:?}: {written} entries were rewritten for {seqnum}");
+    }
+}
+
+#[test]
+fn ten_million_values_need_two_levels_and_one_more_byte_no_third() {
+    let levels = |bytes: u64, fanout: u32| {
+        let mut found = [0; LEVELS];
+        found[LEVELS - 1] = bytes;
+        let options = TableOptions { fanout, ..TableOptions::default() };
+        LEVELS - leveled::Targets::of_bytes(&found, &options).base
+    };
+    // 10M entries of 16 + 128 bytes, as they are and compressed to half of it.
+    assert_eq!((levels(10_000_000 * 144, 8), levels(10_000_000 * 72, 8)), (2, 1));
+    assert_eq!((levels(1 << 20, 8), levels(1 << 30, 8), levels((1 << 30) - 1, 8)), (1, 2, 1));
+    // The last level of 8 GiB, 1 GiB above it, and 128 MiB where the base begins.
+    assert_eq!((levels(8 << 30, 8), levels((8 << 30) - 1, 8)), (3, 2));
+}
+
+#[test]
+fn of_the_runs_of_a_level_the_one_goes_down_that_overlaps_least() {
+    let options = TableOptions { run_bytes_max: 4 << 10, fanout: 2, ..TableOptions::default() };
+    let mut forge = Forge::new(1);
+    let many = |from: u32, to: u32, seqnum: u64| (from..to).map(|key| (key, seqnum)).collect::<Vec<_>>();
+    let mut trees = Trees::default();
+    let upper =
+        vec![forge.run(&many(0, 2_000, 2)), forge.run(&many(2_000, 4_000, 2)), forge.run(&many(4_000, 6_000, 2))];
+    trees.levels[5] = Level::new(upper.clone());
+    trees.levels[6] = Level::new(vec![forge.run(&many(0, 3_000, 1)), forge.run(&many(5_000, 5_500, 1))]);
+    let compaction = pick(&trees, &options, u64::MAX).unwrap();
+    assert_eq!(compaction.removed()[0], upper[2].id);
+    // With less room a run that costs less space goes, or none.
+    let room = compaction.bytes() - 1;
+    let smaller = pick(&trees, &options, room);
+    assert!(smaller.is_none_or(|smaller| smaller.needs(&options) <= room));
+    assert!(pick(&trees, &options, 100).is_none());
+}
+
+#[test]
+fn a_run_whose_tombstones_hide_nothing_any_more_is_rewritten_and_not_moved() {
+    let options = TableOptions { run_bytes_max: 4 << 10, ..TableOptions::default() };
+    let mut forge = Forge::new(1);
+    let keys: Vec<Version> = (0..2_000).map(|key| (key, 1)).collect();
+    let alive = Compaction::onto_target(&Trees::default(), vec![forge.run(&keys)], Vec::new(), 6);
+    assert!(alive.bottom && alive.is_trivial_move(&options) && alive.needs(&options) == 0);
+    let dead = Compaction::onto_target(&Trees::default(), vec![forge.run_of(&keys, Kind::Delete)], Vec::new(), 6);
+    assert!(!dead.is_trivial_move(&options) && dead.needs(&options) > 0);
 }

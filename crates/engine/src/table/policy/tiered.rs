@@ -3,7 +3,7 @@
 //! A sequence is a run of L0 or a whole level. The number of sequences is bounded by the fanout, space by a limit on what lies
 //! above the last sequence. (RocksDB calls this universal compaction.)
 
-use super::{Compaction, L0_TRIGGER, LEVELS, TableOptions, Trees, occupied};
+use super::{Compaction, L0_TRIGGER, LEVELS, Place, TableOptions, Trees, l0, occupied};
 
 /// Sequences are similar when the next older one is at most this many percent larger than all newer ones together.
 const SIZE_RATIO_PERCENT: u64 = 20;
@@ -11,7 +11,12 @@ const SIZE_RATIO_PERCENT: u64 = 20;
 const SPACE_AMP_PERCENT: u64 = 200;
 
 /// The next merge, newest sequences first.
-pub(super) fn pick(trees: &Trees, options: &TableOptions) -> Option<Compaction> {
+pub(super) fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<Compaction> {
+    let merge = wanted(trees, options)?;
+    if merge.needs(options) <= room { Some(merge) } else { l0::pick(trees, &[], room) }
+}
+
+fn wanted(trees: &Trees, options: &TableOptions) -> Option<Compaction> {
     let levels: Vec<usize> = occupied(trees).collect();
     let sizes: Vec<u64> = trees
         .l0
@@ -54,5 +59,5 @@ fn merge(trees: &Trees, levels: &[usize], count: usize) -> Compaction {
     let target = levels.get(taken).map_or(LEVELS - 1, |next| next - 1);
     let inputs = levels[..taken].iter().map(|level| (*level, trees.levels[*level].handles().collect())).collect();
     let bottom = taken == levels.len() && trees.btree.is_none();
-    Compaction { l0: trees.l0[..from_l0].to_vec(), levels: inputs, target, bottom }
+    Compaction { l0: trees.l0[..from_l0].to_vec(), levels: inputs, target: Place::Level(target), bottom }
 }
