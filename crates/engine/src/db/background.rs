@@ -2,11 +2,16 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use crate::base::{ErrorKind, Result};
 use crate::env::{Next, Work};
 
+use super::compact::Step;
 use super::core::{Core, Workers};
+
+/// How often it is looked whether a compaction fits that is due and did not fit the free space.
+const LOOK_FOR_SPACE: Duration = Duration::from_secs(1);
 
 /// Starts the workers. They hold the database weakly, so that dropping its handles ends them.
 pub(crate) fn start(core: &Arc<Core>) {
@@ -44,17 +49,28 @@ impl Core {
         Ok(Next::Again)
     }
 
-    /// Does one compaction of the table with most runs in L0 that nobody else compacts.
+    /// Does one compaction of the table with most runs in L0 that nobody else compacts; when no layout wants any, a job that reads have
+    /// paid for.
     fn compact_one(&self) -> Result<Next> {
         let mut tables = self.all_tables();
-        tables.retain(|table| table.compacts_itself());
+        tables.retain(|table| table.compacts_itself() && !table.compaction.is_locked());
         tables.sort_by_key(|table| std::cmp::Reverse(table.version.load().trees.l0.len()));
-        for table in tables {
-            if !table.compaction.is_locked() && self.compact_step(&table)? {
+        let mut missing = 0;
+        for table in &tables {
+            match self.compact_step(table)? {
+                Step::Done => return Ok(Next::Again),
+                Step::NoRoom(bytes) => missing = bytes.max(missing),
+                Step::Nothing => {}
+            }
+        }
+        self.counters.space_missing_bytes.store(missing, Ordering::Relaxed);
+        for table in &tables {
+            if self.paid_step(table)? {
                 return Ok(Next::Again);
             }
         }
-        Ok(Next::Wait)
+        // Nobody tells when others free space.
+        Ok(if missing > 0 { Next::WaitAtMost(LOOK_FOR_SPACE) } else { Next::Wait })
     }
 
     /// Prepares a log segment ahead. Commits find out themselves when there is no room for one.

@@ -8,7 +8,7 @@ use crate::cache::Fill;
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
-use crate::table::policy::{self, Compaction};
+use crate::table::policy::{self, Compaction, Job};
 use crate::table::version::LEVELS;
 use crate::table::{Place, RunHandle, Trees, Version};
 use crate::tree::Cursor;
@@ -19,18 +19,88 @@ use crate::tree::run::LevelCursor;
 use super::core::{Core, TableState};
 use super::run_writer::RunWriter;
 
+/// What came of looking for a compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// One is done.
+    Done,
+    /// None is due.
+    Nothing,
+    /// One is due, and this many bytes of free space are missing for it.
+    NoRoom(u64),
+}
+
 impl Core {
-    /// Does the next compaction that the table's layout wants; false when there is none.
-    pub(crate) fn compact_step(&self, table: &Arc<TableState>) -> Result<bool> {
+    /// Does the next compaction that the table's layout wants.
+    pub(crate) fn compact_step(&self, table: &Arc<TableState>) -> Result<Step> {
         let _compacting = table.compaction.lock();
         self.health.check_writable()?;
         if table.check().is_err() || !table.compacts_itself() {
-            return Ok(false);
+            return Ok(Step::Nothing);
         }
         let trees = Arc::clone(&table.version.load().trees);
-        let Some(compaction) = policy::pick(&trees, &table.options, u64::MAX) else { return Ok(false) };
-        self.carry_out(table, &compaction)?;
+        let Some(wanted) = policy::pick(&trees, &table.options, u64::MAX) else { return Ok(Step::Nothing) };
+        let (needs, room) = (wanted.needs(&table.options), self.room_on_disk()?);
+        let fitting = if needs <= room { Some(wanted) } else { policy::pick(&trees, &table.options, room) };
+        match fitting {
+            Some(compaction) => self.carry_out(table, &compaction).map(|()| Step::Done),
+            None => Ok(Step::NoRoom(needs - room)),
+        }
+    }
+
+    /// Does the next job that the table's reads have paid for; false when there is none, and while compactions are behind.
+    pub(crate) fn paid_step(&self, table: &Arc<TableState>) -> Result<bool> {
+        let compacting = table.compaction.lock();
+        self.health.check_writable()?;
+        let version = table.version.load_full();
+        if table.check().is_err()
+            || !table.compacts_itself()
+            || !version.immutables.is_empty()
+            || self.memory.is_pressed()
+        {
+            return Ok(false);
+        }
+        let in_memory = version.active.entries.entries();
+        let account = table.savings.settle(in_memory);
+        if account.is_empty() {
+            return Ok(false);
+        }
+        let room = self.room_on_disk()?;
+        let Some(paid) = policy::pick_paid(&version.trees, &table.options, room, in_memory, &account) else {
+            return Ok(false);
+        };
+        match &paid.job {
+            Job::Merge(compaction) => self.carry_out(table, compaction)?,
+            Job::Flush => {
+                // Who drops a table waits for the compaction with the flush gate in hand.
+                drop(compacting);
+                self.rotate(&mut self.commit.lock(), table);
+                self.flush(table)?;
+            }
+        }
+        table.savings.spend(&paid);
         Ok(true)
+    }
+
+    /// Bytes of free space that a compaction may take: what flushes and the log need stays.
+    fn room_on_disk(&self) -> Result<u64> {
+        let free = self.env.fs.free_bytes(&self.dir).map_err(|error| Error::io("measure", &self.dir, error))?;
+        Ok(free.saturating_sub(self.memory.memtable_bytes() + 2 * self.options.log_segment_bytes))
+    }
+
+    /// Refuses a compaction asked for by hand that does not fit the free space.
+    fn check_room(&self, table: &TableState, compaction: &Compaction) -> Result<()> {
+        let (needs, room) = (compaction.needs(&table.options), self.room_on_disk()?);
+        if needs <= room {
+            return Ok(());
+        }
+        let message = format!(
+            "table '{}': the compaction needs {needs} bytes of free space, and {room} are there beside what flushes and the log need: \
+             free {} bytes, or compact a level at a time",
+            table.name,
+            needs - room
+        );
+        Err(Error::new(ErrorKind::Full, message))
     }
 
     /// Merges all of a level into the next one below it; L0 is number 0.
@@ -47,7 +117,7 @@ impl Core {
         table.check()?;
         let trees = Arc::clone(&table.version.load().trees);
         let done = match policy::pick_level(&trees, &table.options, number) {
-            Some(compaction) => self.carry_out(table, &compaction),
+            Some(compaction) => self.check_room(table, &compaction).and_then(|()| self.carry_out(table, &compaction)),
             None => Ok(()),
         };
         drop(compacting);
@@ -77,7 +147,10 @@ impl Core {
         table.check()?;
         let trees = Arc::clone(&table.version.load().trees);
         match policy::pick_all(&trees) {
-            Some(compaction) => self.run_compaction(table, &compaction),
+            Some(compaction) => {
+                self.check_room(table, &compaction)?;
+                self.run_compaction(table, &compaction)
+            }
             None => Ok(()),
         }
     }
@@ -91,7 +164,12 @@ impl Core {
     }
 
     fn run_compaction(&self, table: &TableState, compaction: &Compaction) -> Result<()> {
-        let Some(merged) = self.or_poison(self.merge_runs(table, compaction))? else { return Ok(()) };
+        let merged = match self.merge_runs(table, compaction) {
+            // It has left nothing behind, and nothing depends on it.
+            Err(error) if error.kind() == ErrorKind::Full => return Err(error),
+            merged => self.or_poison(merged)?,
+        };
+        let Some(merged) = merged else { return Ok(()) };
         let read: u64 = compaction.inputs().map(|handle| handle.run.meta().bytes).sum();
         let written: u64 = merged.iter().map(|handle| handle.run.meta().bytes).sum();
         self.or_poison(self.install_compaction(table, compaction, merged))?;
@@ -120,25 +198,14 @@ impl Core {
         let run_bytes_max = if compaction.target == Place::L0 { u64::MAX } else { table.options.run_bytes_max };
         let cuts = policy::cuts(&table.version.load().trees, compaction.target);
         let mut writer = RunWriter::new(self, &table.options, run_bytes_max).with_cuts(cuts);
-        let mut seen = 0u64;
-        input.first()?;
-        while let Some(entry) = input.entry() {
-            seen += 1;
-            retain.push(&entry, &mut |entry| writer.push(entry))?;
-            // A long compaction must not keep a closed or failed database waiting, nor the drop of its table.
-            if seen.is_multiple_of(1 << 16) {
-                self.health.check_writable()?;
-                if table.check().is_err() {
-                    writer.discard();
-                    return Ok(None);
-                }
-                if compaction.target != Place::L0 {
-                    self.relieve(table, compaction)?;
-                }
+        let seen = match self.feed(table, compaction, &mut input, &mut retain, &mut writer) {
+            Ok(Some(seen)) => seen,
+            Ok(None) => {
+                writer.discard();
+                return Ok(None);
             }
-            input.next()?;
-        }
-        retain.end_key(&mut |entry| writer.push(entry))?;
+            Err(error) => return Err(writer.give_up(error)),
+        };
         let output = writer.finish()?;
         let expected: u64 = compaction.inputs().map(|handle| handle.run.meta().entries).sum();
         let written: u64 = output.iter().map(|handle| handle.run.meta().entries).sum();
@@ -153,6 +220,36 @@ impl Core {
         Ok(Some(output))
     }
 
+    /// Takes what is kept of the input to the writer; says how many entries there were, or nothing when the table was dropped meanwhile.
+    fn feed(
+        &self,
+        table: &TableState,
+        compaction: &Compaction,
+        input: &mut MergeCursor,
+        retain: &mut Retain,
+        writer: &mut RunWriter<'_>,
+    ) -> Result<Option<u64>> {
+        let mut seen = 0u64;
+        input.first()?;
+        while let Some(entry) = input.entry() {
+            seen += 1;
+            retain.push(&entry, &mut |entry| writer.push(entry))?;
+            // A long compaction must not keep a closed or failed database waiting, nor the drop of its table.
+            if seen.is_multiple_of(1 << 16) {
+                self.health.check_writable()?;
+                if table.check().is_err() {
+                    return Ok(None);
+                }
+                if compaction.target != Place::L0 {
+                    self.relieve(table, compaction)?;
+                }
+            }
+            input.next()?;
+        }
+        retain.end_key(&mut |entry| writer.push(entry))?;
+        Ok(Some(seen))
+    }
+
     /// In a pause of a long compaction: merges the runs that have gathered in L0 meanwhile, of this table and of others that nobody
     /// compacts. It is the one piece of work that a compaction is interrupted for: it is small, and every read waits for it.
     pub(crate) fn relieve(&self, table: &TableState, busy: &Compaction) -> Result<()> {
@@ -163,7 +260,8 @@ impl Core {
                 continue;
             }
             let busy = if is_own { busy.removed() } else { Vec::new() };
-            let merge = || policy::pick_within_l0(&other.version.load().trees, &busy, u64::MAX);
+            let room = self.room_on_disk()?;
+            let merge = || policy::pick_within_l0(&other.version.load().trees, &busy, room);
             while let Some(merge) = merge() {
                 self.run_compaction(&other, &merge)?;
             }

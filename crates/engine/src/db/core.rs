@@ -36,6 +36,7 @@ use super::log_place::LogPlace;
 use super::memory::Memory;
 use super::open::SEQNUM_GAP;
 use super::options::Options;
+use super::savings::Savings;
 use super::stats::Counters;
 
 /// An open table.
@@ -52,6 +53,8 @@ pub(crate) struct TableState {
     pub(crate) btree: Option<(FileId, Arc<BTree>)>,
     /// What reads cost.
     pub(crate) reads: Arc<ReadCounters>,
+    /// What reads have paid for extra trees.
+    pub(crate) savings: Arc<Savings>,
     /// Held by whoever compacts the table.
     pub(crate) compaction: Mutex<()>,
     /// No compaction of the table begins by itself. Whoever has held `compaction` after it was set knows that none is under way.
@@ -80,6 +83,7 @@ impl TableState {
             version: ArcSwap::from_pointee(version),
             btree,
             reads: Arc::default(),
+            savings: Arc::default(),
             compaction: Mutex::new(()),
             held: AtomicBool::new(false),
             dropped: AtomicBool::new(false),

@@ -66,6 +66,7 @@ impl Core {
         let output = self.or_poison(self.write_out(table, &mems))?;
         self.or_poison(self.install_flush(table, &mems, replay_from, output))?;
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        table.savings.flushed(mems.iter().map(|mem| mem.entries.entries()).sum());
         for mem in &mems {
             self.memory.forget(mem);
         }

@@ -110,6 +110,11 @@ impl Memory {
         self.debt.store(thousandths, Ordering::Relaxed);
     }
 
+    /// Whether writers are slowed.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.pressure() > 0
+    }
+
     fn pressure(&self) -> u64 {
         let (low, high) = (self.budget / 8 * 3, self.budget / 2);
         let over = self.memtable_bytes().clamp(low, high) - low;

@@ -22,6 +22,7 @@ mod recover;
 mod rotate;
 mod run_writer;
 mod salvage;
+mod savings;
 mod snapshot;
 mod stats;
 mod table;

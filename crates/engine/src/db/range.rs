@@ -14,6 +14,7 @@ use crate::table::reads::ReadCounters;
 use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
 use crate::tree::operator::TableOperator;
+use crate::txn::skips::Told;
 use crate::txn::visibility::Visible;
 
 use super::core::TableState;
@@ -101,6 +102,14 @@ impl Range {
         if let (Some(visible), Some(reads)) = (self.visible.take(), self.reads.take()) {
             reads.walked(u64_of(visible.cursor().sources()), visible.cursor().blocks());
         }
+    }
+
+    /// Tells, when the range is dropped, what dead entries it stepped over.
+    pub(crate) fn telling(mut self, told: Box<dyn Told>) -> Self {
+        if let Some(visible) = &mut self.visible {
+            visible.tell(told);
+        }
+        self
     }
 
     /// Lays writes, ascending, over what the snapshot shows.

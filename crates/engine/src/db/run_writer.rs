@@ -3,7 +3,7 @@
 //! # Invariants
 //! 1. All versions of a key go to one run.
 
-use crate::base::{Entry, FileId, Result};
+use crate::base::{Entry, Error, ErrorKind, FileId, Result};
 use crate::table::files::FileKind;
 use crate::table::{RunHandle, TableOptions};
 use crate::tree::run::{Run, RunBuilder, RunMeta, RunOptions};
@@ -83,7 +83,8 @@ impl<'a> RunWriter<'a> {
     /// Completes the run under way: its bytes are durable, its name is not yet.
     fn cut(&mut self) -> Result<()> {
         let Some((id, builder)) = self.current.take() else { return Ok(()) };
-        let meta = builder.finish()?;
+        let path = FileKind::Run.path(&self.core.dir, id);
+        let meta = builder.finish().inspect_err(|_| self.core.remove(&path))?;
         self.done.push(open_run(self.core, id, meta)?);
         Ok(())
     }
@@ -94,13 +95,24 @@ impl<'a> RunWriter<'a> {
         ids.for_each(|id| self.core.remove(&FileKind::Run.path(&self.core.dir, id)));
     }
 
-    /// Completes all runs, in key order, and makes their names durable.
+    /// Completes all runs, in key order, and makes their names durable. On a full disk nothing of them is left.
     pub(crate) fn finish(mut self) -> Result<Vec<RunHandle>> {
-        self.cut()?;
+        if let Err(error) = self.cut() {
+            return Err(self.give_up(error));
+        }
         if !self.done.is_empty() {
             self.core.sync_dir()?;
         }
         Ok(self.done)
+    }
+
+    /// Removes what was written, if the disk is full: others need the space, and nothing is broken. After any other failure nothing more is
+    /// changed on disk.
+    pub(crate) fn give_up(self, error: Error) -> Error {
+        if error.kind() == ErrorKind::Full {
+            self.discard();
+        }
+        error
     }
 }
 

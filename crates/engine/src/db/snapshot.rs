@@ -1,14 +1,18 @@
 //! A snapshot: a view of all tables as they were at one moment.
 
 use std::ops::RangeBounds;
+use std::sync::Arc;
 
 use crate::base::key::check_key;
 use crate::base::num::u64_of;
 use crate::base::{Result, SeqNum, Value};
+use crate::table::policy::{SEARCH_NS, extra_ns};
 use crate::tree::Costs;
 
+use super::core::TableState;
 use super::database::Database;
 use super::range::{Direction, Range, bounds};
+use super::savings::ScanTold;
 use super::table::Table;
 
 /// A view of all tables at one moment. Later changes are invisible to it; it blocks nobody. Dropping it lets the versions that only
@@ -48,7 +52,7 @@ impl Snapshot {
         let version = state.version.load();
         let mut costs = Costs::default();
         let found = version.get_at_cost(key, self.seqnum, &mut costs)?;
-        state.reads.got(1, &costs);
+        self.pay(state, 1, &costs);
         version.value(key, self.seqnum, found, &state.operator)
     }
 
@@ -73,7 +77,7 @@ impl Snapshot {
         let mut costs = Costs::default();
         let version = state.version.load();
         let found = version.get_many(keys, self.seqnum, &mut costs)?;
-        state.reads.got(u64_of(keys.len()), &costs);
+        self.pay(state, u64_of(keys.len()), &costs);
         let value = |(key, found): (&&[u8], _)| version.value(key, self.seqnum, found, &state.operator);
         keys.iter().zip(found).map(value).collect()
     }
@@ -90,8 +94,29 @@ impl Snapshot {
 
     fn walk<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>, direction: Direction) -> Range {
         let core = self.db.core();
-        let state = core.health.check_open().and_then(|()| table.state_in(core));
-        Range::new(state.map(|state| &**state), self.seqnum, bounds(&range), direction)
+        let bounds = bounds(&range);
+        let state = match core.health.check_open().and_then(|()| table.state_in(core)) {
+            Ok(state) => state,
+            Err(error) => return Range::new(Err(error), self.seqnum, bounds, direction),
+        };
+        let extra = state.version.load().count().saturating_sub(1);
+        let range = Range::new(Ok(state), self.seqnum, bounds, direction);
+        if extra == 0 {
+            return range;
+        }
+        if state.savings.pay(u64_of(extra) * SEARCH_NS) {
+            core.wake_compact();
+        }
+        range.telling(Box::new(ScanTold { savings: Arc::clone(&state.savings), core: Arc::downgrade(core) }))
+    }
+
+    /// Counts what lookups of so many keys cost, and lets them pay for the trees that they searched in vain.
+    #[inline]
+    fn pay(&self, state: &TableState, keys: u64, costs: &Costs) {
+        state.reads.got(keys, costs);
+        if state.savings.pay(extra_ns(keys, costs)) {
+            self.db.core().wake_compact();
+        }
     }
 }
 

@@ -63,6 +63,8 @@ pub struct FlushStats {
     pub compaction_read_bytes: u64,
     /// Bytes of blocks that they wrote.
     pub compaction_write_bytes: u64,
+    /// Bytes of free space that a compaction lacks which is due; 0 when none waits for space.
+    pub space_missing_bytes: u64,
 }
 
 /// The block cache.
@@ -109,6 +111,7 @@ pub(crate) struct Counters {
     pub(crate) compaction_write_bytes: AtomicU64,
     /// Reads of tables that were dropped.
     pub(crate) dropped_reads: ReadCounters,
+    pub(crate) space_missing_bytes: AtomicU64,
 }
 
 impl Counters {
@@ -144,6 +147,7 @@ impl Stats {
                 compactions: read(&counters.compactions),
                 compaction_read_bytes: read(&counters.compaction_read_bytes),
                 compaction_write_bytes: read(&counters.compaction_write_bytes),
+                space_missing_bytes: read(&counters.space_missing_bytes),
             },
             cache: CacheStats {
                 hits: cache.hits,

@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::base::num::u64_of;
-use crate::base::{Error, Result, TableId};
+use crate::base::{Error, ErrorKind, Result, TableId};
 use crate::table::shape::{BTreeShape, LevelShape, RunShape, Shape};
 use crate::table::version::Level;
 use crate::table::{TableOptions, policy};
 
+use super::compact::Step;
 use super::core::{Core, TableState};
 use super::database::Database;
 
@@ -140,8 +141,20 @@ impl Table {
         let core = self.db.core();
         let state = self.open_state()?;
         core.flush(state)?;
-        while core.compact_step(state)? {}
-        Ok(())
+        loop {
+            match core.compact_step(state)? {
+                Step::Done => {}
+                Step::NoRoom(bytes) => {
+                    let message = format!(
+                        "table '{}': a compaction is due and needs {bytes} bytes more of free space",
+                        state.name
+                    );
+                    return Err(Error::new(ErrorKind::Full, message));
+                }
+                Step::Nothing if core.paid_step(state)? => {}
+                Step::Nothing => return Ok(()),
+            }
+        }
     }
 
     /// The trees that the table has now.

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::base::{ErrorKind, Kind, SeqNum};
 use crate::block::Compression;
 use crate::env::sim::{CrashProfile, SimEnv};
-use crate::table::{Layout, TableOptions};
+use crate::table::{Layout, TableOptions, policy};
 use crate::txn::batch::{Change, Changes};
 
 use super::{Batch, Database, Durability, Options, Table};
@@ -469,4 +470,40 @@ fn levels_that_cannot_be_are_refused() {
     assert_eq!(lsm.hold().unwrap_err().kind(), ErrorKind::Invalid);
     db.close().unwrap();
     assert_eq!(btree.release().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn runs_that_gather_during_a_long_compaction_are_merged_meanwhile() {
+    for layout in [Layout::Lsm, Layout::LsmTiered] {
+        let sim = SimEnv::new(1);
+        let db = open(&sim, "/db");
+        let table = create(&db, "t", layout);
+        table.hold().unwrap();
+        (0..4).for_each(|round| lay_down_run(&db, &table, round));
+        let state = table.state();
+        let trees = || Arc::clone(&state.version.load().trees);
+        let long = policy::pick_level(&trees(), &state.options, 0).unwrap();
+        (4..10).for_each(|round| lay_down_run(&db, &table, round));
+        db.core().relieve(state, &long).unwrap();
+        assert_eq!(shape_of(&table).0, 10, "a held table is left as it is");
+        state.held.store(false, Ordering::Relaxed);
+        db.core().relieve(state, &long).unwrap();
+        assert_eq!(shape_of(&table).0, 5, "{layout:?}: six runs became one, in front of those of the long compaction");
+        let ids = || trees().l0.iter().map(|handle| handle.id).collect::<Vec<_>>();
+        assert_eq!(ids()[1..], long.removed());
+        let before = ids();
+        state.held.store(true, Ordering::Relaxed);
+        put(&db, &[&table], b"more", b"v");
+        table.flush().unwrap();
+        assert_eq!(ids()[1..], before);
+        assert_eq!(get(&db, "t", &7_u32.to_be_bytes()).unwrap(), 9_u32.to_be_bytes());
+        let newest_first = ids();
+        sim.process_crash();
+        drop((table, db));
+        let db = open(&sim, "/db");
+        let table = db.table("t").unwrap().unwrap();
+        assert_eq!(get(&db, "t", &7_u32.to_be_bytes()).unwrap(), 9_u32.to_be_bytes());
+        assert!(newest_first.len() == 6 && shape_of(&table).0 <= 6);
+        assert_sound(&db);
+    }
 }

@@ -365,6 +365,12 @@ impl Version {
         })
     }
 
+    /// How many trees a scan searches.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.trees.count() + self.memtables().filter(|mem| !mem.entries.is_empty()).count()
+    }
+
     /// A cursor over all trees.
     #[must_use]
     pub fn cursor(&self, fill: Fill) -> MergeCursor {

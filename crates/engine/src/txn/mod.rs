@@ -3,5 +3,6 @@
 pub mod batch;
 pub mod conflict;
 pub mod publish;
+pub mod skips;
 pub mod snapshots;
 pub mod visibility;

@@ -14,6 +14,8 @@ use crate::base::{Kind, Result, SeqNum, Value};
 use crate::tree::operator::TableOperator;
 use crate::tree::{Cursor, Limits};
 
+use super::skips::{Skips, Told};
+
 /// After so many older versions of one key a seek to the next key is cheaper than further steps.
 const STEPS_MAX: usize = 16;
 
@@ -31,6 +33,7 @@ pub struct Visible<C> {
     found: Option<Value>,
     /// Folds operands.
     operator: TableOperator,
+    skips: Skips,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +72,7 @@ impl<C: Cursor> Visible<C> {
             key: Vec::new(),
             found: None,
             operator: TableOperator::default(),
+            skips: Skips::default(),
         }
     }
 
@@ -77,6 +81,11 @@ impl<C: Cursor> Visible<C> {
     pub fn folding(mut self, operator: TableOperator) -> Self {
         self.operator = operator;
         self
+    }
+
+    /// Tells, when the walk is dropped, what dead entries it stepped over.
+    pub fn tell(&mut self, told: Box<dyn Told>) {
+        self.skips.tell(told);
     }
 
     /// The cursor over all versions.
@@ -110,6 +119,7 @@ impl<C: Cursor> Visible<C> {
         while let Some(entry) = self.cursor.entry() {
             if entry.key == self.key {
                 older += 1;
+                self.skips.step(1, &self.key);
                 if older == STEPS_MAX {
                     self.skip_key()?;
                     continue;
@@ -120,14 +130,15 @@ impl<C: Cursor> Visible<C> {
                 older = 0;
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
-                match entry.kind {
-                    Kind::Put => return Ok(true),
-                    Kind::Delete => {}
-                    Kind::Merge => return self.fold_forward(),
+                if entry.kind != Kind::Delete {
+                    self.skips.show(&self.key);
+                    return if entry.kind == Kind::Put { Ok(true) } else { self.fold_forward() };
                 }
+                self.skips.step(1, &self.key);
             }
             self.cursor.next()?;
         }
+        self.skips.show(&self.key);
         self.travel = Travel::Done;
         Ok(false)
     }
@@ -161,9 +172,11 @@ impl<C: Cursor> Visible<C> {
             self.key.extend_from_slice(entry.key);
             self.decide_backward()?;
             if self.found.is_some() {
+                self.skips.show(&self.key);
                 return Ok(true);
             }
         }
+        self.skips.show(&self.key);
         self.travel = Travel::Done;
         Ok(false)
     }
@@ -193,6 +206,7 @@ impl<C: Cursor> Visible<C> {
     fn decide_backward(&mut self) -> Result<()> {
         self.found = None;
         let mut operands = Vec::new();
+        let mut versions = 0;
         while let Some(entry) = self.cursor.entry()
             && entry.key == self.key
         {
@@ -204,9 +218,12 @@ impl<C: Cursor> Visible<C> {
                         self.found = if kind == Kind::Put { self.cursor.value() } else { None };
                     }
                 }
+                versions += 1;
             }
             self.cursor.prev()?;
         }
+        let shown = self.found.is_some() || !operands.is_empty();
+        self.skips.step(versions - u64::from(shown), &self.key);
         if operands.is_empty() {
             return Ok(());
         }

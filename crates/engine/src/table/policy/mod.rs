@@ -2,6 +2,7 @@
 
 mod l0;
 mod leveled;
+mod paid;
 mod pressure;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use crate::tree::run::RunMeta;
 use super::options::{Layout, TableOptions};
 use super::version::{LEVELS, Place, RunHandle, Trees};
 
+pub use paid::{Account, FILTER_NS, Job, Paid, SEARCH_NS, extra_ns, pick_paid};
 pub use pressure::{FULL, pressure};
 
 /// How many runs in L0 make a compaction due.

@@ -318,3 +318,96 @@ fn a_run_whose_tombstones_hide_nothing_any_more_is_rewritten_and_not_moved() {
     let dead = Compaction::onto_target(&Trees::default(), vec![forge.run_of(&keys, Kind::Delete)], Vec::new(), 6);
     assert!(!dead.is_trivial_move(&options) && dead.needs(&options) > 0);
 }
+
+/// A table in the shape that flushes and its layout have left.
+fn worn(forge: &mut Forge, layout: Layout, seqnum: &mut u64) -> (Trees, TableOptions) {
+    let options = TableOptions { layout, fanout: 2, run_bytes_max: 4 << 10, ..TableOptions::default() };
+    let mut trees = Trees::default();
+    for _ in 0..30 + forge.below(6) {
+        forge.flush(&mut trees, seqnum);
+        while let Some(compaction) = pick(&trees, &options, u64::MAX) {
+            forge.apply(&mut trees, &compaction, &options);
+        }
+    }
+    forge.flush(&mut trees, seqnum);
+    (trees, options)
+}
+
+#[test]
+fn what_reads_have_paid_for_is_merged_down_to_one_tree_and_nothing_before() {
+    for (seed, layout) in [(1, Layout::Lsm), (2, Layout::Lsm), (3, Layout::LsmTiered), (4, Layout::LsmTiered)] {
+        let (mut forge, mut seqnum) = (Forge::new(seed), 0);
+        let (mut trees, options) = worn(&mut forge, layout, &mut seqnum);
+        assert!(trees.count() > 1);
+        let mut account = Account::default();
+        account.earn(1_000_000);
+        assert!(pick_paid(&trees, &options, u64::MAX, 7, &account).is_none(), "nothing costs so little");
+        account.earn(1 << 40);
+        let free_of_space = |paid: Paid| matches!(paid.job, Job::Merge(merge) if merge.needs(&options) == 0);
+        assert!(pick_paid(&trees, &options, 0, 0, &account).is_none_or(free_of_space), "nothing fits without room");
+        let flush = pick_paid(&trees, &options, u64::MAX, 7, &account).unwrap();
+        assert!(matches!(flush.job, Job::Flush), "what is in memory is flushed first");
+        let mut last = u64::MAX;
+        while let Some(paid) = pick_paid(&trees, &options, u64::MAX, 0, &account) {
+            let Job::Merge(merge) = &paid.job else { panic!("there is nothing to flush") };
+            assert_bottom(&trees, merge);
+            forge.apply(&mut trees, merge, &options);
+            assert_eq!(assert_order(&trees) as u64, seqnum, "no version is lost");
+            assert!((trees.count() as u64) < last, "each merge leaves fewer trees");
+            last = trees.count() as u64;
+            account.spend(&paid);
+        }
+        assert_eq!(trees.count(), 1);
+    }
+}
+
+#[test]
+fn a_merge_takes_no_more_than_was_saved_and_writes_take_it_back() {
+    let (mut forge, mut seqnum) = (Forge::new(5), 0);
+    let (trees, options) = worn(&mut forge, Layout::Lsm, &mut seqnum);
+    let mut account = Account::default();
+    let mut earned = 0_u64;
+    let paid = loop {
+        account.earn(100_000);
+        earned += 100_000;
+        if let Some(paid) = pick_paid(&trees, &options, u64::MAX, 0, &account) {
+            break paid;
+        }
+        assert!(earned < 1 << 30);
+    };
+    account.decay(200);
+    assert!(pick_paid(&trees, &options, u64::MAX, 0, &account).is_none(), "200 writes take 200 microseconds");
+    account.earn(200_000);
+    assert!(pick_paid(&trees, &options, u64::MAX, 0, &account).is_some());
+    account.spend(&paid);
+    assert!(pick_paid(&trees, &options, u64::MAX, 0, &account).is_none(), "nothing is spent twice");
+    account.decay(1 << 40);
+    assert!(account.is_empty());
+}
+
+#[test]
+fn a_row_of_dead_entries_goes_to_the_last_level_with_all_that_lies_between() {
+    for seed in 1..40 {
+        let (mut forge, mut seqnum) = (Forge::new(seed), 0);
+        let layout = if seed % 2 == 0 { Layout::Lsm } else { Layout::LsmTiered };
+        let (mut trees, options) = worn(&mut forge, layout, &mut seqnum);
+        let from = u32::try_from(forge.below(500)).unwrap();
+        let (low, high) = (from.to_be_bytes().to_vec(), (from + 20).to_be_bytes().to_vec());
+        let mut account = Account::default();
+        account.earn_in(low.clone(), high.clone(), 1);
+        assert!(pick_paid(&trees, &options, u64::MAX, 0, &account).is_none(), "one entry pays for nothing");
+        account.earn_in(low.clone(), high.clone(), 1_000_000);
+        let Some(paid) = pick_paid(&trees, &options, u64::MAX, 0, &account) else { continue };
+        let Job::Merge(merge) = &paid.job else { panic!("there is nothing to flush") };
+        assert!(merge.bottom);
+        assert_bottom(&trees, merge);
+        forge.apply(&mut trees, merge, &options);
+        assert_eq!(assert_order(&trees) as u64, seqnum, "no version is lost");
+        let last = occupied(&trees).last().unwrap();
+        let above = trees.l0.iter().filter(|handle| handle.run.meta().overlaps(&low, &high)).count()
+            + (0..last).map(|level| overlapping(&trees, level, (&low, &high)).len()).sum::<usize>();
+        assert_eq!(above, 0, "the range lies in the last level only");
+        account.spend(&paid);
+        assert!(account.is_empty() && pick_paid(&trees, &options, u64::MAX, 0, &account).is_none());
+    }
+}

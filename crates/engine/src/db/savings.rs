@@ -1,0 +1,120 @@
+//! What reads of a table save up for merges by paying for extra trees and dead entries.
+//!
+//! # Concurrency
+//! A reader that searched one tree only touches nothing here. Others add to one of several counters, each in a cache line of its own, so
+//! readers on several cores share none; only the background work adds them up.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::table::policy::{Account, FILTER_NS, Paid};
+use crate::txn::skips::Told;
+
+use super::core::Core;
+
+const STRIPES: usize = 8;
+/// After so much more was paid in a counter the background looks whether a merge is paid for.
+const LOOK_NS: u64 = 4_000_000;
+/// So many rows of dead entries wait for the background to look; more are not remembered.
+const ROWS_MAX: usize = 64;
+
+/// What the reads of a table have paid.
+#[derive(Debug, Default)]
+pub(crate) struct Savings {
+    /// Nanoseconds paid since the table was opened. They publish nothing but themselves.
+    paid_ns: [Stripe; STRIPES],
+    /// Entries that were flushed.
+    flushed: AtomicU64,
+    book: Mutex<Book>,
+}
+
+/// Two cache lines, because processors fetch them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Stripe(AtomicU64);
+
+#[derive(Debug, Default)]
+struct Book {
+    account: Account,
+    /// Rows of dead entries that scans told of: the range, and how many.
+    rows: Vec<(Vec<u8>, Vec<u8>, u64)>,
+    /// How much of `paid_ns`, and of what was written, is in the account.
+    seen_ns: u64,
+    seen_entries: u64,
+}
+
+impl Savings {
+    /// A read has paid. Says whether the background should look.
+    #[inline]
+    pub(crate) fn pay(&self, ns: u64) -> bool {
+        if ns == 0 {
+            return false;
+        }
+        let before = self.paid_ns[stripe()].0.fetch_add(ns, Ordering::Relaxed);
+        before / LOOK_NS != (before + ns) / LOOK_NS
+    }
+
+    /// A flush took so many entries from memory.
+    pub(crate) fn flushed(&self, entries: u64) {
+        self.flushed.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    /// What is saved, with so many entries in memory now.
+    pub(crate) fn settle(&self, in_memory: u64) -> Account {
+        let mut book = self.book.lock();
+        let paid: u64 = self.paid_ns.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum();
+        let written = self.flushed.load(Ordering::Relaxed) + in_memory;
+        let (paid_now, written_now) = (paid.saturating_sub(book.seen_ns), written.saturating_sub(book.seen_entries));
+        // What was written may have come before what was read since the last look, and took nothing from it then. The other way round
+        // too much is saved, by one look's worth.
+        book.account.decay(written_now);
+        book.account.earn(paid_now);
+        for (low, high, entries) in std::mem::take(&mut book.rows) {
+            book.account.earn_in(low, high, entries);
+        }
+        book.seen_ns = paid.max(book.seen_ns);
+        book.seen_entries = written.max(book.seen_entries);
+        book.account.clone()
+    }
+
+    /// What was paid for is done.
+    pub(crate) fn spend(&self, paid: &Paid) {
+        self.book.lock().account.spend(paid);
+    }
+}
+
+/// The counter of this thread.
+fn stripe() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static STRIPE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES);
+    }
+    STRIPE.get()
+}
+
+/// Takes what a scan stepped over to the savings of its table.
+pub(crate) struct ScanTold {
+    pub(crate) savings: Arc<Savings>,
+    pub(crate) core: Weak<Core>,
+}
+
+impl Told for ScanTold {
+    fn told(&self, scattered: u64, in_rows: u64, rows: Option<(Vec<u8>, Vec<u8>)>) {
+        let mut look = self.savings.pay(scattered * FILTER_NS);
+        if let Some((low, high)) = rows {
+            let mut book = self.savings.book.lock();
+            // While a table is held nobody looks.
+            if book.rows.len() < ROWS_MAX {
+                book.rows.push((low, high, in_rows));
+            }
+            look = true;
+        }
+        if look && let Some(core) = self.core.upgrade() {
+            core.wake_compact();
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Merges that reads have paid for: what extra trees and dead entries cost the reads of a table is saved up, and spent on the merge that
+//! does away with them when it costs no more.
+//!
+//! The currency is nanoseconds of one core, by the constants below; `docs/decisions/0014` has the rule and where they come from. What
+//! is written takes from what is saved, so a table that is written much is left to its layout.
+
+use super::{Compaction, Layout, TableOptions, Trees, leveled, occupied, overlapping, span};
+use crate::base::num::u64_of;
+use crate::table::version::{LEVELS, RunHandle};
+use crate::tree::Costs;
+
+/// A tree passed by a get whose filter says no, or that lies in the processor's cache.
+pub const FILTER_NS: u64 = 25;
+/// A tree searched in vain, or a further tree in a scan; also an entry that a scan steps over in a long row of dead ones.
+pub const SEARCH_NS: u64 = 600;
+/// What an entry written costs until it has come to the last level: so much takes it from what reads saved.
+const WRITE_NS: u64 = 1_000;
+/// An entry merged.
+const ENTRY_NS: u64 = 150;
+/// A byte read and written again.
+const BYTE_NS: u64 = 1;
+/// What every flush and merge costs: files made durable, and blocks that must come to the cache anew.
+const JOB_NS: u64 = 5_000_000;
+/// An entry merged into a B-tree: most of them rewrite a leaf.
+const BTREE_ENTRY_NS: u64 = 10_000;
+/// So many key ranges are remembered in which scans met dead entries.
+const SPANS_MAX: usize = 8;
+
+/// What lookups of so many keys paid for more than one tree each.
+#[inline]
+#[must_use]
+pub const fn extra_ns(keys: u64, costs: &Costs) -> u64 {
+    costs.trees.saturating_sub(keys) * SEARCH_NS + costs.filters.saturating_sub(keys) * FILTER_NS
+}
+
+/// What the reads of a table have saved up since it was last written.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    balance_ns: u64,
+    /// Apart, disjoint key ranges in which scans stepped over long rows of dead entries.
+    spans: Vec<Span>,
+}
+
+#[derive(Clone, Debug)]
+struct Span {
+    low: Vec<u8>,
+    high: Vec<u8>,
+    saved_ns: u64,
+}
+
+impl Account {
+    /// Whether nothing is saved.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.balance_ns == 0 && self.spans.is_empty()
+    }
+
+    /// Reads paid for extra trees.
+    pub fn earn(&mut self, ns: u64) {
+        self.balance_ns = self.balance_ns.saturating_add(ns);
+    }
+
+    /// A scan stepped over a row of so many dead entries from `low` to `high`.
+    pub fn earn_in(&mut self, mut low: Vec<u8>, mut high: Vec<u8>, entries: u64) {
+        let mut saved_ns = entries.saturating_mul(SEARCH_NS);
+        self.spans.retain(|span| {
+            let apart = span.high < low || high < span.low;
+            if !apart {
+                low = low.clone().min(span.low.clone());
+                high = high.clone().max(span.high.clone());
+                saved_ns = saved_ns.saturating_add(span.saved_ns);
+            }
+            apart
+        });
+        self.spans.push(Span { low, high, saved_ns });
+        if self.spans.len() > SPANS_MAX {
+            let poorest = (0..self.spans.len()).min_by_key(|at| self.spans[*at].saved_ns).expect("there are spans");
+            self.spans.swap_remove(poorest);
+        }
+    }
+
+    /// So many entries were written.
+    pub fn decay(&mut self, entries: u64) {
+        let cost = entries.saturating_mul(WRITE_NS);
+        self.balance_ns = self.balance_ns.saturating_sub(cost);
+        self.spans.iter_mut().for_each(|span| span.saved_ns = span.saved_ns.saturating_sub(cost));
+        self.spans.retain(|span| span.saved_ns > 0);
+    }
+
+    /// What was paid for is done.
+    pub fn spend(&mut self, paid: &Paid) {
+        match &paid.span {
+            Some((low, high)) => self.spans.retain(|span| span.low < *low || *high < span.high),
+            None => self.balance_ns = self.balance_ns.saturating_sub(paid.cost_ns),
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub enum Job {
+    /// Flush what the table has in memory.
+    Flush,
+    /// Merge runs.
+    Merge(Compaction),
+}
+
+/// A job, and what it takes from the account.
+#[derive(Clone, Debug)]
+pub struct Paid {
+    /// What is to be done.
+    pub job: Job,
+    cost_ns: u64,
+    span: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The next job that reads have paid for, of those that need no more than `room` bytes of free space. `in_memory` is how many entries the
+/// table's memtables hold.
+#[must_use]
+pub fn pick_paid(trees: &Trees, options: &TableOptions, room: u64, in_memory: u64, account: &Account) -> Option<Paid> {
+    if let Some(paid) = account.spans.iter().find_map(|span| pick_span(trees, options, room, in_memory, span)) {
+        return Some(paid);
+    }
+    let searched = trees.count() + usize::from(in_memory > 0);
+    let extra = u64_of(searched).checked_sub(1).filter(|extra| *extra > 0)?;
+    // Of what extra trees cost, a merge may spend the share of those that it does away with.
+    let pays = |trees: u64, cost: u64| account.balance_ns.saturating_mul(trees) / extra >= cost;
+    let flush = flush_cost(options, in_memory);
+    // Before any merge: what is flushed is then merged with the rest.
+    if in_memory > 0 && pays(1, flush) {
+        return Some(Paid { job: Job::Flush, cost_ns: flush, span: None });
+    }
+    let mut merges = merges(trees, options);
+    merges.reverse();
+    merges.into_iter().filter(|(_, merge)| merge.needs(options) <= room).find_map(|(saved, merge)| {
+        let cost_ns = merge_cost(&merge, options);
+        pays(saved, cost_ns).then_some(Paid { job: Job::Merge(merge), cost_ns, span: None })
+    })
+}
+
+fn flush_cost(options: &TableOptions, entries: u64) -> u64 {
+    let each = if options.layout == Layout::BTree { BTREE_ENTRY_NS } else { ENTRY_NS };
+    JOB_NS + entries.saturating_mul(each)
+}
+
+fn merge_cost(merge: &Compaction, options: &TableOptions) -> u64 {
+    let entries: u64 = merge.inputs().map(|handle| handle.run.meta().entries).sum();
+    let moved = merge.is_trivial_move(options);
+    JOB_NS + if moved { 0 } else { entries.saturating_mul(ENTRY_NS).saturating_add(merge.bytes() * BYTE_NS) }
+}
+
+/// The merges of all trees from the newest down to each of the levels, with how many trees each does away with; the deepest last.
+fn merges(trees: &Trees, options: &TableOptions) -> Vec<(u64, Compaction)> {
+    let occupied: Vec<_> = occupied(trees).collect();
+    if occupied.is_empty() && trees.l0.len() > 1 {
+        let target = leveled::Targets::of(trees, options).base;
+        return vec![(
+            u64_of(trees.l0.len() - 1),
+            Compaction::onto_target(trees, trees.l0.clone(), Vec::new(), target),
+        )];
+    }
+    let down_to = |above: usize| {
+        let levels = occupied[..above].iter().map(|level| (*level, trees.levels[*level].handles().collect())).collect();
+        let saved = u64_of(trees.l0.len() + above);
+        (saved > 0).then(|| Some((saved, Compaction::new(trees, trees.l0.clone(), levels, occupied[above])?))).flatten()
+    };
+    (0..occupied.len()).filter_map(down_to).collect()
+}
+
+/// The job that does away with a row of dead entries.
+fn pick_span(trees: &Trees, options: &TableOptions, room: u64, in_memory: u64, found: &Span) -> Option<Paid> {
+    let flush = flush_cost(options, in_memory);
+    if in_memory > 0 && found.saved_ns >= flush {
+        return Some(Paid { job: Job::Flush, cost_ns: flush, span: None });
+    }
+    let merge = span_to_the_bottom(trees, found).filter(|merge| merge.needs(options) <= room)?;
+    let cost_ns = merge_cost(&merge, options);
+    let span = Some((found.low.clone(), found.high.clone()));
+    (found.saved_ns >= cost_ns).then_some(Paid { job: Job::Merge(merge), cost_ns, span })
+}
+
+/// The runs that touch a key range, and whatever lies between them and the last level, merged into it. `None` when they are there.
+fn span_to_the_bottom(trees: &Trees, found: &Span) -> Option<Compaction> {
+    let mut range = (found.low.clone(), found.high.clone());
+    let target = occupied(trees).last().unwrap_or(LEVELS - 1);
+    let touches = |handle: &RunHandle| handle.run.meta().overlaps(&found.low, &found.high);
+    // What is older than a run of L0 must not stay above it.
+    let from = trees.l0.iter().position(touches).unwrap_or(trees.l0.len());
+    let l0 = trees.l0[from..].to_vec();
+    widen(&mut range, &l0);
+    let mut levels = Vec::new();
+    for level in 0..=target {
+        let runs = overlapping(trees, level, (&range.0, &range.1));
+        widen(&mut range, &runs);
+        if !runs.is_empty() {
+            levels.push((level, runs));
+        }
+    }
+    let goes_down = !l0.is_empty() || levels.iter().any(|(level, _)| *level < target);
+    goes_down.then(|| Compaction::onto_target(trees, l0, levels, target))
+}
+
+fn widen(range: &mut (Vec<u8>, Vec<u8>), runs: &[RunHandle]) {
+    if let Some((low, high)) = span(runs.iter()) {
+        *range = (low.min(&*range.0).to_vec(), high.max(&*range.1).to_vec());
+    }
+}

@@ -1,0 +1,225 @@
+//! What the background does by itself: it merges what reads have paid for, leaves alone what nobody reads, and waits for space.
+
+use spinney::env::sim::SimEnv;
+use spinney::{Batch, Compression, Database, Durability, ErrorKind, Layout, Options, Table, TableOptions};
+use std::time::Duration;
+
+const LAYOUTS: [Layout; 2] = [Layout::Lsm, Layout::LsmTiered];
+
+fn open(sim: &SimEnv) -> Database {
+    let options = Options { memory_bytes: 64 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+    Database::builder("/db").env(sim.env()).options(options).open().unwrap()
+}
+
+fn write(db: &Database, table: &Table, keys: impl Iterator<Item = u32>, value: Option<&[u8]>) {
+    let mut batch = Batch::new();
+    for key in keys {
+        match value {
+            Some(value) => batch.put(table, &key.to_be_bytes(), value),
+            None => batch.delete(table, &key.to_be_bytes()),
+        }
+    }
+    db.write(batch, Durability::Buffered).unwrap();
+}
+
+/// A table with several levels, runs in L0 and a memtable, of which its layout wants nothing.
+fn worn(db: &Database, layout: Layout) -> Table {
+    let options = TableOptions {
+        layout,
+        run_bytes_max: 4 << 10,
+        fanout: if layout == Layout::Lsm { 2 } else { 8 },
+        compression: Compression::None,
+        ..TableOptions::default()
+    };
+    let table = db.create_table("t", options).unwrap();
+    for round in 0..18_u32 {
+        write(db, &table, (0..400).map(|key: u32| key.wrapping_mul(2_654_435_761).wrapping_add(round)), Some(&[7; 20]));
+        table.flush().unwrap();
+    }
+    table.wait_idle().unwrap();
+    while table.shape().unwrap().l0.len() < 2 {
+        write(db, &table, (0..40).map(|key| key * 100_000_000), Some(&[8; 20]));
+        table.flush().unwrap();
+    }
+    table.wait_idle().unwrap();
+    write(db, &table, 0..40, Some(&[9; 20]));
+    assert!(table.shape().unwrap().trees >= 4, "{:?}", table.shape().unwrap());
+    table
+}
+
+/// Seeks until the table has so many trees; how many it took, at most `most`.
+fn seek_until(db: &Database, table: &Table, trees: u64, most: u32) -> u32 {
+    for count in 0..most {
+        if table.shape().unwrap().trees <= trees {
+            return count;
+        }
+        let key = count.wrapping_mul(2_654_435_761).to_be_bytes();
+        drop(db.snapshot().range(table, &key[..]..).next().transpose().unwrap());
+    }
+    most
+}
+
+fn entries(table: &Table) -> u64 {
+    let shape = table.shape().unwrap();
+    let below: u64 = shape.l0.iter().map(|run| run.entries).chain(shape.levels.iter().map(|level| level.entries)).sum();
+    below + shape.memtable_entries
+}
+
+#[test]
+fn a_table_that_is_only_read_comes_to_one_tree_by_itself() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let table = worn(&db, layout);
+        let before = db.snapshot().range(&table, ..).map(Result::unwrap).collect::<Vec<_>>();
+        // A few merges of 5 ms and 150 ns an entry, paid with 600 ns for each extra tree.
+        let seeks = seek_until(&db, &table, 1, 60_000);
+        assert!((5_000..60_000).contains(&seeks), "{layout:?}: {seeks} seeks, {:?}", table.shape().unwrap());
+        assert!(db.snapshot().range(&table, ..).map(Result::unwrap).eq(before));
+        let done = db.stats().flush.compactions;
+        for key in 0..20_000_u32 {
+            db.snapshot().get(&table, &key.to_be_bytes()).unwrap();
+        }
+        assert_eq!(db.stats().flush.compactions, done, "there is nothing left to do");
+        assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn gets_pay_as_scans_do() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let options = TableOptions { filter_bits_per_key: 0, ..TableOptions::default() };
+    let table = db.create_table("t", options).unwrap();
+    for value in [b"a", b"b", b"c"] {
+        write(&db, &table, (0..2000).step_by(2), Some(value));
+        table.flush().unwrap();
+        write(&db, &table, 0..1, Some(value));
+    }
+    let mut gets = 0_u32;
+    while table.shape().unwrap().trees > 1 {
+        // A key that is found in the newest tree costs nothing extra.
+        assert!(db.snapshot().get(&table, &0_u32.to_be_bytes()).unwrap().is_some());
+        assert!(db.snapshot().get(&table, &501_u32.to_be_bytes()).unwrap().is_none());
+        gets += 1;
+        assert!(gets < 60_000, "{:?}", table.shape().unwrap());
+    }
+    assert!(gets > 5_000, "{gets}");
+}
+
+#[test]
+fn a_table_that_nobody_reads_is_left_alone() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let table = worn(&db, layout);
+        let (shape, done) = (format!("{:?}", table.shape().unwrap()), db.stats().flush.compactions);
+        sim.advance(Duration::from_secs(3600));
+        table.wait_idle().unwrap();
+        assert_eq!((format!("{:?}", table.shape().unwrap()), db.stats().flush.compactions), (shape, done));
+    }
+}
+
+#[test]
+fn a_table_that_is_written_as_it_is_read_is_left_to_its_layout() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let table = worn(&db, Layout::Lsm);
+    let (trees, done) = (table.shape().unwrap().trees, db.stats().flush.compactions);
+    for round in 0..8_000_u32 {
+        write(&db, &table, (0..10).map(|key| key + 10 * (round % 100)), Some(&[1; 20]));
+        assert_eq!(seek_until(&db, &table, 0, 1), 1);
+    }
+    assert_eq!((table.shape().unwrap().trees, db.stats().flush.compactions), (trees, done));
+    assert!(seek_until(&db, &table, 1, 60_000) < 60_000, "it is read only now");
+}
+
+#[test]
+fn a_held_table_keeps_its_shape_however_much_it_is_read() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let table = worn(&db, Layout::Lsm);
+    table.hold().unwrap();
+    let trees = table.shape().unwrap().trees;
+    assert_eq!(seek_until(&db, &table, trees - 1, 40_000), 40_000);
+    table.release().unwrap();
+    assert_eq!(table.shape().unwrap().trees, 1, "what was paid meanwhile is spent");
+}
+
+#[test]
+fn a_row_of_deleted_keys_is_stepped_over_once() {
+    const ROW: u32 = 20_000;
+    for (layout, backward) in LAYOUTS.into_iter().flat_map(|layout| [(layout, false), (layout, true)]) {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let table = db.create_table("t", TableOptions { layout, ..TableOptions::default() }).unwrap();
+        let (live, dead) = if backward { (0..100, 100..100 + ROW) } else { (ROW..ROW + 100, 0..ROW) };
+        write(&db, &table, dead.clone(), Some(b"v"));
+        write(&db, &table, live.clone(), Some(b"v"));
+        table.compact().unwrap();
+        write(&db, &table, dead, None);
+        assert_eq!(entries(&table), u64::from(2 * ROW + 100));
+        let snapshot = db.snapshot();
+        let shown = || {
+            let range: Vec<_> = match backward {
+                true => snapshot.range_rev(&table, ..).take(10).map(Result::unwrap).collect(),
+                false => snapshot.range(&table, ..).take(10).map(Result::unwrap).collect(),
+            };
+            range.into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+        };
+        let first = shown();
+        assert_eq!(first.len(), 10);
+        assert_eq!((entries(&table), table.shape().unwrap().trees), (100, 1), "{layout:?}, backward: {backward}");
+        assert_eq!(shown(), first);
+    }
+}
+
+#[test]
+fn dead_entries_that_a_snapshot_needs_are_not_merged_again_and_again() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let table = db.create_table("t", TableOptions::default()).unwrap();
+    write(&db, &table, 0..20_100, Some(b"v"));
+    table.compact().unwrap();
+    let snapshot = db.snapshot();
+    write(&db, &table, 0..20_000, None);
+    let done = db.stats().flush.compactions;
+    for _ in 0..30 {
+        assert_eq!(db.snapshot().range(&table, ..).take(10).count(), 10);
+    }
+    assert!(db.stats().flush.compactions <= done + 1);
+    assert_eq!(snapshot.range(&table, ..).count(), 20_100);
+}
+
+#[test]
+fn a_compaction_that_does_not_fit_the_disk_is_not_begun_and_comes_when_there_is_space() {
+    const SPACE: u64 = 1 << 40;
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let table = db.create_table("t", options).unwrap();
+    table.hold().unwrap();
+    for round in 0..4_u8 {
+        write(&db, &table, 0..2000, Some(&[round; 200]));
+        table.flush().unwrap();
+    }
+    sim.set_space(SPACE);
+    let used = SPACE - sim.env().fs.free_bytes("/db".as_ref()).unwrap();
+    sim.set_space(used + (700 << 10));
+    table.release().unwrap();
+    assert_eq!(table.shape().unwrap().l0.len(), 4);
+    let missing = db.stats().flush.space_missing_bytes;
+    assert!((100_000..4_000_000).contains(&missing), "{missing}");
+    assert!(db.stats().prometheus().contains("space_missing_bytes"));
+    for error in [table.wait_idle(), table.compact(), table.compact_level(0)].map(Result::unwrap_err) {
+        assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    }
+    // What is small goes on.
+    write(&db, &table, 0..100, Some(b"v"));
+    table.flush().unwrap();
+    assert_eq!(table.shape().unwrap().l0.len(), 5);
+    sim.set_space(SPACE);
+    sim.advance(Duration::from_secs(2));
+    assert_eq!((table.shape().unwrap().trees, db.stats().flush.space_missing_bytes), (1, 0));
+    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+}
