@@ -1,5 +1,7 @@
 //! What the background does by itself: it merges what reads have paid for, leaves alone what nobody reads, and waits for space.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use spinney::env::sim::SimEnv;
 use spinney::{Batch, Compression, Database, Durability, ErrorKind, Layout, Options, Table, TableOptions};
 use std::time::Duration;

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{ErrorKind, Kind, SeqNum};
+use crate::base::{Entry, ErrorKind, Kind, SeqNum};
 use crate::block::Compression;
-use crate::env::sim::{CrashProfile, SimEnv};
+use crate::env::sim::{CrashProfile, Fault, SimEnv};
 use crate::table::{Layout, TableOptions, policy};
 use crate::txn::batch::{Change, Changes};
 
+use super::run_writer::RunWriter;
 use super::{Batch, Database, Durability, Options, Table};
 
 const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
@@ -506,4 +507,48 @@ fn runs_that_gather_during_a_long_compaction_are_merged_meanwhile() {
         assert!(newest_first.len() == 6 && shape_of(&table).0 <= 6);
         assert_sound(&db);
     }
+}
+
+#[test]
+fn a_run_that_is_half_full_ends_where_one_below_begins() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let options = TableOptions { block_bytes: 512, compression: Compression::None, ..TableOptions::default() };
+    let cuts = [100_u32, 700, 1000].map(|key| key.to_be_bytes().to_vec()).to_vec();
+    let mut writer = RunWriter::new(db.core(), &options, 20_000).with_cuts(cuts);
+    for key in 0..1200_u32 {
+        let entry = Entry { key: &key.to_be_bytes(), seqnum: SeqNum::ZERO, kind: Kind::Put, value: &[7; 10] };
+        writer.push(&entry).unwrap();
+    }
+    let runs = writer.finish().unwrap();
+    let begins: Vec<_> =
+        runs.iter().map(|handle| u32::from_be_bytes(handle.run.meta().smallest[..].try_into().unwrap())).collect();
+    assert_eq!(begins[..2], [0, 700], "not at 100, where it is small: {begins:?}");
+}
+
+#[test]
+fn a_disk_that_fills_up_under_a_compaction_ends_it_and_nothing_else() {
+    let mut ended = 0;
+    for at in 0..40 {
+        let sim = SimEnv::new(1);
+        let db = open(&sim, "/db");
+        let table = create(&db, "t", Layout::Lsm);
+        table.hold().unwrap();
+        (0..3).for_each(|round| lay_down_run(&db, &table, round));
+        sim.fail_at(sim.op_count() + at, Fault::NoSpace);
+        let compacted = table.compact_level(0);
+        sim.clear_faults();
+        if let Err(error) = compacted
+            && db.core().health.check_poison().is_ok()
+        {
+            assert_eq!(error.kind(), ErrorKind::Full);
+            ended += 1;
+            assert_eq!(shape_of(&table), (3, 0));
+            put(&db, &[&table], b"k", b"v");
+            assert_sound(&db);
+            table.compact().unwrap();
+            assert_eq!(shape_of(&table), (0, 1));
+        }
+    }
+    assert!(ended > 1, "{ended}");
 }

@@ -140,3 +140,36 @@ fn numbers_without_a_successor_are_refused() {
     assert!(!decoded(&Catalog { seqnum_floor: SeqNum(u64::MAX), ..Catalog::default() }));
     assert!(!decoded(&Catalog { next_file: FileId(u64::MAX), ..Catalog::default() }));
 }
+
+#[test]
+fn runs_merged_within_l0_take_the_place_of_the_newest_of_them() {
+    use super::Place;
+    use super::catalog::RunRecord;
+    use crate::base::codec::Decoder;
+    use crate::tree::run::RunMeta;
+    let meta = RunMeta { entries: 1, ..RunMeta::default() };
+    let run = |id| RunRecord { id: FileId(id), meta: meta.clone() };
+    let mut catalog = Catalog::default();
+    catalog.apply(&edits()[0]).unwrap();
+    for id in 1..=4 {
+        let run = Some(run(id));
+        let (replay_from, log_from) = (Lsn(100), Lsn(90));
+        catalog.apply(&Edit::Flush { table: TableId(1), replay_from, log_from, run, tree: None }).unwrap();
+    }
+    let within = |removed: &[u64], added| Edit::Compact {
+        table: TableId(1),
+        removed: removed.iter().copied().map(FileId).collect(),
+        added: vec![(added, run(9))],
+    };
+    let merge = within(&[2, 3], Place::L0);
+    let mut bytes = Vec::new();
+    merge.encode(&mut bytes);
+    assert_eq!(Edit::decode(&mut Decoder::new(&bytes)).ok().unwrap(), merge);
+    assert!(catalog.clone().apply(&within(&[], Place::L0)).is_err(), "it has no place");
+    catalog.apply(&merge).unwrap();
+    let ids: Vec<_> = catalog.tables[&TableId(1)].l0.iter().map(|run| run.id.0).collect();
+    assert_eq!(ids, [4, 9, 1]);
+    bytes.clear();
+    within(&[2, 3], Place::Level(7)).encode(&mut bytes);
+    assert!(Edit::decode(&mut Decoder::new(&bytes)).is_err(), "there is no such level");
+}

@@ -74,8 +74,8 @@ impl Account {
         });
         self.spans.push(Span { low, high, saved_ns });
         if self.spans.len() > SPANS_MAX {
-            let poorest = (0..self.spans.len()).min_by_key(|at| self.spans[*at].saved_ns).expect("there are spans");
-            self.spans.swap_remove(poorest);
+            self.spans.sort_unstable_by_key(|span| std::cmp::Reverse(span.saved_ns));
+            self.spans.truncate(SPANS_MAX);
         }
     }
 
