@@ -3,6 +3,8 @@
 //! # Invariants
 //! 1. All versions of a key go to one run.
 
+use std::path::Path;
+
 use crate::base::{Entry, Error, ErrorKind, FileId, Result};
 use crate::table::files::FileKind;
 use crate::table::{RunHandle, TableOptions};
@@ -58,7 +60,8 @@ impl<'a> RunWriter<'a> {
             let path = FileKind::Run.path(&self.core.dir, id);
             let core = self.core;
             let builder =
-                RunBuilder::create(&core.env, &path, core.identity(id), self.options, core.store_stats.clone())?;
+                RunBuilder::create(&core.env, &path, core.identity(id), self.options, core.store_stats.clone());
+            let builder = builder.inspect_err(|error| remove_if_full(core, &path, error))?;
             self.current = Some((id, builder));
         }
         let (_, builder) = self.current.as_mut().expect("opened on the lines before");
@@ -84,8 +87,8 @@ impl<'a> RunWriter<'a> {
     fn cut(&mut self) -> Result<()> {
         let Some((id, builder)) = self.current.take() else { return Ok(()) };
         let path = FileKind::Run.path(&self.core.dir, id);
-        let meta = builder.finish().inspect_err(|_| self.core.remove(&path))?;
-        self.done.push(open_run(self.core, id, meta)?);
+        let run = builder.finish().and_then(|meta| open_run(self.core, id, meta));
+        self.done.push(run.inspect_err(|error| remove_if_full(self.core, &path, error))?);
         Ok(())
     }
 
@@ -100,8 +103,10 @@ impl<'a> RunWriter<'a> {
         if let Err(error) = self.cut() {
             return Err(self.give_up(error));
         }
-        if !self.done.is_empty() {
-            self.core.sync_dir()?;
+        if !self.done.is_empty()
+            && let Err(error) = self.core.sync_dir()
+        {
+            return Err(self.give_up(error));
         }
         Ok(self.done)
     }
@@ -113,6 +118,13 @@ impl<'a> RunWriter<'a> {
             self.discard();
         }
         error
+    }
+}
+
+/// Removes a file that was begun on a disk that is full now.
+fn remove_if_full(core: &Core, path: &Path, error: &Error) {
+    if error.kind() == ErrorKind::Full {
+        core.remove(path);
     }
 }
 
