@@ -9,6 +9,8 @@ mod fjall;
 mod lmdb;
 #[cfg(feature = "mariadb")]
 mod mariadb;
+#[cfg(any(feature = "mariadb", feature = "wiredtiger"))]
+mod quiet;
 #[cfg(feature = "redb")]
 mod redb;
 #[cfg(feature = "rocksdb")]
@@ -93,7 +95,7 @@ fn engines() -> Vec<Box<dyn Engine>> {
 #[cfg(any(feature = "fjall", feature = "lmdb", feature = "redb", feature = "sqlite"))]
 /// Refuses options of a redo log, for engines whose log has none of them.
 fn no_log_options(config: &Config) -> Result<()> {
-    let LogConfig { compression, padding, dir } = &config.log;
+    let LogConfig { compression, padding, dir, segment_bytes: _ } = &config.log;
     ensure!(compression.is_none_or(|wanted| wanted == Compression::None), Lacks::new("no compression of a redo log"));
     ensure!(padding.is_none(), Lacks::new("no choice of a redo log's padding"));
     ensure!(dir.is_none(), Lacks::new("no directory of its own for a redo log"));

@@ -6,17 +6,16 @@ use super::engine::Kind;
 use super::forcer;
 use super::schema::{self, Table};
 use super::server::Server;
+use crate::quiet;
 use crate::ticker::Ticker;
 use anyhow::{Context as _, Result};
 use mysql::Conn;
 use mysql::prelude::Queryable as _;
-use spinney_lab::Clock;
 use spinney_lab::driver::{Client, Config, Counters, Durability, Store};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 const DATABASE: &str = "lab";
 
@@ -56,7 +55,7 @@ impl MariaDbStore {
         let durability = config.durability;
         let ticker = match durability {
             Durability::Interval(ms) => {
-                let force = move || forcer::force(&mut connection, kind, flush_at_commit(durability));
+                let force = move || forcer::force(&mut connection, kind, flush_at_commit(kind, durability));
                 Some(Ticker::start(ms, force))
             }
             Durability::Sync | Durability::Buffered | Durability::NoLog => None,
@@ -128,17 +127,10 @@ impl MariaDbStore {
         let mut connection = self.connect()?;
         connection
             .query_drop("SET GLOBAL innodb_max_dirty_pages_pct_lwm = 0, GLOBAL innodb_max_dirty_pages_pct = 0")?;
-        let clock = Clock::real();
-        while self.status()?.number("innodb_buffer_pool_pages_dirty").unwrap_or(0) > 0 {
-            clock.sleep(LOOK);
-        }
+        quiet::wait_until(|| Ok(self.status()?.number("innodb_buffer_pool_pages_dirty").unwrap_or(0) == 0))?;
         Ok(connection.query_drop("SET GLOBAL innodb_max_dirty_pages_pct = 90")?)
     }
 }
-
-/// How long nothing must have been written for the background work to be over, and how often to look.
-const QUIET: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(200);
 
 /// `SHOW GLOBAL STATUS`.
 struct Status(HashMap<String, String>);
@@ -166,7 +158,7 @@ impl Store for MariaDbStore {
         match self.durability {
             Durability::Sync => Ok(()),
             Durability::NoLog => self.flush(),
-            durability => forcer::force(&mut self.connect()?, self.kind, flush_at_commit(durability)),
+            durability => forcer::force(&mut self.connect()?, self.kind, flush_at_commit(self.kind, durability)),
         }
     }
 
@@ -186,16 +178,7 @@ impl Store for MariaDbStore {
     }
 
     fn wait_idle(&self) -> Result<()> {
-        let clock = Clock::real();
-        let (mut last, mut since) = (self.progress()?, clock.now());
-        while clock.now() - since < QUIET {
-            clock.sleep(LOOK);
-            let now = self.progress()?;
-            if now != last {
-                (last, since) = (now, clock.now());
-            }
-        }
-        Ok(())
+        quiet::wait_until_quiet(|| self.progress())
     }
 
     fn build_indexes(&self) -> Result<()> {

@@ -19,6 +19,7 @@ use store::RocksStore;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RocksDb {
     style: Style,
+    logs: Logs,
 }
 
 /// RocksDB's own version, which its C interface does not tell; a test compares it with what a database says.
@@ -33,17 +34,36 @@ enum Style {
     Universal,
 }
 
-/// Both styles as engines.
+/// What becomes of log files that are not needed any more, where commits force the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Logs {
+    /// They are written again.
+    Recycled,
+    /// They are removed, as RocksDB does by default.
+    New,
+}
+
+/// Both styles as engines, and the first with the redo log that RocksDB has by default.
 pub(crate) fn engines() -> Vec<Box<dyn Engine>> {
-    vec![Box::new(RocksDb { style: Style::Leveled }), Box::new(RocksDb { style: Style::Universal })]
+    let engine = |style, logs| -> Box<dyn Engine> { Box::new(RocksDb { style, logs }) };
+    vec![
+        engine(Style::Leveled, Logs::Recycled),
+        engine(Style::Universal, Logs::Recycled),
+        engine(Style::Leveled, Logs::New),
+    ]
 }
 
 impl Engine for RocksDb {
     fn name(&self) -> &'static str {
-        match self.style {
-            Style::Leveled => "rocksdb",
-            Style::Universal => "rocksdb-universal",
+        match (self.logs, self.style) {
+            (Logs::New, _) => "rocksdb-default",
+            (Logs::Recycled, Style::Leveled) => "rocksdb",
+            (Logs::Recycled, Style::Universal) => "rocksdb-universal",
         }
+    }
+
+    fn other_log_of(&self) -> Option<&'static str> {
+        (self.logs == Logs::New).then_some("rocksdb")
     }
 
     fn version(&self) -> String {
@@ -55,7 +75,7 @@ impl Engine for RocksDb {
     }
 
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
-        let chosen = Chosen::new(self.style, config, tables)?;
+        let chosen = Chosen::new(*self, config, tables)?;
         Ok(Box::new(RocksStore::open(dir, config, tables, chosen)?))
     }
 }

@@ -1,7 +1,7 @@
 //! The options that RocksDB is opened with.
 
-use super::Style;
-use super::native::{Events, WriteOptions};
+use super::native::{Events, Tickers, WriteOptions};
+use super::{Logs, RocksDb, Style};
 use anyhow::{Result, ensure};
 use rocksdb::{
     BlockBasedOptions, BlockBasedTablePinningTier, Cache, DBCompactionStyle, DBCompressionType, DataBlockIndexType,
@@ -19,6 +19,8 @@ pub(super) struct Chosen {
     pub(super) write: WriteOptions,
     pub(super) sizes: Sizes,
     pub(super) events: Arc<Events>,
+    /// Where commits force the log, beside which the counting costs nothing.
+    pub(super) tickers: Option<Tickers>,
     pub(super) settings: Vec<(String, String)>,
 }
 
@@ -55,18 +57,20 @@ impl Sizes {
 }
 
 impl Chosen {
-    pub(super) fn new(style: Style, config: &Config, tables: &[TableSpec]) -> Result<Self> {
+    pub(super) fn new(engine: RocksDb, config: &Config, tables: &[TableSpec]) -> Result<Self> {
+        let RocksDb { style, logs } = engine;
         let sizes = Sizes::new(config);
         let cache = Cache::new_hyper_clock_cache(usize::try_from(config.memory_bytes)?, 0);
         let events = Arc::new(Events::default());
         let mut db = Options::default();
         set_database(&mut db, config, sizes, &cache)?;
-        let write = set_log(&mut db, config)?;
+        let write = set_log(&mut db, logs, config)?;
+        let tickers = (config.durability == Durability::Sync).then(|| Tickers::enable(&mut db));
         // A database's options are kept apart from its tables' by RocksDB itself, but the crate has one type for both.
         let tables =
             tables.iter().map(|spec| table_options(&db, style, config, sizes, &cache, spec)).collect::<Result<_>>()?;
         events.listen(&db);
-        Ok(Self { db, tables, write, sizes, events, settings: settings(style, config, sizes) })
+        Ok(Self { db, tables, write, sizes, events, tickers, settings: settings(engine, config, sizes) })
     }
 }
 
@@ -92,7 +96,7 @@ fn set_database(db: &mut Options, config: &Config, sizes: Sizes, cache: &Cache) 
     Ok(())
 }
 
-fn set_log(db: &mut Options, config: &Config) -> Result<WriteOptions> {
+fn set_log(db: &mut Options, logs: Logs, config: &Config) -> Result<WriteOptions> {
     ensure!(config.log.padding != Some(true), Lacks::new("no padding of its redo log"));
     match config.log.compression {
         None | Some(Compression::None) => {}
@@ -104,11 +108,13 @@ fn set_log(db: &mut Options, config: &Config) -> Result<WriteOptions> {
     if let Some(dir) = &config.log.dir {
         db.set_wal_dir(dir);
     }
-    match config.durability {
+    match (config.durability, logs) {
         // A log file that is written again has its blocks already: a commit forces data only, no metadata.
-        Durability::Sync => db.set_recycle_log_file_num(4),
-        Durability::Interval(_) => db.set_manual_wal_flush(true),
-        Durability::Buffered | Durability::NoLog => {}
+        (Durability::Sync, Logs::Recycled) => db.set_recycle_log_file_num(4),
+        (Durability::Sync, Logs::New) => {}
+        (_, Logs::New) => return Err(Lacks::new("as `rocksdb` where commits do not force the log").into()),
+        (Durability::Interval(_), _) => db.set_manual_wal_flush(true),
+        (Durability::Buffered | Durability::NoLog, _) => {}
     }
     Ok(WriteOptions::new(config.durability == Durability::Sync, config.durability != Durability::NoLog))
 }
@@ -168,13 +174,13 @@ fn block_options(config: &Config, cache: &Cache, spec: &TableSpec) -> BlockBased
     blocks
 }
 
-fn settings(style: Style, config: &Config, sizes: Sizes) -> Vec<(String, String)> {
+fn settings(engine: RocksDb, config: &Config, sizes: Sizes) -> Vec<(String, String)> {
     let mut settings = vec![
         ("memory", format!("{}, HyperClockCache, memtables charged to it", text::bytes(config.memory_bytes))),
         ("memtable", format!("{}, up to {} a table", text::bytes(sizes.memtable), sizes.memtables)),
         ("memtables", format!("up to {}", text::bytes(sizes.memtables_total))),
     ];
-    match style {
+    match engine.style {
         Style::Leveled => {
             let fanout = config.fanout.unwrap_or(10);
             settings.push(("levels", format!("dynamic, L1 {}, fanout {fanout}", text::bytes(sizes.level1))));
@@ -192,7 +198,11 @@ fn settings(style: Style, config: &Config, sizes: Sizes) -> Vec<(String, String)
         ("background jobs", config.background_threads.max(2).to_string()),
     ]);
     match config.durability {
-        Durability::Sync => settings.push(("log", "forced by each commit group, 4 files recycled".to_owned())),
+        Durability::Sync => {
+            let files =
+                if engine.logs == Logs::Recycled { "4 files recycled" } else { "files always new (its default)" };
+            settings.push(("log", format!("forced by each commit group, {files}")));
+        }
         Durability::Interval(ms) => settings.push(("log", format!("manual_wal_flush, forced every {ms} ms"))),
         Durability::Buffered => settings.push(("log", "written by each commit group".to_owned())),
         Durability::NoLog => settings.push(("log", "disableWAL".to_owned())),

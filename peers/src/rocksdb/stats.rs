@@ -1,6 +1,6 @@
-//! Counters that RocksDB keeps without its statistics, which it gives as text only.
+//! Counters that RocksDB keeps without its statistics, which it gives as text only, and those of its statistics where they are on.
 
-use super::native::Db;
+use super::native::{Db, Tickers};
 use spinney_lab::Stopwatch;
 use spinney_lab::driver::Counters;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use std::time::Duration;
 /// Sums of what RocksDB counted between two readings.
 ///
 /// Its bytes of log are rounded to 10 MiB, those since the last reading too, but their rate since then to 10 KiB a second: so what is
-/// added up is that rate times the time between two readings.
-#[derive(Debug)]
+/// added up is that rate times the time between two readings, where there are no tickers.
 pub(super) struct Stats {
+    tickers: Option<Tickers>,
     clock: Stopwatch,
     /// When it was last read.
     last: Duration,
     log_mib: f64,
     stall_us: f64,
-    /// `None` once there were too many to be written in full between two readings.
+    /// Of the text; `None` once there were too many to be written in full between two readings.
     log_syncs: Option<u64>,
 }
 
 impl Stats {
     /// Begins to count now.
-    pub(super) fn new(db: &Db) -> Self {
-        let mut stats =
-            Self { clock: Stopwatch::start(), last: Duration::ZERO, log_mib: 0.0, stall_us: 0.0, log_syncs: Some(0) };
+    pub(super) fn new(db: &Db, tickers: Option<Tickers>) -> Self {
+        let (clock, last) = (Stopwatch::start(), Duration::ZERO);
+        let mut stats = Self { tickers, clock, last, log_mib: 0.0, stall_us: 0.0, log_syncs: Some(0) };
         // What opening the database wrote is no part of the sums.
         stats.interval(db);
         stats
@@ -46,9 +46,13 @@ impl Stats {
         self.stall_us += interval.stall_us;
         self.log_syncs = self.log_syncs.zip(interval.log_syncs).map(|(sum, more)| sum + more);
         let stalls = |table| stalls(&db.text(db.table(table), "rocksdb.cf-write-stall-stats")?);
+        let (log_bytes, log_syncs) = match &self.tickers {
+            Some(tickers) => (tickers.log_bytes(), Some(tickers.log_syncs())),
+            None => (whole(self.log_mib * f64::from(1 << 20)), self.log_syncs),
+        };
         Counters {
-            log_written_bytes: Some(whole(self.log_mib * f64::from(1 << 20))),
-            log_syncs: self.log_syncs,
+            log_written_bytes: Some(log_bytes),
+            log_syncs,
             stall_us: Some(whole(self.stall_us)),
             stalls: (0..tables).map(stalls).sum(),
             ..Counters::default()

@@ -35,7 +35,7 @@ const ATTEMPTS: usize = 10;
 impl RocksStore {
     pub(super) fn open(dir: &Path, config: &Config, tables: &[TableSpec], chosen: Chosen) -> Result<Self> {
         ensure!(!tables.is_empty(), "a database without tables");
-        let Chosen { db: options, tables: table_options, write, sizes, events, settings } = chosen;
+        let Chosen { db: options, tables: table_options, write, sizes, events, tickers, settings } = chosen;
         let families = std::iter::once(DEFAULT).chain(tables.iter().skip(1).map(|spec| spec.name));
         let names: Vec<_> = tables.iter().map(|spec| spec.name).zip(families).collect();
         let families: Vec<_> = names.iter().map(|&(_, family)| family).zip(table_options).collect();
@@ -47,7 +47,7 @@ impl RocksStore {
             }
             _ => None,
         };
-        let (durability, file_bytes, stats) = (config.durability, sizes.file, Mutex::new(Stats::new(&db)));
+        let (durability, file_bytes, stats) = (config.durability, sizes.file, Mutex::new(Stats::new(&db, tickers)));
         Ok(Self { ticker, db, write, tables: names, file_bytes, durability, events, stats, settings })
     }
 

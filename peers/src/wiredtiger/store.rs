@@ -6,14 +6,13 @@ use super::engine::Tree;
 use super::handle::{Connection, Cursor};
 use super::library::Library;
 use super::shape;
+use crate::quiet;
 use crate::ticker::Ticker;
 use anyhow::{Context as _, Result, anyhow};
-use spinney_lab::Clock;
 use spinney_lab::driver::{Client, Config, Counters, Durability, Store, TableShape, TableSpec};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A database of WiredTiger.
 #[derive(Debug)]
@@ -91,10 +90,6 @@ impl WiredTigerStore {
     }
 }
 
-/// How long nothing must have been written or merged for the background work to be over, and how often to look.
-const QUIET: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(100);
-
 impl Store for WiredTigerStore {
     fn client(&self) -> Result<Box<dyn Client + '_>> {
         Ok(Box::new(WiredTigerClient::new(self)?))
@@ -121,22 +116,10 @@ impl Store for WiredTigerStore {
     }
 
     fn wait_idle(&self) -> Result<()> {
-        let clock = Clock::real();
-        if self.tree == Tree::Btree {
-            while self.dirty_enough_to_evict()? {
-                clock.sleep(LOOK);
-            }
-            return Ok(());
+        match self.tree {
+            Tree::Btree => quiet::wait_until(|| Ok(!self.dirty_enough_to_evict()?)),
+            Tree::Lsm => quiet::wait_until_quiet(|| self.progress()),
         }
-        let (mut last, mut since) = (self.progress()?, clock.now());
-        while clock.now() - since < QUIET {
-            clock.sleep(LOOK);
-            let now = self.progress()?;
-            if now != last {
-                (last, since) = (now, clock.now());
-            }
-        }
-        Ok(())
     }
 
     fn shape(&self) -> Result<Vec<TableShape>> {

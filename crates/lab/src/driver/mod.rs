@@ -55,6 +55,11 @@ pub trait Engine: Debug + Send + Sync {
         false
     }
 
+    /// The engine from which this one differs in its redo log only: it takes part in the experiment on commits, and in no other.
+    fn other_log_of(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether the engine can pass the page cache by, so that its memory is all the memory that its data gets.
     fn direct_io(&self) -> bool;
 

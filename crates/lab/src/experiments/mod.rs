@@ -102,7 +102,12 @@ impl Experiment {
     /// Why this engine is not to run it, if so.
     #[must_use]
     pub fn unsuited(&self, engine: &dyn Engine) -> Option<String> {
-        each!(self, it => it.unsuited(engine))
+        match engine.other_log_of() {
+            Some(other) if !matches!(self, Self::Commit(_)) => {
+                Some(format!("as `{other}` but for its redo log, and only takes part in `commit`"))
+            }
+            _ => each!(self, it => it.unsuited(engine)),
+        }
     }
 
     /// Runs it on one engine.

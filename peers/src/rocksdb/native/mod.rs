@@ -11,6 +11,7 @@ mod events;
 mod files;
 mod iterator;
 mod read;
+mod tickers;
 mod transaction;
 
 pub(super) use batch::{WriteBatch, WriteOptions};
@@ -20,4 +21,5 @@ pub(super) use events::Events;
 pub(super) use files::LiveFile;
 pub(super) use iterator::Iterator;
 pub(super) use read::{ReadOptions, Snapshot};
+pub(super) use tickers::Tickers;
 pub(super) use transaction::Transaction;
