@@ -4,13 +4,20 @@
 //! time can be faster. The floor of a `Buffered` commit is one small write to the page cache. Floor and commits take turns, because
 //! devices change their mind; on a busy machine a lone thread waits for a core and not for the device.
 //!
+//! What the log itself takes of a `Buffered` commit is measured on files that swallow what is written, so that the kernel's part is
+//! left out. Replay is measured beside inserting the same changes into a memtable, which it cannot be faster than.
+//!
 //! Run with `cargo bench --bench log -- [DIRECTORY]`.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
-use spinney::base::Lsn;
+mod null;
+mod replay;
+
+use spinney::base::{Kind, Lsn, SeqNum, TableId};
 use spinney::env::{Access, AlignedBuffer, Env, File, OpenOptions, SECTOR_BYTES};
 use spinney::log::{LogOptions, LogWriter, recover};
+use spinney::txn::batch::{Change, Changes, put_record_header};
 use spinney::{Batch, Database, Durability, Options, TableOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,6 +56,23 @@ fn main() {
     let rate = bench.buffered(2);
     println!("buffered commits, 2 threads   {rate:>12.0} /s   {:.0} ns each", 1e9 / rate);
     println!("appends alone, 1 thread       {:>12.0} /s", bench.appended());
+    let null = Bench { env: null::env(), directory: directory.path() };
+    let own = null.own_ns();
+    println!("buffered commit of 144 B: log {own:>12.1} ns without the kernel's part; at most 150 are wanted");
+    replay::run(&bench.env, directory.path());
+}
+
+/// A commit of one put with a key of 16 bytes and a value of 128: the head and the changes of its record.
+fn one_put(number: u64) -> (Vec<u8>, Changes) {
+    let (mut head, mut changes) = (Vec::new(), Changes::default());
+    put_record_header(&mut head, SeqNum(number + 1), 1);
+    // The finalizer of splitmix64: keys in random order, none twice.
+    let mut key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let key = [(key ^ (key >> 27)).to_be_bytes(), number.to_be_bytes()].concat();
+    let change = Change { table: TableId(1), kind: Kind::Put, key: &key, value: &[7; 128] };
+    changes.push(change, true).expect("a small change");
+    (head, changes)
 }
 
 /// The medians of two rates that are measured in turns.
@@ -150,6 +174,27 @@ impl Bench<'_> {
         self.commits(1, |log| {
             log.append(&[&PAYLOAD]).expect("appended");
         })
+    }
+
+    /// Nanoseconds that a commit of one put takes in the log: of some rounds the least, because whatever disturbs only adds to it.
+    fn own_ns(&self) -> f64 {
+        const COMMITS: u32 = 2_000_000;
+        let (head, changes) = one_put(1 << 40);
+        let log = self.log();
+        let round = || {
+            let start = self.env.clock.now();
+            for _ in 0..COMMITS {
+                let body = log.pack(changes.logged());
+                let end = log.append_packed(&head, &body).expect("appended");
+                log.write(end).expect("written");
+                if log.wants_spare() {
+                    log.prepare_spare().expect("a spare");
+                    log.release(log.written()).expect("released");
+                }
+            }
+            (self.env.clock.now() - start).as_secs_f64() * 1e9 / f64::from(COMMITS)
+        };
+        (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
     }
 
     fn commits(&self, threads: usize, commit: impl Fn(&LogWriter) + Sync) -> f64 {
