@@ -55,6 +55,8 @@ pub struct LogConfig {
     pub padding: Option<bool>,
     /// A directory of its own.
     pub dir: Option<PathBuf>,
+    /// Bytes of one of its files, for an engine whose log is made of files of one size; others take no notice.
+    pub segment_bytes: Option<u64>,
 }
 
 /// What a commit survives once it has returned.

@@ -61,17 +61,19 @@ impl Engine for Spinney {
 
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
         let (durability, interval) = durability(config.durability);
+        let defaults = Options::default();
         let options = Options {
             memory_bytes: config.memory_bytes,
             direct_io: config.direct_io,
             durability,
-            interval: interval.unwrap_or(Options::default().interval),
+            interval: interval.unwrap_or(defaults.interval),
+            log_segment_bytes: config.log.segment_bytes.unwrap_or(defaults.log_segment_bytes),
             log_dir: config.log.dir.clone(),
             log_compression: log_compression(config.log.compression.unwrap_or(Compression::None)),
             log_padding: if config.log.padding.unwrap_or(true) { LogPadding::Block } else { LogPadding::None },
             memtable_bytes: config.memtable_bytes.unwrap_or(0),
             compaction_threads: config.background_threads.saturating_sub(1).max(1),
-            ..Options::default()
+            ..defaults
         };
         let defaults = TableOptions::default();
         let table_options = TableOptions {
@@ -180,6 +182,7 @@ impl Store for SpinneyStore {
         Ok(Counters {
             log_record_bytes: Some(stats.log.record_bytes),
             log_written_bytes: Some(stats.log.written_bytes),
+            log_ahead_bytes: Some(stats.log.spare_bytes),
             log_syncs: Some(stats.log.syncs),
             log_compression_us: Some(stats.log.compression_us),
             flush_bytes: Some(stats.flush.flush_bytes),

@@ -45,6 +45,8 @@ pub struct Counters {
     pub log_record_bytes: Option<u64>,
     /// Bytes written to the redo log.
     pub log_written_bytes: Option<u64>,
+    /// Bytes written to make files of the redo log ahead of their use, which [`Self::log_written_bytes`] does not count.
+    pub log_ahead_bytes: Option<u64>,
     /// Times that the redo log was forced to the device.
     pub log_syncs: Option<u64>,
     /// Microseconds in writing and forcing the redo log.
@@ -91,6 +93,7 @@ impl Counters {
         Self {
             log_record_bytes: difference(self.log_record_bytes, earlier.log_record_bytes),
             log_written_bytes: difference(self.log_written_bytes, earlier.log_written_bytes),
+            log_ahead_bytes: difference(self.log_ahead_bytes, earlier.log_ahead_bytes),
             log_syncs: difference(self.log_syncs, earlier.log_syncs),
             log_io_us: difference(self.log_io_us, earlier.log_io_us),
             log_compression_us: difference(self.log_compression_us, earlier.log_compression_us),

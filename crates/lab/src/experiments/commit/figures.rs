@@ -19,6 +19,8 @@ pub(super) struct Figures {
     pub(super) log_bytes: Option<u64>,
     /// The same before compression and padding.
     pub(super) record_bytes: Option<u64>,
+    /// Bytes written to make files of the redo log ahead.
+    pub(super) ahead_bytes: Option<u64>,
     /// Times that the redo log was forced, for each commit.
     pub(super) syncs: Option<f64>,
     /// The mean time of a commit over that of a write to the raw device.
@@ -40,6 +42,7 @@ impl Figures {
         Self {
             log_bytes: counters.log_written_bytes,
             record_bytes: counters.log_record_bytes,
+            ahead_bytes: counters.log_ahead_bytes,
             syncs: counters.log_syncs.zip(calls).map(|(syncs, calls)| syncs as f64 / calls as f64),
             ..self
         }
@@ -60,6 +63,7 @@ impl Figures {
             Figure::less("logb", "GB", log_bytes.map(|bytes| bytes / 1e9)),
             Figure::less("logbpi", "bytes", log_bytes.map(per_row)),
             Figure::less("recbpi", "bytes", self.record_bytes.map(|bytes| per_row(bytes as f64))),
+            Figure::less("aheadpi", "bytes", self.ahead_bytes.map(|bytes| per_row(bytes as f64))),
             Figure::less("syncs/c", "", self.syncs),
             Figure::less("x floor", "", self.floors),
         ]
@@ -86,6 +90,7 @@ mod tests {
             counters: Counters {
                 log_written_bytes: Some(4_096_000),
                 log_record_bytes: Some(250_000),
+                log_ahead_bytes: Some(1 << 20),
                 log_syncs: Some(500),
                 ..Counters::default()
             },
@@ -94,7 +99,7 @@ mod tests {
         let figures = Figures { bytes_per_row: Some(146.0), floors: Some(1.5), ..Figures::of(&step, 1_000) };
         let columns = figures.with_log(&step).columns();
         let values: Vec<f64> = columns.iter().map(|figure| figure.value.unwrap()).collect();
-        let expected = [146.0, 2.048, 0.004_096, 2.0, 4_096.0, 500.0, 0.004_096, 4_096.0, 250.0, 0.5, 1.5];
+        let expected = [146.0, 2.048, 0.004_096, 2.0, 4_096.0, 500.0, 0.004_096, 4_096.0, 250.0, 1_048.576, 0.5, 1.5];
         assert!(values.iter().zip(expected).all(|(value, expected)| (value - expected).abs() < 1e-9), "{values:?}");
     }
 

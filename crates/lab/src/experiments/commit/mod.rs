@@ -13,7 +13,7 @@ use super::device::Device;
 use super::insert::rows::logical_bytes;
 use super::insert::{INDEXES, RowMaker};
 use crate::command::{Common, DurabilityArg};
-use crate::driver::{Batch, Client, Config, Engine, Outcome, TableId, TableSpec, unless_lacking};
+use crate::driver::{Batch, Client, Config, Engine, LogConfig, Outcome, TableId, TableSpec, unless_lacking};
 use crate::report::Step;
 use crate::run::{Bench, Did, End, Plan, Role};
 use crate::text::{bytes, count, parse_size};
@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
   spinney bench commit
   spinney bench commit --engines spinney-lsm --modes sync --clients 1,32
   spinney bench commit --interval 1000 --lazy-clients 1,2,4,8,16
+  spinney bench commit --modes sync --clients 1 --log-segment 16MiB --warm-rows 30000 --rows 12000
   spinney bench commit --rows 10000000 --interval 1000 --memory 8GiB")]
 pub struct Commit {
     /// Durability of the commits; each mode is a fresh database
@@ -45,6 +46,9 @@ pub struct Commit {
     /// Rows before those of each step, which are not measured: an engine that uses log files again has some then
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub warm_rows: u64,
+    /// Bytes of one file of the redo log, of engines whose log is made of files of one size [default: as the engine has it]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub log_segment: Option<u64>,
     /// Random bytes in a row beside its columns
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     pub row_bytes: u32,
@@ -92,6 +96,7 @@ impl Describe for Commit {
             parameter("commit", "1 row with 3 secondary indexes".to_owned()),
             parameter("row", format!("{} B of keys and values", self.row_logical_bytes())),
             parameter("memory", bytes(self.memory)),
+            parameter("log file", self.log_segment.map_or_else(|| "as the engine has it".to_owned(), bytes)),
             parameter("floor", format!("{} writes of 4 KiB around each step of sync", count(2 * self.device_writes))),
         ]
     }
@@ -177,7 +182,8 @@ impl Commit {
     /// The steps of one mode: all rows, then what is left to write.
     fn insert(&self, common: &Common, bench: &mut Bench<'_>, name: &str, (mode, clients): (Mode, u16)) -> Result<()> {
         let durability = common.durability_of(mode.durability());
-        let config = Config { durability, ..common.config(self.memory, mode.durability()) };
+        let log = LogConfig { segment_bytes: self.log_segment, ..LogConfig::default() };
+        let config = Config { durability, log, ..common.config(self.memory, mode.durability()) };
         let mut tables = vec![TableSpec::new("rows")];
         tables.extend(INDEXES.map(|index| TableSpec::index(index, ROWS)));
         let mut db = bench.open(name, &config, &tables)?;

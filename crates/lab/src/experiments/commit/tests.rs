@@ -55,6 +55,23 @@ fn our_engine_has_every_row_in_each_mode_and_figures_agree() {
 }
 
 #[test]
+fn a_database_that_is_warm_uses_log_files_again_and_writes_none_ahead() {
+    let ahead = |warm_rows: u64| {
+        let dir = tempfile::tempdir().unwrap();
+        let arguments = format!(
+            "commit --modes sync --clients 1 --rows 40 --device-writes 0 --memory 16MiB --log-segment 64KiB --warm-rows {warm_rows}"
+        );
+        let engine = engines().into_iter().find(|engine| engine.name() == "spinney-lsm").unwrap();
+        let run = run_job(&job(&arguments, engine.name(), dir.path()), &*engine, Clock::real(), &Stop::default());
+        assert_eq!(run.error, None);
+        figure(step(&run, "sync"), "aheadpi").unwrap()
+    };
+    // Forty commits are two files and a half.
+    assert!(ahead(0) > 1_000.0);
+    assert!(near(Some(ahead(100)), 0.0));
+}
+
+#[test]
 fn known_costs_are_reported_right() {
     let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::new());
     let run = fake.run("commit --rows 200 --clients 1 --device-writes 0 --interval 1000", dir.path());

@@ -222,7 +222,7 @@ impl Log {
 
     /// What the database is opened with. A form changes one thing of the plain one.
     fn config(self, dir: &Path) -> LogConfig {
-        let plain = LogConfig { compression: Some(Compression::None), padding: None, dir: None };
+        let plain = LogConfig { compression: Some(Compression::None), ..LogConfig::default() };
         match self {
             Self::Plain => plain,
             Self::Lz4 => LogConfig { compression: Some(Compression::Lz4), ..plain },
