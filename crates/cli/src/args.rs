@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use spinney::{Compression, Durability, Layout};
+use spinney::{Compression, Durability, Layout, LogCompression, LogPadding};
 use spinney_lab::command::BenchArgs;
 use spinney_lab::text::parse_size;
 use std::path::PathBuf;
@@ -68,6 +68,20 @@ pub(crate) struct TableArgs {
     pub(crate) table: String,
 }
 
+/// How commits are made durable.
+#[derive(Debug, Args)]
+pub(crate) struct CommitArgs {
+    /// What a commit waits for
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Sync)]
+    pub(crate) durability: DurabilityArg,
+    /// How each commit is compressed in the redo log, if that saves a block of 4 KiB
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t = LogCompressionArg::Off)]
+    pub(crate) log_compression: LogCompressionArg,
+    /// Where what is made durable together ends in the redo log
+    #[arg(long, value_enum, value_name = "END", default_value_t = LogPaddingArg::Block)]
+    pub(crate) log_padding: LogPaddingArg,
+}
+
 /// The parts of a table that a command reads.
 #[derive(Debug, Args)]
 pub(crate) struct RangeArgs {
@@ -94,6 +108,7 @@ const ESCAPE_HELP: &str = "Write and read keys and values with escapes: \\n \\r 
   spinney load shop orders --jsonl orders.jsonl --key id
   spinney load shop orders --jsonl orders.jsonl.zst --key id --layout btree --durability interval
   generate | spinney load shop orders --jsonl - --key id --batch 100 --ack
+  spinney load shop orders --jsonl orders.jsonl --key id --log-compression lz4
   spinney load shop scratch --jsonl orders.jsonl --key id --unlogged")]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
@@ -114,9 +129,8 @@ pub(crate) struct LoadArgs {
     /// Rows per commit (fewer when they exceed 4 MiB)
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) batch: u64,
-    /// What a commit waits for
-    #[arg(long, value_enum, default_value_t = DurabilityArg::Sync)]
-    pub(crate) durability: DurabilityArg,
+    #[command(flatten)]
+    pub(crate) commit: CommitArgs,
     /// Print `acknowledged N` after each commit, N being the rows of the file loaded so far
     #[arg(long)]
     pub(crate) ack: bool,
@@ -158,9 +172,8 @@ pub(crate) struct PutArgs {
     pub(crate) value: Option<String>,
     #[arg(short, long, help = ESCAPE_HELP)]
     pub(crate) escape: bool,
-    /// What the commit waits for
-    #[arg(long, value_enum, default_value_t = DurabilityArg::Sync)]
-    pub(crate) durability: DurabilityArg,
+    #[command(flatten)]
+    pub(crate) commit: CommitArgs,
 }
 
 /// Delete a key; one that is not there is no error
@@ -174,9 +187,8 @@ pub(crate) struct DeleteArgs {
     pub(crate) key: String,
     #[arg(short, long, help = ESCAPE_HELP)]
     pub(crate) escape: bool,
-    /// What the commit waits for
-    #[arg(long, value_enum, default_value_t = DurabilityArg::Sync)]
-    pub(crate) durability: DurabilityArg,
+    #[command(flatten)]
+    pub(crate) commit: CommitArgs,
 }
 
 /// Print the entries of a table in key order: key, tab, value
@@ -316,12 +328,14 @@ pub(crate) struct StatArgs {
 ///
 /// Shows what a recovery would look at: where each commit stands in the log (lsn), the order of visibility (seqnum), and the
 /// change. Long keys and values are cut short; --json prints them whole. The database may be in use: then the log ends where it
-/// ended when it was read.
+/// ended when it was read, or with --follow goes on. A commit is shown as soon as it is in the log's files: when it is durable, or
+/// a moment before.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney log shop
   spinney log shop --table orders --limit 20
   spinney log shop --from 1073750016
+  spinney log shop --follow --json | jq .key
   spinney log shop --json | jq .key")]
 pub(crate) struct LogArgs {
     /// Directory of the database
@@ -335,6 +349,9 @@ pub(crate) struct LogArgs {
     /// Print at most so many changes
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
+    /// Go on with what another process commits, until ctrl-C
+    #[arg(short, long)]
+    pub(crate) follow: bool,
     /// Print each change as a JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -355,6 +372,9 @@ pub(crate) struct SalvageArgs {
     /// Print what would be lost, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Name each file that is kept
+    #[arg(short, long, conflicts_with = "json")]
+    pub(crate) verbose: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -434,6 +454,26 @@ pub(crate) enum DurabilityArg {
     Buffered,
 }
 
+/// A compression of the redo log as users write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogCompressionArg {
+    /// Not at all
+    Off,
+    /// Fast
+    Lz4,
+    /// Smaller
+    Zstd,
+}
+
+/// A padding of the redo log as users write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogPaddingArg {
+    /// At a multiple of 4 KiB: one write past the page cache, and what was acknowledged is never written again
+    Block,
+    /// With its last byte: a shorter log, and a second system call
+    None,
+}
+
 /// A compression as users write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompressionArg {
@@ -461,6 +501,25 @@ impl From<DurabilityArg> for Durability {
             DurabilityArg::Sync => Self::Sync,
             DurabilityArg::Interval => Self::Interval,
             DurabilityArg::Buffered => Self::Buffered,
+        }
+    }
+}
+
+impl From<LogCompressionArg> for LogCompression {
+    fn from(arg: LogCompressionArg) -> Self {
+        match arg {
+            LogCompressionArg::Off => Self::Off,
+            LogCompressionArg::Lz4 => Self::Lz4,
+            LogCompressionArg::Zstd => Self::Zstd,
+        }
+    }
+}
+
+impl From<LogPaddingArg> for LogPadding {
+    fn from(arg: LogPaddingArg) -> Self {
+        match arg {
+            LogPaddingArg::Block => Self::Block,
+            LogPaddingArg::None => Self::None,
         }
     }
 }

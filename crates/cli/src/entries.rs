@@ -1,11 +1,11 @@
 //! `get`, `put` and `delete`: one entry.
 
-use crate::args::{DeleteArgs, GetArgs, PutArgs};
+use crate::args::{CommitArgs, DeleteArgs, GetArgs, PutArgs, TableArgs};
 use crate::output::{Output, argument, escape, json_of};
-use crate::store::with_table;
+use crate::store::{close_after, open_to_commit, table, with_table};
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
-use spinney::Batch;
+use spinney::{Batch, Table};
 use std::io::{Read as _, Write as _};
 
 /// Prints a value.
@@ -31,19 +31,20 @@ pub(crate) fn put(args: &PutArgs) -> Result<()> {
             value
         }
     };
-    with_table(&args.table, |db, table| {
-        let mut batch = Batch::new();
-        batch.put(table, &key, &value);
-        Ok(db.write(batch, args.durability.into())?)
-    })
+    commit(&args.table, &args.commit, |batch, table| batch.put(table, &key, &value))
 }
 
 /// Deletes an entry.
 pub(crate) fn delete(args: &DeleteArgs) -> Result<()> {
     let key = argument(&args.key, args.escape)?;
-    with_table(&args.table, |db, table| {
+    commit(&args.table, &args.commit, |batch, table| batch.delete(table, &key))
+}
+
+/// Commits a change of a table that is there.
+fn commit(args: &TableArgs, how: &CommitArgs, change: impl FnOnce(&mut Batch, &Table)) -> Result<()> {
+    close_after(open_to_commit(&args.db, how, false)?, |db| {
         let mut batch = Batch::new();
-        batch.delete(table, &key);
-        Ok(db.write(batch, args.durability.into())?)
+        change(&mut batch, &table(db, &args.table)?);
+        Ok(db.write(batch, how.durability.into())?)
     })
 }

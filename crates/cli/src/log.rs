@@ -1,38 +1,53 @@
-//! `log`: the changes in the redo log, oldest first.
+//! `log`: the changes in the redo log, oldest first, and those to come.
 
 use crate::args::LogArgs;
 use crate::output::{Output, escape, json_of};
 use anyhow::{Error, Result};
 use serde_json::json;
-use spinney::{ErrorKind, LogEntry, Lsn, read_log};
+use spinney::{ErrorKind, LogEntry, LogFollower, Lsn};
+use spinney_lab::{Clock, signals};
 use std::io::Write as _;
+use std::time::Duration;
 
 /// Characters of a key and of a value that a line shows.
 const KEY_CHARS: usize = 32;
 const VALUE_CHARS: usize = 40;
 
-/// Prints the log.
+/// How often a log that is followed is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Prints the log, and what comes to it if that is asked for.
 pub(crate) fn run(args: &LogArgs, out: &mut Output) -> Result<()> {
+    let stop = if args.follow { Some(signals::stop()?) } else { None };
+    let mut follower = LogFollower::new(&args.db, Lsn(args.from.unwrap_or(0)));
     let mut titles = !args.json;
     let mut left = args.limit.unwrap_or(u64::MAX);
-    let mut printing = Ok(());
-    let read = read_log(&args.db, Lsn(args.from.unwrap_or(0)), &mut |entry| {
-        let wanted = args.table.as_deref().is_none_or(|table| entry.table_name == Some(table));
-        if wanted && left > 0 && printing.is_ok() {
-            left -= 1;
-            printing = print_titles(&mut titles, out).and_then(|()| print(&entry, args.json, out));
+    loop {
+        let mut printing = Ok(());
+        let read = follower.read(&mut |entry| {
+            let wanted = args.table.as_deref().is_none_or(|table| entry.table_name == Some(table));
+            if wanted && left > 0 && printing.is_ok() {
+                left -= 1;
+                printing = print_titles(&mut titles, out).and_then(|()| print(&entry, args.json, out));
+            }
+            if left == 0 || printing.is_err() {
+                // The only way to end the reading early; what the error says is never told.
+                return Err(spinney::Error::new(ErrorKind::Closed, "enough"));
+            }
+            Ok(())
+        });
+        printing?;
+        if left > 0 {
+            read.map_err(Error::from)?;
         }
-        if left == 0 || printing.is_err() {
-            // The only way to end the reading early; what the error says is never told.
-            return Err(spinney::Error::new(ErrorKind::Closed, "enough"));
+        print_titles(&mut titles, out)?;
+        let Some(stop) = stop.as_ref().filter(|_| left > 0) else { return Ok(()) };
+        out.flush()?;
+        Clock::real().sleep(LOOK);
+        if stop.asked() {
+            return Ok(());
         }
-        Ok(())
-    });
-    printing?;
-    if left > 0 {
-        read.map_err(Error::from)?;
     }
-    print_titles(&mut titles, out)
 }
 
 /// Prints the titles once, and not before it is known that there is a log.

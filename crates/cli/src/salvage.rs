@@ -3,6 +3,7 @@
 use crate::args::SalvageArgs;
 use crate::output::Output;
 use anyhow::Result;
+use spinney::base::num::u64_of;
 use spinney::{Database, SalvageMode, SalvageReport};
 use spinney_lab::text::{bytes, counted};
 use std::io::Write as _;
@@ -11,10 +12,10 @@ use std::io::Write as _;
 pub(crate) fn run(args: &SalvageArgs, out: &mut Output) -> Result<()> {
     let mode = if args.dry_run { SalvageMode::Report } else { SalvageMode::Repair };
     let report = Database::salvage(&args.db, mode)?;
-    if args.json { out.json(&report) } else { print(&report, mode, out) }
+    if args.json { out.json(&report) } else { print(&report, mode, args.verbose, out) }
 }
 
-fn print(report: &SalvageReport, mode: SalvageMode, out: &mut Output) -> Result<()> {
+fn print(report: &SalvageReport, mode: SalvageMode, verbose: bool, out: &mut Output) -> Result<()> {
     let (kept, lost) = match mode {
         SalvageMode::Report => ("would be kept", "would be given up"),
         SalvageMode::Repair => ("kept", "given up"),
@@ -36,8 +37,12 @@ fn print(report: &SalvageReport, mode: SalvageMode, out: &mut Output) -> Result<
         let (name, position) = (&table.name, table.position);
         writeln!(out, "table {name} is ahead: all its changes up to position {position} are in its trees")?;
     }
-    for file in &report.kept_files {
-        writeln!(out, "kept beside: {}", file.display())?;
+    if let Some(directory) = report.kept_files.first().and_then(|file| file.parent()) {
+        let files = counted(u64_of(report.kept_files.len()), "file", "files");
+        writeln!(out, "kept beside: {files} of the log, as they were, in {}", directory.display())?;
+    }
+    for file in report.kept_files.iter().filter(|_| verbose) {
+        writeln!(out, "  {}", file.display())?;
     }
     Ok(())
 }

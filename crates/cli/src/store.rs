@@ -1,6 +1,6 @@
 //! Opening databases and finding tables.
 
-use crate::args::{DbArgs, TableArgs};
+use crate::args::{CommitArgs, DbArgs, TableArgs};
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use spinney::{Database, Options, ReplayProgress, Table};
@@ -12,18 +12,23 @@ const SHOWN_AFTER: Duration = Duration::from_secs(2);
 
 /// Opens a database that is there.
 pub(crate) fn open(args: &DbArgs) -> Result<Database> {
-    opened(args, false)
+    opened(args, Options { create: false, ..Options::default() })
 }
 
 /// Opens a database, or makes it.
 pub(crate) fn open_or_create(args: &DbArgs) -> Result<Database> {
-    opened(args, true)
+    opened(args, Options::default())
 }
 
-fn opened(args: &DbArgs, create: bool) -> Result<Database> {
-    let defaults = Options::default();
-    let memory_bytes = args.memory.unwrap_or(defaults.memory_bytes);
-    let options = Options { memory_bytes, create, log_dir: args.log_dir.clone(), ..defaults };
+/// Opens a database whose log is to be written so, or makes it if it may.
+pub(crate) fn open_to_commit(args: &DbArgs, commit: &CommitArgs, create: bool) -> Result<Database> {
+    let (log_compression, log_padding) = (commit.log_compression.into(), commit.log_padding.into());
+    opened(args, Options { create, log_compression, log_padding, ..Options::default() })
+}
+
+fn opened(args: &DbArgs, options: Options) -> Result<Database> {
+    let memory_bytes = args.memory.unwrap_or(options.memory_bytes);
+    let options = Options { memory_bytes, log_dir: args.log_dir.clone(), ..options };
     let bar = progress::byte_bar(0, "recovery");
     bar.set_draw_target(ProgressDrawTarget::hidden());
     let told = bar.clone();

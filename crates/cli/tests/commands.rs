@@ -2,6 +2,7 @@
 
 use crate::support::{LAYOUTS, Place, sample_entries};
 use serde_json::Value as Json;
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 fn json(text: &str) -> Json {
@@ -196,6 +197,43 @@ fn the_log_shows_changes_in_order() {
     assert!(text.contains("(100 bytes)"), "{text}");
     assert!(place.fails(&["log", "missing"]).contains("missing"));
     assert_eq!(place.count("u"), 1);
+}
+
+#[test]
+fn a_log_that_is_followed_shows_what_others_commit_until_it_is_interrupted() {
+    let place = Place::new();
+    place.ok(&["create", "db", "t"]);
+    place.ok(&["put", "db", "t", "a", "1"]);
+    let mut follower = place.command(&["log", "db", "--follow", "--json"]).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    let mut next = || json(&lines.next().unwrap().unwrap())["key"].as_str().unwrap().to_owned();
+    assert_eq!(next(), "a");
+    for key in ["b", "c"] {
+        place.ok(&["put", "db", "t", key, "2"]);
+        assert_eq!(next(), key);
+    }
+    let process = nix::unistd::Pid::from_raw(i32::try_from(follower.id()).unwrap());
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGINT).unwrap();
+    assert!(follower.wait().unwrap().success());
+}
+
+#[test]
+fn the_log_is_written_as_a_command_is_told() {
+    let text = "x".repeat(20_000);
+    for (compression, padding) in [("off", "block"), ("lz4", "none"), ("zstd", "block")] {
+        let place = Place::new();
+        place.ok(&["create", "db", "t"]);
+        let flags = ["--log-compression", compression, "--log-padding", padding];
+        place.ok(&[&["put", "db", "t", "key", &text][..], &flags].concat());
+        let log =
+            std::fs::read_dir(place.path("db/log")).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+        let plain =
+            log.filter(|bytes| bytes.windows(10_000).any(|window| window == &text.as_bytes()[..10_000])).count();
+        assert_eq!(plain > 0, compression == "off", "{compression}");
+        assert_eq!(place.ok(&["get", "db", "t", "key"]), format!("{text}\n"));
+        place.ok(&[&["delete", "db", "t", "key"][..], &flags].concat());
+        assert_eq!(place.count("t"), 0);
+    }
 }
 
 #[test]

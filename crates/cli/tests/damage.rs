@@ -126,3 +126,25 @@ fn a_damaged_log_is_refused_until_it_is_salvaged() {
     assert_eq!(place.ok(&["scan", "db", "t"]), "a\tvalue\n");
     place.verify();
 }
+
+#[test]
+fn a_salvage_names_the_files_that_it_keeps_only_when_it_is_asked() {
+    for verbose in [false, true] {
+        let place = Place::new();
+        place.ok(&["create", "db", "t"]);
+        place.ok(&["put", "db", "t", "a", "value"]);
+        place.ok(&["put", "db", "t", "b", "value"]);
+        let segments: Vec<_> = files(&place.path("db/log")).into_iter().map(|(path, _)| path).collect();
+        let segments = segments.iter().filter(|path| path.extension().is_some_and(|it| it == "log"));
+        let damaged =
+            segments.filter(|path| fs::read(path).unwrap().windows(8).any(|bytes| bytes == b"\x01a\x05value"));
+        let damaged = damaged.last().unwrap();
+        let mut bytes = fs::read(damaged).unwrap();
+        let at = bytes.windows(8).position(|bytes| bytes == b"\x01a\x05value").unwrap();
+        bytes[at + 1] = b'x';
+        fs::write(damaged, &bytes).unwrap();
+        let told = place.ok(if verbose { &["salvage", "db", "--verbose"] } else { &["salvage", "db"] });
+        assert!(told.contains("kept beside: ") && told.contains("lost-"), "{told}");
+        assert_eq!(told.contains(".log\n"), verbose, "{told}");
+    }
+}

@@ -189,3 +189,35 @@ fn follow_many_writers(options: Options) {
         assert_eq!(reader.join().unwrap(), vec![each; 4]);
     });
 }
+
+/// A feed that waits longer than any test takes is woken by whatever makes a commit visible and durable.
+#[test]
+fn a_waiting_feed_is_woken_when_a_commit_is_visible_and_durable_and_when_the_database_is_closed() {
+    const LONG: Duration = Duration::from_secs(60);
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { interval: Duration::from_millis(2), ..options() };
+    let db = Database::open(dir.path().join("db"), options).unwrap();
+    let (mut feed, table) = (db.changes(db.log_start()).unwrap(), table(&db));
+    let ways: [(Durability, &dyn Fn()); 4] = [
+        (Durability::Sync, &|| ()),
+        (Durability::Interval, &|| ()),
+        (Durability::Buffered, &|| db.sync().unwrap()),
+        (Durability::Buffered, &|| table.flush().unwrap()),
+    ];
+    for (number, (durability, then)) in (0..).zip(ways) {
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| feed.next(LONG).unwrap().map(|commit| commit.count));
+            // The feed sleeps by now, or finds the commit at once, which is no failure.
+            thread::yield_now();
+            commit(&db, number, 10, durability);
+            then();
+            assert_eq!(waiting.join().unwrap(), Some(2), "{durability:?}");
+        });
+    }
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| feed.next(LONG).unwrap_err().kind());
+        thread::yield_now();
+        db.close().unwrap();
+        assert_eq!(waiting.join().unwrap(), ErrorKind::Closed);
+    });
+}

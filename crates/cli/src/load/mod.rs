@@ -12,7 +12,7 @@ mod lines;
 use crate::args::LoadArgs;
 use crate::failure;
 use crate::output::Output;
-use crate::store::{close_after, open_or_create};
+use crate::store::{close_after, open_to_commit};
 use anyhow::{Context as _, Error, Result, anyhow, bail};
 use indicatif::ProgressBar;
 use input::Input;
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &LoadArgs, out: &mut Output) -> Result<()> {
     // The input first, so that a wrong name leaves no database behind.
     let input = Input::open(&args.jsonl)?;
     let stop = signals::stop()?;
-    let db = open_or_create(&args.table.db)?;
+    let db = open_to_commit(&args.table.db, &args.commit, true)?;
     let (loaded, layout) = close_after(db, |db| {
         let table = table(db, args)?;
         let bar = match input.total_bytes() {
@@ -133,7 +133,7 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     fn load(&mut self, input: Input, out: &mut Output) -> Result<()> {
-        let durability: Durability = self.args.durability.into();
+        let durability: Durability = self.args.commit.durability.into();
         let stopwatch = Stopwatch::start();
         let position = input.position();
         let mut lines = Lines::new(input);

@@ -92,7 +92,7 @@ impl Core {
         // Woken by the first of them: the rest of the interval is theirs to gather in.
         self.env.threads.sleep(self.options.interval / 2);
         self.interval_pending.store(false, Ordering::Release);
-        self.or_poison(self.log().sync(self.log().tail()))?;
+        self.force_log(self.log().tail())?;
         Ok(Next::WaitAtMost(self.options.interval / 2))
     }
 }

@@ -8,7 +8,7 @@ use crate::txn::batch::{Change, Record};
 
 use super::database::Database;
 
-/// The longest a feed sleeps before it looks again.
+/// The longest a feed sleeps before it looks again, where no other thread could wake it.
 const NAP: Duration = Duration::from_millis(1);
 
 /// A feed of commits, in the order in which they became visible, each once: for copies elsewhere and for whoever wants to know what
@@ -123,6 +123,8 @@ impl ChangeFeed {
         let env = self.db.core().env.clone();
         let start = env.clock.now();
         loop {
+            // Before the look, so that nothing comes unnoticed between the look and the sleep.
+            let seen = self.db.core().publisher.news();
             if let Some(commit) = self.poll()? {
                 return Ok(Some(commit));
             }
@@ -130,7 +132,11 @@ impl ChangeFeed {
             if left.is_zero() {
                 return Ok(None);
             }
-            env.threads.sleep(left.min(NAP));
+            if env.threads.concurrent() {
+                self.db.core().publisher.wait_for_news(seen, left);
+            } else {
+                env.threads.sleep(left.min(NAP));
+            }
         }
     }
 

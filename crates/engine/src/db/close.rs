@@ -18,6 +18,7 @@ impl Core {
             }
         }
         self.room.1.notify_all();
+        self.publisher.announce_news();
         // Commits that were being ordered when the closing began are through after this.
         drop(self.commit.lock());
         self.health.check_poison()?;

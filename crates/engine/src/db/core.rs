@@ -181,6 +181,13 @@ impl Core {
         self.log.get().expect("recovery opens the log before anything is committed")
     }
 
+    /// Makes the log durable up to `lsn`, of commits that did not ask for it, and tells those who wait for that.
+    pub(crate) fn force_log(&self, lsn: Lsn) -> Result<()> {
+        self.or_poison(self.log().sync(lsn))?;
+        self.publisher.announce_news();
+        Ok(())
+    }
+
     /// Where the next log record will stand; during recovery, where the next one to be replayed stands.
     pub(crate) fn log_tail(&self) -> Lsn {
         self.log.get().map_or_else(|| Lsn(self.replayed_to.load(Ordering::Relaxed)), LogWriter::tail)

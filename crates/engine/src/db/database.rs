@@ -164,7 +164,7 @@ impl Database {
     pub fn sync(&self) -> Result<()> {
         let core = self.core();
         core.health.check_writable()?;
-        core.or_poison(core.log().sync(core.log().tail()))
+        core.force_log(core.log().tail())
     }
 
     /// A feed of the commits that end after `from` in the redo log: [`Database::log_start`], [`Database::log_end`] or what

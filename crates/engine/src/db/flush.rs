@@ -60,8 +60,8 @@ impl Core {
         // Without this a crash could keep the flushed half of a commit and lose the half that is only in the log. Of an unlogged table it
         // could also keep a commit and lose one before it.
         // Recovery has synced the log before it replays.
-        if let Some(log) = self.log.get() {
-            self.or_poison(log.sync(replay_from))?;
+        if self.log.get().is_some() {
+            self.force_log(replay_from)?;
         }
         let output = self.or_poison(self.write_out(table, &mems))?;
         self.or_poison(self.install_flush(table, &mems, replay_from, output))?;

@@ -1,10 +1,10 @@
 //! Reading the redo log of a database, without opening the database or changing anything.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::base::{Error, Kind, Lsn, Result, SeqNum, TableId};
 use crate::env::Env;
-use crate::log::inspect;
+use crate::log::{inspect, inspect_on};
 use crate::table::manifest::Manifest;
 use crate::txn::batch::{Change, Record};
 
@@ -33,20 +33,54 @@ pub struct LogEntry<'a> {
 /// # Errors
 /// `Invalid` when there is no database, `Corruption` naming segment and offset, `Io`, and whatever `visit` says.
 pub fn read_log(path: impl AsRef<Path>, from: Lsn, visit: &mut dyn FnMut(LogEntry<'_>) -> Result<()>) -> Result<()> {
-    let (env, dir) = (Env::os(), path.as_ref());
-    let Some((catalog, _)) = Manifest::load(&env, dir)? else {
-        return Err(Error::invalid(format!("{}: there is no database here", dir.display())));
-    };
-    let log = catalog.log_dir(dir);
-    inspect(&env, &log, from, &mut |start, _, payload| {
-        read_record(&log, start, payload, |seqnum, change| {
-            let table_name = catalog.tables.get(&change.table).map(|table| table.name.as_str());
-            let (kind, key, value) = (change.kind, change.key, change.value);
-            visit(LogEntry { lsn: start, seqnum, table: change.table, table_name, kind, key, value })
-        })
-        .map(drop)
-    })
-    .map(drop)
+    LogFollower::new(path, from).read(visit)
+}
+
+/// Reads the redo log of a database as [`read_log`] does, and then what comes to it: of a database that another process has open.
+/// (In the process that has it open, [`Database::changes`](super::Database::changes) shows only what is durable, and waits for it.)
+/// It keeps nothing from being given up.
+#[derive(Debug)]
+pub struct LogFollower {
+    env: Env,
+    dir: PathBuf,
+    /// Everything that ends at or before it was shown, or is not wanted.
+    position: Lsn,
+    /// Whether a commit ends at the position, because it was shown.
+    begun: bool,
+}
+
+impl LogFollower {
+    /// Of the database in `path`, what ends after `from`.
+    pub fn new(path: impl AsRef<Path>, from: Lsn) -> Self {
+        Self::with_env(Env::os(), path.as_ref(), from)
+    }
+
+    pub(crate) fn with_env(env: Env, path: &Path, from: Lsn) -> Self {
+        Self { env, dir: path.to_owned(), position: from, begun: false }
+    }
+
+    /// Calls `visit` with every change that has come since the last call.
+    ///
+    /// # Errors
+    /// As [`read_log`]; `Gone` when what comes next was given up before it was read.
+    pub fn read(&mut self, visit: &mut dyn FnMut(LogEntry<'_>) -> Result<()>) -> Result<()> {
+        let Some((catalog, _)) = Manifest::load(&self.env, &self.dir)? else {
+            return Err(Error::invalid(format!("{}: there is no database here", self.dir.display())));
+        };
+        let log = catalog.log_dir(&self.dir);
+        let (from, begun) = (self.position, self.begun);
+        let read = if begun { inspect_on } else { inspect };
+        let mut show = |start, end, payload: &[u8]| {
+            read_record(&log, start, payload, |seqnum, change| {
+                let table_name = catalog.tables.get(&change.table).map(|table| table.name.as_str());
+                let (kind, key, value) = (change.kind, change.key, change.value);
+                visit(LogEntry { lsn: start, seqnum, table: change.table, table_name, kind, key, value })
+            })?;
+            (self.position, self.begun) = (end, true);
+            Ok(())
+        };
+        read(&self.env, &log, from, &mut show).map(drop)
+    }
 }
 
 /// Calls `visit` with every change of the commit whose record stands at `start` of the log in `log`; gives the seqnum after its last.
@@ -61,4 +95,100 @@ pub(super) fn read_record<'a>(
     let next = SeqNum(record.first.0 + record.count).min(SeqNum::MAX);
     record.for_each(malformed, visit)?;
     Ok(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::ErrorKind;
+    use crate::env::sim::SimEnv;
+    use crate::{Batch, Database, Durability, Options, TableOptions};
+
+    fn open(sim: &SimEnv) -> Database {
+        let options = Options {
+            memory_bytes: 8 << 20,
+            log_segment_bytes: 64 << 10,
+            log_bytes_max: 256 << 10,
+            ..Options::default()
+        };
+        Database::builder("/db").env(sim.env()).options(options).open().unwrap()
+    }
+
+    fn put(db: &Database, number: u64, bytes: usize) {
+        let table = db.table("t").unwrap().unwrap_or_else(|| db.create_table("t", TableOptions::default()).unwrap());
+        let mut batch = Batch::new();
+        batch.put(&table, &number.to_be_bytes(), &vec![7; bytes]);
+        db.write(batch, Durability::Sync).unwrap();
+    }
+
+    fn flush(db: &Database) {
+        db.table("t").unwrap().unwrap().flush().unwrap();
+    }
+
+    /// The numbers that have come since the last look.
+    fn numbers(follower: &mut LogFollower) -> Result<Vec<u64>> {
+        let mut numbers = Vec::new();
+        follower.read(&mut |entry| {
+            assert_eq!(entry.table_name, Some("t"));
+            numbers.push(u64::from_be_bytes(entry.key.try_into().unwrap()));
+            Ok(())
+        })?;
+        Ok(numbers)
+    }
+
+    #[test]
+    fn a_follower_shows_each_change_once_across_segments_flushes_and_opens() {
+        let sim = SimEnv::new(1);
+        let mut db = open(&sim);
+        let mut follower = LogFollower::with_env(sim.env(), "/db".as_ref(), Lsn(0));
+        let mut shown = numbers(&mut follower).unwrap();
+        for number in 0..300 {
+            put(&db, number, [10, 30_000, 0, 4_000][usize::try_from(number % 4).unwrap()]);
+            let flushes = number % 20 == 19;
+            if flushes || number % 3 == 0 {
+                shown.extend(numbers(&mut follower).unwrap());
+                assert_eq!(shown.last(), Some(&number));
+            }
+            if flushes {
+                flush(&db);
+            }
+            if number % 50 == 0 {
+                db.close().unwrap();
+                db = open(&sim);
+            }
+        }
+        shown.extend(numbers(&mut follower).unwrap());
+        assert_eq!(shown, (0..300).collect::<Vec<_>>());
+        assert_eq!(numbers(&mut follower).unwrap(), []);
+    }
+
+    #[test]
+    fn a_follower_that_is_too_slow_is_told_so() {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        put(&db, 0, 10);
+        let mut follower = LogFollower::with_env(sim.env(), "/db".as_ref(), Lsn(0));
+        assert_eq!(numbers(&mut follower).unwrap(), [0]);
+        (1..40).for_each(|number| put(&db, number, 20_000));
+        flush(&db);
+        let error = numbers(&mut follower).unwrap_err();
+        assert!(error.kind() == ErrorKind::Gone && error.to_string().contains("given up"), "{error}");
+    }
+
+    #[test]
+    fn short_sessions_leave_little_log_behind() {
+        let sim = SimEnv::new(1);
+        let open = || Database::builder("/db").env(sim.env()).open().unwrap();
+        for number in 0..60 {
+            let db = open();
+            put(&db, number * 100, 10);
+            db.close().unwrap();
+        }
+        let files = sim.env().fs.list("/db/log".as_ref()).unwrap();
+        let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+        assert!(bytes <= 24 << 20, "{} MiB in {} files", bytes >> 20, files.len());
+        let db = open();
+        let (table, snapshot) = (db.table("t").unwrap().unwrap(), db.snapshot());
+        assert_eq!(snapshot.range(&table, ..).count(), 60);
+    }
 }

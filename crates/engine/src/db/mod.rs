@@ -38,7 +38,7 @@ pub use crate::log::ReplayProgress;
 pub use batch::Batch;
 pub use changes::{ChangeFeed, Commit};
 pub use database::{Database, DatabaseBuilder};
-pub use log::{LogEntry, read_log};
+pub use log::{LogEntry, LogFollower, read_log};
 pub use options::{Durability, Options};
 pub use range::Range;
 pub use salvage::{SalvageMode, SalvageReport, TableAhead, TableLoss};

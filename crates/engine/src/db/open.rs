@@ -53,6 +53,9 @@ pub(crate) struct Parts<'a> {
     pub(crate) on_replay: Option<&'a OnReplay>,
 }
 
+/// More room than this that earlier opens left in the log is given back by a flush, if it is the larger part of the log.
+const ROOM_LEFT_BYTES_MAX: u64 = 16 << 20;
+
 /// Opens or creates the database in `path`.
 pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) -> Result<Core> {
     options.check()?;
@@ -188,7 +191,20 @@ impl Core {
         self.record(&mut ledger, &Edit::Opened { seqnum_floor, log_from })?;
         commit.next_seqnum = SeqNum(commit.next_seqnum.0.max(1));
         drop((ledger, commit));
-        self.release_log(log_from)
+        self.release_log(log_from)?;
+        self.rotate_after_short_sessions();
+        Ok(())
+    }
+
+    /// Freezes what was replayed when it keeps a log that is mostly room: each open begins a segment, so many short ones leave many
+    /// behind with little in them. The first thing that the flush worker does is to flush it.
+    fn rotate_after_short_sessions(&self) {
+        let (kept, left) = self.log().room_left_behind();
+        if left > ROOM_LEFT_BYTES_MAX && left > kept / 2 {
+            for table in self.all_tables().iter().filter(|table| table.options.logged) {
+                self.rotate(&mut self.commit.lock(), table);
+            }
+        }
     }
 }
 

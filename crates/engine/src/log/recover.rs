@@ -8,7 +8,7 @@ use super::segment::{Directory, Listing, Spare};
 use super::stats::micros;
 use super::writer::Live;
 use crate::base::num::u64_of;
-use crate::base::{Error, Lsn, Result};
+use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::Env;
 use std::path::{Path, PathBuf};
 
@@ -129,7 +129,7 @@ pub fn recover_telling(
     let listing = directory.list()?;
     let chain = chain::find(&directory, &listing, Some(database), Some(from), true)?;
     let mut steps = Steps::begin(&chain.log, from, tell);
-    let read = read(&chain, from, &mut |start, end, payload| {
+    let read = read(LogReader::new(&chain.log, from), &mut |start, end, payload| {
         visit(start, end, payload)?;
         steps.at(end);
         Ok(())
@@ -146,6 +146,18 @@ pub fn recover_telling(
 /// # Errors
 /// As for [`recover`], except that any database will do.
 pub fn inspect(env: &Env, directory: &Path, from: Lsn, visit: &mut Visit<'_>) -> Result<LogSummary> {
+    inspect_from(env, directory, from, false, visit)
+}
+
+/// As [`inspect`], of what follows `position`, where a payload ends that an earlier reading showed. Nothing before it is read.
+///
+/// # Errors
+/// As for [`inspect`]; `Gone` when what follows was given up.
+pub fn inspect_on(env: &Env, directory: &Path, position: Lsn, visit: &mut Visit<'_>) -> Result<LogSummary> {
+    inspect_from(env, directory, position, true, visit)
+}
+
+fn inspect_from(env: &Env, directory: &Path, from: Lsn, goes_on: bool, visit: &mut Visit<'_>) -> Result<LogSummary> {
     let directory = Directory { env: env.clone(), path: directory.to_owned() };
     let (mut reached, mut refused) = (from, false);
     let mut summary = LogSummary::default();
@@ -153,8 +165,9 @@ pub fn inspect(env: &Env, directory: &Path, from: Lsn, visit: &mut Visit<'_>) ->
         let listing = directory.list()?;
         let numbers = |listing: &Listing| listing.segments.iter().map(|(number, _)| *number).collect::<Vec<_>>();
         let before = (reached, numbers(&listing));
-        let outcome = chain::find(&directory, &listing, None, None, false).and_then(|chain| {
-            read(&chain, reached, &mut |start, end, payload| {
+        let outcome = chain::find(&directory, &listing, None, goes_on.then_some(reached), false).and_then(|chain| {
+            let reader = if goes_on { LogReader::resumed } else { LogReader::new };
+            read(reader(&chain.log, reached), &mut |start, end, payload| {
                 let shown = visit(start, end, payload);
                 refused = shown.is_err();
                 if !refused {
@@ -169,7 +182,14 @@ pub fn inspect(env: &Env, directory: &Path, from: Lsn, visit: &mut Visit<'_>) ->
             Ok((found, _)) => return Ok(LogSummary { bytes: summary.bytes, payloads: summary.payloads, ..found }),
             // What was read while it was being written looks like damage once; damage stays where it is.
             Err(error) if refused || attempt == ATTEMPTS || before == (reached, numbers(&directory.list()?)) => {
-                return Err(error);
+                let is_there = |path: &Path| listing.segments.iter().any(|(_, segment)| segment == path);
+                return Err(match error.place() {
+                    Some((path, _)) if goes_on && !is_there(path) => {
+                        let message = format!("the redo log behind position {reached} was given up before it was read");
+                        Error::new(ErrorKind::Gone, message)
+                    }
+                    _ => error,
+                });
             }
             Err(_) => {}
         }
@@ -177,9 +197,8 @@ pub fn inspect(env: &Env, directory: &Path, from: Lsn, visit: &mut Visit<'_>) ->
     Ok(summary)
 }
 
-/// Reads a chain; tells what was found and where its last record ends.
-fn read(chain: &Chain, from: Lsn, visit: &mut Visit<'_>) -> Result<(LogSummary, Lsn)> {
-    let mut reader = LogReader::new(&chain.log, from);
+/// Reads a log; tells what was found and where its last record ends.
+fn read(mut reader: LogReader<'_>, visit: &mut Visit<'_>) -> Result<(LogSummary, Lsn)> {
     reader.read(visit)?;
     Ok((reader.summary, reader.record_end))
 }

@@ -17,7 +17,7 @@ use super::format::SECTOR;
 use super::hold::needed_from;
 use super::segment::Directory;
 use super::stats::count;
-use super::writer::LogWriter;
+use super::writer::{Live, LogWriter};
 use crate::base::{ErrorKind, Lsn, Result};
 use crate::env::Env;
 use std::path::Path;
@@ -112,6 +112,14 @@ impl LogWriter {
         let live = self.live.lock();
         let needed = needed_from(&live, self.holds.lock().released);
         live[needed..].iter().map(|live| live.header.bytes).sum()
+    }
+
+    /// Bytes of the segments before the current one, and how many of them nothing was written to, because the log was opened anew
+    /// before they were full.
+    pub fn room_left_behind(&self) -> (u64, u64) {
+        let live = self.live.lock();
+        let left = |pair: &[Live]| pair[0].header.end().0.saturating_sub(pair[1].header.previous_end.0);
+        (live[..live.len() - 1].iter().map(|live| live.header.bytes).sum(), live.windows(2).map(left).sum())
     }
 
     /// Gives segments up that hold nothing at or after `before`, a position that has to be durable wherever a later

@@ -115,9 +115,14 @@ impl Manifest {
     pub fn load(env: &Env, dir: &Path) -> Result<Option<(Catalog, FileId)>> {
         let Some(id) = current(env, dir)? else { return Ok(None) };
         let path = FileKind::Manifest.path(dir, id);
-        let bytes = read_file(env, &path)?.ok_or_else(|| {
-            Error::corruption(&path, 0, format!("{} names this manifest, but it is missing", files::CURRENT))
-        })?;
+        let Some(bytes) = read_file(env, &path)? else {
+            // Whoever has the database open may have put another in force meanwhile.
+            if current(env, dir)? != Some(id) {
+                return Self::load(env, dir);
+            }
+            let what = format!("{} names this manifest, but it is missing", files::CURRENT);
+            return Err(Error::corruption(&path, 0, what));
+        };
         let database_id = check_header(&path, &bytes)?;
         let identity = identity(database_id, id);
         let mut at = HEADER_BYTES;

@@ -7,6 +7,7 @@
 //! reads its own writes.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -25,6 +26,8 @@ pub struct Publisher {
 struct State {
     queue: VecDeque<Commit>,
     waiting: usize,
+    /// How often something was published, or became durable after it was.
+    news: u64,
     /// Nothing is published any more: a commit failed, and those after it may depend on it.
     poisoned: bool,
 }
@@ -67,9 +70,7 @@ impl Publisher {
         }
         if let Some(seqnum) = published {
             snapshots.publish(seqnum);
-            if state.waiting > 0 {
-                self.changed.notify_all();
-            }
+            self.tell(&mut state);
         }
         if snapshots.published() >= last {
             return true;
@@ -80,6 +81,32 @@ impl Publisher {
         }
         state.waiting -= 1;
         snapshots.published() >= last
+    }
+
+    /// Commits that were published before became durable, or the database is being closed: wakes whoever waits for news.
+    pub fn announce_news(&self) {
+        self.tell(&mut self.state.lock());
+    }
+
+    /// A number that changes whenever a commit may have become visible and durable.
+    #[must_use]
+    pub fn news(&self) -> u64 {
+        self.state.lock().news
+    }
+
+    /// Waits until there is other news than `seen`, at most so long.
+    pub fn wait_for_news(&self, seen: u64, timeout: Duration) {
+        let mut state = self.state.lock();
+        state.waiting += 1;
+        self.changed.wait_while_for(&mut state, |state| state.news == seen, timeout);
+        state.waiting -= 1;
+    }
+
+    fn tell(&self, state: &mut State) {
+        state.news += 1;
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// A commit failed: it and those after it never become visible.
