@@ -138,7 +138,7 @@ fn a_salvage_names_the_files_that_it_keeps_only_when_it_is_asked() {
         let segments = segments.iter().filter(|path| path.extension().is_some_and(|it| it == "log"));
         let damaged =
             segments.filter(|path| fs::read(path).unwrap().windows(8).any(|bytes| bytes == b"\x01a\x05value"));
-        let damaged = damaged.last().unwrap();
+        let damaged = damaged.max().unwrap();
         let mut bytes = fs::read(damaged).unwrap();
         let at = bytes.windows(8).position(|bytes| bytes == b"\x01a\x05value").unwrap();
         bytes[at + 1] = b'x';

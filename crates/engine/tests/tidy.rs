@@ -259,10 +259,11 @@ impl Source {
         }
         let (home, module) = if stem == "mod" { (folder.parent()?, name_of(folder)) } else { (folder, stem) };
         let candidates = ["mod.rs", "lib.rs", "main.rs"].map(|file| home.join(file));
-        if name_of(home) != "src" {
-            return Some((candidates[0].clone(), module));
-        }
         let main = home.starts_with("xtask") || root().join(&candidates[2]).is_file();
+        if name_of(home) != "src" {
+            // A bench of several files has a `main.rs`.
+            return Some((candidates[if main { 2 } else { 0 }].clone(), module));
+        }
         Some((candidates[if main { 2 } else { 1 }].clone(), module))
     }
 

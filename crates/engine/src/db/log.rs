@@ -108,7 +108,8 @@ mod tests {
         let options = Options {
             memory_bytes: 8 << 20,
             log_segment_bytes: 64 << 10,
-            log_bytes_max: 256 << 10,
+            // So much that nothing is flushed but by the tests.
+            log_bytes_max: 4 << 20,
             ..Options::default()
         };
         Database::builder("/db").env(sim.env()).options(options).open().unwrap()
