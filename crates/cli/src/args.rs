@@ -109,7 +109,8 @@ const ESCAPE_HELP: &str = "Write and read keys and values with escapes: \\n \\r 
   spinney load shop orders --jsonl orders.jsonl.zst --key id --layout btree --durability interval
   generate | spinney load shop orders --jsonl - --key id --batch 100 --ack
   spinney load shop orders --jsonl orders.jsonl --key id --log-compression lz4
-  spinney load shop scratch --jsonl orders.jsonl --key id --unlogged")]
+  spinney load shop scratch --jsonl orders.jsonl --key id --unlogged
+  spinney load shop orders --jsonl by_id.jsonl.zst --key id --sorted")]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
@@ -126,6 +127,10 @@ pub(crate) struct LoadArgs {
     /// may have been acknowledged
     #[arg(long)]
     pub(crate) unlogged: bool,
+    /// The rows come in ascending order of their keys, bytewise: write them straight to disk, past the redo log. All become visible
+    /// together at the end, or, after a line that is wrong or a key that does not ascend, none
+    #[arg(long, conflicts_with_all = ["batch", "durability", "ack"])]
+    pub(crate) sorted: bool,
     /// Rows per commit (fewer when they exceed 4 MiB)
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) batch: u64,

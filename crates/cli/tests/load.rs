@@ -75,6 +75,24 @@ fn a_load_into_a_table_without_redo_log_ends_with_a_flush() {
     place.verify();
 }
 
+#[test]
+fn a_sorted_load_adds_all_rows_or_none() {
+    let place = Place::new();
+    let sorted = place.file("sorted", "{\"id\": \"a\"}\n{\"id\": \"b\"}\n\n{\"id\": \"c\"}\n");
+    let args = ["load", "db", "t", "--jsonl", &sorted, "--key", "id", "--sorted"];
+    let text = place.ok(&args);
+    assert!(text.starts_with("loaded 3 rows ("), "{text}");
+    let shape: serde_json::Value = serde_json::from_str(&place.ok(&["shape", "db", "t", "--json"])).unwrap();
+    assert!(shape.to_string().contains("\"memtable_entries\":0"), "{shape}");
+    place.ok(&args);
+    assert_eq!(place.count("t"), 3);
+    let unsorted = place.file("unsorted", "{\"id\": \"d\"}\n{\"id\": \"f\"}\n{\"id\": \"e\"}\n");
+    let said = place.fails(&["load", "db", "t", "--jsonl", &unsorted, "--key", "id", "--sorted"]);
+    assert!(said.contains("line 3") && said.contains("'e' came after 'f'") && said.contains("0 rows"), "{said}");
+    assert_eq!(place.count("t"), 3);
+    place.verify();
+}
+
 fn owned((key, value): (&str, &str)) -> (String, String) {
     (key.to_owned(), value.to_owned())
 }

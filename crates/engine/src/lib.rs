@@ -20,9 +20,9 @@ pub mod txn;
 pub use base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId, Value};
 pub use block::Compression;
 pub use db::{
-    Batch, CacheStats, ChangeFeed, Commit, Database, DatabaseBuilder, Durability, FlushStats, Histogram, LogEntry,
-    LogFollower, LogStats, Options, Range, ReadStats, ReplayProgress, SalvageMode, SalvageReport, Snapshot, Stats,
-    StorageStats, Table, TableAhead, TableLoss, Transaction, VerifyReport, read_log,
+    Batch, BulkLoad, CacheStats, ChangeFeed, Commit, Database, DatabaseBuilder, Durability, FlushStats, Histogram,
+    LogEntry, LogFollower, LogStats, Options, Range, ReadStats, ReplayProgress, SalvageMode, SalvageReport, Snapshot,
+    Stats, StorageStats, Table, TableAhead, TableLoss, Transaction, VerifyReport, read_log,
 };
 pub use log::{LogCompression, LogPadding};
 pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape};

@@ -158,7 +158,11 @@ pub(crate) fn live(op: &Op, engine: &mut Engine, progress: &Mutex<Progress>) -> 
         Some(Durability::Buffered) if committed => progress.written = version,
         Some(_) => {}
         // What recovery found is durable before the first read.
-        None if matches!(op, Op::Sync | Op::Reopen(_)) => (progress.durable, progress.written) = (version, version),
+        // A load makes the commits before it durable too.
+        None if matches!(op, Op::Load(..)) && !committed => {}
+        None if matches!(op, Op::Sync | Op::Reopen(_) | Op::Load(..)) => {
+            (progress.durable, progress.written) = (version, version)
+        }
         None => {}
     }
     Ok(())

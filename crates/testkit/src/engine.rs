@@ -248,6 +248,13 @@ impl Engine {
             Op::CompactLevel(table, place) => compact_level(&self.tables[*table], *place)?,
             Op::Hold(table, true) => self.tables[*table].hold()?,
             Op::Hold(table, false) => self.tables[*table].release()?,
+            Op::Load(table, pairs) => {
+                let mut load = self.tables[*table].bulk_load()?;
+                for (key, value) in pairs {
+                    load.push(key, value)?;
+                }
+                load.finish()?;
+            }
             Op::Sync => self.database().sync()?,
             Op::Verify => match self.database().verify()?.problems.as_slice() {
                 [] => {}

@@ -187,6 +187,11 @@ impl Model {
                 let read = left.split_off(left.len().saturating_sub(*count));
                 return Some(Outcome::Entries(read.into_iter().rev().collect()));
             }
+            Op::Load(table, pairs) => {
+                let put =
+                    |(key, value): &Pair| Change { table: *table, key: key.clone(), write: Write::Put(value.clone()) };
+                self.commit(pairs.iter().map(put));
+            }
             Op::Checkpoint => return Some(Outcome::Tables(self.state_at(self.version))),
             Op::Reopen(_) => self.drop_slots(),
             Op::Flush(_) | Op::Compact(_) | Op::CompactLevel(..) | Op::Hold(..) | Op::Sync | Op::Verify => {}

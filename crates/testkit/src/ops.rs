@@ -5,7 +5,7 @@
 
 use crate::Rng;
 use crate::operators;
-use crate::outcome::{show, show_bytes};
+use crate::outcome::{Pair, show, show_bytes};
 use spinney::Durability;
 use std::fmt;
 use std::ops::Bound;
@@ -114,6 +114,8 @@ pub enum Op {
     CompactLevel(usize, usize),
     /// Holds the compactions of a table, or lets them go on.
     Hold(usize, bool),
+    /// Loads entries, whose keys ascend, into a table: one durable commit.
+    Load(usize, Vec<Pair>),
     /// Makes all that is committed durable.
     Sync,
     /// Verifies the database.
@@ -150,13 +152,13 @@ pub fn generate_writes(seed: u64, tables: usize, count: usize) -> Vec<Op> {
 }
 
 /// The kinds of operations with the weights that they have on average, in the order of [`Generator::op_of_kind`].
-const WEIGHTS: [usize; KINDS] = [30, 8, 9, 24, 8, 2, 4, 2, 20, 4, 4, 14, 4, 8, 3, 2, 2, 1, 1, 3, 1];
+const WEIGHTS: [usize; KINDS] = [30, 8, 9, 24, 8, 2, 4, 2, 20, 4, 4, 14, 4, 8, 3, 2, 2, 1, 1, 3, 1, 2];
 
 /// As [`WEIGHTS`], with few reads.
-const WRITE_WEIGHTS: [usize; KINDS] = [20, 30, 5, 20, 6, 1, 3, 2, 2, 0, 0, 2, 0, 0, 4, 2, 4, 1, 1, 3, 1];
+const WRITE_WEIGHTS: [usize; KINDS] = [20, 30, 5, 20, 6, 1, 3, 2, 2, 0, 0, 2, 0, 0, 4, 2, 4, 1, 1, 3, 1, 4];
 
 /// How many kinds there are.
-const KINDS: usize = 21;
+const KINDS: usize = 22;
 
 /// Kinds that every run has.
 const ALWAYS: usize = 2;
@@ -227,8 +229,22 @@ impl Generator {
             17 => self.rng.pick(&[Op::Verify, Op::Checkpoint]).clone(),
             18 => Op::Reopen(*self.rng.pick(&[Leave::Close, Leave::Drop])),
             19 => Op::CompactLevel(self.table(), *self.rng.pick(&[0, 0, 1, 2])),
-            _ => Op::Hold(self.table(), self.rng.chance(50)),
+            20 => Op::Hold(self.table(), self.rng.chance(50)),
+            _ => self.load(),
         }
+    }
+
+    /// A load of few keys out of all, or of nearly all: beside what is there, into it, over it.
+    fn load(&mut self) -> Op {
+        let (table, share) = (self.table(), *self.rng.pick(&[5, 30, 90]));
+        let mut keys: Vec<_> = self.keys.clone();
+        keys.retain(|_| self.rng.chance(share));
+        if self.rng.chance(50) {
+            // Only a part of the key space.
+            let from = self.rng.in_range(0..keys.len() + 1);
+            keys.drain(..from);
+        }
+        Op::Load(table, keys.into_iter().map(|key| (key, self.value())).collect())
     }
 
     fn slot(&mut self) -> usize {
@@ -426,6 +442,10 @@ impl fmt::Display for Op {
             Self::CompactLevel(table, level) => write!(f, "compact t{table} level {level}"),
             Self::Hold(table, true) => write!(f, "hold t{table}"),
             Self::Hold(table, false) => write!(f, "release t{table}"),
+            Self::Load(table, pairs) => {
+                let pairs = pairs.iter().map(|(key, value)| format!("{} = {}", show_bytes(key), show(Some(value))));
+                write!(f, "load t{table} {{{}}}", pairs.collect::<Vec<_>>().join("; "))
+            }
             Self::Sync => f.write_str("sync"),
             Self::Verify => f.write_str("verify"),
             Self::Checkpoint => f.write_str("checkpoint"),

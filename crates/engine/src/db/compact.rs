@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::{Error, ErrorKind, Result};
-use crate::cache::Fill;
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
@@ -14,7 +13,7 @@ use crate::table::{Place, RunHandle, Trees, Version};
 use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
 use crate::tree::retain::Retain;
-use crate::tree::run::LevelCursor;
+use crate::tree::run::merge_source;
 
 use super::core::{Core, TableState};
 use super::run_writer::RunWriter;
@@ -106,7 +105,7 @@ impl Core {
     /// Merges all of a level into the next one below it; L0 is number 0.
     pub(crate) fn compact_level(&self, table: &Arc<TableState>, number: usize) -> Result<()> {
         self.health.check_writable()?;
-        if table.btree.is_some() {
+        if table.btree().is_some() {
             let message = format!("table '{}' is one B-tree and has no levels: compact all of it", table.name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
@@ -140,8 +139,8 @@ impl Core {
     /// Flushes, then merges all trees of the table into one.
     pub(crate) fn compact_all(&self, table: &Arc<TableState>) -> Result<()> {
         self.flush_all(table)?;
-        if let Some((_, btree)) = &table.btree {
-            return self.rewrite_btree(table, btree);
+        if let Some(btree) = table.btree() {
+            return self.rewrite_btree(table, &btree);
         }
         let _compacting = table.compaction.lock();
         table.check()?;
@@ -186,11 +185,10 @@ impl Core {
     fn merge_runs(&self, table: &TableState, compaction: &Compaction) -> Result<Option<Vec<RunHandle>>> {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
         for handle in &compaction.l0 {
-            sources.push(Box::new(handle.run.cursor(Fill::Bypass)));
+            sources.push(merge_source(Arc::from([Arc::clone(&handle.run)])));
         }
         for (_, runs) in &compaction.levels {
-            let runs = runs.iter().map(|handle| Arc::clone(&handle.run)).collect();
-            sources.push(Box::new(LevelCursor::new(runs, Fill::Bypass)));
+            sources.push(merge_source(runs.iter().map(|handle| Arc::clone(&handle.run)).collect()));
         }
         let mut input = MergeCursor::new(sources);
         let (snapshots, published) = self.snapshots.live();

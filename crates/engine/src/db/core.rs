@@ -5,13 +5,13 @@
 //! is woken. I/O happens under `flush_gate`, `compaction` and `ledger`; under `commit` only when a possible
 //! conflict is looked up and when a table is created or dropped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::base::{Error, ErrorKind, FileId, Lsn, Result, SeqNum, TableId};
@@ -49,12 +49,12 @@ pub(crate) struct TableState {
     pub(crate) operator: TableOperator,
     /// What readers see. Swapped by rotation (under `commit`) and by installs (under `ledger`).
     pub(crate) version: ArcSwap<Version>,
-    /// The B-tree of a table whose layout has one.
-    pub(crate) btree: Option<(FileId, Arc<BTree>)>,
     /// What reads cost.
     pub(crate) reads: Arc<ReadCounters>,
     /// What reads have paid for extra trees.
     pub(crate) savings: Arc<Savings>,
+    /// The B-tree of a table whose layout has one, until the table is dropped.
+    btree: ArcSwapOption<(FileId, Arc<BTree>)>,
     /// Held by whoever compacts the table.
     pub(crate) compaction: Mutex<()>,
     /// No compaction of the table begins by itself. Whoever has held `compaction` after it was set knows that none is under way.
@@ -81,9 +81,9 @@ impl TableState {
             options,
             operator,
             version: ArcSwap::from_pointee(version),
-            btree,
             reads: Arc::default(),
             savings: Arc::default(),
+            btree: ArcSwapOption::from_pointee(btree),
             compaction: Mutex::new(()),
             held: AtomicBool::new(false),
             dropped: AtomicBool::new(false),
@@ -93,6 +93,24 @@ impl TableState {
     /// Whether runs are compacted when the layout wants it, and not only by hand.
     pub(crate) fn compacts_itself(&self) -> bool {
         self.options.auto_compact && !self.held.load(Ordering::Relaxed)
+    }
+
+    /// The B-tree of a table whose layout has one, and that was not dropped.
+    pub(crate) fn btree(&self) -> Option<Arc<BTree>> {
+        self.btree.load().as_ref().map(|tree| Arc::clone(&tree.1))
+    }
+
+    /// Lets go of all that the dropped table holds, so that handles of it keep neither memory nor files; what it was, and the file of its
+    /// B-tree. The commit latch says that nobody is about to change what readers see.
+    pub(crate) fn empty(&self, _commit: &mut CommitState) -> (Arc<Version>, Option<FileId>) {
+        let nothing = Version { active: Mem::new(), immutables: Vec::new(), trees: Arc::default() };
+        let version = self.version.swap(Arc::new(nothing));
+        (version, self.btree.swap(None).map(|tree| tree.0))
+    }
+
+    /// Whether runs of a bulk load wait to be merged into the table's B-tree.
+    pub(crate) fn has_runs_over_btree(&self) -> bool {
+        self.btree().is_some() && self.version.load().trees.runs().next().is_some()
     }
 
     /// Refuses when the table was dropped.
@@ -109,8 +127,26 @@ impl TableState {
 pub(crate) struct CommitState {
     pub(crate) next_seqnum: SeqNum,
     pub(crate) recent: RecentWrites,
+    /// Bulk loads that have their place in the order, but whose entries cannot be found yet.
+    pub(crate) loads: Vec<PendingLoad>,
     /// Scratch for the front of a log record.
     pub(crate) header: Vec<u8>,
+}
+
+/// A bulk load on its way to visibility.
+#[derive(Debug)]
+pub(crate) struct PendingLoad {
+    pub(crate) table: TableId,
+    pub(crate) seqnum: SeqNum,
+    pub(crate) smallest: Vec<u8>,
+    pub(crate) largest: Vec<u8>,
+}
+
+impl PendingLoad {
+    /// Whether the load may have the key.
+    pub(crate) fn spans(&self, key: &[u8]) -> bool {
+        *self.smallest <= *key && *key <= *self.largest
+    }
 }
 
 /// What the database durably consists of.
@@ -167,6 +203,9 @@ pub(crate) struct Core {
     pub(crate) room: (Mutex<()>, Condvar),
     /// Whether commits with `Durability::Interval` wait for the sync worker. Set by commits, cleared by the worker before it syncs.
     pub(crate) interval_pending: AtomicBool,
+    /// Runs that bulk loads are writing, which the manifest does not name yet. An id enters before its file is created, and leaves after
+    /// that is named or removed.
+    pub(crate) loading: Mutex<BTreeSet<FileId>>,
     /// Files that the manifest no longer names and that could not be removed yet.
     pub(crate) left_behind: Mutex<Vec<PathBuf>>,
     pub(crate) workers: OnceLock<Workers>,

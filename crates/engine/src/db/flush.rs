@@ -1,11 +1,14 @@
 //! The flush: a table's full memtables become a run in L0, or are merged into its B-tree.
+//!
+//! A B-tree is older than all runs of its table. So if there are any, of a bulk load, they go into it before or with the memtables.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Lsn, Result, SeqNum};
+use crate::base::{FileId, Lsn, Result, SeqNum, TableId};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
+use crate::table::files::FileKind;
 use crate::table::version::Mem;
 use crate::table::{RunHandle, Trees, Version};
 use crate::tree::Cursor;
@@ -51,12 +54,17 @@ impl Core {
         }
         let mut mems = table.version.load().immutables.clone();
         mems.retain(|mem| mem.frozen_at().is_some_and(|at| at.next_seqnum <= up_to));
-        let Some(newest) = mems.first() else { return Ok(()) };
+        if mems.is_empty() && !table.has_runs_over_btree() {
+            return Ok(());
+        }
         self.health.check_in_use()?;
         for mem in &mems {
             mem.wait_for_inserts();
         }
-        let replay_from = newest.frozen_at().expect("an immutable memtable was frozen").lsn;
+        let replay_from = match mems.first().and_then(|newest| newest.frozen_at()) {
+            Some(at) => at.lsn,
+            None => self.ledger.lock().catalog.tables[&table.id].replay_from,
+        };
         // Without this a crash could keep the flushed half of a commit and lose the half that is only in the log. Of an unlogged table it
         // could also keep a commit and lose one before it.
         // Recovery has synced the log before it replays.
@@ -76,13 +84,15 @@ impl Core {
 
     /// Writes the memtables' entries to a run, or merges them into the B-tree; nothing refers to the result yet.
     fn write_out(&self, table: &TableState, mems: &[Arc<Mem>]) -> Result<Output> {
-        let cursors = mems.iter().map(|mem| Box::new(mem.entries.cursor()) as Box<dyn Cursor>);
-        let mut changes = MergeCursor::new(cursors.collect());
+        let mut cursors: Vec<Box<dyn Cursor>> = Vec::new();
+        cursors.extend(mems.iter().map(|mem| Box::new(mem.entries.cursor()) as Box<dyn Cursor>));
         let (snapshots, published) = self.snapshots.live();
-        if let Some((_, btree)) = &table.btree {
+        if let Some(btree) = table.btree() {
+            table.version.load().trees.merge_sources(&mut cursors);
             let mut retain = Retain::new(snapshots, published, true).folding(table.operator.clone());
-            return btree.merge(&mut changes, &mut retain, false).map(Output::Root);
+            return btree.merge(&mut MergeCursor::new(cursors), &mut retain, false).map(Output::Root);
         }
+        let mut changes = MergeCursor::new(cursors);
         let bottom = table.version.load().trees.count() == 0;
         let mut retain = Retain::new(snapshots, published, bottom).folding(table.operator.clone());
         let mut writer = RunWriter::new(self, &table.options, u64::MAX);
@@ -99,15 +109,12 @@ impl Core {
     fn install_flush(&self, table: &TableState, mems: &[Arc<Mem>], replay_from: Lsn, output: Output) -> Result<()> {
         let log_from = self.log_needed_from(mems);
         let next_seqnum = self.commit.lock().next_seqnum;
-        let (run, tree) = match &output {
-            Output::Nothing => (None, None),
-            Output::Run(handle) => (Some(RunRecord { id: handle.id, meta: handle.run.meta().clone() }), None),
-            Output::Root(pending) => (None, Some(*pending.meta())),
-        };
         let mut ledger = self.ledger.lock();
         self.raise_seqnum_floor(&mut ledger, next_seqnum)?;
-        self.record(&mut ledger, &Edit::Flush { table: table.id, replay_from, log_from, run, tree })?;
         let mut trees = Trees::clone(&table.version.load().trees);
+        let absorbed =
+            if table.btree().is_some() { trees.runs().map(|handle| handle.id).collect() } else { Vec::new() };
+        self.record(&mut ledger, &edit(table.id, replay_from, log_from, &absorbed, &output))?;
         match output {
             Output::Nothing => {}
             Output::Run(handle) => {
@@ -115,10 +122,10 @@ impl Core {
                 trees.l0.insert(0, handle);
             }
             Output::Root(pending) => {
-                let (_, btree) = table.btree.as_ref().expect("only a table with a B-tree merges into it");
+                let btree = table.btree().expect("only a table with a B-tree merges into it");
                 self.counters.flush_bytes.fetch_add(pending.written_bytes(), Ordering::Relaxed);
                 btree.install(pending)?;
-                trees.btree = Some(btree.root());
+                trees = Trees { btree: Some(btree.root()), ..Trees::default() };
             }
         }
         let trees = Arc::new(trees);
@@ -133,6 +140,22 @@ impl Core {
             trees: Arc::clone(&trees),
         });
         drop(ledger);
+        absorbed.iter().for_each(|id| self.remove(&FileKind::Run.path(&self.dir, *id)));
         self.release_log(log_from)
+    }
+}
+
+/// The edit that tells of a flush.
+fn edit(table: TableId, replay_from: Lsn, log_from: Lsn, absorbed: &[FileId], output: &Output) -> Edit {
+    let (run, tree) = match output {
+        Output::Nothing => (None, None),
+        Output::Run(handle) => (Some(RunRecord { id: handle.id, meta: handle.run.meta().clone() }), None),
+        Output::Root(pending) => (None, Some(*pending.meta())),
+    };
+    match tree {
+        Some(tree) if !absorbed.is_empty() => {
+            Edit::Absorb { table, replay_from, log_from, removed: absorbed.to_vec(), tree }
+        }
+        tree => Edit::Flush { table, replay_from, log_from, run, tree },
     }
 }

@@ -2,6 +2,7 @@
 
 mod background;
 mod batch;
+mod bulk_load;
 mod changes;
 mod checkpoint;
 mod close;
@@ -36,6 +37,7 @@ mod write;
 pub use crate::base::Histogram;
 pub use crate::log::ReplayProgress;
 pub use batch::Batch;
+pub use bulk_load::BulkLoad;
 pub use changes::{ChangeFeed, Commit};
 pub use database::{Database, DatabaseBuilder};
 pub use log::{LogEntry, LogFollower, read_log};

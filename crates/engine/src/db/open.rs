@@ -111,6 +111,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         commit: Mutex::new(CommitState {
             next_seqnum: catalog.seqnum_floor,
             recent: RecentWrites::default(),
+            loads: Vec::new(),
             header: Vec::new(),
         }),
         tables: RwLock::new(tables),
@@ -118,6 +119,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         room: (Mutex::new(()), Condvar::new()),
         open_transactions: AtomicUsize::new(0),
         interval_pending: AtomicBool::new(false),
+        loading: Mutex::default(),
         left_behind: Mutex::new(Vec::new()),
         workers: OnceLock::new(),
         lock,

@@ -17,8 +17,8 @@ use crate::tree::operator::TableOperator;
 use crate::txn::skips::Told;
 use crate::txn::visibility::Visible;
 
-use super::core::TableState;
 use super::key_writes::KeyWrites;
+use super::table::Reader;
 
 /// The two ends of a key range, owned.
 pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -79,15 +79,15 @@ enum Shown {
 }
 
 impl Range {
-    pub(crate) fn new(table: Result<&TableState>, seqnum: SeqNum, bounds: Bounds, direction: Direction) -> Self {
+    pub(crate) fn new(table: Result<Reader<'_>>, seqnum: SeqNum, bounds: Bounds, direction: Direction) -> Self {
         let (mut visible, mut failed, mut reads) = (None, None, None);
         let mut operator = TableOperator::default();
         match table {
             Err(error) => failed = Some(error),
             Ok(_) if is_empty(&bounds) => {}
-            Ok(table) => {
+            Ok((table, version)) => {
                 operator = table.operator.clone();
-                let cursor = table.version.load().cursor(Fill::Keep);
+                let cursor = version.cursor(Fill::Keep, seqnum);
                 let seen = Visible::new(cursor, seqnum, bounds.0, bounds.1).folding(operator.clone());
                 visible = Some(Box::new(seen));
                 reads = Some(Arc::clone(&table.reads));

@@ -22,6 +22,10 @@ pub(crate) struct RunWriter<'a> {
     current: Option<(FileId, RunBuilder)>,
     last_key: Vec<u8>,
     done: Vec<RunHandle>,
+    /// All files begun, also one that could not be completed.
+    files: Vec<FileId>,
+    /// A verification may meet the files half written, and must know them.
+    announced: bool,
 }
 
 impl<'a> RunWriter<'a> {
@@ -33,7 +37,17 @@ impl<'a> RunWriter<'a> {
             filter_bits_per_key: table.filter_bits_per_key,
             direct: core.options.direct_io,
         };
-        Self { core, options, run_bytes_max, cuts: Vec::new(), current: None, last_key: Vec::new(), done: Vec::new() }
+        Self {
+            core,
+            options,
+            run_bytes_max,
+            cuts: Vec::new(),
+            current: None,
+            last_key: Vec::new(),
+            done: Vec::new(),
+            files: Vec::new(),
+            announced: false,
+        }
     }
 
     /// The same, with runs that end before one of these ascending keys when they have at least half of their bytes: they then
@@ -42,6 +56,11 @@ impl<'a> RunWriter<'a> {
         cuts.reverse();
         self.cuts = cuts;
         self
+    }
+
+    /// A writer for a bulk load, which holds no latch while it writes.
+    pub(crate) fn of_load(core: &'a Core, table: &TableOptions) -> Self {
+        Self { announced: true, ..Self::new(core, table, table.run_bytes_max) }
     }
 
     /// Appends an entry; entries come in stored order.
@@ -58,6 +77,10 @@ impl<'a> RunWriter<'a> {
         if self.current.is_none() {
             let id = self.core.new_file();
             let path = FileKind::Run.path(&self.core.dir, id);
+            self.files.push(id);
+            if self.announced {
+                self.core.loading.lock().insert(id);
+            }
             let core = self.core;
             let builder =
                 RunBuilder::create(&core.env, &path, core.identity(id), self.options, core.store_stats.clone());
@@ -84,7 +107,7 @@ impl<'a> RunWriter<'a> {
     }
 
     /// Completes the run under way: its bytes are durable, its name is not yet.
-    fn cut(&mut self) -> Result<()> {
+    pub(crate) fn cut(&mut self) -> Result<()> {
         let Some((id, builder)) = self.current.take() else { return Ok(()) };
         let path = FileKind::Run.path(&self.core.dir, id);
         let run = builder.finish().and_then(|meta| open_run(self.core, id, meta));
@@ -94,8 +117,12 @@ impl<'a> RunWriter<'a> {
 
     /// Removes what was written.
     pub(crate) fn discard(self) {
-        let ids = self.done.iter().map(|handle| handle.id).chain(self.current.iter().map(|(id, _)| *id));
-        ids.for_each(|id| self.core.remove(&FileKind::Run.path(&self.core.dir, id)));
+        for id in &self.files {
+            self.core.remove(&FileKind::Run.path(&self.core.dir, *id));
+            if self.announced {
+                self.core.loading.lock().remove(id);
+            }
+        }
     }
 
     /// Completes all runs, in key order, and makes their names durable. On a full disk nothing of them is left.

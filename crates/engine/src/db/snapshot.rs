@@ -48,8 +48,7 @@ impl Snapshot {
         let core = self.db.core();
         core.health.check_open()?;
         check_key(key)?;
-        let state = table.state_in(core)?;
-        let version = state.version.load();
+        let (state, version) = table.reader_in(core)?;
         let mut costs = Costs::default();
         let found = version.get_at_cost(key, self.seqnum, &mut costs)?;
         self.pay(state, 1, &costs);
@@ -73,9 +72,8 @@ impl Snapshot {
         let core = self.db.core();
         core.health.check_open()?;
         keys.iter().try_for_each(|key| check_key(key))?;
-        let state = table.state_in(core)?;
+        let (state, version) = table.reader_in(core)?;
         let mut costs = Costs::default();
-        let version = state.version.load();
         let found = version.get_many(keys, self.seqnum, &mut costs)?;
         self.pay(state, u64_of(keys.len()), &costs);
         let value = |(key, found): (&&[u8], _)| version.value(key, self.seqnum, found, &state.operator);
@@ -95,12 +93,12 @@ impl Snapshot {
     fn walk<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>, direction: Direction) -> Range {
         let core = self.db.core();
         let bounds = bounds(&range);
-        let state = match core.health.check_open().and_then(|()| table.state_in(core)) {
-            Ok(state) => state,
+        let (state, version) = match core.health.check_open().and_then(|()| table.reader_in(core)) {
+            Ok(reader) => reader,
             Err(error) => return Range::new(Err(error), self.seqnum, bounds, direction),
         };
-        let extra = state.version.load().count().saturating_sub(1);
-        let range = Range::new(Ok(state), self.seqnum, bounds, direction);
+        let extra = version.count().saturating_sub(1);
+        let range = Range::new(Ok((state, version)), self.seqnum, bounds, direction);
         if extra == 0 {
             return range;
         }

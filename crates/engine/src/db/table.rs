@@ -3,15 +3,21 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arc_swap::Guard;
+
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Result, TableId};
 use crate::table::shape::{BTreeShape, LevelShape, RunShape, Shape};
 use crate::table::version::Level;
-use crate::table::{TableOptions, policy};
+use crate::table::{TableOptions, Version, policy};
 
+use super::bulk_load::BulkLoad;
 use super::compact::Step;
 use super::core::{Core, TableState};
 use super::database::Database;
+
+/// What a read needs of a table.
+pub(crate) type Reader<'a> = (&'a TableState, Guard<Arc<Version>>);
 
 /// A table of an open database. Cheap to clone; keeps the database open.
 #[derive(Clone)]
@@ -32,6 +38,14 @@ impl Table {
         }
         self.state.check()?;
         Ok(&self.state)
+    }
+
+    /// The table's state and what a reader sees of it, if it belongs to this database and was not dropped.
+    #[inline]
+    pub(crate) fn reader_in(&self, core: &Arc<Core>) -> Result<Reader<'_>> {
+        let version = self.state.version.load();
+        // In this order: a table that is dropped meanwhile is empty only after it says so.
+        Ok((self.state_in(core)?, version))
     }
 
     pub(crate) fn state(&self) -> &Arc<TableState> {
@@ -60,6 +74,15 @@ impl Table {
     #[must_use]
     pub fn options(&self) -> &TableOptions {
         &self.state.options
+    }
+
+    /// Begins a load of entries that come in ascending order of their keys: they go straight to disk, without redo log and memtable, and
+    /// all become visible at once. See [`BulkLoad`].
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`, `Invalid` when the table was dropped.
+    pub fn bulk_load(&self) -> Result<BulkLoad<'_>> {
+        BulkLoad::new(self.db.core(), self.open_state()?)
     }
 
     /// Writes the table's memtables to disk and returns when they are there: durably, also those of an unlogged table.

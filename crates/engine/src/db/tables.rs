@@ -94,19 +94,13 @@ impl Core {
         drop((ledger, tables, commit));
         // A compaction under way stops soon, and leaves nothing behind. Under the gate a verification does not meet the files.
         drop(state.compaction.lock());
-        let version = state.version.load_full();
+        let (version, tree) = state.empty(&mut self.commit.lock());
         version.memtables().for_each(|mem| self.memory.forget(mem));
-        let runs = version
-            .trees
-            .l0
-            .iter()
-            .cloned()
-            .chain(version.trees.levels.iter().flat_map(|level| level.handles().collect::<Vec<_>>()));
-        for handle in runs {
+        for handle in version.trees.runs() {
             self.remove(&FileKind::Run.path(&self.dir, handle.id));
         }
-        if let Some((file, _)) = &state.btree {
-            self.remove(&FileKind::Tree.path(&self.dir, *file));
+        if let Some(file) = tree {
+            self.remove(&FileKind::Tree.path(&self.dir, file));
         }
         drop(gate);
         self.rebalance();

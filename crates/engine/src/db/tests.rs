@@ -552,3 +552,37 @@ fn a_disk_that_fills_up_under_a_compaction_ends_it_and_nothing_else() {
     }
     assert!(ended > 1, "{ended}");
 }
+
+#[test]
+fn a_dropped_table_gives_its_space_and_memory_back_though_handles_of_it_are_kept() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim, "/db");
+        let before = sim.env().fs.list(Path::new("/db")).unwrap().len();
+        let table = create(&db, "t", layout);
+        table.hold().unwrap();
+        for number in 0..3 {
+            lay_down_run(&db, &table, number);
+        }
+        put(&db, &[&table], b"in memory", b"value");
+        let version = table.state().version.load_full();
+        let runs: Vec<_> = version.trees.runs().map(|handle| Arc::downgrade(&handle.run)).collect();
+        let mem = Arc::downgrade(&version.active);
+        let tree = table.state().btree().map(|tree| Arc::downgrade(&tree));
+        drop(version);
+        let snapshot = db.snapshot();
+        let range = snapshot.range(&table, ..);
+        let seen = || runs.iter().any(|run| run.upgrade().is_some()) || mem.upgrade().is_some();
+        db.drop_table("t").unwrap();
+        assert_eq!(sim.env().fs.list(Path::new("/db")).unwrap().len(), before, "{layout:?}");
+        assert_eq!(db.core().memory.memtable_bytes(), 0);
+        assert!(tree.is_none_or(|tree| tree.upgrade().is_none()), "{layout:?}: the handle keeps the tree open");
+        assert!(runs.is_empty() || seen(), "a walk that began before goes on");
+        assert!(range.filter(|entry| entry.is_ok()).count() > 0);
+        assert!(!seen(), "{layout:?}: the handle keeps runs open or the memtable");
+        assert_eq!(snapshot.get(&table, b"in memory").unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(table.flush().unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(table.compact().unwrap_err().kind(), ErrorKind::Invalid);
+        assert_sound(&db);
+    }
+}

@@ -73,6 +73,8 @@ impl Core {
             named.extend(table.tree.iter().map(|(id, _)| FileKind::Tree.name(*id)));
         }
         self.remove_left_behind();
+        // Bulk loads begin no file, and take none away, while it is held.
+        let loading = self.loading.lock();
         let present = self.env.fs.list(&self.dir).map_err(|error| Error::io("list", &self.dir, error))?;
         for name in &named {
             if !present.iter().any(|entry| entry.name == *name) {
@@ -81,6 +83,11 @@ impl Core {
                     self.dir.join(name).display()
                 ));
             }
+        }
+        named.extend(loading.iter().map(|id| FileKind::Run.name(*id)));
+        if self.health.check_poison().is_err() {
+            // What a flush or compaction was writing when the write failed is still there; the next open removes it.
+            return Ok(());
         }
         for entry in present.iter().filter(|entry| files::parse(&entry.name).is_some() && !named.contains(&entry.name))
         {
@@ -106,7 +113,7 @@ impl Core {
             }
         }
         verify_levels(&table.name, &trees, report);
-        if let (Some((_, btree)), Some(root)) = (&table.btree, &trees.btree) {
+        if let (Some(btree), Some(root)) = (table.btree(), &trees.btree) {
             report.files += 1;
             if let Some(found) = report.note(btree.verify(root))? {
                 report.blocks += found.blocks;

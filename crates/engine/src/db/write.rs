@@ -165,6 +165,14 @@ impl Core {
 
     /// First committer wins: refuses when a key of the batch has a version newer than the snapshot.
     fn check_conflicts(&self, state: &CommitState, changes: &Changes, tables: &[Table], seen: SeqNum) -> Result<()> {
+        for load in &state.loads {
+            if changes.iter().any(|change| load.table == change.table && load.spans(change.key)) {
+                let table = tables[position(tables, load.table)].state();
+                self.counters.conflicts.fetch_add(1, Ordering::Relaxed);
+                let message = format!("a bulk load of table '{}' came first: retry the transaction", table.name);
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
+        }
         for change in changes.iter().filter(|change| state.recent.may_have_changed(change.table, change.key, seen)) {
             let table = tables[position(tables, change.table)].state();
             let version = table.version.load();

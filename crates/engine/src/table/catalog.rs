@@ -176,6 +176,19 @@ impl Catalog {
                 let record = self.tables.get_mut(table).ok_or(Malformed)?;
                 compact(record, removed, added)
             }
+            Edit::Load { table, replay_from, level, runs } => {
+                runs.iter().for_each(|run| self.saw_file(run.id));
+                let record = self.tables.get_mut(table).ok_or(Malformed)?;
+                record.replay_from = *replay_from;
+                load(record, *level, runs)
+            }
+            Edit::Absorb { table, replay_from, log_from, removed, tree } => {
+                self.log_from = self.log_from.max(*log_from);
+                let record = self.tables.get_mut(table).ok_or(Malformed)?;
+                record.replay_from = *replay_from;
+                record.tree.as_mut().ok_or(Malformed)?.1 = *tree;
+                compact(record, removed, &[])
+            }
             Edit::Opened { seqnum_floor, log_from } => {
                 self.log_from = self.log_from.max(*log_from);
                 self.seqnum_floor = self.seqnum_floor.max(*seqnum_floor);
@@ -204,6 +217,15 @@ impl Catalog {
     fn saw_file(&mut self, id: FileId) {
         self.next_file = FileId(self.next_file.0.max(id.0.saturating_add(1)));
     }
+}
+
+fn load(record: &mut TableRecord, level: Option<usize>, runs: &[RunRecord]) -> Result<(), Malformed> {
+    let Some(level) = level else {
+        record.l0.splice(..0, runs.iter().cloned());
+        return Ok(());
+    };
+    let added: Vec<_> = runs.iter().map(|run| (Place::Level(level), run.clone())).collect();
+    compact(record, &[], &added)
 }
 
 fn compact(record: &mut TableRecord, removed: &[FileId], added: &[(Place, RunRecord)]) -> Result<(), Malformed> {

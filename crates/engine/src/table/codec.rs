@@ -117,14 +117,14 @@ pub(super) fn tree(decoder: &mut Decoder<'_>) -> Result<(FileId, TreeMeta), Malf
     Ok((file(decoder)?, TreeMeta::decode(decoder)?))
 }
 
-fn put_runs(out: &mut Vec<u8>, runs: &[RunRecord]) {
+pub(super) fn put_runs(out: &mut Vec<u8>, runs: &[RunRecord]) {
     put_varint(out, u64_of(runs.len()));
     for run in runs {
         put_run(out, run);
     }
 }
 
-fn runs(decoder: &mut Decoder<'_>) -> Result<Vec<RunRecord>, Malformed> {
+pub(super) fn runs(decoder: &mut Decoder<'_>) -> Result<Vec<RunRecord>, Malformed> {
     let count = decoder.varint()?;
     (0..count).map(|_| run(decoder)).collect()
 }

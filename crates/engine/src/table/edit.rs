@@ -67,6 +67,30 @@ pub enum Edit {
         /// The log before this position is not needed for any table.
         log_from: Lsn,
     },
+    /// Runs of a bulk load came to a table. Stored as 7; never reuse.
+    Load {
+        /// Whose runs.
+        table: TableId,
+        /// The log before this position is not needed for the table any more.
+        replay_from: Lsn,
+        /// The index of their level (0 is level 1); none for the front of L0.
+        level: Option<usize>,
+        /// The runs, which do not overlap.
+        runs: Vec<RunRecord>,
+    },
+    /// Memtables and all runs of a table went into its B-tree. Stored as 8; never reuse.
+    Absorb {
+        /// Whose trees.
+        table: TableId,
+        /// The log before this position is not needed for the table any more.
+        replay_from: Lsn,
+        /// The log before this position is not needed for any table any more.
+        log_from: Lsn,
+        /// The runs.
+        removed: Vec<FileId>,
+        /// The new root of the B-tree.
+        tree: TreeMeta,
+    },
     /// The redo log was recovered from another directory than before. Stored as 6; never reuse.
     MoveLog {
         /// Its absolute path; none for `log` in the database's directory.
@@ -102,10 +126,7 @@ impl Edit {
             Self::Compact { table, removed, added } => {
                 out.push(4);
                 put_varint(out, u64::from(table.0));
-                put_varint(out, u64_of(removed.len()));
-                for id in removed {
-                    put_varint(out, id.0);
-                }
+                put_ids(out, removed);
                 put_varint(out, u64_of(added.len()));
                 for (place, run) in added {
                     codec::put_place(out, *place);
@@ -120,6 +141,21 @@ impl Edit {
             Self::MoveLog { log_dir } => {
                 out.push(6);
                 put_option(out, log_dir.as_ref(), |out, dir| put_len_prefixed(out, dir.as_bytes()));
+            }
+            Self::Load { table, replay_from, level, runs } => {
+                out.push(7);
+                put_varint(out, u64::from(table.0));
+                put_varint(out, replay_from.0);
+                put_option(out, level.as_ref(), |out, level| put_varint(out, u64_of(*level)));
+                codec::put_runs(out, runs);
+            }
+            Self::Absorb { table, replay_from, log_from, removed, tree } => {
+                out.push(8);
+                put_varint(out, u64::from(table.0));
+                put_varint(out, replay_from.0);
+                put_varint(out, log_from.0);
+                put_ids(out, removed);
+                tree.encode(out);
             }
         }
     }
@@ -146,18 +182,39 @@ impl Edit {
                 tree: option(decoder, TreeMeta::decode)?,
             },
             4 => {
-                let table = TableId(codec::narrow(decoder)?);
-                let removed = decoder.varint()?;
-                let removed = (0..removed).map(|_| decoder.varint().map(FileId)).collect::<Result<_, _>>()?;
+                let (table, removed) = (TableId(codec::narrow(decoder)?), ids(decoder)?);
                 let added = decoder.varint()?;
                 let added = (0..added).map(|_| Ok((codec::place(decoder)?, codec::run(decoder)?)));
                 Self::Compact { table, removed, added: added.collect::<Result<_, _>>()? }
             }
             5 => Self::Opened { seqnum_floor: codec::seqnum(decoder)?, log_from: Lsn(decoder.varint()?) },
             6 => Self::MoveLog { log_dir: option(decoder, codec::path)? },
+            7 => Self::Load {
+                table: TableId(codec::narrow(decoder)?),
+                replay_from: Lsn(decoder.varint()?),
+                level: option(decoder, codec::narrow)?,
+                runs: codec::runs(decoder)?,
+            },
+            8 => Self::Absorb {
+                table: TableId(codec::narrow(decoder)?),
+                replay_from: Lsn(decoder.varint()?),
+                log_from: Lsn(decoder.varint()?),
+                removed: ids(decoder)?,
+                tree: TreeMeta::decode(decoder)?,
+            },
             _ => return Err(Malformed),
         })
     }
+}
+
+fn put_ids(out: &mut Vec<u8>, ids: &[FileId]) {
+    put_varint(out, u64_of(ids.len()));
+    ids.iter().for_each(|id| put_varint(out, id.0));
+}
+
+fn ids(decoder: &mut Decoder<'_>) -> Result<Vec<FileId>, Malformed> {
+    let count = decoder.varint()?;
+    (0..count).map(|_| decoder.varint().map(FileId)).collect()
 }
 
 fn put_option<T>(out: &mut Vec<u8>, value: Option<&T>, put: impl FnOnce(&mut Vec<u8>, &T)) {

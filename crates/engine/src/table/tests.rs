@@ -5,14 +5,20 @@ use std::path::{Path, PathBuf};
 use crate::base::{ErrorKind, FileId, Lsn, SeqNum, TableId};
 use crate::env::Env;
 use crate::env::sim::SimEnv;
+use crate::tree::run::RunMeta;
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, RunRecord};
 use super::edit::Edit;
 use super::files::{self, FileKind};
 use super::manifest::Manifest;
 use super::{Layout, TableOptions};
 
 const DIR: &str = "/db";
+
+fn run(id: u64, key: &[u8]) -> RunRecord {
+    let meta = RunMeta { entries: 1, smallest: key.to_vec(), largest: key.to_vec(), ..RunMeta::default() };
+    RunRecord { id: FileId(id), meta }
+}
 
 fn edits() -> Vec<Edit> {
     let options = TableOptions { layout: Layout::BTree, ..TableOptions::default() };
@@ -33,6 +39,20 @@ fn edits() -> Vec<Edit> {
             log_from: Lsn(90),
             run: None,
             tree: Some(Default::default()),
+        },
+        Edit::Load {
+            table: TableId(1),
+            replay_from: Lsn(110),
+            level: Some(6),
+            runs: vec![run(20, b"a"), run(21, b"c")],
+        },
+        Edit::Load { table: TableId(1), replay_from: Lsn(120), level: None, runs: vec![run(22, b"b")] },
+        Edit::Absorb {
+            table: TableId(1),
+            replay_from: Lsn(130),
+            log_from: Lsn(92),
+            removed: vec![FileId(22), FileId(20), FileId(21)],
+            tree: Default::default(),
         },
         Edit::DropTable { id: TableId(2), log_from: Lsn(95) },
     ]

@@ -20,7 +20,7 @@ use crate::tree::lookup::{Answers, Lookups};
 use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::together::get_many;
-use crate::tree::run::{LevelCursor, Run, run_of};
+use crate::tree::run::{LevelCursor, Run, merge_source, run_of};
 use crate::tree::{Costs, Cursor, Found};
 
 /// How many levels there are below L0. The data sinks to the last one; upper ones come into use as it grows.
@@ -174,6 +174,8 @@ pub struct Level {
     pub ids: Vec<FileId>,
     /// The runs in key order.
     pub runs: Arc<[Arc<Run>]>,
+    /// A snapshot from here on sees all runs; an older one not those of a bulk load that came after it.
+    visible_from: SeqNum,
 }
 
 impl Level {
@@ -182,6 +184,7 @@ impl Level {
     pub fn new(mut handles: Vec<RunHandle>) -> Self {
         handles.sort_by(|a, b| a.run.meta().smallest.cmp(&b.run.meta().smallest));
         Self {
+            visible_from: handles.iter().map(|handle| handle.run.visible_from()).max().unwrap_or_default(),
             ids: handles.iter().map(|handle| handle.id).collect(),
             runs: handles.into_iter().map(|handle| handle.run).collect(),
         }
@@ -190,6 +193,14 @@ impl Level {
     /// The runs with their ids.
     pub fn handles(&self) -> impl Iterator<Item = RunHandle> + '_ {
         self.ids.iter().zip(self.runs.iter()).map(|(id, run)| RunHandle { id: *id, run: Arc::clone(run) })
+    }
+
+    /// The runs of which `snapshot` sees anything.
+    fn seen_by(&self, snapshot: SeqNum) -> Arc<[Arc<Run>]> {
+        if self.visible_from <= snapshot {
+            return Arc::clone(&self.runs);
+        }
+        self.runs.iter().filter(|run| run.visible_from() <= snapshot).cloned().collect()
     }
 
     /// Bytes on disk.
@@ -206,7 +217,7 @@ pub struct Trees {
     pub l0: Vec<RunHandle>,
     /// Level 1 to [`LEVELS`], newest first.
     pub levels: [Level; LEVELS],
-    /// The B-tree, older than all runs.
+    /// The B-tree, older than all runs. Beside it there are runs only between a bulk load and the flush that merges them into it.
     pub btree: Option<Arc<TreeRoot>>,
 }
 
@@ -264,13 +275,13 @@ impl Trees {
         }
     }
 
-    /// A cursor per tree, newest first.
-    pub fn cursors(&self, fill: Fill, out: &mut Vec<Box<dyn Cursor>>) {
-        for handle in &self.l0 {
+    /// A cursor per tree of which `snapshot` sees anything, newest first.
+    pub fn cursors(&self, fill: Fill, snapshot: SeqNum, out: &mut Vec<Box<dyn Cursor>>) {
+        for handle in self.l0.iter().filter(|handle| handle.run.visible_from() <= snapshot) {
             out.push(Box::new(handle.run.cursor(fill)));
         }
         for level in self.levels.iter().filter(|level| !level.runs.is_empty()) {
-            out.push(Box::new(LevelCursor::new(Arc::clone(&level.runs), fill)));
+            out.push(Box::new(LevelCursor::new(level.seen_by(snapshot), fill)));
         }
         if let Some(root) = &self.btree {
             out.push(Box::new(root.cursor(fill)));
@@ -296,6 +307,18 @@ impl Trees {
             }
         }
         trees
+    }
+
+    /// All runs, newest first.
+    pub fn runs(&self) -> impl Iterator<Item = RunHandle> + '_ {
+        self.l0.iter().cloned().chain(self.levels.iter().flat_map(Level::handles))
+    }
+
+    /// A cursor per run of L0 and per level, newest first, for a merge of all of them.
+    pub fn merge_sources(&self, out: &mut Vec<Box<dyn Cursor>>) {
+        out.extend(self.l0.iter().map(|handle| merge_source(Arc::from([Arc::clone(&handle.run)]))));
+        let levels = self.levels.iter().filter(|level| !level.runs.is_empty());
+        out.extend(levels.map(|level| merge_source(Arc::clone(&level.runs))));
     }
 
     /// How many trees on disk a scan searches.
@@ -371,14 +394,14 @@ impl Version {
         self.trees.count() + self.memtables().filter(|mem| !mem.entries.is_empty()).count()
     }
 
-    /// A cursor over all trees.
+    /// A cursor over all trees of which `snapshot` sees anything.
     #[must_use]
-    pub fn cursor(&self, fill: Fill) -> MergeCursor {
+    pub fn cursor(&self, fill: Fill, snapshot: SeqNum) -> MergeCursor {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::with_capacity(2 + self.immutables.len() + self.trees.l0.len());
         for mem in self.memtables().filter(|mem| !mem.entries.is_empty()) {
             sources.push(Box::new(mem.entries.cursor()));
         }
-        self.trees.cursors(fill, &mut sources);
+        self.trees.cursors(fill, snapshot, &mut sources);
         MergeCursor::new(sources)
     }
 

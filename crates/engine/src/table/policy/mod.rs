@@ -2,11 +2,14 @@
 
 mod l0;
 mod leveled;
+mod load;
 mod paid;
 mod pressure;
 #[cfg(test)]
 mod tests;
 mod tiered;
+
+pub use load::level_for;
 
 use crate::base::{FileId, SeqNum};
 use crate::tree::run::RunMeta;

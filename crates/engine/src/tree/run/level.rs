@@ -2,7 +2,7 @@
 
 use super::fuse::Fuse;
 use super::{Run, RunCursor};
-use crate::base::{Entry, Result, Value};
+use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
 use crate::tree::{Cursor, Limits};
 use std::fmt;
@@ -77,6 +77,11 @@ impl LevelCursor {
         if let (Some(cursor), Some(run)) = (&mut self.cursor, self.runs.get(self.at)) {
             cursor.change_run(run);
         }
+    }
+
+    /// The seqnum that the entries of the run where the cursor is have at least.
+    pub(super) fn visible_from(&self) -> SeqNum {
+        self.runs.get(self.at).map_or(SeqNum::ZERO, |run| run.visible_from())
     }
 
     fn is_nowhere(&self) -> bool {

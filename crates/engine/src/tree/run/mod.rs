@@ -13,6 +13,7 @@ pub mod level;
 pub mod meta;
 mod reader;
 mod separator;
+mod stamped;
 pub mod together;
 pub mod verify;
 
@@ -21,6 +22,7 @@ pub use cursor::RunCursor;
 pub use level::{LevelCursor, are_apart, run_of};
 pub use meta::RunMeta;
 pub use reader::Run;
+pub use stamped::merge_source;
 pub use verify::RunReport;
 
 #[cfg(test)]

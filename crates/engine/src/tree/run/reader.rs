@@ -18,6 +18,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering as Publish};
 
 /// Bytes at the end of the file that opening reads at once: as a rule they hold all that it needs.
 const TAIL_BYTES: u64 = 16 << 10;
@@ -35,6 +36,8 @@ pub struct Run {
     filter: Option<Filter>,
     /// The heads of the first and last key, which tell most keys outside of the run.
     heads: (u64, u64),
+    /// See [`Run::visible_from`]. Set before the run is in any version, whose swap publishes it to readers.
+    visible_from: AtomicU64,
 }
 
 /// Where the parts of the filter are.
@@ -64,7 +67,20 @@ impl Run {
         check(&file, footer.top, &top, BlockKind::Branch)?;
         let filter = tail.filter(&footer)?;
         let heads = (head(&meta.smallest), head(&meta.largest));
-        Ok(Arc::new(Self { file, cache, meta, footer, top, filter, heads }))
+        Ok(Arc::new(Self { file, cache, meta, footer, top, filter, heads, visible_from: AtomicU64::new(0) }))
+    }
+
+    /// The seqnum that the run's entries have at least. A bulk load writes them with seqnum zero, before it knows which it will have; it
+    /// matters only to snapshots that are older than the load, so it is not stored: no snapshot outlives the process.
+    #[inline]
+    #[must_use]
+    pub fn visible_from(&self) -> SeqNum {
+        SeqNum(self.visible_from.load(Publish::Relaxed))
+    }
+
+    /// Gives the entries a seqnum, before anybody reads them.
+    pub fn appear_at(&self, seqnum: SeqNum) {
+        self.visible_from.store(seqnum.0, Publish::Relaxed);
     }
 
     /// The newest version of `key` that `snapshot` sees. `hash` is the key's ([`crate::base::checksum::hash_key`]).
@@ -128,7 +144,7 @@ impl Run {
                 let pointer = self.pointer(&index, slot)?;
                 let leaf = self.cache.get(&self.file, pointer, Fill::Keep)?;
                 check(&self.file, pointer, &leaf, BlockKind::Leaf)?;
-                match look(leaf, key, snapshot) {
+                match look(leaf, key, snapshot, self.visible_from()) {
                     Look::Found(found) => return Ok(Some(found)),
                     // Only behind a separator that is the key itself can there be older versions.
                     Look::TooNew if index.compare_key(slot, key) == Ordering::Equal => {}
@@ -229,15 +245,16 @@ pub(super) enum Look {
 
 /// Looks for the newest version of `key` in `leaf` that `snapshot` sees.
 #[inline]
-pub(super) fn look(leaf: Arc<Block>, key: &[u8], snapshot: SeqNum) -> Look {
+pub(super) fn look(leaf: Arc<Block>, key: &[u8], snapshot: SeqNum, visible_from: SeqNum) -> Look {
     let Some(newest) = leaf.find(key) else { return Look::Absent };
     for at in newest..leaf.count() {
         if at > newest && leaf.compare_key(at, key) != Ordering::Equal {
             return Look::Absent;
         }
         let entry = leaf.slot(at);
-        if entry.seqnum <= snapshot {
-            let (seqnum, kind, value_at, len) = (entry.seqnum, entry.kind, entry.value_at, entry.value_len);
+        let seqnum = entry.seqnum.max(visible_from);
+        if seqnum <= snapshot {
+            let (kind, value_at, len) = (entry.kind, entry.value_at, entry.value_len);
             let value = match kind {
                 Kind::Put | Kind::Merge => Value::pinned(leaf, value_at, len),
                 Kind::Delete => Value::owned(&[]),

@@ -106,7 +106,7 @@ fn search(
     let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| run.pointer(&indexes[at_slots[n]], slots[at_slots[n]]))?;
     costs.blocks += u64_of(indexes.len() + leaves.len());
     for ((i, run), leaf) in here.into_iter().zip(leaves) {
-        answers[i] = match look(leaf, asks[i].key, snapshot) {
+        answers[i] = match look(leaf, asks[i].key, snapshot, run.visible_from()) {
             Look::Found(found) => Some(found),
             Look::Absent => None,
             Look::TooNew => run.search(asks[i].key, snapshot, costs)?,

@@ -1,0 +1,59 @@
+//! The cursor for merges: entries with the seqnums that they have, also those of a bulk load, which are not stored.
+//!
+//! Readers do without it: a run that is younger than their snapshot they leave out, and of the others the seqnum does not matter.
+
+use std::sync::Arc;
+
+use super::{LevelCursor, Run};
+use crate::base::{Entry, Result, SeqNum, Value};
+use crate::cache::Fill;
+use crate::tree::Cursor;
+
+/// A cursor over runs that ascend and do not touch, for a merge that writes what it reads.
+#[must_use]
+pub fn merge_source(runs: Arc<[Arc<Run>]>) -> Box<dyn Cursor> {
+    let stamped = runs.iter().any(|run| run.visible_from() > SeqNum::ZERO);
+    match &*runs {
+        _ if stamped => Box::new(Stamped(LevelCursor::new(runs, Fill::Bypass))),
+        [run] => Box::new(run.cursor(Fill::Bypass)),
+        _ => Box::new(LevelCursor::new(runs, Fill::Bypass)),
+    }
+}
+
+/// Shows the entries of a run with at least the seqnum from which it is visible.
+struct Stamped(LevelCursor);
+
+impl Cursor for Stamped {
+    fn first(&mut self) -> Result<()> {
+        self.0.first()
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.0.last()
+    }
+
+    fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.0.seek_ge(key)
+    }
+
+    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.0.seek_lt(key)
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.0.next()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.0.prev()
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        let entry = self.0.entry()?;
+        Some(Entry { seqnum: entry.seqnum.max(self.0.visible_from()), ..entry })
+    }
+
+    fn value(&self) -> Option<Value> {
+        self.0.value()
+    }
+}
