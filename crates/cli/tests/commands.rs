@@ -147,10 +147,12 @@ fn counters_are_printed_in_groups_and_as_json() {
 
 #[test]
 fn every_counter_is_a_metric_of_prometheus() {
-    /// Counters in JSON; a histogram is one.
+    /// Counters in JSON; a histogram is one, and those of each table are labels of their sums.
     fn leaves(value: &Json) -> usize {
         match value.as_object() {
-            Some(fields) if !fields.contains_key("counts") => fields.values().map(leaves).sum(),
+            Some(fields) if !fields.contains_key("counts") => {
+                fields.iter().filter(|(name, _)| *name != "table_reads").map(|(_, value)| leaves(value)).sum()
+            }
             _ => 1,
         }
     }
