@@ -12,6 +12,14 @@ pub use shuttle::sync::atomic::{AtomicBool, AtomicU64};
 #[cfg(not(shuttle))]
 pub use std::sync::atomic::{AtomicBool, AtomicU64};
 
+/// Threads that park and are woken by name.
+pub mod thread {
+    #[cfg(shuttle)]
+    pub use shuttle::thread::{Thread, current, park, yield_now};
+    #[cfg(not(shuttle))]
+    pub use std::thread::{Thread, current, park, yield_now};
+}
+
 /// Lets other threads go on first, where a test decides who does: a simulated device takes its time.
 #[inline]
 pub fn give_way() {

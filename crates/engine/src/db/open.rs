@@ -65,17 +65,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
     let lock = lock_file(&env, &dir)?;
     let entries = env.fs.list(&dir).map_err(|error| Error::io("list", &dir, error))?;
     sync_all(&env, &dir, &entries)?;
-    let (mut catalog, log_place) = match Manifest::load(&env, &dir)? {
-        Some((catalog, _)) => {
-            let place = LogPlace::find(&env, &dir, &options, &catalog)?;
-            (catalog, place)
-        }
-        None => {
-            let mut catalog = new_catalog(&env, &dir)?;
-            let place = LogPlace::create(&env, &dir, &options, &mut catalog)?;
-            (catalog, place)
-        }
-    };
+    let (mut catalog, log_place) = load_catalog(&env, &dir, &options)?;
     let highest = entries.iter().filter_map(|entry| files::parse(&entry.name)).map(|(_, id)| id.0).max();
     let manifest_id = FileId(catalog.next_file.0.max(highest.map_or(0, |highest| highest + 1)));
     catalog.next_file = FileId(manifest_id.0 + 1);
@@ -131,6 +121,17 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
     core.begin()?;
     remove_strangers(&core, &entries);
     Ok(core)
+}
+
+/// The catalog, a new one for a new database, and where the redo log is.
+fn load_catalog(env: &Env, dir: &Path, options: &Options) -> Result<(Catalog, LogPlace)> {
+    if let Some((catalog, _)) = Manifest::load(env, dir)? {
+        let place = LogPlace::find(env, dir, options, &catalog)?;
+        return Ok((catalog, place));
+    }
+    let mut catalog = new_catalog(env, dir)?;
+    let place = LogPlace::create(env, dir, options, &mut catalog)?;
+    Ok((catalog, place))
 }
 
 /// What opening trees needs.

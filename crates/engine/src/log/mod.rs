@@ -23,6 +23,7 @@ mod chain;
 mod cursor;
 mod flights;
 mod format;
+mod gates;
 mod hold;
 mod options;
 mod pack;

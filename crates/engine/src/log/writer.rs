@@ -3,6 +3,7 @@
 //! # Concurrency
 //! There is no log thread and no timer. The thread that commits writes and forces the log itself, unless as many forces are in flight as
 //! the device gains from ([`Flights`]); whoever arrives meanwhile forms the next group, and one of them forces it when another has landed.
+//! Before it does it gives way a few times, if the last forces served groups, so that those who were just woken are in this one too.
 //!
 //! * `state` guards the tail of the log in memory and the [`Flights`]. It is held for copies, never for I/O.
 //! * `io` guards where bytes go: whoever holds it takes what waits and opens segments, so forces take off in order of position. Direct
@@ -31,6 +32,7 @@
 
 use super::flights::{FLIGHTS_MAX, Flights, Turn};
 use super::format::{Begins, SECTOR, SegmentHeader, after, sector_up};
+use super::gates::Gates;
 use super::hold::Holds;
 use super::options::{LogOptions, LogPadding};
 use super::pack::Packed;
@@ -41,6 +43,7 @@ use super::segment::{Directory, Segment, Spare};
 use super::stats::{Counters, LogStats, count};
 use super::tail::{Chunk, Tail, Taken};
 use crate::base::num::{round_up, u64_of, usize_of};
+use crate::base::sync::thread::{Thread, park, yield_now};
 use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{AlignedBuffer, Env};
@@ -53,6 +56,8 @@ use std::time::Duration;
 
 /// More waiting bytes than this are written by whoever appends next.
 const WAITING_BYTES_MAX: usize = 4 << 20;
+/// How often a thread that is about to force gives way to others.
+const YIELDS_MAX: u32 = 8;
 /// Larger buffers are given back to the system after their write.
 const KEPT_BUFFER_BYTES_MAX: usize = 256 << 10;
 
@@ -62,8 +67,6 @@ pub struct LogWriter {
     pub(super) options: LogOptions,
     pub(super) directory: Directory,
     pub(super) state: Mutex<State>,
-    /// Where threads sleep until a force lands; its number picks the gate. One more than can be in flight, for those after them.
-    gates: [Condvar; FLIGHTS_MAX + 1],
     /// Where threads sleep that want to append while a payload is appended in pieces.
     whole: Condvar,
     pub(super) io: Mutex<Io>,
@@ -97,6 +100,8 @@ pub(super) struct Live {
 pub(super) struct State {
     pub(super) tail: Tail,
     flights: Flights,
+    /// Where threads sleep until a force lands.
+    gates: Gates,
     /// Empty buffers that take turns with the tail's.
     buffers: Vec<AlignedBuffer>,
     /// Whether a payload is appended in pieces.
@@ -109,6 +114,8 @@ pub(super) struct State {
     appends: u64,
     /// How many of them the forces so far have taken.
     forced_appends: u64,
+    /// How many the last force took, and the one before.
+    last_groups: [u64; 2],
     record_bytes: u64,
     packed_bytes: u64,
 }
@@ -171,7 +178,6 @@ impl LogWriter {
             options,
             directory,
             state: Mutex::new(State::new(Tail::new(header, spares, fresh_bytes, options.padding))),
-            gates: std::array::from_fn(|_| Condvar::new()),
             whole: Condvar::new(),
             io: Mutex::new(Io { current: segment, unsynced: Vec::new(), paged_to: header.first }),
             live: Mutex::new(live),
@@ -350,13 +356,21 @@ impl LogWriter {
             if !mem::replace(&mut waits, true) {
                 count(&self.counters.waits, 1);
             }
-            self.gate(flight).wait(&mut state);
+            state.gates.enter(flight);
+            drop(state);
+            park();
+            if self.durable() >= lsn {
+                return Ok(false);
+            }
+            state = self.state.lock();
+            state.gates.leave(flight);
         }
     }
 
     /// Writes everything that waits and makes it durable. Published is it when all before it is durable too.
     fn force(&self) -> Result<()> {
         let _guard = PanicGuard(self);
+        self.gather();
         let mut io = self.io.lock();
         let direct = io.unsynced.is_empty() && self.options.padding == LogPadding::Block;
         let mut state = if direct { self.state.lock() } else { self.all_landed()? };
@@ -382,6 +396,16 @@ impl LogWriter {
         self.land(flight, time, buffer)
     }
 
+    /// Lets those go first who were woken when the last force landed and are about to commit again: with them the force serves all,
+    /// without them half, and the other half the next time. Whoever commits alone does not stop here.
+    fn gather(&self) {
+        let mut turns = YIELDS_MAX;
+        while turns > 0 && self.state.lock().is_half_a_group() {
+            yield_now();
+            turns -= 1;
+        }
+    }
+
     /// Hands everything that waits to the kernel.
     fn write_waiting(&self, io: &mut Io) -> Result<()> {
         let _guard = PanicGuard(self);
@@ -402,7 +426,11 @@ impl LogWriter {
         loop {
             state.check_unknown()?;
             let Some(newest) = state.flights.newest() else { return Ok(state) };
-            self.gate(newest).wait(&mut state);
+            state.gates.enter(newest);
+            drop(state);
+            park();
+            state = self.state.lock();
+            state.gates.leave(newest);
         }
     }
 
@@ -417,11 +445,12 @@ impl LogWriter {
             self.written.fetch_max(durable.0, Ordering::Release);
             self.durable.fetch_max(durable.0, Ordering::Release);
         }
-        for flight in landed {
-            self.gate(flight).notify_all();
-        }
-        // The next to force first.
-        self.gate(state.flights.next()).notify_one();
+        // The next to force first: the device waits for it.
+        let next = state.flights.next();
+        let mut woken: Vec<_> = state.gates.first(next).into_iter().collect();
+        landed.for_each(|flight| woken.append(&mut state.gates.all(flight)));
+        drop(state);
+        woken.iter().for_each(Thread::unpark);
         Ok(())
     }
 
@@ -527,15 +556,9 @@ impl LogWriter {
     fn fail(&self, error: &Error) -> Error {
         let mut state = self.state.lock();
         state.failure.get_or_insert_with(|| error.to_string());
-        for gate in &self.gates {
-            gate.notify_all();
-        }
+        state.gates.everyone().iter().for_each(Thread::unpark);
         self.whole.notify_all();
         state.unknown()
-    }
-
-    fn gate(&self, flight: u64) -> &Condvar {
-        &self.gates[usize_of(flight % u64_of(FLIGHTS_MAX + 1))]
     }
 }
 
@@ -555,6 +578,7 @@ impl State {
         Self {
             tail,
             flights: Flights::default(),
+            gates: Gates::default(),
             buffers: Vec::new(),
             in_pieces: false,
             closed: false,
@@ -562,6 +586,7 @@ impl State {
             full_disk: None,
             appends: 0,
             forced_appends: 0,
+            last_groups: [0; 2],
             record_bytes: 0,
             packed_bytes: 0,
         }
@@ -582,8 +607,15 @@ impl State {
 
     /// Payloads appended since the last force.
     fn take_appends(&mut self) -> u64 {
-        let appends = self.appends;
-        appends - mem::replace(&mut self.forced_appends, appends)
+        let group = self.appends - mem::replace(&mut self.forced_appends, self.appends);
+        self.last_groups = [group, self.last_groups[0]];
+        group
+    }
+
+    /// Whether fewer payloads wait than the last two forces took, of which one was a group.
+    fn is_half_a_group(&self) -> bool {
+        let [last, before] = self.last_groups;
+        last.max(before) > 1 && self.appends - self.forced_appends < last + before
     }
 
     /// Whether a payload of `bytes` may be appended.
