@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-/// The most forces in flight. More gain little: each is a smaller group.
-pub(super) const FLIGHTS_MAX: usize = 4;
+/// The most forces in flight. More gain little: each is a smaller group. (A test of schedules has fewer than threads.)
+pub(super) const FLIGHTS_MAX: usize = if cfg!(shuttle) { 2 } else { 4 };
 /// Forces that take at least so long gain from company. (A test of schedules wants it always.)
 const LONG: Duration = if cfg!(shuttle) { Duration::ZERO } else { Duration::from_micros(150) };
 
