@@ -24,14 +24,26 @@ impl<const N: usize> Sharded<N> {
     /// Adds to each counter; zeros cost nothing.
     #[inline]
     pub fn add(&self, counts: [u64; N]) {
-        let mine = MINE.get();
-        let Shard(counters) = &self.0[if mine < SHARDS { mine } else { choose() }];
+        let Shard(counters) = self.mine();
         for (counter, count) in counters.iter().zip(counts) {
             if count > 0 {
                 // Relaxed: publishes nothing but itself.
                 counter.fetch_add(count, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Adds to one of the counters, and gives what its shard had before: for whoever looks up now and then.
+    #[inline]
+    pub fn add_to(&self, counter: usize, count: u64) -> u64 {
+        // Relaxed: publishes nothing but itself.
+        self.mine().0[counter].fetch_add(count, Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn mine(&self) -> &Shard<N> {
+        let mine = MINE.get();
+        &self.0[if mine < SHARDS { mine } else { choose() }]
     }
 
     /// The counters now.

@@ -24,8 +24,8 @@ use crate::base::{Entry, Error, Kind, Lsn, Result, SeqNum};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
-use crate::table::version::Level;
-use crate::table::{RunHandle, Trees, policy};
+use crate::table::version::Place;
+use crate::table::{RunHandle, policy};
 
 use super::core::{Core, PendingLoad, TableState};
 use super::run_writer::RunWriter;
@@ -158,8 +158,8 @@ fn shown(key: &[u8]) -> String {
     format!("{}{rest}", key[..key.len().min(SHOWN_BYTES)].escape_ascii())
 }
 
-/// A place in the order of commits.
-struct Place {
+/// A load that has its place in the order of commits.
+struct LoadTicket {
     seqnum: SeqNum,
     /// Where the log of the commits before ends.
     log_end: Lsn,
@@ -176,22 +176,22 @@ impl Core {
         let gate = self.flush_gate.lock();
         // While none is under way, the trees are all that there is: a compaction's output may span the range though its inputs do not.
         let idle = table.compaction.try_lock();
-        let place = match prepared.and_then(|()| self.order_load(table, range)) {
-            Ok(place) => place,
+        let ticket = match prepared.and_then(|()| self.order_load(table, range)) {
+            Ok(ticket) => ticket,
             Err(error) => {
                 self.discard_load(runs);
                 return Err(error);
             }
         };
-        let shown = self.show_load(table, runs, &place, idle.is_some());
-        self.commit.lock().loads.retain(|load| load.seqnum != place.seqnum);
+        let shown = self.show_load(table, runs, &ticket, idle.is_some());
+        self.commit.lock().loads.retain(|load| load.seqnum != ticket.seqnum);
         drop(idle);
         if let Err(error) = shown {
             // Whoever waits behind the load would wait forever.
             self.publisher.poison();
             return Err(self.poison(error));
         }
-        let published = self.publisher.complete(place.seqnum, self.log().durable(), &self.snapshots);
+        let published = self.publisher.complete(ticket.seqnum, self.log().durable(), &self.snapshots);
         drop(gate);
         if !published {
             self.health.check_writable()?;
@@ -203,7 +203,7 @@ impl Core {
     }
 
     /// Gives the load its place in the order of commits.
-    fn order_load(&self, table: &TableState, range: (&[u8], &[u8])) -> Result<Place> {
+    fn order_load(&self, table: &TableState, range: (&[u8], &[u8])) -> Result<LoadTicket> {
         let mut guard = self.commit.lock();
         let state = &mut *guard;
         self.health.check_writable()?;
@@ -215,31 +215,25 @@ impl Core {
         let (smallest, largest) = (range.0.to_vec(), range.1.to_vec());
         state.loads.push(PendingLoad { table: table.id, seqnum, smallest, largest });
         self.publisher.announce(seqnum);
-        Ok(Place { seqnum, log_end: self.log().tail() })
+        Ok(LoadTicket { seqnum, log_end: self.log().tail() })
     }
 
     /// Shows readers the runs, above all that is older. They may go below L0 when no compaction is under way.
-    fn show_load(&self, table: &Arc<TableState>, runs: &[RunHandle], place: &Place, idle: bool) -> Result<()> {
-        self.flush_gated(table, place.seqnum)?;
+    fn show_load(&self, table: &Arc<TableState>, runs: &[RunHandle], ticket: &LoadTicket, idle: bool) -> Result<()> {
+        self.flush_gated(table, ticket.seqnum)?;
         // The load is durable from here on: so must be the commits before it.
-        self.log().sync(place.log_end)?;
+        self.log().sync(ticket.log_end)?;
         let mut ledger = self.ledger.lock();
         // A compaction may store the seqnum, of which the log does not tell.
-        self.raise_seqnum_floor(&mut ledger, SeqNum(place.seqnum.0 + 1))?;
-        let mut trees = Trees::clone(&table.version.load().trees);
+        self.raise_seqnum_floor(&mut ledger, SeqNum(ticket.seqnum.0 + 1))?;
+        let trees = Arc::clone(&table.version.load().trees);
         let level = if idle { policy::level_for(&trees, runs) } else { None };
         let record = |handle: &RunHandle| RunRecord { id: handle.id, meta: handle.run.meta().clone() };
         let edit =
-            Edit::Load { table: table.id, replay_from: place.log_end, level, runs: runs.iter().map(record).collect() };
+            Edit::Load { table: table.id, replay_from: ticket.log_end, level, runs: runs.iter().map(record).collect() };
         self.record(&mut ledger, &edit)?;
-        runs.iter().for_each(|handle| handle.run.appear_at(place.seqnum));
-        match level {
-            Some(level) => {
-                trees.levels[level] = Level::new(trees.levels[level].handles().chain(runs.iter().cloned()).collect());
-            }
-            None => drop(trees.l0.splice(..0, runs.iter().cloned())),
-        }
-        table.show(trees);
+        runs.iter().for_each(|handle| handle.run.appear_at(ticket.seqnum));
+        table.show(trees.replaced(&[], level.map_or(Place::L0, Place::Level), runs));
         Ok(())
     }
 
@@ -279,9 +273,9 @@ mod tests {
         db.write(batch, crate::Durability::Sync).unwrap();
         let mut txn = db.begin();
         txn.put(&table, b"k4", b"mine").unwrap();
-        let place = core.order_load(state, (b"k2", b"k6")).unwrap();
+        let ticket = core.order_load(state, (b"k2", b"k6")).unwrap();
         assert_eq!(txn.commit().unwrap_err().kind(), ErrorKind::Conflict);
-        core.show_load(state, &runs, &place, true).unwrap();
+        core.show_load(state, &runs, &ticket, true).unwrap();
         let before = db.snapshot();
         let seen = |snapshot: &crate::Snapshot| {
             let got = snapshot.get(&table, b"k4").unwrap().is_some();
@@ -292,7 +286,7 @@ mod tests {
         };
         assert!(!seen(&before));
         core.commit.lock().loads.clear();
-        assert!(core.publisher.complete(place.seqnum, core.log().durable(), &core.snapshots));
+        assert!(core.publisher.complete(ticket.seqnum, core.log().durable(), &core.snapshots));
         core.end_loading(&runs);
         assert!(seen(&db.snapshot()) && !seen(&before));
         table.compact().unwrap();

@@ -96,12 +96,9 @@ impl Core {
         let bottom = table.version.load().trees.count() == 0;
         let mut retain = Retain::new(snapshots, published, bottom).folding(table.operator.clone());
         let mut writer = RunWriter::new(self, &table.options, u64::MAX);
-        changes.first()?;
-        while let Some(entry) = changes.entry() {
-            retain.push(&entry, &mut |entry| writer.push(entry))?;
-            changes.next()?;
+        if let Err(error) = feed(&mut changes, &mut retain, &mut writer) {
+            return Err(writer.give_up(error));
         }
-        retain.end_key(&mut |entry| writer.push(entry))?;
         Ok(writer.finish()?.pop().map_or(Output::Nothing, Output::Run))
     }
 
@@ -143,6 +140,16 @@ impl Core {
         absorbed.iter().for_each(|id| self.remove(&FileKind::Run.path(&self.dir, *id)));
         self.release_log(log_from)
     }
+}
+
+/// Takes what is kept of the changes to the writer.
+fn feed(changes: &mut MergeCursor, retain: &mut Retain, writer: &mut RunWriter<'_>) -> Result<()> {
+    changes.first()?;
+    while let Some(entry) = changes.entry() {
+        retain.push(&entry, &mut |entry| writer.push(entry))?;
+        changes.next()?;
+    }
+    retain.end_key(&mut |entry| writer.push(entry))
 }
 
 /// The edit that tells of a flush.

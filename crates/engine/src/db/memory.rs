@@ -38,11 +38,6 @@ impl Memory {
         self.budget / 4
     }
 
-    /// Bytes of all memtables.
-    pub(crate) fn held(&self) -> u64 {
-        self.active.load(Ordering::Relaxed) + self.immutable.load(Ordering::Relaxed)
-    }
-
     /// The largest batch that fits.
     pub(crate) const fn batch_bytes_max(&self) -> u64 {
         self.budget / 4

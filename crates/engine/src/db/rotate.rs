@@ -67,7 +67,7 @@ impl Core {
     /// Live bytes of the log from which the oldest memtables are flushed. Small durable commits are padded to blocks, and would fill a
     /// log of the full size with little; cut short, it goes round in few segments.
     fn log_limit(&self) -> u64 {
-        let worth = LOG_PER_MEMORY * self.memory.held();
+        let worth = LOG_PER_MEMORY * self.memory.memtable_bytes();
         worth.max(SEGMENTS_MIN * self.options.log_segment_bytes).min(self.options.log_bytes_max)
     }
 

@@ -3,8 +3,6 @@
 //! # Invariants
 //! 1. All versions of a key go to one run.
 
-use std::path::Path;
-
 use crate::base::{Entry, Error, ErrorKind, FileId, Result};
 use crate::table::files::FileKind;
 use crate::table::{RunHandle, TableOptions};
@@ -83,8 +81,7 @@ impl<'a> RunWriter<'a> {
             }
             let core = self.core;
             let builder =
-                RunBuilder::create(&core.env, &path, core.identity(id), self.options, core.store_stats.clone());
-            let builder = builder.inspect_err(|error| remove_if_full(core, &path, error))?;
+                RunBuilder::create(&core.env, &path, core.identity(id), self.options, core.store_stats.clone())?;
             self.current = Some((id, builder));
         }
         let (_, builder) = self.current.as_mut().expect("opened on the lines before");
@@ -109,9 +106,7 @@ impl<'a> RunWriter<'a> {
     /// Completes the run under way: its bytes are durable, its name is not yet.
     pub(crate) fn cut(&mut self) -> Result<()> {
         let Some((id, builder)) = self.current.take() else { return Ok(()) };
-        let path = FileKind::Run.path(&self.core.dir, id);
-        let run = builder.finish().and_then(|meta| open_run(self.core, id, meta));
-        self.done.push(run.inspect_err(|error| remove_if_full(self.core, &path, error))?);
+        self.done.push(open_run(self.core, id, builder.finish()?)?);
         Ok(())
     }
 
@@ -145,13 +140,6 @@ impl<'a> RunWriter<'a> {
             self.discard();
         }
         error
-    }
-}
-
-/// Removes a file that was begun on a disk that is full now.
-fn remove_if_full(core: &Core, path: &Path, error: &Error) {
-    if error.kind() == ErrorKind::Full {
-        core.remove(path);
     }
 }
 

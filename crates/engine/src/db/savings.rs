@@ -4,19 +4,17 @@
 //! A reader that searched one tree only touches nothing here. Others add to one of several counters, each in a cache line of its own, so
 //! readers on several cores share none; only the background work adds them up.
 
-use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::Weak;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use crate::base::shards::Sharded;
 use crate::table::policy::{Account, FILTER_NS, Paid};
 use crate::txn::skips::Told;
 
 use super::core::Core;
 
-const STRIPES: usize = 8;
 /// After so much more was paid in a counter the background looks whether a merge is paid for.
 const LOOK_NS: u64 = 4_000_000;
 /// So many rows of dead entries wait for the background to look; more are not remembered.
@@ -26,16 +24,11 @@ const ROWS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Savings {
     /// Nanoseconds paid since the table was opened. They publish nothing but themselves.
-    paid_ns: [Stripe; STRIPES],
+    paid_ns: Sharded<1>,
     /// Entries that were flushed.
     flushed: AtomicU64,
     book: Mutex<Book>,
 }
-
-/// Two cache lines, because processors fetch them in pairs.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Stripe(AtomicU64);
 
 #[derive(Debug, Default)]
 struct Book {
@@ -54,7 +47,7 @@ impl Savings {
         if ns == 0 {
             return false;
         }
-        let before = self.paid_ns[stripe()].0.fetch_add(ns, Ordering::Relaxed);
+        let before = self.paid_ns.add_to(0, ns);
         before / LOOK_NS != (before + ns) / LOOK_NS
     }
 
@@ -66,7 +59,7 @@ impl Savings {
     /// What is saved, with so many entries in memory now.
     pub(crate) fn settle(&self, in_memory: u64) -> Account {
         let mut book = self.book.lock();
-        let paid: u64 = self.paid_ns.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum();
+        let [paid] = self.paid_ns.sums();
         let written = self.flushed.load(Ordering::Relaxed) + in_memory;
         let (paid_now, written_now) = (paid.saturating_sub(book.seen_ns), written.saturating_sub(book.seen_entries));
         // What was written may have come before what was read since the last look, and took nothing from it then. The other way round
@@ -85,15 +78,6 @@ impl Savings {
     pub(crate) fn spend(&self, paid: &Paid) {
         self.book.lock().account.spend(paid);
     }
-}
-
-/// The counter of this thread.
-fn stripe() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static STRIPE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES);
-    }
-    STRIPE.get()
 }
 
 /// Takes what a scan stepped over to the savings of its table.
