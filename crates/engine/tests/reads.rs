@@ -242,3 +242,63 @@ fn reads_are_counted_for_each_table_with_what_they_cost() {
         assert!(db.stats().table_reads.is_empty());
     }
 }
+
+/// Reads of the device that gets of these keys took.
+fn blocks_read(db: &Database, table: &Table, numbers: impl Iterator<Item = usize>) -> u64 {
+    let before = db.stats().storage.reads;
+    let snapshot = db.snapshot();
+    for number in numbers {
+        assert!(snapshot.get(table, &key(number)).expect("a read").is_some());
+    }
+    db.stats().storage.reads - before
+}
+
+#[test]
+fn what_a_flush_writes_of_a_table_that_is_read_is_in_memory() {
+    for layout in LAYOUTS {
+        for is_read in [false, true] {
+            let sim = SimEnv::new(5);
+            let db = open(&sim);
+            let table = create(&db, layout, true);
+            put_all(&db, &table, 0..400, b"some value");
+            if is_read {
+                blocks_read(&db, &table, 0..50);
+            }
+            table.flush().expect("a flush");
+            let read = blocks_read(&db, &table, 0..400);
+            assert_eq!(read == 0, is_read, "{layout:?}: {read} reads of the device");
+        }
+    }
+}
+
+#[test]
+fn what_a_merge_writes_is_in_memory_if_what_it_read_was() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(6);
+        let db = open(&sim);
+        let table = create_with(&db, layout, true, 1 << 20);
+        put_all(&db, &table, 0..400, b"some value");
+        table.flush().expect("a flush");
+        put_all(&db, &table, (0..400).step_by(20), b"another");
+        table.flush().expect("a flush");
+        blocks_read(&db, &table, 0..100);
+        table.compact().expect("a compaction");
+        assert_eq!(blocks_read(&db, &table, 0..90), 0, "{layout:?}: these were read before");
+        assert!(blocks_read(&db, &table, 200..400) >= 5, "{layout:?}: these were not");
+    }
+}
+
+#[test]
+fn verification_reads_the_disk_and_not_the_cache() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(7);
+        let db = open(&sim);
+        let table = create(&db, layout, true);
+        put_all(&db, &table, 0..400, b"some value");
+        table.flush().expect("a flush");
+        blocks_read(&db, &table, 0..400);
+        let before = db.stats().storage.read_bytes;
+        db.verify().expect("a sound database");
+        assert!(db.stats().storage.read_bytes - before > 400 * 10, "{layout:?}");
+    }
+}

@@ -43,6 +43,9 @@ pub enum Fill {
     /// It is read for this caller only, as compaction and verification do. Such reads are not counted as hits or misses,
     /// and do not make a kept block look wanted.
     Bypass,
+    /// As `Bypass`, and of leaves that follow each other those in memory are taken from there: for a merge, which writes anew what it
+    /// reads, and keeps in memory what was there.
+    Merge,
 }
 
 /// What a cache did since it was made, and holds now.
@@ -212,7 +215,7 @@ impl Cache {
     fn keep(&self, instance: u64, pointer: BlockPointer, block: Arc<Block>, fill: Fill) -> Arc<Block> {
         match fill {
             Fill::Keep => self.insert(instance, pointer, block),
-            Fill::Bypass => block,
+            Fill::Bypass | Fill::Merge => block,
         }
     }
 

@@ -231,6 +231,7 @@ impl Core {
         input.first()?;
         while let Some(entry) = input.entry() {
             seen += 1;
+            writer.source(input.is_cached());
             retain.push(&entry, &mut |entry| writer.push(entry))?;
             // A long compaction must not keep a closed or failed database waiting, nor the drop of its table.
             if seen.is_multiple_of(1 << 16) {

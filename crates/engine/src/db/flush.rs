@@ -19,6 +19,9 @@ use crate::tree::retain::Retain;
 use super::core::{Core, TableState};
 use super::run_writer::RunWriter;
 
+/// A table with a read for so many entries written, or more reads, is read enough for what is flushed to go to the cache.
+const READS_PART: u64 = 8;
+
 /// What a flush wrote.
 enum Output {
     /// Every entry could be dropped.
@@ -85,7 +88,9 @@ impl Core {
     /// Writes the memtables' entries to a run, or merges them into the B-tree; nothing refers to the result yet.
     fn write_out(&self, table: &TableState, mems: &[Arc<Mem>]) -> Result<Output> {
         let mut cursors: Vec<Box<dyn Cursor>> = Vec::new();
-        cursors.extend(mems.iter().map(|mem| Box::new(mem.entries.cursor()) as Box<dyn Cursor>));
+        let entries: u64 = mems.iter().map(|mem| mem.entries.entries()).sum();
+        let is_read = table.reads.since_asked().saturating_mul(READS_PART) >= entries;
+        cursors.extend(mems.iter().map(|mem| Box::new(mem.entries.cursor().warm(is_read)) as Box<dyn Cursor>));
         let (snapshots, published) = self.snapshots.live();
         if let Some(btree) = table.btree() {
             table.version.load().trees.merge_sources(&mut cursors);
@@ -146,6 +151,7 @@ impl Core {
 fn feed(changes: &mut MergeCursor, retain: &mut Retain, writer: &mut RunWriter<'_>) -> Result<()> {
     changes.first()?;
     while let Some(entry) = changes.entry() {
+        writer.source(changes.is_cached());
         retain.push(&entry, &mut |entry| writer.push(entry))?;
         changes.next()?;
     }

@@ -4,6 +4,8 @@
 //! 1. All versions of a key go to one run.
 
 use crate::base::{Entry, Error, ErrorKind, FileId, Result};
+use crate::env::Access;
+use crate::store::BlockFile;
 use crate::table::files::FileKind;
 use crate::table::{RunHandle, TableOptions};
 use crate::tree::run::{Run, RunBuilder, RunMeta, RunOptions};
@@ -19,6 +21,8 @@ pub(crate) struct RunWriter<'a> {
     cuts: Vec<Vec<u8>>,
     current: Option<(FileId, RunBuilder)>,
     last_key: Vec<u8>,
+    /// The entries that follow come from blocks in the cache, or from a memtable that is read.
+    is_cached: bool,
     done: Vec<RunHandle>,
     /// All files begun, also one that could not be completed.
     files: Vec<FileId>,
@@ -42,6 +46,7 @@ impl<'a> RunWriter<'a> {
             cuts: Vec::new(),
             current: None,
             last_key: Vec::new(),
+            is_cached: false,
             done: Vec::new(),
             files: Vec::new(),
             announced: false,
@@ -59,6 +64,13 @@ impl<'a> RunWriter<'a> {
     /// A writer for a bulk load, which holds no latch while it writes.
     pub(crate) fn of_load(core: &'a Core, table: &TableOptions) -> Self {
         Self { announced: true, ..Self::new(core, table, table.run_bytes_max) }
+    }
+
+    /// Says whether the entries that follow are likely to be read soon: blocks of the run that have most of their entries of this
+    /// kind go into the cache.
+    #[inline]
+    pub(crate) const fn source(&mut self, is_cached: bool) {
+        self.is_cached = is_cached;
     }
 
     /// Appends an entry; entries come in stored order.
@@ -82,9 +94,10 @@ impl<'a> RunWriter<'a> {
             let core = self.core;
             let builder =
                 RunBuilder::create(&core.env, &path, core.identity(id), self.options, core.store_stats.clone())?;
-            self.current = Some((id, builder));
+            self.current = Some((id, builder.warming(core.cache.clone())));
         }
         let (_, builder) = self.current.as_mut().expect("opened on the lines before");
+        builder.source(self.is_cached);
         builder.push(entry)?;
         if builder.bytes() >= self.run_bytes_max {
             self.last_key.clear();
@@ -106,7 +119,8 @@ impl<'a> RunWriter<'a> {
     /// Completes the run under way: its bytes are durable, its name is not yet.
     pub(crate) fn cut(&mut self) -> Result<()> {
         let Some((id, builder)) = self.current.take() else { return Ok(()) };
-        self.done.push(open_run(self.core, id, builder.finish()?)?);
+        let instance = builder.instance();
+        self.done.push(open_run(self.core, id, instance, builder.finish()?)?);
         Ok(())
     }
 
@@ -143,11 +157,10 @@ impl<'a> RunWriter<'a> {
     }
 }
 
-/// Opens a run of the database directory.
-fn open_run(core: &Core, id: FileId, meta: RunMeta) -> Result<RunHandle> {
-    let path = FileKind::Run.path(&core.dir, id);
-    let direct = core.options.direct_io;
-    let run =
-        Run::open(&core.env, &path, core.identity(id), direct, meta, core.cache.clone(), core.store_stats.clone())?;
+/// Opens a run that was just written, as the cache knows its file.
+fn open_run(core: &Core, id: FileId, instance: u64, meta: RunMeta) -> Result<RunHandle> {
+    let (path, direct, stats) = (FileKind::Run.path(&core.dir, id), core.options.direct_io, core.store_stats.clone());
+    let file = BlockFile::open(&core.env, &path, core.identity(id), Access::Read, direct, stats)?;
+    let run = Run::of(file.as_instance(instance), meta, core.cache.clone())?;
     Ok(RunHandle { id, run })
 }

@@ -20,6 +20,13 @@ thread_local! {
     static SCRATCH: RefCell<AlignedBuffer> = RefCell::default();
 }
 
+/// A number that no open file had before.
+pub(super) fn new_instance() -> u64 {
+    /// The last one given out. Publishes nothing: only that no number comes twice matters.
+    static INSTANCES: AtomicU64 = AtomicU64::new(0);
+    INSTANCES.fetch_add(1, Ordering::Relaxed) + 1
+}
+
 /// An open file of blocks.
 #[derive(Debug)]
 pub struct BlockFile {
@@ -50,10 +57,13 @@ impl BlockFile {
     /// As [`BlockFile::open`], with a file that is open already.
     #[must_use]
     pub fn from_file(file: Arc<dyn File>, path: &Path, identity: u64, stats: Arc<StoreStats>) -> Self {
-        /// The last instance number given out. Publishes nothing: only that no number comes twice matters.
-        static INSTANCES: AtomicU64 = AtomicU64::new(0);
-        let instance = INSTANCES.fetch_add(1, Ordering::Relaxed) + 1;
-        Self { file, path: path.to_owned(), identity, instance, stats }
+        Self { file, path: path.to_owned(), identity, instance: new_instance(), stats }
+    }
+
+    /// The same file under the number that its writer had, so that blocks which came to the cache as they were written are found.
+    #[must_use]
+    pub fn as_instance(self, instance: u64) -> Self {
+        Self { instance, ..self }
     }
 
     /// Reads and checks the block that `pointer` points to.

@@ -1,6 +1,7 @@
 //! Writes a new file of blocks front to back, in large writes.
 
 use super::StoreStats;
+use super::file::new_instance;
 use crate::base::num::{round_up, u64_of, usize_of};
 use crate::base::{Error, ErrorKind, Result};
 use crate::block::{BlockPointer, Compression, frame};
@@ -22,6 +23,7 @@ pub struct BlockWriter {
     file: Arc<dyn File>,
     path: PathBuf,
     identity: u64,
+    instance: u64,
     stats: Arc<StoreStats>,
     /// What was appended and not yet written; never full between calls.
     buffer: AlignedBuffer,
@@ -44,6 +46,7 @@ impl BlockWriter {
             file,
             path: path.to_owned(),
             identity,
+            instance: new_instance(),
             stats,
             buffer,
             buffer_at: 0,
@@ -94,6 +97,12 @@ impl BlockWriter {
     #[must_use]
     pub const fn identity(&self) -> u64 {
         self.identity
+    }
+
+    /// The number under which the file may be opened for reading ([`BlockFile::as_instance`](super::BlockFile::as_instance)).
+    #[must_use]
+    pub const fn instance(&self) -> u64 {
+        self.instance
     }
 
     /// The file's path.

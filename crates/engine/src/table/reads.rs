@@ -1,5 +1,7 @@
 //! Read amplification of a table: what its reads cost, counted for point lookups and for walks apart.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde::Serialize;
 
 use crate::base::shards::Sharded;
@@ -48,26 +50,37 @@ impl ReadStats {
 
 /// The counters behind [`ReadStats`].
 #[derive(Debug, Default)]
-pub(crate) struct ReadCounters(Sharded<8>);
+pub(crate) struct ReadCounters {
+    counters: Sharded<8>,
+    /// What [`Self::since_asked`] has told of. Changes in flushes only, which are alone.
+    asked: AtomicU64,
+}
 
 impl ReadCounters {
     /// So many keys were looked up at these costs together.
     #[inline]
     pub(crate) fn got(&self, keys: u64, costs: &Costs) {
-        self.0.add([keys, costs.trees, costs.filters, costs.filter_misses, costs.blocks, 0, 0, 0]);
+        self.counters.add([keys, costs.trees, costs.filters, costs.filter_misses, costs.blocks, 0, 0, 0]);
     }
 
     /// A walk over so many trees ended, which looked at so many blocks.
     pub(crate) fn walked(&self, trees: u64, blocks: u64) {
-        self.0.add([0, 0, 0, 0, 0, 1, trees, blocks]);
+        self.counters.add([0, 0, 0, 0, 0, 1, trees, blocks]);
     }
 
     /// Counts on from there.
     pub(crate) fn add(&self, stats: ReadStats) {
-        self.0.add(stats.numbers());
+        self.counters.add(stats.numbers());
+    }
+
+    /// Keys looked up and walks begun since this was asked last.
+    pub(crate) fn since_asked(&self) -> u64 {
+        let stats = self.stats();
+        let reads = stats.gets + stats.seeks;
+        reads - self.asked.swap(reads, Ordering::Relaxed).min(reads)
     }
 
     pub(crate) fn stats(&self) -> ReadStats {
-        ReadStats::of(self.0.sums())
+        ReadStats::of(self.counters.sums())
     }
 }

@@ -49,6 +49,10 @@ pub trait Cursor: Send {
     fn blocks(&self) -> u64 {
         0
     }
+    /// Whether the entry here is likely to be read soon, since its block was in the cache. Only cursors of merges say so.
+    fn is_cached(&self) -> bool {
+        false
+    }
     /// The entry here, if the cursor stands on one.
     fn entry(&self) -> Option<Entry<'_>>;
     /// The value of the entry here, kept alive without a copy where the tree can. `None` when nowhere.

@@ -286,6 +286,14 @@ impl Cursor for MergeCursor {
     }
 
     #[inline]
+    fn is_cached(&self) -> bool {
+        match self.state {
+            State::Forward | State::Backward => self.sources[self.nodes[0].source].is_cached(),
+            State::Nowhere | State::Failed(_) => false,
+        }
+    }
+
+    #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         match self.state {
             State::Forward | State::Backward => self.sources[self.nodes[0].source].entry(),

@@ -109,7 +109,7 @@ impl ReadAhead {
     fn read(&mut self, file: &TreeFile, branch: &Block, i: usize, fill: Fill, way: Way<'_>) -> Result<Arc<Block>> {
         let keep = |pointer, block| match fill {
             Fill::Keep => file.cache.insert(file.blocks.instance(), pointer, Arc::new(block)),
-            Fill::Bypass => Arc::new(block),
+            Fill::Bypass | Fill::Merge => Arc::new(block),
         };
         let row = self.row(file, branch, i, way)?;
         let (first, last) = (row[0], row[row.len() - 1]);

@@ -142,7 +142,7 @@ impl<'a> Merge<'a> {
 
     /// The block that `pointer` names, and whether it was in the cache.
     fn block(&self, height: u32, pointer: BlockPointer) -> Result<(Arc<Block>, bool)> {
-        let cached = self.file.cache.lookup(self.file.blocks.instance(), pointer, Fill::Bypass);
+        let cached = self.file.cache.lookup(self.file.blocks.instance(), pointer, Fill::Merge);
         let is_cached = cached.is_some();
         let block = match cached {
             Some(block) => block,
@@ -168,7 +168,7 @@ impl<'a> Merge<'a> {
             let (pointer, bounds) = (self.file.child(branch, i)?, Bounds { lower, upper });
             if self.reached(&bounds) || !self.output.settle(height - 1)? {
                 let block = match height {
-                    1 => self.ahead.leaf(self.file, branch, i, Fill::Bypass, Way::FORWARD)?,
+                    1 => self.ahead.leaf(self.file, branch, i, Fill::Merge, Way::FORWARD)?,
                     _ => self.block(height - 1, pointer)?,
                 };
                 self.subtree(height - 1, pointer, block, bounds)?;
@@ -203,6 +203,7 @@ impl<'a> Merge<'a> {
             }
             let Some(change) = change else { break };
             read.changes += 1;
+            output.source(changes.is_cached());
             retain.push(&change, &mut |entry| output.push(entry, false))?;
             changes.next()?;
         }

@@ -74,6 +74,12 @@ impl<'a> Output<'a> {
         self.leaves.begin(lower, cached);
     }
 
+    /// Says whether the change that follows is likely to be read soon, as entries of leaves in the cache are.
+    #[inline]
+    pub(super) const fn source(&mut self, is_cached: bool) {
+        self.leaves.source(is_cached);
+    }
+
     /// Adds an entry, which comes from a leaf (`old`) or from the changes.
     #[inline]
     pub(super) fn push(&mut self, entry: &Entry<'_>, old: bool) -> Result<()> {

@@ -120,6 +120,12 @@ impl LeafStream {
         self.cached |= cached;
     }
 
+    /// Says whether the change that follows is likely to be read soon, as entries of leaves in the cache are.
+    #[inline]
+    pub(super) const fn source(&mut self, is_cached: bool) {
+        self.cached |= is_cached;
+    }
+
     /// Adds an entry, which comes from a leaf (`old`) or from the changes. Returns a leaf to write.
     #[inline]
     pub(super) fn push(&mut self, entry: &Entry<'_>, old: bool) -> Option<Leaf> {

@@ -26,6 +26,7 @@ pub struct MemtableCursor {
     image: Image,
     /// The slot of the image that the cursor stands on.
     at: usize,
+    is_warm: bool,
     /// Keeps the records of the image alive.
     tree: Arc<Tree>,
 }
@@ -41,7 +42,14 @@ struct Image {
 impl MemtableCursor {
     pub(super) fn new(tree: Arc<Tree>) -> Self {
         let image = Image { records: [None; SLOTS], count: 0, low: None, next: Link::new() };
-        Self { image, at: NOWHERE, tree }
+        Self { image, at: NOWHERE, is_warm: false, tree }
+    }
+
+    /// The same cursor, for a merge: what it writes of the memtable is likely to be read soon, or not.
+    #[must_use]
+    pub const fn warm(mut self, is_warm: bool) -> Self {
+        self.is_warm = is_warm;
+        self
     }
 
     fn record(&self) -> Option<Record<'_>> {
@@ -161,6 +169,10 @@ impl Cursor for MemtableCursor {
             self.step_back();
         }
         Ok(())
+    }
+
+    fn is_cached(&self) -> bool {
+        self.is_warm
     }
 
     fn entry(&self) -> Option<Entry<'_>> {

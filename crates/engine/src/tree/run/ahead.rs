@@ -54,24 +54,26 @@ impl ReadAhead {
         (self.held, self.last, self.row, self.span) = (0..0, 0..0, Row::NONE, 0);
     }
 
-    /// The leaf that `pointer` points to. `wanted` says in which part of the file it pays to read ahead.
+    /// The leaf that `pointer` points to, and whether it was in the cache. `wanted` says in which part of the file it pays to read ahead.
     pub(super) fn leaf(
         &mut self,
         run: &Run,
         pointer: BlockPointer,
         wanted: impl FnOnce() -> Range<u64>,
-    ) -> Result<Arc<Block>> {
+    ) -> Result<(Arc<Block>, bool)> {
         self.row = self.row_with(pointer);
         self.last = pointer.offset..pointer.end();
-        if self.fill == Fill::Bypass {
-            return Ok(Arc::new(self.read(run, pointer, wanted)?));
-        }
         let instance = run.file().instance();
-        if let Some(leaf) = run.cache().lookup(instance, pointer, self.fill) {
-            return Ok(leaf);
+        if self.fill != Fill::Bypass
+            && let Some(leaf) = run.cache().lookup(instance, pointer, self.fill)
+        {
+            return Ok((leaf, true));
         }
-        let leaf = self.read(run, pointer, wanted)?;
-        Ok(run.cache().insert(instance, pointer, Arc::new(leaf)))
+        let leaf = Arc::new(self.read(run, pointer, wanted)?);
+        Ok(match self.fill {
+            Fill::Keep => (run.cache().insert(instance, pointer, leaf), false),
+            Fill::Bypass | Fill::Merge => (leaf, false),
+        })
     }
 
     /// The row that ends with the leaf of `pointer`.
@@ -87,8 +89,8 @@ impl ReadAhead {
     fn read(&mut self, run: &Run, pointer: BlockPointer, wanted: impl FnOnce() -> Range<u64>) -> Result<Block> {
         if !(self.held.start <= pointer.offset && pointer.end() <= self.held.end) {
             self.span = match self.fill {
-                Fill::Bypass if self.row.leaves == 1 => BYPASS_BYTES_MIN,
-                Fill::Bypass => (2 * self.span).clamp(BYPASS_BYTES_MIN, BYPASS_BYTES_MAX),
+                Fill::Bypass | Fill::Merge if self.row.leaves == 1 => BYPASS_BYTES_MIN,
+                Fill::Bypass | Fill::Merge => (2 * self.span).clamp(BYPASS_BYTES_MIN, BYPASS_BYTES_MAX),
                 Fill::Keep if self.row.leaves < LONG_ROW => 0,
                 Fill::Keep => (2 * self.span).clamp(KEEP_BYTES_MIN, KEEP_BYTES_MAX),
             };

@@ -4,11 +4,13 @@ use super::filter::{Hashes, Layout};
 use super::format::{Footer, INDEX_PART_BYTES};
 use super::meta::RunMeta;
 use super::separator::separator;
+use super::warm::Warm;
 use crate::base::checksum::hash_key;
 use crate::base::num::{u64_of, usize_of32};
 use crate::base::{Entry, Kind, Result, SeqNum};
 use crate::block::format::RAW_PAYLOAD_AT;
 use crate::block::{BlockBuilder, BlockKind, BlockPointer, Compression, raw_image};
+use crate::cache::Cache;
 use crate::env::Env;
 use crate::store::{BlockWriter, StoreStats};
 use std::path::Path;
@@ -48,6 +50,7 @@ pub struct RunBuilder {
     hashes: Hashes,
     leaves: u64,
     meta: RunMeta,
+    warm: Option<Warm>,
 }
 
 /// A part of the index, kept until all leaves are written.
@@ -76,7 +79,30 @@ impl RunBuilder {
             hashes: Hashes::default(),
             leaves: 0,
             meta: RunMeta::default(),
+            warm: None,
         })
+    }
+
+    /// The same run, whose blocks go into `cache` where most of their entries come from blocks in it. It must then be opened as the
+    /// [`Self::instance`] that it was written as.
+    #[must_use]
+    pub fn warming(mut self, cache: Arc<Cache>) -> Self {
+        self.warm = Some(Warm::new(cache));
+        self
+    }
+
+    /// The number under which the cache knows the file.
+    #[must_use]
+    pub const fn instance(&self) -> u64 {
+        self.writer.instance()
+    }
+
+    /// Says whether the entries that follow come from blocks in the cache, or are likely to be read soon for another reason.
+    #[inline]
+    pub const fn source(&mut self, is_cached: bool) {
+        if let Some(warm) = &mut self.warm {
+            warm.source(is_cached);
+        }
     }
 
     /// Adds an entry.
@@ -96,6 +122,9 @@ impl RunBuilder {
             self.hashes.push(hash_key(entry.key));
         }
         self.last_seqnum = entry.seqnum;
+        if let Some(warm) = &mut self.warm {
+            warm.count();
+        }
         self.meta.entries += 1;
         self.meta.tombstones += u64::from(entry.kind.is_tombstone());
         self.meta.raw_bytes += u64_of(entry.key.len() + entry.value.len());
@@ -118,8 +147,12 @@ impl RunBuilder {
     fn close_leaf(&mut self, next: Option<&[u8]>) -> Result<()> {
         self.closed_key.clear();
         self.closed_key.extend_from_slice(self.leaf.last_key());
+        let entries = self.leaf.count();
         self.leaf.finish_into(&mut self.image);
         let pointer = self.writer.append(&self.image, self.options.compression)?;
+        if let Some(warm) = &mut self.warm {
+            warm.leaf(self.writer.instance(), pointer, &self.image, entries);
+        }
         self.image.clear();
         self.image.shrink_to(IMAGE_KEEP_BYTES);
         self.leaves += 1;
@@ -211,7 +244,7 @@ impl RunBuilder {
         let images = layout.build(self.hashes.iter());
         let mut table = raw_image(images.len() * BlockPointer::BYTES);
         for (image, place) in images.iter().zip(table[RAW_PAYLOAD_AT..].chunks_mut(BlockPointer::BYTES)) {
-            let pointer = self.writer.append(image, Compression::None)?;
+            let pointer = append_part(&mut self.writer, self.warm.as_ref(), image)?;
             place.copy_from_slice(&pointer.encode());
         }
         Ok((Some(layout), Some(table)))
@@ -221,11 +254,20 @@ impl RunBuilder {
     fn write_index(&mut self) -> Result<BlockPointer> {
         let mut top = BlockBuilder::new(BlockKind::Branch);
         for part in &self.index_parts {
-            let pointer = self.writer.append(&part.image, Compression::None)?;
+            let pointer = append_part(&mut self.writer, self.warm.as_ref(), &part.image)?;
             push_pointer(&mut top, &part.last_separator, pointer);
         }
         self.writer.append(&top.finish(), Compression::None)
     }
+}
+
+/// Appends a part of the index or of the filter.
+fn append_part(writer: &mut BlockWriter, warm: Option<&Warm>, image: &[u8]) -> Result<BlockPointer> {
+    let pointer = writer.append(image, Compression::None)?;
+    if let Some(warm) = warm {
+        warm.part(writer.instance(), pointer, image);
+    }
+    Ok(pointer)
 }
 
 fn push_pointer(branch: &mut BlockBuilder, separator: &[u8], pointer: BlockPointer) {

@@ -26,6 +26,8 @@ pub struct RunCursor {
     index: Option<(usize, Arc<Block>)>,
     leaf_slot: usize,
     leaf: Option<Arc<Block>>,
+    /// The leaf was in the cache.
+    is_cached: bool,
     at: usize,
     key: Vec<u8>,
     here: Here,
@@ -62,6 +64,7 @@ impl RunCursor {
             index: None,
             leaf_slot: 0,
             leaf: None,
+            is_cached: false,
             at: 0,
             key: Vec::new(),
             here,
@@ -145,7 +148,8 @@ impl RunCursor {
     fn load_leaf(&mut self, index: &Block, slot: usize) -> Result<Arc<Block>> {
         let pointer = self.run.pointer(index, slot)?;
         let Self { run, ahead, limits, .. } = self;
-        let leaf = ahead.leaf(run, pointer, || wanted(run, limits.as_deref(), index))?;
+        let (leaf, is_cached) = ahead.leaf(run, pointer, || wanted(run, limits.as_deref(), index))?;
+        self.is_cached = is_cached;
         self.run.check_leaf(pointer, &leaf)?;
         self.blocks += 1;
         self.leaf_slot = slot;
@@ -329,6 +333,11 @@ impl Cursor for RunCursor {
 
     fn blocks(&self) -> u64 {
         self.blocks
+    }
+
+    #[inline]
+    fn is_cached(&self) -> bool {
+        self.is_cached
     }
 
     #[inline]

@@ -151,6 +151,11 @@ impl Cursor for LevelCursor {
     }
 
     #[inline]
+    fn is_cached(&self) -> bool {
+        self.cursor.as_ref().is_some_and(Cursor::is_cached)
+    }
+
+    #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.cursor.as_ref()?.entry()
     }

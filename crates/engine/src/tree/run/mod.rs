@@ -16,6 +16,7 @@ mod separator;
 mod stamped;
 pub mod together;
 pub mod verify;
+mod warm;
 
 pub use builder::{RunBuilder, RunOptions};
 pub use cursor::RunCursor;

@@ -60,7 +60,14 @@ impl Run {
         cache: Arc<Cache>,
         stats: Arc<StoreStats>,
     ) -> Result<Arc<Self>> {
-        let file = BlockFile::open(env, path, identity, Access::Read, direct, stats)?;
+        Self::of(BlockFile::open(env, path, identity, Access::Read, direct, stats)?, meta, cache)
+    }
+
+    /// As [`Self::open`], with a file that is open already.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn of(file: BlockFile, meta: RunMeta, cache: Arc<Cache>) -> Result<Arc<Self>> {
         let tail = Tail::read(&file, &meta)?;
         let footer = tail.footer(&meta)?;
         let top = tail.block(footer.top)?;

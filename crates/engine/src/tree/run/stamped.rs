@@ -14,9 +14,9 @@ use crate::tree::Cursor;
 pub fn merge_source(runs: Arc<[Arc<Run>]>) -> Box<dyn Cursor> {
     let stamped = runs.iter().any(|run| run.visible_from() > SeqNum::ZERO);
     match &*runs {
-        _ if stamped => Box::new(Stamped(LevelCursor::new(runs, Fill::Bypass))),
-        [run] => Box::new(run.cursor(Fill::Bypass)),
-        _ => Box::new(LevelCursor::new(runs, Fill::Bypass)),
+        _ if stamped => Box::new(Stamped(LevelCursor::new(runs, Fill::Merge))),
+        [run] => Box::new(run.cursor(Fill::Merge)),
+        _ => Box::new(LevelCursor::new(runs, Fill::Merge)),
     }
 }
 
@@ -46,6 +46,10 @@ impl Cursor for Stamped {
 
     fn prev(&mut self) -> Result<()> {
         self.0.prev()
+    }
+
+    fn is_cached(&self) -> bool {
+        self.0.is_cached()
     }
 
     fn entry(&self) -> Option<Entry<'_>> {

@@ -1,0 +1,58 @@
+//! Puts blocks of a new run into the cache where those that it is made of were there: a merge keeps warm what was warm.
+
+use crate::base::num::u32_of;
+use crate::block::{Block, BlockPointer};
+use crate::cache::Cache;
+use std::sync::Arc;
+
+/// Which blocks of a run that is being written go into a cache.
+#[derive(Debug)]
+pub(super) struct Warm {
+    cache: Arc<Cache>,
+    /// Entries now come from blocks in the cache, or from a memtable that is read.
+    is_cached: bool,
+    /// How many entries of the leaf in hand did.
+    cached: u32,
+    /// Some leaf was kept.
+    any: bool,
+}
+
+impl Warm {
+    pub(super) const fn new(cache: Arc<Cache>) -> Self {
+        Self { cache, is_cached: false, cached: 0, any: false }
+    }
+
+    /// Says where the entries that follow come from.
+    #[inline]
+    pub(super) const fn source(&mut self, is_cached: bool) {
+        self.is_cached = is_cached;
+    }
+
+    /// An entry went into the leaf in hand.
+    #[inline]
+    pub(super) fn count(&mut self) {
+        self.cached += u32::from(self.is_cached);
+    }
+
+    /// The leaf in hand was written, with so many entries. It is kept when half of them come from the cache: a few would bring all
+    /// neighbours of what is read into memory.
+    pub(super) fn leaf(&mut self, instance: u64, pointer: BlockPointer, image: &[u8], entries: usize) {
+        let cached = std::mem::take(&mut self.cached);
+        if cached > 0 && cached.saturating_mul(2) >= u32_of(entries) {
+            self.any = true;
+            self.keep(instance, pointer, image);
+        }
+    }
+
+    /// A part of the index or of the filter was written, which whoever reads a leaf reads before.
+    pub(super) fn part(&self, instance: u64, pointer: BlockPointer, image: &[u8]) {
+        if self.any {
+            self.keep(instance, pointer, image);
+        }
+    }
+
+    fn keep(&self, instance: u64, pointer: BlockPointer, image: &[u8]) {
+        let block = Block::parse(image.into()).expect("what a builder finished is a block");
+        drop(self.cache.insert(instance, pointer, Arc::new(block)));
+    }
+}
