@@ -7,7 +7,7 @@
 //! What the log itself takes of a `Buffered` commit is measured on files that swallow what is written, so that the kernel's part is
 //! left out. Replay is measured beside inserting the same changes into a memtable, which it cannot be faster than.
 //!
-//! Run with `cargo bench --bench log -- [DIRECTORY]`.
+//! Run with `cargo bench --bench log -- [DIRECTORY [PART...]]`; the parts are `sync`, `row`, `buffered`, `own` and `replay`.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
@@ -34,32 +34,23 @@ const ROWS: u64 = 20_000;
 const PAYLOAD: [u8; 150] = [7; 150];
 
 fn main() {
-    let directory = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let directory = directory.map_or_else(std::env::temp_dir, PathBuf::from);
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    let directory = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
     let directory = tempfile::tempdir_in(directory).expect("the directory can be written");
     let bench = Bench { env: Env::os(), directory: directory.path() };
-    let (floor, lone) = alternate(|| bench.durable_writes(), || bench.synced(1));
-    println!("floor: durable 4 KiB writes   {floor:>12.0} /s");
-    println!("sync commits, 1 thread        {lone:>12.0} /s   {:.3} of the floor", lone / floor);
-    for threads in [2, 8, 64] {
-        let rate = bench.synced(threads);
-        println!("sync commits, {threads:>2} threads      {rate:>12.0} /s   {:.2} of the floor", rate / floor);
+    let wanted: Vec<_> = arguments.collect();
+    let parts: [(&str, &dyn Fn()); 5] = [
+        ("sync", &|| bench.print_synced()),
+        ("row", &|| bench.print_rows()),
+        ("buffered", &|| bench.print_buffered()),
+        ("own", &|| Bench { env: null::env(), directory: directory.path() }.print_own()),
+        ("replay", &|| replay::run(&bench.env, directory.path())),
+    ];
+    for (name, part) in parts {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            part();
+        }
     }
-    let (floor, row) = bench.rows();
-    println!(
-        "a row, 3 index entries: commit {row:>9.2} us of the database, {floor:.2} us of the device just before it: {:.3}",
-        row / floor
-    );
-    let (floor, lone) = alternate(|| bench.small_writes(), || bench.buffered(1));
-    println!("floor: buffered 162 B writes  {floor:>12.0} /s   {:.0} ns each", 1e9 / floor);
-    println!("buffered commits, 1 thread    {lone:>12.0} /s   {:.0} ns each", 1e9 / lone);
-    let rate = bench.buffered(2);
-    println!("buffered commits, 2 threads   {rate:>12.0} /s   {:.0} ns each", 1e9 / rate);
-    println!("appends alone, 1 thread       {:>12.0} /s", bench.appended());
-    let null = Bench { env: null::env(), directory: directory.path() };
-    let own = null.own_ns();
-    println!("buffered commit of 144 B: log {own:>12.1} ns without the kernel's part; at most 150 are wanted");
-    replay::run(&bench.env, directory.path());
 }
 
 /// A commit of one put with a key of 16 bytes and a value of 128: the head and the changes of its record.
@@ -87,6 +78,38 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    fn print_synced(&self) {
+        let (floor, lone) = alternate(|| self.durable_writes(), || self.synced(1));
+        println!("floor: durable 4 KiB writes   {floor:>12.0} /s");
+        println!("sync commits, 1 thread        {lone:>12.0} /s   {:.3} of the floor", lone / floor);
+        for threads in [2, 8, 64] {
+            let rate = self.synced(threads);
+            println!("sync commits, {threads:>2} threads      {rate:>12.0} /s   {:.2} of the floor", rate / floor);
+        }
+    }
+
+    fn print_rows(&self) {
+        let (floor, row) = self.rows();
+        println!(
+            "a row, 3 index entries: commit {row:>9.2} us of the database, {floor:.2} us of the device just before it: {:.3}",
+            row / floor
+        );
+    }
+
+    fn print_buffered(&self) {
+        let (floor, lone) = alternate(|| self.small_writes(), || self.buffered(1));
+        println!("floor: buffered 162 B writes  {floor:>12.0} /s   {:.0} ns each", 1e9 / floor);
+        println!("buffered commits, 1 thread    {lone:>12.0} /s   {:.0} ns each", 1e9 / lone);
+        let rate = self.buffered(2);
+        println!("buffered commits, 2 threads   {rate:>12.0} /s   {:.0} ns each", 1e9 / rate);
+        println!("appends alone, 1 thread       {:>12.0} /s", self.appended());
+    }
+
+    fn print_own(&self) {
+        let own = self.own_ns();
+        println!("buffered commit of 144 B: log {own:>12.1} ns without the kernel's part; at most 150 are wanted");
+    }
+
     /// A file of zeros that were written.
     fn file(&self, direct: bool) -> Arc<dyn File> {
         let path = self.directory.join("floor");

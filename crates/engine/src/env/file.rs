@@ -47,6 +47,14 @@ pub trait FileSystem: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says; `AlreadyExists` for [`Access::CreateNew`] on a name in use.
     fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn File>>;
+    /// Opens an existing file of fixed length, for reading and writing, whose small writes cost no system call where the system can do
+    /// without: those to pages that a larger write has just filled. Such a write is as safe from the end of the process as any other.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn open_mapped(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.open(path, OpenOptions { access: Access::Write, direct: false })
+    }
     /// Creates a directory and the missing ones above it, and syncs the parents that changed.
     ///
     /// # Errors

@@ -19,6 +19,7 @@
 //! The first invalid record is the end of the log, silently, unless something written later proves that the position had been
 //! durable: a later group's marker, or a later segment that sealed the log behind it. Then it is corruption.
 
+mod beside;
 mod chain;
 mod cursor;
 mod flights;
@@ -26,6 +27,7 @@ mod format;
 mod gates;
 mod hold;
 mod options;
+mod output;
 mod pack;
 mod payload;
 mod place;

@@ -141,7 +141,7 @@ impl LogWriter {
         let obsolete: Vec<_> = live.drain(..needed).collect();
         let oldest = live[0].header.number;
         drop(live);
-        self.io.lock().unsynced.retain(|segment| segment.header.number >= oldest);
+        self.io.lock().files.unsynced.retain(|segment| segment.header.number >= oldest);
         let mut next_spare = self.next_spare.lock();
         let room = SPARES_MAX.saturating_sub(self.state.lock().tail.spares().len());
         let mut spares = Vec::new();

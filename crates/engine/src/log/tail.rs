@@ -34,13 +34,30 @@ pub(super) struct Chunk {
     pub(super) bytes: AlignedBuffer,
 }
 
-/// What [`Tail::take`] took, in order of position: the ends of full segments, then the rest.
+/// What [`Tail::take`] took, in order of position: the ends of full segments, then the rest. Used again and again, because a small
+/// commit takes little longer than moving it about.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) full: Vec<Chunk>,
+    /// When it was written, its buffer takes turns with the tail's.
     pub(super) last: Chunk,
     /// Where the last record ends.
     pub(super) end: Lsn,
+}
+
+impl Taken {
+    /// Nothing, of a log that begins with an empty segment.
+    pub(super) fn nothing(segment: SegmentHeader) -> Self {
+        Self { full: Vec::new(), last: Chunk::new(segment, None), end: segment.first }
+    }
+}
+
+impl Chunk {
+    /// No bytes yet of an empty segment.
+    fn new(segment: SegmentHeader, spare: Option<Spare>) -> Self {
+        let span = Span { segment, spare, start: segment.first, opens_group: false };
+        Self { span, bytes: AlignedBuffer::default() }
+    }
 }
 
 /// The end of the log.
@@ -66,9 +83,8 @@ pub(super) struct Tail {
 impl Tail {
     /// The end of a log that begins with an empty segment.
     pub(super) fn new(segment: SegmentHeader, spares: Vec<Spare>, fresh_bytes: u64, padding: LogPadding) -> Self {
-        let span = Span { segment, spare: None, start: segment.first, opens_group: false };
         Self {
-            chunk: Chunk { span, bytes: AlignedBuffer::default() },
+            chunk: Chunk::new(segment, None),
             identity: segment.identity(),
             full: Vec::new(),
             full_bytes: 0,
@@ -126,18 +142,27 @@ impl Tail {
         self.record(RecordKind::End, |_| ());
     }
 
-    /// Takes everything that waits, and goes on in `buffer`, which is empty. `durable` goes into the markers of groups that begin in
-    /// what is taken.
-    pub(super) fn take(&mut self, durable: Lsn, buffer: AlignedBuffer) -> Taken {
-        debug_assert!(buffer.is_empty(), "the buffer of the last write was emptied");
-        let span = Span { segment: self.chunk.span.segment, spare: None, start: self.position(), opens_group: false };
-        let mut last = mem::replace(&mut self.chunk, Chunk { span, bytes: buffer });
-        let mut full = mem::take(&mut self.full);
-        self.full_bytes = 0;
-        for chunk in full.iter_mut().chain([&mut last]) {
-            chunk.span.fill_marker(durable, &mut chunk.bytes);
+    /// Makes `taken`, whose chunks were written and are empty, everything that waits, and goes on in its buffer. `durable` goes into
+    /// the markers of groups that begin in what is taken.
+    #[inline]
+    pub(super) fn take(&mut self, durable: Lsn, taken: &mut Taken) {
+        debug_assert!(taken.full.is_empty() && taken.last.bytes.is_empty(), "what was taken before was written");
+        if self.full_bytes > 0 {
+            mem::swap(&mut self.full, &mut taken.full);
+            self.full_bytes = 0;
+            taken.full.iter_mut().for_each(|chunk| chunk.fill_marker(durable));
         }
-        Taken { full, last, end: self.end }
+        let (from, into) = (&mut self.chunk, &mut taken.last);
+        if into.span.segment.number != from.span.segment.number {
+            into.span.segment = from.span.segment;
+        }
+        into.span.spare = from.span.spare.take();
+        into.span.start = from.span.start;
+        into.span.opens_group = mem::take(&mut from.span.opens_group);
+        from.span.start = after(from.span.start, from.bytes.len());
+        mem::swap(&mut from.bytes, &mut into.bytes);
+        into.fill_marker(durable);
+        taken.end = self.end;
     }
 
     /// Ends the group, so that the next record begins one, in a padded log at a sector of its own. Only when nothing waits.
@@ -150,7 +175,7 @@ impl Tail {
 
     /// Where the next byte goes.
     #[inline]
-    fn position(&self) -> Lsn {
+    pub(super) fn position(&self) -> Lsn {
         after(self.chunk.span.start, self.chunk.bytes.len())
     }
 
@@ -180,10 +205,9 @@ impl Tail {
         let spare = self.spares.pop();
         let bytes = spare.as_ref().map_or(self.fresh_bytes, |spare| spare.bytes);
         let segment = self.chunk.span.segment.continued(bytes);
-        let span = Span { segment, spare, start: segment.first, opens_group: false };
         self.identity = segment.identity();
         self.in_group = false;
-        let chunk = mem::replace(&mut self.chunk, Chunk { span, bytes: AlignedBuffer::default() });
+        let chunk = mem::replace(&mut self.chunk, Chunk::new(segment, spare));
         if !chunk.bytes.is_empty() {
             self.full_bytes += chunk.bytes.len();
             self.full.push(chunk);
@@ -200,14 +224,15 @@ impl Tail {
     }
 }
 
-impl Span {
+impl Chunk {
     /// Fills the marker that the bytes begin with, if they do.
-    fn fill_marker(&mut self, durable: Lsn, bytes: &mut [u8]) {
-        if mem::take(&mut self.opens_group) {
-            let record = &mut bytes[..MARKER_BYTES];
+    #[inline]
+    fn fill_marker(&mut self, durable: Lsn) {
+        if mem::take(&mut self.span.opens_group) {
+            let record = &mut self.bytes[..MARKER_BYTES];
             let marker =
                 Marker::decode(&record[RECORD_BYTES..]).expect("the marker was put there when the group began");
-            Marker { durable, ..marker }.encode(self.segment.identity(), self.start, record);
+            Marker { durable, ..marker }.encode(self.span.segment.identity(), self.span.start, record);
         }
     }
 }

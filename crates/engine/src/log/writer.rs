@@ -15,10 +15,10 @@
 //!
 //! # Direct and buffered writes
 //! `sync` alone writes whole sectors past the page cache, durable when the call returns: one system call per lone commit. `write` goes
-//! through the page cache: it fills the last page with zeros when it first touches it, and from then on adds bytes to it. While any
-//! buffered bytes are not durable, `sync` also writes buffered and then syncs the files. The two never meet in one sector: after
-//! each force the next group begins at a sector of its own, so direct writes go where no page is dirty, and no page is filled from
-//! the device. (Linux writes a range's dirty pages back and drops them before a direct write to it, so larger pages do no harm.) Nor do
+//! through the page cache: it fills pages with zeros when it first touches them (`output` says how many), and from then on adds bytes to
+//! them, where the system can without a call. While any buffered bytes are not durable, `sync` also writes buffered and then syncs the files. The two never meet in one sector: after
+//! each force the next group begins at a sector of its own, so direct writes go where no page is dirty, though one may hold zeros, and no
+//! page is filled from the device. (Linux writes a range's dirty pages back and drops them before a direct write to it, so larger pages do no harm.) Nor do
 //! they meet in time, because such a drop fails when somebody fills the page anew: buffered bytes are written while nothing is in
 //! flight, and their sync flies alone.
 //!
@@ -31,18 +31,19 @@
 //! 2. The first failure of a write or sync ends the log: nothing is tried again, every later call fails.
 
 use super::flights::{FLIGHTS_MAX, Flights, Turn};
-use super::format::{Begins, SECTOR, SegmentHeader, after, sector_up};
+use super::format::{Begins, SegmentHeader};
 use super::gates::Gates;
 use super::hold::Holds;
 use super::options::{LogOptions, LogPadding};
+use super::output::Io;
 use super::pack::Packed;
 use super::payload::Payload;
 use super::recover::RecoveredLog;
 use super::recycle::{is_useful, new_segment_bytes};
-use super::segment::{Directory, Segment, Spare};
+use super::segment::{Directory, Spare};
 use super::stats::{Counters, LogStats, count};
-use super::tail::{Chunk, Tail, Taken};
-use crate::base::num::{round_up, u64_of, usize_of};
+use super::tail::Tail;
+use crate::base::num::u64_of;
 use crate::base::sync::thread::{Thread, park, yield_now};
 use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::base::{Error, ErrorKind, Lsn, Result};
@@ -58,8 +59,6 @@ use std::time::Duration;
 const WAITING_BYTES_MAX: usize = 4 << 20;
 /// How often a thread that is about to force gives way to others.
 const YIELDS_MAX: u32 = 8;
-/// Larger buffers are given back to the system after their write.
-const KEPT_BUFFER_BYTES_MAX: usize = 256 << 10;
 
 /// Writes the redo log. Shared by all threads.
 #[derive(Debug)]
@@ -102,7 +101,7 @@ pub(super) struct State {
     flights: Flights,
     /// Where threads sleep until a force lands.
     gates: Gates,
-    /// Empty buffers that take turns with the tail's.
+    /// Empty buffers that forces put in the place of the tail's.
     buffers: Vec<AlignedBuffer>,
     /// Whether a payload is appended in pieces.
     in_pieces: bool,
@@ -118,23 +117,6 @@ pub(super) struct State {
     last_groups: [u64; 2],
     record_bytes: u64,
     packed_bytes: u64,
-}
-
-/// The files.
-#[derive(Debug)]
-pub(super) struct Io {
-    current: Arc<Segment>,
-    /// Segments with buffered bytes that are not known to be durable, oldest first.
-    pub(super) unsynced: Vec<Arc<Segment>>,
-    /// The page cache holds whole pages up to here.
-    paged_to: Lsn,
-}
-
-/// Bytes of a force, and where they go.
-struct Placed {
-    segment: Arc<Segment>,
-    offset: u64,
-    bytes: AlignedBuffer,
 }
 
 impl LogWriter {
@@ -179,7 +161,7 @@ impl LogWriter {
             directory,
             state: Mutex::new(State::new(Tail::new(header, spares, fresh_bytes, options.padding))),
             whole: Condvar::new(),
-            io: Mutex::new(Io { current: segment, unsynced: Vec::new(), paged_to: header.first }),
+            io: Mutex::new(Io::new(segment)),
             live: Mutex::new(live),
             holds: Mutex::default(),
             next_spare: Mutex::new(recovered.next_spare),
@@ -352,57 +334,77 @@ impl LogWriter {
                 return Ok(false);
             }
             state.check_unknown()?;
-            let Turn::Wait(flight) = state.flights.turn(lsn) else { return Ok(true) };
+            let Turn::Wait(flight) = state.flights.turn(lsn) else {
+                self.gather(state);
+                return Ok(true);
+            };
             if !mem::replace(&mut waits, true) {
                 count(&self.counters.waits, 1);
             }
-            state.gates.enter(flight);
+            let Some(awake) = self.sleep(state, flight, || self.durable() >= lsn) else { return Ok(false) };
+            state = awake;
+        }
+    }
+
+    /// Sleeps until somebody wakes those who wait for the flight of this number. Who is `done` then needs the latch no more.
+    fn sleep<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        flight: u64,
+        done: impl Fn() -> bool,
+    ) -> Option<MutexGuard<'a, State>> {
+        state.gates.enter(flight);
+        drop(state);
+        park();
+        if done() {
+            return None;
+        }
+        let mut state = self.state.lock();
+        state.gates.leave(flight);
+        Some(state)
+    }
+
+    /// Lets those go first who were woken when the last force landed and are about to commit again: with them the force serves all,
+    /// without them half, and the other half the next time. Whoever commits alone does not stop here.
+    fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) {
+        let mut turns = YIELDS_MAX;
+        while turns > 0 && state.is_half_a_group() {
             drop(state);
-            park();
-            if self.durable() >= lsn {
-                return Ok(false);
-            }
+            yield_now();
             state = self.state.lock();
-            state.gates.leave(flight);
+            turns -= 1;
         }
     }
 
     /// Writes everything that waits and makes it durable. Published is it when all before it is durable too.
     fn force(&self) -> Result<()> {
         let _guard = PanicGuard(self);
-        self.gather();
         let mut io = self.io.lock();
-        let direct = io.unsynced.is_empty() && self.options.padding == LogPadding::Block;
+        let direct = io.files.unsynced.is_empty() && self.options.padding == LogPadding::Block;
         let mut state = if direct { self.state.lock() } else { self.all_landed()? };
         state.check_unknown()?;
-        let taken = state.take(self.durable());
+        if io.taken.last.bytes.capacity() == 0 {
+            io.taken.last.bytes = state.buffers.pop().unwrap_or_default();
+        }
+        state.tail.take(self.durable(), &mut io.taken);
         state.tail.end_group();
-        let flight = state.flights.take_off(taken.end, !direct);
+        io.files.forced = state.tail.position();
+        let flight = state.flights.take_off(io.taken.end, !direct);
         let appends = state.take_appends();
         drop(state);
         count(&self.counters.groups, 1);
         self.counters.group_appends.add(appends);
-        let placed = self.place_taken(&mut io, taken, direct)?;
-        let (buffer, time) = if direct {
+        if direct {
+            let placed = self.place_direct(&mut io)?;
             drop(io);
-            self.put_all(placed, true)?
+            let (buffer, time) = self.put_durably(placed)?;
+            self.land(flight, time, buffer)
         } else {
-            let written = self.put_all(placed, false)?;
-            let unsynced = mem::take(&mut io.unsynced);
+            self.put(&mut io)?;
+            let unsynced = mem::take(&mut io.files.unsynced);
             drop(io);
             self.sync_segments(&unsynced)?;
-            written
-        };
-        self.land(flight, time, buffer)
-    }
-
-    /// Lets those go first who were woken when the last force landed and are about to commit again: with them the force serves all,
-    /// without them half, and the other half the next time. Whoever commits alone does not stop here.
-    fn gather(&self) {
-        let mut turns = YIELDS_MAX;
-        while turns > 0 && self.state.lock().is_half_a_group() {
-            yield_now();
-            turns -= 1;
+            self.land(flight, None, AlignedBuffer::default())
         }
     }
 
@@ -410,13 +412,11 @@ impl LogWriter {
     fn write_waiting(&self, io: &mut Io) -> Result<()> {
         let _guard = PanicGuard(self);
         let mut state = self.all_landed()?;
-        let taken = state.take(self.durable());
+        state.tail.take(self.durable(), &mut io.taken);
         drop(state);
-        let end = taken.end;
-        let placed = self.place_taken(io, taken, false)?;
-        let (buffer, _) = self.put_all(placed, false)?;
-        self.written.fetch_max(end.0, Ordering::Release);
-        self.state.lock().keep(buffer);
+        self.put(io)?;
+        // Nothing is in flight, so nobody else moves it.
+        self.written.store(io.taken.end.0, Ordering::Release);
         Ok(())
     }
 
@@ -426,11 +426,7 @@ impl LogWriter {
         loop {
             state.check_unknown()?;
             let Some(newest) = state.flights.newest() else { return Ok(state) };
-            state.gates.enter(newest);
-            drop(state);
-            park();
-            state = self.state.lock();
-            state.gates.leave(newest);
+            state = self.sleep(state, newest, || false).expect("it is never done early");
         }
     }
 
@@ -454,82 +450,6 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Decides where everything goes that was taken, and makes the segments for it.
-    fn place_taken(&self, io: &mut Io, taken: Taken, durably: bool) -> Result<Vec<Placed>> {
-        let mut placed = Vec::with_capacity(taken.full.len() + 1);
-        for chunk in taken.full {
-            placed.push(self.place(io, chunk, durably)?);
-        }
-        placed.push(self.place(io, taken.last, durably)?);
-        Ok(placed)
-    }
-
-    /// Places bytes in whole sectors, or at the end of a page that was filled before.
-    fn place(&self, io: &mut Io, chunk: Chunk, durably: bool) -> Result<Placed> {
-        let Chunk { span, mut bytes } = chunk;
-        if bytes.is_empty() {
-            return Ok(Placed { segment: Arc::clone(&io.current), offset: 0, bytes });
-        }
-        if span.segment.number != io.current.header.number {
-            io.current = self.begin_segment(span.segment, span.spare)?;
-        }
-        let end = after(span.start, bytes.len());
-        if durably || end > io.paged_to {
-            let whole = round_up(end.0, SECTOR) - span.start.0;
-            bytes.resize(usize_of(whole));
-            io.paged_to = sector_up(end);
-        }
-        if !durably && io.unsynced.last().is_none_or(|last| !Arc::ptr_eq(last, &io.current)) {
-            io.unsynced.push(Arc::clone(&io.current));
-        }
-        Ok(Placed { segment: Arc::clone(&io.current), offset: span.segment.offset_of(span.start), bytes })
-    }
-
-    /// Writes what was placed, in order, and gives the last buffer back, empty, and the time of the last durable write.
-    fn put_all(&self, placed: Vec<Placed>, durably: bool) -> Result<(AlignedBuffer, Option<Duration>)> {
-        let (clock, mut last, mut time) = (&*self.directory.env.clock, AlignedBuffer::default(), None);
-        for Placed { segment, offset, mut bytes } in placed {
-            if !bytes.is_empty() {
-                let written = if durably {
-                    let begun = clock.now();
-                    let written = segment.direct.write_durable_at(&bytes, offset);
-                    time = Some(self.counters.synced(clock, begun));
-                    written
-                } else {
-                    segment.buffered.write_at(&bytes, offset)
-                };
-                written.map_err(|error| Error::io("write", &segment.path, error))?;
-                count(&self.counters.writes, 1);
-                count(&self.counters.written_bytes, u64_of(bytes.len()));
-                bytes.clear();
-            }
-            last = bytes;
-        }
-        Ok((last, time))
-    }
-
-    /// Makes the file of a segment that records were laid out for already.
-    #[cold]
-    fn begin_segment(&self, header: SegmentHeader, spare: Option<Spare>) -> Result<Arc<Segment>> {
-        if spare.is_none() {
-            count(&self.counters.segments_created, 1);
-        }
-        let segment = self.directory.begin(header, spare, self.options.direct)?;
-        self.live.lock().push(Live { header, path: segment.path.clone() });
-        self.wants_spare.store(true, Ordering::Relaxed);
-        Ok(Arc::new(segment))
-    }
-
-    fn sync_segments(&self, segments: &[Arc<Segment>]) -> Result<()> {
-        let clock = &*self.directory.env.clock;
-        for segment in segments {
-            let begun = clock.now();
-            segment.buffered.sync().map_err(|error| Error::io("sync", &segment.path, error))?;
-            self.counters.synced(clock, begun);
-        }
-        Ok(())
-    }
-
     /// Makes the segments durable that were written in full through the page cache, so that the next commit need not.
     pub(super) fn sync_full_segments(&self) -> Result<()> {
         let mut io = self.io.lock();
@@ -537,10 +457,10 @@ impl LogWriter {
         if state.flights.is_full() || state.failure.is_some() {
             return Ok(());
         }
-        let current = io.current.header.number;
+        let current = io.files.current.header.number;
         let (full, rest) =
-            mem::take(&mut io.unsynced).into_iter().partition::<Vec<_>, _>(|it| it.header.number < current);
-        io.unsynced = rest;
+            mem::take(&mut io.files.unsynced).into_iter().partition::<Vec<_>, _>(|it| it.header.number < current);
+        io.files.unsynced = rest;
         if full.is_empty() {
             return Ok(());
         }
@@ -592,15 +512,9 @@ impl State {
         }
     }
 
-    /// Takes everything that waits.
-    fn take(&mut self, durable: Lsn) -> Taken {
-        let buffer = self.buffers.pop().unwrap_or_default();
-        self.tail.take(durable, buffer)
-    }
-
-    /// Keeps a buffer for later, unless a large commit has made it large.
+    /// Keeps a buffer for later, if it has memory.
     fn keep(&mut self, buffer: AlignedBuffer) {
-        if (1..=KEPT_BUFFER_BYTES_MAX).contains(&buffer.capacity()) && self.buffers.len() <= FLIGHTS_MAX {
+        if buffer.capacity() > 0 && self.buffers.len() <= FLIGHTS_MAX {
             self.buffers.push(buffer);
         }
     }

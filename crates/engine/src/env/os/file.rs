@@ -7,7 +7,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl, fd
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A file of the operating system.
@@ -147,6 +147,12 @@ impl File for OsFile {
 
     fn alignment(&self) -> usize {
         if self.is_direct() { SECTOR_BYTES } else { 1 }
+    }
+}
+
+impl AsFd for OsFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod file;
 mod fs;
+mod mapped;
 mod readers;
 mod thread;
 

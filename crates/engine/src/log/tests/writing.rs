@@ -234,3 +234,76 @@ fn inspecting_shows_what_is_there_and_changes_nothing() {
     assert_eq!(payloads.last().unwrap(), b"last");
     assert_eq!(fixture.names(), names);
 }
+
+/// Bytes handed to the file system by one buffered commit.
+fn written_by_one(log: &LogWriter, bytes: usize) -> u64 {
+    let before = log.stats().written_bytes;
+    log.write(log.append(&[&payload(1, bytes)]).unwrap()).unwrap();
+    log.stats().written_bytes - before
+}
+
+#[test]
+fn a_stream_of_buffered_commits_rarely_meets_a_page_that_is_not_filled_yet() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.open(LogOptions::default());
+    let written: Vec<_> = (0..2000).map(|_| written_by_one(&log, 150)).collect();
+    let pages = written.iter().filter(|bytes| **bytes != 162).count();
+    assert!(written.iter().all(|bytes| *bytes < 70_000) && (5..20).contains(&pages), "{pages} times");
+}
+
+#[test]
+fn no_more_pages_are_filled_ahead_than_were_written_since_the_last_force() {
+    let fixture = Fixture::new();
+    for padding in [LogPadding::Block, LogPadding::None] {
+        let (_, log) = fixture.open(LogOptions { padding, ..LogOptions::default() });
+        for commits in [1, 1, 2, 20, 100, 300, 1, 1] {
+            let filled: u64 = (0..commits).map(|_| written_by_one(&log, 150)).filter(|bytes| *bytes > 200).sum();
+            assert!(filled <= 2 * 162 * commits + 2 * 4096, "{filled} bytes of pages for {commits} commits");
+            log.sync(log.tail()).unwrap();
+        }
+    }
+}
+
+/// What was read before it was written looks like damage to whoever reads on behind it.
+#[test]
+fn a_log_that_grows_while_it_is_inspected_shows_each_payload_once() {
+    let env = crate::env::sim::SimEnv::new(1).env();
+    let path = Path::new("/log");
+    env.fs.create_dir_all(path).unwrap();
+    let recovered = recover(&env, path, DATABASE, Lsn(0), &mut |_, _, _| Ok(())).unwrap();
+    let log = LogWriter::open(&env, path, LogOptions::default(), recovered).unwrap();
+    let commit = |bytes| log.sync(log.append(&[&vec![7; bytes]]).unwrap()).unwrap();
+    // A segment of several times what is read at a time.
+    commit(9 << 20);
+    log.prepare_spare().unwrap();
+    commit(2 << 20);
+    let from = log.tail();
+    commit(1);
+    let mut shown = Vec::new();
+    let summary = inspect(&env, path, from, &mut |_, _, payload| {
+        if shown.is_empty() {
+            (2..600).for_each(|_| commit(4000));
+        }
+        shown.push(payload.len());
+        Ok(())
+    });
+    let expected: Vec<_> = [1].into_iter().chain(std::iter::repeat_n(4000, 598)).collect();
+    assert_eq!(shown, expected);
+    assert_eq!(summary.unwrap().payloads, 599);
+}
+
+#[test]
+fn a_buffered_write_that_failed_is_never_said_to_be_written() {
+    let sim = crate::env::sim::SimEnv::new(1);
+    let path = Path::new("/log");
+    sim.env().fs.create_dir_all(path).unwrap();
+    let recovered = recover(&sim.env(), path, DATABASE, Lsn(0), &mut |_, _, _| Ok(())).unwrap();
+    let log = LogWriter::open(&sim.env(), path, LogOptions::default(), recovered).unwrap();
+    let end = log.append(&[b"a"]).unwrap();
+    sim.fail_at(sim.op_count(), crate::env::sim::Fault::Error(std::io::ErrorKind::Other));
+    // Whoever comes later, as those do who waited for the latch, must not find it done.
+    for _ in 0..2 {
+        assert_eq!(log.write(end).unwrap_err().kind(), ErrorKind::Poisoned);
+        assert!(log.written() < end);
+    }
+}

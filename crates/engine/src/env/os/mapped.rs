@@ -1,0 +1,221 @@
+//! A file whose small writes are copied into the page cache through a memory mapping: a system call costs more than all the rest of
+//! a small commit.
+//!
+//! Whoever wants this writes some pages in one piece, the later part of them zeros, and then fills these in by small writes. The
+//! first write, made as any other, puts the pages into the page cache; they are mapped with it (the *window*), and a write that
+//! falls within them is a copy. What was copied is in the kernel's hands: it survives the end of the process, and a sync makes it
+//! durable, as if it had been handed over by a call.
+//!
+//! # Invariants
+//! 1. The window lies within what was written to the file in one piece: within its length, and where the file has blocks.
+//! 2. Only file systems are mapped on that write a block again where it stands (ext4, XFS). Elsewhere a copy might need new space, and
+//!    the signal that tells of a full disk would end the process.
+//!
+//! What is left of such signals: somebody else cuts the file off, or the kernel has dropped a page of the window and the device
+//! cannot read it back. The process then ends, as by any crash, and what was acknowledged is found by the next open.
+
+use super::super::{File, SECTOR_BYTES};
+use super::file::OsFile;
+use crate::base::num::{round_down, u64_of, usize_of};
+use parking_lot::Mutex;
+use rustix::fs::fstatfs;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+
+/// A shorter write changes no window.
+const WINDOW_BYTES_MIN: usize = 2 * SECTOR_BYTES;
+/// Of a longer write the end is mapped.
+const WINDOW_BYTES_MAX: u64 = 128 << 10;
+/// What ext4 and XFS call themselves.
+const IN_PLACE: [i128; 2] = [0xef53, 0x5846_5342];
+
+/// A file of the operating system with a window.
+#[derive(Debug)]
+pub(super) struct MappedFile {
+    file: OsFile,
+    window: Mutex<Option<Window>>,
+}
+
+impl MappedFile {
+    /// Takes a file that is not direct; gives it back when its file system must not be mapped.
+    pub(super) fn new(file: OsFile) -> Result<Self, OsFile> {
+        let magic = fstatfs(file.as_fd()).map(|found| i128::from(found.f_type));
+        if magic.is_ok_and(|magic| IN_PLACE.contains(&magic)) {
+            return Ok(Self { file, window: Mutex::default() });
+        }
+        Err(file)
+    }
+}
+
+impl File for MappedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut window = self.window.lock();
+        if window.as_mut().is_some_and(|window| window.put(bytes, offset)) {
+            return Ok(());
+        }
+        self.file.write_at(bytes, offset)?;
+        if bytes.len() >= WINDOW_BYTES_MIN {
+            // Dropped first: there is never more than one. Without a mapping the next writes are calls.
+            drop(window.take());
+            *window = Window::open(self.file.as_fd(), offset..offset + u64_of(bytes.len())).ok();
+        }
+        Ok(())
+    }
+
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_durable_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        drop(self.window.lock().take());
+        self.file.set_len(bytes)
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.file.allocate(bytes)
+    }
+
+    fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        drop(self.window.lock().take());
+        self.file.punch_hole(offset, bytes)
+    }
+
+    fn alignment(&self) -> usize {
+        self.file.alignment()
+    }
+}
+
+/// Pages of a file in memory, shared with the page cache.
+#[derive(Debug)]
+struct Window {
+    start: NonNull<u8>,
+    /// Where they stand in the file.
+    range: Range<u64>,
+}
+
+// SAFETY: the window owns its mapping alone, as a `Vec<u8>` does its memory.
+unsafe impl Send for Window {}
+
+impl Window {
+    /// Maps the end of a range that was just written.
+    fn open(file: BorrowedFd<'_>, written: Range<u64>) -> rustix::io::Result<Self> {
+        let oldest = written.start.max(written.end.saturating_sub(WINDOW_BYTES_MAX));
+        // A window begins with a page, of which the bytes before `oldest` lie in the file too.
+        let range = round_down(oldest, u64_of(rustix::param::page_size()))..written.end;
+        let len = usize_of(range.end - range.start);
+        // All pages at once, ready to be written to: else each would fault.
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
+        // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in use.
+        let start = unsafe { mmap(ptr::null_mut(), len, protection, flags, file, range.start) }?;
+        Ok(Self { start: NonNull::new(start.cast()).ok_or(rustix::io::Errno::NOMEM)?, range })
+    }
+
+    /// Copies `bytes` to their place, if they lie within the window.
+    fn put(&mut self, bytes: &[u8], offset: u64) -> bool {
+        if offset < self.range.start || offset + u64_of(bytes.len()) > self.range.end {
+            return false;
+        }
+        let at = usize_of(offset - self.range.start);
+        // SAFETY: the bytes from `at` on lie within the mapping, which is writable. No reference into it is ever made, nobody else
+        // of this process has its address, and `bytes` cannot overlap it.
+        unsafe { self.start.add(at).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        true
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        let len = usize_of(self.range.end - self.range.start);
+        // SAFETY: the range is one mapping of our own, and `self.start` is not used any more.
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), len) };
+        unmapped.expect("a whole mapping can be unmapped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{Access, OpenOptions};
+    use super::super::env;
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn copies_and_calls_make_the_same_file_for_every_reader() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let (fs, mut model) = (env().fs, vec![0; 1 << 20]);
+        fs.open(&path, OpenOptions { access: Access::CreateNew, direct: false }).unwrap().write_at(&model, 0).unwrap();
+        let file = fs.open_mapped(&path).unwrap();
+        let reader = fs.open(&path, OpenOptions { access: Access::Read, direct: false }).unwrap();
+        let mut word = 0x9e37_79b9_7f4a_7c15u64;
+        let mut random = |below: usize| {
+            word ^= word << 13;
+            word ^= word >> 7;
+            word ^= word << 17;
+            usize_of(word >> 8) % below
+        };
+        for round in 0..2000 {
+            // Mostly small writes one after the other, sometimes a large one, or one across the end of the window.
+            let len = [1 + random(300), 1 + random(300), 1 + random(5000), 1 + random(200_000)][round / 8 % 4];
+            let at = random(model.len() - len);
+            let mut at = at;
+            for piece in 0..4 {
+                let len = if piece == 0 { len } else { 1 + random(100) };
+                let end = (at + len).min(model.len());
+                let bytes = vec![u8::try_from(random(256)).unwrap(); end - at];
+                file.write_at(&bytes, u64_of(at)).unwrap();
+                model[at..end].copy_from_slice(&bytes);
+                at = if piece == 0 { end.saturating_sub(random(8000)) } else { end };
+            }
+        }
+        file.sync().unwrap();
+        let mut found = vec![1; model.len()];
+        assert_eq!(reader.read_at(&mut found, 0).unwrap(), model.len());
+        assert!(found == model);
+        file.set_len(5000).unwrap();
+        file.write_at(b"behind", 6000).unwrap();
+        assert_eq!(reader.len().unwrap(), 6006);
+    }
+
+    #[test]
+    fn only_what_lies_within_the_window_is_copied() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let options = OpenOptions { access: Access::CreateNew, direct: false };
+        env().fs.open(&path, options).unwrap().write_at(&[0; 64 << 10], 0).unwrap();
+        let descriptor = rustix::fs::open(&path, rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()).unwrap();
+        let Ok(file) = MappedFile::new(OsFile::new(descriptor, false).unwrap()) else {
+            // This directory's file system must not be mapped.
+            return;
+        };
+        let file = Arc::new(file);
+        let window = || file.window.lock().as_ref().map(|window| window.range.clone());
+        file.write_at(&[1; 100], 0).unwrap();
+        assert_eq!(window(), None, "small writes open no window");
+        file.write_at(&[2; 3 * SECTOR_BYTES], 5000).unwrap();
+        let page = u64_of(rustix::param::page_size());
+        let opened = round_down(5000, page)..5000 + u64_of(3 * SECTOR_BYTES);
+        assert_eq!(window(), Some(opened.clone()));
+        let mut guard = file.window.lock();
+        let put = |window: &mut Option<Window>, len, offset| window.as_mut().unwrap().put(&vec![3; len], offset);
+        assert!(put(&mut guard, 100, opened.start) && put(&mut guard, 100, opened.end - 100));
+        assert!(!put(&mut guard, 100, opened.end - 99) && !put(&mut guard, 100, opened.end));
+        assert!(opened.start == 0 || !put(&mut guard, 100, opened.start - 1));
+        assert!(!put(&mut guard, 2 * SECTOR_BYTES, 2 * opened.end));
+    }
+}

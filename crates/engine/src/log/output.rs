@@ -1,0 +1,165 @@
+//! What goes from the tail to the files: where bytes belong, in which segment, and by which call.
+//!
+//! # Pages filled ahead
+//! A buffered write that goes to a new page fills it up with zeros, so that it is not read from the device, and more pages behind it: as
+//! many bytes as were written since the last force, up to 64 KiB. A stream of small commits then finds its pages in memory, where it
+//! needs no system call to reach them (see `env/os/mapped.rs`), and a force never writes more than twice what it has to.
+
+use super::format::{SegmentHeader, after, distance, sector_up};
+use super::segment::{Segment, Spare};
+use super::stats::count;
+use super::tail::{Chunk, Taken};
+use super::writer::{Live, LogWriter};
+use crate::base::{Error, Lsn, Result};
+use crate::env::AlignedBuffer;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The most zeros that are written ahead.
+const AHEAD_BYTES_MAX: u64 = 64 << 10;
+/// Larger buffers are given back to the system after their write.
+const KEPT_BUFFER_BYTES_MAX: usize = 256 << 10;
+
+/// What is on its way, and the files.
+#[derive(Debug)]
+pub(super) struct Io {
+    /// Bytes taken from the tail; none but while they are written.
+    pub(super) taken: Taken,
+    pub(super) files: Files,
+}
+
+/// The files.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) current: Arc<Segment>,
+    /// Segments with buffered bytes that are not known to be durable, oldest first.
+    pub(super) unsynced: Vec<Arc<Segment>>,
+    /// The page cache holds whole pages up to here.
+    paged_to: Lsn,
+    /// Where the group after the last force begins.
+    pub(super) forced: Lsn,
+}
+
+/// Bytes of a force, and where they go.
+pub(super) struct Placed {
+    segment: Arc<Segment>,
+    offset: u64,
+    bytes: AlignedBuffer,
+}
+
+impl Io {
+    /// Of a log that begins with an empty segment.
+    pub(super) fn new(segment: Arc<Segment>) -> Self {
+        let first = segment.header.first;
+        let taken = Taken::nothing(segment.header);
+        Self { taken, files: Files { current: segment, unsynced: Vec::new(), paged_to: first, forced: first } }
+    }
+}
+
+impl LogWriter {
+    /// Writes what was taken through the page cache. Nothing is in flight meanwhile.
+    #[inline]
+    pub(super) fn put(&self, io: &mut Io) -> Result<()> {
+        if !io.taken.full.is_empty() {
+            for mut chunk in mem::take(&mut io.taken.full) {
+                self.put_chunk(&mut io.files, &mut chunk)?;
+            }
+        }
+        self.put_chunk(&mut io.files, &mut io.taken.last)
+    }
+
+    /// Writes a chunk through the page cache, and empties it.
+    #[inline]
+    fn put_chunk(&self, files: &mut Files, chunk: &mut Chunk) -> Result<()> {
+        if chunk.bytes.is_empty() {
+            return Ok(());
+        }
+        let offset = self.place(files, chunk, false)?;
+        if files.unsynced.last().is_none_or(|last| !Arc::ptr_eq(last, &files.current)) {
+            files.unsynced.push(Arc::clone(&files.current));
+        }
+        let written = files.current.buffered.write_at(&chunk.bytes, offset);
+        written.map_err(|error| Error::io("write", &files.current.path, error))?;
+        self.counters.wrote_alone(chunk.bytes.len());
+        empty(&mut chunk.bytes);
+        Ok(())
+    }
+
+    /// Places what was taken, to be written durably, past the page cache.
+    pub(super) fn place_direct(&self, io: &mut Io) -> Result<Vec<Placed>> {
+        let Io { taken, files } = io;
+        let mut placed = Vec::with_capacity(taken.full.len() + 1);
+        let mut full = mem::take(&mut taken.full);
+        for chunk in full.iter_mut().chain([&mut taken.last]) {
+            let offset = if chunk.bytes.is_empty() { 0 } else { self.place(files, chunk, true)? };
+            placed.push(Placed { segment: Arc::clone(&files.current), offset, bytes: mem::take(&mut chunk.bytes) });
+        }
+        Ok(placed)
+    }
+
+    /// Writes what was placed durably, in order, and gives the last buffer back, empty, and the time of the last write.
+    pub(super) fn put_durably(&self, placed: Vec<Placed>) -> Result<(AlignedBuffer, Option<Duration>)> {
+        let (clock, mut last, mut time) = (&*self.directory.env.clock, AlignedBuffer::default(), None);
+        for Placed { segment, offset, mut bytes } in placed {
+            if !bytes.is_empty() {
+                let begun = clock.now();
+                let written = segment.direct.write_durable_at(&bytes, offset);
+                time = Some(self.counters.synced(clock, begun));
+                written.map_err(|error| Error::io("write", &segment.path, error))?;
+                self.counters.wrote(bytes.len());
+                empty(&mut bytes);
+            }
+            last = bytes;
+        }
+        Ok((last, time))
+    }
+
+    /// Says where a chunk goes, in whole sectors or at the end of pages that were filled before, and makes the segment for it.
+    #[inline]
+    fn place(&self, files: &mut Files, chunk: &mut Chunk, durably: bool) -> Result<u64> {
+        let Chunk { span, bytes } = chunk;
+        if span.segment.number != files.current.header.number {
+            files.current = self.begin_segment(span.segment, span.spare.take())?;
+        }
+        let end = after(span.start, bytes.len());
+        if durably || end > files.paged_to {
+            let ahead = if durably { 0 } else { end.0.saturating_sub(files.forced.0).min(AHEAD_BYTES_MAX) };
+            files.paged_to = sector_up(end.plus(ahead)).min(span.segment.end());
+            bytes.resize(distance(span.start, files.paged_to));
+        }
+        Ok(span.segment.offset_of(span.start))
+    }
+
+    /// Makes the file of a segment that records were laid out for already.
+    #[cold]
+    fn begin_segment(&self, header: SegmentHeader, spare: Option<Spare>) -> Result<Arc<Segment>> {
+        if spare.is_none() {
+            count(&self.counters.segments_created, 1);
+        }
+        let segment = self.directory.begin(header, spare, self.options.direct)?;
+        self.live.lock().push(Live { header, path: segment.path.clone() });
+        self.wants_spare.store(true, Ordering::Relaxed);
+        Ok(Arc::new(segment))
+    }
+
+    /// Makes segments durable that were written through the page cache.
+    pub(super) fn sync_segments(&self, segments: &[Arc<Segment>]) -> Result<()> {
+        let clock = &*self.directory.env.clock;
+        for segment in segments {
+            let begun = clock.now();
+            segment.buffered.sync().map_err(|error| Error::io("sync", &segment.path, error))?;
+            self.counters.synced(clock, begun);
+        }
+        Ok(())
+    }
+}
+
+/// Empties a buffer, and gives its memory back if a large commit has made it large.
+fn empty(buffer: &mut AlignedBuffer) {
+    if buffer.capacity() > KEPT_BUFFER_BYTES_MAX {
+        *buffer = AlignedBuffer::default();
+    }
+    buffer.clear();
+}
