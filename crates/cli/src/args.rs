@@ -184,12 +184,17 @@ pub(crate) struct PutArgs {
 /// Delete a key; one that is not there is no error
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  spinney delete shop orders 4711")]
+  spinney delete shop orders 4711
+  spinney delete shop orders-by-city oslo/4711 --single")]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
     /// The key
     pub(crate) key: String,
+    /// The key was put at most once since it was last deleted, and is always deleted with this flag: the put and the delete go together
+    /// when they meet on disk. Where that is not true, an older value can come back
+    #[arg(long)]
+    pub(crate) single: bool,
     #[arg(short, long, help = ESCAPE_HELP)]
     pub(crate) escape: bool,
     #[command(flatten)]

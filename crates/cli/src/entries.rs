@@ -37,7 +37,9 @@ pub(crate) fn put(args: &PutArgs) -> Result<()> {
 /// Deletes an entry.
 pub(crate) fn delete(args: &DeleteArgs) -> Result<()> {
     let key = argument(&args.key, args.escape)?;
-    commit(&args.table, &args.commit, |batch, table| batch.delete(table, &key))
+    commit(&args.table, &args.commit, |batch, table| {
+        if args.single { batch.single_delete(table, &key) } else { batch.delete(table, &key) }
+    })
 }
 
 /// Commits a change of a table that is there.

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &LogArgs, out: &mut Output) -> Result<()> {
 /// Prints the titles once, and not before it is known that there is a log.
 fn print_titles(wanted: &mut bool, out: &mut Output) -> Result<()> {
     if std::mem::take(wanted) {
-        writeln!(out, "{:>12} {:>12}  {:<16} {:<6}  key  value", "lsn", "seqnum", "table", "change")?;
+        writeln!(out, "{:>12} {:>12}  {:<16} {:<13}  key  value", "lsn", "seqnum", "table", "change")?;
     }
     Ok(())
 }
@@ -74,7 +74,7 @@ fn print(entry: &LogEntry<'_>, json: bool, out: &mut Output) -> Result<()> {
     let table = entry.table_name.map_or_else(|| format!("(dropped {})", entry.table), str::to_owned);
     let key = abbreviated(entry.key, KEY_CHARS);
     let value = abbreviated(entry.value, VALUE_CHARS);
-    let line = format!("{:>12} {:>12}  {table:<16} {change:<6}  {key}  {value}", entry.lsn.0, entry.seqnum.0);
+    let line = format!("{:>12} {:>12}  {table:<16} {change:<13}  {key}  {value}", entry.lsn.0, entry.seqnum.0);
     Ok(writeln!(out, "{}", line.trim_end())?)
 }
 

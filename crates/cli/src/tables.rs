@@ -39,6 +39,7 @@ fn json_of(table: &Table) -> serde_json::Value {
         "fanout": options.fanout,
         "logged": options.logged,
         "merge": options.merge,
+        "compaction_filter": options.compaction_filter,
     })
 }
 

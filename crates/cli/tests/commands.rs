@@ -19,6 +19,9 @@ fn an_entry_lives_from_put_to_delete() {
         assert_eq!(place.ok(&["get", "db", "t", "key"]), "second\n");
         place.ok(&["delete", "db", "t", "key"]);
         place.ok(&["delete", "db", "t", "key"]);
+        place.ok(&["put", "db", "t", "entry", "once"]);
+        place.ok(&["delete", "db", "t", "entry", "--single"]);
+        assert!(place.ok(&["log", "db"]).contains("single-delete  entry"));
         assert_eq!(place.fails(&["get", "db", "t", "key"]), "table `t` has no key `key`");
         assert_eq!(place.count("t"), 0);
         place.verify();

@@ -27,6 +27,7 @@ pub use db::{
 pub use log::{LogCompression, LogPadding};
 pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape};
 pub use table::{Layout, TableOptions};
+pub use tree::compaction_filter::{CompactionFilter, Decision};
 pub use tree::operator::MergeOperator;
 pub use txn::batch::Change;
 

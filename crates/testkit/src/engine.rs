@@ -6,6 +6,7 @@ use crate::ops::{Change, Key, Leave, Op, SLOTS, Span, View, Write};
 use crate::outcome::{Outcome, Pair};
 use spinney::env::Env;
 use spinney::{Batch, Database, Error, ErrorKind, Layout, Range, Result, Snapshot, Table, Transaction};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -124,12 +125,26 @@ impl Engine {
 
     fn write(&self, changes: &[Change], durability: spinney::Durability) -> Result<()> {
         let mut batch = Batch::new();
-        for Change { table, key, write } in changes {
+        // Which keys have a value, as far as the batch decides it.
+        let mut written = BTreeMap::new();
+        for Change { table: number, key, write } in changes {
+            let table = &self.tables[*number];
             match write {
-                Write::Put(value) => batch.put(&self.tables[*table], key, value),
-                Write::Delete => batch.delete(&self.tables[*table], key),
-                Write::Merge(operand) => batch.merge(&self.tables[*table], key, operand),
+                Write::Put(value) => batch.put(table, key, value),
+                Write::Delete => batch.delete(table, key),
+                Write::Merge(operand) => batch.merge(table, key, operand),
+                Write::SingleDelete => batch.single_delete(table, key),
+                Write::PutNew(value) => {
+                    let is_there = match written.get(&(*number, key)) {
+                        Some(is_there) => *is_there,
+                        None => self.database().snapshot().contains(table, key)?,
+                    };
+                    if !is_there {
+                        batch.put(table, key, value);
+                    }
+                }
             }
+            written.insert((*number, key), !matches!(write, Write::Delete | Write::SingleDelete));
         }
         self.database().write(batch, durability)
     }
@@ -210,6 +225,9 @@ impl Engine {
                     Write::Put(value) => txn.put(&self.tables[*table], key, value)?,
                     Write::Delete => txn.delete(&self.tables[*table], key)?,
                     Write::Merge(operand) => txn.merge(&self.tables[*table], key, operand)?,
+                    Write::SingleDelete => txn.single_delete(&self.tables[*table], key)?,
+                    Write::PutNew(_) if txn.contains(&self.tables[*table], key)? => {}
+                    Write::PutNew(value) => txn.put(&self.tables[*table], key, value)?,
                 }
             }
             Op::Commit(slot, durability) => match (self.transactions[*slot].take(), durability) {

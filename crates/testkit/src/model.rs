@@ -74,8 +74,8 @@ impl Model {
 
     /// Applies changes in order, as one commit.
     pub fn commit(&mut self, changes: impl IntoIterator<Item = Change>) {
-        let mut changes = changes.into_iter().peekable();
-        if changes.peek().is_none() {
+        let changes = self.effective(changes);
+        if changes.is_empty() {
             return;
         }
         self.version += 1;
@@ -84,6 +84,22 @@ impl Model {
             let below = versions.last().and_then(|(_, value)| value.clone());
             versions.push((self.version, operators::after(table, below, &write)));
         }
+    }
+
+    /// The changes without those that put a new key where there is one.
+    fn effective(&self, changes: impl IntoIterator<Item = Change>) -> Vec<Change> {
+        let mut written: BTreeMap<(usize, Key), Option<Vec<u8>>> = BTreeMap::new();
+        let has_effect = |Change { table, key, write }: &Change| {
+            let place = (*table, key.clone());
+            let now = || self.value(self.version, None, *table, key);
+            let below = written.get(&place).cloned().unwrap_or_else(now);
+            let has_effect = below.is_none() || !matches!(write, Write::PutNew(_));
+            written.insert(place, operators::after(*table, below, write));
+            has_effect
+        };
+        let mut changes: Vec<_> = changes.into_iter().collect();
+        changes.retain(has_effect);
+        changes
     }
 
     fn drop_slots(&mut self) {
@@ -142,7 +158,12 @@ impl Model {
                 self.transactions[*slot] = Some(Transaction { snapshot: self.version, writes: Writes::new() });
             }
             Op::Change(slot, Change { table, key, write }) => {
+                let (snapshot, writes) = self.resolve(View::Transaction(*slot))?;
+                let is_there = self.value(snapshot, writes, *table, key).is_some();
                 let writes = &mut self.transactions[*slot].as_mut()?.writes;
+                if is_there && matches!(write, Write::PutNew(_)) {
+                    return Some(Outcome::Done);
+                }
                 writes.entry((*table, key.clone())).or_default().push(write.clone());
             }
             Op::Commit(slot, _) => {

@@ -25,6 +25,11 @@ pub enum Write {
     Delete,
     /// An operand is merged into its value: see [`crate::operators`].
     Merge(Vec<u8>),
+    /// It has this value, if it had none; else it is not written. So whatever is left out of a list of operations, the promise of
+    /// single-deletes is kept.
+    PutNew(Vec<u8>),
+    /// It has none; the key gets only this, [`Self::PutNew`] and merges.
+    SingleDelete,
 }
 
 impl From<Option<Vec<u8>>> for Write {
@@ -166,6 +171,9 @@ const ALWAYS: usize = 2;
 /// The keys that are counters, where tables add.
 const COUNTERS: [&[u8]; 3] = [b"count", b"counter", b"sameformcounter"];
 
+/// The keys that are single-deleted, like entries of an index.
+const INDEXED: [&[u8]; 4] = [b"index", b"index/2", b"sameformindex", b"zindex"];
+
 /// Draws operations.
 ///
 /// Each seed has weights of its own, and leaves some kinds out: a rare state is reached more often by a run that does few things
@@ -181,6 +189,8 @@ struct Generator {
     large_values: bool,
     /// How many of a hundred changes are merges.
     merges: usize,
+    /// How many of a hundred changes are of keys that are single-deleted.
+    singles: usize,
 }
 
 impl Generator {
@@ -192,7 +202,8 @@ impl Generator {
         let hot = (0..4).map(|_| rng.pick(&keys).clone()).collect();
         let large_values = rng.chance(40);
         let merges = *rng.pick(&[0, 10, 30, 60]);
-        Self { rng, tables, weights, keys, hot, large_values, merges }
+        let singles = *rng.pick(&[0, 10, 30]);
+        Self { rng, tables, weights, keys, hot, large_values, merges, singles }
     }
 
     fn op(&mut self) -> Op {
@@ -262,6 +273,9 @@ impl Generator {
 
     fn change(&mut self) -> Change {
         let table = self.table();
+        if self.rng.chance(self.singles) {
+            return self.single(table);
+        }
         if self.rng.chance(self.merges) {
             return self.merge(table);
         }
@@ -282,6 +296,20 @@ impl Generator {
             _ => Write::Merge(number),
         };
         Change { table, key: self.counter(), write }
+    }
+
+    /// A change of a key that is single-deleted. Operands are part of what was put; the keys of a table that adds have none.
+    fn single(&mut self, table: usize) -> Change {
+        let write = match self.rng.in_range(0..10) {
+            0 if !operators::adds(table) => Write::Merge(self.value()),
+            0..5 => Write::SingleDelete,
+            _ => Write::PutNew(self.value()),
+        };
+        Change { table, key: self.indexed(), write }
+    }
+
+    fn indexed(&mut self) -> Key {
+        self.rng.pick(&INDEXED).to_vec()
     }
 
     fn counter(&mut self) -> Key {
@@ -307,6 +335,9 @@ impl Generator {
     fn probe(&mut self) -> Key {
         if self.rng.chance(self.merges / 2) {
             return self.counter();
+        }
+        if self.rng.chance(self.singles / 2) {
+            return self.indexed();
         }
         let mut key = self.key();
         match self.rng.in_range(0..10) {
@@ -381,6 +412,8 @@ impl fmt::Display for Change {
             Write::Put(value) => ("=", Some(value.as_slice())),
             Write::Delete => ("=", None),
             Write::Merge(operand) => ("+=", Some(operand.as_slice())),
+            Write::PutNew(value) => ("=?", Some(value.as_slice())),
+            Write::SingleDelete => ("=!", None),
         };
         write!(f, "t{} {} {sign} {}", self.table, show_bytes(&self.key), show(value))
     }

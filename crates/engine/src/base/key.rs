@@ -21,6 +21,9 @@ pub enum Kind {
     /// The value is an operand of the table's merge operator: it changes what older versions make of the key. Stored; never reuse
     /// the number.
     Merge = 3,
+    /// The key has no value, and it was put at most once since the single-delete before: the two can annihilate each other wherever they
+    /// meet (a tombstone too). Stored; never reuse the number.
+    SingleDelete = 5,
 }
 
 impl Kind {
@@ -31,6 +34,7 @@ impl Kind {
             1 => Some(Self::Put),
             2 => Some(Self::Delete),
             3 => Some(Self::Merge),
+            5 => Some(Self::SingleDelete),
             _ => None,
         }
     }
@@ -56,6 +60,7 @@ impl Kind {
             Self::Put => "put",
             Self::Delete => "delete",
             Self::Merge => "merge",
+            Self::SingleDelete => "single-delete",
         }
     }
 }
@@ -71,6 +76,14 @@ pub struct Entry<'a> {
     pub kind: Kind,
     /// The value, or a merge operand; empty for tombstones.
     pub value: &'a [u8],
+}
+
+/// Whether a version may stand right behind another one of its key. It must have a smaller seqnum, but for a single-delete of seqnum zero:
+/// that may wait for its put behind another version of seqnum zero, which hides it.
+#[inline]
+#[must_use]
+pub fn descends(newer: SeqNum, (older, kind): (SeqNum, Kind)) -> bool {
+    older < newer || (kind == Kind::SingleDelete && newer == SeqNum::ZERO && older == SeqNum::ZERO)
 }
 
 /// The first eight bytes of a key as a big-endian number, padded with zeros: heads order as their keys do, up to ties.

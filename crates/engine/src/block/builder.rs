@@ -5,6 +5,7 @@ use super::format::{
     head, heads_at,
 };
 use crate::base::codec::{put_varint, varint_len};
+use crate::base::key::descends;
 use crate::base::num::{u32_of, u64_of, usize_of32};
 use crate::base::{Entry, Kind, SeqNum};
 use std::cmp::Ordering;
@@ -68,7 +69,7 @@ impl BlockBuilder {
         match order {
             Ordering::Less => {}
             Ordering::Equal => assert!(
-                self.kind == BlockKind::Branch || self.last_meta() >> 8 > entry.seqnum.0,
+                self.kind == BlockKind::Branch || descends(SeqNum(self.last_meta() >> 8), (entry.seqnum, entry.kind)),
                 "versions of a key must have descending seqnums"
             ),
             Ordering::Greater => panic!("keys must ascend"),

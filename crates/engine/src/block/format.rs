@@ -29,7 +29,8 @@
 //! A raw block is [`RAW_PAYLOAD_AT`] bytes of header (kind, then zeros) and the payload.
 //!
 //! # Invariants
-//! 1. Keys ascend; in a leaf, versions of one key have descending seqnums. A branch may repeat a key.
+//! 1. Keys ascend; in a leaf, versions of one key have descending seqnums, except that a single-delete of seqnum zero may stand behind
+//!    another version of seqnum zero. A branch may repeat a key.
 //! 2. Heads are those of the suffixes; offsets ascend.
 //! 3. A tombstone has no value.
 

@@ -5,7 +5,7 @@ use super::format::{
 };
 use super::search::{self, Head};
 use crate::base::codec::{Decoder, Malformed};
-use crate::base::key::KEY_BYTES_MAX;
+use crate::base::key::{KEY_BYTES_MAX, descends};
 use crate::base::num::{u32_of, usize_of32};
 use crate::base::value::ByteSource;
 use crate::base::{Kind, SeqNum};
@@ -107,7 +107,7 @@ impl Block {
     fn ascends(&self, (head_a, a): (u32, Slot<'_>), (head_b, b): (u32, Slot<'_>)) -> bool {
         match head_a.cmp(&head_b).then_with(|| a.suffix.cmp(b.suffix)) {
             Ordering::Less => true,
-            Ordering::Equal => self.kind == BlockKind::Branch || a.seqnum > b.seqnum,
+            Ordering::Equal => self.kind == BlockKind::Branch || descends(a.seqnum, (b.seqnum, b.kind)),
             Ordering::Greater => false,
         }
     }

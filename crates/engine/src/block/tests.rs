@@ -166,6 +166,28 @@ fn the_builder_refuses_versions_out_of_order() {
 }
 
 #[test]
+fn only_a_single_delete_may_stand_behind_a_version_of_its_own_seqnum_and_only_of_zero() {
+    let version = |seqnum, kind| Owned { kind, ..Owned::put(b"k", seqnum, b"") };
+    let tie = [Kind::Put, Kind::SingleDelete].map(|kind| version(0, kind));
+    let block = leaf(&tie);
+    assert_eq!((block.find(b"k"), block.entry_kind(0), block.entry_kind(1)), (Some(0), Kind::Put, Kind::SingleDelete));
+    let image = image_of(BlockKind::Leaf, &[version(1, Kind::Put), version(0, Kind::SingleDelete)]);
+    let meta_at = |kind: Kind, seqnum: u64| {
+        let meta = (seqnum << 8 | kind as u64).to_le_bytes();
+        image.windows(8).position(|bytes| bytes == meta).unwrap()
+    };
+    let (put, single) = (meta_at(Kind::Put, 1), meta_at(Kind::SingleDelete, 0));
+    let parses = |changes: &[(usize, u8)]| {
+        let mut image = image.clone();
+        changes.iter().for_each(|(at, byte)| image[*at] = *byte);
+        Block::parse(image.into()).is_ok()
+    };
+    assert!(parses(&[]) && parses(&[(put + 1, 0)]), "of seqnum one and of seqnum zero");
+    assert!(!parses(&[(put + 1, 0), (single, Kind::Delete as u8)]), "a delete must be older");
+    assert!(!parses(&[(single + 1, 1)]), "the tie is of seqnum zero only");
+}
+
+#[test]
 fn many_keys_with_one_head_are_found() {
     let entries: Vec<_> = (0..3000u32).map(|i| Owned::put(format!("same{i:08}").as_bytes(), 0, b"v")).collect();
     // The first key keeps the shared prefix short, so that all other heads tie.

@@ -50,6 +50,34 @@ impl Batch {
         self.push(table, Kind::Delete, key, b"");
     }
 
+    /// Removes a key that was put at most once since it was last removed: cheaper than [`Batch::delete`], since the two go together
+    /// wherever a flush or compaction meets them, and need not reach the last level. It is made for entries of indexes, whose keys say
+    /// all.
+    ///
+    /// The promise is the caller's. A key that is ever removed so must not be put again before it is removed, and must not be removed by
+    /// [`Batch::delete`] meanwhile; it may be merged into after it was put. Whether the key exists does not matter, nor how often it is
+    /// removed in a row. When the promise is broken the key may show one of its older values again, now or later; other keys are not
+    /// concerned.
+    ///
+    /// ```
+    /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let by_city = db.create_table("people by city", TableOptions::default())?;
+    /// let mut batch = Batch::new();
+    /// batch.put(&by_city, b"Oslo/4711", b"");
+    /// db.write(batch, Durability::Buffered)?;
+    /// let mut moved = Batch::new();
+    /// moved.single_delete(&by_city, b"Oslo/4711");
+    /// moved.put(&by_city, b"Rome/4711", b"");
+    /// db.write(moved, Durability::Buffered)?;
+    /// assert_eq!(db.snapshot().range(&by_city, ..).count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn single_delete(&mut self, table: &Table, key: &[u8]) {
+        self.push(table, Kind::SingleDelete, key, b"");
+    }
+
     /// Merges an operand into a key's value, without reading it: the table's operator folds the two
     /// ([`TableOptions::merge`](crate::TableOptions::merge)).
     ///

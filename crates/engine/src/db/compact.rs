@@ -145,7 +145,7 @@ impl Core {
         let _compacting = table.compaction.lock();
         table.check()?;
         let trees = Arc::clone(&table.version.load().trees);
-        match policy::pick_all(&trees) {
+        match policy::pick_all(&trees, table.filter.is_registered()) {
             Some(compaction) => {
                 self.check_room(table, &compaction)?;
                 self.run_compaction(table, &compaction)
@@ -192,7 +192,7 @@ impl Core {
         }
         let mut input = MergeCursor::new(sources);
         let (snapshots, published) = self.snapshots.live();
-        let mut retain = Retain::new(snapshots, published, compaction.bottom).folding(table.operator.clone());
+        let mut retain = table.retain(snapshots, published, compaction.bottom);
         let run_bytes_max = if compaction.target == Place::L0 { u64::MAX } else { table.options.run_bytes_max };
         let cuts = policy::cuts(&table.version.load().trees, compaction.target);
         let mut writer = RunWriter::new(self, &table.options, run_bytes_max).with_cuts(cuts);
@@ -295,7 +295,7 @@ impl Core {
         self.health.check_writable()?;
         table.check()?;
         let (snapshots, published) = self.snapshots.live();
-        let mut retain = Retain::new(snapshots, published, true).folding(table.operator.clone());
+        let mut retain = table.retain(snapshots, published, true);
         let pending = self.or_poison(btree.merge(&mut MergeCursor::new(Vec::new()), &mut retain, true))?;
         let mut ledger = self.ledger.lock();
         let replay_from = ledger.catalog.tables[&table.id].replay_from;

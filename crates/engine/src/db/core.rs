@@ -26,7 +26,9 @@ use crate::table::reads::ReadCounters;
 use crate::table::version::{Mem, Moment};
 use crate::table::{TableOptions, Trees, Version, policy};
 use crate::tree::btree::BTree;
-use crate::tree::operator::{Operators, TableOperator};
+use crate::tree::compaction_filter::{CompactionFilters, TableFilter};
+use crate::tree::operator::{self, Operators, TableOperator};
+use crate::tree::retain::Retain;
 use crate::txn::conflict::RecentWrites;
 use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
@@ -39,6 +41,19 @@ use super::options::Options;
 use super::savings::Savings;
 use super::stats::Counters;
 
+/// What the program has registered for its tables to name.
+#[derive(Clone, Debug)]
+pub(crate) struct Registered {
+    pub(crate) operators: Operators,
+    pub(crate) filters: CompactionFilters,
+}
+
+impl Default for Registered {
+    fn default() -> Self {
+        Self { operators: operator::built_in(), filters: CompactionFilters::new() }
+    }
+}
+
 /// An open table.
 #[derive(Debug)]
 pub(crate) struct TableState {
@@ -47,6 +62,8 @@ pub(crate) struct TableState {
     pub(crate) options: TableOptions,
     /// The merge operator that the options name.
     pub(crate) operator: TableOperator,
+    /// The compaction filter that the options name.
+    pub(crate) filter: TableFilter,
     /// What readers see. Swapped by rotation (under `commit`) and by installs (under `ledger`).
     pub(crate) version: ArcSwap<Version>,
     /// What reads cost.
@@ -69,17 +86,19 @@ impl TableState {
         id: TableId,
         name: String,
         options: TableOptions,
-        operators: &Operators,
+        registered: &Registered,
         trees: Trees,
         btree: Option<(FileId, Arc<BTree>)>,
     ) -> Self {
         let version = Version { active: Mem::new(), immutables: Vec::new(), trees: Arc::new(trees) };
-        let operator = TableOperator::find(options.merge.as_deref(), operators);
+        let operator = TableOperator::find(options.merge.as_deref(), &registered.operators);
+        let filter = TableFilter::find(options.compaction_filter.as_deref(), &registered.filters);
         Self {
             id,
             name,
             options,
             operator,
+            filter,
             version: ArcSwap::from_pointee(version),
             reads: Arc::default(),
             savings: Arc::default(),
@@ -88,6 +107,12 @@ impl TableState {
             held: AtomicBool::new(false),
             dropped: AtomicBool::new(false),
         }
+    }
+
+    /// What the table's flushes and compactions may drop and change.
+    pub(crate) fn retain(&self, snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> Retain {
+        let retain = Retain::new(snapshots, published, bottom);
+        retain.folding(self.operator.clone()).filtering(self.filter.clone())
     }
 
     /// Whether runs are compacted when the layout wants it, and not only by hand.
@@ -173,8 +198,7 @@ pub(crate) struct Core {
     pub(crate) env: Env,
     pub(crate) dir: PathBuf,
     pub(crate) options: Options,
-    /// The merge operators that tables can name.
-    pub(crate) operators: Operators,
+    pub(crate) registered: Registered,
     pub(crate) database_id: u64,
     pub(crate) cache: Arc<Cache>,
     pub(crate) store_stats: Arc<StoreStats>,

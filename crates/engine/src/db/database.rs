@@ -8,11 +8,12 @@ use crate::base::{Lsn, Result};
 use crate::env::Env;
 use crate::log::ReplayProgress;
 use crate::table::TableOptions;
-use crate::tree::operator::{self, MergeOperator, Operators};
+use crate::tree::compaction_filter::CompactionFilter;
+use crate::tree::operator::MergeOperator;
 
 use super::batch::Batch;
 use super::changes::ChangeFeed;
-use super::core::Core;
+use super::core::{Core, Registered};
 use super::options::{Durability, Options};
 use super::salvage::{SalvageMode, SalvageReport};
 use super::snapshot::Snapshot;
@@ -82,7 +83,7 @@ impl Database {
             path: path.as_ref().to_path_buf(),
             options: Options::default(),
             env: None,
-            operators: operator::built_in(),
+            registered: Registered::default(),
             on_replay: None,
         }
     }
@@ -245,7 +246,7 @@ pub struct DatabaseBuilder {
     path: PathBuf,
     options: Options,
     env: Option<Env>,
-    operators: Operators,
+    registered: Registered,
     on_replay: Option<Arc<OnReplay>>,
 }
 
@@ -275,7 +276,16 @@ impl DatabaseBuilder {
     /// then refused; flushes and compactions leave the operands as they are, and nothing is lost.
     #[must_use]
     pub fn merge_operator(mut self, name: impl Into<String>, operator: impl MergeOperator + 'static) -> Self {
-        self.operators.insert(name.into(), Arc::new(operator));
+        self.registered.operators.insert(name.into(), Arc::new(operator));
+        self
+    }
+
+    /// Registers a compaction filter, so that tables can name it ([`TableOptions::compaction_filter`]).
+    ///
+    /// A database opens without a filter that one of its tables names: all values are kept then.
+    #[must_use]
+    pub fn compaction_filter(mut self, name: impl Into<String>, filter: impl CompactionFilter + 'static) -> Self {
+        self.registered.filters.insert(name.into(), Arc::new(filter));
         self
     }
 
@@ -311,7 +321,7 @@ impl DatabaseBuilder {
     /// As [`Database::open`].
     pub fn open(self) -> Result<Database> {
         let env = self.env.unwrap_or_else(Env::os);
-        let parts = open::Parts { operators: self.operators, on_replay: self.on_replay.as_deref() };
+        let parts = open::Parts { registered: self.registered, on_replay: self.on_replay.as_deref() };
         let core = Arc::new(open::open(env, &self.path, self.options, parts)?);
         background::start(&core);
         Ok(Database { handle: Arc::new(Handle { core }) })

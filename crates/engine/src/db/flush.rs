@@ -94,12 +94,12 @@ impl Core {
         let (snapshots, published) = self.snapshots.live();
         if let Some(btree) = table.btree() {
             table.version.load().trees.merge_sources(&mut cursors);
-            let mut retain = Retain::new(snapshots, published, true).folding(table.operator.clone());
+            let mut retain = table.retain(snapshots, published, true);
             return btree.merge(&mut MergeCursor::new(cursors), &mut retain, false).map(Output::Root);
         }
         let mut changes = MergeCursor::new(cursors);
         let bottom = table.version.load().trees.count() == 0;
-        let mut retain = Retain::new(snapshots, published, bottom).folding(table.operator.clone());
+        let mut retain = table.retain(snapshots, published, bottom);
         let mut writer = RunWriter::new(self, &table.options, u64::MAX);
         if let Err(error) = feed(&mut changes, &mut retain, &mut writer) {
             return Err(writer.give_up(error));

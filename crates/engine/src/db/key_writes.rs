@@ -10,6 +10,8 @@ const CHANGE_OVERHEAD_BYTES: u64 = 32;
 /// The changes of one key that are still of account, in their order.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyWrites {
+    /// A single-delete comes before `first`: it is for a put of an earlier commit, and `first` is a put of its own.
+    single: bool,
     first: (Kind, Vec<u8>),
     /// All of them operands.
     more: Vec<Vec<u8>>,
@@ -17,14 +19,20 @@ pub(crate) struct KeyWrites {
 
 impl KeyWrites {
     pub(crate) fn new(kind: Kind, value: &[u8]) -> Self {
-        Self { first: (kind, value.to_vec()), more: Vec::new() }
+        Self { single: false, first: (kind, value.to_vec()), more: Vec::new() }
     }
 
     /// Adds a change. What hides the ones before takes their place.
     pub(crate) fn push(&mut self, kind: Kind, value: &[u8]) {
         match kind {
             Kind::Merge => self.more.push(value.to_vec()),
-            Kind::Put | Kind::Delete => *self = Self::new(kind, value),
+            Kind::Put => {
+                let single = self.single || self.first.0 == Kind::SingleDelete;
+                *self = Self { single, ..Self::new(kind, value) };
+            }
+            // It goes with a put made here, or with one of an earlier commit.
+            Kind::SingleDelete if self.first.0 != Kind::Delete => *self = Self::new(kind, value),
+            Kind::Delete | Kind::SingleDelete => *self = Self::new(Kind::Delete, value),
         }
     }
 
@@ -35,13 +43,14 @@ impl KeyWrites {
 
     /// Bytes of memory of all changes, beside the key.
     pub(crate) fn bytes(&self) -> u64 {
-        self.iter().map(|(_, value)| Self::bytes_of(value)).sum()
+        self.iter().skip(usize::from(self.single)).map(|(_, value)| Self::bytes_of(value)).sum()
     }
 
     /// The changes in their order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Kind, &[u8])> {
         let more = self.more.iter().map(|operand| (Kind::Merge, &**operand));
-        std::iter::once((self.first.0, &*self.first.1)).chain(more)
+        let single = self.single.then_some((Kind::SingleDelete, &b""[..]));
+        single.into_iter().chain([(self.first.0, &*self.first.1)]).chain(more)
     }
 
     /// What the key has after the changes, where the snapshot shows `below` under it.
@@ -57,7 +66,7 @@ impl KeyWrites {
         let (kind, value) = &self.first;
         let base = match kind {
             Kind::Put => Some(Value::owned(value)),
-            Kind::Delete => None,
+            Kind::Delete | Kind::SingleDelete => None,
             Kind::Merge => below()?,
         };
         let first = (*kind == Kind::Merge).then_some(value);

@@ -29,13 +29,12 @@ use crate::table::manifest::Manifest;
 use crate::table::version::Level;
 use crate::table::{RunHandle, Trees};
 use crate::tree::btree::BTree;
-use crate::tree::operator::Operators;
 use crate::tree::run::Run;
 use crate::txn::conflict::RecentWrites;
 use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
 
-use super::core::{CommitState, Core, Ledger, TableState, Tables, identity};
+use super::core::{CommitState, Core, Ledger, Registered, TableState, Tables, identity};
 use super::database::OnReplay;
 use super::health::Health;
 use super::log_place::LogPlace;
@@ -49,7 +48,7 @@ pub(super) const SEQNUM_GAP: u64 = 1 << 32;
 
 /// What the builder hands over beside the options.
 pub(crate) struct Parts<'a> {
-    pub(crate) operators: Operators,
+    pub(crate) registered: Registered,
     pub(crate) on_replay: Option<&'a OnReplay>,
 }
 
@@ -73,7 +72,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         env: &env,
         dir: &dir,
         options: &options,
-        operators: &parts.operators,
+        registered: &parts.registered,
         database_id: catalog.database_id,
         cache: Arc::new(Cache::new(Memory::new(options.memory_bytes).cache_bytes())),
         stats: Arc::new(StoreStats::default()),
@@ -83,7 +82,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
     let manifest = create_manifest(&env, &dir, manifest_id, &mut catalog, &entries, &log_place.dir)?;
     let core = Core {
         dir,
-        operators: parts.operators,
+        registered: parts.registered,
         database_id: catalog.database_id,
         cache,
         store_stats,
@@ -139,7 +138,7 @@ struct Opener<'a> {
     env: &'a Env,
     dir: &'a Path,
     options: &'a Options,
-    operators: &'a Operators,
+    registered: &'a Registered,
     database_id: u64,
     cache: Arc<Cache>,
     stats: Arc<StoreStats>,
@@ -168,7 +167,7 @@ impl Opener<'_> {
             btree = Some((*file, tree));
         }
         let (name, options) = (record.name.clone(), record.options.clone());
-        Ok(TableState::new(id, name, options, self.operators, trees, btree))
+        Ok(TableState::new(id, name, options, self.registered, trees, btree))
     }
 
     fn runs(&self, records: &[RunRecord]) -> Result<Vec<RunHandle>> {

@@ -21,7 +21,7 @@ impl Core {
         self.health.check_writable()?;
         check_name(name)?;
         options.check()?;
-        self.check_operator(&options)?;
+        self.check_names(&options)?;
         let commit = self.commit.lock();
         let mut tables = self.tables.write();
         if let Some(existing) = tables.get(name) {
@@ -56,24 +56,33 @@ impl Core {
         let edit = Edit::CreateTable { id, name: name.to_owned(), options: options.clone(), replay_from, tree };
         self.or_poison(self.record(&mut ledger, &edit))?;
         let trees = Trees { btree: btree.as_ref().map(|(_, tree)| tree.root()), ..Trees::default() };
-        let state = Arc::new(TableState::new(id, name.to_owned(), options, &self.operators, trees, btree));
+        let state = Arc::new(TableState::new(id, name.to_owned(), options, &self.registered, trees, btree));
         tables.insert(name.to_owned(), Arc::clone(&state));
         drop(commit);
         Ok(state)
     }
 
-    /// Refuses a new table whose merge operator nobody knows.
-    fn check_operator(&self, options: &TableOptions) -> Result<()> {
-        let Some(name) = &options.merge else { return Ok(()) };
-        if self.operators.contains_key(name) {
-            return Ok(());
+    /// Refuses a new table whose merge operator or compaction filter nobody knows.
+    fn check_names(&self, options: &TableOptions) -> Result<()> {
+        let (operators, filters) = (&self.registered.operators, &self.registered.filters);
+        let known = |names: Vec<&String>| match names.is_empty() {
+            true => String::new(),
+            false => format!(", only {}", names.into_iter().cloned().collect::<Vec<_>>().join(", ")),
+        };
+        let unknown = |what: &str, name: &str, known: String, method: &str| {
+            let message =
+                format!("there is no {what} '{name}'{known}: open the database with DatabaseBuilder::{method}");
+            Err(Error::invalid(message))
+        };
+        match (&options.merge, &options.compaction_filter) {
+            (Some(name), _) if !operators.contains_key(name) => {
+                unknown("merge operator", name, known(operators.keys().collect()), "merge_operator")
+            }
+            (_, Some(name)) if !filters.contains_key(name) => {
+                unknown("compaction filter", name, known(filters.keys().collect()), "compaction_filter")
+            }
+            _ => Ok(()),
         }
-        let known: Vec<_> = self.operators.keys().map(String::as_str).collect();
-        let message = format!(
-            "there is no merge operator '{name}', only {}: open the database with DatabaseBuilder::merge_operator",
-            known.join(", ")
-        );
-        Err(Error::invalid(message))
     }
 
     /// Drops a table durably, then removes its files.

@@ -77,6 +77,15 @@ impl Transaction {
         self.write(table, Kind::Delete, key, b"")
     }
 
+    /// Removes a key that was put at most once since it was last removed, as [`Batch::single_delete`] does. Of what the transaction itself
+    /// did to the key only the sum is committed: a put and its removal are a removal, and a removal with a put after it stays both.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn single_delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
+        self.write(table, Kind::SingleDelete, key, b"")
+    }
+
     /// Merges an operand into a key's value, as [`Batch::merge`] does. Reads of the transaction see it. The value is not read, but like
     /// a put the commit conflicts with what others committed to the key meanwhile: counters that many change take a [`Batch`].
     ///

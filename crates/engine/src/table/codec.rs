@@ -60,18 +60,21 @@ const AUTO_COMPACT: u8 = 1;
 const UNLOGGED: u8 = 2;
 /// The name of a merge operator follows. Stored; never reuse the bit.
 const MERGES: u8 = 4;
+/// The name of a compaction filter follows. Stored; never reuse the bit.
+const COMPACTION_FILTERS: u8 = 8;
 
 pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     out.push(options.layout.to_byte());
     out.push(options.compression as u8);
     let flag = |is_set, bit| if is_set { bit } else { 0 };
     let merges = flag(options.merge.is_some(), MERGES);
-    out.push(flag(options.auto_compact, AUTO_COMPACT) | flag(!options.logged, UNLOGGED) | merges);
+    let filters = flag(options.compaction_filter.is_some(), COMPACTION_FILTERS);
+    out.push(flag(options.auto_compact, AUTO_COMPACT) | flag(!options.logged, UNLOGGED) | merges | filters);
     put_varint(out, u64::from(options.block_bytes));
     put_varint(out, u64::from(options.filter_bits_per_key));
     put_varint(out, options.run_bytes_max);
     put_varint(out, u64::from(options.fanout));
-    if let Some(name) = &options.merge {
+    for name in [&options.merge, &options.compaction_filter].into_iter().flatten() {
         put_len_prefixed(out, name.as_bytes());
     }
 }
@@ -80,7 +83,7 @@ pub(super) fn options(decoder: &mut Decoder<'_>) -> Result<TableOptions, Malform
     let layout = Layout::from_byte(decoder.u8()?).ok_or(Malformed)?;
     let compression = Compression::from_byte(decoder.u8()?).ok_or(Malformed)?;
     let flags = decoder.u8()?;
-    if flags & !(AUTO_COMPACT | UNLOGGED | MERGES) != 0 {
+    if flags & !(AUTO_COMPACT | UNLOGGED | MERGES | COMPACTION_FILTERS) != 0 {
         return Err(Malformed);
     }
     let options = TableOptions {
@@ -93,6 +96,7 @@ pub(super) fn options(decoder: &mut Decoder<'_>) -> Result<TableOptions, Malform
         run_bytes_max: decoder.varint()?,
         fanout: narrow(decoder)?,
         merge: if flags & MERGES == 0 { None } else { Some(name(decoder)?) },
+        compaction_filter: if flags & COMPACTION_FILTERS == 0 { None } else { Some(name(decoder)?) },
     };
     options.check().map_err(|_| Malformed)?;
     Ok(options)

@@ -98,7 +98,7 @@ impl Chain<'_> {
         match kind {
             Kind::Merge => self.operands.push(value),
             Kind::Put => self.base = Some(value),
-            Kind::Delete => {}
+            Kind::Delete | Kind::SingleDelete => {}
         }
         kind != Kind::Merge
     }

@@ -84,6 +84,10 @@ pub struct TableOptions {
     /// [`DatabaseBuilder::merge_operator`](crate::DatabaseBuilder::merge_operator) registers, at every open. Default none: merges are
     /// refused. 1 to 255 bytes.
     pub merge: Option<String>,
+    /// The name of the filter that decides what becomes of values when a flush or compaction writes them, which
+    /// [`DatabaseBuilder::compaction_filter`](crate::DatabaseBuilder::compaction_filter) registers, at every open. It costs a call per
+    /// value written. Default none: values stay until they are overwritten or deleted. 1 to 255 bytes.
+    pub compaction_filter: Option<String>,
 }
 
 impl Default for TableOptions {
@@ -98,6 +102,7 @@ impl Default for TableOptions {
             auto_compact: true,
             logged: true,
             merge: None,
+            compaction_filter: None,
         }
     }
 }
@@ -112,7 +117,11 @@ impl TableOptions {
         check_range("filter_bits_per_key", u64::from(self.filter_bits_per_key), 0, 32)?;
         check_range("run_bytes_max", self.run_bytes_max, 4 << 10, 4 << 30)?;
         check_range("fanout", u64::from(self.fanout), 2, 32)?;
-        self.merge.as_ref().map_or(Ok(()), |name| check_range("merge (bytes of its name)", u64_of(name.len()), 1, 255))
+        for (option, name) in [("merge", &self.merge), ("compaction_filter", &self.compaction_filter)] {
+            let bytes = name.as_ref().map_or(1, |name| u64_of(name.len()));
+            check_range(&format!("{option} (bytes of its name)"), bytes, 1, 255)?;
+        }
+        Ok(())
     }
 }
 

@@ -21,7 +21,9 @@ fn run(id: u64, key: &[u8]) -> RunRecord {
 }
 
 fn edits() -> Vec<Edit> {
-    let options = TableOptions { layout: Layout::BTree, ..TableOptions::default() };
+    let named = |name: &str| Some(name.to_owned());
+    let (merge, compaction_filter) = (named("add"), named("drop-sessions"));
+    let options = TableOptions { layout: Layout::BTree, merge, compaction_filter, ..TableOptions::default() };
     let create = |id, name: &str, tree| Edit::CreateTable {
         id: TableId(id),
         name: name.to_owned(),

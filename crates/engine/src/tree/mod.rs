@@ -1,6 +1,7 @@
 //! Ordered maps of versioned entries: in memory, in immutable runs, in copy-on-write B-trees; and their merge.
 
 pub mod btree;
+pub mod compaction_filter;
 pub mod cost;
 pub mod cursor;
 pub mod lookup;

@@ -130,7 +130,7 @@ impl<C: Cursor> Visible<C> {
                 older = 0;
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
-                if entry.kind != Kind::Delete {
+                if !entry.kind.is_tombstone() {
                     self.skips.show(&self.key);
                     return if entry.kind == Kind::Put { Ok(true) } else { self.fold_forward() };
                 }
@@ -353,7 +353,10 @@ mod tests {
         fn both_directions_show_what_the_snapshot_sees(
             entries in crowded(), snapshot in (0..=20u64).prop_map(SeqNum), start in bounds(), end in bounds(),
         ) {
-            let entries: Vec<_> = entries.into_iter().filter(|entry| entry.value != [99]).collect();
+            let mut entries: Vec<_> = entries.into_iter().filter(|entry| entry.value != [99]).collect();
+            for entry in entries.iter_mut().filter(|entry| entry.kind == Kind::Delete && entry.seqnum.0 % 2 == 0) {
+                entry.kind = Kind::SingleDelete;
+            }
             let visible = || {
                 let cursor = VecCursor::new(entries.clone());
                 Visible::new(cursor, snapshot, start.clone(), end.clone()).folding(Append { partial: false }.of_table())

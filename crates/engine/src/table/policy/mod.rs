@@ -121,10 +121,10 @@ pub fn cuts(trees: &Trees, target: Place) -> Vec<Vec<u8>> {
     runs.iter().map(|handle| handle.run.meta().smallest.clone()).collect()
 }
 
-/// The compaction that leaves a single sorted sequence in the last level; `None` when that is all there is, and nothing in it can be
-/// dropped.
+/// The compaction that leaves a single sorted sequence in the last level; `None` without runs and, unless it is to be a `rewrite`, when that
+/// is all there is and nothing in it can be dropped.
 #[must_use]
-pub fn pick_all(trees: &Trees) -> Option<Compaction> {
+pub fn pick_all(trees: &Trees, rewrite: bool) -> Option<Compaction> {
     let last = LEVELS - 1;
     let levels: Vec<_> =
         occupied(trees).map(|level| (level, trees.levels[level].handles().collect::<Vec<_>>())).collect();
@@ -133,7 +133,7 @@ pub fn pick_all(trees: &Trees) -> Option<Compaction> {
         let is_settled = |run: &RunMeta| run.tombstones == 0 && run.seqnum_max == SeqNum::ZERO;
         *level == last && runs.iter().all(|handle| is_settled(handle.run.meta()))
     };
-    if trees.l0.is_empty() && levels.iter().all(clean) {
+    if trees.l0.is_empty() && (levels.is_empty() || !rewrite) && levels.iter().all(clean) {
         return None;
     }
     Some(Compaction { l0: trees.l0.clone(), levels, target: Place::Level(last), bottom: trees.btree.is_none() })

@@ -192,7 +192,7 @@ fn drive(layout: Layout, fanout: u32, seed: u64, check: impl Fn(&Trees, &TableOp
         }
         check(&trees, &options);
     }
-    while let Some(compaction) = pick_all(&trees).filter(|_| !(trees.l0.is_empty() && trees.count() == 1)) {
+    while let Some(compaction) = pick_all(&trees, false).filter(|_| !(trees.l0.is_empty() && trees.count() == 1)) {
         assert_bottom(&trees, &compaction);
         forge.apply(&mut trees, &compaction, &options);
     }

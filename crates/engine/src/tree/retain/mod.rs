@@ -13,15 +13,22 @@
 //! 5. Operands of one stripe are folded with the version that they change when that is in the stripe too, or when there is none: with a
 //!    tombstone, and at the end of the key at the bottom. Otherwise they become one operand where the operator can. When the operator is
 //!    not registered or fails, all of them are kept as they are, with what they change.
+//! 6. A put and the single-delete in front of it go together; `single.rs` says when.
+//! 7. The table's compaction filter is asked about a put that gets seqnum zero and has no newer version here. What it removes becomes a
+//!    tombstone above the bottom.
 
 mod chain;
+mod filtering;
+mod single;
 #[cfg(test)]
 mod tests;
 
 use crate::base::{Entry, Kind, Result, SeqNum};
 
+use super::compaction_filter::TableFilter;
 use super::operator::TableOperator;
 use chain::Chain;
+use single::Waiting;
 
 /// What may be dropped, decided entry by entry over a stream in stored order (key ascending, seqnum descending).
 #[derive(Debug)]
@@ -31,14 +38,19 @@ pub struct Retain {
     /// Nothing older than these entries lies in any other tree of the table.
     bottom: bool,
     operator: TableOperator,
+    filter: TableFilter,
     /// The key of the entry before. No key is empty.
     key: Vec<u8>,
-    /// Of `key`, the versions met so far serve the snapshots from this index on; `usize::MAX` while they serve none.
+    /// Of `key`, the versions met so far serve the snapshots from this index on; `usize::MAX` before the first version.
     served_from: usize,
     /// The version kept last is an operand: the next one of its stripe serves the same snapshots with it.
     open: bool,
     /// Operands of `key` in the stripe of `served_from`, held back until it is known what they can be folded with.
     chain: Chain,
+    /// The chain's newest operand is the newest version of `key`.
+    chain_is_newest: bool,
+    /// A single-delete of `key`, held back until it is known what it meets. The chain is empty then.
+    waiting: Option<Waiting>,
     taken: u64,
     given: u64,
 }
@@ -57,10 +69,13 @@ impl Retain {
             snapshots,
             bottom,
             operator: TableOperator::default(),
+            filter: TableFilter::default(),
             key: Vec::new(),
             served_from: usize::MAX,
             open: false,
             chain: Chain::default(),
+            chain_is_newest: false,
+            waiting: None,
             taken: 0,
             given: 0,
         }
@@ -70,6 +85,13 @@ impl Retain {
     #[must_use]
     pub fn folding(mut self, operator: TableOperator) -> Self {
         self.operator = operator;
+        self
+    }
+
+    /// The same rule, where a compaction filter is asked about values.
+    #[must_use]
+    pub fn filtering(mut self, filter: TableFilter) -> Self {
+        self.filter = filter;
         self
     }
 
@@ -90,10 +112,17 @@ impl Retain {
         }
         // Snapshots from `seen` on see this version unless a newer one serves them.
         let seen = self.snapshots.partition_point(|snapshot| *snapshot < entry.seqnum);
+        if (entry.kind == Kind::SingleDelete || self.waiting.is_some()) && self.wait(entry, seen, out)? {
+            return Ok(());
+        }
         if (entry.kind == Kind::Merge || !self.chain.is_empty()) && self.hold(entry, seen, out)? {
             return Ok(());
         }
+        let is_newest = self.served_from == usize::MAX;
         match self.decide(entry, seen) {
+            Some(SeqNum::ZERO) if self.filter.is_registered() && is_newest && entry.kind == Kind::Put => {
+                self.give_filtered(entry.value, out)
+            }
             Some(seqnum) => {
                 self.given += 1;
                 out(&Entry { seqnum, ..*entry })
@@ -108,7 +137,13 @@ impl Retain {
     /// What `out` says.
     #[inline]
     pub fn end_key(&mut self, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
-        if self.chain.is_empty() { Ok(()) } else { self.end_chain(self.bottom, out) }
+        if !self.chain.is_empty() {
+            self.end_chain(self.bottom, out)
+        } else if self.waiting.is_some() {
+            self.end_waiting(out)
+        } else {
+            Ok(())
+        }
     }
 
     /// As [`Self::end_key`], unless entries of the key in hand follow behind `border`.
@@ -126,7 +161,8 @@ impl Retain {
     /// The seqnum with which `entry` is to be written, or `None` when it may be dropped.
     fn decide(&mut self, entry: &Entry<'_>, seen: usize) -> Option<SeqNum> {
         if seen == self.snapshots.len() {
-            // Newer than `published`: some snapshot may see just this version, and the next may see another.
+            // Newer than `published`: some snapshot may see just this version, and the next may see another. It serves none of those here.
+            self.served_from = seen;
             return Some(entry.seqnum);
         }
         if seen >= self.served_from && !self.open {
@@ -162,6 +198,7 @@ impl Retain {
         if entry.kind != Kind::Merge || !is_shown || self.operator.registered().is_none() {
             return Ok(false);
         }
+        self.chain_is_newest = self.served_from == usize::MAX;
         self.served_from = seen;
         self.open = false;
         self.chain.push(entry, &self.key, &self.operator);
@@ -189,10 +226,14 @@ impl Retain {
 
     /// Gives an entry in the place of the chain's newest.
     fn give_chain(&mut self, kind: Kind, value: &[u8], out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
-        let seqnum = if kind == Kind::Put && self.served_from == 0 { SeqNum::ZERO } else { self.chain.newest() };
-        self.given += 1;
+        let is_seen_by_all = kind == Kind::Put && self.served_from == 0;
+        let seqnum = if is_seen_by_all { SeqNum::ZERO } else { self.chain.newest() };
         self.chain.clear();
         self.open = kind == Kind::Merge;
+        if is_seen_by_all && self.chain_is_newest && self.filter.is_registered() {
+            return self.give_filtered(value, out);
+        }
+        self.given += 1;
         out(&Entry { key: &self.key, seqnum, kind, value })
     }
 

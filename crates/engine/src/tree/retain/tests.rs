@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::key::descends;
+use crate::tree::compaction_filter::TableFilter;
 use crate::tree::operator::{ADD, built_in};
 use crate::tree::vec_cursor::{Append, OwnedEntry, folded, trees};
 
@@ -12,28 +14,28 @@ const NEWEST: u64 = 21;
 
 /// The snapshots of one moment: some live, and all that see at least up to `published`.
 #[derive(Clone, Debug)]
-struct Moment {
-    live: BTreeSet<u64>,
-    published: u64,
+pub(super) struct Moment {
+    pub(super) live: BTreeSet<u64>,
+    pub(super) published: u64,
 }
 
 impl Moment {
-    fn snapshots(&self) -> BTreeSet<u64> {
+    pub(super) fn snapshots(&self) -> BTreeSet<u64> {
         self.live.iter().copied().chain(self.published..=NEWEST).collect()
     }
 
-    fn rule(&self, bottom: bool) -> Retain {
+    pub(super) fn rule(&self, bottom: bool) -> Retain {
         Retain::new(self.live.iter().rev().copied().map(SeqNum).collect(), SeqNum(self.published), bottom)
     }
 }
 
-fn moment() -> impl Strategy<Value = Moment> {
+pub(super) fn moment() -> impl Strategy<Value = Moment> {
     let seqnums = || 0..=NEWEST;
     (prop::collection::btree_set(seqnums(), 0..4), seqnums()).prop_map(|(live, published)| Moment { live, published })
 }
 
 /// What the rule makes of `entries`, where operands are folded or not.
-fn apply(rule: Retain, operator: &TableOperator, entries: &[OwnedEntry]) -> Vec<OwnedEntry> {
+pub(super) fn apply(rule: Retain, operator: &TableOperator, entries: &[OwnedEntry]) -> Vec<OwnedEntry> {
     let mut rule = rule.folding(operator.clone());
     let mut kept = Vec::new();
     let mut out = |entry: &Entry<'_>| {
@@ -59,13 +61,14 @@ fn seen<'a>(trees: &[&'a [OwnedEntry]], key: &[u8], snapshot: u64) -> impl Itera
     trees.iter().copied().flatten().filter(move |entry| entry.key == key && entry.seqnum.0 <= snapshot)
 }
 
-fn read(trees: &[&[OwnedEntry]], key: &[u8], snapshot: u64) -> Option<Option<Vec<u8>>> {
+pub(super) fn read(trees: &[&[OwnedEntry]], key: &[u8], snapshot: u64) -> Option<Option<Vec<u8>>> {
     folded(seen(trees, key, snapshot))
 }
 
 /// Versions of a key must descend, as blocks want them.
-fn assert_in_order(entries: &[OwnedEntry]) {
-    assert!(entries.is_sorted_by(|a, b| a.key < b.key || (a.key == b.key && a.seqnum > b.seqnum)), "{entries:?}");
+pub(super) fn assert_in_order(entries: &[OwnedEntry]) {
+    let descends = |a: &OwnedEntry, b: &OwnedEntry| descends(a.seqnum, (b.seqnum, b.kind));
+    assert!(entries.is_sorted_by(|a, b| a.key < b.key || (a.key == b.key && descends(a, b))), "{entries:?}");
 }
 
 /// The entries with a seqnum above `cut`, and the others.
@@ -74,10 +77,57 @@ fn split(history: &[OwnedEntry], cut: u64) -> (Vec<OwnedEntry>, Vec<OwnedEntry>)
 }
 
 /// The entries of two trees in stored order, those of the newer one first.
-fn merge(newer: &[OwnedEntry], older: &[OwnedEntry]) -> Vec<OwnedEntry> {
+pub(super) fn merge(newer: &[OwnedEntry], older: &[OwnedEntry]) -> Vec<OwnedEntry> {
     let mut merged = [newer, older].concat();
     merged.sort_by(|a, b| a.key.cmp(&b.key));
     merged
+}
+
+/// Trees from the newest to the oldest.
+pub(super) type Trees = Vec<Vec<OwnedEntry>>;
+
+/// Where histories are cut into trees; and merges: of which trees (as shares), and the snapshots of the time.
+pub(super) fn course() -> impl Strategy<Value = (Vec<u64>, Vec<(usize, usize, Moment)>)> {
+    let merges = prop::collection::vec((0..8usize, 1..4usize, moment()), 1..8);
+    (prop::collection::vec(1..20u64, 0..6), merges)
+}
+
+pub(super) fn cut(history: &[OwnedEntry], cuts: &[u64]) -> Trees {
+    let mut bounds: Vec<_> = cuts.iter().copied().chain([0, u64::MAX]).collect();
+    bounds.sort_unstable();
+    let part = |low, high| history.iter().filter(move |e| low < e.seqnum.0 && e.seqnum.0 <= high).cloned().collect();
+    bounds.windows(2).rev().map(|pair| part(pair[0], pair[1])).collect()
+}
+
+/// Carries the merges out, and shows `check` the trees after each, with the snapshots of that time.
+pub(super) fn run(
+    trees: &mut Trees,
+    merges: &[(usize, usize, Moment)],
+    (operator, filter): (&TableOperator, &TableFilter),
+    mut check: impl FnMut(&[&[OwnedEntry]], &Moment) -> Result<(), TestCaseError>,
+) -> Result<(), TestCaseError> {
+    let mut before: Option<Moment> = None;
+    for (at, count, moment) in merges {
+        let mut moment = moment.clone();
+        if let Some(before) = before {
+            // Time goes on: what no snapshot sees, none will see again.
+            moment.published = moment.published.max(before.published);
+            moment.live.retain(|snapshot| before.snapshots().contains(snapshot));
+        }
+        let from = at % trees.len();
+        let to = (from + count).min(trees.len());
+        let merged = trees[from..to].iter().fold(Vec::new(), |newer, older| merge(&newer, older));
+        let bottom = to == trees.len();
+        let written = apply(moment.rule(bottom).filtering(filter.clone()), operator, &merged);
+        assert_in_order(&written);
+        let strict = written.is_sorted_by(|a, b| a.key != b.key || a.seqnum > b.seqnum);
+        prop_assert!(strict || !bottom, "nothing waits at the bottom: {:?}", written);
+        trees.splice(from..to, [written]);
+        let shown: Vec<&[OwnedEntry]> = trees.iter().map(Vec::as_slice).collect();
+        check(&shown, &moment)?;
+        before = Some(moment);
+    }
+    Ok(())
 }
 
 proptest! {

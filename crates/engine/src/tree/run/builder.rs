@@ -6,6 +6,7 @@ use super::meta::RunMeta;
 use super::separator::separator;
 use super::warm::Warm;
 use crate::base::checksum::hash_key;
+use crate::base::key::descends;
 use crate::base::num::{u64_of, usize_of32};
 use crate::base::{Entry, Kind, Result, SeqNum};
 use crate::block::format::RAW_PAYLOAD_AT;
@@ -138,7 +139,8 @@ impl RunBuilder {
             self.meta.smallest = entry.key.to_vec();
         }
         let new_key = self.is_empty() || self.closed_key != entry.key;
-        assert!(new_key || self.last_seqnum > entry.seqnum, "versions of a key must have descending seqnums");
+        let descends = descends(self.last_seqnum, (entry.seqnum, entry.kind));
+        assert!(new_key || descends, "versions of a key must have descending seqnums");
         self.leaf.push(entry);
         new_key
     }

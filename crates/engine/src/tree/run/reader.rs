@@ -264,7 +264,7 @@ pub(super) fn look(leaf: Arc<Block>, key: &[u8], snapshot: SeqNum, visible_from:
             let (kind, value_at, len) = (entry.kind, entry.value_at, entry.value_len);
             let value = match kind {
                 Kind::Put | Kind::Merge => Value::pinned(leaf, value_at, len),
-                Kind::Delete => Value::owned(&[]),
+                Kind::Delete | Kind::SingleDelete => Value::owned(&[]),
             };
             return Look::Found(Found { seqnum, kind, value });
         }

@@ -5,6 +5,7 @@ use super::ahead::ReadAhead;
 use super::filter::{LINE_BYTES, Layout};
 use super::format::Footer;
 use crate::base::checksum::hash_key;
+use crate::base::key::descends;
 use crate::base::num::u64_of;
 use crate::base::{Error, Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
@@ -119,7 +120,7 @@ impl Walk<'_> {
             leaf.key_into(at, &mut self.key);
             let new_key = self.seen.entries == 0 || self.key != self.last_key;
             let ascends = new_key && (self.seen.entries == 0 || self.key > self.last_key);
-            if !ascends && (new_key || entry.seqnum >= self.last_seqnum) {
+            if !ascends && (new_key || !descends(self.last_seqnum, (entry.seqnum, entry.kind))) {
                 return Err(self.wrong(pointer, "entries are out of order"));
             }
             if new_key && !self.passes_filter() {
