@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use spinney::{Compression, Durability, Layout, LogCompression, LogPadding};
+use spinney::{Compression, Durability, Layout, LogCompression, LogPadding, Prefix};
 use spinney_lab::command::BenchArgs;
 use spinney_lab::text::parse_size;
 use std::path::PathBuf;
@@ -266,7 +266,8 @@ pub(crate) struct TablesArgs {
   spinney create shop orders
   spinney create shop customers --layout btree --compression zstd
   spinney create shop sessions --unlogged
-  spinney create shop visits --merge add")]
+  spinney create shop visits --merge add
+  spinney create shop lines --prefix-filter upto:/")]
 pub(crate) struct CreateArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
@@ -282,6 +283,13 @@ pub(crate) struct CreateArgs {
     /// Filter bits for each key of a run; 0 for no filters [default: 10]
     #[arg(long, value_name = "BITS")]
     pub(crate) filter_bits: Option<u32>,
+    /// Most keys looked up are there: leave out the filters of the last level
+    #[arg(long)]
+    pub(crate) misses_are_rare: bool,
+    /// Let filters know prefixes too, for scans within one: `bytes:N`, the first N bytes of a key, or `upto:C`, up to the first character C (or
+    /// byte 0xNN) of it
+    #[arg(long, value_name = "RULE", value_parser = parse_prefix)]
+    pub(crate) prefix_filter: Option<Prefix>,
     /// How much larger each level is than the one above it, or how many runs are merged at once [default: 8]
     #[arg(long, value_name = "N")]
     pub(crate) fanout: Option<u32>,
@@ -451,6 +459,20 @@ pub(crate) enum LayoutArg {
     Lsm,
     /// Sorted runs of similar size: the cheapest writes, more trees to search
     LsmTiered,
+}
+
+/// Reads a rule of prefixes: `bytes:N` or `upto:C`.
+fn parse_prefix(text: &str) -> Result<Prefix, String> {
+    let wrong = || format!("'{text}' is no rule of prefixes: write bytes:N with N from 1 to 255, upto:C, or upto:0xNN");
+    let rule = match text.split_once(':').ok_or_else(wrong)? {
+        ("bytes", count) => count.parse().ok().filter(|count| *count > 0).map(Prefix::Bytes),
+        ("upto", end) => match end.as_bytes() {
+            [end] => Some(Prefix::UpTo(*end)),
+            _ => end.strip_prefix("0x").and_then(|hex| u8::from_str_radix(hex, 16).ok()).map(Prefix::UpTo),
+        },
+        _ => None,
+    };
+    rule.ok_or_else(wrong)
 }
 
 /// A durability as users write it.

@@ -5,7 +5,7 @@ use crate::output::Output;
 use crate::store::{close_after, open_or_create, with_db};
 use anyhow::{Result, bail};
 use serde_json::json;
-use spinney::{Compression, Table, TableOptions};
+use spinney::{Compression, Prefix, Table, TableOptions};
 use spinney_lab::text;
 use std::io::Write as _;
 
@@ -35,6 +35,8 @@ fn json_of(table: &Table) -> serde_json::Value {
         "block_bytes": options.block_bytes,
         "compression": compression_name(options.compression),
         "filter_bits_per_key": options.filter_bits_per_key,
+        "misses_are_rare": options.misses_are_rare,
+        "prefix_filter": options.prefix_filter.map(prefix_text),
         "run_bytes_max": options.run_bytes_max,
         "fanout": options.fanout,
         "logged": options.logged,
@@ -51,6 +53,15 @@ fn compression_name(compression: Compression) -> &'static str {
     }
 }
 
+/// A rule of prefixes as `--prefix-filter` takes it.
+fn prefix_text(prefix: Prefix) -> String {
+    match prefix {
+        Prefix::Bytes(count) => format!("bytes:{count}"),
+        Prefix::UpTo(end) if end.is_ascii_graphic() => format!("upto:{}", char::from(end)),
+        Prefix::UpTo(end) => format!("upto:0x{end:02x}"),
+    }
+}
+
 /// Makes a table.
 pub(crate) fn create(args: &CreateArgs) -> Result<()> {
     let mut options =
@@ -60,6 +71,8 @@ pub(crate) fn create(args: &CreateArgs) -> Result<()> {
         options.block_bytes = block_bytes;
     }
     options.filter_bits_per_key = args.filter_bits.unwrap_or(options.filter_bits_per_key);
+    options.misses_are_rare = args.misses_are_rare;
+    options.prefix_filter = args.prefix_filter;
     options.fanout = args.fanout.unwrap_or(options.fanout);
     options.logged = !args.unlogged;
     options.merge.clone_from(&args.merge);

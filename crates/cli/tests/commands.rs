@@ -105,6 +105,28 @@ fn a_table_without_redo_log_is_made_shown_and_keeps_what_a_command_put() {
 }
 
 #[test]
+fn a_table_is_made_with_the_filters_that_it_is_asked_for() {
+    let place = Place::new();
+    place.ok(&["create", "db", "a", "--prefix-filter", "bytes:4", "--misses-are-rare"]);
+    place.ok(&["create", "db", "b", "--prefix-filter", "upto:/"]);
+    place.ok(&["create", "db", "c", "--prefix-filter", "upto:0x00"]);
+    place.ok(&["create", "db", "d"]);
+    let tables = json(&place.ok(&["tables", "db", "--json"]));
+    let column =
+        |name: &str| -> Vec<_> { tables.as_array().unwrap().iter().map(|table| table[name].clone()).collect() };
+    assert_eq!(
+        column("prefix_filter"),
+        ["bytes:4".into(), "upto:/".into(), "upto:0x00".into(), serde_json::Value::Null]
+    );
+    assert_eq!(column("misses_are_rare"), [true, false, false, false]);
+    for rule in ["bytes:0", "bytes:256", "bytes", "upto:", "upto:ab", "upto:0x100", "4"] {
+        assert!(place.fails(&["create", "db", "e", "--prefix-filter", rule]).contains("no rule of prefixes"), "{rule}");
+    }
+    let refused = place.fails(&["create", "db", "e", "--layout", "btree", "--prefix-filter", "bytes:4"]);
+    assert!(refused.contains("a B-tree has no filters"), "{refused}");
+}
+
+#[test]
 fn a_level_is_merged_into_the_next() {
     let place = Place::loaded("lsm");
     place.ok(&["flush", "db"]);

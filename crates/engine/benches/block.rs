@@ -85,8 +85,13 @@ fn blocks(c: &mut Criterion) {
 }
 
 fn run(keys: &[[u8; 16]], path: &Path) -> Arc<Run> {
-    let options =
-        RunOptions { block_bytes: 8192, compression: Compression::None, filter_bits_per_key: 10, direct: false };
+    let options = RunOptions {
+        block_bytes: 8192,
+        compression: Compression::None,
+        filter_bits_per_key: 10.0,
+        filter_prefix: None,
+        direct: false,
+    };
     let stats = Arc::new(StoreStats::default());
     let env = Env::os();
     let mut builder = RunBuilder::create(&env, path, 1, options, Arc::clone(&stats)).expect("the machine has space");

@@ -29,6 +29,7 @@ pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape};
 pub use table::{Layout, TableOptions};
 pub use tree::compaction_filter::{CompactionFilter, Decision};
 pub use tree::operator::MergeOperator;
+pub use tree::prefix::Prefix;
 pub use txn::batch::Change;
 
 /// The README's example is a test.

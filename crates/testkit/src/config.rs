@@ -2,7 +2,8 @@
 
 use crate::operators::{APPEND, Append, adds};
 use spinney::{
-    Compression, Database, DatabaseBuilder, Durability, Layout, LogCompression, LogPadding, Options, TableOptions,
+    Compression, Database, DatabaseBuilder, Durability, Layout, LogCompression, LogPadding, Options, Prefix,
+    TableOptions,
 };
 use std::path::Path;
 
@@ -24,7 +25,7 @@ pub struct Config {
 type Change = fn(&mut Options, &mut TableOptions);
 
 /// The option sets by name.
-const SETS: [(&str, Change); 18] = [
+const SETS: [(&str, Change); 20] = [
     ("plain", |_, _| {}),
     ("tiny-blocks", |_, table| table.block_bytes = 512),
     ("large-blocks", |_, table| table.block_bytes = 256 << 10),
@@ -32,6 +33,16 @@ const SETS: [(&str, Change); 18] = [
     ("no-compression", |_, table| table.compression = Compression::None),
     ("zstd", |_, table| table.compression = Compression::Zstd),
     ("no-filters", |_, table| table.filter_bits_per_key = 0),
+    ("prefixes", |options, table| {
+        options.memtable_bytes = 4 << 10;
+        table.run_bytes_max = 4 << 10;
+        table.prefix_filter = Some(Prefix::Bytes(2));
+    }),
+    ("rare-misses", |options, table| {
+        options.memtable_bytes = 16 << 10;
+        table.misses_are_rare = true;
+        table.prefix_filter = Some(Prefix::UpTo(b'/'));
+    }),
     ("fanout-2", |options, table| {
         options.memtable_bytes = 16 << 10;
         table.fanout = 2;
@@ -109,6 +120,9 @@ impl Config {
         // So that commits are mixed.
         let logged = self.table.logged || number.is_multiple_of(2);
         let merge = Some(if adds(number) { "add" } else { APPEND }.to_owned());
-        TableOptions { layout: LAYOUTS[(own + number % 2) % LAYOUTS.len()], logged, merge, ..self.table.clone() }
+        let layout = LAYOUTS[(own + number % 2) % LAYOUTS.len()];
+        // A B-tree has no filters, and refuses to be asked for what they know.
+        let prefix_filter = self.table.prefix_filter.filter(|_| layout != Layout::BTree);
+        TableOptions { layout, logged, merge, prefix_filter, ..self.table.clone() }
     }
 }

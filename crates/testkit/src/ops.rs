@@ -356,8 +356,22 @@ impl Generator {
         }
     }
 
+    /// All that begins as a key does.
+    fn prefix_span(&mut self) -> Span {
+        let mut prefix = self.probe();
+        prefix.truncate(self.rng.in_range(1..10));
+        let end = match prefix.split_last() {
+            Some((last, rest)) if *last < u8::MAX => Bound::Excluded([rest, &[last + 1]].concat()),
+            _ => Bound::Included([&*prefix, &[u8::MAX]].concat()),
+        };
+        Span { table: self.table(), from: Bound::Included(prefix), to: end, reverse: self.rng.chance(50) }
+    }
+
     /// Its bounds are in order, most of the time.
     fn span(&mut self) -> Span {
+        if self.rng.chance(25) {
+            return self.prefix_span();
+        }
         let key_of = |bound: &Bound<Key>| match bound {
             Bound::Included(key) | Bound::Excluded(key) => Some(key.clone()),
             Bound::Unbounded => None,

@@ -16,3 +16,10 @@ pub fn checksum(identity: u64, offset: u64, bytes: &[u8]) -> u64 {
 pub fn hash_key(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
+
+/// The hash of a key's prefix in filters: another one than that of the key which is all prefix.
+#[inline]
+#[must_use]
+pub fn hash_prefix(prefix: &[u8]) -> u64 {
+    xxh3_64_with_seed(prefix, 1)
+}

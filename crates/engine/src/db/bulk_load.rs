@@ -67,7 +67,8 @@ pub struct BulkLoad<'a> {
 impl<'a> BulkLoad<'a> {
     pub(crate) fn new(core: &'a Core, table: &'a Arc<TableState>) -> Result<Self> {
         core.health.check_writable()?;
-        let writer = Some(RunWriter::of_load(core, &table.options));
+        let filter_bits = policy::bits_of_load(&table.version.load(), &table.options);
+        let writer = Some(RunWriter::of_load(core, &table.options, filter_bits));
         Ok(Self { core, table, writer, last_key: Vec::new(), entries: 0 })
     }
 
@@ -263,7 +264,7 @@ mod tests {
         let db = Database::builder("/db").env(sim.env()).open().unwrap();
         let table = db.create_table("t", TableOptions::default()).unwrap();
         let (core, state) = (db.core(), table.state());
-        let mut writer = RunWriter::of_load(core, &state.options);
+        let mut writer = RunWriter::of_load(core, &state.options, 10.0);
         for key in [b"k2", b"k4", b"k6"] {
             writer.push(&Entry { key, seqnum: SeqNum::ZERO, kind: Kind::Put, value: b"loaded" }).unwrap();
         }

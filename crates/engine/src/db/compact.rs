@@ -194,8 +194,10 @@ impl Core {
         let (snapshots, published) = self.snapshots.live();
         let mut retain = table.retain(snapshots, published, compaction.bottom);
         let run_bytes_max = if compaction.target == Place::L0 { u64::MAX } else { table.options.run_bytes_max };
-        let cuts = policy::cuts(&table.version.load().trees, compaction.target);
-        let mut writer = RunWriter::new(self, &table.options, run_bytes_max).with_cuts(cuts);
+        let trees = Arc::clone(&table.version.load().trees);
+        let filter_bits = policy::bits_of_compaction(&trees, &table.options, compaction);
+        let cuts = policy::cuts(&trees, compaction.target);
+        let mut writer = RunWriter::new(self, &table.options, run_bytes_max, filter_bits).with_cuts(cuts);
         let seen = match self.feed(table, compaction, &mut input, &mut retain, &mut writer) {
             Ok(Some(seen)) => seen,
             Ok(None) => {

@@ -10,7 +10,7 @@ use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
 use crate::table::version::Mem;
-use crate::table::{RunHandle, Trees, Version};
+use crate::table::{RunHandle, Trees, Version, policy};
 use crate::tree::Cursor;
 use crate::tree::btree::PendingRoot;
 use crate::tree::merge::MergeCursor;
@@ -98,9 +98,10 @@ impl Core {
             return btree.merge(&mut MergeCursor::new(cursors), &mut retain, false).map(Output::Root);
         }
         let mut changes = MergeCursor::new(cursors);
-        let bottom = table.version.load().trees.count() == 0;
-        let mut retain = table.retain(snapshots, published, bottom);
-        let mut writer = RunWriter::new(self, &table.options, u64::MAX);
+        let trees = Arc::clone(&table.version.load().trees);
+        let mut retain = table.retain(snapshots, published, trees.count() == 0);
+        let filter_bits = policy::bits_of_flush(&trees, &table.options, entries, &mut changes)?;
+        let mut writer = RunWriter::new(self, &table.options, u64::MAX, filter_bits);
         if let Err(error) = feed(&mut changes, &mut retain, &mut writer) {
             return Err(writer.give_up(error));
         }

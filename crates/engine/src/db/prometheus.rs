@@ -107,7 +107,7 @@ impl Stats {
 
     fn put_reads(&self, text: &mut Text) {
         type Count = fn(&ReadStats) -> u64;
-        let counters: [(&str, &str, Count); 8] = [
+        let counters: [(&str, &str, Count); 10] = [
             ("gets", "Keys that were looked up.", |reads| reads.gets),
             ("get_trees", "Trees that lookups of keys searched.", |reads| reads.get_trees),
             ("get_filters", "Filters that lookups of keys asked.", |reads| reads.get_filters),
@@ -116,6 +116,8 @@ impl Stats {
             ("seeks", "Walks over a range.", |reads| reads.seeks),
             ("seek_trees", "Trees that walks over a range searched.", |reads| reads.seek_trees),
             ("seek_blocks", "Blocks that walks over a range looked at.", |reads| reads.seek_blocks),
+            ("seek_filters", "Filters that walks asked for the prefix of their range.", |reads| reads.seek_filters),
+            ("seek_filter_misses", "Filters that let a prefix pass in vain.", |reads| reads.seek_filter_misses),
         ];
         for (name, help, count) in counters {
             text.by_table(name, help, self.table_reads.iter().map(|(table, reads)| (&**table, count(reads))));

@@ -88,8 +88,9 @@ impl Range {
             Ok((table, version)) => {
                 operator = table.operator.clone();
                 let cursor = version.cursor(Fill::Keep, seqnum);
-                let seen = Visible::new(cursor, seqnum, bounds.0, bounds.1).folding(operator.clone());
-                visible = Some(Box::new(seen));
+                let rule = table.options.prefix_filter;
+                let seen = Visible::with_prefix(cursor, seqnum, bounds.0, bounds.1, rule);
+                visible = Some(Box::new(seen.folding(operator.clone())));
                 reads = Some(Arc::clone(&table.reads));
             }
         }
@@ -100,7 +101,7 @@ impl Range {
     /// Leaves what the snapshot sees.
     fn leave(&mut self) {
         if let (Some(visible), Some(reads)) = (self.visible.take(), self.reads.take()) {
-            reads.walked(u64_of(visible.cursor().sources()), visible.cursor().blocks());
+            reads.walked(u64_of(visible.cursor().sources()), &visible.cursor().costs());
         }
     }
 

@@ -31,12 +31,13 @@ pub(crate) struct RunWriter<'a> {
 }
 
 impl<'a> RunWriter<'a> {
-    /// A writer of runs for a table with these options, each of about `run_bytes_max` at most.
-    pub(crate) fn new(core: &'a Core, table: &TableOptions, run_bytes_max: u64) -> Self {
+    /// A writer of runs for a table with these options, each of about `run_bytes_max` at most, with so many bits of filter per key.
+    pub(crate) fn new(core: &'a Core, table: &TableOptions, run_bytes_max: u64, filter_bits_per_key: f64) -> Self {
         let options = RunOptions {
             block_bytes: table.block_bytes,
             compression: table.compression,
-            filter_bits_per_key: table.filter_bits_per_key,
+            filter_bits_per_key,
+            filter_prefix: table.prefix_filter,
             direct: core.options.direct_io,
         };
         Self {
@@ -62,8 +63,8 @@ impl<'a> RunWriter<'a> {
     }
 
     /// A writer for a bulk load, which holds no latch while it writes.
-    pub(crate) fn of_load(core: &'a Core, table: &TableOptions) -> Self {
-        Self { announced: true, ..Self::new(core, table, table.run_bytes_max) }
+    pub(crate) fn of_load(core: &'a Core, table: &TableOptions, filter_bits_per_key: f64) -> Self {
+        Self { announced: true, ..Self::new(core, table, table.run_bytes_max, filter_bits_per_key) }
     }
 
     /// Says whether the entries that follow are likely to be read soon: blocks of the run that have most of their entries of this

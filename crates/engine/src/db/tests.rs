@@ -515,7 +515,7 @@ fn a_run_that_is_half_full_ends_where_one_below_begins() {
     let db = open(&sim, "/db");
     let options = TableOptions { block_bytes: 512, compression: Compression::None, ..TableOptions::default() };
     let cuts = [100_u32, 700, 1000].map(|key| key.to_be_bytes().to_vec()).to_vec();
-    let mut writer = RunWriter::new(db.core(), &options, 20_000).with_cuts(cuts);
+    let mut writer = RunWriter::new(db.core(), &options, 20_000, 10.0).with_cuts(cuts);
     for key in 0..1200_u32 {
         let entry = Entry { key: &key.to_be_bytes(), seqnum: SeqNum::ZERO, kind: Kind::Put, value: &[7; 10] };
         writer.push(&entry).unwrap();

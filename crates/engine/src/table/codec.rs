@@ -4,6 +4,7 @@ use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::num::u64_of;
 use crate::base::{FileId, Lsn, SeqNum};
 use crate::block::Compression;
+use crate::tree::Prefix;
 use crate::tree::btree::TreeMeta;
 use crate::tree::run::RunMeta;
 
@@ -62,6 +63,10 @@ const UNLOGGED: u8 = 2;
 const MERGES: u8 = 4;
 /// The name of a compaction filter follows. Stored; never reuse the bit.
 const COMPACTION_FILTERS: u8 = 8;
+/// The last level has no filter. Stored; never reuse the bit.
+const MISSES_ARE_RARE: u8 = 32;
+/// The rule of the filters' prefixes follows, behind the name of the merge operator. Stored; never reuse the bit.
+const KNOWS_PREFIXES: u8 = 64;
 
 pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     out.push(options.layout.to_byte());
@@ -69,7 +74,10 @@ pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     let flag = |is_set, bit| if is_set { bit } else { 0 };
     let merges = flag(options.merge.is_some(), MERGES);
     let filters = flag(options.compaction_filter.is_some(), COMPACTION_FILTERS);
-    out.push(flag(options.auto_compact, AUTO_COMPACT) | flag(!options.logged, UNLOGGED) | merges | filters);
+    let rare = flag(options.misses_are_rare, MISSES_ARE_RARE);
+    let prefixes = flag(options.prefix_filter.is_some(), KNOWS_PREFIXES);
+    let flags = flag(options.auto_compact, AUTO_COMPACT) | flag(!options.logged, UNLOGGED);
+    out.push(flags | merges | filters | rare | prefixes);
     put_varint(out, u64::from(options.block_bytes));
     put_varint(out, u64::from(options.filter_bits_per_key));
     put_varint(out, options.run_bytes_max);
@@ -77,13 +85,16 @@ pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     for name in [&options.merge, &options.compaction_filter].into_iter().flatten() {
         put_len_prefixed(out, name.as_bytes());
     }
+    if let Some(prefix) = options.prefix_filter {
+        put_varint(out, u64::from(prefix.to_code()));
+    }
 }
 
 pub(super) fn options(decoder: &mut Decoder<'_>) -> Result<TableOptions, Malformed> {
     let layout = Layout::from_byte(decoder.u8()?).ok_or(Malformed)?;
     let compression = Compression::from_byte(decoder.u8()?).ok_or(Malformed)?;
     let flags = decoder.u8()?;
-    if flags & !(AUTO_COMPACT | UNLOGGED | MERGES | COMPACTION_FILTERS) != 0 {
+    if flags & !(AUTO_COMPACT | UNLOGGED | MERGES | COMPACTION_FILTERS | MISSES_ARE_RARE | KNOWS_PREFIXES) != 0 {
         return Err(Malformed);
     }
     let options = TableOptions {
@@ -93,10 +104,12 @@ pub(super) fn options(decoder: &mut Decoder<'_>) -> Result<TableOptions, Malform
         logged: flags & UNLOGGED == 0,
         block_bytes: narrow(decoder)?,
         filter_bits_per_key: narrow(decoder)?,
+        misses_are_rare: flags & MISSES_ARE_RARE != 0,
         run_bytes_max: decoder.varint()?,
         fanout: narrow(decoder)?,
         merge: if flags & MERGES == 0 { None } else { Some(name(decoder)?) },
         compaction_filter: if flags & COMPACTION_FILTERS == 0 { None } else { Some(name(decoder)?) },
+        prefix_filter: if flags & KNOWS_PREFIXES == 0 { None } else { Some(Prefix::from_code(narrow(decoder)?)?) },
     };
     options.check().map_err(|_| Malformed)?;
     Ok(options)

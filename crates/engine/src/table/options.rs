@@ -3,6 +3,7 @@
 use crate::base::num::u64_of;
 use crate::base::{Error, Result};
 use crate::block::Compression;
+use crate::tree::Prefix;
 
 /// How a table's data is laid out on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
@@ -65,9 +66,17 @@ pub struct TableOptions {
     pub block_bytes: u32,
     /// How blocks are compressed. Default: LZ4.
     pub compression: Compression,
-    /// Bits of filter per key in runs. More bits spare more useless reads and cost memory. Default 10 (1% false positives);
-    /// 0 (no filters) to 32.
+    /// Bits of filter per key in runs, on average over all runs: small ones get more and the largest fewer. More bits spare more
+    /// useless reads and cost memory. Default 10 (1% false positives); 0 (no filters) to 32.
     pub filter_bits_per_key: u32,
+    /// Whether most keys that are looked up are there. Then what is written to the last level, where they are found, gets no filter: that
+    /// spares most of the filters' memory, and each lookup of a key that is nowhere searches the last level. B-trees have no filters anyway.
+    /// Default false.
+    pub misses_are_rare: bool,
+    /// The rule of prefixes that the filters of runs know beside the keys. A range with both ends within one prefix (from `ann:` to `ann:x`, or
+    /// to `ann;`, the first key behind it) then passes by every run without that prefix, and reads no block where no run has it. It
+    /// costs the filter's bits once more for each prefix of a run. Refused for B-trees, which have no filters. Default none.
+    pub prefix_filter: Option<Prefix>,
     /// Bytes of one file of a run. Larger means fewer files; smaller lets a compaction touch less. Default 32 MiB; 4 KiB to 4 GiB.
     pub run_bytes_max: u64,
     /// How many times larger a level is than the one above (leveled), or how many runs there may be (tiered). Larger means fewer
@@ -97,6 +106,8 @@ impl Default for TableOptions {
             block_bytes: 8 << 10,
             compression: Compression::Lz4,
             filter_bits_per_key: 10,
+            misses_are_rare: false,
+            prefix_filter: None,
             run_bytes_max: 32 << 20,
             fanout: 8,
             auto_compact: true,
@@ -117,6 +128,14 @@ impl TableOptions {
         check_range("filter_bits_per_key", u64::from(self.filter_bits_per_key), 0, 32)?;
         check_range("run_bytes_max", self.run_bytes_max, 4 << 10, 4 << 30)?;
         check_range("fanout", u64::from(self.fanout), 2, 32)?;
+        if let Some(prefix) = self.prefix_filter {
+            prefix.check()?;
+            if self.layout == Layout::BTree || self.filter_bits_per_key == 0 {
+                let why =
+                    if self.layout == Layout::BTree { "a B-tree has no filters" } else { "filter_bits_per_key is 0" };
+                return Err(Error::invalid(format!("option prefix_filter needs filters: {why}")));
+            }
+        }
         for (option, name) in [("merge", &self.merge), ("compaction_filter", &self.compaction_filter)] {
             let bytes = name.as_ref().map_or(1, |name| u64_of(name.len()));
             check_range(&format!("{option} (bytes of its name)"), bytes, 1, 255)?;
@@ -146,5 +165,15 @@ mod tests {
     fn an_option_out_of_range_is_named() {
         let options = TableOptions { fanout: 1, ..TableOptions::default() };
         assert!(options.check().unwrap_err().to_string().contains("fanout"));
+    }
+
+    #[test]
+    fn prefixes_need_filters() {
+        let options = TableOptions { prefix_filter: Some(Prefix::Bytes(4)), ..TableOptions::default() };
+        assert!(options.check().is_ok());
+        let why = |options: TableOptions| options.check().unwrap_err().to_string();
+        assert!(why(TableOptions { layout: Layout::BTree, ..options.clone() }).contains("B-tree"));
+        assert!(why(TableOptions { filter_bits_per_key: 0, ..options.clone() }).contains("filter_bits_per_key"));
+        assert!(why(TableOptions { prefix_filter: Some(Prefix::Bytes(0)), ..options }).contains("0 bytes"));
     }
 }

@@ -7,6 +7,9 @@ use serde::Serialize;
 use crate::base::shards::Sharded;
 use crate::tree::Costs;
 
+/// How many counters there are: a shard of them fits the pair of cache lines that it takes anyway.
+const COUNTERS: usize = 10;
+
 /// What reads of a table cost since the database was opened; never reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReadStats {
@@ -22,10 +25,14 @@ pub struct ReadStats {
     pub get_blocks: u64,
     /// Walks over a range that began.
     pub seeks: u64,
-    /// Trees that they walked over.
+    /// Trees that they walked over, or passed by because a filter did not know the prefix of the range.
     pub seek_trees: u64,
     /// Blocks of indexes and leaves that they looked at, in the cache or not.
     pub seek_blocks: u64,
+    /// Filters that they asked for the prefix of their range.
+    pub seek_filters: u64,
+    /// Filters that let such a prefix pass in vain.
+    pub seek_filter_misses: u64,
 }
 
 impl ReadStats {
@@ -37,21 +44,45 @@ impl ReadStats {
         Self::of(a)
     }
 
-    const fn of(numbers: [u64; 8]) -> Self {
-        let [gets, get_trees, get_filters, get_filter_misses, get_blocks, seeks, seek_trees, seek_blocks] = numbers;
-        Self { gets, get_trees, get_filters, get_filter_misses, get_blocks, seeks, seek_trees, seek_blocks }
+    const fn of(numbers: [u64; COUNTERS]) -> Self {
+        let [gets, get_trees, get_filters, get_filter_misses, get_blocks, ..] = numbers;
+        let [_, _, _, _, _, seeks, seek_trees, seek_blocks, seek_filters, seek_filter_misses] = numbers;
+        Self {
+            gets,
+            get_trees,
+            get_filters,
+            get_filter_misses,
+            get_blocks,
+            seeks,
+            seek_trees,
+            seek_blocks,
+            seek_filters,
+            seek_filter_misses,
+        }
     }
 
-    const fn numbers(self) -> [u64; 8] {
-        let Self { gets, get_trees, get_filters, get_filter_misses, get_blocks, seeks, seek_trees, seek_blocks } = self;
-        [gets, get_trees, get_filters, get_filter_misses, get_blocks, seeks, seek_trees, seek_blocks]
+    const fn numbers(self) -> [u64; COUNTERS] {
+        let Self { gets, get_trees, get_filters, get_filter_misses, get_blocks, .. } = self;
+        let Self { seeks, seek_trees, seek_blocks, seek_filters, seek_filter_misses, .. } = self;
+        [
+            gets,
+            get_trees,
+            get_filters,
+            get_filter_misses,
+            get_blocks,
+            seeks,
+            seek_trees,
+            seek_blocks,
+            seek_filters,
+            seek_filter_misses,
+        ]
     }
 }
 
 /// The counters behind [`ReadStats`].
 #[derive(Debug, Default)]
 pub(crate) struct ReadCounters {
-    counters: Sharded<8>,
+    counters: Sharded<COUNTERS>,
     /// What [`Self::since_asked`] has told of. Changes in flushes only, which are alone.
     asked: AtomicU64,
 }
@@ -60,12 +91,12 @@ impl ReadCounters {
     /// So many keys were looked up at these costs together.
     #[inline]
     pub(crate) fn got(&self, keys: u64, costs: &Costs) {
-        self.counters.add([keys, costs.trees, costs.filters, costs.filter_misses, costs.blocks, 0, 0, 0]);
+        self.counters.add([keys, costs.trees, costs.filters, costs.filter_misses, costs.blocks, 0, 0, 0, 0, 0]);
     }
 
-    /// A walk over so many trees ended, which looked at so many blocks.
-    pub(crate) fn walked(&self, trees: u64, blocks: u64) {
-        self.counters.add([0, 0, 0, 0, 0, 1, trees, blocks]);
+    /// A walk over so many trees ended.
+    pub(crate) fn walked(&self, trees: u64, costs: &Costs) {
+        self.counters.add([0, 0, 0, 0, 0, 1, trees, costs.blocks, costs.filters, costs.filter_misses]);
     }
 
     /// Counts on from there.

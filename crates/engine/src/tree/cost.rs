@@ -12,3 +12,16 @@ pub struct Costs {
     /// Blocks of indexes and leaves that were looked at, in the cache or not; filters are not among them.
     pub blocks: u64,
 }
+
+impl Costs {
+    /// The sum of two.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            trees: self.trees + other.trees,
+            filters: self.filters + other.filters,
+            filter_misses: self.filter_misses + other.filter_misses,
+            blocks: self.blocks + other.blocks,
+        }
+    }
+}

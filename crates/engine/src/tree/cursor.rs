@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::base::checksum::hash_prefix;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
+
+use super::{Costs, Prefix};
 
 /// A position in an ordered set of entries (user key ascending, then seqnum descending), or nowhere.
 ///
@@ -45,9 +48,9 @@ pub trait Cursor: Send {
     /// From now on entries outside of the limits need not be shown: where one would be, the cursor may stand nowhere instead, and read
     /// nothing.
     fn limit(&mut self, _limits: &Arc<Limits>) {}
-    /// Blocks of indexes and leaves that the cursor has looked at so far.
-    fn blocks(&self) -> u64 {
-        0
+    /// Blocks that the cursor has looked at so far, and filters that it asked for a prefix.
+    fn costs(&self) -> Costs {
+        Costs::default()
     }
     /// Whether the entry here is likely to be read soon, since its block was in the cache. Only cursors of merges say so.
     fn is_cached(&self) -> bool {
@@ -66,9 +69,24 @@ pub struct Limits {
     pub low: Vec<u8>,
     /// The first key that is not wanted any more.
     pub high: Option<Vec<u8>>,
+    /// The rule by which all keys between them have one prefix, and its hash.
+    pub prefix: Option<(Prefix, u64)>,
 }
 
 impl Limits {
+    /// The limits of a walk in a table whose filters know the prefixes of this rule, if any.
+    #[must_use]
+    pub fn new(low: Vec<u8>, high: Option<Vec<u8>>, rule: Option<Prefix>) -> Self {
+        let shared = |rule: Prefix| Some((rule, hash_prefix(rule.shared(&low, high.as_deref())?)));
+        Self { prefix: rule.and_then(shared), low, high }
+    }
+
+    /// Whether `key` lies within the limits.
+    #[must_use]
+    pub fn contain(&self, key: &[u8]) -> bool {
+        *self.low <= *key && !self.end_before(key)
+    }
+
     /// Whether `key`, and so all after it, lie behind the limits.
     #[inline]
     #[must_use]

@@ -20,7 +20,7 @@ use std::fmt;
 use std::hint::select_unpredictable;
 use std::sync::Arc;
 
-use super::{Cursor, Limits};
+use super::{Costs, Cursor, Limits};
 use crate::base::key::head;
 use crate::base::{Entry, Error, Result, Value};
 
@@ -281,8 +281,8 @@ impl Cursor for MergeCursor {
         self.sources.iter_mut().for_each(|source| source.limit(limits));
     }
 
-    fn blocks(&self) -> u64 {
-        self.sources.iter().map(|source| source.blocks()).sum()
+    fn costs(&self) -> Costs {
+        self.sources.iter().fold(Costs::default(), |costs, source| costs.plus(source.costs()))
     }
 
     #[inline]

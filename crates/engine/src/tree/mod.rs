@@ -8,6 +8,7 @@ pub mod lookup;
 pub mod memtable;
 pub mod merge;
 pub mod operator;
+pub mod prefix;
 pub mod retain;
 pub mod run;
 #[cfg(test)]
@@ -15,3 +16,4 @@ pub mod vec_cursor;
 
 pub use cost::Costs;
 pub use cursor::{Cursor, Found, Limits};
+pub use prefix::Prefix;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::base::key::head;
 use crate::base::{Kind, Result, SeqNum, Value};
 use crate::tree::operator::TableOperator;
-use crate::tree::{Cursor, Limits};
+use crate::tree::{Cursor, Limits, Prefix};
 
 use super::skips::{Skips, Told};
 
@@ -49,7 +49,18 @@ enum Travel {
 impl<C: Cursor> Visible<C> {
     /// What `snapshot` sees of `cursor`, from `start` to `end`. It stands before the range and after it at once: the first
     /// call decides which way it goes.
-    pub fn new(mut cursor: C, snapshot: SeqNum, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Self {
+    pub fn new(cursor: C, snapshot: SeqNum, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Self {
+        Self::with_prefix(cursor, snapshot, start, end, None)
+    }
+
+    /// The same in a table whose filters know the prefixes of keys by this rule.
+    pub fn with_prefix(
+        mut cursor: C,
+        snapshot: SeqNum,
+        start: Bound<Vec<u8>>,
+        end: Bound<Vec<u8>>,
+        rule: Option<Prefix>,
+    ) -> Self {
         let low = match start {
             Bound::Included(key) => key,
             Bound::Excluded(key) => after(key),
@@ -61,7 +72,7 @@ impl<C: Cursor> Visible<C> {
             Bound::Unbounded => None,
         };
         let high_head = high.as_deref().map_or(u64::MAX, head);
-        let limits = Arc::new(Limits { low, high });
+        let limits = Arc::new(Limits::new(low, high, rule));
         cursor.limit(&limits);
         Self {
             cursor,

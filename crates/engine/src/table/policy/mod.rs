@@ -1,5 +1,6 @@
 //! Layout policies: pure functions from the trees of a table to the next compaction that its layout wants, if any.
 
+mod filters;
 mod l0;
 mod leveled;
 mod load;
@@ -9,6 +10,7 @@ mod pressure;
 mod tests;
 mod tiered;
 
+pub use filters::{bits_of_compaction, bits_of_flush, bits_of_load};
 pub use load::level_for;
 
 use crate::base::{FileId, SeqNum};

@@ -47,8 +47,13 @@ impl Forge {
         let (env, id) = (self.sim.env(), FileId(self.next));
         self.next += 1;
         let path = FileKind::Run.path(Path::new("/runs"), id);
-        let options =
-            RunOptions { block_bytes: 512, compression: Compression::None, filter_bits_per_key: 10, direct: false };
+        let options = RunOptions {
+            block_bytes: 512,
+            compression: Compression::None,
+            filter_bits_per_key: 10.0,
+            filter_prefix: None,
+            direct: false,
+        };
         let stats = Arc::<StoreStats>::default();
         let mut builder = RunBuilder::create(&env, &path, id.0, options, Arc::clone(&stats)).unwrap();
         for (key, seqnum) in versions {

@@ -8,7 +8,7 @@ use crate::base::value::ByteSource;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
-use crate::tree::{Cursor, Limits};
+use crate::tree::{Costs, Cursor, Limits};
 
 /// A branch on the path, and the child that the path takes.
 #[derive(Debug)]
@@ -217,8 +217,8 @@ impl Cursor for BTreeCursor {
         self.limits = Some(Arc::clone(limits));
     }
 
-    fn blocks(&self) -> u64 {
-        self.blocks
+    fn costs(&self) -> Costs {
+        Costs { blocks: self.blocks, ..Costs::default() }
     }
 
     #[inline]

@@ -1,11 +1,11 @@
 //! Writes a run front to back.
 
-use super::filter::{Hashes, Layout};
+use super::filter::{Hashes, Layout, bits_of};
 use super::format::{Footer, INDEX_PART_BYTES};
 use super::meta::RunMeta;
 use super::separator::separator;
 use super::warm::Warm;
-use crate::base::checksum::hash_key;
+use crate::base::checksum::{hash_key, hash_prefix};
 use crate::base::key::descends;
 use crate::base::num::{u64_of, usize_of32};
 use crate::base::{Entry, Kind, Result, SeqNum};
@@ -14,6 +14,7 @@ use crate::block::{BlockBuilder, BlockKind, BlockPointer, Compression, raw_image
 use crate::cache::Cache;
 use crate::env::Env;
 use crate::store::{BlockWriter, StoreStats};
+use crate::tree::Prefix;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,14 +22,16 @@ use std::sync::Arc;
 const IMAGE_KEEP_BYTES: usize = 2 << 20;
 
 /// How a run is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunOptions {
     /// A leaf is closed before it grows beyond so many bytes, unless a single entry does.
     pub block_bytes: u32,
     /// How leaves are compressed.
     pub compression: Compression,
     /// Bits that each key gets in the filter; zero: no filter.
-    pub filter_bits_per_key: u32,
+    pub filter_bits_per_key: f64,
+    /// The rule of the prefixes that the filter knows beside the keys.
+    pub filter_prefix: Option<Prefix>,
     /// Whether to write past the page cache.
     pub direct: bool,
 }
@@ -49,6 +52,8 @@ pub struct RunBuilder {
     index_parts: Vec<IndexPart>,
     index_bytes: usize,
     hashes: Hashes,
+    /// The prefix that went to `hashes` last.
+    last_prefix: Vec<u8>,
     leaves: u64,
     meta: RunMeta,
     warm: Option<Warm>,
@@ -78,6 +83,7 @@ impl RunBuilder {
             index_parts: Vec::new(),
             index_bytes: 0,
             hashes: Hashes::default(),
+            last_prefix: Vec::new(),
             leaves: 0,
             meta: RunMeta::default(),
             warm: None,
@@ -119,8 +125,11 @@ impl RunBuilder {
             self.close_leaf(Some(entry.key))?;
         }
         let new_key = if self.leaf.is_empty() { self.begin_leaf(entry) } else { self.leaf.push(entry) };
-        if new_key && self.options.filter_bits_per_key > 0 {
+        if new_key && self.options.filter_bits_per_key > 0.0 {
             self.hashes.push(hash_key(entry.key));
+            if let Some(prefix) = self.options.filter_prefix.and_then(|rule| rule.of(entry.key)) {
+                self.push_prefix(prefix);
+            }
         }
         self.last_seqnum = entry.seqnum;
         if let Some(warm) = &mut self.warm {
@@ -131,6 +140,15 @@ impl RunBuilder {
         self.meta.raw_bytes += u64_of(entry.key.len() + entry.value.len());
         self.meta.seqnum_max = self.meta.seqnum_max.max(entry.seqnum);
         Ok(())
+    }
+
+    /// Adds a prefix to the filter, once: keys with the same prefix stand together.
+    fn push_prefix(&mut self, prefix: &[u8]) {
+        if self.last_prefix != prefix {
+            self.hashes.push(hash_prefix(prefix));
+            self.last_prefix.clear();
+            self.last_prefix.extend_from_slice(prefix);
+        }
     }
 
     /// Adds the first entry of a leaf, and says whether its key is new.
@@ -177,7 +195,7 @@ impl RunBuilder {
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let filter_bits = u64_of(self.hashes.len()) * u64::from(self.options.filter_bits_per_key);
+        let filter_bits = bits_of(self.hashes.len(), self.options.filter_bits_per_key);
         let index = self.index_bytes + self.index.image_bytes();
         self.writer.position() + u64_of(self.leaf.image_bytes() + index) + filter_bits / 8
     }
@@ -231,6 +249,7 @@ impl RunBuilder {
             tombstones: self.meta.tombstones,
             raw_bytes: self.meta.raw_bytes,
             seqnum_max: self.meta.seqnum_max,
+            filter_prefix: layout.and(self.options.filter_prefix),
         };
         let footer = footer.encode(self.writer.identity(), self.writer.position());
         self.writer.append_raw(&footer)?;

@@ -7,7 +7,7 @@ use crate::base::value::ByteSource;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
 use crate::block::Block;
 use crate::cache::Fill;
-use crate::tree::{Cursor, Limits};
+use crate::tree::{Costs, Cursor, Limits};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,8 +32,10 @@ pub struct RunCursor {
     key: Vec<u8>,
     here: Here,
     limits: Option<Arc<Limits>>,
-    /// Blocks that were looked at.
-    blocks: u64,
+    /// What the filter said to the prefix of the limits, once it was asked.
+    has_prefix: Option<bool>,
+    /// What was looked at so far.
+    costs: Costs,
 }
 
 /// The entry under a cursor, apart from its key.
@@ -69,7 +71,8 @@ impl RunCursor {
             key: Vec::new(),
             here,
             limits: None,
-            blocks: 0,
+            has_prefix: None,
+            costs: Costs::default(),
         }
     }
 
@@ -79,6 +82,7 @@ impl RunCursor {
             self.run = Arc::clone(run);
             self.ahead.reset();
             self.index = None;
+            self.has_prefix = None;
         }
         self.leaf = None;
     }
@@ -96,7 +100,26 @@ impl RunCursor {
         if self.is_apart() {
             return Ok(());
         }
-        self.guarded(go)
+        match self.limits.as_ref().and_then(|limits| limits.prefix) {
+            Some((rule, hash)) if self.run.knows_prefixes(rule) => self.guarded(|cursor| cursor.ask_then(hash, go)),
+            _ => self.guarded(go),
+        }
+    }
+
+    /// Makes a move if the filter knows the prefix with this hash, which all keys within the limits have.
+    fn ask_then(&mut self, hash: u64, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        if let Some(has_prefix) = self.has_prefix {
+            return if has_prefix { go(self) } else { Ok(()) };
+        }
+        self.costs.filters += 1;
+        let has_prefix = self.run.may_contain(hash)?;
+        self.has_prefix = Some(has_prefix);
+        if has_prefix {
+            go(self)?;
+            let within = self.limits.as_ref().is_some_and(|limits| limits.contain(&self.key));
+            self.costs.filter_misses += u64::from(self.is_nowhere() || !within);
+        }
+        Ok(())
     }
 
     /// Whether no key of the run is within the limits.
@@ -137,7 +160,7 @@ impl RunCursor {
             Some((here, index)) if *here == part => Ok(Arc::clone(index)),
             _ => {
                 let index = self.run.index_part(part, self.fill)?;
-                self.blocks += 1;
+                self.costs.blocks += 1;
                 self.index = Some((part, Arc::clone(&index)));
                 Ok(index)
             }
@@ -151,7 +174,7 @@ impl RunCursor {
         let (leaf, is_cached) = ahead.leaf(run, pointer, || wanted(run, limits.as_deref(), index))?;
         self.is_cached = is_cached;
         self.run.check_leaf(pointer, &leaf)?;
-        self.blocks += 1;
+        self.costs.blocks += 1;
         self.leaf_slot = slot;
         Ok(leaf)
     }
@@ -329,10 +352,11 @@ impl Cursor for RunCursor {
 
     fn limit(&mut self, limits: &Arc<Limits>) {
         self.limits = Some(Arc::clone(limits));
+        self.has_prefix = None;
     }
 
-    fn blocks(&self) -> u64 {
-        self.blocks
+    fn costs(&self) -> Costs {
+        self.costs
     }
 
     #[inline]

@@ -19,7 +19,7 @@ pub(super) const LINE_BYTES: usize = 64;
 const LINE_BITS_LOG2: u32 = 9;
 const _: () = assert!(LINE_BYTES * 8 == 1 << LINE_BITS_LOG2);
 
-const BITS_PER_KEY_MAX: u32 = 64;
+const BITS_PER_KEY_MAX: f64 = 64.0;
 /// The lines must be fewer than 32 bits can choose from.
 const LINES_MAX: u64 = 1 << 28;
 
@@ -32,15 +32,14 @@ pub(super) struct Layout {
 
 impl Layout {
     /// The layout for so many keys; `None` when no filter is wanted.
-    pub(super) fn new(keys: usize, bits_per_key: u32) -> Option<Self> {
-        if bits_per_key == 0 || keys == 0 {
+    pub(super) fn new(keys: usize, bits_per_key: f64) -> Option<Self> {
+        if bits_per_key <= 0.0 || keys == 0 {
             return None;
         }
         let bits_per_key = bits_per_key.min(BITS_PER_KEY_MAX);
-        let bits = u64_of(keys).saturating_mul(bits_per_key.into());
-        let lines = bits.div_ceil(1 << LINE_BITS_LOG2).min(LINES_MAX);
+        let lines = bits_of(keys, bits_per_key).div_ceil(1 << LINE_BITS_LOG2).clamp(1, LINES_MAX);
         // ln 2 probes per bit would be best in an ideal filter; crowded lines want fewer.
-        let probes = (bits_per_key * 3 / 5).clamp(1, 16);
+        let probes = u32_of(usize_of(whole(bits_per_key * 0.6 + 0.5))).clamp(1, 16);
         Some(Self { lines, probes })
     }
 
@@ -98,6 +97,20 @@ impl Layout {
     }
 }
 
+/// Bits for so many keys.
+#[inline]
+pub(super) fn bits_of(keys: usize, bits_per_key: f64) -> u64 {
+    // Exact enough: fewer than 2^53 keys.
+    whole(keys as f64 * bits_per_key)
+}
+
+/// The whole part of a number that is not negative.
+#[inline]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast keeps to the range of u64")]
+const fn whole(number: f64) -> u64 {
+    number as u64
+}
+
 /// The hashes of a run's keys, gathered while it is written: eight bytes a key, in memory that goes back to the system.
 #[derive(Debug, Default)]
 pub(super) struct Hashes(AlignedBuffer);
@@ -123,7 +136,7 @@ mod tests {
     use super::*;
     use crate::base::checksum::hash_key;
 
-    fn false_positives(keys: u64, bits_per_key: u32) -> f64 {
+    fn false_positives(keys: u64, bits_per_key: f64) -> f64 {
         let hashes: Vec<_> = (0..keys).map(|key| hash_key(&key.to_be_bytes())).collect();
         let layout = Layout::new(hashes.len(), bits_per_key).unwrap();
         assert!(layout.is_sound());
@@ -141,7 +154,8 @@ mod tests {
 
     #[test]
     fn no_key_is_missed_and_few_strangers_pass() {
-        for (bits_per_key, rate) in [(1, 0.7), (5, 0.12), (10, 0.012), (16, 0.003), (64, 0.001)] {
+        for (bits_per_key, rate) in [(1.0, 0.7), (5.0, 0.12), (9.5, 0.014), (10.0, 0.012), (16.0, 0.003), (64.0, 0.001)]
+        {
             assert!(false_positives(120_000, bits_per_key) < rate, "{bits_per_key} bits per key");
             assert!(false_positives(7, bits_per_key) <= 1.0);
         }
@@ -149,6 +163,6 @@ mod tests {
 
     #[test]
     fn without_bits_or_keys_there_is_no_filter() {
-        assert_eq!((Layout::new(9, 0), Layout::new(0, 10)), (None, None));
+        assert_eq!((Layout::new(9, 0.0), Layout::new(0, 10.0)), (None, None));
     }
 }

@@ -32,7 +32,8 @@
 //! | 80 | 8 | tombstones |
 //! | 88 | 8 | bytes of keys and values |
 //! | 96 | 8 | the largest seqnum |
-//! | 104 | 16 | zero |
+//! | 104 | 4 | the rule of the prefixes that the filter knows beside the keys ([`Prefix`]); zero without |
+//! | 108 | 12 | zero |
 //! | 120 | 8 | XXH3-64 of the bytes before it, seeded with the file's identity and the footer's offset |
 //!
 //! The footer's length and the places of magic, version and checksum are those of every version of this format.
@@ -42,16 +43,17 @@ use crate::base::codec::{Decoder, Malformed};
 use crate::base::{Error, ErrorKind, Result, SeqNum};
 use crate::block::BlockPointer;
 use crate::store::BlockFile;
+use crate::tree::Prefix;
 
 /// Length of the footer in bytes.
 pub(super) const FOOTER_BYTES: usize = 128;
 const CHECKSUM_AT: usize = 120;
-const ZEROS: usize = 16;
+const ZEROS: usize = 12;
 const _: () =
-    assert!(8 + 4 + 4 + 2 * BlockPointer::BYTES + 7 * 8 + ZEROS == CHECKSUM_AT && CHECKSUM_AT + 8 == FOOTER_BYTES);
+    assert!(8 + 4 + 4 + 2 * BlockPointer::BYTES + 7 * 8 + 4 + ZEROS == CHECKSUM_AT && CHECKSUM_AT + 8 == FOOTER_BYTES);
 
 const MAGIC: [u8; 8] = *b"spnyrun\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Lines of 64 bytes in one part of a filter: 64 KiB, about 50,000 keys.
 pub(super) const FILTER_PART_LINES: u64 = 1024;
@@ -72,6 +74,7 @@ pub(super) struct Footer {
     pub(super) tombstones: u64,
     pub(super) raw_bytes: u64,
     pub(super) seqnum_max: SeqNum,
+    pub(super) filter_prefix: Option<Prefix>,
 }
 
 impl Footer {
@@ -87,6 +90,7 @@ impl Footer {
         for count in counts.into_iter().chain([self.seqnum_max.0]) {
             out.extend_from_slice(&count.to_le_bytes());
         }
+        out.extend_from_slice(&self.filter_prefix.map_or(0, Prefix::to_code).to_le_bytes());
         out.resize(CHECKSUM_AT, 0);
         out.extend_from_slice(&checksum(identity, offset, &out).to_le_bytes());
         out
@@ -95,7 +99,7 @@ impl Footer {
     /// Reads the footer of `file`, whose `bytes` stand at `offset`.
     ///
     /// # Errors
-    /// `Corruption` when this is not the footer that was written there, `Unsupported` when a newer version wrote it.
+    /// `Corruption` when this is not the footer that was written there, `Unsupported` when another version wrote it.
     pub(super) fn read(bytes: &[u8], file: &BlockFile, offset: u64) -> Result<Self> {
         let corrupt = |what: &str| file.corruption(offset, what);
         let mut decoder = Decoder::new(bytes);
@@ -113,7 +117,7 @@ impl Footer {
             .map_err(|version| {
                 let path = file.path().display();
                 let message =
-                    format!("{path} has version {version} of the run format; this program reads up to {VERSION}");
+                    format!("{path} has version {version} of the run format; this program reads version {VERSION}");
                 Error::new(ErrorKind::Unsupported, message)
             })
     }
@@ -136,6 +140,10 @@ impl Footer {
             tombstones: decoder.u64()?,
             raw_bytes: decoder.u64()?,
             seqnum_max: SeqNum(decoder.u64()?),
+            filter_prefix: match decoder.u32()? {
+                0 => None,
+                code => Some(Prefix::from_code(code)?),
+            },
         };
         if decoder.rest() == [0; ZEROS] { Ok(Ok(footer)) } else { Err(Malformed) }
     }

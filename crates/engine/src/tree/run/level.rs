@@ -4,7 +4,7 @@ use super::fuse::Fuse;
 use super::{Run, RunCursor};
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::{Cursor, Limits};
+use crate::tree::{Costs, Cursor, Limits};
 use std::fmt;
 use std::sync::Arc;
 
@@ -146,8 +146,8 @@ impl Cursor for LevelCursor {
         }
     }
 
-    fn blocks(&self) -> u64 {
-        self.cursor.as_ref().map_or(0, RunCursor::blocks)
+    fn costs(&self) -> Costs {
+        self.cursor.as_ref().map_or_else(Costs::default, RunCursor::costs)
     }
 
     #[inline]

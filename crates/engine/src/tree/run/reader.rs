@@ -13,7 +13,7 @@ use crate::cache::{Cache, Fill};
 use crate::env::buffer::AlignedBuffer;
 use crate::env::{Access, Env};
 use crate::store::{BlockFile, StoreStats};
-use crate::tree::{Costs, Found};
+use crate::tree::{Costs, Found, Prefix};
 use std::cmp::Ordering;
 use std::fmt;
 use std::path::Path;
@@ -131,9 +131,15 @@ impl Run {
         self.heads.0 <= head && head <= self.heads.1
     }
 
-    /// Whether the filter lets a key with this hash pass.
+    /// Whether the filter knows the prefixes of the run's keys by this rule.
     #[inline]
-    fn may_contain(&self, hash: u64) -> Result<bool> {
+    pub(super) fn knows_prefixes(&self, rule: Prefix) -> bool {
+        self.footer.filter_prefix == Some(rule)
+    }
+
+    /// Whether the filter lets a key or prefix with this hash pass.
+    #[inline]
+    pub(super) fn may_contain(&self, hash: u64) -> Result<bool> {
         let Some(filter) = &self.filter else { return Ok(true) };
         let (part, at) = filter.layout.place(hash);
         let pointer = filter.parts[part];

@@ -10,7 +10,7 @@ use crate::cache::{Cache, Fill};
 use crate::env::sim::{Fault, SimEnv};
 use crate::store::StoreStats;
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
-use crate::tree::{Costs, Cursor};
+use crate::tree::{Costs, Cursor, Limits, Prefix};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,8 +29,13 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let options =
-            RunOptions { block_bytes: 60, compression: Compression::None, filter_bits_per_key: 10, direct: false };
+        let options = RunOptions {
+            block_bytes: 60,
+            compression: Compression::None,
+            filter_bits_per_key: 10.0,
+            filter_prefix: None,
+            direct: false,
+        };
         let (cache, stats) = (Arc::new(Cache::new(1 << 20)), Arc::new(StoreStats::default()));
         Self { sim: SimEnv::new(1), cache, stats, options, runs: 0 }
     }
@@ -80,6 +85,10 @@ fn run_entries() -> impl Strategy<Value = Vec<OwnedEntry>> {
         entries.dedup_by(|a, b| a.key == b.key && a.seqnum == b.seqnum);
         entries
     })
+}
+
+fn rules() -> impl Strategy<Value = Prefix> {
+    prop_oneof![Just(Prefix::Bytes(1)), Just(Prefix::Bytes(2)), Just(Prefix::Bytes(8)), Just(Prefix::UpTo(b'b'))]
 }
 
 fn put(key: &[u8], seqnum: u64, value: &[u8]) -> OwnedEntry {
@@ -168,9 +177,16 @@ proptest! {
         moves in moves(),
         probes in proptest::collection::vec((keys(), 0..150u64), 0..30),
         (block_bytes, bits, direct) in (prop_oneof![Just(40u32), Just(100), Just(4000)], 0..12u32, any::<bool>()),
+        filter_prefix in proptest::option::of(rules()),
         compression in prop_oneof![Just(Compression::None), Just(Compression::Lz4), Just(Compression::Zstd)],
     ) {
-        let mut bench = Bench::with(RunOptions { block_bytes, compression, filter_bits_per_key: bits, direct });
+        let mut bench = Bench::with(RunOptions {
+            block_bytes,
+            compression,
+            filter_bits_per_key: f64::from(bits),
+            filter_prefix,
+            direct,
+        });
         let run = bench.run(&entries);
         let (mut keep, mut bypass) = (run.cursor(Fill::Keep), run.cursor(Fill::Bypass));
         walk_alike(&mut keep, &mut VecCursor::new(entries.clone()), &moves)?;
@@ -211,6 +227,51 @@ proptest! {
         for fill in [Fill::Keep, Fill::Bypass] {
             let mut level = LevelCursor::new(runs.clone().into(), fill);
             walk_alike(&mut level, &mut VecCursor::new(entries.clone()), &moves)?;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn a_walk_within_limits_shows_the_same_whether_filters_know_its_prefix_or_not(
+        entries in run_entries(),
+        cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..5),
+        spans in proptest::collection::vec((keys(), keys()), 1..12),
+        (built, asked) in (proptest::option::of(rules()), rules()),
+    ) {
+        let mut bench = Bench::with(RunOptions { filter_prefix: built, ..Bench::new().options });
+        let runs: Arc<[_]> = cut_between_keys(&entries, &cuts).into_iter().map(|part| bench.run(part)).collect();
+        for (low, high) in spans {
+            let within = |entry: &&OwnedEntry| low <= entry.key && entry.key < high;
+            let expected: Vec<_> = entries.iter().filter(within).cloned().collect();
+            let limits = Arc::new(Limits::new(low.clone(), Some(high.clone()), Some(asked)));
+            let mut level = LevelCursor::new(Arc::clone(&runs), Fill::Keep);
+            level.limit(&limits);
+            // Wherever these lead, to runs without the prefix perhaps.
+            level.first().unwrap();
+            level.last().unwrap();
+            let mut seen = Vec::new();
+            level.seek_ge(&low).unwrap();
+            while let Some(entry) = level.entry().filter(|entry| limits.contain(entry.key)) {
+                seen.push(OwnedEntry::of(entry));
+                level.next().unwrap();
+            }
+            prop_assert_eq!(&seen, &expected, "{:?}, from {:?} to {:?}", asked, low, high);
+            seen.clear();
+            level.seek_lt(&high).unwrap();
+            while let Some(entry) = level.entry().filter(|entry| limits.contain(entry.key)) {
+                seen.push(OwnedEntry::of(entry));
+                level.prev().unwrap();
+            }
+            seen.reverse();
+            prop_assert_eq!(&seen, &expected, "{:?} backward, from {:?} to {:?}", asked, low, high);
+            // Within a range every move is allowed.
+            for key in expected.iter().map(|entry| &entry.key) {
+                level.seek_ge(key).unwrap();
+                prop_assert_eq!(level.entry().map(|entry| entry.key.to_vec()), Some(key.clone()));
+            }
         }
     }
 }
@@ -289,6 +350,56 @@ fn most_absent_keys_are_answered_by_the_filter() {
     }
     assert!(costs.filter_misses < 150, "{} false positives in 10000", costs.filter_misses);
     assert_eq!((costs.filters, costs.trees), (10_000, costs.filter_misses));
+}
+
+/// Keys such as "user000012/7": a user's keys have one prefix.
+fn of_users(users: impl Iterator<Item = u64>) -> Vec<OwnedEntry> {
+    let key = |user: u64, i: u64| put(format!("user{user:06}/{i}").as_bytes(), 1, b"value");
+    users.flat_map(|user| (0..4).map(move |i| key(user, i))).collect()
+}
+
+#[test]
+fn a_walk_over_an_absent_prefix_asks_the_filter_and_looks_at_no_block() {
+    let bench_with = |filter_prefix| Bench::with(RunOptions { filter_prefix, ..Bench::new().options });
+    let rule = Prefix::UpTo(b'/');
+    let run = bench_with(Some(rule)).run(&of_users((0..2000).map(|user| user * 2)));
+    assert_eq!(run.verify().unwrap().entries, 8000);
+    let walk = |run: &Arc<Run>, rule, user: u64| {
+        let mut cursor = run.cursor(Fill::Keep);
+        let (low, high) = (format!("user{user:06}/").into_bytes(), format!("user{user:06}0").into_bytes());
+        cursor.limit(&Arc::new(Limits::new(low.clone(), Some(high), Some(rule))));
+        cursor.seek_ge(&low).unwrap();
+        // Asked once, however often the cursor comes back.
+        cursor.seek_ge(&low).unwrap();
+        let here = cursor.entry().is_some_and(|entry| entry.key.starts_with(&low));
+        (here, cursor.costs())
+    };
+    let (mut filters, mut misses) = (0, 0);
+    for user in 0..2000 {
+        let (here, costs) = walk(&run, rule, user);
+        assert_eq!(here, user % 2 == 0);
+        assert_eq!(costs.blocks == 0, !here && costs.filter_misses == 0, "{costs:?}");
+        assert!(!here || costs.filter_misses == 0);
+        (filters, misses) = (filters + costs.filters, misses + costs.filter_misses);
+    }
+    assert_eq!(filters, 2000);
+    assert!(misses < 25, "{misses} false positives in 1000");
+    // Other rules are not those of the filter.
+    assert!(walk(&run, Prefix::Bytes(11), 7).1.filters == 0 && walk(&run, Prefix::UpTo(b'0'), 7).1.filters == 0);
+    let plain = bench_with(None).run(&of_users(0..10));
+    assert_eq!((walk(&plain, rule, 3).0, walk(&plain, rule, 3).1.filters), (true, 0));
+}
+
+#[test]
+fn a_key_that_is_all_prefix_is_another_thing_than_the_prefix() {
+    let mut bench = Bench::with(RunOptions { filter_prefix: Some(Prefix::UpTo(b'/')), ..Bench::new().options });
+    let run = bench.run(&of_users(0..500));
+    let mut costs = Costs::default();
+    for user in 0..500 {
+        let key = format!("user{user:06}/");
+        assert!(run.get_at_cost(key.as_bytes(), hash_key(key.as_bytes()), SeqNum(9), &mut costs).unwrap().is_none());
+    }
+    assert!(costs.filter_misses < 20, "{costs:?}");
 }
 
 #[test]
@@ -466,11 +577,11 @@ fn hex_dump(bytes: &[u8]) -> String {
 
 #[test]
 fn the_bytes_of_a_run_without_a_filter_are_pinned() {
-    let mut bench = Bench::with(RunOptions { filter_bits_per_key: 0, ..Bench::new().options });
+    let mut bench = Bench::with(RunOptions { filter_bits_per_key: 0.0, ..Bench::new().options });
     let (path, _) = bench.write(&[put(b"spinney", 9, b"wood")]).unwrap();
     // Each frame has a header of 0x14 bytes. At 0 the leaf, at 0x41 the index (key "spinney", pointer to 0), at 0x86 its top
-    // (pointer to 0x41), at 0xcb the footer: magic, version 1, no probes, pointer to 0x86, no table, no lines; leaves end at
-    // 0x41, 1 leaf, 1 entry, no tombstones, 11 bytes, seqnum 9, zeros, checksum.
+    // (pointer to 0x41), at 0xcb the footer: magic, version 2, no probes, pointer to 0x86, no table, no lines; leaves end at
+    // 0x41, 1 leaf, 1 entry, no tombstones, 11 bytes, seqnum 9, no rule of prefixes, zeros, checksum.
     let expected = "\
 0000: 3d c5 c9 b7 28 e8 81 0b 2d 00 00 00 2d 00 00 00
 0010: 00 00 00 00 01 01 00 00 01 00 00 00 07 00 00 00
@@ -485,21 +596,21 @@ fn the_bytes_of_a_run_without_a_filter_are_pinned() {
 00a0: 00 00 07 00 00 00 73 70 69 6e 6e 65 79 00 00 00
 00b0: 00 00 20 00 00 00 31 00 00 00 00 41 00 00 00 00
 00c0: 00 00 00 45 00 00 00 fe 3c 70 35 73 70 6e 79 72
-00d0: 75 6e 00 01 00 00 00 00 00 00 00 86 00 00 00 00
+00d0: 75 6e 00 02 00 00 00 00 00 00 00 86 00 00 00 00
 00e0: 00 00 00 45 00 00 00 fb b2 36 54 00 00 00 00 00
 00f0: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
 0100: 00 00 00 41 00 00 00 00 00 00 00 01 00 00 00 00
 0110: 00 00 00 01 00 00 00 00 00 00 00 00 00 00 00 00
 0120: 00 00 00 0b 00 00 00 00 00 00 00 09 00 00 00 00
 0130: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
-0140: 00 00 00 51 13 ee 4a 1a 6f 13 e1
+0140: 00 00 00 8a c8 b7 90 58 2c c7 a9
 ";
     assert_eq!(hex_dump(&bench.sim.read_file(path).unwrap()), expected);
 }
 
 #[test]
 fn the_bits_of_a_filter_are_pinned() {
-    let layout = super::filter::Layout::new(2, 10).unwrap();
+    let layout = super::filter::Layout::new(2, 10.0).unwrap();
     let images = layout.build([hash_key(b"spinney"), hash_key(b"wood")].into_iter());
     let expected = "\
 0000: 00 80 00 00 00 00 00 00 00 10 00 00 00 00 00 00

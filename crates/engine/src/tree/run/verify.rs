@@ -4,7 +4,7 @@ use super::Run;
 use super::ahead::ReadAhead;
 use super::filter::{LINE_BYTES, Layout};
 use super::format::Footer;
-use crate::base::checksum::hash_key;
+use crate::base::checksum::{hash_key, hash_prefix};
 use crate::base::key::descends;
 use crate::base::num::u64_of;
 use crate::base::{Error, Result, SeqNum};
@@ -124,7 +124,7 @@ impl Walk<'_> {
                 return Err(self.wrong(pointer, "entries are out of order"));
             }
             if new_key && !self.passes_filter() {
-                return Err(self.wrong(pointer, "the filter does not know a key"));
+                return Err(self.wrong(pointer, "the filter does not know a key or its prefix"));
             }
             self.seen.entries += 1;
             self.seen.tombstones += u64::from(entry.kind.is_tombstone());
@@ -141,10 +141,13 @@ impl Walk<'_> {
 
     fn passes_filter(&self) -> bool {
         let Some((layout, parts)) = &self.filter else { return true };
-        let hash = hash_key(&self.key);
-        let (part, at) = layout.place(hash);
-        let line = parts[part].bytes()[at..].first_chunk::<LINE_BYTES>();
-        line.is_some_and(|line| layout.may_contain(line, hash))
+        let passes = |hash| {
+            let (part, at) = layout.place(hash);
+            let line = parts[part].bytes()[at..].first_chunk::<LINE_BYTES>();
+            line.is_some_and(|line| layout.may_contain(line, hash))
+        };
+        let prefix = self.run.footer().filter_prefix.and_then(|rule| rule.of(&self.key));
+        passes(hash_key(&self.key)) && prefix.is_none_or(|prefix| passes(hash_prefix(prefix)))
     }
 
     /// Checks the totals.
@@ -152,8 +155,9 @@ impl Walk<'_> {
         let footer = self.run.footer();
         let pointer = footer.top;
         let (top, filter_table) = (footer.top, footer.filter_table);
-        let (filter_probes, filter_lines) = (footer.filter_probes, footer.filter_lines);
-        if *footer != (Footer { top, filter_table, filter_probes, filter_lines, ..self.seen }) {
+        let (filter_probes, filter_lines, filter_prefix) =
+            (footer.filter_probes, footer.filter_lines, footer.filter_prefix);
+        if *footer != (Footer { top, filter_table, filter_probes, filter_lines, filter_prefix, ..self.seen }) {
             return Err(self.wrong(pointer, "the footer counts other entries than there are"));
         }
         if self.last_key != self.run.meta().largest {
