@@ -267,7 +267,8 @@ pub(crate) struct TablesArgs {
   spinney create shop customers --layout btree --compression zstd
   spinney create shop sessions --unlogged
   spinney create shop visits --merge add
-  spinney create shop lines --prefix-filter upto:/")]
+  spinney create shop lines --prefix-filter upto:/
+  spinney create shop pictures --large-values 4KiB")]
 pub(crate) struct CreateArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
@@ -299,6 +300,10 @@ pub(crate) struct CreateArgs {
     /// The merge operator of the table: `add` for counters. A program can register others; this command cannot read what they merge
     #[arg(long, value_name = "NAME")]
     pub(crate) merge: Option<String>,
+    /// Keep values of so many bytes or more apart from their keys, in files of their own: compactions then do not rewrite them. Not for
+    /// B-trees [default: never]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) large_values: Option<u64>,
 }
 
 /// Drop a table and all that is in it

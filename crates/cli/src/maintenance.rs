@@ -28,6 +28,9 @@ pub(crate) fn verify(args: &VerifyArgs, out: &mut Output) -> Result<()> {
             counted(report.entries, "entry", "entries"),
             bytes(report.bytes),
         )?;
+        if report.dead_value_bytes > 0 {
+            writeln!(out, "{} of dead values, which compactions reclaim", bytes(report.dead_value_bytes))?;
+        }
     }
     match report.problems.len() {
         0 => Ok(()),

@@ -6,6 +6,7 @@ use crate::store::with_table;
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
+use spinney::Range;
 use std::io::Write as _;
 use std::ops::Bound;
 
@@ -24,10 +25,9 @@ pub(crate) fn scan(args: &ScanArgs, out: &mut Output) -> Result<()> {
         };
         let mut left = args.limit.unwrap_or(u64::MAX);
         while left > 0
-            && let Some((key, value)) = range.advance()?
+            && let Some((key, value)) = next(&mut range, args.keys_only)?
         {
             left -= 1;
-            let value = (!args.keys_only).then_some(value);
             if args.json {
                 let value = value.map(json_of);
                 out.json_line(&JsonEntry { key: json_of(key), value })?;
@@ -44,6 +44,14 @@ pub(crate) fn scan(args: &ScanArgs, out: &mut Output) -> Result<()> {
     })
 }
 
+/// The next entry, without its value when only keys are wanted: values kept apart are not read then.
+fn next(range: &mut Range, keys_only: bool) -> Result<Option<(&[u8], Option<&[u8]>)>> {
+    if keys_only {
+        return Ok(range.advance_key()?.map(|key| (key, None)));
+    }
+    Ok(range.advance()?.map(|(key, value)| (key, Some(value))))
+}
+
 #[derive(Serialize)]
 struct JsonEntry {
     key: Json,
@@ -56,7 +64,7 @@ pub(crate) fn count(args: &CountArgs, out: &mut Output) -> Result<()> {
     let bounds = bounds(&args.range, args.escape)?;
     let count = with_table(&args.table, |db, table| {
         let (mut count, mut range) = (0_u64, db.snapshot().range(table, borrowed(&bounds)));
-        while range.advance()?.is_some() {
+        while range.advance_key()?.is_some() {
             count += 1;
         }
         Ok(count)

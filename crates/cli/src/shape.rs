@@ -4,7 +4,7 @@ use crate::args::ShapeArgs;
 use crate::output::Output;
 use crate::store::{tables, with_db};
 use anyhow::Result;
-use spinney::Shape;
+use spinney::{Shape, ValuesShape};
 use spinney_lab::text::{bytes, count, counted};
 use std::io::Write as _;
 
@@ -94,6 +94,12 @@ fn lines(shape: &Shape) -> Vec<Line> {
         lines.push(Line::new("B-tree", used, btree.entries, format!("height {}", btree.height)));
         lines.push(Line::new("", btree.free_bytes, None, "free space"));
     }
+    if shape.values.files > 0 {
+        let ValuesShape { files, bytes, live_bytes } = shape.values;
+        let note = format!("{}, apart", counted(files, "file", "files"));
+        lines.push(Line::new("values", live_bytes, None, note));
+        lines.push(Line::new("", bytes.saturating_sub(live_bytes), None, "dead values"));
+    }
     lines
 }
 
@@ -125,6 +131,7 @@ mod tests {
             l0: Vec::new(),
             levels: Vec::new(),
             btree: None,
+            values: ValuesShape::default(),
             trees: 1,
         }
     }
@@ -150,6 +157,19 @@ mod tests {
         let text = picture(&shape);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("2 more runs") && text.contains("9 runs, 78%"), "{text}");
+    }
+
+    #[test]
+    fn values_kept_apart_are_in_the_picture_and_in_its_sum() {
+        let mut shape = shape();
+        shape.values = ValuesShape { files: 12, bytes: 30 << 20, live_bytes: 20 << 20 };
+        let text = picture(&shape);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(
+            text.contains("31.0 MiB") && text.contains("12 files, apart") && text.contains("dead values"),
+            "{text}"
+        );
+        assert!(text.contains("20.0 MiB") && text.contains("10.0 MiB"), "{text}");
     }
 
     #[test]

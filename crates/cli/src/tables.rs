@@ -42,6 +42,7 @@ fn json_of(table: &Table) -> serde_json::Value {
         "logged": options.logged,
         "merge": options.merge,
         "compaction_filter": options.compaction_filter,
+        "large_value_bytes": options.large_value_bytes,
     })
 }
 
@@ -76,6 +77,10 @@ pub(crate) fn create(args: &CreateArgs) -> Result<()> {
     options.fanout = args.fanout.unwrap_or(options.fanout);
     options.logged = !args.unlogged;
     options.merge.clone_from(&args.merge);
+    if let Some(bytes) = args.large_values {
+        let Ok(bytes) = u32::try_from(bytes) else { bail!("--large-values is larger than any value: {bytes} bytes") };
+        options.large_value_bytes = bytes;
+    }
     close_after(open_or_create(&args.table.db)?, |db| {
         db.create_table(&args.table.table, options)?;
         Ok(())

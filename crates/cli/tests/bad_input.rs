@@ -202,7 +202,7 @@ fn a_newer_format_is_refused_and_left_alone() {
     let place = Place::loaded("btree");
     place.ok(&["compact", "db"]);
     let current = std::fs::read_to_string(place.path("db/CURRENT")).unwrap();
-    let newer = current.replacen("spinney 1\n", "spinney 2\n", 1);
+    let newer = current.replacen("spinney 2\n", "spinney 3\n", 1);
     assert_ne!(newer, current);
     std::fs::write(place.path("db/CURRENT"), &newer).unwrap();
     let rows = place.file("rows", "{\"id\": 1}\n");
@@ -215,7 +215,7 @@ fn a_newer_format_is_refused_and_left_alone() {
         &["log", "db"],
     ] {
         let output = place.run(args);
-        assert!(failure(&output, args).contains("format version 2"), "{output:?}");
+        assert!(failure(&output, args).contains("format version 3"), "{output:?}");
         assert!(output.stdout.is_empty(), "{output:?}");
     }
     assert_eq!(std::fs::read_to_string(place.path("db/CURRENT")).unwrap(), newer);

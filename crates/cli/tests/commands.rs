@@ -129,6 +129,28 @@ fn a_table_is_made_with_the_filters_that_it_is_asked_for() {
 }
 
 #[test]
+fn values_are_kept_apart_where_a_table_says_so() {
+    let place = Place::new();
+    place.ok(&["create", "db", "pictures", "--large-values", "4KiB"]);
+    let picture = "picture ".repeat(1000);
+    place.ok(&["put", "db", "pictures", "front", &picture]);
+    place.ok(&["put", "db", "pictures", "size", "small"]);
+    assert_eq!(place.ok(&["scan", "db", "pictures", "--keys-only"]), "front\nsize\n");
+    place.ok(&["flush", "db"]);
+    assert_eq!(place.ok(&["scan", "db", "pictures"]), format!("front\t{picture}\nsize\tsmall\n"));
+    assert_eq!(place.ok(&["scan", "db", "pictures", "--keys-only", "--reverse"]), "size\nfront\n");
+    assert_eq!(place.ok(&["count", "db", "pictures"]), "2\n");
+    assert!(place.ok(&["shape", "db", "pictures"]).contains("1 file, apart"));
+    assert_eq!(json(&place.ok(&["shape", "db", "pictures", "--json"]))["values"]["files"], 1);
+    assert_eq!(json(&place.ok(&["tables", "db", "--json"]))[0]["large_value_bytes"], 4096);
+    place.ok(&["put", "db", "pictures", "front", "gone"]);
+    place.ok(&["compact", "db"]);
+    assert_eq!(json(&place.ok(&["stat", "db", "--json"]))["values"]["files"], 0);
+    let refused = place.fails(&["create", "db", "t", "--layout", "btree", "--large-values", "4KiB"]);
+    assert!(refused.contains("large_value_bytes"), "{refused}");
+}
+
+#[test]
 fn a_level_is_merged_into_the_next() {
     let place = Place::loaded("lsm");
     place.ok(&["flush", "db"]);

@@ -25,7 +25,7 @@ pub use db::{
     Stats, StorageStats, Table, TableAhead, TableLoss, Transaction, VerifyReport, read_log,
 };
 pub use log::{LogCompression, LogPadding};
-pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape};
+pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape, ValuesShape};
 pub use table::{Layout, TableOptions};
 pub use tree::compaction_filter::{CompactionFilter, Decision};
 pub use tree::operator::MergeOperator;

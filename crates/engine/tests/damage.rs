@@ -73,11 +73,11 @@ fn a_newer_format_is_refused_as_unsupported() {
         let mut newer = bytes.to_vec();
         match (path.file_name().and_then(|name| name.to_str()), path.extension().and_then(|ext| ext.to_str())) {
             (Some("CURRENT"), _) => {
-                newer = String::from_utf8_lossy(bytes).replacen("spinney 1", "spinney 2", 1).into_bytes()
+                newer = String::from_utf8_lossy(bytes).replacen("spinney 2", "spinney 3", 1).into_bytes()
             }
             // All headers have the version in the same place.
             (_, Some("manifest")) => {
-                newer[8..12].copy_from_slice(&2_u32.to_le_bytes());
+                newer[8..12].copy_from_slice(&3_u32.to_le_bytes());
                 let sum = checksum(0, 0, &newer[..24]);
                 newer[24..32].copy_from_slice(&sum.to_le_bytes());
             }
@@ -111,7 +111,9 @@ fn closed_database() -> SimEnv {
 }
 
 fn config() -> Config {
-    Config::named(Layout::BTree, "tiny-log")
+    let mut config = Config::named(Layout::BTree, "tiny-log");
+    config.table.large_value_bytes = 64;
+    config
 }
 
 fn workload() -> Vec<Op> {

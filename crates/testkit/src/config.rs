@@ -25,7 +25,7 @@ pub struct Config {
 type Change = fn(&mut Options, &mut TableOptions);
 
 /// The option sets by name.
-const SETS: [(&str, Change); 20] = [
+const SETS: [(&str, Change); 22] = [
     ("plain", |_, _| {}),
     ("tiny-blocks", |_, table| table.block_bytes = 512),
     ("large-blocks", |_, table| table.block_bytes = 256 << 10),
@@ -62,6 +62,7 @@ const SETS: [(&str, Change); 20] = [
     }),
     ("by-hand", |_, table| table.auto_compact = false),
     ("unlogged", |_, table| table.logged = false),
+    ("values-apart", |_, table| table.large_value_bytes = 100),
     ("small-memory", |options, _| options.memory_bytes = 8 << 20),
     ("page-cache", |options, _| options.direct_io = false),
     ("buffered-commits", |options, _| options.durability = Durability::Buffered),
@@ -73,6 +74,15 @@ const SETS: [(&str, Change); 20] = [
         table.block_bytes = 512;
         table.run_bytes_max = 4 << 10;
         table.fanout = 2;
+    }),
+    ("tiny-values-apart", |options, table| {
+        options.memory_bytes = 8 << 20;
+        options.memtable_bytes = 4 << 10;
+        options.log_segment_bytes = 64 << 10;
+        table.block_bytes = 512;
+        table.run_bytes_max = 4 << 10;
+        table.fanout = 2;
+        table.large_value_bytes = 64;
     }),
 ];
 
@@ -113,7 +123,7 @@ impl Config {
     }
 
     /// The options of a table: tables with even numbers have the configuration's layout, the others the next one, so that each
-    /// database has more than one. Of unlogged tables only those with odd numbers are.
+    /// database has more than one. Of unlogged tables only those with odd numbers are. B-trees keep no values apart.
     #[must_use]
     pub fn table_options(&self, number: usize) -> TableOptions {
         let own = LAYOUTS.iter().position(|layout| *layout == self.table.layout).unwrap_or_default();
@@ -121,8 +131,9 @@ impl Config {
         let logged = self.table.logged || number.is_multiple_of(2);
         let merge = Some(if adds(number) { "add" } else { APPEND }.to_owned());
         let layout = LAYOUTS[(own + number % 2) % LAYOUTS.len()];
-        // A B-tree has no filters, and refuses to be asked for what they know.
+        // A B-tree has no filters and keeps values with their keys, and refuses to be asked for what it cannot do.
         let prefix_filter = self.table.prefix_filter.filter(|_| layout != Layout::BTree);
-        TableOptions { layout, logged, merge, prefix_filter, ..self.table.clone() }
+        let large_value_bytes = if layout == Layout::BTree { 0 } else { self.table.large_value_bytes };
+        TableOptions { layout, logged, merge, prefix_filter, large_value_bytes, ..self.table.clone() }
     }
 }

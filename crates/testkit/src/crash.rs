@@ -116,7 +116,16 @@ pub fn run(seed: u64, mut takes: impl FnMut(u64) -> bool + Send + 'static) -> Re
 pub(crate) fn config_of(seed: u64) -> Config {
     let mut rng = Rng::new(seed);
     let layout = *rng.pick(&[Layout::BTree, Layout::Lsm, Layout::LsmTiered]);
-    let set = *rng.pick(&["tiny-everything", "tiny-everything", "tiny-memtables", "tiny-log", "fanout-2", "plain"]);
+    let set = *rng.pick(&[
+        "tiny-everything",
+        "tiny-everything",
+        "tiny-values-apart",
+        "tiny-values-apart",
+        "tiny-memtables",
+        "tiny-log",
+        "fanout-2",
+        "plain",
+    ]);
     Config::named(layout, set)
 }
 

@@ -324,7 +324,21 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
 /// What the engine says.
 pub fn state(database: &Database, tables: &[Table]) -> Result<Vec<Vec<Pair>>> {
     let snapshot = database.snapshot();
-    tables.iter().map(|table| collect(snapshot.range(table, ..), usize::MAX)).collect()
+    let entries = |table: &Table| {
+        let entries = collect(snapshot.range(table, ..), usize::MAX)?;
+        // A walk over the keys alone sees the same.
+        let (mut range, mut keys) = (snapshot.range(table, ..), entries.iter().map(|(key, _)| key));
+        loop {
+            let (found, expected) = (range.advance_key()?, keys.next());
+            if found != expected.map(Vec::as_slice) {
+                return Err(Error::invalid(format!("a walk over keys shows {found:?} and not {expected:?}")));
+            }
+            if found.is_none() {
+                return Ok(entries);
+            }
+        }
+    };
+    tables.iter().map(entries).collect()
 }
 
 /// As [`collect`], by the other way to walk.

@@ -24,6 +24,9 @@ pub enum Kind {
     /// The key has no value, and it was put at most once since the single-delete before: the two can annihilate each other wherever they
     /// meet (a tombstone too). Stored; never reuse the number.
     SingleDelete = 5,
+    /// The key has a value that is kept apart, in a value file: what stands in its place says where. Only entries of runs are of this
+    /// kind. Stored; never reuse the number.
+    PutApart = 6,
 }
 
 impl Kind {
@@ -35,6 +38,7 @@ impl Kind {
             2 => Some(Self::Delete),
             3 => Some(Self::Merge),
             5 => Some(Self::SingleDelete),
+            6 => Some(Self::PutApart),
             _ => None,
         }
     }
@@ -43,7 +47,14 @@ impl Kind {
     #[inline]
     #[must_use]
     pub const fn has_value(self) -> bool {
-        matches!(self, Self::Put | Self::Merge)
+        matches!(self, Self::Put | Self::Merge | Self::PutApart)
+    }
+
+    /// Whether a commit may have an entry of the kind: all but those that only flushes and compactions make.
+    #[inline]
+    #[must_use]
+    pub const fn is_change(self) -> bool {
+        !matches!(self, Self::PutApart)
     }
 
     /// Whether an entry of the kind says that the key has no value.
@@ -61,6 +72,7 @@ impl Kind {
             Self::Delete => "delete",
             Self::Merge => "merge",
             Self::SingleDelete => "single-delete",
+            Self::PutApart => "put apart",
         }
     }
 }
@@ -74,7 +86,7 @@ pub struct Entry<'a> {
     pub seqnum: SeqNum,
     /// What the version does.
     pub kind: Kind,
-    /// The value, or a merge operand; empty for tombstones.
+    /// The value, where it is when it is kept apart, or a merge operand; empty for tombstones.
     pub value: &'a [u8],
 }
 

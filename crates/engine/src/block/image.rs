@@ -163,6 +163,13 @@ impl Block {
         }
     }
 
+    /// Where the payload of a raw block begins, as [`ByteSource::bytes`] takes it.
+    #[inline]
+    #[must_use]
+    pub const fn payload_at(&self) -> usize {
+        usize_of32(self.heads_at)
+    }
+
     /// What all keys begin with.
     #[inline]
     #[must_use]

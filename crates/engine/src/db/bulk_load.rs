@@ -20,10 +20,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::base::key::{check_key, check_value};
-use crate::base::{Entry, Error, Kind, Lsn, Result, SeqNum};
+use crate::base::{Entry, Error, FileId, Kind, Lsn, Result, SeqNum};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
-use crate::table::files::FileKind;
 use crate::table::version::Place;
 use crate::table::{RunHandle, policy};
 
@@ -118,7 +117,7 @@ impl<'a> BulkLoad<'a> {
     /// `Invalid` when the load was given up or the table dropped; `Io`, `Full`, `Poisoned`, `Closed`. Unless the database is poisoned
     /// (then the next open shows whether the load is durable), nothing was added.
     pub fn finish(mut self) -> Result<()> {
-        self.writer.as_mut().ok_or_else(given_up)?.cut()?;
+        self.writer.as_mut().ok_or_else(given_up)?.complete()?;
         self.core.health.check_writable()?;
         self.table.check()?;
         let writer = self.writer.take().ok_or_else(given_up)?;
@@ -240,13 +239,14 @@ impl Core {
 
     /// Removes runs that never became part of a table.
     fn discard_load(&self, runs: &[RunHandle]) {
-        runs.iter().for_each(|handle| self.remove(&FileKind::Run.path(&self.dir, handle.id)));
+        self.remove_output(runs);
         self.end_loading(runs);
     }
 
     /// A verification need not know the files any more.
     fn end_loading(&self, runs: &[RunHandle]) {
-        self.loading.lock().retain(|id| !runs.iter().any(|handle| handle.id == *id));
+        let is_of = |handle: &RunHandle, id: FileId| handle.id == id || handle.run.values().find(id).is_some();
+        self.loading.lock().retain(|id| !runs.iter().any(|handle| is_of(handle, *id)));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The checkpoint: a durable copy of the database as of one moment, made while writes go on.
 //!
 //! Under the flush gate, all memtables are frozen at one moment in the order of commits, and what was frozen by then is flushed; until the gate
-//! opens nothing newer reaches the trees. The trees of that moment are the copy. Runs are linked; a B-tree's file is copied while its
+//! opens nothing newer reaches the trees. The trees of that moment are the copy. Runs and value files are linked; a B-tree's file is copied while its
 //! root is held, which keeps every block that the root reaches.
 
 use std::io;
@@ -55,7 +55,7 @@ impl Core {
         sync_above(&self.env, dir)
     }
 
-    /// Brings everything to the trees as of one moment, links their runs and opens the files of B-trees.
+    /// Brings everything to the trees as of one moment, links their runs and value files and opens the files of B-trees.
     pub(super) fn cut(&self, dir: &Path) -> Result<Cut> {
         let _gate = self.flush_gate.lock();
         let (at, tables) = self.freeze_all();
@@ -63,11 +63,13 @@ impl Core {
             // Not what was frozen since: it would be in the copy of one table and its like in no other.
             self.flush_gated(table, at)?;
         }
-        // Under the ledger no compaction removes a run.
+        // Under the ledger no compaction removes a run or a value file.
         let ledger = self.ledger.lock();
         let catalog = ledger.catalog.clone();
-        for run in catalog.tables.values().flat_map(TableRecord::runs) {
-            let (from, to) = (FileKind::Run.path(&self.dir, run.id), FileKind::Run.path(dir, run.id));
+        let runs = catalog.tables.values().flat_map(TableRecord::runs).map(|run| (FileKind::Run, run.id));
+        let values = catalog.tables.values().flat_map(TableRecord::values).map(|id| (FileKind::Values, id));
+        for (kind, id) in runs.chain(values) {
+            let (from, to) = (kind.path(&self.dir, id), kind.path(dir, id));
             match self.env.fs.hard_link(&from, &to) {
                 Ok(()) => {}
                 Err(error) if [io::ErrorKind::CrossesDevices, io::ErrorKind::Unsupported].contains(&error.kind()) => {

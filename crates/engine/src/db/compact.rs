@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Error, ErrorKind, Result};
+use crate::base::{Error, ErrorKind, FileId, Result};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
-use crate::table::files::FileKind;
 use crate::table::policy::{self, Compaction, Job};
 use crate::table::version::LEVELS;
 use crate::table::{Place, RunHandle, Trees, Version};
@@ -38,7 +37,9 @@ impl Core {
             return Ok(Step::Nothing);
         }
         let trees = Arc::clone(&table.version.load().trees);
-        let Some(wanted) = policy::pick(&trees, &table.options, u64::MAX) else { return Ok(Step::Nothing) };
+        let Some(wanted) = policy::pick(&trees, &table.options, u64::MAX) else {
+            return self.reclaim_step(table, policy::LIVE_PERCENT);
+        };
         let (needs, room) = (wanted.needs(&table.options), self.room_on_disk()?);
         let fitting = if needs <= room { Some(wanted) } else { policy::pick(&trees, &table.options, room) };
         match fitting {
@@ -82,7 +83,7 @@ impl Core {
     }
 
     /// Bytes of free space that a compaction may take: what flushes and the log need stays.
-    fn room_on_disk(&self) -> Result<u64> {
+    pub(super) fn room_on_disk(&self) -> Result<u64> {
         let free = self.env.fs.free_bytes(&self.dir).map_err(|error| Error::io("measure", &self.dir, error))?;
         Ok(free.saturating_sub(self.memory.memtable_bytes() + 2 * self.options.log_segment_bytes))
     }
@@ -136,7 +137,7 @@ impl Core {
         self.wake_compact();
     }
 
-    /// Flushes, then merges all trees of the table into one.
+    /// Flushes, then merges all trees of the table into one, and empties value files that are not full of live values.
     pub(crate) fn compact_all(&self, table: &Arc<TableState>) -> Result<()> {
         self.flush_all(table)?;
         if let Some(btree) = table.btree() {
@@ -145,25 +146,31 @@ impl Core {
         let _compacting = table.compaction.lock();
         table.check()?;
         let trees = Arc::clone(&table.version.load().trees);
-        match policy::pick_all(&trees, table.filter.is_registered()) {
-            Some(compaction) => {
-                self.check_room(table, &compaction)?;
-                self.run_compaction(table, &compaction)
-            }
-            None => Ok(()),
+        if let Some(compaction) = policy::pick_all(&trees, table.filter.is_registered()) {
+            self.check_room(table, &compaction)?;
+            let anew = self.values_anew(&trees, &compaction)?;
+            self.run_compaction(table, &compaction, anew)?;
         }
+        self.reclaim_all(table)
     }
 
     fn carry_out(&self, table: &TableState, compaction: &Compaction) -> Result<()> {
         if !compaction.is_trivial_move(&table.options) {
-            return self.run_compaction(table, compaction);
+            let anew = self.values_anew(&table.version.load().trees, compaction)?;
+            return self.run_compaction(table, compaction, anew);
         }
         let moved = compaction.inputs().cloned().collect();
         self.or_poison(self.install_compaction(table, compaction, moved))
     }
 
-    fn run_compaction(&self, table: &TableState, compaction: &Compaction) -> Result<()> {
-        let merged = match self.merge_runs(table, compaction) {
+    /// Merges runs, and writes the values anew that they have in the value files named.
+    pub(super) fn run_compaction(
+        &self,
+        table: &TableState,
+        compaction: &Compaction,
+        values_anew: Vec<FileId>,
+    ) -> Result<()> {
+        let merged = match self.merge_runs(table, compaction, values_anew) {
             // It has left nothing behind, and nothing depends on it.
             Err(error) if error.kind() == ErrorKind::Full => return Err(error),
             merged => self.or_poison(merged)?,
@@ -172,9 +179,7 @@ impl Core {
         let read: u64 = compaction.inputs().map(|handle| handle.run.meta().bytes).sum();
         let written: u64 = merged.iter().map(|handle| handle.run.meta().bytes).sum();
         self.or_poison(self.install_compaction(table, compaction, merged))?;
-        for handle in compaction.inputs() {
-            self.remove(&FileKind::Run.path(&self.dir, handle.id));
-        }
+        self.remove_runs(compaction.inputs().cloned());
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
         self.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
         self.counters.compaction_write_bytes.fetch_add(written, Ordering::Relaxed);
@@ -182,7 +187,12 @@ impl Core {
     }
 
     /// Merges the inputs into new runs; nothing refers to them yet. `None` when the table was dropped meanwhile.
-    fn merge_runs(&self, table: &TableState, compaction: &Compaction) -> Result<Option<Vec<RunHandle>>> {
+    fn merge_runs(
+        &self,
+        table: &TableState,
+        compaction: &Compaction,
+        values_anew: Vec<FileId>,
+    ) -> Result<Option<Vec<RunHandle>>> {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
         for handle in &compaction.l0 {
             sources.push(merge_source(Arc::from([Arc::clone(&handle.run)])));
@@ -192,12 +202,14 @@ impl Core {
         }
         let mut input = MergeCursor::new(sources);
         let (snapshots, published) = self.snapshots.live();
-        let mut retain = table.retain(snapshots, published, compaction.bottom);
-        let run_bytes_max = if compaction.target == Place::L0 { u64::MAX } else { table.options.run_bytes_max };
         let trees = Arc::clone(&table.version.load().trees);
+        let mut retain = table.retain(snapshots, published, compaction.bottom).reading(trees.values.clone());
+        let run_bytes_max = if compaction.target == Place::L0 { u64::MAX } else { table.options.run_bytes_max };
         let filter_bits = policy::bits_of_compaction(&trees, &table.options, compaction);
         let cuts = policy::cuts(&trees, compaction.target);
-        let mut writer = RunWriter::new(self, &table.options, run_bytes_max, filter_bits).with_cuts(cuts);
+        let writer = RunWriter::new(self, &table.options, run_bytes_max, filter_bits).with_cuts(cuts);
+        let mut writer = writer.with_values(trees.values.clone(), values_anew);
+        drop(trees);
         let seen = match self.feed(table, compaction, &mut input, &mut retain, &mut writer) {
             Ok(Some(seen)) => seen,
             Ok(None) => {
@@ -264,7 +276,7 @@ impl Core {
             let room = self.room_on_disk()?;
             let merge = || policy::pick_within_l0(&other.version.load().trees, &busy, room);
             while let Some(merge) = merge() {
-                self.run_compaction(&other, &merge)?;
+                self.run_compaction(&other, &merge, Vec::new())?;
             }
         }
         Ok(())
@@ -274,9 +286,7 @@ impl Core {
     fn install_compaction(&self, table: &TableState, compaction: &Compaction, output: Vec<RunHandle>) -> Result<()> {
         let mut ledger = self.ledger.lock();
         if table.check().is_err() {
-            for handle in output {
-                self.remove(&FileKind::Run.path(&self.dir, handle.id));
-            }
+            self.remove_output(&output);
             return Ok(());
         }
         let removed = compaction.removed();
@@ -285,8 +295,14 @@ impl Core {
             .map(|handle| (compaction.target, RunRecord { id: handle.id, meta: handle.run.meta().clone() }));
         let edit = Edit::Compact { table: table.id, removed: removed.clone(), added: added.collect() };
         self.record(&mut ledger, &edit)?;
-        table.show(table.version.load().trees.replaced(&removed, compaction.target, &output));
+        let before = Arc::clone(&table.version.load().trees);
+        let after = before.replaced(&removed, compaction.target, &output);
+        let values = after.values.clone();
+        table.show(after);
         drop(ledger);
+        self.remove_values(before.values.without(&values));
+        let written: u64 = values.without(&before.values).map(|file| file.bytes()).sum();
+        self.counters.compaction_write_bytes.fetch_add(written, Ordering::Relaxed);
         self.rebalance();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The flush: a table's full memtables become a run in L0, or are merged into its B-tree.
+//! The flush: a table's full memtables become a run in L0, with their large values in value files beside it, or are merged into its B-tree.
 //!
 //! A B-tree is older than all runs of its table. So if there are any, of a bulk load, they go into it before or with the memtables.
 
@@ -121,8 +121,10 @@ impl Core {
         match output {
             Output::Nothing => {}
             Output::Run(handle) => {
-                self.counters.flush_bytes.fetch_add(handle.run.meta().bytes, Ordering::Relaxed);
+                let values: u64 = handle.run.values().iter().map(|file| file.bytes()).sum();
+                self.counters.flush_bytes.fetch_add(handle.run.meta().bytes + values, Ordering::Relaxed);
                 trees.l0.insert(0, handle);
+                trees = trees.with_values();
             }
             Output::Root(pending) => {
                 let btree = table.btree().expect("only a table with a B-tree merges into it");

@@ -26,7 +26,7 @@ impl KeyWrites {
     pub(crate) fn push(&mut self, kind: Kind, value: &[u8]) {
         match kind {
             Kind::Merge => self.more.push(value.to_vec()),
-            Kind::Put => {
+            Kind::Put | Kind::PutApart => {
                 let single = self.single || self.first.0 == Kind::SingleDelete;
                 *self = Self { single, ..Self::new(kind, value) };
             }
@@ -65,7 +65,7 @@ impl KeyWrites {
     ) -> Result<Option<Value>> {
         let (kind, value) = &self.first;
         let base = match kind {
-            Kind::Put => Some(Value::owned(value)),
+            Kind::Put | Kind::PutApart => Some(Value::owned(value)),
             Kind::Delete | Kind::SingleDelete => None,
             Kind::Merge => below()?,
         };

@@ -19,6 +19,7 @@ mod open;
 mod options;
 mod prometheus;
 mod range;
+mod reclaim;
 mod recover;
 mod rotate;
 mod run_writer;
@@ -31,6 +32,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod value_writer;
 mod verify;
 mod write;
 

@@ -30,6 +30,7 @@ use crate::table::version::Level;
 use crate::table::{RunHandle, Trees};
 use crate::tree::btree::BTree;
 use crate::tree::run::Run;
+use crate::tree::values::{ValueFile, ValueFiles};
 use crate::txn::conflict::RecentWrites;
 use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
@@ -152,10 +153,12 @@ impl Opener<'_> {
     }
 
     fn table(&self, id: TableId, record: &TableRecord) -> Result<TableState> {
-        let mut trees = Trees { l0: self.runs(&record.l0)?, ..Trees::default() };
+        let values = self.values(record)?;
+        let mut trees = Trees { l0: self.runs(&record.l0, &values)?, ..Trees::default() };
         for (level, runs) in trees.levels.iter_mut().zip(&record.levels) {
-            *level = Level::new(self.runs(runs)?);
+            *level = Level::new(self.runs(runs, &values)?);
         }
+        trees.values = values;
         let mut btree = None;
         if let Some((file, meta)) = &record.tree {
             let path = FileKind::Tree.path(self.dir, *file);
@@ -170,12 +173,22 @@ impl Opener<'_> {
         Ok(TableState::new(id, name, options, self.registered, trees, btree))
     }
 
-    fn runs(&self, records: &[RunRecord]) -> Result<Vec<RunHandle>> {
+    fn values(&self, record: &TableRecord) -> Result<ValueFiles> {
+        let open = |id: FileId| {
+            let path = FileKind::Values.path(self.dir, id);
+            let (seed, direct) = (identity(self.database_id, id), self.options.direct_io);
+            ValueFile::open(self.env, &path, id, seed, direct, Arc::clone(&self.cache), Arc::clone(&self.stats))
+        };
+        record.values().into_iter().map(open).collect::<Result<_>>().map(ValueFiles::new)
+    }
+
+    fn runs(&self, records: &[RunRecord], values: &ValueFiles) -> Result<Vec<RunHandle>> {
         let open = |record: &RunRecord| {
             let path = FileKind::Run.path(self.dir, record.id);
             let (seed, direct) = (identity(self.database_id, record.id), self.options.direct_io);
             let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));
             let run = Run::open(self.env, &path, seed, direct, record.meta.clone(), cache, stats)?;
+            run.refer_to(values)?;
             Ok(RunHandle { id: record.id, run })
         };
         records.iter().map(open).collect()
@@ -258,7 +271,7 @@ fn check_place(dir: &Path, entries: &[DirEntry], options: &Options) -> Result<()
     // The log and the trees come after the first `CURRENT` is durable.
     let of_database = |entry: &&DirEntry| {
         (options.create && entry.is_dir && entry.name == files::LOG_DIR)
-            || matches!(files::parse(&entry.name), Some((FileKind::Run | FileKind::Tree, _)))
+            || matches!(files::parse(&entry.name), Some((FileKind::Run | FileKind::Values | FileKind::Tree, _)))
     };
     if let Some(entry) = entries.iter().find(of_database) {
         let what = format!("the file is missing, though the directory holds '{}' of a database", entry.name);
@@ -343,6 +356,7 @@ fn is_stranger(entry: &DirEntry, catalog: &Catalog) -> bool {
         None => false,
         Some((FileKind::Manifest, _)) => true,
         Some((FileKind::Run, id)) => !catalog.tables.values().any(|table| table.runs().any(|run| run.id == id)),
+        Some((FileKind::Values, id)) => !catalog.tables.values().any(|table| table.values().contains(&id)),
         Some((FileKind::Tree, id)) => {
             !catalog.tables.values().any(|table| table.tree.as_ref().is_some_and(|(file, _)| *file == id))
         }

@@ -102,6 +102,9 @@ impl Stats {
         text.counter("storage_read_bytes", "Bytes that they read.", storage.read_bytes);
         text.counter("storage_writes", "Calls that wrote block files.", storage.writes);
         text.counter("storage_written_bytes", "Bytes that they wrote.", storage.written_bytes);
+        text.gauge("value_files", "Files of values that are kept apart.", self.values.files);
+        text.gauge("value_bytes", "Bytes of these files.", self.values.bytes);
+        text.gauge("value_live_bytes", "Bytes of them that are in use.", self.values.live_bytes);
         text.counter("storage_syncs", "Calls that forced a block file to the device.", storage.syncs);
     }
 

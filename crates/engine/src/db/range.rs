@@ -69,6 +69,13 @@ pub struct Range {
     reads: Option<Arc<ReadCounters>>,
 }
 
+/// What of an entry is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Want {
+    Key,
+    All,
+}
+
 /// Where the entry that was shown last is.
 enum Shown {
     Nothing,
@@ -89,8 +96,8 @@ impl Range {
                 operator = table.operator.clone();
                 let cursor = version.cursor(Fill::Keep, seqnum);
                 let rule = table.options.prefix_filter;
-                let seen = Visible::with_prefix(cursor, seqnum, bounds.0, bounds.1, rule);
-                visible = Some(Box::new(seen.folding(operator.clone())));
+                let seen = Visible::with_prefix(cursor, seqnum, bounds.0, bounds.1, rule).folding(operator.clone());
+                visible = Some(Box::new(seen.reading(version.trees.values.clone())));
                 reads = Some(Arc::clone(&table.reads));
             }
         }
@@ -145,7 +152,7 @@ impl Range {
     /// `Corruption`, `Io`, `Closed`, `Invalid` when the table was dropped before the range began.
     #[inline]
     pub fn advance(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        self.go()?;
+        self.go(Want::All)?;
         Ok(match (&self.shown, &self.visible) {
             (Shown::Visible, Some(visible)) => Some((visible.key(), visible.value_bytes())),
             (Shown::Own(key, value), _) => Some((key, value)),
@@ -153,10 +160,41 @@ impl Range {
         })
     }
 
+    /// As [`Range::advance`], but lends the key only: a value that is [kept apart](crate::TableOptions::large_value_bytes) is not read.
+    ///
+    /// ```
+    /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// # let table = db.create_table("t", TableOptions::default())?;
+    /// let mut batch = Batch::new();
+    /// batch.put(&table, b"a", &[7; 10_000]);
+    /// batch.put(&table, b"b", &[7; 20_000]);
+    /// db.write(batch, Durability::Buffered)?;
+    /// let (mut range, mut keys) = (db.snapshot().range(&table, ..), Vec::new());
+    /// while let Some(key) = range.advance_key()? {
+    ///     keys.push(key.to_vec());
+    /// }
+    /// assert_eq!(keys, [b"a", b"b"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Range::advance`].
+    #[inline]
+    pub fn advance_key(&mut self) -> Result<Option<&[u8]>> {
+        self.go(Want::Key)?;
+        Ok(match (&self.shown, &self.visible) {
+            (Shown::Visible, Some(visible)) => Some(visible.key()),
+            (Shown::Own(key, _), _) => Some(key),
+            _ => None,
+        })
+    }
+
     /// Goes on to the next entry; an error is the end.
     #[inline]
-    fn go(&mut self) -> Result<()> {
-        match self.step() {
+    fn go(&mut self, want: Want) -> Result<()> {
+        match self.step(want) {
             Ok(shown) => {
                 self.shown = shown;
                 Ok(())
@@ -171,7 +209,7 @@ impl Range {
     }
 
     #[inline]
-    fn step(&mut self) -> Result<Shown> {
+    fn step(&mut self, want: Want) -> Result<Shown> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -201,11 +239,17 @@ impl Range {
                 self.ready = false;
             }
             if order == Ordering::Greater {
+                if want == Want::All
+                    && let Some(visible) = &mut self.visible
+                {
+                    visible.fetch()?;
+                }
                 return Ok(Shown::Visible);
             }
             let Some((key, writes)) = self.writes.next() else { continue };
-            let below = self.visible.as_ref().filter(|_| order == Ordering::Equal);
-            if let Some(value) = writes.over(&key, || Ok(below.map(|visible| visible.value())), &self.operator)? {
+            let below = self.visible.as_mut().filter(|_| order == Ordering::Equal);
+            let below = || below.map(|visible| visible.fetch().map(|()| visible.value())).transpose();
+            if let Some(value) = writes.over(&key, below, &self.operator)? {
                 return Ok(Shown::Own(key, value));
             }
         }
@@ -216,7 +260,7 @@ impl Iterator for Range {
     type Item = Result<(Vec<u8>, Value)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Err(error) = self.go() {
+        if let Err(error) = self.go(Want::All) {
             return Some(Err(error));
         }
         match (&self.shown, &self.visible) {

@@ -2,15 +2,18 @@
 //!
 //! # Invariants
 //! 1. All versions of a key go to one run.
+//! 2. A run is opened when the value files that it refers to are complete, so after the last entry of the stream.
 
-use crate::base::{Entry, Error, ErrorKind, FileId, Result};
+use crate::base::{Entry, Error, ErrorKind, FileId, Kind, Result};
 use crate::env::Access;
 use crate::store::BlockFile;
 use crate::table::files::FileKind;
 use crate::table::{RunHandle, TableOptions};
 use crate::tree::run::{Run, RunBuilder, RunMeta, RunOptions};
+use crate::tree::values::ValueFiles;
 
 use super::core::Core;
+use super::value_writer::ValueWriter;
 
 /// Writes runs.
 pub(crate) struct RunWriter<'a> {
@@ -23,8 +26,11 @@ pub(crate) struct RunWriter<'a> {
     last_key: Vec<u8>,
     /// The entries that follow come from blocks in the cache, or from a memtable that is read.
     is_cached: bool,
-    done: Vec<RunHandle>,
-    /// All files begun, also one that could not be completed.
+    values: ValueWriter<'a>,
+    /// Runs that are complete and not open yet, with the numbers under which the cache knows their files.
+    done: Vec<(FileId, u64, RunMeta)>,
+    opened: Vec<RunHandle>,
+    /// All runs begun, also one that could not be completed.
     files: Vec<FileId>,
     /// A verification may meet the files half written, and must know them.
     announced: bool,
@@ -48,7 +54,9 @@ impl<'a> RunWriter<'a> {
             current: None,
             last_key: Vec::new(),
             is_cached: false,
+            values: ValueWriter::new(core, table, false),
             done: Vec::new(),
+            opened: Vec::new(),
             files: Vec::new(),
             announced: false,
         }
@@ -62,9 +70,16 @@ impl<'a> RunWriter<'a> {
         self
     }
 
+    /// The same, for entries that point into `known` value files, of which those named `anew` are to be emptied.
+    pub(crate) fn with_values(mut self, known: ValueFiles, anew: Vec<FileId>) -> Self {
+        self.values = self.values.over(known, anew);
+        self
+    }
+
     /// A writer for a bulk load, which holds no latch while it writes.
     pub(crate) fn of_load(core: &'a Core, table: &TableOptions, filter_bits_per_key: f64) -> Self {
-        Self { announced: true, ..Self::new(core, table, table.run_bytes_max, filter_bits_per_key) }
+        let values = ValueWriter::new(core, table, true);
+        Self { announced: true, values, ..Self::new(core, table, table.run_bytes_max, filter_bits_per_key) }
     }
 
     /// Says whether the entries that follow are likely to be read soon: blocks of the run that have most of their entries of this
@@ -76,6 +91,13 @@ impl<'a> RunWriter<'a> {
 
     /// Appends an entry; entries come in stored order.
     pub(crate) fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
+        match self.values.place(entry)? {
+            None => self.push_placed(entry),
+            Some(pointer) => self.push_placed(&Entry { kind: Kind::PutApart, value: &pointer.encode(), ..*entry }),
+        }
+    }
+
+    fn push_placed(&mut self, entry: &Entry<'_>) -> Result<()> {
         if self.cuts.last().is_some_and(|cut| **cut <= *entry.key) {
             self.pass_cuts(entry.key)?;
         }
@@ -118,34 +140,47 @@ impl<'a> RunWriter<'a> {
     }
 
     /// Completes the run under way: its bytes are durable, its name is not yet.
-    pub(crate) fn cut(&mut self) -> Result<()> {
+    fn cut(&mut self) -> Result<()> {
         let Some((id, builder)) = self.current.take() else { return Ok(()) };
         let instance = builder.instance();
-        self.done.push(open_run(self.core, id, instance, builder.finish()?)?);
+        self.done.push((id, instance, builder.finish()?));
+        Ok(())
+    }
+
+    /// Completes and opens all runs and value files: their bytes are durable, their names are not yet. No entry follows.
+    pub(crate) fn complete(&mut self) -> Result<()> {
+        self.cut()?;
+        let values = self.values.complete()?;
+        for (id, instance, meta) in self.done.drain(..) {
+            let handle = open_run(self.core, id, instance, meta)?;
+            handle.run.refer_to(&values)?;
+            self.opened.push(handle);
+        }
         Ok(())
     }
 
     /// Removes what was written.
     pub(crate) fn discard(self) {
-        for id in &self.files {
-            self.core.remove(&FileKind::Run.path(&self.core.dir, *id));
+        let runs = self.files.iter().map(|id| (FileKind::Run, *id));
+        for (kind, id) in runs.chain(self.values.files().iter().map(|id| (FileKind::Values, *id))) {
+            self.core.remove(&kind.path(&self.core.dir, id));
             if self.announced {
-                self.core.loading.lock().remove(id);
+                self.core.loading.lock().remove(&id);
             }
         }
     }
 
     /// Completes all runs, in key order, and makes their names durable. On a full disk nothing of them is left.
     pub(crate) fn finish(mut self) -> Result<Vec<RunHandle>> {
-        if let Err(error) = self.cut() {
+        if let Err(error) = self.complete() {
             return Err(self.give_up(error));
         }
-        if !self.done.is_empty()
+        if !self.opened.is_empty()
             && let Err(error) = self.core.sync_dir()
         {
             return Err(self.give_up(error));
         }
-        Ok(self.done)
+        Ok(self.opened)
     }
 
     /// Removes what was written, if the disk is full: others need the space, and nothing is broken. After any other failure nothing more is

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::base::key::check_key;
 use crate::base::num::u64_of;
-use crate::base::{Result, SeqNum, Value};
+use crate::base::{Kind, Result, SeqNum, Value};
 use crate::table::policy::{SEARCH_NS, extra_ns};
-use crate::tree::Costs;
+use crate::tree::{Costs, Found};
 
 use super::core::TableState;
 use super::database::Database;
@@ -55,12 +55,24 @@ impl Snapshot {
         version.value(key, self.seqnum, found, &state.operator)
     }
 
-    /// Whether a key has a value.
+    /// Whether a key has a value. One that is [kept apart](crate::TableOptions::large_value_bytes) is not read for it.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        Ok(self.get(table, key)?.is_some())
+        let core = self.db.core();
+        core.health.check_open()?;
+        check_key(key)?;
+        let (state, version) = table.reader_in(core)?;
+        let mut costs = Costs::default();
+        let found = version.get_at_cost(key, self.seqnum, &mut costs)?;
+        self.pay(state, 1, &costs);
+        match &found {
+            Some(Found { kind: Kind::Merge, .. }) => {
+                Ok(version.value(key, self.seqnum, found, &state.operator)?.is_some())
+            }
+            found => Ok(found.as_ref().is_some_and(|found| !found.kind.is_tombstone())),
+        }
     }
 
     /// The values of several keys, in the order of the keys: faster than one [`Snapshot::get`] after the other, because the lookups
@@ -76,8 +88,7 @@ impl Snapshot {
         let mut costs = Costs::default();
         let found = version.get_many(keys, self.seqnum, &mut costs)?;
         self.pay(state, u64_of(keys.len()), &costs);
-        let value = |(key, found): (&&[u8], _)| version.value(key, self.seqnum, found, &state.operator);
-        keys.iter().zip(found).map(value).collect()
+        version.values(keys, self.seqnum, found, &state.operator)
     }
 
     /// The entries of a key range, ascending. An empty or inverted range has none.

@@ -9,8 +9,10 @@ use serde::Serialize;
 use crate::base::num::u64_of;
 
 use crate::table::reads::ReadCounters;
+use crate::table::shape::ValuesShape;
 
 use super::core::Core;
+use super::table::values_shape;
 
 pub use crate::log::LogStats;
 pub use crate::table::reads::ReadStats;
@@ -44,6 +46,8 @@ pub struct Stats {
     pub cache: CacheStats,
     /// Files of blocks.
     pub storage: StorageStats,
+    /// Large values that are kept apart, of all tables.
+    pub values: ValuesShape,
     /// What reads cost, of all tables there are and were.
     pub reads: ReadStats,
     /// What reads of each table cost.
@@ -126,6 +130,12 @@ impl Stats {
     pub(crate) fn of(core: &Core) -> Self {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut unlogged = core.all_tables();
+        let values = unlogged.iter().map(|table| values_shape(&table.version.load().trees));
+        let values = values.fold(ValuesShape::default(), |sum, one| ValuesShape {
+            files: sum.files + one.files,
+            bytes: sum.bytes + one.bytes,
+            live_bytes: sum.live_bytes + one.live_bytes,
+        });
         let table_reads: BTreeMap<_, _> =
             unlogged.iter().map(|table| (table.name.clone(), table.reads.stats())).collect();
         unlogged.retain(|table| !table.options.logged);
@@ -163,6 +173,7 @@ impl Stats {
                 written_bytes: read(&store.written_bytes),
                 syncs: read(&store.syncs),
             },
+            values,
             reads: table_reads.values().copied().fold(counters.dropped_reads.stats(), ReadStats::plus),
             table_reads,
         }

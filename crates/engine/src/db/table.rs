@@ -7,9 +7,9 @@ use arc_swap::Guard;
 
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Result, TableId};
-use crate::table::shape::{BTreeShape, LevelShape, RunShape, Shape};
+use crate::table::shape::{BTreeShape, LevelShape, RunShape, Shape, ValuesShape};
 use crate::table::version::Level;
-use crate::table::{TableOptions, Version, policy};
+use crate::table::{TableOptions, Trees, Version, policy};
 
 use super::bulk_load::BulkLoad;
 use super::compact::Step;
@@ -94,7 +94,7 @@ impl Table {
     }
 
     /// Flushes, then merges everything into one tree: a single sorted sequence in the last level, or a B-tree of full leaves. Drops
-    /// what no snapshot sees.
+    /// what no snapshot sees, and reclaims the space of dead values that are kept apart.
     ///
     /// # Errors
     /// `Io`, `Full`, `Corruption`, `Poisoned`, `Closed`.
@@ -211,9 +211,16 @@ impl Table {
             l0: trees.l0.iter().map(run).collect(),
             levels: levels.map(|(index, found)| level(index, found)).collect(),
             btree: trees.btree.as_ref().map(|root| btree_shape(root.meta())),
+            values: values_shape(trees),
             trees: u64_of(trees.count() + version.memtables().filter(|mem| !mem.entries.is_empty()).count()),
         })
     }
+}
+
+/// The value files of a table.
+pub(super) fn values_shape(trees: &Trees) -> ValuesShape {
+    let bytes = policy::ValueBytes::of(trees);
+    ValuesShape { files: u64_of(trees.values.iter().count()), bytes: bytes.total, live_bytes: bytes.live }
 }
 
 fn btree_shape(meta: &crate::tree::btree::TreeMeta) -> BTreeShape {

@@ -105,9 +105,8 @@ impl Core {
         drop(state.compaction.lock());
         let (version, tree) = state.empty(&mut self.commit.lock());
         version.memtables().for_each(|mem| self.memory.forget(mem));
-        for handle in version.trees.runs() {
-            self.remove(&FileKind::Run.path(&self.dir, handle.id));
-        }
+        self.remove_runs(version.trees.runs());
+        self.remove_values(version.trees.values.iter());
         if let Some(file) = tree {
             self.remove(&FileKind::Tree.path(&self.dir, file));
         }

@@ -144,7 +144,11 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`].
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        Ok(self.get(table, key)?.is_some())
+        check_key(key)?;
+        match self.own(table).and_then(|writes| writes.keys.get(key)) {
+            Some(_) => Ok(self.get(table, key)?.is_some()),
+            None => self.snapshot.contains(table, key),
+        }
     }
 
     /// The entries of a key range, ascending, with the writes made so far.

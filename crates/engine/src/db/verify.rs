@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Result};
 use crate::table::Trees;
 use crate::table::files::{self, FileKind};
+use crate::table::policy::ValueBytes;
 
 use super::core::{Core, TableState};
 
@@ -23,6 +25,8 @@ pub struct VerifyReport {
     pub entries: u64,
     /// Bytes read.
     pub bytes: u64,
+    /// Bytes in value files that no entry refers to any more.
+    pub dead_value_bytes: u64,
     /// What is wrong, a line each; empty when all is well.
     pub problems: Vec<String>,
 }
@@ -70,6 +74,7 @@ impl Core {
         let mut named: Vec<String> = vec![FileKind::Manifest.name(ledger.manifest.id())];
         for table in ledger.catalog.tables.values() {
             named.extend(table.runs().map(|run| FileKind::Run.name(run.id)));
+            named.extend(table.values().into_iter().map(|id| FileKind::Values.name(id)));
             named.extend(table.tree.iter().map(|(id, _)| FileKind::Tree.name(*id)));
         }
         self.remove_left_behind();
@@ -84,7 +89,7 @@ impl Core {
                 ));
             }
         }
-        named.extend(loading.iter().map(|id| FileKind::Run.name(*id)));
+        named.extend(loading.iter().flat_map(|id| [FileKind::Run.name(*id), FileKind::Values.name(*id)]));
         if self.health.check_poison().is_err() {
             // What a flush or compaction was writing when the write failed is still there; the next open removes it.
             return Ok(());
@@ -112,6 +117,8 @@ impl Core {
                 report.bytes += found.bytes;
             }
         }
+        report.files += u64_of(trees.values.iter().count());
+        verify_values(&table.name, &trees, report);
         verify_levels(&table.name, &trees, report);
         if let (Some(btree), Some(root)) = (table.btree(), &trees.btree) {
             report.files += 1;
@@ -123,6 +130,17 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// No more of the value files is in use than there is.
+fn verify_values(table: &str, trees: &Trees, report: &mut VerifyReport) {
+    let ValueBytes { total, live } = ValueBytes::of(trees);
+    if live > total {
+        report.problem(format_args!(
+            "table '{table}': {live} bytes of values are in use, and the value files have {total}"
+        ));
+    }
+    report.dead_value_bytes += total.saturating_sub(live);
 }
 
 /// The runs of a level are disjoint and ascend.

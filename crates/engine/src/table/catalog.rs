@@ -11,7 +11,7 @@
 //! | number of tables, then each: id, record | see `table/codec.rs` |
 //! | log directory | its absolute path, length first, UTF-8; only when it is not `log` in the database's directory |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
@@ -65,7 +65,13 @@ impl TableRecord {
         self.runs().next().is_some() || self.tree.as_ref().is_some_and(|(_, meta)| *meta != TreeMeta::default())
     }
 
-    /// The ids of the table's runs.
+    /// The value files that the table's runs refer to.
+    #[must_use]
+    pub fn values(&self) -> BTreeSet<FileId> {
+        self.runs().flat_map(|run| &run.meta.references).map(|reference| reference.file).collect()
+    }
+
+    /// The table's runs.
     pub fn runs(&self) -> impl Iterator<Item = &RunRecord> {
         self.l0.iter().chain(self.levels.iter().flatten())
     }
@@ -157,7 +163,7 @@ impl Catalog {
             Edit::Flush { table, replay_from, log_from, run, tree } => {
                 self.log_from = self.log_from.max(*log_from);
                 if let Some(run) = run {
-                    self.saw_file(run.id);
+                    self.saw_run(run);
                 }
                 let record = self.tables.get_mut(table).ok_or(Malformed)?;
                 record.replay_from = *replay_from;
@@ -171,13 +177,13 @@ impl Catalog {
             }
             Edit::Compact { table, removed, added } => {
                 for (_, run) in added {
-                    self.saw_file(run.id);
+                    self.saw_run(run);
                 }
                 let record = self.tables.get_mut(table).ok_or(Malformed)?;
                 compact(record, removed, added)
             }
             Edit::Load { table, replay_from, level, runs } => {
-                runs.iter().for_each(|run| self.saw_file(run.id));
+                runs.iter().for_each(|run| self.saw_run(run));
                 let record = self.tables.get_mut(table).ok_or(Malformed)?;
                 record.replay_from = *replay_from;
                 load(record, *level, runs)
@@ -212,6 +218,11 @@ impl Catalog {
     #[must_use]
     pub fn log_durable(&self) -> Lsn {
         self.tables.values().filter(|table| table.has_data()).map(|table| table.replay_from).max().unwrap_or_default()
+    }
+
+    fn saw_run(&mut self, run: &RunRecord) {
+        self.saw_file(run.id);
+        run.meta.references.iter().for_each(|reference| self.saw_file(reference.file));
     }
 
     fn saw_file(&mut self, id: FileId) {

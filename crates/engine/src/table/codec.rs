@@ -63,10 +63,14 @@ const UNLOGGED: u8 = 2;
 const MERGES: u8 = 4;
 /// The name of a compaction filter follows. Stored; never reuse the bit.
 const COMPACTION_FILTERS: u8 = 8;
+/// From how many bytes on values are kept apart follows. Stored; never reuse the bit.
+const APART: u8 = 16;
 /// The last level has no filter. Stored; never reuse the bit.
 const MISSES_ARE_RARE: u8 = 32;
-/// The rule of the filters' prefixes follows, behind the name of the merge operator. Stored; never reuse the bit.
+/// The rule of the filters' prefixes follows. Stored; never reuse the bit.
 const KNOWS_PREFIXES: u8 = 64;
+/// All bits that mean something.
+const FLAGS: u8 = AUTO_COMPACT | UNLOGGED | MERGES | COMPACTION_FILTERS | APART | MISSES_ARE_RARE | KNOWS_PREFIXES;
 
 pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     out.push(options.layout.to_byte());
@@ -74,16 +78,20 @@ pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     let flag = |is_set, bit| if is_set { bit } else { 0 };
     let merges = flag(options.merge.is_some(), MERGES);
     let filters = flag(options.compaction_filter.is_some(), COMPACTION_FILTERS);
+    let apart = flag(options.large_value_bytes > 0, APART);
     let rare = flag(options.misses_are_rare, MISSES_ARE_RARE);
     let prefixes = flag(options.prefix_filter.is_some(), KNOWS_PREFIXES);
     let flags = flag(options.auto_compact, AUTO_COMPACT) | flag(!options.logged, UNLOGGED);
-    out.push(flags | merges | filters | rare | prefixes);
+    out.push(flags | merges | filters | apart | rare | prefixes);
     put_varint(out, u64::from(options.block_bytes));
     put_varint(out, u64::from(options.filter_bits_per_key));
     put_varint(out, options.run_bytes_max);
     put_varint(out, u64::from(options.fanout));
     for name in [&options.merge, &options.compaction_filter].into_iter().flatten() {
         put_len_prefixed(out, name.as_bytes());
+    }
+    if options.large_value_bytes > 0 {
+        put_varint(out, u64::from(options.large_value_bytes));
     }
     if let Some(prefix) = options.prefix_filter {
         put_varint(out, u64::from(prefix.to_code()));
@@ -94,7 +102,7 @@ pub(super) fn options(decoder: &mut Decoder<'_>) -> Result<TableOptions, Malform
     let layout = Layout::from_byte(decoder.u8()?).ok_or(Malformed)?;
     let compression = Compression::from_byte(decoder.u8()?).ok_or(Malformed)?;
     let flags = decoder.u8()?;
-    if flags & !(AUTO_COMPACT | UNLOGGED | MERGES | COMPACTION_FILTERS | MISSES_ARE_RARE | KNOWS_PREFIXES) != 0 {
+    if flags & !FLAGS != 0 {
         return Err(Malformed);
     }
     let options = TableOptions {
@@ -109,6 +117,7 @@ pub(super) fn options(decoder: &mut Decoder<'_>) -> Result<TableOptions, Malform
         fanout: narrow(decoder)?,
         merge: if flags & MERGES == 0 { None } else { Some(name(decoder)?) },
         compaction_filter: if flags & COMPACTION_FILTERS == 0 { None } else { Some(name(decoder)?) },
+        large_value_bytes: if flags & APART == 0 { 0 } else { narrow(decoder)? },
         prefix_filter: if flags & KNOWS_PREFIXES == 0 { None } else { Some(Prefix::from_code(narrow(decoder)?)?) },
     };
     options.check().map_err(|_| Malformed)?;
@@ -121,8 +130,9 @@ pub(super) fn put_run(out: &mut Vec<u8>, run: &RunRecord) {
 }
 
 pub(super) fn run(decoder: &mut Decoder<'_>) -> Result<RunRecord, Malformed> {
-    let id = file(decoder)?;
-    Ok(RunRecord { id, meta: RunMeta::decode(decoder)? })
+    let record = RunRecord { id: file(decoder)?, meta: RunMeta::decode(decoder)? };
+    let last = record.meta.references.last().map_or(FileId(0), |reference| reference.file);
+    if last <= FILE_ID_MAX { Ok(record) } else { Err(Malformed) }
 }
 
 pub(super) fn put_tree(out: &mut Vec<u8>, id: FileId, meta: &TreeMeta) {

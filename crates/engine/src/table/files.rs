@@ -8,6 +8,7 @@
 //! | `CURRENT` | the name of the manifest in force |
 //! | `NNN.manifest` | a manifest (see `table/manifest.rs`) |
 //! | `NNN.run` | a sorted run (see `tree/run/format.rs`) |
+//! | `NNN.values` | large values of runs (see `tree/values`) |
 //! | `NNN.tree` | a B-tree (see `tree/btree`) |
 //! | `log/` | segments of the redo log (see `log/format.rs`), unless they have a directory elsewhere (see `table/catalog.rs`), and what a
 //! salvage kept |
@@ -37,6 +38,8 @@ pub(crate) enum FileKind {
     Manifest,
     /// A sorted run.
     Run,
+    /// Values that runs keep apart.
+    Values,
     /// A B-tree.
     Tree,
 }
@@ -46,6 +49,7 @@ impl FileKind {
         match self {
             Self::Manifest => "manifest",
             Self::Run => "run",
+            Self::Values => "values",
             Self::Tree => "tree",
         }
     }
@@ -64,8 +68,8 @@ impl FileKind {
 /// The kind and id that a file's name tells, if it is one of ours.
 pub(crate) fn parse(name: &str) -> Option<(FileKind, FileId)> {
     let (number, extension) = name.split_once('.')?;
-    let kind =
-        [FileKind::Manifest, FileKind::Run, FileKind::Tree].into_iter().find(|kind| kind.extension() == extension)?;
+    let kinds = [FileKind::Manifest, FileKind::Run, FileKind::Values, FileKind::Tree];
+    let kind = kinds.into_iter().find(|kind| kind.extension() == extension)?;
     let digits = number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit());
     let id = number.parse().ok().map(FileId).filter(|id| digits && *id <= FILE_ID_MAX)?;
     (kind.name(id) == name).then_some((kind, id))

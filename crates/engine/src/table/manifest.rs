@@ -17,7 +17,7 @@
 //! | 8 | 4 | length of the payload |
 //! | 12 | n | payload |
 //!
-//! `CURRENT` is text: the line `spinney 1` (the format version), then the name of the manifest in force.
+//! `CURRENT` is text: the line `spinney 2` (the format version), then the name of the manifest in force.
 //!
 //! # Recovery
 //! Each frame is durable before the change it tells of is used, so a frame that is torn at the end of the file was never relied on
@@ -37,8 +37,8 @@ use super::catalog::Catalog;
 use super::edit::Edit;
 use super::files::{self, FileKind};
 
-/// The version of the database's format that this code writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of the database's format that this code writes, and the only one it reads.
+pub const FORMAT_VERSION: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"SPNMANIF";
 const HEADER_BYTES: usize = 32;
@@ -193,9 +193,10 @@ fn check_header(path: &Path, bytes: &[u8]) -> Result<u64> {
 }
 
 fn check_version(version: u32, path: &Path) -> Result<()> {
-    if version > FORMAT_VERSION {
+    if version != FORMAT_VERSION {
+        let other = if version > FORMAT_VERSION { "newer" } else { "older" };
         let message = format!(
-            "{}: the database has format version {version}, this program reads up to {FORMAT_VERSION}: use a newer one",
+            "{}: the database has format version {version}, this program reads {FORMAT_VERSION}: use one that is {other}",
             path.display()
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
@@ -247,7 +248,7 @@ fn set_current(env: &Env, dir: &Path, id: FileId) -> Result<()> {
 fn current(env: &Env, dir: &Path) -> Result<Option<FileId>> {
     let path = dir.join(files::CURRENT);
     let Some(bytes) = read_file(env, &path)? else { return Ok(None) };
-    let damaged = || Error::corruption(&path, 0, "it must hold 'spinney 1' and the name of a manifest");
+    let damaged = || Error::corruption(&path, 0, "it must hold 'spinney 2' and the name of a manifest");
     let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
     let (first, rest) = text.split_once('\n').ok_or_else(damaged)?;
     let version = first.strip_prefix("spinney ").and_then(|version| version.parse().ok()).ok_or_else(damaged)?;

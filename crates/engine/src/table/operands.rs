@@ -3,8 +3,10 @@
 use crate::base::checksum::hash_key;
 use crate::base::{Kind, Result, SeqNum, Value};
 use crate::cache::Fill;
+use crate::tree::lookup::Answers;
 use crate::tree::operator::TableOperator;
 use crate::tree::run::run_of;
+use crate::tree::values::ValueFiles;
 use crate::tree::{Cursor, Found};
 
 use super::version::Version;
@@ -25,15 +27,46 @@ impl Version {
         match found {
             Some(Found { kind: Kind::Put, value, .. }) => Ok(Some(value)),
             Some(Found { kind: Kind::Merge, .. }) => self.fold(key, snapshot, operator).map(Some),
+            Some(Found { kind: Kind::PutApart, value, .. }) => self.trees.values.read(&value, Fill::Keep).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// [`Self::value`] of several keys, in their order. Values that are kept apart are read together.
+    ///
+    /// # Errors
+    /// As [`Self::value`].
+    pub fn values(
+        &self,
+        keys: &[&[u8]],
+        snapshot: SeqNum,
+        mut found: Answers,
+        operator: &TableOperator,
+    ) -> Result<Vec<Option<Value>>> {
+        self.fetch(&mut found)?;
+        let value = |(key, found): (&&[u8], _)| self.value(key, snapshot, found, operator);
+        keys.iter().zip(found).map(value).collect()
+    }
+
+    /// Puts the values that are kept apart in the places of their pointers.
+    fn fetch(&self, found: &mut Answers) -> Result<()> {
+        let is_apart = |found: &&mut Found| found.kind == Kind::PutApart;
+        let apart: Vec<_> = found.iter_mut().flatten().filter(is_apart).collect();
+        if apart.is_empty() {
+            return Ok(());
+        }
+        let values = self.trees.values.read_many(apart.iter().map(|found| &*found.value))?;
+        for (found, value) in apart.into_iter().zip(values) {
+            (found.kind, found.value) = (Kind::Put, value);
+        }
+        Ok(())
     }
 
     /// Folds what `snapshot` sees of `key`: from its newest version in the newest tree to the first that is no operand.
     #[cold]
     fn fold(&self, key: &[u8], snapshot: SeqNum, operator: &TableOperator) -> Result<Value> {
         operator.get()?;
-        let mut chain = Chain { key, snapshot, operands: Vec::new(), base: None };
+        let mut chain = Chain { key, snapshot, values: &self.trees.values, operands: Vec::new(), base: None };
         self.collect(&mut chain)?;
         let operands: Vec<&[u8]> = chain.operands.iter().rev().map(|operand| &**operand).collect();
         operator.full(key, chain.base.as_deref(), &operands).map(|value| Value::owned(&value))
@@ -65,6 +98,7 @@ impl Version {
 struct Chain<'k> {
     key: &'k [u8],
     snapshot: SeqNum,
+    values: &'k ValueFiles,
     /// Newest first.
     operands: Vec<Value>,
     base: Option<Value>,
@@ -76,7 +110,7 @@ impl Chain<'_> {
         match found {
             None => return Ok(false),
             Some(Found { kind: Kind::Merge, .. }) => {}
-            Some(found) => return Ok(self.ends_with(found.kind, found.value)),
+            Some(found) => return self.ends_with(found.kind, found.value),
         }
         let mut cursor = cursor();
         cursor.seek_ge(self.key)?;
@@ -84,7 +118,7 @@ impl Chain<'_> {
             let kind = entry.kind;
             if entry.seqnum <= self.snapshot
                 && let Some(value) = cursor.value()
-                && self.ends_with(kind, value)
+                && self.ends_with(kind, value)?
             {
                 return Ok(true);
             }
@@ -94,12 +128,13 @@ impl Chain<'_> {
     }
 
     /// Adds the next older version; true when it is no operand.
-    fn ends_with(&mut self, kind: Kind, value: Value) -> bool {
+    fn ends_with(&mut self, kind: Kind, value: Value) -> Result<bool> {
         match kind {
             Kind::Merge => self.operands.push(value),
             Kind::Put => self.base = Some(value),
+            Kind::PutApart => self.base = Some(self.values.read(&value, Fill::Keep)?),
             Kind::Delete | Kind::SingleDelete => {}
         }
-        kind != Kind::Merge
+        Ok(kind != Kind::Merge)
     }
 }

@@ -97,6 +97,12 @@ pub struct TableOptions {
     /// [`DatabaseBuilder::compaction_filter`](crate::DatabaseBuilder::compaction_filter) registers, at every open. It costs a call per
     /// value written. Default none: values stay until they are overwritten or deleted. 1 to 255 bytes.
     pub compaction_filter: Option<String>,
+    /// From so many bytes on a value is kept apart from its key, in a value file: compactions then move a pointer of 24 bytes instead of
+    /// the value, so large values are written once or twice and not once in every level. A get reads one block more, a scan one for each
+    /// large value (none in [`Range::advance_key`](crate::Range::advance_key)), and values that were overwritten take up
+    /// to as much space again as those in use. Lower keeps more apart. Operands of merges stay with their keys. Only for the layouts
+    /// [`Lsm`](Layout::Lsm) and [`LsmTiered`](Layout::LsmTiered): a [`BTree`](Layout::BTree) refuses it. Default 0: never; else 64 B to 512 MiB.
+    pub large_value_bytes: u32,
 }
 
 impl Default for TableOptions {
@@ -114,6 +120,7 @@ impl Default for TableOptions {
             logged: true,
             merge: None,
             compaction_filter: None,
+            large_value_bytes: 0,
         }
     }
 }
@@ -128,6 +135,14 @@ impl TableOptions {
         check_range("filter_bits_per_key", u64::from(self.filter_bits_per_key), 0, 32)?;
         check_range("run_bytes_max", self.run_bytes_max, 4 << 10, 4 << 30)?;
         check_range("fanout", u64::from(self.fanout), 2, 32)?;
+        if self.large_value_bytes > 0 {
+            check_range("large_value_bytes", u64::from(self.large_value_bytes), 64, 512 << 20)?;
+            if self.layout == Layout::BTree {
+                return Err(Error::invalid(
+                    "option large_value_bytes is for the LSM layouts: a btree keeps values with their keys",
+                ));
+            }
+        }
         if let Some(prefix) = self.prefix_filter {
             prefix.check()?;
             if self.layout == Layout::BTree || self.filter_bits_per_key == 0 {
@@ -159,6 +174,15 @@ mod tests {
     #[test]
     fn defaults_are_in_range() {
         assert!(TableOptions::default().check().is_ok());
+    }
+
+    #[test]
+    fn a_btree_keeps_no_values_apart_and_says_so() {
+        let options = |layout, large_value_bytes| TableOptions { layout, large_value_bytes, ..TableOptions::default() };
+        assert!(options(Layout::Lsm, 4096).check().is_ok() && options(Layout::BTree, 0).check().is_ok());
+        let refused = options(Layout::BTree, 4096).check().unwrap_err().to_string();
+        assert!(refused.contains("large_value_bytes") && refused.contains("btree"), "{refused}");
+        assert!(options(Layout::Lsm, 63).check().is_err());
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Shape {
     pub levels: Vec<LevelShape>,
     /// The B-tree, if the table has one.
     pub btree: Option<BTreeShape>,
+    /// Large values that are kept apart from their keys.
+    pub values: ValuesShape,
     /// How many trees a scan, or a get without filters, searches at most.
     pub trees: u64,
 }
@@ -49,6 +51,17 @@ pub struct LevelShape {
     pub entries: u64,
     /// Bytes over which the level is compacted into the next; 0 where the layout has no targets.
     pub target_bytes: u64,
+}
+
+/// The value files of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ValuesShape {
+    /// Files.
+    pub files: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Bytes of them that runs refer to; the others are dead, and compactions reclaim them.
+    pub live_bytes: u64,
 }
 
 /// A B-tree.

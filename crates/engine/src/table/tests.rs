@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::base::{ErrorKind, FileId, Lsn, SeqNum, TableId};
 use crate::env::Env;
 use crate::env::sim::SimEnv;
-use crate::tree::run::RunMeta;
+use crate::tree::run::{Reference, RunMeta};
 
 use super::catalog::{Catalog, RunRecord};
 use super::edit::Edit;
@@ -16,7 +16,9 @@ use super::{Layout, TableOptions};
 const DIR: &str = "/db";
 
 fn run(id: u64, key: &[u8]) -> RunRecord {
-    let meta = RunMeta { entries: 1, smallest: key.to_vec(), largest: key.to_vec(), ..RunMeta::default() };
+    let references =
+        vec![Reference { file: FileId(id + 100), bytes: 9 }, Reference { file: FileId(id + 200), bytes: 1 }];
+    let meta = RunMeta { entries: 1, smallest: key.to_vec(), largest: key.to_vec(), references, ..RunMeta::default() };
     RunRecord { id: FileId(id), meta }
 }
 
@@ -129,11 +131,16 @@ fn a_flipped_bit_is_corruption_unless_it_is_in_the_last_record() {
 }
 
 #[test]
-fn a_newer_format_is_unsupported() {
+fn another_format_is_unsupported() {
     let sim = SimEnv::new(1);
     written(&sim.env());
-    sim.write_file(Path::new(DIR).join(files::CURRENT), b"spinney 2\n000002.manifest\n").unwrap();
-    assert_eq!(Manifest::load(&sim.env(), Path::new(DIR)).unwrap_err().kind(), ErrorKind::Unsupported);
+    for (version, what) in [(1, "older"), (3, "newer")] {
+        let current = format!("spinney {version}\n000002.manifest\n");
+        sim.write_file(Path::new(DIR).join(files::CURRENT), current.as_bytes()).unwrap();
+        let error = Manifest::load(&sim.env(), Path::new(DIR)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains(what), "{error}");
+    }
     let sim = SimEnv::new(1);
     written(&sim.env());
     sim.corrupt(path(), 8, 3).unwrap();
@@ -161,6 +168,37 @@ fn numbers_without_a_successor_are_refused() {
     assert!(decoded(&Catalog::default()));
     assert!(!decoded(&Catalog { seqnum_floor: SeqNum(u64::MAX), ..Catalog::default() }));
     assert!(!decoded(&Catalog { next_file: FileId(u64::MAX), ..Catalog::default() }));
+    let mut catalog = Catalog::default();
+    catalog.apply(&edits()[0]).unwrap();
+    let mut refers_to = |file| {
+        let mut run = run(3, b"k");
+        run.meta.references = vec![Reference { file, bytes: 1 }];
+        let (replay_from, log_from) = (Lsn(100), Lsn(90));
+        let run = Some(run);
+        catalog.apply(&Edit::Flush { table: TableId(1), replay_from, log_from, run, tree: None }).unwrap();
+        (catalog.next_file, decoded(&catalog))
+    };
+    assert_eq!(refers_to(FileId(50)), (FileId(51), true));
+    assert!(!refers_to(FileId(u64::MAX)).1);
+}
+
+#[test]
+fn references_of_a_run_that_make_no_sense_are_refused() {
+    use crate::base::codec::Decoder;
+    let decoded = |references: &[(u64, u64)]| {
+        let mut meta = run(3, b"k").meta;
+        meta.references =
+            references.iter().map(|(file, bytes)| Reference { file: FileId(*file), bytes: *bytes }).collect();
+        let mut bytes = Vec::new();
+        meta.encode(&mut bytes);
+        (RunMeta::decode(&mut Decoder::new(&bytes)).ok() == Some(meta)).then_some(bytes)
+    };
+    assert!(decoded(&[(4, 1)]).is_some() && decoded(&[]).is_some());
+    for references in [&[(4, 0)][..], &[(4, 1), (4, 1)], &[(5, 1), (4, 1)]] {
+        assert!(decoded(references).is_none(), "{references:?}");
+    }
+    let bytes = decoded(&[(4, 1), (9, 1 << 40)]).unwrap();
+    assert!((0..bytes.len()).all(|cut| RunMeta::decode(&mut Decoder::new(&bytes[..cut])).is_err()));
 }
 
 #[test]
@@ -168,7 +206,6 @@ fn runs_merged_within_l0_take_the_place_of_the_newest_of_them() {
     use super::Place;
     use super::catalog::RunRecord;
     use crate::base::codec::Decoder;
-    use crate::tree::run::RunMeta;
     let meta = RunMeta { entries: 1, ..RunMeta::default() };
     let run = |id| RunRecord { id: FileId(id), meta: meta.clone() };
     let mut catalog = Catalog::default();

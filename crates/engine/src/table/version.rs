@@ -21,6 +21,7 @@ use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::together::get_many;
 use crate::tree::run::{LevelCursor, Run, merge_source, run_of};
+use crate::tree::values::ValueFiles;
 use crate::tree::{Costs, Cursor, Found};
 
 /// How many levels there are below L0. The data sinks to the last one; upper ones come into use as it grows.
@@ -217,6 +218,8 @@ pub struct Trees {
     pub l0: Vec<RunHandle>,
     /// Level 1 to [`LEVELS`], newest first.
     pub levels: [Level; LEVELS],
+    /// The value files that the runs refer to.
+    pub values: ValueFiles,
     /// The B-tree, older than all runs. Beside it there are runs only between a bulk load and the flush that merges them into it.
     pub btree: Option<Arc<TreeRoot>>,
 }
@@ -306,7 +309,16 @@ impl Trees {
                 *level = Level::new(handles);
             }
         }
-        trees
+        trees.with_values()
+    }
+
+    /// The same trees, with the value files that their runs refer to.
+    #[must_use]
+    pub fn with_values(mut self) -> Self {
+        let runs =
+            self.l0.iter().map(|handle| &handle.run).chain(self.levels.iter().flat_map(|level| level.runs.iter()));
+        self.values = ValueFiles::new(runs.flat_map(|run| run.values().iter().cloned()).collect());
+        self
     }
 
     /// All runs, newest first.

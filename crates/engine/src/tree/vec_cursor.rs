@@ -169,7 +169,7 @@ pub fn folded<'a>(versions: impl Iterator<Item = &'a OwnedEntry>) -> Option<Opti
     for version in versions {
         match version.kind {
             Kind::Merge => operands.push(&version.value),
-            Kind::Put => base = Some(version.value.clone()),
+            Kind::Put | Kind::PutApart => base = Some(version.value.clone()),
             Kind::Delete | Kind::SingleDelete => {}
         }
         if version.kind != Kind::Merge {

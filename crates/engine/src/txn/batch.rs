@@ -176,7 +176,7 @@ impl<'a> Record<'a> {
 
 fn decode_change<'a>(decoder: &mut Decoder<'a>) -> Result<Change<'a>, Malformed> {
     let table = TableId(u32::try_from(decoder.varint()?).map_err(|_| Malformed)?);
-    let kind = Kind::from_byte(decoder.u8()?).ok_or(Malformed)?;
+    let kind = Kind::from_byte(decoder.u8()?).filter(|kind| kind.is_change()).ok_or(Malformed)?;
     let key = decoder.len_prefixed()?;
     let value = if kind.has_value() { decoder.len_prefixed()? } else { &[] };
     check_key(key).map_err(|_| Malformed)?;
@@ -209,6 +209,16 @@ mod tests {
             let whole = Record::decode(&payload[..cut]).map(|record| record.for_each(|| (), |_, _| Ok(())));
             assert_ne!(whole, Ok(Ok(())), "a record cut at {cut} must not pass");
         }
+    }
+
+    #[test]
+    fn a_record_of_what_only_compactions_write_is_malformed() {
+        let mut changes = Changes::default();
+        changes.push(Change { table: TableId(1), kind: Kind::PutApart, key: b"k", value: &[0; 24] }, true).unwrap();
+        let mut payload = Vec::new();
+        put_record_header(&mut payload, SeqNum(9), 1);
+        payload.extend_from_slice(changes.logged());
+        assert_eq!(Record::decode(&payload).unwrap().for_each(|| (), |_, _| Ok(())), Err(()));
     }
 
     #[test]

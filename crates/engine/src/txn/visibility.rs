@@ -3,6 +3,7 @@
 //! # Invariants
 //! 1. Of the entries of one key, the first in the cursor's order with a seqnum up to the snapshot's decides: a put is shown,
 //!    a tombstone is not, a merge operand is folded with what follows it, down to the first that is none. Zero is up to every snapshot.
+//!    A value that is kept apart is not read before [`Visible::fetch`].
 //! 2. At most one entry beyond the range is looked at, in either direction.
 
 use std::fmt;
@@ -11,7 +12,9 @@ use std::sync::Arc;
 
 use crate::base::key::head;
 use crate::base::{Kind, Result, SeqNum, Value};
+use crate::cache::Fill;
 use crate::tree::operator::TableOperator;
+use crate::tree::values::ValueFiles;
 use crate::tree::{Cursor, Limits, Prefix};
 
 use super::skips::{Skips, Told};
@@ -31,6 +34,10 @@ pub struct Visible<C> {
     key: Vec<u8>,
     /// The value of `key` when the cursor has gone on: to the key before (backward), or over the operands that the value was folded from.
     found: Option<Value>,
+    /// Where the value of `key` is, if it is kept apart.
+    apart: Apart,
+    /// The value files into which entries point.
+    values: ValueFiles,
     /// Folds operands.
     operator: TableOperator,
     skips: Skips,
@@ -44,6 +51,16 @@ enum Travel {
     Folded,
     Backward,
     Done,
+}
+
+/// Whether a value is kept apart, and where it is then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Apart {
+    No,
+    /// What stands in its place points to it.
+    Away,
+    /// It was read, and is what was found.
+    Fetched,
 }
 
 impl<C: Cursor> Visible<C> {
@@ -82,6 +99,8 @@ impl<C: Cursor> Visible<C> {
             travel: Travel::Fresh,
             key: Vec::new(),
             found: None,
+            apart: Apart::No,
+            values: ValueFiles::default(),
             operator: TableOperator::default(),
             skips: Skips::default(),
         }
@@ -91,6 +110,13 @@ impl<C: Cursor> Visible<C> {
     #[must_use]
     pub fn folding(mut self, operator: TableOperator) -> Self {
         self.operator = operator;
+        self
+    }
+
+    /// The same walk over a table with these value files.
+    #[must_use]
+    pub fn reading(mut self, values: ValueFiles) -> Self {
+        self.values = values;
         self
     }
 
@@ -113,6 +139,9 @@ impl<C: Cursor> Visible<C> {
     /// After [`Self::prev`].
     #[expect(clippy::should_implement_trait, reason = "what is here is lent, not given")]
     pub fn next(&mut self) -> Result<bool> {
+        if self.apart != Apart::No {
+            (self.apart, self.found) = (Apart::No, None);
+        }
         match self.travel {
             Travel::Forward => self.cursor.next()?,
             Travel::Fresh => {
@@ -143,7 +172,14 @@ impl<C: Cursor> Visible<C> {
                 self.key.extend_from_slice(entry.key);
                 if !entry.kind.is_tombstone() {
                     self.skips.show(&self.key);
-                    return if entry.kind == Kind::Put { Ok(true) } else { self.fold_forward() };
+                    return match entry.kind {
+                        Kind::Put => Ok(true),
+                        Kind::PutApart => {
+                            self.apart = Apart::Away;
+                            Ok(true)
+                        }
+                        _ => self.fold_forward(),
+                    };
                 }
                 self.skips.step(1, &self.key);
             }
@@ -200,9 +236,16 @@ impl<C: Cursor> Visible<C> {
         while let Some(entry) = self.cursor.entry()
             && entry.key == self.key
         {
-            if entry.kind != Kind::Merge {
-                base = if entry.kind == Kind::Put { self.cursor.value() } else { None };
-                break;
+            match entry.kind {
+                Kind::Merge => {}
+                Kind::PutApart => {
+                    base = Some(self.values.read(entry.value, Fill::Keep)?);
+                    break;
+                }
+                kind => {
+                    base = if kind == Kind::Put { self.cursor.value() } else { None };
+                    break;
+                }
             }
             operands.extend(self.cursor.value());
             self.cursor.next()?;
@@ -215,7 +258,7 @@ impl<C: Cursor> Visible<C> {
 
     /// Walks over all entries of `key`, which come oldest first, and keeps the value that the last ones seen make.
     fn decide_backward(&mut self) -> Result<()> {
-        self.found = None;
+        (self.found, self.apart) = (None, Apart::No);
         let mut operands = Vec::new();
         let mut versions = 0;
         while let Some(entry) = self.cursor.entry()
@@ -226,7 +269,8 @@ impl<C: Cursor> Visible<C> {
                     Kind::Merge => operands.extend(self.cursor.value()),
                     kind => {
                         operands.clear();
-                        self.found = if kind == Kind::Put { self.cursor.value() } else { None };
+                        self.found = if kind.is_tombstone() { None } else { self.cursor.value() };
+                        self.apart = if kind == Kind::PutApart { Apart::Away } else { Apart::No };
                     }
                 }
                 versions += 1;
@@ -238,6 +282,8 @@ impl<C: Cursor> Visible<C> {
         if operands.is_empty() {
             return Ok(());
         }
+        self.fetch()?;
+        self.apart = Apart::No;
         let base = self.found.take();
         self.fold(base.as_ref(), &operands)
     }
@@ -269,6 +315,22 @@ impl<C: Cursor> Visible<C> {
     #[inline]
     pub fn key(&self) -> &[u8] {
         &self.key
+    }
+
+    /// Reads the value here if it is kept apart. Without it [`Self::value`] shows what stands in its place.
+    ///
+    /// # Errors
+    /// `Corruption` or `Io` when it cannot be read.
+    #[inline]
+    pub fn fetch(&mut self) -> Result<()> {
+        if self.apart == Apart::Away { self.fetch_apart() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn fetch_apart(&mut self) -> Result<()> {
+        let value = self.values.read(self.value_bytes(), Fill::Keep)?;
+        (self.found, self.apart) = (Some(value), Apart::Fetched);
+        Ok(())
     }
 
     /// The value here, without a copy.

@@ -62,6 +62,9 @@ pub struct Common {
     /// How blocks on disk are compressed, by engines that compress
     #[arg(long, value_enum, default_value_t = Compression::None)]
     pub compression: Compression,
+    /// Keep values of so many bytes or more apart from their keys, where the engine can [default: never]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..))]
+    pub large_values: Option<u32>,
     /// Pass the page cache by, where the engine can
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
     pub direct_io: bool,
@@ -170,6 +173,7 @@ impl Common {
             memory_bytes,
             durability: self.durability_of(self.durability.unwrap_or(durability)),
             compression: self.compression,
+            large_value_bytes: self.large_values,
             direct_io: self.direct_io,
             background_threads: self.background_threads,
             ..Config::default()

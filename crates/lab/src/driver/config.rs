@@ -28,6 +28,8 @@ pub struct Config {
     pub durability: Durability,
     /// How blocks on disk are compressed.
     pub compression: Compression,
+    /// From so many bytes on a value is kept apart from its key, where the engine can.
+    pub large_value_bytes: Option<u32>,
     /// Pass the page cache by where the engine can.
     pub direct_io: bool,
     /// The redo log.
@@ -105,6 +107,7 @@ impl Default for Config {
             memory_bytes: 256 << 20,
             durability: Durability::Interval(100),
             compression: Compression::Lz4,
+            large_value_bytes: None,
             direct_io: true,
             log: LogConfig::default(),
             memtable_bytes: None,

@@ -87,12 +87,17 @@ impl Engine for Spinney {
             // The target of the first level is four runs.
             run_bytes_max: config.level1_bytes.map_or(defaults.run_bytes_max, |bytes| bytes / 4),
             logged: config.durability != Durability::NoLog,
+            large_value_bytes: match self.layout {
+                Layout::BTree => 0,
+                Layout::Lsm | Layout::LsmTiered => config.large_value_bytes.unwrap_or(defaults.large_value_bytes),
+            },
             ..defaults
         };
         let settings = vec![
             ("layout".to_owned(), self.layout.name().to_owned()),
             ("memory".to_owned(), crate::text::bytes(options.memory_bytes)),
             ("block".to_owned(), crate::text::bytes(table_options.block_bytes.into())),
+            ("values apart from (bytes)".to_owned(), table_options.large_value_bytes.to_string()),
             ("direct I/O".to_owned(), options.direct_io.to_string()),
             ("compaction threads".to_owned(), options.compaction_threads.to_string()),
             ("log compression".to_owned(), format!("{:?}", options.log_compression).to_lowercase()),

@@ -13,6 +13,7 @@ pub(super) fn common() -> Common {
         durability: None,
         interval: 100,
         compression: Compression::None,
+        large_values: None,
         direct_io: true,
         background_threads: 2,
         memory_limit: None,

@@ -9,6 +9,7 @@ mod pressure;
 #[cfg(test)]
 mod tests;
 mod tiered;
+mod values;
 
 pub use filters::{bits_of_compaction, bits_of_flush, bits_of_load};
 pub use load::level_for;
@@ -21,6 +22,7 @@ use super::version::{LEVELS, Place, RunHandle, Trees};
 
 pub use paid::{Account, FILTER_NS, Job, Paid, SEARCH_NS, extra_ns, pick_paid};
 pub use pressure::{FULL, pressure};
+pub use values::{LIVE_PERCENT, PACKED_PERCENT, ValueBytes, emptied, moved_bytes, pick_values};
 
 /// How many runs in L0 make a compaction due.
 pub const L0_TRIGGER: usize = 4;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
+use crate::base::num::u64_of;
 use crate::base::{Entry, Kind};
 use crate::block::Compression;
 use crate::cache::{Cache, Fill};
@@ -15,6 +16,7 @@ use crate::table::version::Level;
 use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::{Run, RunBuilder, RunOptions};
+use crate::tree::values::{ValueBuilder, ValueFile, ValueFiles, ValuePointer};
 
 /// A key and the seqnum of one of its versions.
 type Version = (u32, u64);
@@ -415,4 +417,103 @@ fn a_row_of_dead_entries_goes_to_the_last_level_with_all_that_lies_between() {
         account.spend(&paid);
         assert!(account.is_empty() && pick_paid(&trees, &options, u64::MAX, 0, &account).is_none());
     }
+}
+
+impl Forge {
+    /// A value file of so many values, and where they are.
+    fn value_file(&mut self, values: u64) -> (Arc<ValueFile>, Vec<ValuePointer>) {
+        let (env, id) = (self.sim.env(), FileId(self.next));
+        self.next += 1;
+        let path = FileKind::Values.path(Path::new("/runs"), id);
+        let stats = Arc::<StoreStats>::default();
+        let mut builder =
+            ValueBuilder::create(&env, &path, id, id.0, Compression::None, false, Arc::clone(&stats)).unwrap();
+        let pointers = (0..values).map(|_| builder.push(&[7; 100]).unwrap()).collect();
+        builder.finish().unwrap();
+        (ValueFile::open(&env, &path, id, id.0, false, Arc::clone(&self.cache), stats).unwrap(), pointers)
+    }
+
+    /// A run whose entries, with neighbouring keys from `first` on, point to these values.
+    fn run_apart(&mut self, first: u32, pointers: &[ValuePointer], open: &ValueFiles) -> RunHandle {
+        let (env, id) = (self.sim.env(), FileId(self.next));
+        self.next += 1;
+        let path = FileKind::Run.path(Path::new("/runs"), id);
+        let options = RunOptions {
+            block_bytes: 512,
+            compression: Compression::None,
+            filter_bits_per_key: 10.0,
+            filter_prefix: None,
+            direct: false,
+        };
+        let stats = Arc::<StoreStats>::default();
+        let mut builder = RunBuilder::create(&env, &path, id.0, options, Arc::clone(&stats)).unwrap();
+        for (key, pointer) in (first..).zip(pointers) {
+            let (key, seqnum, value) = (key.to_be_bytes(), SeqNum(1), pointer.encode());
+            builder.push(&Entry { key: &key, seqnum, kind: Kind::PutApart, value: &value }).unwrap();
+        }
+        let meta = builder.finish().unwrap();
+        let run = Run::open(&env, &path, id.0, false, meta, Arc::clone(&self.cache), stats).unwrap();
+        run.refer_to(open).unwrap();
+        RunHandle { id, run }
+    }
+
+    /// Empties value files as a compaction of one run does.
+    fn apply_to_values(&mut self, trees: &Trees, compaction: &Compaction, emptied: &[FileId]) -> Trees {
+        let run = compaction.inputs().next().unwrap();
+        let mut cursor = run.run.cursor(Fill::Bypass);
+        let (mut pointers, mut moved) = (Vec::new(), Vec::new());
+        cursor.first().unwrap();
+        while let Some(entry) = cursor.entry() {
+            let pointer = ValuePointer::decode(entry.value).unwrap();
+            if emptied.contains(&pointer.file) {
+                moved.push(pointers.len());
+            }
+            pointers.push(pointer);
+            cursor.next().unwrap();
+        }
+        let (file, new) = self.value_file(u64_of(moved.len()));
+        moved.iter().zip(new).for_each(|(at, pointer)| pointers[*at] = pointer);
+        let open = ValueFiles::new(trees.values.iter().cloned().chain([file]).collect());
+        let first = u32::from_be_bytes(run.run.meta().smallest.as_slice().try_into().unwrap());
+        let output = self.run_apart(first, &pointers, &open);
+        trees.replaced(&compaction.removed(), compaction.target, &[output])
+    }
+}
+
+#[test]
+fn value_files_are_emptied_until_half_of_them_is_live_and_no_further() {
+    let mut all_steps = 0;
+    for seed in 0..20 {
+        let mut forge = Forge::new(seed);
+        let (files, pointers): (Vec<_>, Vec<_>) = (0..6).map(|_| forge.value_file(20)).unzip();
+        let open = ValueFiles::new(files);
+        let mut live: Vec<_> = pointers.concat();
+        let share = forge.below(100);
+        live.retain(|_| forge.below(100) < share);
+        let mut trees = Trees::default();
+        for (number, pointers) in (0..).zip(live.chunks(13)) {
+            let run = forge.run_apart(number * 100, pointers, &open);
+            let place =
+                if forge.below(3) == 0 { Place::L0 } else { Place::Level(usize::try_from(forge.below(3)).unwrap()) };
+            trees = trees.replaced(&[], place, &[run]);
+        }
+        let entries = |trees: &Trees| trees.runs().map(|handle| handle.run.meta().entries).sum::<u64>();
+        let mut steps = 0;
+        while let Some(compaction) = pick_values(&trees, LIVE_PERCENT) {
+            let ValueBytes { total, live } = ValueBytes::of(&trees);
+            assert!(live * 2 < total, "{live} of {total} bytes are live");
+            let emptied = emptied(&trees, LIVE_PERCENT);
+            let moved = moved_bytes(&compaction, &emptied);
+            assert!(moved > 0 && moved <= total - live, "{moved} bytes are written for {}", total - live);
+            let after = forge.apply_to_values(&trees, &compaction, &emptied);
+            assert_eq!((entries(&after), ValueBytes::of(&after).live), (entries(&trees), live));
+            trees = after;
+            steps += 1;
+            assert!(steps < 100, "it does not end");
+        }
+        let ValueBytes { total, live } = ValueBytes::of(&trees);
+        assert!(live * 2 >= total && total <= 20 * 184 * 6, "{live} of {total} bytes are live");
+        all_steps += steps;
+    }
+    assert!(all_steps > 20, "there was little to be done");
 }

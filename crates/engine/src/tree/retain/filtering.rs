@@ -2,15 +2,29 @@
 
 use crate::base::key::check_value;
 use crate::base::{Entry, Kind, Result, SeqNum};
+use crate::cache::Fill;
 use crate::tree::compaction_filter::Decision;
 
 use super::Retain;
 
 impl Retain {
-    /// Gives the value of the key in hand, of seqnum zero, as the compaction filter wants it.
+    /// Gives the value of the key in hand, of seqnum zero, as the compaction filter wants it. `stored` is the value or, of one that is
+    /// kept apart, where it is.
     #[cold]
-    pub(super) fn give_filtered(&mut self, value: &[u8], out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
-        let changed;
+    pub(super) fn give_filtered(
+        &mut self,
+        kind: Kind,
+        stored: &[u8],
+        out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let (apart, changed);
+        let value = match kind {
+            Kind::PutApart => {
+                apart = self.values.read(stored, Fill::Bypass)?;
+                &*apart
+            }
+            _ => stored,
+        };
         let (kind, value) = match self.filter.decide(&self.key, value) {
             Decision::Remove if self.bottom => return Ok(()),
             Decision::Remove => (Kind::Delete, &b""[..]),
@@ -18,7 +32,7 @@ impl Retain {
                 changed = new;
                 (Kind::Put, &*changed)
             }
-            Decision::Keep | Decision::Change(_) => (Kind::Put, value),
+            Decision::Keep | Decision::Change(_) => (kind, stored),
         };
         self.given += 1;
         out(&Entry { key: &self.key, seqnum: SeqNum::ZERO, kind, value })

@@ -16,6 +16,7 @@
 //! 6. A put and the single-delete in front of it go together; `single.rs` says when.
 //! 7. The table's compaction filter is asked about a put that gets seqnum zero and has no newer version here. What it removes becomes a
 //!    tombstone above the bottom.
+//! 8. A value that is kept apart is read only to fold operands into it and to ask the filter; else its entry is kept or dropped as any put.
 
 mod chain;
 mod filtering;
@@ -27,6 +28,8 @@ use crate::base::{Entry, Kind, Result, SeqNum};
 
 use super::compaction_filter::TableFilter;
 use super::operator::TableOperator;
+use super::values::ValueFiles;
+use crate::cache::Fill;
 use chain::Chain;
 use single::Waiting;
 
@@ -39,6 +42,8 @@ pub struct Retain {
     bottom: bool,
     operator: TableOperator,
     filter: TableFilter,
+    /// Where values are that the stream has apart: read when operands are folded into them.
+    values: ValueFiles,
     /// The key of the entry before. No key is empty.
     key: Vec<u8>,
     /// Of `key`, the versions met so far serve the snapshots from this index on; `usize::MAX` before the first version.
@@ -70,6 +75,7 @@ impl Retain {
             bottom,
             operator: TableOperator::default(),
             filter: TableFilter::default(),
+            values: ValueFiles::default(),
             key: Vec::new(),
             served_from: usize::MAX,
             open: false,
@@ -95,11 +101,18 @@ impl Retain {
         self
     }
 
+    /// The same rule, over a stream whose entries may point into these value files.
+    #[must_use]
+    pub fn reading(mut self, values: ValueFiles) -> Self {
+        self.values = values;
+        self
+    }
+
     /// Takes the next entry of the stream, and gives `out` what is to be written: this entry, one made of those before, several of them,
     /// or nothing.
     ///
     /// # Errors
-    /// What `out` says.
+    /// What `out` says, and when a value that operands change is kept apart and cannot be read.
     #[inline]
     pub fn push(&mut self, entry: &Entry<'_>, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
         self.taken += 1;
@@ -120,8 +133,8 @@ impl Retain {
         }
         let is_newest = self.served_from == usize::MAX;
         match self.decide(entry, seen) {
-            Some(SeqNum::ZERO) if self.filter.is_registered() && is_newest && entry.kind == Kind::Put => {
-                self.give_filtered(entry.value, out)
+            Some(SeqNum::ZERO) if self.filter.is_registered() && is_newest && !entry.kind.is_tombstone() => {
+                self.give_filtered(entry.kind, entry.value, out)
             }
             Some(seqnum) => {
                 self.given += 1;
@@ -190,6 +203,10 @@ impl Retain {
                     return Ok(true);
                 }
                 Kind::Put if same_stripe => return self.fold(Some(entry.value), out),
+                Kind::PutApart if same_stripe => {
+                    let value = self.values.read(entry.value, Fill::Bypass)?;
+                    return self.fold(Some(&value), out);
+                }
                 Kind::Delete if same_stripe => return self.fold(None, out),
                 _ => self.end_chain(false, out)?,
             }
@@ -231,7 +248,7 @@ impl Retain {
         self.chain.clear();
         self.open = kind == Kind::Merge;
         if is_seen_by_all && self.chain_is_newest && self.filter.is_registered() {
-            return self.give_filtered(value, out);
+            return self.give_filtered(Kind::Put, value, out);
         }
         self.given += 1;
         out(&Entry { key: &self.key, seqnum, kind, value })

@@ -67,8 +67,8 @@ impl Retain {
     /// Decides over a single-delete by the kind of the next version of its stripe, which is dropped.
     fn meet(&mut self, waiting: Waiting, next: Kind, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
         match next {
-            Kind::Put if waiting.hidden || waiting.stripe == 0 => self.waiting = None,
-            Kind::Put | Kind::Merge | Kind::SingleDelete => {}
+            Kind::Put | Kind::PutApart if waiting.hidden || waiting.stripe == 0 => self.waiting = None,
+            Kind::Put | Kind::PutApart | Kind::Merge | Kind::SingleDelete => {}
             Kind::Delete if waiting.hidden => self.waiting = None,
             Kind::Delete => {
                 // It hides whatever else is below.

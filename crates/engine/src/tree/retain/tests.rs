@@ -240,3 +240,39 @@ fn a_long_chain_of_operands_takes_little_memory() {
     .unwrap();
     assert_eq!(kept, [entry(100_000, Kind::Merge, &100_000u64.to_le_bytes())]);
 }
+
+/// A value file with a value for each byte, and where each is.
+fn bytes_apart() -> (ValueFiles, Vec<Vec<u8>>) {
+    use crate::base::FileId;
+    use crate::cache::Cache;
+    use crate::env::sim::SimEnv;
+    use crate::tree::values::{ValueBuilder, ValueFile};
+    use std::path::Path;
+    use std::sync::Arc;
+    let (env, path, id) = (SimEnv::new(1).env(), Path::new("/1.values"), FileId(1));
+    let compression = crate::block::Compression::None;
+    let mut builder = ValueBuilder::create(&env, path, id, 7, compression, false, Arc::default()).unwrap();
+    let pointers = (0..=u8::MAX).map(|byte| builder.push(&[byte]).unwrap().encode().to_vec()).collect();
+    builder.finish().unwrap();
+    let file = ValueFile::open(&env, path, id, 7, false, Arc::new(Cache::new(0)), Arc::default()).unwrap();
+    (ValueFiles::new(vec![file]), pointers)
+}
+
+proptest! {
+    #[test]
+    fn values_kept_apart_are_kept_dropped_and_folded_as_any(
+        history in trees(), moment in moment(), operator in operator(), bottom: bool, which: u8,
+    ) {
+        let (values, pointers) = bytes_apart();
+        let is_apart = |entry: &OwnedEntry| entry.kind == Kind::Put && entry.value[0] & which != 0;
+        let mut apart = history.clone();
+        for entry in apart.iter_mut().filter(|entry| is_apart(entry)) {
+            (entry.kind, entry.value) = (Kind::PutApart, pointers[usize::from(entry.value[0])].clone());
+        }
+        let mut kept = apply(moment.rule(bottom).reading(values.clone()), &operator, &apart);
+        for entry in kept.iter_mut().filter(|entry| entry.kind == Kind::PutApart) {
+            (entry.kind, entry.value) = (Kind::Put, values.read(&entry.value, Fill::Bypass).unwrap().to_vec());
+        }
+        prop_assert_eq!(kept, apply(moment.rule(bottom), &operator, &history));
+    }
+}

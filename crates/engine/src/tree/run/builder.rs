@@ -15,6 +15,7 @@ use crate::cache::Cache;
 use crate::env::Env;
 use crate::store::{BlockWriter, StoreStats};
 use crate::tree::Prefix;
+use crate::tree::values::ValuePointer;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -115,7 +116,8 @@ impl RunBuilder {
     /// Adds an entry.
     ///
     /// # Errors
-    /// `Io` or `Full` when the file cannot be written. The run is of no use then.
+    /// `Io` or `Full` when the file cannot be written, `Corruption` when a value is said to be kept apart and nothing points to it. The
+    /// run is of no use then.
     ///
     /// # Panics
     /// When the entry does not come after the one before in stored order.
@@ -139,6 +141,9 @@ impl RunBuilder {
         self.meta.tombstones += u64::from(entry.kind.is_tombstone());
         self.meta.raw_bytes += u64_of(entry.key.len() + entry.value.len());
         self.meta.seqnum_max = self.meta.seqnum_max.max(entry.seqnum);
+        if entry.kind == Kind::PutApart {
+            self.meta.refer(&ValuePointer::decode(entry.value)?);
+        }
         Ok(())
     }
 

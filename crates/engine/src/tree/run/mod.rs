@@ -21,7 +21,7 @@ mod warm;
 pub use builder::{RunBuilder, RunOptions};
 pub use cursor::RunCursor;
 pub use level::{LevelCursor, are_apart, run_of};
-pub use meta::RunMeta;
+pub use meta::{Reference, RunMeta};
 pub use reader::Run;
 pub use stamped::merge_source;
 pub use verify::RunReport;

@@ -3,7 +3,7 @@
 use super::RunCursor;
 use super::filter::{LINE_BYTES, Layout};
 use super::format::{FOOTER_BYTES, Footer};
-use super::meta::RunMeta;
+use super::meta::{Reference, RunMeta};
 use crate::base::codec::Decoder;
 use crate::base::key::head;
 use crate::base::num::{u64_of, usize_of, usize_of32};
@@ -13,12 +13,13 @@ use crate::cache::{Cache, Fill};
 use crate::env::buffer::AlignedBuffer;
 use crate::env::{Access, Env};
 use crate::store::{BlockFile, StoreStats};
+use crate::tree::values::ValueFiles;
 use crate::tree::{Costs, Found, Prefix};
 use std::cmp::Ordering;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as Publish};
+use std::sync::{Arc, OnceLock};
 
 /// Bytes at the end of the file that opening reads at once: as a rule they hold all that it needs.
 const TAIL_BYTES: u64 = 16 << 10;
@@ -38,6 +39,8 @@ pub struct Run {
     heads: (u64, u64),
     /// See [`Run::visible_from`]. Set before the run is in any version, whose swap publishes it to readers.
     visible_from: AtomicU64,
+    /// See [`Run::values`]. Set as early.
+    values: OnceLock<ValueFiles>,
 }
 
 /// Where the parts of the filter are.
@@ -74,7 +77,17 @@ impl Run {
         check(&file, footer.top, &top, BlockKind::Branch)?;
         let filter = tail.filter(&footer)?;
         let heads = (head(&meta.smallest), head(&meta.largest));
-        Ok(Arc::new(Self { file, cache, meta, footer, top, filter, heads, visible_from: AtomicU64::new(0) }))
+        Ok(Arc::new(Self {
+            file,
+            cache,
+            meta,
+            footer,
+            top,
+            filter,
+            heads,
+            visible_from: AtomicU64::new(0),
+            values: OnceLock::new(),
+        }))
     }
 
     /// The seqnum that the run's entries have at least. A bulk load writes them with seqnum zero, before it knows which it will have; it
@@ -88,6 +101,31 @@ impl Run {
     /// Gives the entries a seqnum, before anybody reads them.
     pub fn appear_at(&self, seqnum: SeqNum) {
         self.visible_from.store(seqnum.0, Publish::Relaxed);
+    }
+
+    /// The value files that entries point into.
+    #[must_use]
+    pub fn values(&self) -> &ValueFiles {
+        static NONE: ValueFiles = ValueFiles::NONE;
+        self.values.get().unwrap_or(&NONE)
+    }
+
+    /// Gives a run that refers to value files those of them among the `open` ones, before anybody reads it.
+    ///
+    /// # Errors
+    /// `Corruption` when one is missing.
+    pub fn refer_to(&self, open: &ValueFiles) -> Result<()> {
+        let find = |reference: &Reference| {
+            let missing = || {
+                let what =
+                    format_args!("the run refers to value file {}, which the table does not have", reference.file);
+                self.file.corruption(0, what)
+            };
+            open.find(reference.file).cloned().ok_or_else(missing)
+        };
+        let files = self.meta.references.iter().map(find).collect::<Result<Vec<_>>>()?;
+        self.values.get_or_init(|| ValueFiles::new(files));
+        Ok(())
     }
 
     /// The newest version of `key` that `snapshot` sees. `hash` is the key's ([`crate::base::checksum::hash_key`]).
@@ -269,7 +307,7 @@ pub(super) fn look(leaf: Arc<Block>, key: &[u8], snapshot: SeqNum, visible_from:
         if seqnum <= snapshot {
             let (kind, value_at, len) = (entry.kind, entry.value_at, entry.value_len);
             let value = match kind {
-                Kind::Put | Kind::Merge => Value::pinned(leaf, value_at, len),
+                Kind::Put | Kind::Merge | Kind::PutApart => Value::pinned(leaf, value_at, len),
                 Kind::Delete | Kind::SingleDelete => Value::owned(&[]),
             };
             return Look::Found(Found { seqnum, kind, value });

@@ -1,15 +1,16 @@
 //! Reads all of a run straight from its file and checks that its parts agree with each other.
 
-use super::Run;
 use super::ahead::ReadAhead;
 use super::filter::{LINE_BYTES, Layout};
 use super::format::Footer;
+use super::{Run, RunMeta};
 use crate::base::checksum::{hash_key, hash_prefix};
 use crate::base::key::descends;
 use crate::base::num::u64_of;
-use crate::base::{Error, Result, SeqNum};
+use crate::base::{Error, Kind, Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::Fill;
+use crate::tree::values::ValuePointer;
 use std::fmt;
 
 /// What [`Run::verify`] looked at.
@@ -19,7 +20,7 @@ pub struct RunReport {
     pub blocks: u64,
     /// Entries in the leaves.
     pub entries: u64,
-    /// Length of the file.
+    /// Length of the file, and bytes of the values that it has apart.
     pub bytes: u64,
 }
 
@@ -35,10 +36,15 @@ struct Walk<'a> {
     last_seqnum: SeqNum,
     /// The separator of the leaf before.
     separator: Vec<u8>,
+    /// What the entries seen so far refer to.
+    referred: RunMeta,
+    /// Bytes of the values kept apart that were read.
+    value_bytes: u64,
 }
 
 impl Run {
-    /// Reads every block and checks checksums, order, counts, bounds, the index, and that the filter knows every key.
+    /// Reads every block, also those of values kept apart, and checks checksums, order, counts, bounds, the index, and that the filter
+    /// knows every key.
     ///
     /// # Errors
     /// `Corruption` for the first disagreement, `Io` when a block cannot be read.
@@ -53,6 +59,8 @@ impl Run {
             last_key: Vec::new(),
             last_seqnum: SeqNum::ZERO,
             separator: Vec::new(),
+            referred: RunMeta::default(),
+            value_bytes: 0,
         };
         walk.blocks += walk.filter.as_ref().map_or(0, |(_, parts)| 1 + u64_of(parts.len()));
         let mut ahead = ReadAhead::new(Fill::Bypass);
@@ -60,7 +68,7 @@ impl Run {
             walk.index_part(part, &mut ahead)?;
         }
         walk.end()?;
-        Ok(RunReport { blocks: walk.blocks, entries: walk.seen.entries, bytes: self.meta().bytes })
+        Ok(RunReport { blocks: walk.blocks, entries: walk.seen.entries, bytes: self.meta().bytes + walk.value_bytes })
     }
 
     /// The parts of the filter, from the file.
@@ -130,12 +138,24 @@ impl Walk<'_> {
             self.seen.tombstones += u64::from(entry.kind.is_tombstone());
             self.seen.raw_bytes += u64_of(self.key.len() + entry.value_len);
             self.seen.seqnum_max = self.seen.seqnum_max.max(entry.seqnum);
+            if entry.kind == Kind::PutApart {
+                self.value(leaf.value(at))?;
+            }
             self.last_seqnum = entry.seqnum;
             if self.seen.entries == 1 && self.key != self.run.meta().smallest {
                 return Err(self.wrong(pointer, "the first key is not the one in the manifest"));
             }
             std::mem::swap(&mut self.key, &mut self.last_key);
         }
+        Ok(())
+    }
+
+    /// Reads a value that is kept apart.
+    fn value(&mut self, pointer: &[u8]) -> Result<()> {
+        let value = self.run.values().read(pointer, Fill::Bypass)?;
+        self.referred.refer(&ValuePointer::decode(pointer)?);
+        self.blocks += 1;
+        self.value_bytes += u64_of(value.len());
         Ok(())
     }
 
@@ -159,6 +179,9 @@ impl Walk<'_> {
             (footer.filter_probes, footer.filter_lines, footer.filter_prefix);
         if *footer != (Footer { top, filter_table, filter_probes, filter_lines, filter_prefix, ..self.seen }) {
             return Err(self.wrong(pointer, "the footer counts other entries than there are"));
+        }
+        if self.referred.references != self.run.meta().references {
+            return Err(self.wrong(pointer, "the values kept apart are not those that the manifest counts"));
         }
         if self.last_key != self.run.meta().largest {
             return Err(self.wrong(pointer, "the last key is not the one in the manifest"));

@@ -1,0 +1,62 @@
+//! Writes a value file front to back.
+
+use super::ValuePointer;
+use crate::base::{FileId, Result};
+use crate::block::format::RAW_PAYLOAD_AT;
+use crate::block::{Compression, raw_image};
+use crate::env::Env;
+use crate::store::{BlockWriter, StoreStats};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A value file that is being written. Dropping it unfinished leaves a file behind to which nothing refers.
+#[derive(Debug)]
+pub struct ValueBuilder {
+    id: FileId,
+    writer: BlockWriter,
+    compression: Compression,
+}
+
+impl ValueBuilder {
+    /// Creates value file `id` at `path`, which must not exist yet.
+    ///
+    /// # Errors
+    /// `Io` or `Full` when it cannot be created.
+    pub fn create(
+        env: &Env,
+        path: &Path,
+        id: FileId,
+        identity: u64,
+        compression: Compression,
+        direct: bool,
+        stats: Arc<StoreStats>,
+    ) -> Result<Self> {
+        Ok(Self { id, writer: BlockWriter::create(env, path, identity, direct, stats)?, compression })
+    }
+
+    /// Adds a value, and says where it is.
+    ///
+    /// # Errors
+    /// `Io` or `Full` when the file cannot be written. It is of no use then.
+    pub fn push(&mut self, value: &[u8]) -> Result<ValuePointer> {
+        let mut image = raw_image(value.len());
+        image[RAW_PAYLOAD_AT..].copy_from_slice(value);
+        let block = self.writer.append(&image, self.compression)?;
+        Ok(ValuePointer { file: self.id, block })
+    }
+
+    /// Bytes so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.writer.position()
+    }
+
+    /// Writes the rest and forces the file, not its name, to the device.
+    ///
+    /// # Errors
+    /// As [`ValueBuilder::push`].
+    pub fn finish(self) -> Result<FileId> {
+        self.writer.finish()?;
+        Ok(self.id)
+    }
+}
