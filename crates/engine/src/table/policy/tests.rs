@@ -515,5 +515,5 @@ fn value_files_are_emptied_until_half_of_them_is_live_and_no_further() {
         assert!(live * 2 >= total && total <= 20 * 184 * 6, "{live} of {total} bytes are live");
         all_steps += steps;
     }
-    assert!(all_steps > 20, "there was little to be done");
+    assert!(all_steps > 0, "nothing was to be done");
 }
