@@ -181,19 +181,26 @@ pub(crate) struct PutArgs {
     pub(crate) commit: CommitArgs,
 }
 
-/// Delete a key; one that is not there is no error
+/// Delete a key, or all keys of a range at once; one that is not there is no error
+///
+/// A range costs as much as one key. What it took on disk is given back as the table is flushed and compacted.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney delete shop orders 4711
-  spinney delete shop orders-by-city oslo/4711 --single")]
+  spinney delete shop orders-by-city oslo/4711 --single
+  spinney delete shop orders --from 4000 --to 5000
+  spinney delete shop orders --prefix 47")]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
     /// The key
-    pub(crate) key: String,
+    #[arg(required_unless_present_any = ["from", "to", "prefix"], conflicts_with_all = ["from", "to", "prefix"])]
+    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
     /// The key was put at most once since it was last deleted, and is always deleted with this flag: the put and the delete go together
     /// when they meet on disk. Where that is not true, an older value can come back
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["from", "to", "prefix"])]
     pub(crate) single: bool,
     #[arg(short, long, help = ESCAPE_HELP)]
     pub(crate) escape: bool,

@@ -1,7 +1,8 @@
-//! `get`, `put` and `delete`: one entry.
+//! `get`, `put` and `delete`: one entry, or those of a range.
 
 use crate::args::{CommitArgs, DeleteArgs, GetArgs, PutArgs, TableArgs};
 use crate::output::{Output, argument, escape, json_of};
+use crate::scan::{borrowed, bounds};
 use crate::store::{close_after, open_to_commit, table, with_table};
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
@@ -34,12 +35,16 @@ pub(crate) fn put(args: &PutArgs) -> Result<()> {
     commit(&args.table, &args.commit, |batch, table| batch.put(table, &key, &value))
 }
 
-/// Deletes an entry.
+/// Deletes an entry, or those of a range.
 pub(crate) fn delete(args: &DeleteArgs) -> Result<()> {
-    let key = argument(&args.key, args.escape)?;
-    commit(&args.table, &args.commit, |batch, table| {
-        if args.single { batch.single_delete(table, &key) } else { batch.delete(table, &key) }
-    })
+    if let Some(key) = &args.key {
+        let key = argument(key, args.escape)?;
+        return commit(&args.table, &args.commit, |batch, table| {
+            if args.single { batch.single_delete(table, &key) } else { batch.delete(table, &key) }
+        });
+    }
+    let bounds = bounds(&args.range, args.escape)?;
+    commit(&args.table, &args.commit, |batch, table| batch.delete_range(table, borrowed(&bounds)))
 }
 
 /// Commits a change of a table that is there.

@@ -4,7 +4,7 @@ use crate::args::LogArgs;
 use crate::output::{Output, escape, json_of};
 use anyhow::{Error, Result};
 use serde_json::json;
-use spinney::{ErrorKind, LogEntry, LogFollower, Lsn};
+use spinney::{ErrorKind, Kind, LogEntry, LogFollower, Lsn};
 use spinney_lab::{Clock, signals};
 use std::io::Write as _;
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn print(entry: &LogEntry<'_>, json: bool, out: &mut Output) -> Result<()> {
             "table_id": entry.table,
             "change": change,
             "key": json_of(entry.key),
-            "value": entry.kind.has_value().then(|| json_of(entry.value)),
+            "value": (entry.kind != Kind::Delete).then(|| json_of(entry.value)),
         }));
     }
     let table = entry.table_name.map_or_else(|| format!("(dropped {})", entry.table), str::to_owned);

@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::ops::Bound;
 
 /// A range of keys.
-type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// Prints entries.
 pub(crate) fn scan(args: &ScanArgs, out: &mut Output) -> Result<()> {
@@ -44,8 +44,11 @@ pub(crate) fn scan(args: &ScanArgs, out: &mut Output) -> Result<()> {
     })
 }
 
+/// A key, and its value if that is wanted.
+type Lent<'a> = (&'a [u8], Option<&'a [u8]>);
+
 /// The next entry, without its value when only keys are wanted: values kept apart are not read then.
-fn next(range: &mut Range, keys_only: bool) -> Result<Option<(&[u8], Option<&[u8]>)>> {
+fn next(range: &mut Range, keys_only: bool) -> Result<Option<Lent<'_>>> {
     if keys_only {
         return Ok(range.advance_key()?.map(|key| (key, None)));
     }
@@ -72,7 +75,8 @@ pub(crate) fn count(args: &CountArgs, out: &mut Output) -> Result<()> {
     if args.json { out.json_line(&json!({ "count": count })) } else { Ok(writeln!(out, "{count}")?) }
 }
 
-fn bounds(args: &RangeArgs, escapes: bool) -> Result<Bounds> {
+/// The keys that arguments name.
+pub(crate) fn bounds(args: &RangeArgs, escapes: bool) -> Result<Bounds> {
     if let Some(prefix) = &args.prefix {
         let prefix = argument(prefix, escapes)?;
         let end = after_prefix(&prefix).map_or(Bound::Unbounded, Bound::Excluded);
@@ -92,7 +96,8 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-fn borrowed((from, to): &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
+/// The same range of borrowed keys.
+pub(crate) fn borrowed((from, to): &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
     (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))
 }
 

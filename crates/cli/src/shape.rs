@@ -58,6 +58,9 @@ fn picture(shape: &Shape) -> String {
         counted(entries, "entry", "entries"),
         counted(shape.trees, "tree", "trees"),
     );
+    if shape.erasures > 0 {
+        text += &format!("{} still looked at\n", counted(shape.erasures, "deleted range", "deleted ranges"));
+    }
     let longest = lines.iter().map(|line| line.bytes).max().unwrap_or(0);
     for Line { label, bytes: size, entries, note } in &lines {
         let entries = entries.map_or_else(String::new, count);
@@ -132,6 +135,7 @@ mod tests {
             levels: Vec::new(),
             btree: None,
             values: ValuesShape::default(),
+            erasures: 0,
             trees: 1,
         }
     }

@@ -29,6 +29,30 @@ fn an_entry_lives_from_put_to_delete() {
 }
 
 #[test]
+fn a_range_is_deleted_at_once_and_shown_in_the_log() {
+    for layout in LAYOUTS {
+        let place = Place::loaded(layout);
+        let keys: Vec<String> = sample_entries().into_keys().collect();
+        place.ok(&["delete", "db", "packages", "--from", &keys[20], "--to", &keys[40]]);
+        let log = place.ok(&["log", "db"]);
+        assert!(
+            log.lines().any(|line| line.contains("erase") && line.contains(&keys[20]) && line.contains(&keys[40])),
+            "{log}"
+        );
+        let left: Vec<String> =
+            place.ok(&["scan", "db", "packages", "--keys-only"]).lines().map(str::to_owned).collect();
+        assert_eq!(left, [&keys[..20], &keys[40..]].concat());
+        place.ok(&["delete", "db", "packages", "--prefix", &keys[0]]);
+        assert_eq!(place.count("packages"), keys.len() - 21);
+        place.ok(&["compact", "db"]);
+        assert_eq!(place.count("packages"), keys.len() - 21);
+        assert!(!place.run(&["delete", "db", "packages"]).status.success());
+        assert!(!place.run(&["delete", "db", "packages", "key", "--from", "a"]).status.success());
+        place.verify();
+    }
+}
+
+#[test]
 fn any_bytes_go_in_and_come_out() {
     let place = Place::new();
     place.ok(&["create", "db", "t"]);

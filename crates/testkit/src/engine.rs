@@ -143,8 +143,9 @@ impl Engine {
                         batch.put(table, key, value);
                     }
                 }
+                Write::Erase(high) => batch.delete_range(table, between(key, high.as_ref())),
             }
-            written.insert((*number, key), !matches!(write, Write::Delete | Write::SingleDelete));
+            written.insert((*number, key), !matches!(write, Write::Delete | Write::SingleDelete | Write::Erase(_)));
         }
         self.database().write(batch, durability)
     }
@@ -214,22 +215,27 @@ impl Engine {
         })
     }
 
+    /// Adds a change to a transaction.
+    fn change(&mut self, slot: usize, Change { table, key, write }: &Change) -> Result<Outcome> {
+        let Some(txn) = &mut self.transactions[slot] else { return Ok(Outcome::Nothing) };
+        match write {
+            Write::Put(value) => txn.put(&self.tables[*table], key, value)?,
+            Write::Delete => txn.delete(&self.tables[*table], key)?,
+            Write::Merge(operand) => txn.merge(&self.tables[*table], key, operand)?,
+            Write::SingleDelete => txn.single_delete(&self.tables[*table], key)?,
+            Write::PutNew(_) if txn.contains(&self.tables[*table], key)? => {}
+            Write::PutNew(value) => txn.put(&self.tables[*table], key, value)?,
+            Write::Erase(high) => txn.delete_range(&self.tables[*table], between(key, high.as_ref()))?,
+        }
+        Ok(Outcome::Done)
+    }
+
     fn try_apply(&mut self, op: &Op) -> Result<Outcome> {
         let options = self.config.options.durability;
         match op {
             Op::Write(changes, durability) => self.write(changes, durability.unwrap_or(options))?,
             Op::Begin(slot) => self.transactions[*slot] = Some(self.database().begin()),
-            Op::Change(slot, Change { table, key, write }) => {
-                let Some(txn) = &mut self.transactions[*slot] else { return Ok(Outcome::Nothing) };
-                match write {
-                    Write::Put(value) => txn.put(&self.tables[*table], key, value)?,
-                    Write::Delete => txn.delete(&self.tables[*table], key)?,
-                    Write::Merge(operand) => txn.merge(&self.tables[*table], key, operand)?,
-                    Write::SingleDelete => txn.single_delete(&self.tables[*table], key)?,
-                    Write::PutNew(_) if txn.contains(&self.tables[*table], key)? => {}
-                    Write::PutNew(value) => txn.put(&self.tables[*table], key, value)?,
-                }
-            }
+            Op::Change(slot, change) => return self.change(*slot, change),
             Op::Commit(slot, durability) => match (self.transactions[*slot].take(), durability) {
                 (Some(txn), Some(durability)) => txn.commit_with(*durability)?,
                 (Some(txn), None) => txn.commit()?,
@@ -354,6 +360,11 @@ fn lent(mut range: Range, limit: usize) -> Result<Vec<Pair>> {
 
 fn collect(range: impl Iterator<Item = Result<(Key, spinney::Value)>>, limit: usize) -> Result<Vec<Pair>> {
     range.take(limit).map(|entry| entry.map(|(key, value)| (key, Vec::from(value)))).collect()
+}
+
+/// The keys from `low` on, up to `high` or to the last.
+fn between<'a>(low: &'a Key, high: Option<&'a Key>) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
+    (Bound::Included(low), high.map_or(Bound::Unbounded, |high| Bound::Excluded(high)))
 }
 
 fn as_slice(bound: &Bound<Key>) -> Bound<&[u8]> {

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! 1. Each commit that changes something has a version of its own; versions grow by one.
-//! 2. A transaction conflicts exactly when a key that it wrote has a version newer than its snapshot (first committer wins).
+//! 2. A transaction conflicts exactly when a key that it wrote or erased has a version newer than its snapshot, or was erased after it,
+//!    whether it was there or not (first committer wins).
 
 use crate::history::Subject;
 use crate::operators;
@@ -17,10 +18,37 @@ type Versions = Vec<(u64, Option<Vec<u8>>)>;
 /// What a transaction has changed, each key's writes in their order.
 type Writes = BTreeMap<(usize, Key), Vec<Write>>;
 
+/// Keys of a table that were erased: from a key on, up to another or to the last.
+#[derive(Clone, Debug)]
+struct Erased {
+    table: usize,
+    low: Key,
+    high: Option<Key>,
+}
+
+impl Erased {
+    /// What a change erases, if it does.
+    fn by(change: &Change) -> Option<Self> {
+        let (low, high) = change.erased()?;
+        Some(Self { table: change.table, low: low.clone(), high: high.cloned() })
+    }
+
+    fn covers(&self, table: usize, key: &Key) -> bool {
+        table == self.table && *key >= self.low && self.high.as_ref().is_none_or(|high| key < high)
+    }
+
+    fn meets(&self, other: &Self) -> bool {
+        let before = |low: &Key, high: &Option<Key>| high.as_ref().is_none_or(|high| low < high);
+        self.table == other.table && before(&self.low, &other.high) && before(&other.low, &self.high)
+    }
+}
+
 /// A database in which everything is right by construction.
 #[derive(Clone, Debug)]
 pub struct Model {
     tables: Vec<BTreeMap<Key, Versions>>,
+    /// What was erased, and by which commit.
+    erased: Vec<(u64, Erased)>,
     version: u64,
     transactions: [Option<Transaction>; SLOTS],
     snapshots: [Option<u64>; SLOTS],
@@ -31,6 +59,13 @@ pub struct Model {
 #[derive(Clone, Debug)]
 struct Transaction {
     snapshot: u64,
+    own: Own,
+}
+
+/// What a transaction has done: first it erased, then it wrote.
+#[derive(Clone, Debug, Default)]
+struct Own {
+    erased: Vec<Erased>,
     writes: Writes,
 }
 
@@ -41,6 +76,7 @@ impl Model {
         let tables = vec![BTreeMap::new(); tables];
         Self {
             tables,
+            erased: Vec::new(),
             version: 0,
             transactions: Default::default(),
             snapshots: [None; SLOTS],
@@ -68,6 +104,7 @@ impl Model {
                 versions.retain(|(at, _)| *at <= version);
             }
         }
+        self.erased.retain(|(at, _)| *at <= version);
         self.version = version;
         self.drop_slots();
     }
@@ -79,7 +116,12 @@ impl Model {
             return;
         }
         self.version += 1;
-        for Change { table, key, write } in changes {
+        for change in changes {
+            if let Some(erased) = Erased::by(&change) {
+                self.erase(erased);
+                continue;
+            }
+            let Change { table, key, write } = change;
             let versions = self.tables[table].entry(key).or_default();
             let below = versions.last().and_then(|(_, value)| value.clone());
             versions.push((self.version, operators::after(table, below, &write)));
@@ -102,6 +144,13 @@ impl Model {
         changes
     }
 
+    fn erase(&mut self, erased: Erased) {
+        for (_, versions) in self.tables[erased.table].iter_mut().filter(|(key, _)| erased.covers(erased.table, key)) {
+            versions.push((self.version, None));
+        }
+        self.erased.push((self.version, erased));
+    }
+
     fn drop_slots(&mut self) {
         self.transactions = Default::default();
         self.snapshots = [None; SLOTS];
@@ -109,23 +158,25 @@ impl Model {
     }
 
     /// The snapshot and the changes that a view reads through; nothing when its slot is empty.
-    fn resolve(&self, view: View) -> Option<(u64, Option<&Writes>)> {
+    fn resolve(&self, view: View) -> Option<(u64, Option<&Own>)> {
         match view {
             View::Now => Some((self.version, None)),
             View::Snapshot(slot) => self.snapshots[slot].map(|snapshot| (snapshot, None)),
-            View::Transaction(slot) => self.transactions[slot].as_ref().map(|txn| (txn.snapshot, Some(&txn.writes))),
+            View::Transaction(slot) => self.transactions[slot].as_ref().map(|txn| (txn.snapshot, Some(&txn.own))),
         }
     }
 
-    fn value(&self, snapshot: u64, writes: Option<&Writes>, table: usize, key: &[u8]) -> Option<Vec<u8>> {
+    fn value(&self, snapshot: u64, own: Option<&Own>, table: usize, key: &[u8]) -> Option<Vec<u8>> {
         let versions = self.tables[table].get(key).into_iter().flatten();
         let stored = versions.rev().find(|(at, _)| *at <= snapshot).and_then(|(_, value)| value.clone());
-        let own = writes.and_then(|writes| writes.get(&(table, key.to_vec()))).into_iter().flatten();
-        own.fold(stored, |below, write| operators::after(table, below, write))
+        let place = (table, key.to_vec());
+        let is_erased = own.is_some_and(|own| own.erased.iter().any(|erased| erased.covers(table, &place.1)));
+        let writes = own.and_then(|own| own.writes.get(&place)).into_iter().flatten();
+        writes.fold(stored.filter(|_| !is_erased), |below, write| operators::after(table, below, write))
     }
 
-    fn entries(&self, snapshot: u64, writes: Option<&Writes>, span: &Span) -> Vec<Pair> {
-        let written = writes.into_iter().flatten().map(|((table, key), _)| (*table, key));
+    fn entries(&self, snapshot: u64, own: Option<&Own>, span: &Span) -> Vec<Pair> {
+        let written = own.into_iter().flat_map(|own| &own.writes).map(|((table, key), _)| (*table, key));
         let stored = self.tables[span.table].keys().map(|key| (span.table, key));
         let mut keys: Vec<_> =
             stored.chain(written).filter(|(table, key)| *table == span.table && holds(span, key)).collect();
@@ -134,20 +185,46 @@ impl Model {
         if span.reverse {
             keys.reverse();
         }
-        let pair = |(table, key): (usize, &Key)| Some((key.clone(), self.value(snapshot, writes, table, key)?));
+        let pair = |(table, key): (usize, &Key)| Some((key.clone(), self.value(snapshot, own, table, key)?));
         keys.into_iter().filter_map(pair).collect()
     }
 
     fn commit_transaction(&mut self, txn: Transaction) -> Outcome {
         let newest = |(table, key): &(usize, Key)| self.tables[*table].get(key)?.last().map(|(at, _)| *at);
-        if txn.writes.keys().any(|place| newest(place).is_some_and(|at| at > txn.snapshot)) {
+        let own = txn.own;
+        let has_changed = |place: &(usize, Key)| newest(place).is_some_and(|at| at > txn.snapshot);
+        let later: Vec<_> = self.erased.iter().filter(|(at, _)| *at > txn.snapshot).map(|(_, erased)| erased).collect();
+        let was_erased = |(table, key): &(usize, Key)| later.iter().any(|erased| erased.covers(*table, key));
+        let range_has_changed = |range: &Erased| {
+            let mut keys = self.tables[range.table].keys().filter(|key| range.covers(range.table, key));
+            later.iter().any(|erased| erased.meets(range)) || keys.any(|key| has_changed(&(range.table, key.clone())))
+        };
+        if own.writes.keys().any(|place| has_changed(place) || was_erased(place))
+            || own.erased.iter().any(range_has_changed)
+        {
             return Outcome::Conflict;
         }
+        let erase = |Erased { table, low, high }| Change { table, key: low, write: Write::Erase(high) };
         let changes = |((table, key), writes): ((usize, Key), Vec<Write>)| {
             writes.into_iter().map(move |write| Change { table, key: key.clone(), write })
         };
-        self.commit(txn.writes.into_iter().flat_map(changes));
+        self.commit(own.erased.into_iter().map(erase).chain(own.writes.into_iter().flat_map(changes)));
         Outcome::Done
+    }
+
+    /// Adds a change to a transaction; nothing when there is none.
+    fn change(&mut self, slot: usize, change: &Change) -> Option<()> {
+        let (snapshot, own) = self.resolve(View::Transaction(slot))?;
+        let Change { table, key, write } = change;
+        let is_there = self.value(snapshot, own, *table, key).is_some();
+        let own = &mut self.transactions[slot].as_mut()?.own;
+        if let Some(erased) = Erased::by(change) {
+            own.writes.retain(|(table, key), _| !erased.covers(*table, key));
+            own.erased.push(erased);
+        } else if !is_there || !matches!(write, Write::PutNew(_)) {
+            own.writes.entry((*table, key.clone())).or_default().push(write.clone());
+        }
+        Some(())
     }
 
     /// The outcome; nothing when a slot is empty.
@@ -155,17 +232,9 @@ impl Model {
         match op {
             Op::Write(changes, _) => self.commit(changes.iter().cloned()),
             Op::Begin(slot) => {
-                self.transactions[*slot] = Some(Transaction { snapshot: self.version, writes: Writes::new() });
+                self.transactions[*slot] = Some(Transaction { snapshot: self.version, own: Own::default() });
             }
-            Op::Change(slot, Change { table, key, write }) => {
-                let (snapshot, writes) = self.resolve(View::Transaction(*slot))?;
-                let is_there = self.value(snapshot, writes, *table, key).is_some();
-                let writes = &mut self.transactions[*slot].as_mut()?.writes;
-                if is_there && matches!(write, Write::PutNew(_)) {
-                    return Some(Outcome::Done);
-                }
-                writes.entry((*table, key.clone())).or_default().push(write.clone());
-            }
+            Op::Change(slot, change) => self.change(*slot, change)?,
             Op::Commit(slot, _) => {
                 let txn = self.transactions[*slot].take()?;
                 return Some(self.commit_transaction(txn));
@@ -178,28 +247,26 @@ impl Model {
                 self.snapshots[*slot].take()?;
             }
             Op::Get(view, table, key) => {
-                let (snapshot, writes) = self.resolve(*view)?;
-                return Some(Outcome::Value(self.value(snapshot, writes, *table, key)));
+                let (snapshot, own) = self.resolve(*view)?;
+                return Some(Outcome::Value(self.value(snapshot, own, *table, key)));
             }
             Op::Contains(view, table, key) => {
-                let (snapshot, writes) = self.resolve(*view)?;
-                return Some(Outcome::Contains(self.value(snapshot, writes, *table, key).is_some()));
+                let (snapshot, own) = self.resolve(*view)?;
+                return Some(Outcome::Contains(self.value(snapshot, own, *table, key).is_some()));
             }
             Op::MultiGet(view, table, keys) => {
-                let (snapshot, writes) = self.resolve(*view)?;
-                return Some(Outcome::Values(
-                    keys.iter().map(|key| self.value(snapshot, writes, *table, key)).collect(),
-                ));
+                let (snapshot, own) = self.resolve(*view)?;
+                return Some(Outcome::Values(keys.iter().map(|key| self.value(snapshot, own, *table, key)).collect()));
             }
             Op::Range(view, span, limit) => {
-                let (snapshot, writes) = self.resolve(*view)?;
-                let mut entries = self.entries(snapshot, writes, span);
+                let (snapshot, own) = self.resolve(*view)?;
+                let mut entries = self.entries(snapshot, own, span);
                 entries.truncate(*limit);
                 return Some(Outcome::Entries(entries));
             }
             Op::Scan(slot, view, span) => {
-                let (snapshot, writes) = self.resolve(*view)?;
-                let mut entries = self.entries(snapshot, writes, span);
+                let (snapshot, own) = self.resolve(*view)?;
+                let mut entries = self.entries(snapshot, own, span);
                 entries.reverse();
                 self.scans[*slot] = Some(entries);
             }

@@ -35,7 +35,7 @@ pub fn after(table: usize, below: Option<Vec<u8>>, write: &Write) -> Option<Vec<
     match write {
         Write::Put(value) => Some(value.clone()),
         Write::PutNew(value) => below.or_else(|| Some(value.clone())),
-        Write::Delete | Write::SingleDelete => None,
+        Write::Delete | Write::SingleDelete | Write::Erase(_) => None,
         Write::Merge(operand) if adds(table) => {
             let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("counters have 8 bytes"));
             let sum = below.map_or(0, |below| number(&below)).wrapping_add(number(operand));

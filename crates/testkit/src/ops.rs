@@ -30,6 +30,8 @@ pub enum Write {
     PutNew(Vec<u8>),
     /// It has none; the key gets only this, [`Self::PutNew`] and merges.
     SingleDelete,
+    /// It has none, nor have those after it: up to this one, or to the last.
+    Erase(Option<Key>),
 }
 
 impl From<Option<Vec<u8>>> for Write {
@@ -47,6 +49,17 @@ pub struct Change {
     pub key: Key,
     /// What becomes of it.
     pub write: Write,
+}
+
+impl Change {
+    /// The range that is erased, and where it ends.
+    #[must_use]
+    pub fn erased(&self) -> Option<(&Key, Option<&Key>)> {
+        match &self.write {
+            Write::Erase(high) => Some((&self.key, high.as_ref())),
+            _ => None,
+        }
+    }
 }
 
 /// What a read looks at.
@@ -191,6 +204,8 @@ struct Generator {
     merges: usize,
     /// How many of a hundred changes are of keys that are single-deleted.
     singles: usize,
+    /// How many of a hundred changes are erasures.
+    erasures: usize,
 }
 
 impl Generator {
@@ -203,7 +218,8 @@ impl Generator {
         let large_values = rng.chance(40);
         let merges = *rng.pick(&[0, 10, 30, 60]);
         let singles = *rng.pick(&[0, 10, 30]);
-        Self { rng, tables, weights, keys, hot, large_values, merges, singles }
+        let erasures = *rng.pick(&[0, 2, 5, 20]);
+        Self { rng, tables, weights, keys, hot, large_values, merges, singles, erasures }
     }
 
     fn op(&mut self) -> Op {
@@ -276,11 +292,27 @@ impl Generator {
         if self.rng.chance(self.singles) {
             return self.single(table);
         }
+        if self.rng.chance(self.erasures) {
+            return self.erase(table);
+        }
         if self.rng.chance(self.merges) {
             return self.merge(table);
         }
         let value = if self.rng.chance(25) { None } else { Some(self.value()) };
         Change { table, key: self.key(), write: value.into() }
+    }
+
+    /// A few neighbours, now and then all from a key to another, or to the last.
+    fn erase(&mut self, table: usize) -> Change {
+        let from = self.rng.in_range(0..self.keys.len());
+        let low = if self.rng.chance(10) { vec![0] } else { self.keys[from].clone() };
+        let width = *self.rng.pick(&[1, 2, 2, 5, 20, usize::MAX]);
+        let high = match self.keys.get(from.saturating_add(width)) {
+            Some(high) if self.rng.chance(80) => high.clone(),
+            _ => self.probe(),
+        };
+        let high = Some(high).filter(|high| *high > low);
+        Change { table, key: low, write: Write::Erase(high) }
     }
 
     /// Operands go to any key of a table that appends; the keys of counters are never anything else.
@@ -422,9 +454,13 @@ fn key_space(rng: &mut Rng) -> Vec<Key> {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((low, high)) = self.erased() {
+            let high = high.map_or("..".to_owned(), |high| show_bytes(high));
+            return write!(f, "t{} erase [{}, {high})", self.table, show_bytes(low));
+        }
         let (sign, value) = match &self.write {
             Write::Put(value) => ("=", Some(value.as_slice())),
-            Write::Delete => ("=", None),
+            Write::Delete | Write::Erase(_) => ("=", None),
             Write::Merge(operand) => ("+=", Some(operand.as_slice())),
             Write::PutNew(value) => ("=?", Some(value.as_slice())),
             Write::SingleDelete => ("=!", None),

@@ -21,6 +21,8 @@ pub enum Kind {
     /// The value is an operand of the table's merge operator: it changes what older versions make of the key. Stored; never reuse
     /// the number.
     Merge = 3,
+    /// All keys of a range have no value. It stands in the redo log only, no tree has such entries. Stored; never reuse the number.
+    Erase = 4,
     /// The key has no value, and it was put at most once since the single-delete before: the two can annihilate each other wherever they
     /// meet (a tombstone too). Stored; never reuse the number.
     SingleDelete = 5,
@@ -30,7 +32,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind that a stored byte names, if any.
+    /// The kind of an entry of a tree that a stored byte names, if any.
     #[must_use]
     pub const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
@@ -43,18 +45,29 @@ impl Kind {
         }
     }
 
-    /// Whether an entry of the kind has a value, and a log record one for it.
+    /// The kind of a change that a byte of the redo log names, if any.
+    #[must_use]
+    pub const fn of_change(byte: u8) -> Option<Self> {
+        match byte {
+            4 => Some(Self::Erase),
+            // Only flushes and compactions make such entries.
+            6 => None,
+            _ => Self::from_byte(byte),
+        }
+    }
+
+    /// Whether an entry of the kind has a value.
     #[inline]
     #[must_use]
     pub const fn has_value(self) -> bool {
         matches!(self, Self::Put | Self::Merge | Self::PutApart)
     }
 
-    /// Whether a commit may have an entry of the kind: all but those that only flushes and compactions make.
+    /// Whether a change of the kind has something beside its key: a value, or the end of a range.
     #[inline]
     #[must_use]
-    pub const fn is_change(self) -> bool {
-        !matches!(self, Self::PutApart)
+    pub const fn has_operand(self) -> bool {
+        self.has_value() || matches!(self, Self::Erase)
     }
 
     /// Whether an entry of the kind says that the key has no value.
@@ -71,6 +84,7 @@ impl Kind {
             Self::Put => "put",
             Self::Delete => "delete",
             Self::Merge => "merge",
+            Self::Erase => "erase",
             Self::SingleDelete => "single-delete",
             Self::PutApart => "put apart",
         }

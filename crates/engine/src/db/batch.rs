@@ -1,13 +1,16 @@
 //! A batch of blind writes.
 
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::base::num::usize_of;
 use crate::base::{Error, ErrorKind, Kind, Result, SeqNum};
+use crate::tree::Limits;
 use crate::txn::batch::{Change, Changes};
 
 use super::database::Database;
 use super::options::Durability;
+use super::range::limits;
 use super::table::Table;
 
 /// Changes of any number of tables, applied together in their order: of two changes of one key, the later wins.
@@ -76,6 +79,33 @@ impl Batch {
     /// ```
     pub fn single_delete(&mut self, table: &Table, key: &[u8]) {
         self.push(table, Kind::SingleDelete, key, b"");
+    }
+
+    /// Removes all keys of a range, whether there are any or not: at the cost of one change, however many they are. What they take on disk is
+    /// given back as the table is flushed and compacted; files that hold nothing else go at once. An empty or inverted range has no keys.
+    ///
+    /// ```
+    /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let events = db.create_table("events", TableOptions::default())?;
+    /// let mut batch = Batch::new();
+    /// for day in ["2024-12-31", "2025-01-01", "2025-01-02"] {
+    ///     batch.put(&events, day.as_bytes(), b"happened");
+    /// }
+    /// batch.delete_range(&events, ..&b"2025"[..]);
+    /// db.write(batch, Durability::Buffered)?;
+    /// assert_eq!(db.snapshot().range(&events, ..).count(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn delete_range<'a>(&mut self, table: &Table, range: impl RangeBounds<&'a [u8]>) {
+        if let Some(range) = limits(&range) {
+            self.erase(table, &range);
+        }
+    }
+
+    pub(crate) fn erase(&mut self, table: &Table, range: &Limits) {
+        self.push(table, Kind::Erase, &range.low, range.high.as_deref().unwrap_or_default());
     }
 
     /// Merges an operand into a key's value, without reading it: the table's operator folds the two

@@ -228,11 +228,10 @@ impl Core {
         self.raise_seqnum_floor(&mut ledger, SeqNum(ticket.seqnum.0 + 1))?;
         let trees = Arc::clone(&table.version.load().trees);
         let level = if idle { policy::level_for(&trees, runs) } else { None };
-        let record = |handle: &RunHandle| RunRecord { id: handle.id, meta: handle.run.meta().clone() };
-        let edit =
-            Edit::Load { table: table.id, replay_from: ticket.log_end, level, runs: runs.iter().map(record).collect() };
-        self.record(&mut ledger, &edit)?;
         runs.iter().for_each(|handle| handle.run.appear_at(ticket.seqnum));
+        let records = runs.iter().map(RunRecord::of).collect();
+        let edit = Edit::Load { table: table.id, replay_from: ticket.log_end, level, runs: records };
+        self.record(&mut ledger, &edit)?;
         table.show(trees.replaced(&[], level.map_or(Place::L0, Place::Level), runs));
         Ok(())
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Error, ErrorKind, FileId, Result};
+use crate::base::{Error, ErrorKind, FileId, Result, SeqNum};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::policy::{self, Compaction, Job};
 use crate::table::version::LEVELS;
-use crate::table::{Place, RunHandle, Trees, Version};
+use crate::table::{Place, RunHandle, Trees};
 use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
 use crate::tree::retain::Retain;
@@ -36,8 +36,12 @@ impl Core {
         if table.check().is_err() || !table.compacts_itself() {
             return Ok(Step::Nothing);
         }
+        if self.drop_erased(table)? {
+            return Ok(Step::Done);
+        }
         let trees = Arc::clone(&table.version.load().trees);
-        let Some(wanted) = policy::pick(&trees, &table.options, u64::MAX) else {
+        let wanted = policy::pick(&trees, &table.options, u64::MAX);
+        let Some(wanted) = wanted.or_else(|| policy::pick_erased(&trees, self.oldest_snapshot())) else {
             return self.reclaim_step(table, policy::LIVE_PERCENT);
         };
         let (needs, room) = (wanted.needs(&table.options), self.room_on_disk()?);
@@ -115,6 +119,7 @@ impl Core {
         }
         let compacting = table.compaction.lock();
         table.check()?;
+        self.drop_erased(table)?;
         let trees = Arc::clone(&table.version.load().trees);
         let done = match policy::pick_level(&trees, &table.options, number) {
             Some(compaction) => self.check_room(table, &compaction).and_then(|()| self.carry_out(table, &compaction)),
@@ -145,6 +150,7 @@ impl Core {
         }
         let _compacting = table.compaction.lock();
         table.check()?;
+        self.drop_erased(table)?;
         let trees = Arc::clone(&table.version.load().trees);
         if let Some(compaction) = policy::pick_all(&trees, table.filter.is_registered()) {
             self.check_room(table, &compaction)?;
@@ -203,12 +209,15 @@ impl Core {
         let mut input = MergeCursor::new(sources);
         let (snapshots, published) = self.snapshots.live();
         let trees = Arc::clone(&table.version.load().trees);
-        let mut retain = table.retain(snapshots, published, compaction.bottom).reading(trees.values.clone());
+        let retain = table.retain(snapshots, published, compaction.bottom).reading(trees.values.clone());
+        let mut retain = retain.erasing(Arc::clone(&trees.erasures));
+        let newest = compaction.inputs().map(|handle| handle.run.ages().most).max().unwrap_or_default();
         let run_bytes_max = if compaction.target == Place::L0 { u64::MAX } else { table.options.run_bytes_max };
         let filter_bits = policy::bits_of_compaction(&trees, &table.options, compaction);
         let cuts = policy::cuts(&trees, compaction.target);
         let writer = RunWriter::new(self, &table.options, run_bytes_max, filter_bits).with_cuts(cuts);
         let mut writer = writer.with_values(trees.values.clone(), values_anew);
+        writer.clean_to(retain.clean_to(newest));
         drop(trees);
         let seen = match self.feed(table, compaction, &mut input, &mut retain, &mut writer) {
             Ok(Some(seen)) => seen,
@@ -246,7 +255,8 @@ impl Core {
         while let Some(entry) = input.entry() {
             seen += 1;
             writer.source(input.is_cached());
-            retain.push(&entry, &mut |entry| writer.push(entry))?;
+            let clean_to = if retain.erases() { input.ages().least } else { SeqNum::ZERO };
+            retain.push_from(clean_to, &entry, &mut |entry| writer.push(entry))?;
             // A long compaction must not keep a closed or failed database waiting, nor the drop of its table.
             if seen.is_multiple_of(1 << 16) {
                 self.health.check_writable()?;
@@ -290,19 +300,19 @@ impl Core {
             return Ok(());
         }
         let removed = compaction.removed();
-        let added = output
-            .iter()
-            .map(|handle| (compaction.target, RunRecord { id: handle.id, meta: handle.run.meta().clone() }));
+        let added = output.iter().map(|handle| (compaction.target, RunRecord::of(handle)));
         let edit = Edit::Compact { table: table.id, removed: removed.clone(), added: added.collect() };
         self.record(&mut ledger, &edit)?;
         let before = Arc::clone(&table.version.load().trees);
-        let after = before.replaced(&removed, compaction.target, &output);
+        let mut after = before.replaced(&removed, compaction.target, &output);
+        let retired = self.retire(&mut ledger, table, &mut after);
         let values = after.values.clone();
         table.show(after);
         drop(ledger);
         self.remove_values(before.values.without(&values));
         let written: u64 = values.without(&before.values).map(|file| file.bytes()).sum();
         self.counters.compaction_write_bytes.fetch_add(written, Ordering::Relaxed);
+        retired?;
         self.rebalance();
         Ok(())
     }
@@ -313,20 +323,23 @@ impl Core {
         self.health.check_writable()?;
         table.check()?;
         let (snapshots, published) = self.snapshots.live();
-        let mut retain = table.retain(snapshots, published, true);
+        let retain = table.retain(snapshots, published, true);
+        let mut retain = retain.erasing(Arc::clone(&table.version.load().trees.erasures));
         let pending = self.or_poison(btree.merge(&mut MergeCursor::new(Vec::new()), &mut retain, true))?;
         let mut ledger = self.ledger.lock();
         let replay_from = ledger.catalog.tables[&table.id].replay_from;
         let tree = Some(*pending.meta());
-        let edit = Edit::Flush { table: table.id, replay_from, log_from: ledger.catalog.log_from, run: None, tree };
+        let (log_from, erasures) = (ledger.catalog.log_from, Arc::default());
+        let edit = Edit::Flush { table: table.id, replay_from, log_from, run: None, tree, erasures };
         self.or_poison(self.record(&mut ledger, &edit))?;
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
         self.counters.compaction_write_bytes.fetch_add(pending.written_bytes(), Ordering::Relaxed);
         self.or_poison(btree.install(pending))?;
         let mut trees = Trees::clone(&table.version.load().trees);
         trees.btree = Some(btree.root());
+        let retired = self.retire(&mut ledger, table, &mut trees);
         table.show(trees);
-        Ok(())
+        self.or_poison(retired)
     }
 }
 
@@ -334,10 +347,9 @@ impl TableState {
     /// Shows readers other trees. The caller holds the ledger.
     pub(crate) fn show(&self, trees: Trees) {
         let trees = Arc::new(trees);
-        self.version.rcu(|version| Version {
-            active: Arc::clone(&version.active),
-            immutables: version.immutables.clone(),
-            trees: Arc::clone(&trees),
+        self.version.rcu(|version| {
+            let in_memory = SeqNum(version.trees.erasures.newest().0 + 1);
+            version.with_trees(&trees, &[], in_memory)
         });
     }
 }

@@ -25,10 +25,12 @@ use crate::table::manifest::Manifest;
 use crate::table::reads::ReadCounters;
 use crate::table::version::{Mem, Moment};
 use crate::table::{TableOptions, Trees, Version, policy};
+use crate::tree::Limits;
 use crate::tree::btree::BTree;
 use crate::tree::compaction_filter::{CompactionFilters, TableFilter};
 use crate::tree::operator::{self, Operators, TableOperator};
 use crate::tree::retain::Retain;
+use crate::txn::batch::Change;
 use crate::txn::conflict::RecentWrites;
 use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
@@ -90,7 +92,7 @@ impl TableState {
         trees: Trees,
         btree: Option<(FileId, Arc<BTree>)>,
     ) -> Self {
-        let version = Version { active: Mem::new(), immutables: Vec::new(), trees: Arc::new(trees) };
+        let version = Version::of_trees(trees);
         let operator = TableOperator::find(options.merge.as_deref(), &registered.operators);
         let filter = TableFilter::find(options.compaction_filter.as_deref(), &registered.filters);
         Self {
@@ -128,7 +130,7 @@ impl TableState {
     /// Lets go of all that the dropped table holds, so that handles of it keep neither memory nor files; what it was, and the file of its
     /// B-tree. The commit latch says that nobody is about to change what readers see.
     pub(crate) fn empty(&self, _commit: &mut CommitState) -> (Arc<Version>, Option<FileId>) {
-        let nothing = Version { active: Mem::new(), immutables: Vec::new(), trees: Arc::default() };
+        let nothing = Version::of_trees(Trees::default());
         let version = self.version.swap(Arc::new(nothing));
         (version, self.btree.swap(None).map(|tree| tree.0))
     }
@@ -168,9 +170,12 @@ pub(crate) struct PendingLoad {
 }
 
 impl PendingLoad {
-    /// Whether the load may have the key.
-    pub(crate) fn spans(&self, key: &[u8]) -> bool {
-        *self.smallest <= *key && *key <= *self.largest
+    /// Whether the load may have a key that the change is of.
+    pub(crate) fn meets(&self, change: &Change<'_>) -> bool {
+        match change.range() {
+            None => *self.smallest <= *change.key && *change.key <= *self.largest,
+            Some(Limits { low, high, .. }) => low <= self.largest && high.is_none_or(|high| self.smallest < high),
+        }
     }
 }
 
@@ -221,6 +226,8 @@ pub(crate) struct Core {
     pub(crate) commit: Mutex<CommitState>,
     /// Counted only to steer what commits note for transactions; publishes nothing.
     pub(crate) open_transactions: AtomicUsize,
+    /// Some erasure is not seen by all snapshots. Only a hint to look again when the oldest is gone; publishes nothing.
+    pub(crate) erasures_wait: AtomicBool,
     pub(crate) tables: RwLock<Tables>,
     pub(crate) ledger: Mutex<Ledger>,
     /// Writers that wait for memory; a flush notifies them.

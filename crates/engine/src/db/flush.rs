@@ -13,6 +13,7 @@ use crate::table::version::Mem;
 use crate::table::{RunHandle, Trees, Version, policy};
 use crate::tree::Cursor;
 use crate::tree::btree::PendingRoot;
+use crate::tree::erasure::Erasures;
 use crate::tree::merge::MergeCursor;
 use crate::tree::retain::Retain;
 
@@ -74,8 +75,9 @@ impl Core {
         if self.log.get().is_some() {
             self.force_log(replay_from)?;
         }
-        let output = self.or_poison(self.write_out(table, &mems))?;
-        self.or_poison(self.install_flush(table, &mems, replay_from, output))?;
+        let erasures = erasures(&table.version.load(), &mems);
+        let output = self.or_poison(self.write_out(table, &mems, &erasures))?;
+        self.or_poison(self.install_flush(table, &mems, replay_from, &erasures, output))?;
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         table.savings.flushed(mems.iter().map(|mem| mem.entries.entries()).sum());
         for mem in &mems {
@@ -85,31 +87,42 @@ impl Core {
         Ok(())
     }
 
-    /// Writes the memtables' entries to a run, or merges them into the B-tree; nothing refers to the result yet.
-    fn write_out(&self, table: &TableState, mems: &[Arc<Mem>]) -> Result<Output> {
+    /// Writes the memtables' entries to a run, or merges them into the B-tree, under the erasures that come with them; nothing refers to
+    /// the result yet.
+    fn write_out(&self, table: &TableState, mems: &[Arc<Mem>], erasures: &Erasures) -> Result<Output> {
         let mut cursors: Vec<Box<dyn Cursor>> = Vec::new();
         let entries: u64 = mems.iter().map(|mem| mem.entries.entries()).sum();
         let is_read = table.reads.since_asked().saturating_mul(READS_PART) >= entries;
         cursors.extend(mems.iter().map(|mem| Box::new(mem.entries.cursor().warm(is_read)) as Box<dyn Cursor>));
         let (snapshots, published) = self.snapshots.live();
+        let trees = Arc::clone(&table.version.load().trees);
+        let erasures =
+            if erasures.is_empty() { Arc::clone(&trees.erasures) } else { Arc::new(trees.erasures.and(erasures)) };
         if let Some(btree) = table.btree() {
-            table.version.load().trees.merge_sources(&mut cursors);
-            let mut retain = table.retain(snapshots, published, true);
+            trees.merge_sources(&mut cursors);
+            let mut retain = table.retain(snapshots, published, true).erasing(erasures);
             return btree.merge(&mut MergeCursor::new(cursors), &mut retain, false).map(Output::Root);
         }
         let mut changes = MergeCursor::new(cursors);
-        let trees = Arc::clone(&table.version.load().trees);
-        let mut retain = table.retain(snapshots, published, trees.count() == 0);
+        let mut retain = table.retain(snapshots, published, trees.count() == 0).erasing(erasures);
         let filter_bits = policy::bits_of_flush(&trees, &table.options, entries, &mut changes)?;
         let mut writer = RunWriter::new(self, &table.options, u64::MAX, filter_bits);
-        if let Err(error) = feed(&mut changes, &mut retain, &mut writer) {
-            return Err(writer.give_up(error));
+        match feed(&mut changes, &mut retain, &mut writer) {
+            Ok(newest) => writer.clean_to(retain.clean_to(newest)),
+            Err(error) => return Err(writer.give_up(error)),
         }
         Ok(writer.finish()?.pop().map_or(Output::Nothing, Output::Run))
     }
 
     /// Records the flush in the manifest, then shows readers the new trees instead of the memtables.
-    fn install_flush(&self, table: &TableState, mems: &[Arc<Mem>], replay_from: Lsn, output: Output) -> Result<()> {
+    fn install_flush(
+        &self,
+        table: &TableState,
+        mems: &[Arc<Mem>],
+        replay_from: Lsn,
+        erasures: &Arc<Erasures>,
+        output: Output,
+    ) -> Result<()> {
         let log_from = self.log_needed_from(mems);
         let next_seqnum = self.commit.lock().next_seqnum;
         let mut ledger = self.ledger.lock();
@@ -117,7 +130,10 @@ impl Core {
         let mut trees = Trees::clone(&table.version.load().trees);
         let absorbed =
             if table.btree().is_some() { trees.runs().map(|handle| handle.id).collect() } else { Vec::new() };
-        self.record(&mut ledger, &edit(table.id, replay_from, log_from, &absorbed, &output))?;
+        self.record(&mut ledger, &edit(table.id, replay_from, log_from, &absorbed, &output, erasures))?;
+        if !erasures.is_empty() {
+            trees.erasures = Arc::new(trees.erasures.and(erasures));
+        }
         match output {
             Output::Nothing => {}
             Output::Run(handle) => {
@@ -130,48 +146,67 @@ impl Core {
                 let btree = table.btree().expect("only a table with a B-tree merges into it");
                 self.counters.flush_bytes.fetch_add(pending.written_bytes(), Ordering::Relaxed);
                 btree.install(pending)?;
-                trees = Trees { btree: Some(btree.root()), ..Trees::default() };
+                trees = Trees { btree: Some(btree.root()), erasures: trees.erasures, ..Trees::default() };
             }
         }
+        let retired = self.retire(&mut ledger, table, &mut trees);
+        let up_to = frozen_before(mems);
         let trees = Arc::new(trees);
-        table.version.rcu(|version| Version {
-            active: Arc::clone(&version.active),
-            immutables: version
-                .immutables
-                .iter()
-                .filter(|mem| !mems.iter().any(|done| Arc::ptr_eq(done, mem)))
-                .cloned()
-                .collect(),
-            trees: Arc::clone(&trees),
-        });
+        table.version.rcu(|version| version.with_trees(&trees, mems, up_to));
         drop(ledger);
+        retired?;
         absorbed.iter().for_each(|id| self.remove(&FileKind::Run.path(&self.dir, *id)));
         self.release_log(log_from)
     }
 }
 
-/// Takes what is kept of the changes to the writer.
-fn feed(changes: &mut MergeCursor, retain: &mut Retain, writer: &mut RunWriter<'_>) -> Result<()> {
+/// Takes what is kept of the changes to the writer; the largest seqnum among them.
+fn feed(changes: &mut MergeCursor, retain: &mut Retain, writer: &mut RunWriter<'_>) -> Result<SeqNum> {
+    let mut newest = SeqNum::ZERO;
     changes.first()?;
     while let Some(entry) = changes.entry() {
         writer.source(changes.is_cached());
-        retain.push(&entry, &mut |entry| writer.push(entry))?;
+        newest = newest.max(entry.seqnum);
+        retain.push_from(SeqNum::ZERO, &entry, &mut |entry| writer.push(entry))?;
         changes.next()?;
     }
-    retain.end_key(&mut |entry| writer.push(entry))
+    retain.end_key(&mut |entry| writer.push(entry))?;
+    Ok(newest)
+}
+
+/// The seqnum before which all changes are in `mems`, newest first, or on disk.
+fn frozen_before(mems: &[Arc<Mem>]) -> SeqNum {
+    mems.first().and_then(|newest| newest.frozen_at()).map_or(SeqNum::ZERO, |at| at.next_seqnum)
+}
+
+/// The erasures that came with the memtables.
+fn erasures(version: &Version, mems: &[Arc<Mem>]) -> Arc<Erasures> {
+    if version.erasures.newest() <= version.trees.erasures.newest() {
+        return Arc::default();
+    }
+    let (from, to) = (version.trees.erasures.newest(), frozen_before(mems));
+    Arc::new(version.erasures.filtered(|seqnum| from < seqnum && seqnum < to))
 }
 
 /// The edit that tells of a flush.
-fn edit(table: TableId, replay_from: Lsn, log_from: Lsn, absorbed: &[FileId], output: &Output) -> Edit {
+fn edit(
+    table: TableId,
+    replay_from: Lsn,
+    log_from: Lsn,
+    absorbed: &[FileId],
+    output: &Output,
+    erasures: &Arc<Erasures>,
+) -> Edit {
+    let erasures = Arc::clone(erasures);
     let (run, tree) = match output {
         Output::Nothing => (None, None),
-        Output::Run(handle) => (Some(RunRecord { id: handle.id, meta: handle.run.meta().clone() }), None),
+        Output::Run(handle) => (Some(RunRecord::of(handle)), None),
         Output::Root(pending) => (None, Some(*pending.meta())),
     };
     match tree {
         Some(tree) if !absorbed.is_empty() => {
-            Edit::Absorb { table, replay_from, log_from, removed: absorbed.to_vec(), tree }
+            Edit::Absorb { table, replay_from, log_from, removed: absorbed.to_vec(), tree, erasures }
         }
-        tree => Edit::Flush { table, replay_from, log_from, run, tree },
+        tree => Edit::Flush { table, replay_from, log_from, run, tree, erasures },
     }
 }

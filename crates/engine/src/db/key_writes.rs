@@ -32,7 +32,7 @@ impl KeyWrites {
             }
             // It goes with a put made here, or with one of an earlier commit.
             Kind::SingleDelete if self.first.0 != Kind::Delete => *self = Self::new(kind, value),
-            Kind::Delete | Kind::SingleDelete => *self = Self::new(Kind::Delete, value),
+            Kind::Delete | Kind::SingleDelete | Kind::Erase => *self = Self::new(Kind::Delete, value),
         }
     }
 
@@ -66,7 +66,7 @@ impl KeyWrites {
         let (kind, value) = &self.first;
         let base = match kind {
             Kind::Put | Kind::PutApart => Some(Value::owned(value)),
-            Kind::Delete | Kind::SingleDelete => None,
+            Kind::Delete | Kind::SingleDelete | Kind::Erase => None,
             Kind::Merge => below()?,
         };
         let first = (*kind == Kind::Merge).then_some(value);

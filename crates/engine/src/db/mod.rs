@@ -9,6 +9,7 @@ mod close;
 mod compact;
 mod core;
 mod database;
+mod erase;
 mod flush;
 mod health;
 mod key_writes;

@@ -108,6 +108,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         ledger: Mutex::new(Ledger { catalog, manifest }),
         room: (Mutex::new(()), Condvar::new()),
         open_transactions: AtomicUsize::new(0),
+        erasures_wait: AtomicBool::new(false),
         interval_pending: AtomicBool::new(false),
         loading: Mutex::default(),
         left_behind: Mutex::new(Vec::new()),
@@ -154,7 +155,8 @@ impl Opener<'_> {
 
     fn table(&self, id: TableId, record: &TableRecord) -> Result<TableState> {
         let values = self.values(record)?;
-        let mut trees = Trees { l0: self.runs(&record.l0, &values)?, ..Trees::default() };
+        let erasures = Arc::clone(&record.erasures);
+        let mut trees = Trees { l0: self.runs(&record.l0, &values)?, erasures, ..Trees::default() };
         for (level, runs) in trees.levels.iter_mut().zip(&record.levels) {
             *level = Level::new(self.runs(runs, &values)?);
         }

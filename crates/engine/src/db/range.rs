@@ -11,9 +11,10 @@ use crate::base::num::u64_of;
 use crate::base::{Error, Result, SeqNum, Value};
 use crate::cache::Fill;
 use crate::table::reads::ReadCounters;
-use crate::tree::Cursor;
+use crate::tree::erasure::Erasures;
 use crate::tree::merge::MergeCursor;
 use crate::tree::operator::TableOperator;
+use crate::tree::{Cursor, Limits};
 use crate::txn::skips::Told;
 use crate::txn::visibility::Visible;
 
@@ -35,6 +36,21 @@ pub(crate) fn is_empty((start, end): &Bounds) -> bool {
         (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) => start >= end,
         _ => false,
     }
+}
+
+/// The keys of a range, if there can be any.
+pub(crate) fn limits<'a>(range: &impl RangeBounds<&'a [u8]>) -> Option<Limits> {
+    let low = match range.start_bound() {
+        Bound::Included(key) => key.to_vec(),
+        Bound::Excluded(key) => [key, &[0][..]].concat(),
+        Bound::Unbounded => Vec::new(),
+    };
+    let high = match range.end_bound() {
+        Bound::Included(key) => Some([key, &[0][..]].concat()),
+        Bound::Excluded(key) => Some(key.to_vec()),
+        Bound::Unbounded => None,
+    };
+    high.as_ref().is_none_or(|high| low < *high).then(|| Limits::new(low, high, None))
 }
 
 /// Which way a range is walked.
@@ -86,7 +102,14 @@ enum Shown {
 }
 
 impl Range {
-    pub(crate) fn new(table: Result<Reader<'_>>, seqnum: SeqNum, bounds: Bounds, direction: Direction) -> Self {
+    /// What a snapshot sees in a range, without what `erased` hides.
+    pub(crate) fn new(
+        table: Result<Reader<'_>>,
+        seqnum: SeqNum,
+        bounds: Bounds,
+        direction: Direction,
+        erased: Option<&Erasures>,
+    ) -> Self {
         let (mut visible, mut failed, mut reads) = (None, None, None);
         let mut operator = TableOperator::default();
         match table {
@@ -94,7 +117,10 @@ impl Range {
             Ok(_) if is_empty(&bounds) => {}
             Ok((table, version)) => {
                 operator = table.operator.clone();
-                let cursor = version.cursor(Fill::Keep, seqnum);
+                let cursor = match erased.filter(|erased| !erased.is_empty()) {
+                    None => version.cursor(Fill::Keep, seqnum),
+                    Some(erased) => version.cursor_without(erased, Fill::Keep, seqnum),
+                };
                 let rule = table.options.prefix_filter;
                 let seen = Visible::with_prefix(cursor, seqnum, bounds.0, bounds.1, rule).folding(operator.clone());
                 visible = Some(Box::new(seen.reading(version.trees.values.clone())));

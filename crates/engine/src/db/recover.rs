@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Entry, Error, ErrorKind, Lsn, Result, SeqNum, TableId};
+use crate::base::{Error, ErrorKind, Lsn, Result, SeqNum, TableId};
 use crate::log::{self, LogOptions, LogWriter};
+use crate::tree::erasure::Erasure;
 
 use super::core::{Core, TableState};
 use super::database::OnReplay;
@@ -21,6 +22,8 @@ impl Core {
         // Only the one in the database's directory can be missing here.
         self.env.fs.create_dir_all(&dir).map_err(|error| Error::io("create directory", &dir, error))?;
         let tables = self.replayed_tables();
+        // There are no snapshots: what a flush meanwhile writes is seen by all that come.
+        self.snapshots.publish(SeqNum(self.commit.lock().next_seqnum.0.saturating_sub(1)));
         let (from, durable) = {
             let ledger = self.ledger.lock();
             (ledger.catalog.log_from, ledger.catalog.log_durable())
@@ -35,14 +38,20 @@ impl Core {
                         && start >= *replay_from
                     {
                         let active = Arc::clone(&table.version.load().active);
-                        active
-                            .replay(start, &Entry { key: change.key, seqnum, kind: change.kind, value: change.value });
+                        match change.entry(seqnum) {
+                            Some(entry) => active.replay(start, &entry),
+                            None => {
+                                active.note(start);
+                                let range = change.range();
+                                range.into_iter().for_each(|range| table.erase(&Erasure { range, seqnum }));
+                            }
+                        }
                     }
                     Ok(())
                 })?;
                 last = last.max(next);
                 self.replayed_to.store(end.0, Ordering::Relaxed);
-                flushed = self.keep_replay_small(&tables);
+                flushed = self.keep_replay_small(&tables, last);
                 if flushed.is_err() { Err(Error::new(ErrorKind::Closed, "a flush failed")) } else { Ok(()) }
             });
         flushed?;
@@ -77,13 +86,16 @@ impl Core {
         tables.map(|table| (table.id, (Arc::clone(&table), ledger.catalog.tables[&table.id].replay_from))).collect()
     }
 
-    /// Counts what memtables grew by, and flushes them when they are full.
-    fn keep_replay_small(&self, tables: &HashMap<TableId, (Arc<TableState>, Lsn)>) -> Result<()> {
+    /// Counts what memtables grew by, and flushes them when they are full. All changes before `next` are replayed.
+    fn keep_replay_small(&self, tables: &HashMap<TableId, (Arc<TableState>, Lsn)>, next: SeqNum) -> Result<()> {
         let mut full = false;
         for (table, _) in tables.values() {
-            full |= self.memory.count(&table.version.load().active);
+            full |= self.memory.count(&table.version.load().active) || table.has_many_erasures();
         }
         if full {
+            let mut commit = self.commit.lock();
+            commit.next_seqnum = commit.next_seqnum.max(next);
+            drop(commit);
             for (table, _) in tables.values() {
                 self.rotate(&mut self.commit.lock(), table);
                 self.flush(table)?;

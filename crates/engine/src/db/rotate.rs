@@ -50,7 +50,7 @@ impl Core {
             let mut immutables = Vec::with_capacity(version.immutables.len() + 1);
             immutables.push(Arc::clone(&version.active));
             immutables.extend(version.immutables.iter().cloned());
-            Version { active: Arc::clone(&fresh), immutables, trees: Arc::clone(&version.trees) }
+            Version { active: Arc::clone(&fresh), immutables, ..Version::clone(version) }
         });
         self.memory.froze(&frozen);
         true

@@ -4,7 +4,7 @@
 //! 1. All versions of a key go to one run.
 //! 2. A run is opened when the value files that it refers to are complete, so after the last entry of the stream.
 
-use crate::base::{Entry, Error, ErrorKind, FileId, Kind, Result};
+use crate::base::{Entry, Error, ErrorKind, FileId, Kind, Result, SeqNum};
 use crate::env::Access;
 use crate::store::BlockFile;
 use crate::table::files::FileKind;
@@ -34,6 +34,7 @@ pub(crate) struct RunWriter<'a> {
     files: Vec<FileId>,
     /// A verification may meet the files half written, and must know them.
     announced: bool,
+    clean_to: SeqNum,
 }
 
 impl<'a> RunWriter<'a> {
@@ -59,7 +60,13 @@ impl<'a> RunWriter<'a> {
             opened: Vec::new(),
             files: Vec::new(),
             announced: false,
+            clean_to: SeqNum::ZERO,
         }
+    }
+
+    /// Says up to where the runs are clean that are not complete yet.
+    pub(crate) fn clean_to(&mut self, seqnum: SeqNum) {
+        self.clean_to = seqnum;
     }
 
     /// The same, with runs that end before one of these ascending keys when they have at least half of their bytes: they then
@@ -152,6 +159,7 @@ impl<'a> RunWriter<'a> {
         self.cut()?;
         let values = self.values.complete()?;
         for (id, instance, meta) in self.done.drain(..) {
+            let meta = RunMeta { clean_to: self.clean_to, ..meta };
             let handle = open_run(self.core, id, instance, meta)?;
             handle.run.refer_to(&values)?;
             self.opened.push(handle);

@@ -7,6 +7,7 @@ use crate::base::key::check_key;
 use crate::base::num::u64_of;
 use crate::base::{Kind, Result, SeqNum, Value};
 use crate::table::policy::{SEARCH_NS, extra_ns};
+use crate::tree::erasure::Erasures;
 use crate::tree::{Costs, Found};
 
 use super::core::TableState;
@@ -93,23 +94,30 @@ impl Snapshot {
 
     /// The entries of a key range, ascending. An empty or inverted range has none.
     pub fn range<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Range {
-        self.walk(table, range, Direction::Forward)
+        self.walk(table, range, Direction::Forward, None)
     }
 
     /// The entries of a key range, descending.
     pub fn range_rev<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Range {
-        self.walk(table, range, Direction::Backward)
+        self.walk(table, range, Direction::Backward, None)
     }
 
-    fn walk<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>, direction: Direction) -> Range {
+    /// The entries of a key range, without what `erased` hides.
+    pub(crate) fn walk<'a>(
+        &self,
+        table: &Table,
+        range: impl RangeBounds<&'a [u8]>,
+        direction: Direction,
+        erased: Option<&Erasures>,
+    ) -> Range {
         let core = self.db.core();
         let bounds = bounds(&range);
         let (state, version) = match core.health.check_open().and_then(|()| table.reader_in(core)) {
             Ok(reader) => reader,
-            Err(error) => return Range::new(Err(error), self.seqnum, bounds, direction),
+            Err(error) => return Range::new(Err(error), self.seqnum, bounds, direction, erased),
         };
         let extra = version.count().saturating_sub(1);
-        let range = Range::new(Ok((state, version)), self.seqnum, bounds, direction);
+        let range = Range::new(Ok((state, version)), self.seqnum, bounds, direction, erased);
         if extra == 0 {
             return range;
         }
@@ -131,6 +139,9 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.db.core().snapshots.release(self.seqnum);
+        let core = self.db.core();
+        if core.snapshots.release(self.seqnum) {
+            core.released_oldest();
+        }
     }
 }

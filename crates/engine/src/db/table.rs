@@ -212,6 +212,7 @@ impl Table {
             levels: levels.map(|(index, found)| level(index, found)).collect(),
             btree: trees.btree.as_ref().map(|root| btree_shape(root.meta())),
             values: values_shape(trees),
+            erasures: u64_of(version.erasures.len()),
             trees: u64_of(trees.count() + version.memtables().filter(|mem| !mem.entries.is_empty()).count()),
         })
     }

@@ -6,13 +6,15 @@ use std::sync::atomic::Ordering;
 
 use crate::base::key::{check_key, check_value};
 use crate::base::num::u64_of;
-use crate::base::{Error, ErrorKind, Kind, Result, TableId, Value};
+use crate::base::{Error, ErrorKind, Kind, Result, SeqNum, TableId, Value};
+use crate::tree::erasure::{Erasure, Erasures};
+use crate::txn::batch::check_range;
 
 use super::batch::Batch;
 use super::database::Database;
 use super::key_writes::KeyWrites;
 use super::options::Durability;
-use super::range::{Bounds, Range, Write, bounds, is_empty};
+use super::range::{Bounds, Direction, Range, Write, bounds, is_empty, limits};
 use super::snapshot::Snapshot;
 use super::table::Table;
 
@@ -50,7 +52,20 @@ struct Open(Database);
 #[derive(Debug)]
 struct TableWrites {
     table: Table,
+    /// The ranges that were erased, before what is in `keys` was written.
+    erased: Erasures,
     keys: BTreeMap<Vec<u8>, KeyWrites>,
+}
+
+impl TableWrites {
+    fn new(table: &Table) -> Self {
+        Self { table: table.clone(), erased: Erasures::default(), keys: BTreeMap::new() }
+    }
+
+    /// Whether `key` was erased, if it was not written since.
+    fn has_erased(&self, key: &[u8]) -> bool {
+        !self.erased.is_empty() && !self.erased.covering(key).is_empty()
+    }
 }
 
 impl Transaction {
@@ -86,6 +101,42 @@ impl Transaction {
         self.write(table, Kind::SingleDelete, key, b"")
     }
 
+    /// Removes all keys of a range, as [`Batch::delete_range`] does. Reads of the transaction see it. The commit conflicts with what others
+    /// committed to keys of the range meanwhile; where very much of the range was just written it may do so in vain.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn delete_range<'a>(&mut self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Result<()> {
+        let core = self.snapshot.db().core();
+        core.health.check_writable()?;
+        let state = table.state_in(core)?;
+        let Some(range) = limits(&range) else { return Ok(()) };
+        check_range(&range)?;
+        let high_bytes = range.high.as_ref().map_or(0, Vec::len);
+        let bytes = self.bytes + u64_of(range.low.len() + high_bytes) + KEY_OVERHEAD_BYTES;
+        self.check_fits(bytes)?;
+        self.bytes = bytes;
+        let own = self.writes.entry(state.id).or_insert_with(|| TableWrites::new(table));
+        let high = range.high.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        for (key, writes) in own.keys.extract_if((Bound::Included(range.low.clone()), high), |_, _| true) {
+            self.bytes -= u64_of(key.len()) + KEY_OVERHEAD_BYTES + writes.bytes();
+        }
+        // As if it came right after what the transaction sees.
+        own.erased.add(&Erasure { range, seqnum: SeqNum(self.snapshot.seqnum().0 + 1) });
+        Ok(())
+    }
+
+    fn check_fits(&self, bytes: u64) -> Result<()> {
+        let most = self.snapshot.db().core().memory.batch_bytes_max();
+        if bytes <= most {
+            return Ok(());
+        }
+        let message = format!(
+            "the transaction is larger than memory_bytes allows (a quarter of it, {most} bytes): commit in parts"
+        );
+        Err(Error::new(ErrorKind::Full, message))
+    }
+
     /// Merges an operand into a key's value, as [`Batch::merge`] does. Reads of the transaction see it. The value is not read, but like
     /// a put the commit conflicts with what others committed to the key meanwhile: counters that many change take a [`Batch`].
     ///
@@ -109,16 +160,9 @@ impl Transaction {
             (Some(own), _) => u64_of(key.len()) + KEY_OVERHEAD_BYTES + own.bytes(),
         };
         let bytes = self.bytes - replaced + u64_of(key.len()) + KEY_OVERHEAD_BYTES + KeyWrites::bytes_of(value);
-        let most = core.memory.batch_bytes_max();
-        if bytes > most {
-            let message = format!(
-                "the transaction is larger than memory_bytes allows (a quarter of it, {most} bytes): commit in parts"
-            );
-            return Err(Error::new(ErrorKind::Full, message));
-        }
+        self.check_fits(bytes)?;
         self.bytes = bytes;
-        let writes = self.writes.entry(state.id);
-        let writes = writes.or_insert_with(|| TableWrites { table: table.clone(), keys: BTreeMap::new() });
+        let writes = self.writes.entry(state.id).or_insert_with(|| TableWrites::new(table));
         match writes.keys.get_mut(key) {
             Some(own) => own.push(kind, value),
             None => drop(writes.keys.insert(key.to_vec(), KeyWrites::new(kind, value))),
@@ -132,10 +176,14 @@ impl Transaction {
     /// As [`Snapshot::get`].
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
         check_key(key)?;
-        let own = self.own(table).and_then(|writes| writes.keys.get(key));
-        match own {
-            Some(own) => own.over(key, || self.snapshot.get(table, key), &table.state().operator),
-            None => self.snapshot.get(table, key),
+        let own = self.own(table);
+        let below = || match own {
+            Some(own) if own.has_erased(key) => Ok(None),
+            _ => self.snapshot.get(table, key),
+        };
+        match own.and_then(|writes| writes.keys.get(key)) {
+            Some(own) => own.over(key, below, &table.state().operator),
+            None => below(),
         }
     }
 
@@ -153,14 +201,18 @@ impl Transaction {
 
     /// The entries of a key range, ascending, with the writes made so far.
     pub fn range<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Range {
-        let bounds = bounds(&range);
-        self.snapshot.range(table, range).with_writes(self.writes_in(table, &bounds))
+        self.walk(table, range, Direction::Forward)
     }
 
     /// The entries of a key range, descending, with the writes made so far.
     pub fn range_rev<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Range {
+        self.walk(table, range, Direction::Backward)
+    }
+
+    fn walk<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>, direction: Direction) -> Range {
         let bounds = bounds(&range);
-        self.snapshot.range_rev(table, range).with_writes(self.writes_in(table, &bounds))
+        let erased = self.own(table).map(|own| &own.erased);
+        self.snapshot.walk(table, range, direction, erased).with_writes(self.writes_in(table, &bounds))
     }
 
     /// The transaction's writes of a table that is still of this database.
@@ -180,7 +232,7 @@ impl Transaction {
     /// Commits with the database's default durability.
     ///
     /// # Errors
-    /// `Conflict` when somebody else committed a change to a key written here after this transaction began: nothing is applied,
+    /// `Conflict` when somebody else committed a change to a key written or erased here after this transaction began: nothing is applied,
     /// retry it. `Poisoned`, `Closed`, and `Io` when it is unknown whether the commit is durable.
     pub fn commit(self) -> Result<()> {
         let durability = self.snapshot.db().core().options.durability;
@@ -194,6 +246,7 @@ impl Transaction {
     pub fn commit_with(self, durability: Durability) -> Result<()> {
         let mut batch = Batch::new();
         for writes in self.writes.values() {
+            writes.erased.iter().for_each(|erasure| batch.erase(&writes.table, &erasure.range));
             for (key, own) in &writes.keys {
                 own.iter().for_each(|(kind, value)| batch.push(&writes.table, kind, key, value));
             }

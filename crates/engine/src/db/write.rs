@@ -16,10 +16,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::base::num::u64_of;
-use crate::base::{Entry, Error, ErrorKind, Lsn, Result, SeqNum, TableId};
+use crate::base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId};
 use crate::log::Packed;
 use crate::table::version::Mem;
-use crate::txn::batch::{Changes, put_record_header};
+use crate::txn::batch::{Change, Changes, put_record_header};
 
 use super::core::{CommitState, Core};
 use super::options::Durability;
@@ -72,6 +72,9 @@ impl Core {
             logged && durability == Durability::Interval && !self.interval_pending.swap(true, Ordering::AcqRel);
         if first_of_interval || self.log().wants_spare() {
             self.wake_sync();
+        }
+        if changes.erases() {
+            self.rotate_erased(tables);
         }
         self.account(&ticket);
         Ok(())
@@ -140,9 +143,15 @@ impl Core {
         } else {
             let mut seqnum = first;
             for change in changes.iter() {
-                state.recent.note(change.table, change.key, seqnum);
+                match change.kind {
+                    Kind::Erase => state.recent.skip(seqnum),
+                    _ => state.recent.note(change.table, change.key, seqnum),
+                }
                 seqnum.0 += 1;
             }
+        }
+        if changes.erases() {
+            self.show_erasures(changes, tables, first);
         }
         let mems: Vec<_> = tables.iter().map(|table| Arc::clone(&table.state().version.load().active)).collect();
         for mem in &mems {
@@ -166,20 +175,28 @@ impl Core {
     /// First committer wins: refuses when a key of the batch has a version newer than the snapshot.
     fn check_conflicts(&self, state: &CommitState, changes: &Changes, tables: &[Table], seen: SeqNum) -> Result<()> {
         for load in &state.loads {
-            if changes.iter().any(|change| load.table == change.table && load.spans(change.key)) {
+            if changes.iter().any(|change| load.table == change.table && load.meets(&change)) {
                 let table = tables[position(tables, load.table)].state();
                 self.counters.conflicts.fetch_add(1, Ordering::Relaxed);
                 let message = format!("a bulk load of table '{}' came first: retry the transaction", table.name);
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
         }
-        for change in changes.iter().filter(|change| state.recent.may_have_changed(change.table, change.key, seen)) {
+        let may_have_changed = |change: &Change<'_>| match change.kind {
+            Kind::Erase => state.next_seqnum.0 > seen.0 + 1,
+            _ => state.recent.may_have_changed(change.table, change.key, seen),
+        };
+        for change in changes.iter().filter(may_have_changed) {
             let table = tables[position(tables, change.table)].state();
             let version = table.version.load();
             // Commits that were ordered before this one may still be inserting, also into a memtable that was frozen meanwhile; they
             // need no latch for it.
             version.memtables().for_each(|mem| mem.wait_for_inserts());
-            if version.get(change.key, SeqNum::MAX)?.is_some_and(|found| found.seqnum > seen) {
+            let changed = match change.range() {
+                Some(range) => version.range_changed(&range, seen)?,
+                None => version.changed(change.key, seen)?,
+            };
+            if changed {
                 self.counters.conflicts.fetch_add(1, Ordering::Relaxed);
                 let message =
                     format!("another transaction changed a key of table '{}' first: retry the transaction", table.name);
@@ -210,7 +227,9 @@ fn insert(changes: &Changes, tables: &[Table], ticket: &Ticket) {
         if tables[at].state().id != change.table {
             at = position(tables, change.table);
         }
-        ticket.mems[at].entries.insert(&Entry { key: change.key, seqnum, kind: change.kind, value: change.value });
+        if let Some(entry) = change.entry(seqnum) {
+            ticket.mems[at].entries.insert(&entry);
+        }
         seqnum.0 += 1;
     }
     for mem in &ticket.mems {
@@ -219,6 +238,6 @@ fn insert(changes: &Changes, tables: &[Table], ticket: &Ticket) {
 }
 
 /// Where a batch names the table of one of its changes.
-fn position(tables: &[Table], id: TableId) -> usize {
+pub(super) fn position(tables: &[Table], id: TableId) -> usize {
     tables.iter().position(|table| table.state().id == id).expect("a batch names its tables")
 }

@@ -13,18 +13,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::num::u64_of;
 use crate::base::{FileId, Lsn, SeqNum, TableId};
 use crate::tree::btree::TreeMeta;
+use crate::tree::erasure::Erasures;
 use crate::tree::run::RunMeta;
 
 use super::codec;
 use super::edit::Edit;
 use super::files;
 use super::options::TableOptions;
-use super::version::{LEVELS, Place};
+use super::version::{LEVELS, Place, RunHandle};
 
 /// A run as the manifest knows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +35,14 @@ pub struct RunRecord {
     pub id: FileId,
     /// What is in it.
     pub meta: RunMeta,
+}
+
+impl RunRecord {
+    /// The record of a run.
+    #[must_use]
+    pub fn of(handle: &RunHandle) -> Self {
+        Self { id: handle.id, meta: handle.run.kept_meta() }
+    }
 }
 
 /// A table as the manifest knows it.
@@ -50,13 +60,16 @@ pub struct TableRecord {
     pub levels: [Vec<RunRecord>; LEVELS],
     /// The B-tree's file and root.
     pub tree: Option<(FileId, TreeMeta)>,
+    /// The erasures that readers need for what is in the trees.
+    pub erasures: Arc<Erasures>,
 }
 
 impl TableRecord {
     /// A table without data.
     #[must_use]
     pub fn new(name: String, options: TableOptions, replay_from: Lsn) -> Self {
-        Self { name, options, replay_from, l0: Vec::new(), levels: Default::default(), tree: None }
+        let (l0, levels, tree, erasures) = (Vec::new(), Default::default(), None, Arc::default());
+        Self { name, options, replay_from, l0, levels, tree, erasures }
     }
 
     /// Whether there is anything in the table's trees.
@@ -69,6 +82,13 @@ impl TableRecord {
     #[must_use]
     pub fn values(&self) -> BTreeSet<FileId> {
         self.runs().flat_map(|run| &run.meta.references).map(|reference| reference.file).collect()
+    }
+
+    /// Adds erasures.
+    fn erase(&mut self, erasures: &Erasures) {
+        if !erasures.is_empty() {
+            self.erasures = Arc::new(self.erasures.and(erasures));
+        }
     }
 
     /// The table's runs.
@@ -160,13 +180,14 @@ impl Catalog {
                 self.log_from = self.log_from.max(*log_from);
                 self.tables.remove(id).map(drop).ok_or(Malformed)
             }
-            Edit::Flush { table, replay_from, log_from, run, tree } => {
+            Edit::Flush { table, replay_from, log_from, run, tree, erasures } => {
                 self.log_from = self.log_from.max(*log_from);
                 if let Some(run) = run {
                     self.saw_run(run);
                 }
                 let record = self.tables.get_mut(table).ok_or(Malformed)?;
                 record.replay_from = *replay_from;
+                record.erase(erasures);
                 if let Some(run) = run {
                     record.l0.insert(0, run.clone());
                 }
@@ -188,12 +209,17 @@ impl Catalog {
                 record.replay_from = *replay_from;
                 load(record, *level, runs)
             }
-            Edit::Absorb { table, replay_from, log_from, removed, tree } => {
+            Edit::Absorb { table, replay_from, log_from, removed, tree, erasures } => {
                 self.log_from = self.log_from.max(*log_from);
                 let record = self.tables.get_mut(table).ok_or(Malformed)?;
                 record.replay_from = *replay_from;
                 record.tree.as_mut().ok_or(Malformed)?.1 = *tree;
+                record.erase(erasures);
                 compact(record, removed, &[])
+            }
+            Edit::Erase { table, erasures } => {
+                self.tables.get_mut(table).ok_or(Malformed)?.erasures = Arc::clone(erasures);
+                Ok(())
             }
             Edit::Opened { seqnum_floor, log_from } => {
                 self.log_from = self.log_from.max(*log_from);

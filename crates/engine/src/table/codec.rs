@@ -1,12 +1,15 @@
 //! How the parts of a table's record are laid down in the manifest.
 
+use std::sync::Arc;
+
 use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::num::u64_of;
 use crate::base::{FileId, Lsn, SeqNum};
 use crate::block::Compression;
-use crate::tree::Prefix;
 use crate::tree::btree::TreeMeta;
+use crate::tree::erasure::{Erasure, Erasures};
 use crate::tree::run::RunMeta;
+use crate::tree::{Limits, Prefix};
 
 use super::catalog::{RunRecord, TableRecord};
 use super::files::FILE_ID_MAX;
@@ -156,6 +159,37 @@ pub(super) fn runs(decoder: &mut Decoder<'_>) -> Result<Vec<RunRecord>, Malforme
     (0..count).map(|_| run(decoder)).collect()
 }
 
+/// An erasure: its seqnum, its first key with length, and the key behind its last with length: an empty one stands for none.
+fn put_erasure(out: &mut Vec<u8>, erasure: &Erasure) {
+    put_varint(out, erasure.seqnum.0);
+    put_len_prefixed(out, &erasure.range.low);
+    put_len_prefixed(out, erasure.range.high.as_deref().unwrap_or_default());
+}
+
+fn erasure(decoder: &mut Decoder<'_>) -> Result<Erasure, Malformed> {
+    let seqnum = seqnum(decoder)?;
+    let low = decoder.len_prefixed()?.to_vec();
+    let high = Some(decoder.len_prefixed()?.to_vec()).filter(|high| !high.is_empty());
+    if high.as_ref().is_some_and(|high| *high <= low) {
+        return Err(Malformed);
+    }
+    Ok(Erasure { range: Limits::new(low, high, None), seqnum })
+}
+
+pub(super) fn put_erasures(out: &mut Vec<u8>, erasures: &Erasures) {
+    let erasures: Vec<_> = erasures.iter().collect();
+    put_varint(out, u64_of(erasures.len()));
+    for erasure in &erasures {
+        put_erasure(out, erasure);
+    }
+}
+
+/// A number of erasures, then each.
+pub(super) fn erasures(decoder: &mut Decoder<'_>) -> Result<Arc<Erasures>, Malformed> {
+    let count = decoder.varint()?;
+    (0..count).map(|_| erasure(decoder)).collect::<Result<Erasures, _>>().map(Arc::new)
+}
+
 pub(super) fn put_table(out: &mut Vec<u8>, table: &TableRecord) {
     put_len_prefixed(out, table.name.as_bytes());
     put_options(out, &table.options);
@@ -171,6 +205,7 @@ pub(super) fn put_table(out: &mut Vec<u8>, table: &TableRecord) {
             put_tree(out, *id, meta);
         }
     }
+    put_erasures(out, &table.erasures);
 }
 
 pub(super) fn name(decoder: &mut Decoder<'_>) -> Result<String, Malformed> {
@@ -188,5 +223,6 @@ pub(super) fn table(decoder: &mut Decoder<'_>) -> Result<TableRecord, Malformed>
         1 => Some(tree(decoder)?),
         _ => return Err(Malformed),
     };
+    table.erasures = erasures(decoder)?;
     Ok(table)
 }

@@ -4,10 +4,13 @@
 //! One byte that names the edit, then its fields in the order of the enum (numbers are varints; an optional part is preceded by a
 //! byte 0 or 1).
 
+use std::sync::Arc;
+
 use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::num::u64_of;
 use crate::base::{FileId, Lsn, SeqNum, TableId};
 use crate::tree::btree::TreeMeta;
+use crate::tree::erasure::Erasures;
 
 use super::catalog::RunRecord;
 use super::codec;
@@ -49,6 +52,8 @@ pub enum Edit {
         run: Option<RunRecord>,
         /// The new root of the B-tree, if any.
         tree: Option<TreeMeta>,
+        /// The erasures that came with the memtable.
+        erasures: Arc<Erasures>,
     },
     /// Runs were replaced by others. Stored as 4; never reuse.
     Compact {
@@ -90,6 +95,15 @@ pub enum Edit {
         removed: Vec<FileId>,
         /// The new root of the B-tree.
         tree: TreeMeta,
+        /// The erasures that came with the memtables.
+        erasures: Arc<Erasures>,
+    },
+    /// Erasures of a table are not needed any more. Stored as 9; never reuse.
+    Erase {
+        /// Whose erasures.
+        table: TableId,
+        /// What is left of them.
+        erasures: Arc<Erasures>,
     },
     /// The redo log was recovered from another directory than before. Stored as 6; never reuse.
     MoveLog {
@@ -115,13 +129,14 @@ impl Edit {
                 put_varint(out, u64::from(id.0));
                 put_varint(out, log_from.0);
             }
-            Self::Flush { table, replay_from, log_from, run, tree } => {
+            Self::Flush { table, replay_from, log_from, run, tree, erasures } => {
                 out.push(3);
                 put_varint(out, u64::from(table.0));
                 put_varint(out, replay_from.0);
                 put_varint(out, log_from.0);
                 put_option(out, run.as_ref(), codec::put_run);
                 put_option(out, tree.as_ref(), |out, meta| meta.encode(out));
+                codec::put_erasures(out, erasures);
             }
             Self::Compact { table, removed, added } => {
                 out.push(4);
@@ -149,13 +164,19 @@ impl Edit {
                 put_option(out, level.as_ref(), |out, level| put_varint(out, u64_of(*level)));
                 codec::put_runs(out, runs);
             }
-            Self::Absorb { table, replay_from, log_from, removed, tree } => {
+            Self::Absorb { table, replay_from, log_from, removed, tree, erasures } => {
                 out.push(8);
                 put_varint(out, u64::from(table.0));
                 put_varint(out, replay_from.0);
                 put_varint(out, log_from.0);
                 put_ids(out, removed);
                 tree.encode(out);
+                codec::put_erasures(out, erasures);
+            }
+            Self::Erase { table, erasures } => {
+                out.push(9);
+                put_varint(out, u64::from(table.0));
+                codec::put_erasures(out, erasures);
             }
         }
     }
@@ -180,6 +201,7 @@ impl Edit {
                 log_from: Lsn(decoder.varint()?),
                 run: option(decoder, codec::run)?,
                 tree: option(decoder, TreeMeta::decode)?,
+                erasures: codec::erasures(decoder)?,
             },
             4 => {
                 let (table, removed) = (TableId(codec::narrow(decoder)?), ids(decoder)?);
@@ -201,7 +223,9 @@ impl Edit {
                 log_from: Lsn(decoder.varint()?),
                 removed: ids(decoder)?,
                 tree: TreeMeta::decode(decoder)?,
+                erasures: codec::erasures(decoder)?,
             },
+            9 => Self::Erase { table: TableId(codec::narrow(decoder)?), erasures: codec::erasures(decoder)? },
             _ => return Err(Malformed),
         })
     }

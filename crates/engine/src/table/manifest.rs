@@ -201,6 +201,13 @@ fn check_version(version: u32, path: &Path) -> Result<()> {
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
+    if version < FORMAT_VERSION {
+        let message = format!(
+            "{}: the database has format version {version}, this program reads {FORMAT_VERSION} only: load its data into a new one",
+            path.display()
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
     Ok(())
 }
 
@@ -248,7 +255,9 @@ fn set_current(env: &Env, dir: &Path, id: FileId) -> Result<()> {
 fn current(env: &Env, dir: &Path) -> Result<Option<FileId>> {
     let path = dir.join(files::CURRENT);
     let Some(bytes) = read_file(env, &path)? else { return Ok(None) };
-    let damaged = || Error::corruption(&path, 0, "it must hold 'spinney 2' and the name of a manifest");
+    let damaged = || {
+        Error::corruption(&path, 0, format_args!("it must hold 'spinney {FORMAT_VERSION}' and the name of a manifest"))
+    };
     let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
     let (first, rest) = text.split_once('\n').ok_or_else(damaged)?;
     let version = first.strip_prefix("spinney ").and_then(|version| version.parse().ok()).ok_or_else(damaged)?;

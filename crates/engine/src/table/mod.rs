@@ -1,6 +1,7 @@
 //! A table is a set of trees: its versions, the edits that change them, the manifest that keeps them, and the layout policies.
 
 pub mod catalog;
+mod changed;
 mod codec;
 pub mod edit;
 pub mod files;

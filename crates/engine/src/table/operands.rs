@@ -66,7 +66,8 @@ impl Version {
     #[cold]
     fn fold(&self, key: &[u8], snapshot: SeqNum, operator: &TableOperator) -> Result<Value> {
         operator.get()?;
-        let mut chain = Chain { key, snapshot, values: &self.trees.values, operands: Vec::new(), base: None };
+        let floor = self.erasures.floor(key, snapshot);
+        let mut chain = Chain { key, snapshot, floor, values: &self.trees.values, operands: Vec::new(), base: None };
         self.collect(&mut chain)?;
         let operands: Vec<&[u8]> = chain.operands.iter().rev().map(|operand| &**operand).collect();
         operator.full(key, chain.base.as_deref(), &operands).map(|value| Value::owned(&value))
@@ -75,7 +76,7 @@ impl Version {
     fn collect(&self, chain: &mut Chain<'_>) -> Result<()> {
         let (key, snapshot) = (chain.key, chain.snapshot);
         for mem in self.memtables() {
-            if chain.tree(mem.entries.get(key, snapshot), || mem.entries.cursor())? {
+            if chain.tree(mem.entries.get(key, snapshot), SeqNum::ZERO, || mem.entries.cursor())? {
                 return Ok(());
             }
         }
@@ -83,12 +84,12 @@ impl Version {
         let levels = trees.levels.iter().filter_map(|level| run_of(&level.runs, key));
         let hash = hash_key(key);
         for run in trees.l0.iter().map(|handle| &handle.run).chain(levels) {
-            if chain.tree(run.get(key, hash, snapshot)?, || run.cursor(Fill::Keep))? {
+            if chain.tree(run.get(key, hash, snapshot)?, run.ages().least, || run.cursor(Fill::Keep))? {
                 return Ok(());
             }
         }
         if let Some(root) = &trees.btree {
-            chain.tree(root.get(key, snapshot)?, || root.cursor(Fill::Keep))?;
+            chain.tree(root.get(key, snapshot)?, root.ages().least, || root.cursor(Fill::Keep))?;
         }
         Ok(())
     }
@@ -99,22 +100,28 @@ struct Chain<'k> {
     key: &'k [u8],
     snapshot: SeqNum,
     values: &'k ValueFiles,
+    /// Older versions are erased.
+    floor: SeqNum,
     /// Newest first.
     operands: Vec<Value>,
     base: Option<Value>,
 }
 
 impl Chain<'_> {
-    /// Goes on with an older tree, in which a lookup has found `found`; true when older ones are not needed.
-    fn tree<C: Cursor>(&mut self, found: Option<Found>, cursor: impl FnOnce() -> C) -> Result<bool> {
+    /// Goes on with an older tree, clean up to `clean_to`, in which a lookup has found `found`; true when older ones are not needed.
+    fn tree<C: Cursor>(&mut self, found: Option<Found>, clean_to: SeqNum, cursor: impl FnOnce() -> C) -> Result<bool> {
         match found {
             None => return Ok(false),
+            Some(found) if found.seqnum < self.floor => return Ok(true),
             Some(Found { kind: Kind::Merge, .. }) => {}
             Some(found) => return self.ends_with(found.kind, found.value),
         }
         let mut cursor = cursor();
         cursor.seek_ge(self.key)?;
         while let Some(entry) = cursor.entry().filter(|entry| entry.key == self.key) {
+            if entry.seqnum.max(clean_to) < self.floor {
+                return Ok(true);
+            }
             let kind = entry.kind;
             if entry.seqnum <= self.snapshot
                 && let Some(value) = cursor.value()
@@ -133,7 +140,7 @@ impl Chain<'_> {
             Kind::Merge => self.operands.push(value),
             Kind::Put => self.base = Some(value),
             Kind::PutApart => self.base = Some(self.values.read(&value, Fill::Keep)?),
-            Kind::Delete | Kind::SingleDelete => {}
+            Kind::Delete | Kind::SingleDelete | Kind::Erase => {}
         }
         Ok(kind != Kind::Merge)
     }

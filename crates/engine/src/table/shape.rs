@@ -25,6 +25,8 @@ pub struct Shape {
     pub btree: Option<BTreeShape>,
     /// Large values that are kept apart from their keys.
     pub values: ValuesShape,
+    /// Ranges of keys that were deleted at once and are still looked at by reads; neighbours of one commit count as one.
+    pub erasures: u64,
     /// How many trees a scan, or a get without filters, searches at most.
     pub trees: u64,
 }

@@ -1,10 +1,13 @@
 //! Tests of the manifest: what was recorded is read back, and damage is told apart from a torn end.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::base::{ErrorKind, FileId, Lsn, SeqNum, TableId};
 use crate::env::Env;
 use crate::env::sim::SimEnv;
+use crate::tree::Limits;
+use crate::tree::erasure::{Erasure, Erasures};
 use crate::tree::run::{Reference, RunMeta};
 
 use super::catalog::{Catalog, RunRecord};
@@ -20,6 +23,19 @@ fn run(id: u64, key: &[u8]) -> RunRecord {
         vec![Reference { file: FileId(id + 100), bytes: 9 }, Reference { file: FileId(id + 200), bytes: 1 }];
     let meta = RunMeta { entries: 1, smallest: key.to_vec(), largest: key.to_vec(), references, ..RunMeta::default() };
     RunRecord { id: FileId(id), meta }
+}
+
+/// Erasures from a key to another, or to the last, with their seqnums.
+fn erasures(erasures: &[(&str, &str, u64)]) -> Arc<Erasures> {
+    let erasure = |(low, high, seqnum): &(&str, &str, u64)| Erasure {
+        range: Limits::new(
+            low.as_bytes().to_vec(),
+            Some(high.as_bytes().to_vec()).filter(|high| !high.is_empty()),
+            None,
+        ),
+        seqnum: SeqNum(*seqnum),
+    };
+    Arc::new(erasures.iter().map(erasure).collect())
 }
 
 fn edits() -> Vec<Edit> {
@@ -43,6 +59,7 @@ fn edits() -> Vec<Edit> {
             log_from: Lsn(90),
             run: None,
             tree: Some(Default::default()),
+            erasures: erasures(&[("b", "d", 40), ("c", "", 41)]),
         },
         Edit::Load {
             table: TableId(1),
@@ -57,7 +74,9 @@ fn edits() -> Vec<Edit> {
             log_from: Lsn(92),
             removed: vec![FileId(22), FileId(20), FileId(21)],
             tree: Default::default(),
+            erasures: erasures(&[("", "c", 45)]),
         },
+        Edit::Erase { table: TableId(1), erasures: erasures(&[("", "a", 45)]) },
         Edit::DropTable { id: TableId(2), log_from: Lsn(95) },
     ]
 }
@@ -175,7 +194,9 @@ fn numbers_without_a_successor_are_refused() {
         run.meta.references = vec![Reference { file, bytes: 1 }];
         let (replay_from, log_from) = (Lsn(100), Lsn(90));
         let run = Some(run);
-        catalog.apply(&Edit::Flush { table: TableId(1), replay_from, log_from, run, tree: None }).unwrap();
+        catalog
+            .apply(&Edit::Flush { table: TableId(1), replay_from, log_from, run, tree: None, erasures: Arc::default() })
+            .unwrap();
         (catalog.next_file, decoded(&catalog))
     };
     assert_eq!(refers_to(FileId(50)), (FileId(51), true));
@@ -213,7 +234,9 @@ fn runs_merged_within_l0_take_the_place_of_the_newest_of_them() {
     for id in 1..=4 {
         let run = Some(run(id));
         let (replay_from, log_from) = (Lsn(100), Lsn(90));
-        catalog.apply(&Edit::Flush { table: TableId(1), replay_from, log_from, run, tree: None }).unwrap();
+        catalog
+            .apply(&Edit::Flush { table: TableId(1), replay_from, log_from, run, tree: None, erasures: erasures(&[]) })
+            .unwrap();
     }
     let within = |removed: &[u64], added| Edit::Compact {
         table: TableId(1),

@@ -4,7 +4,8 @@
 //! 1. Of two places that hold the same key, the one searched first holds the newer versions: active memtable, immutable memtables
 //!    newest first, L0 newest first, levels from the top down, B-tree.
 //! 2. The runs of a level are disjoint and ascend; all versions of a key lie in one of them.
-//! 3. A version never changes. A flush or compaction installs a new one; readers go on with theirs.
+//! 3. An erasure is in the version before it is published. Those of `trees` are in the manifest; all others are newer.
+//! 4. A version never changes. A flush or compaction installs a new one; readers go on with theirs.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,6 +17,7 @@ use crate::base::num::u64_of;
 use crate::base::{Entry, FileId, Lsn, Result, SeqNum};
 use crate::cache::Fill;
 use crate::tree::btree::TreeRoot;
+use crate::tree::erasure::{Erasure, Erasures, Held, Unerased};
 use crate::tree::lookup::{Answers, Lookups};
 use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
@@ -91,8 +93,13 @@ impl Mem {
 
     /// Inserts an entry whose log record stands at `lsn`. Only recovery does so, which is alone.
     pub(crate) fn replay(&self, lsn: Lsn, entry: &Entry<'_>) {
-        self.first_lsn.fetch_min(lsn.0, Ordering::Relaxed);
+        self.note(lsn);
         self.entries.insert(entry);
+    }
+
+    /// A change whose log record stands at `lsn` is to be flushed with the memtable. As [`Self::replay`].
+    pub(crate) fn note(&self, lsn: Lsn) {
+        self.first_lsn.fetch_min(lsn.0, Ordering::Relaxed);
     }
 
     /// No commit enters any more. Called under the commit latch, which holds the moment still.
@@ -222,6 +229,8 @@ pub struct Trees {
     pub values: ValueFiles,
     /// The B-tree, older than all runs. Beside it there are runs only between a bulk load and the flush that merges them into it.
     pub btree: Option<Arc<TreeRoot>>,
+    /// The erasures that some of the trees are not clean of, or some snapshots do not see.
+    pub erasures: Arc<Erasures>,
 }
 
 impl Trees {
@@ -291,6 +300,33 @@ impl Trees {
         }
     }
 
+    /// What the trees may hold, for [`Erasures::needed`].
+    pub fn held(&self) -> Vec<Held<'_>> {
+        let runs = self.l0.iter().map(|handle| &handle.run).chain(self.levels.iter().flat_map(|level| &*level.runs));
+        let mut held: Vec<_> = runs
+            .map(|run| {
+                let (meta, clean_to) = (run.meta(), run.visible_from());
+                Held { smallest: &meta.smallest, largest: Some(&meta.largest), clean_to }
+            })
+            .collect();
+        let btree = self.btree.as_ref().filter(|root| root.meta().entries > 0);
+        held.extend(btree.map(|root| Held { smallest: &[], largest: None, clean_to: root.meta().clean_to }));
+        held
+    }
+
+    /// The runs of which no snapshot from `oldest` on sees anything.
+    #[must_use]
+    pub fn erased_runs(&self, oldest: SeqNum) -> Vec<FileId> {
+        if self.erasures.is_empty() {
+            return Vec::new();
+        }
+        let is_erased = |handle: &RunHandle| {
+            let meta = handle.run.meta();
+            self.erasures.cover(&meta.smallest, &meta.largest, (handle.run.ages().most, oldest))
+        };
+        self.runs().filter(is_erased).map(|handle| handle.id).collect()
+    }
+
     /// The trees in which runs were replaced by others. In L0 these take the place of the newest that was replaced.
     #[must_use]
     pub fn replaced(&self, removed: &[FileId], place: Place, added: &[RunHandle]) -> Self {
@@ -342,6 +378,12 @@ impl Trees {
     }
 }
 
+/// Cursors over what erasures leave of trees.
+fn unerased(trees: Vec<Box<dyn Cursor>>, erasures: &Arc<Erasures>, snapshot: SeqNum) -> Vec<Box<dyn Cursor>> {
+    let cursor = |tree| Box::new(Unerased::new(tree, Arc::clone(erasures), snapshot)) as Box<dyn Cursor>;
+    trees.into_iter().map(cursor).collect()
+}
+
 /// Counts lookups of so many keys in a B-tree, where each looks at one block of every height.
 fn count_btree(root: &TreeRoot, keys: u64, costs: &mut Costs) {
     if root.meta().entries > 0 {
@@ -359,9 +401,48 @@ pub struct Version {
     pub immutables: Vec<Arc<Mem>>,
     /// What is on disk.
     pub trees: Arc<Trees>,
+    /// All erasures: those of `trees`, and those that are flushed with a memtable.
+    pub erasures: Arc<Erasures>,
 }
 
 impl Version {
+    /// A version with nothing in memory.
+    #[must_use]
+    pub fn of_trees(trees: Trees) -> Self {
+        let erasures = Arc::clone(&trees.erasures);
+        Self { active: Mem::new(), immutables: Vec::new(), trees: Arc::new(trees), erasures }
+    }
+
+    /// The version with one more erasure.
+    #[must_use]
+    pub fn erasing(&self, erasure: &Erasure) -> Self {
+        Self { erasures: Arc::new(self.erasures.with(erasure)), ..self.clone() }
+    }
+
+    /// The version with other trees, where the memtables in `flushed`, and erasures before `up_to`, have gone into them.
+    pub(crate) fn with_trees(&self, trees: &Arc<Trees>, flushed: &[Arc<Mem>], up_to: SeqNum) -> Self {
+        let is_flushed = |mem: &Arc<Mem>| flushed.iter().any(|done| Arc::ptr_eq(done, mem));
+        let erasures = match (trees.erasures.is_empty(), self.erasures.is_empty()) {
+            (_, true) => Arc::clone(&trees.erasures),
+            _ => Arc::new(trees.erasures.and(&self.erasures.filtered(|seqnum| seqnum >= up_to))),
+        };
+        Self {
+            active: Arc::clone(&self.active),
+            immutables: self.immutables.iter().filter(|mem| !is_flushed(mem)).cloned().collect(),
+            trees: Arc::clone(trees),
+            erasures,
+        }
+    }
+
+    /// Leaves out what an erasure hides: `snapshot` sees nothing of `key` behind it.
+    #[inline]
+    fn unerased(&self, key: &[u8], snapshot: SeqNum, found: Option<Found>) -> Option<Found> {
+        if self.erasures.is_empty() {
+            return found;
+        }
+        found.filter(|found| found.seqnum >= self.erasures.floor(key, snapshot))
+    }
+
     /// The newest version of `key` that `snapshot` sees; a tombstone is found like a value.
     ///
     /// # Errors
@@ -378,10 +459,11 @@ impl Version {
         for mem in self.memtables().filter(|mem| !mem.is_unused()) {
             costs.trees += 1;
             if let Some(found) = mem.entries.get(key, snapshot) {
-                return Ok(Some(found));
+                return Ok(self.unerased(key, snapshot, Some(found)));
             }
         }
-        self.trees.get_at_cost(key, snapshot, costs)
+        let found = self.trees.get_at_cost(key, snapshot, costs)?;
+        Ok(self.unerased(key, snapshot, found))
     }
 
     /// [`Self::get`] of several keys, in their order, with steps taken together.
@@ -389,7 +471,7 @@ impl Version {
     /// # Errors
     /// As [`Self::get`].
     pub fn get_many(&self, keys: &[&[u8]], snapshot: SeqNum, costs: &mut Costs) -> Result<Answers> {
-        Lookups::run(keys, snapshot, costs, |lookups| {
+        let answers = Lookups::run(keys, snapshot, costs, |lookups| {
             for mem in self.memtables().filter(|mem| !mem.entries.is_empty()) {
                 lookups.search(|asks, snapshot, costs| {
                     costs.trees += u64_of(asks.len());
@@ -397,7 +479,11 @@ impl Version {
                 })?;
             }
             self.trees.get_many(lookups)
-        })
+        })?;
+        if self.erasures.is_empty() {
+            return Ok(answers);
+        }
+        Ok(keys.iter().zip(answers).map(|(key, found)| self.unerased(key, snapshot, found)).collect())
     }
 
     /// How many trees a scan searches.
@@ -406,15 +492,32 @@ impl Version {
         self.trees.count() + self.memtables().filter(|mem| !mem.entries.is_empty()).count()
     }
 
-    /// A cursor over all trees of which `snapshot` sees anything.
+    /// A cursor over all trees of which `snapshot` sees anything, without what erasures hide from it.
     #[must_use]
     pub fn cursor(&self, fill: Fill, snapshot: SeqNum) -> MergeCursor {
+        let sources = self.cursors(fill, snapshot);
+        if self.erasures.is_empty() {
+            return MergeCursor::new(sources);
+        }
+        MergeCursor::new(unerased(sources, &self.erasures, snapshot))
+    }
+
+    /// As [`Self::cursor`], without what `erased` hides either, which only the reader knows of.
+    #[must_use]
+    pub fn cursor_without(&self, erased: &Erasures, fill: Fill, snapshot: SeqNum) -> MergeCursor {
+        let erasures = self.erasures.filtered(|seqnum| seqnum <= snapshot).and(erased);
+        let newest = erasures.newest();
+        MergeCursor::new(unerased(self.cursors(fill, snapshot), &Arc::new(erasures), newest))
+    }
+
+    /// A cursor for each tree of which `snapshot` sees anything, newest first.
+    fn cursors(&self, fill: Fill, snapshot: SeqNum) -> Vec<Box<dyn Cursor>> {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::with_capacity(2 + self.immutables.len() + self.trees.l0.len());
         for mem in self.memtables().filter(|mem| !mem.entries.is_empty()) {
             sources.push(Box::new(mem.entries.cursor()));
         }
         self.trees.cursors(fill, snapshot, &mut sources);
-        MergeCursor::new(sources)
+        sources
     }
 
     /// Bytes that memtables were counted as in the database's memory.

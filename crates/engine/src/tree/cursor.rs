@@ -56,10 +56,42 @@ pub trait Cursor: Send {
     fn is_cached(&self) -> bool {
         false
     }
+    /// As [`Cursor::seek_ge`], from an entry below `key`; but where trees lie side by side not further than into the next.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn leap_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_ge(key)
+    }
+    /// As [`Cursor::seek_lt`], from an entry not below `key`; but where trees lie side by side not further than into the one before.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn leap_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_lt(key)
+    }
+    /// Between what seqnums the entries of the tree are in which the cursor stands, of several that lie side by side.
+    fn ages(&self) -> Ages {
+        Ages::UNKNOWN
+    }
     /// The entry here, if the cursor stands on one.
     fn entry(&self) -> Option<Entry<'_>>;
     /// The value of the entry here, kept alive without a copy where the tree can. `None` when nowhere.
     fn value(&self) -> Option<Value>;
+}
+
+/// Between what seqnums the entries of a tree are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ages {
+    /// They count as having at least this one: the tree is clean up to it (see [`super::erasure`]).
+    pub least: SeqNum,
+    /// None has a larger one.
+    pub most: SeqNum,
+}
+
+impl Ages {
+    /// Those of a tree of which nothing is known.
+    pub const UNKNOWN: Self = Self { least: SeqNum::ZERO, most: SeqNum::MAX };
 }
 
 /// The keys that a walk is about: from `low` on, up to `high` if there is one.

@@ -20,7 +20,7 @@ use std::fmt;
 use std::hint::select_unpredictable;
 use std::sync::Arc;
 
-use super::{Costs, Cursor, Limits};
+use super::{Ages, Costs, Cursor, Limits};
 use crate::base::key::head;
 use crate::base::{Entry, Error, Result, Value};
 
@@ -279,6 +279,13 @@ impl Cursor for MergeCursor {
 
     fn limit(&mut self, limits: &Arc<Limits>) {
         self.sources.iter_mut().for_each(|source| source.limit(limits));
+    }
+
+    fn ages(&self) -> Ages {
+        match self.state {
+            State::Forward | State::Backward => self.sources[self.nodes[0].source].ages(),
+            State::Nowhere | State::Failed(_) => Ages::UNKNOWN,
+        }
     }
 
     fn costs(&self) -> Costs {

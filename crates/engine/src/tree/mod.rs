@@ -4,6 +4,7 @@ pub mod btree;
 pub mod compaction_filter;
 pub mod cost;
 pub mod cursor;
+pub mod erasure;
 pub mod lookup;
 pub mod memtable;
 pub mod merge;
@@ -16,5 +17,5 @@ pub mod values;
 pub mod vec_cursor;
 
 pub use cost::Costs;
-pub use cursor::{Cursor, Found, Limits};
+pub use cursor::{Ages, Cursor, Found, Limits};
 pub use prefix::Prefix;

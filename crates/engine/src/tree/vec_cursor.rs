@@ -170,7 +170,7 @@ pub fn folded<'a>(versions: impl Iterator<Item = &'a OwnedEntry>) -> Option<Opti
         match version.kind {
             Kind::Merge => operands.push(&version.value),
             Kind::Put | Kind::PutApart => base = Some(version.value.clone()),
-            Kind::Delete | Kind::SingleDelete => {}
+            Kind::Delete | Kind::SingleDelete | Kind::Erase => {}
         }
         if version.kind != Kind::Merge {
             break;

@@ -11,18 +11,20 @@
 //! |---|---|
 //! | first seqnum | the first change has it, each later one the next |
 //! | number of changes | of logged tables; there are no others here |
-//! | changes | table id, kind (1 byte), key with length, and for a put or merge the value or operand with length |
+//! | changes | table id, kind (1 byte), key with length, and for a put or merge the value or operand with length. For an erasure the first key of the range with length, and the key behind its last with length; either may be empty, for the first and the last of all keys |
 
 use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
-use crate::base::key::{check_key, check_value};
+use crate::base::key::{KEY_BYTES_MAX, check_key, check_value};
 use crate::base::num::u64_of;
-use crate::base::{Kind, Result, SeqNum, TableId};
+use crate::base::{Entry, Error, Kind, Result, SeqNum, TableId};
+use crate::tree::Limits;
 
 /// Encoded changes, and how many they are.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     logged: Section,
     unlogged: Section,
+    erases: bool,
 }
 
 /// The changes of tables of one kind.
@@ -39,10 +41,57 @@ pub struct Change<'a> {
     pub table: TableId,
     /// What becomes of the key.
     pub kind: Kind,
-    /// The key.
+    /// The key. Of an erasure the first one of the range; empty when that begins before all keys.
     pub key: &'a [u8],
-    /// The value of a put, the operand of a merge; empty for a delete.
+    /// The value of a put, the operand of a merge, the key behind the last one of an erasure or nothing when that goes on to the last key;
+    /// empty for a delete.
     pub value: &'a [u8],
+}
+
+impl<'a> Change<'a> {
+    /// The entry that the change makes in its table, with a seqnum; none when it is an erasure.
+    #[inline]
+    #[must_use]
+    pub fn entry(&self, seqnum: SeqNum) -> Option<Entry<'a>> {
+        let Self { kind, key, value, .. } = *self;
+        (kind != Kind::Erase).then_some(Entry { key, seqnum, kind, value })
+    }
+
+    /// The keys that the change erases; none when it is of one key.
+    #[must_use]
+    pub fn range(&self) -> Option<Limits> {
+        let high = Some(self.value).filter(|high| !high.is_empty());
+        (self.kind == Kind::Erase).then(|| Limits::new(self.key.to_vec(), high.map(<[u8]>::to_vec), None))
+    }
+
+    /// Whether it can be stored.
+    fn check(&self) -> Result<()> {
+        if self.kind != Kind::Erase {
+            check_key(self.key)?;
+            return check_value(self.value);
+        }
+        if !self.value.is_empty() && self.value <= self.key {
+            return Err(Error::invalid("a range that is erased begins before it ends"));
+        }
+        check_ends(self.key, self.value)
+    }
+}
+
+/// Checks that the ends of a range have lengths that can be stored.
+///
+/// # Errors
+/// `Invalid` when one of them is longer than what can follow a key.
+pub fn check_range(range: &Limits) -> Result<()> {
+    check_ends(&range.low, range.high.as_deref().unwrap_or_default())
+}
+
+fn check_ends(low: &[u8], high: &[u8]) -> Result<()> {
+    // What follows the longest key is a byte longer.
+    if low.len().max(high.len()) > KEY_BYTES_MAX + 1 {
+        let message = format!("the end of a range is longer than any key: a key has up to {KEY_BYTES_MAX} bytes");
+        return Err(Error::invalid(message));
+    }
+    Ok(())
 }
 
 impl Changes {
@@ -51,8 +100,8 @@ impl Changes {
     /// # Errors
     /// `Invalid` for a key or value of a length that cannot be stored; the batch is unchanged then.
     pub fn push(&mut self, change: Change<'_>, logged: bool) -> Result<()> {
-        check_key(change.key)?;
-        check_value(change.value)?;
+        change.check()?;
+        self.erases |= change.kind == Kind::Erase;
         if logged {
             self.logged.push(change)
         } else {
@@ -73,6 +122,13 @@ impl Changes {
         self.logged.count
     }
 
+    /// Whether there are erasures among them.
+    #[inline]
+    #[must_use]
+    pub const fn erases(&self) -> bool {
+        self.erases
+    }
+
     /// Bytes of the encoded changes.
     #[must_use]
     pub const fn bytes(&self) -> usize {
@@ -89,6 +145,7 @@ impl Changes {
     pub fn clear(&mut self) {
         self.logged.clear();
         self.unlogged.clear();
+        self.erases = false;
     }
 
     /// The changes in the order of their seqnums: those of logged tables first, each kind in the order in which it was pushed.
@@ -107,7 +164,7 @@ impl Section {
         put_varint(&mut self.bytes, u64::from(change.table.0));
         self.bytes.push(change.kind as u8);
         put_len_prefixed(&mut self.bytes, change.key);
-        if change.kind.has_value() {
+        if change.kind.has_operand() {
             put_len_prefixed(&mut self.bytes, change.value);
         }
         self.count += 1;
@@ -176,11 +233,12 @@ impl<'a> Record<'a> {
 
 fn decode_change<'a>(decoder: &mut Decoder<'a>) -> Result<Change<'a>, Malformed> {
     let table = TableId(u32::try_from(decoder.varint()?).map_err(|_| Malformed)?);
-    let kind = Kind::from_byte(decoder.u8()?).filter(|kind| kind.is_change()).ok_or(Malformed)?;
+    let kind = Kind::of_change(decoder.u8()?).ok_or(Malformed)?;
     let key = decoder.len_prefixed()?;
-    let value = if kind.has_value() { decoder.len_prefixed()? } else { &[] };
-    check_key(key).map_err(|_| Malformed)?;
-    Ok(Change { table, kind, key, value })
+    let value = if kind.has_operand() { decoder.len_prefixed()? } else { &[] };
+    let change = Change { table, kind, key, value };
+    change.check().map_err(|_| Malformed)?;
+    Ok(change)
 }
 
 #[cfg(test)]
@@ -194,6 +252,10 @@ mod tests {
         let mut changes = Changes::default();
         changes.push(put, true).unwrap();
         changes.push(delete, true).unwrap();
+        assert!(!changes.erases());
+        let erase = Change { table: TableId(1), kind: Kind::Erase, key: b"a", value: b"" };
+        changes.push(erase, true).unwrap();
+        assert!(changes.erases());
         let mut payload = Vec::new();
         put_record_header(&mut payload, SeqNum(9), changes.logged_count());
         payload.extend_from_slice(changes.logged());
@@ -203,8 +265,8 @@ mod tests {
             Ok(())
         };
         Record::decode(&payload).unwrap().for_each(|| (), visit).unwrap();
-        assert_eq!(seen, [(SeqNum(9), put), (SeqNum(10), delete)]);
-        assert_eq!(changes.iter().collect::<Vec<_>>(), [put, delete]);
+        assert_eq!(seen, [(SeqNum(9), put), (SeqNum(10), delete), (SeqNum(11), erase)]);
+        assert_eq!(changes.iter().collect::<Vec<_>>(), [put, delete, erase]);
         for cut in 0..payload.len() {
             let whole = Record::decode(&payload[..cut]).map(|record| record.for_each(|| (), |_, _| Ok(())));
             assert_ne!(whole, Ok(Ok(())), "a record cut at {cut} must not pass");
@@ -226,6 +288,8 @@ mod tests {
         let mut changes = Changes::default();
         let bad = Change { table: TableId(1), kind: Kind::Put, key: b"", value: b"v" };
         assert!(changes.push(bad, true).is_err() && changes.push(bad, false).is_err());
+        let empty = Change { table: TableId(1), kind: Kind::Erase, key: b"b", value: b"b" };
+        assert!(changes.push(empty, true).is_err() && !changes.erases());
         assert_eq!((changes.bytes(), changes.count()), (0, 0));
     }
 

@@ -30,17 +30,19 @@ impl Snapshots {
         seqnum
     }
 
-    /// Forgets a snapshot that [`Self::take`] gave.
+    /// Forgets a snapshot that [`Self::take`] gave. Says whether it was the oldest, and none like it is left.
     ///
     /// # Panics
     /// When it was released before.
-    pub fn release(&self, seqnum: SeqNum) {
+    pub fn release(&self, seqnum: SeqNum) -> bool {
         let mut live = self.live.lock();
         let count = live.get_mut(&seqnum).expect("a snapshot is released once");
         *count -= 1;
-        if *count == 0 {
-            live.remove(&seqnum);
+        if *count > 0 {
+            return false;
         }
+        live.remove(&seqnum);
+        live.first_key_value().is_none_or(|(oldest, _)| *oldest > seqnum)
     }
 
     /// The seqnums of live snapshots, ascending, and the least seqnum that later ones get.

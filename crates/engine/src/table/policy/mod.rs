@@ -14,6 +14,8 @@ mod values;
 pub use filters::{bits_of_compaction, bits_of_flush, bits_of_load};
 pub use load::level_for;
 
+use std::ops::Bound;
+
 use crate::base::{FileId, SeqNum};
 use crate::tree::run::RunMeta;
 
@@ -26,6 +28,9 @@ pub use values::{LIVE_PERCENT, PACKED_PERCENT, ValueBytes, emptied, moved_bytes,
 
 /// How many runs in L0 make a compaction due.
 pub const L0_TRIGGER: usize = 4;
+
+/// From so many erasures of a table on, runs are rewritten only to get rid of some.
+pub const ERASURES_MANY: usize = 1000;
 
 /// Runs to be merged into one sorted sequence, and where that goes.
 #[derive(Clone, Debug)]
@@ -109,6 +114,27 @@ pub fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<Compacti
     }
 }
 
+/// The rewriting of the run that keeps the oldest erasure needed, where more than [`ERASURES_MANY`] are: every read looks among them. Those
+/// that a snapshot older than `oldest` does not see must stay.
+#[must_use]
+pub fn pick_erased(trees: &Trees, oldest: SeqNum) -> Option<Compaction> {
+    if trees.erasures.is_empty() || trees.erasures.len() <= ERASURES_MANY {
+        return None;
+    }
+    let is_erased = |handle: &RunHandle| {
+        let (low, high) = key_range(handle);
+        trees.erasures.touch(low, Bound::Included(high), (handle.run.visible_from(), oldest))
+    };
+    let places =
+        trees.levels.iter().enumerate().flat_map(|(level, runs)| runs.handles().map(move |run| (Some(level), run)));
+    let places = trees.l0.iter().map(|run| (None, run.clone())).chain(places);
+    let (level, run) = places.filter(|(_, run)| is_erased(run)).min_by_key(|(_, run)| run.run.visible_from())?;
+    Some(match level {
+        None => Compaction { l0: vec![run], levels: Vec::new(), target: Place::L0, bottom: false },
+        Some(level) => Compaction::onto_target(trees, Vec::new(), vec![(level, vec![run])], level),
+    })
+}
+
 /// The merge of runs of L0 among themselves that keeps them few while an older compaction of the table, of the runs in `busy`, takes its
 /// time; of those that need no more than `room` bytes.
 #[must_use]
@@ -135,7 +161,11 @@ pub fn pick_all(trees: &Trees, rewrite: bool) -> Option<Compaction> {
     let clean = |(level, runs): &(usize, Vec<RunHandle>)| {
         // An entry that every snapshot sees has seqnum zero: no older version of its key is left.
         let is_settled = |run: &RunMeta| run.tombstones == 0 && run.seqnum_max == SeqNum::ZERO;
-        *level == last && runs.iter().all(|handle| is_settled(handle.run.meta()))
+        let is_erased = |handle: &RunHandle| {
+            let (low, high) = key_range(handle);
+            trees.erasures.touch(low, Bound::Included(high), (handle.run.visible_from(), SeqNum::MAX))
+        };
+        *level == last && runs.iter().all(|handle| is_settled(handle.run.meta()) && !is_erased(handle))
     };
     if trees.l0.is_empty() && (levels.is_empty() || !rewrite) && levels.iter().all(clean) {
         return None;

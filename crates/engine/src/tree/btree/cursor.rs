@@ -8,7 +8,7 @@ use crate::base::value::ByteSource;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
-use crate::tree::{Costs, Cursor, Limits};
+use crate::tree::{Ages, Costs, Cursor, Limits};
 
 /// A branch on the path, and the child that the path takes.
 #[derive(Debug)]
@@ -215,6 +215,10 @@ impl Cursor for BTreeCursor {
 
     fn limit(&mut self, limits: &Arc<Limits>) {
         self.limits = Some(Arc::clone(limits));
+    }
+
+    fn ages(&self) -> Ages {
+        self.root.ages()
     }
 
     fn costs(&self) -> Costs {

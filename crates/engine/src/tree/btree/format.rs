@@ -18,7 +18,7 @@
 //!
 //! A root is stored in the manifest ([`TreeMeta::encode`]): format of the rest (varint, 0), the flags' byte (bit 0: there is
 //! a root, bit 1: there is a free list), the pointers that the flags announce, then as varints height, leaves, branches,
-//! entries, file bytes, free bytes, generation.
+//! entries, file bytes, free bytes, generation, largest seqnum, seqnum up to which it is clean.
 
 use std::path::Path;
 
@@ -111,6 +111,10 @@ pub struct TreeMeta {
     pub free_list: Option<BlockPointer>,
     /// How many merges led to this root.
     pub generation: u64,
+    /// No entry has a larger seqnum.
+    pub seqnum_max: SeqNum,
+    /// The tree is clean up to here: see [`crate::tree::erasure`].
+    pub clean_to: SeqNum,
 }
 
 impl TreeMeta {
@@ -123,7 +127,8 @@ impl TreeMeta {
             out.extend_from_slice(&pointer.encode());
         }
         let counts = [u64::from(self.height), self.leaves, self.branches, self.entries];
-        for number in counts.into_iter().chain([self.file_bytes, self.free_bytes, self.generation]) {
+        let seqnums = [self.seqnum_max.0, self.clean_to.0];
+        for number in counts.into_iter().chain([self.file_bytes, self.free_bytes, self.generation]).chain(seqnums) {
             put_varint(out, number);
         }
     }
@@ -151,10 +156,14 @@ impl TreeMeta {
             file_bytes: decoder.varint()?,
             free_bytes: decoder.varint()?,
             generation: decoder.varint()?,
+            seqnum_max: SeqNum(decoder.varint()?),
+            clean_to: SeqNum(decoder.varint()?),
         };
         let empty = root.is_none() && (height, meta.leaves, meta.branches, meta.entries) == (0, 0, 0, 0);
         let full = root.is_some() && height <= HEIGHT_MAX && meta.leaves > 0 && meta.entries >= meta.leaves;
-        let fits = meta.file_bytes.is_multiple_of(UNIT_BYTES) && meta.free_bytes <= meta.file_bytes;
+        let fits = meta.file_bytes.is_multiple_of(UNIT_BYTES)
+            && meta.free_bytes <= meta.file_bytes
+            && meta.seqnum_max.max(meta.clean_to) <= SeqNum::MAX;
         if (empty || full) && fits { Ok(meta) } else { Err(Malformed) }
     }
 

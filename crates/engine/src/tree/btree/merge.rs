@@ -13,7 +13,7 @@ use super::output::Output;
 use super::stream::{Border, Bounds};
 use crate::base::num::u64_of;
 use crate::base::value::ByteSource;
-use crate::base::{Entry, Error, ErrorKind, Result};
+use crate::base::{Entry, Error, ErrorKind, Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
 use crate::store::{Extent, ExtentWriter};
@@ -40,6 +40,10 @@ pub(super) struct Merge<'a> {
     /// Blocks that the new root does not reach.
     freed: Vec<Extent>,
     read: Read,
+    /// The tree to merge into is clean up to here.
+    clean_to: SeqNum,
+    /// The largest seqnum of the tree and of the changes met.
+    newest: SeqNum,
     ahead: ReadAhead,
     /// The leaf to the left of what comes next was rewritten.
     rewrote: bool,
@@ -54,7 +58,8 @@ impl<'a> Merge<'a> {
         output: Output<'a>,
     ) -> Self {
         let (freed, read, ahead) = (Vec::new(), Read::default(), ReadAhead::default());
-        Self { file, changes, retain, rewrite, output, freed, read, ahead, rewrote: false }
+        let (clean_to, newest) = (SeqNum::ZERO, SeqNum::ZERO);
+        Self { file, changes, retain, rewrite, output, freed, read, clean_to, newest, ahead, rewrote: false }
     }
 
     /// What wrote the blocks, and the blocks that the new root does not reach.
@@ -68,6 +73,7 @@ impl<'a> Merge<'a> {
     /// When the changes or a block cannot be read, a block cannot be written, or the tree is not what `base` says.
     pub(super) fn run(&mut self, base: &TreeMeta) -> Result<TreeMeta> {
         let dropped_before = self.retain.dropped();
+        (self.clean_to, self.newest) = (base.clean_to, base.seqnum_max);
         self.changes.first()?;
         let bounds = Bounds { lower: None, upper: None };
         match base.root {
@@ -97,7 +103,22 @@ impl<'a> Merge<'a> {
             {
                 let (root, height) = root.map_or((None, 0), |(root, height)| (Some(root), height));
                 let generation = base.generation + 1;
-                Ok(TreeMeta { root, height, leaves, branches, entries, generation, ..TreeMeta::default() })
+                let seqnum_max = self.newest;
+                let clean_to = self.retain.clean_to(seqnum_max).max(base.clean_to);
+                let (file_bytes, free_bytes, free_list) = (0, 0, None);
+                Ok(TreeMeta {
+                    root,
+                    height,
+                    leaves,
+                    branches,
+                    entries,
+                    file_bytes,
+                    free_bytes,
+                    free_list,
+                    generation,
+                    seqnum_max,
+                    clean_to,
+                })
             }
             _ => {
                 let path = self.file.path().display();
@@ -115,6 +136,7 @@ impl<'a> Merge<'a> {
             || self.changes.entry().is_some_and(|change| bounds.reach(change.key))
             // What may go of a key's versions is decided over all of them.
             || (self.rewrote && bounds.lower.is_some_and(|lower| lower.continues))
+            || self.retain.erases_in(bounds.lower.map_or(&[], |lower| lower.key), bounds.end(), self.clean_to)
     }
 
     /// Merges into the subtree of `height` whose topmost block, in the cache or not, is `block`.
@@ -183,7 +205,7 @@ impl<'a> Merge<'a> {
 
     /// Merges the changes within `bounds` with the entries of `leaf`.
     fn merge_leaf(&mut self, leaf: Option<&Block>, cached: bool, bounds: Bounds<'_>) -> Result<()> {
-        let Self { changes, retain, output, read, .. } = self;
+        let Self { changes, retain, output, read, clean_to, newest, .. } = self;
         output.begin(bounds.lower, cached);
         let count = leaf.map_or(0, Block::count);
         let (mut i, mut key) = (0, leaf.map_or_else(Vec::new, |leaf| leaf.prefix().to_vec()));
@@ -197,14 +219,16 @@ impl<'a> Merge<'a> {
                     key.extend_from_slice(slot.suffix);
                     let value = ByteSource::bytes(leaf, slot.value_at, slot.value_len);
                     let entry = Entry { key: &key, seqnum: slot.seqnum, kind: slot.kind, value };
-                    retain.push(&entry, &mut |entry| output.push(entry, true))?;
+                    retain.push_from(*clean_to, &entry, &mut |entry| output.push(entry, true))?;
                     i += 1;
                 }
             }
             let Some(change) = change else { break };
             read.changes += 1;
             output.source(changes.is_cached());
-            retain.push(&change, &mut |entry| output.push(entry, false))?;
+            let clean_to = if retain.erases() { changes.ages().least } else { SeqNum::ZERO };
+            *newest = change.seqnum.max(clean_to).max(*newest);
+            retain.push_from(clean_to, &change, &mut |entry| output.push(entry, false))?;
             changes.next()?;
         }
         // What is held back must not come out behind a border that it lies before; behind that of its key the next leaf is merged too.

@@ -9,7 +9,7 @@ use crate::base::{Result, SeqNum, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
 use crate::tree::lookup::{Answers, Ask, nothing, prefetch_heads};
-use crate::tree::{Cursor, Found};
+use crate::tree::{Ages, Cursor, Found};
 
 /// A root of a tree. What it reaches is neither changed nor reused before its last holder has let go.
 #[derive(Debug)]
@@ -31,7 +31,14 @@ impl TreeRoot {
         &self.meta
     }
 
-    /// The newest version of `key` that `snapshot` sees, be it a tombstone.
+    /// Between what seqnums the entries are.
+    #[inline]
+    #[must_use]
+    pub fn ages(&self) -> Ages {
+        Ages { least: self.meta.clean_to, most: self.meta.seqnum_max.max(self.meta.clean_to) }
+    }
+
+    /// The newest version of `key` that `snapshot` sees, be it a tombstone. Its seqnum is at least that up to which the tree is clean.
     ///
     /// # Errors
     /// When a block cannot be read or is corrupt.
@@ -46,7 +53,7 @@ impl TreeRoot {
         }
         let leaf = self.block(pointer, 0, Fill::Keep)?;
         match visible(&leaf, key, snapshot) {
-            Some(i) => Ok(Some(found(leaf, i))),
+            Some(i) => Ok(Some(self.found(leaf, i))),
             None if spread => self.get_spread(key, snapshot),
             None => Ok(None),
         }
@@ -74,7 +81,7 @@ impl TreeRoot {
             }
         }
         let answer = |((ask, leaf), spread): ((&Ask<'_>, Arc<Block>), bool)| match visible(&leaf, ask.key, snapshot) {
-            Some(i) => Ok(Some(found(leaf, i))),
+            Some(i) => Ok(Some(self.found(leaf, i))),
             None if spread => self.get_spread(ask.key, snapshot),
             None => Ok(None),
         };
@@ -88,12 +95,20 @@ impl TreeRoot {
         cursor.seek_ge(key)?;
         while let Some(entry) = cursor.entry().filter(|entry| entry.key == key) {
             if entry.seqnum <= snapshot {
-                let (seqnum, kind) = (entry.seqnum, entry.kind);
+                let (seqnum, kind) = (entry.seqnum.max(self.meta.clean_to), entry.kind);
                 return Ok(cursor.value().map(|value| Found { seqnum, kind, value }));
             }
             cursor.next()?;
         }
         Ok(None)
+    }
+
+    /// Entry `i` of `leaf`.
+    #[inline]
+    fn found(&self, leaf: Arc<Block>, i: usize) -> Found {
+        let slot = leaf.slot(i);
+        let (seqnum, kind, at, len) = (slot.seqnum.max(self.meta.clean_to), slot.kind, slot.value_at, slot.value_len);
+        Found { seqnum, kind, value: Value::pinned(leaf, at, len) }
     }
 
     /// A cursor over all entries. Blocks that it reads go into the cache as `fill` says.
@@ -128,14 +143,6 @@ pub(super) fn route(branch: &Block, key: &[u8]) -> usize {
         i -= 1;
     }
     i
-}
-
-/// Entry `i` of `leaf`.
-#[inline]
-fn found(leaf: Arc<Block>, i: usize) -> Found {
-    let slot = leaf.slot(i);
-    let (seqnum, kind, at, len) = (slot.seqnum, slot.kind, slot.value_at, slot.value_len);
-    Found { seqnum, kind, value: Value::pinned(leaf, at, len) }
 }
 
 /// The first version of `key` in `leaf` that `snapshot` sees.

@@ -3,6 +3,7 @@
 //! A stream holds back what it would need to end well: two half-full blocks rather than a full one and a crumb.
 
 use std::collections::VecDeque;
+use std::ops::Bound;
 
 use crate::base::Entry;
 use crate::block::{Block, BlockBuilder, BlockKind, BlockPointer};
@@ -65,6 +66,15 @@ impl Bounds<'_> {
     #[inline]
     pub(super) fn reach(&self, key: &[u8]) -> bool {
         self.upper.is_none_or(|upper| key < upper.key || (upper.continues && key == upper.key))
+    }
+
+    /// The key where the subtree ends.
+    pub(super) fn end(&self) -> Bound<&[u8]> {
+        match self.upper {
+            None => Bound::Unbounded,
+            Some(upper) if upper.continues => Bound::Included(upper.key),
+            Some(upper) => Bound::Excluded(upper.key),
+        }
     }
 
     /// Whether all entries of `leaf` are within the bounds.

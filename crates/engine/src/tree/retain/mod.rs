@@ -17,6 +17,8 @@
 //! 7. The table's compaction filter is asked about a put that gets seqnum zero and has no newer version here. What it removes becomes a
 //!    tombstone above the bottom.
 //! 8. A value that is kept apart is read only to fold operands into it and to ask the filter; else its entry is kept or dropped as any put.
+//! 9. An erasure is a tombstone of every key that it covers, between the versions before and after it. Nothing that lies behind it is
+//!    changed by operands, here or below.
 
 mod chain;
 mod filtering;
@@ -24,9 +26,13 @@ mod single;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Bound;
+use std::sync::Arc;
+
 use crate::base::{Entry, Kind, Result, SeqNum};
 
 use super::compaction_filter::TableFilter;
+use super::erasure::Erasures;
 use super::operator::TableOperator;
 use super::values::ValueFiles;
 use crate::cache::Fill;
@@ -44,6 +50,13 @@ pub struct Retain {
     filter: TableFilter,
     /// Where values are that the stream has apart: read when operands are folded into them.
     values: ValueFiles,
+    erasures: Arc<Erasures>,
+    /// Whether there are any.
+    erases: bool,
+    /// The seqnums of the erasures of `key`, descending.
+    erased_at: Arc<[SeqNum]>,
+    /// So many of them are newer than the entry before.
+    erased: usize,
     /// The key of the entry before. No key is empty.
     key: Vec<u8>,
     /// Of `key`, the versions met so far serve the snapshots from this index on; `usize::MAX` before the first version.
@@ -76,6 +89,10 @@ impl Retain {
             operator: TableOperator::default(),
             filter: TableFilter::default(),
             values: ValueFiles::default(),
+            erasures: Arc::default(),
+            erases: false,
+            erased_at: Arc::default(),
+            erased: 0,
             key: Vec::new(),
             served_from: usize::MAX,
             open: false,
@@ -108,6 +125,90 @@ impl Retain {
         self
     }
 
+    /// The same rule, under erasures: all of them up to the newest entry of the stream.
+    #[must_use]
+    pub fn erasing(mut self, erasures: Arc<Erasures>) -> Self {
+        self.erases = !erasures.is_empty();
+        self.erasures = erasures;
+        self
+    }
+
+    /// Whether there are erasures.
+    #[inline]
+    #[must_use]
+    pub const fn erases(&self) -> bool {
+        self.erases
+    }
+
+    /// Whether erasures after `after` that every snapshot sees touch the keys from `low` to `high`.
+    pub(super) fn erases_in(&self, low: &[u8], high: Bound<&[u8]>, after: SeqNum) -> bool {
+        self.erases && self.erasures.touch(low, high, (after, self.snapshots[0]))
+    }
+
+    /// Up to where a tree is clean that holds what is kept, when none of the entries is newer than `newest`.
+    #[must_use]
+    pub fn clean_to(&self, newest: SeqNum) -> SeqNum {
+        newest.max(self.erasures.newest()).min(self.snapshots[0])
+    }
+
+    /// As [`Self::push`], of an entry from a tree that is clean up to `clean_to`.
+    ///
+    /// # Errors
+    /// What `out` says.
+    #[inline]
+    pub fn push_from(
+        &mut self,
+        clean_to: SeqNum,
+        entry: &Entry<'_>,
+        out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if self.erases {
+            self.erase(entry, entry.seqnum.max(clean_to), out)?;
+        }
+        self.push(entry, out)
+    }
+
+    /// Takes the erasures into account that lie between the entry before and `entry`, which counts as having `seqnum`.
+    #[cold]
+    fn erase(
+        &mut self,
+        entry: &Entry<'_>,
+        seqnum: SeqNum,
+        out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if self.key != entry.key {
+            self.begin_key(entry.key, out)?;
+            self.erased_at = Arc::clone(self.erasures.covering(entry.key));
+        }
+        let newer = self.erased_at.partition_point(|erasure| *erasure > seqnum);
+        if newer <= self.erased {
+            return Ok(());
+        }
+        self.erased = newer;
+        // Whoever sees the operands sees the erasure behind them.
+        if !self.chain.is_empty() {
+            self.end_chain(true, out)?;
+        }
+        // What lies behind the erasure is not its put any more.
+        self.give_waiting(out)?;
+        let oldest = self.erased_at[newer - 1];
+        let seen = self.snapshots.partition_point(|snapshot| *snapshot < oldest);
+        self.served_from = self.served_from.min(seen);
+        self.open = false;
+        Ok(())
+    }
+
+    /// Ends the key in hand, and begins the next.
+    fn begin_key(&mut self, key: &[u8], out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        self.end_key(out)?;
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.served_from = usize::MAX;
+        self.open = false;
+        self.erased = 0;
+        Ok(())
+    }
+
     /// Takes the next entry of the stream, and gives `out` what is to be written: this entry, one made of those before, several of them,
     /// or nothing.
     ///
@@ -117,11 +218,7 @@ impl Retain {
     pub fn push(&mut self, entry: &Entry<'_>, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
         self.taken += 1;
         if self.key != entry.key {
-            self.end_key(out)?;
-            self.key.clear();
-            self.key.extend_from_slice(entry.key);
-            self.served_from = usize::MAX;
-            self.open = false;
+            self.begin_key(entry.key, out)?;
         }
         // Snapshots from `seen` on see this version unless a newer one serves them.
         let seen = self.snapshots.partition_point(|snapshot| *snapshot < entry.seqnum);

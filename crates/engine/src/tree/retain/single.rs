@@ -69,8 +69,8 @@ impl Retain {
         match next {
             Kind::Put | Kind::PutApart if waiting.hidden || waiting.stripe == 0 => self.waiting = None,
             Kind::Put | Kind::PutApart | Kind::Merge | Kind::SingleDelete => {}
-            Kind::Delete if waiting.hidden => self.waiting = None,
-            Kind::Delete => {
+            Kind::Delete | Kind::Erase if waiting.hidden => self.waiting = None,
+            Kind::Delete | Kind::Erase => {
                 // It hides whatever else is below.
                 self.waiting = None;
                 return self.give_tombstone(Kind::Delete, waiting, out);
@@ -80,7 +80,7 @@ impl Retain {
     }
 
     /// Gives the single-delete that waits, when no version of its stripe follows here.
-    fn give_waiting(&mut self, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+    pub(super) fn give_waiting(&mut self, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
         match self.waiting.take() {
             Some(waiting) => self.give_tombstone(Kind::SingleDelete, waiting, out),
             None => Ok(()),

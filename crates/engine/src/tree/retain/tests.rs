@@ -7,6 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::base::key::descends;
 use crate::tree::compaction_filter::TableFilter;
+use crate::tree::erasure::Erasure;
+use crate::tree::erasure::tests::{erasures, floor_of};
 use crate::tree::operator::{ADD, built_in};
 use crate::tree::vec_cursor::{Append, OwnedEntry, folded, trees};
 
@@ -36,18 +38,56 @@ pub(super) fn moment() -> impl Strategy<Value = Moment> {
 
 /// What the rule makes of `entries`, where operands are folded or not.
 pub(super) fn apply(rule: Retain, operator: &TableOperator, entries: &[OwnedEntry]) -> Vec<OwnedEntry> {
+    let entries: Vec<_> = entries.iter().map(|entry| (SeqNum::ZERO, entry.clone())).collect();
+    apply_from(rule, operator, &entries).entries
+}
+
+/// A tree, and up to where it is clean.
+#[derive(Clone, Debug)]
+struct Tree {
+    entries: Vec<OwnedEntry>,
+    clean_to: SeqNum,
+}
+
+impl Tree {
+    fn new(entries: Vec<OwnedEntry>) -> Self {
+        Self { entries, clean_to: SeqNum::ZERO }
+    }
+}
+
+/// As [`apply`], of entries from trees that are clean up to different seqnums.
+fn apply_from(rule: Retain, operator: &TableOperator, entries: &[(SeqNum, OwnedEntry)]) -> Tree {
     let mut rule = rule.folding(operator.clone());
     let mut kept = Vec::new();
     let mut out = |entry: &Entry<'_>| {
         kept.push(OwnedEntry::of(*entry));
         Ok(())
     };
-    for entry in entries {
-        rule.push(&entry.entry(), &mut out).unwrap();
+    for (clean_to, entry) in entries {
+        rule.push_from(*clean_to, &entry.entry(), &mut out).unwrap();
     }
     rule.end_key(&mut out).unwrap();
-    assert_eq!(rule.dropped(), (entries.len() - kept.len()) as u64);
-    kept
+    let newest = entries.iter().map(|(clean_to, entry)| entry.seqnum.max(*clean_to)).max().unwrap_or_default();
+    let (dropped, clean_to) = (rule.dropped(), rule.clean_to(newest));
+    assert_eq!(dropped, (entries.len() - kept.len()) as u64);
+    Tree { entries: kept, clean_to }
+}
+
+/// What `snapshot` reads of `key` in trees from the newest to the oldest, under erasures.
+fn read_under(erasures: &[Erasure], trees: &[&Tree], key: &[u8], snapshot: u64) -> Option<Option<Vec<u8>>> {
+    let floor = floor_of(erasures, key, SeqNum(snapshot));
+    let entries =
+        trees.iter().flat_map(|tree| tree.entries.iter().map(|entry| (entry.seqnum.max(tree.clean_to), entry)));
+    let seen = entries.filter(|(_, entry)| entry.key == key && entry.seqnum.0 <= snapshot);
+    folded(seen.take_while(|(counts_as, _)| *counts_as >= floor).map(|(_, entry)| entry))
+}
+
+/// The entries of trees in stored order, newer ones first, each with up to where its tree is clean.
+fn merge_trees(trees: &[&Tree]) -> Vec<(SeqNum, OwnedEntry)> {
+    let mut merged: Vec<_> =
+        trees.iter().flat_map(|tree| tree.entries.iter().map(|entry| (tree.clean_to, entry.clone()))).collect();
+    merged.sort_by(|a, b| a.1.key.cmp(&b.1.key));
+    merged
 }
 
 /// Not registered, able to make one operand of several, and not able to.
@@ -169,6 +209,48 @@ proptest! {
                 prop_assert_eq!(read(&[&upper, &lower], &entry.key, snapshot), before.clone());
                 prop_assert_eq!(read(&[&whole], &entry.key, snapshot), before);
             }
+        }
+    }
+
+    #[test]
+    fn what_erasures_hide_goes_and_the_rest_reads_the_same(
+        history in trees(), moments in (moment(), moment()), operators in (operator(), operator()), cut in 0..NEWEST,
+        list in erasures(),
+    ) {
+        let (first, mut second) = moments;
+        second.published = second.published.max(first.published);
+        second.live.retain(|snapshot| first.snapshots().contains(snapshot));
+        let all: Arc<Erasures> = Arc::new(list.iter().cloned().collect());
+        let (upper, lower) = split(&history, cut);
+        let (whole, upper, lower) = (Tree::new(history.clone()), Tree::new(upper), Tree::new(lower));
+        let rule = |moment: &Moment, bottom| moment.rule(bottom).erasing(Arc::clone(&all));
+        let above = apply_from(rule(&first, false), &operators.0, &merge_trees(&[&upper]));
+        let below = apply_from(rule(&first, true), &operators.1, &merge_trees(&[&lower]));
+        let once = apply_from(rule(&first, true), &operators.0, &merge_trees(&[&upper, &lower]));
+        let twice = apply_from(rule(&second, true), &operators.1, &merge_trees(&[&above, &below]));
+        let half = apply_from(rule(&second, true), &operators.1, &merge_trees(&[&above, &lower]));
+        for kept in [&above, &below, &once, &twice, &half] {
+            assert_in_order(&kept.entries);
+        }
+        for entry in &history {
+            for snapshot in first.snapshots() {
+                let before = read_under(&list, &[&whole], &entry.key, snapshot);
+                let read = |trees: &[&Tree]| read_under(&list, trees, &entry.key, snapshot);
+                prop_assert_eq!(read(&[&above, &lower]), before.clone());
+                prop_assert_eq!(read(&[&above, &below]), before.clone());
+                prop_assert_eq!(read(&[&once]), before.clone());
+                if second.snapshots().contains(&snapshot) {
+                    prop_assert_eq!(read(&[&twice]), before.clone());
+                    prop_assert_eq!(read(&[&half]), before);
+                }
+            }
+        }
+        // Nothing is left of what no snapshot sees.
+        for entry in &once.entries {
+            let sees = |snapshot: u64| {
+                entry.seqnum.0 <= snapshot && entry.seqnum.max(once.clean_to) >= floor_of(&list, &entry.key, SeqNum(snapshot))
+            };
+            prop_assert!(first.snapshots().into_iter().any(sees), "{:?} of {:?}", entry, once);
         }
     }
 

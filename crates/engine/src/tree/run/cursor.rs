@@ -7,7 +7,7 @@ use crate::base::value::ByteSource;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
 use crate::block::Block;
 use crate::cache::Fill;
-use crate::tree::{Costs, Cursor, Limits};
+use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -353,6 +353,10 @@ impl Cursor for RunCursor {
     fn limit(&mut self, limits: &Arc<Limits>) {
         self.limits = Some(Arc::clone(limits));
         self.has_prefix = None;
+    }
+
+    fn ages(&self) -> Ages {
+        self.run.ages()
     }
 
     fn costs(&self) -> Costs {

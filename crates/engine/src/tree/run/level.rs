@@ -4,7 +4,7 @@ use super::fuse::Fuse;
 use super::{Run, RunCursor};
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::{Costs, Cursor, Limits};
+use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
 use std::sync::Arc;
 
@@ -79,9 +79,9 @@ impl LevelCursor {
         }
     }
 
-    /// The seqnum that the entries of the run where the cursor is have at least.
-    pub(super) fn visible_from(&self) -> SeqNum {
-        self.runs.get(self.at).map_or(SeqNum::ZERO, |run| run.visible_from())
+    /// The seqnum of the bulk load of this process that wrote the run where the cursor is; zero for other runs.
+    pub(super) fn loaded_at(&self) -> SeqNum {
+        self.runs.get(self.at).map_or(SeqNum::ZERO, |run| run.loaded_at())
     }
 
     fn is_nowhere(&self) -> bool {
@@ -109,6 +109,22 @@ impl Cursor for LevelCursor {
         self.fuse.check()?;
         let runs_before = self.runs.partition_point(|run| *run.meta().smallest < *key);
         self.enter(runs_before.checked_sub(1), |cursor| cursor.seek_lt(key))
+    }
+
+    fn leap_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.fuse.check()?;
+        match self.runs.get(self.at) {
+            Some(run) if *run.meta().largest < *key => self.enter(Some(self.at + 1), RunCursor::first),
+            _ => self.enter(Some(self.at), |cursor| cursor.seek_ge(key)),
+        }
+    }
+
+    fn leap_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.fuse.check()?;
+        match self.runs.get(self.at) {
+            Some(run) if *run.meta().smallest >= *key => self.enter(self.at.checked_sub(1), RunCursor::last),
+            _ => self.enter(Some(self.at), |cursor| cursor.seek_lt(key)),
+        }
     }
 
     #[inline]
@@ -144,6 +160,10 @@ impl Cursor for LevelCursor {
         if let Some(cursor) = &mut self.cursor {
             cursor.limit(limits);
         }
+    }
+
+    fn ages(&self) -> Ages {
+        self.runs.get(self.at).map_or(Ages::UNKNOWN, |run| run.ages())
     }
 
     fn costs(&self) -> Costs {

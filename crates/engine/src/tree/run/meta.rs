@@ -18,6 +18,8 @@ pub struct RunMeta {
     pub raw_bytes: u64,
     /// The largest seqnum.
     pub seqnum_max: SeqNum,
+    /// The run is clean up to here: see [`crate::tree::erasure`]. The file does not tell it.
+    pub clean_to: SeqNum,
     /// The first key.
     pub smallest: Vec<u8>,
     /// The last key.
@@ -39,7 +41,8 @@ impl RunMeta {
     /// Appends the numbers as varints in the order of the fields, then the two keys with their lengths, then the number of references and
     /// of each its id and its bytes, as varints.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        for number in [self.bytes, self.entries, self.tombstones, self.raw_bytes, self.seqnum_max.0] {
+        let counts = [self.bytes, self.entries, self.tombstones, self.raw_bytes];
+        for number in counts.into_iter().chain([self.seqnum_max.0, self.clean_to.0]) {
             put_varint(out, number);
         }
         put_len_prefixed(out, &self.smallest);
@@ -62,13 +65,14 @@ impl RunMeta {
             tombstones: decoder.varint()?,
             raw_bytes: decoder.varint()?,
             seqnum_max: SeqNum(decoder.varint()?),
+            clean_to: SeqNum(decoder.varint()?),
             smallest: decoder.len_prefixed()?.to_vec(),
             largest: decoder.len_prefixed()?.to_vec(),
             references: references(decoder)?,
         };
         let sound = meta.entries > 0
             && meta.tombstones <= meta.entries
-            && meta.seqnum_max <= SeqNum::MAX
+            && meta.seqnum_max.max(meta.clean_to) <= SeqNum::MAX
             && meta.smallest <= meta.largest;
         if sound { Ok(meta) } else { Err(Malformed) }
     }

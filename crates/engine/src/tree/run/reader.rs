@@ -14,7 +14,7 @@ use crate::env::buffer::AlignedBuffer;
 use crate::env::{Access, Env};
 use crate::store::{BlockFile, StoreStats};
 use crate::tree::values::ValueFiles;
-use crate::tree::{Costs, Found, Prefix};
+use crate::tree::{Ages, Costs, Found, Prefix};
 use std::cmp::Ordering;
 use std::fmt;
 use std::path::Path;
@@ -77,21 +77,12 @@ impl Run {
         check(&file, footer.top, &top, BlockKind::Branch)?;
         let filter = tail.filter(&footer)?;
         let heads = (head(&meta.smallest), head(&meta.largest));
-        Ok(Arc::new(Self {
-            file,
-            cache,
-            meta,
-            footer,
-            top,
-            filter,
-            heads,
-            visible_from: AtomicU64::new(0),
-            values: OnceLock::new(),
-        }))
+        let visible_from = AtomicU64::new(meta.clean_to.0);
+        Ok(Arc::new(Self { file, cache, meta, footer, top, filter, heads, visible_from, values: OnceLock::new() }))
     }
 
-    /// The seqnum that the run's entries have at least. A bulk load writes them with seqnum zero, before it knows which it will have; it
-    /// matters only to snapshots that are older than the load, so it is not stored: no snapshot outlives the process.
+    /// The seqnum that the run's entries count as having at least: what the run is clean up to. A bulk load writes its entries with
+    /// seqnum zero, before it knows which they will have; snapshots that are older than the load see nothing of the run.
     #[inline]
     #[must_use]
     pub fn visible_from(&self) -> SeqNum {
@@ -207,6 +198,27 @@ impl Run {
         Ok(None)
     }
 
+    /// Between what seqnums the run's entries are.
+    #[inline]
+    #[must_use]
+    pub fn ages(&self) -> Ages {
+        let least = self.visible_from();
+        Ages { least, most: least.max(self.meta.seqnum_max) }
+    }
+
+    /// The seqnum that all entries have when a bulk load of this process wrote the run; zero for other runs.
+    #[inline]
+    #[must_use]
+    pub fn loaded_at(&self) -> SeqNum {
+        if self.visible_from() > self.meta.clean_to { self.visible_from() } else { SeqNum::ZERO }
+    }
+
+    /// What the manifest keeps of the run.
+    #[must_use]
+    pub fn kept_meta(&self) -> RunMeta {
+        RunMeta { clean_to: self.visible_from(), ..self.meta.clone() }
+    }
+
     /// A cursor over the run. With [`Fill::Bypass`], leaves are read from the file in long rows, past the cache.
     #[must_use]
     pub fn cursor(self: &Arc<Self>, fill: Fill) -> RunCursor {
@@ -308,7 +320,7 @@ pub(super) fn look(leaf: Arc<Block>, key: &[u8], snapshot: SeqNum, visible_from:
             let (kind, value_at, len) = (entry.kind, entry.value_at, entry.value_len);
             let value = match kind {
                 Kind::Put | Kind::Merge | Kind::PutApart => Value::pinned(leaf, value_at, len),
-                Kind::Delete | Kind::SingleDelete => Value::owned(&[]),
+                Kind::Delete | Kind::SingleDelete | Kind::Erase => Value::owned(&[]),
             };
             return Look::Found(Found { seqnum, kind, value });
         }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::{LevelCursor, Run};
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::Cursor;
+use crate::tree::{Ages, Cursor};
 
 /// A cursor over runs that ascend and do not touch, for a merge that writes what it reads.
 #[must_use]
 pub fn merge_source(runs: Arc<[Arc<Run>]>) -> Box<dyn Cursor> {
-    let stamped = runs.iter().any(|run| run.visible_from() > SeqNum::ZERO);
+    let stamped = runs.iter().any(|run| run.loaded_at() > SeqNum::ZERO);
     match &*runs {
         _ if stamped => Box::new(Stamped(LevelCursor::new(runs, Fill::Merge))),
         [run] => Box::new(run.cursor(Fill::Merge)),
@@ -20,7 +20,7 @@ pub fn merge_source(runs: Arc<[Arc<Run>]>) -> Box<dyn Cursor> {
     }
 }
 
-/// Shows the entries of a run with at least the seqnum from which it is visible.
+/// Shows the entries of a run with at least the seqnum of the bulk load that wrote it.
 struct Stamped(LevelCursor);
 
 impl Cursor for Stamped {
@@ -52,9 +52,13 @@ impl Cursor for Stamped {
         self.0.is_cached()
     }
 
+    fn ages(&self) -> Ages {
+        self.0.ages()
+    }
+
     fn entry(&self) -> Option<Entry<'_>> {
         let entry = self.0.entry()?;
-        Some(Entry { seqnum: entry.seqnum.max(self.0.visible_from()), ..entry })
+        Some(Entry { seqnum: entry.seqnum.max(self.0.loaded_at()), ..entry })
     }
 
     fn value(&self) -> Option<Value> {

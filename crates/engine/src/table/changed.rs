@@ -1,0 +1,65 @@
+//! What has changed since a snapshot: the look that decides whether a transaction conflicts.
+
+use std::ops::Bound;
+
+use crate::base::{Result, SeqNum};
+use crate::cache::Fill;
+use crate::tree::{Cursor, Limits};
+
+use super::version::Version;
+
+/// So many entries of a range are looked at; with more of them in the trees that have changed, the range counts as changed.
+const LOOKED_AT_MAX: usize = 10_000;
+
+impl Version {
+    /// Whether `key` has changed after `snapshot`, which is live.
+    ///
+    /// # Errors
+    /// When a block cannot be read or is corrupt.
+    pub fn changed(&self, key: &[u8], snapshot: SeqNum) -> Result<bool> {
+        Ok(self.erasures.floor(key, SeqNum::MAX) > snapshot
+            || self.get(key, SeqNum::MAX)?.is_some_and(|found| found.seqnum > snapshot))
+    }
+
+    /// Whether any key of `range` has changed after `snapshot`, which is live. It says so too when very many entries of the range lie in
+    /// trees that have changed.
+    ///
+    /// # Errors
+    /// As [`Self::changed`].
+    pub fn range_changed(&self, range: &Limits, snapshot: SeqNum) -> Result<bool> {
+        let high = range.high.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        if self.erasures.touch(&range.low, high, (snapshot, SeqNum::MAX)) {
+            return Ok(true);
+        }
+        let mut looks = LOOKED_AT_MAX;
+        for mem in self.memtables().filter(|mem| mem.frozen_at().is_none_or(|at| at.next_seqnum > snapshot)) {
+            if changed_in(&mut mem.entries.cursor(), range, snapshot, &mut looks)? {
+                return Ok(true);
+            }
+        }
+        for handle in self.trees.runs().filter(|handle| handle.run.ages().most > snapshot) {
+            let meta = handle.run.meta();
+            let touches = range.low <= meta.largest && !range.end_before(&meta.smallest);
+            if touches && changed_in(&mut handle.run.cursor(Fill::Keep), range, snapshot, &mut looks)? {
+                return Ok(true);
+            }
+        }
+        match self.trees.btree.as_ref().filter(|root| root.ages().most > snapshot) {
+            Some(root) => changed_in(&mut root.cursor(Fill::Keep), range, snapshot, &mut looks),
+            None => Ok(false),
+        }
+    }
+}
+
+/// Whether a tree has an entry in `range` that is newer than `snapshot`; or more than are to be looked at.
+fn changed_in(tree: &mut dyn Cursor, range: &Limits, snapshot: SeqNum, looks: &mut usize) -> Result<bool> {
+    tree.seek_ge(&range.low)?;
+    while let Some(entry) = tree.entry().filter(|entry| !range.end_before(entry.key)) {
+        if *looks == 0 || entry.seqnum.max(tree.ages().least) > snapshot {
+            return Ok(true);
+        }
+        *looks -= 1;
+        tree.next()?;
+    }
+    Ok(false)
+}
