@@ -115,10 +115,14 @@ impl Retain {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::tree::Limits;
     use crate::tree::compaction_filter::TableFilter;
+    use crate::tree::erasure::Erasure;
     use crate::tree::operator::TableOperator;
     use crate::tree::retain::tests::{apply, course, cut, merge, read, run};
     use crate::tree::vec_cursor::{Append, OwnedEntry};
@@ -241,6 +245,19 @@ mod tests {
         assert_eq!(above(&[SingleDelete, Delete]), [Delete]);
         assert_eq!(above(&[Delete, SingleDelete]), [Delete, SingleDelete]);
         assert_eq!(above(&[SingleDelete, Merge]), [SingleDelete]);
+    }
+
+    #[test]
+    fn what_an_erasure_hides_from_every_snapshot_goes_also_behind_a_single_delete_that_waits() {
+        let history = [entry(KEPT, 10, Kind::SingleDelete), entry(KEPT, 3, Kind::Put)];
+        let erasure = Erasure { range: Limits::default(), seqnum: SeqNum(5) };
+        let kept = |live: u64| {
+            let rule = Retain::new(vec![SeqNum(live)], SeqNum(20), false);
+            apply(rule.erasing(Arc::new([erasure.clone()].into_iter().collect())), &TableOperator::default(), &history)
+        };
+        assert_eq!(kept(7), history[..1]);
+        let seen = OwnedEntry { seqnum: SeqNum::ZERO, ..history[1].clone() };
+        assert_eq!(kept(4), [history[0].clone(), seen]);
     }
 
     #[test]
