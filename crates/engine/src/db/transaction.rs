@@ -193,9 +193,9 @@ impl Transaction {
     /// As [`Transaction::get`].
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
         check_key(key)?;
-        match self.own(table).and_then(|writes| writes.keys.get(key)) {
-            Some(_) => Ok(self.get(table, key)?.is_some()),
-            None => self.snapshot.contains(table, key),
+        match self.own(table) {
+            Some(own) if own.keys.contains_key(key) || own.has_erased(key) => Ok(self.get(table, key)?.is_some()),
+            _ => self.snapshot.contains(table, key),
         }
     }
 
