@@ -140,7 +140,7 @@ impl<C: Cursor> Visible<C> {
     #[expect(clippy::should_implement_trait, reason = "what is here is lent, not given")]
     pub fn next(&mut self) -> Result<bool> {
         if self.apart != Apart::No {
-            (self.apart, self.found) = (Apart::No, None);
+            self.leave_apart();
         }
         match self.travel {
             Travel::Forward => self.cursor.next()?,
@@ -170,18 +170,14 @@ impl<C: Cursor> Visible<C> {
                 older = 0;
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
-                if !entry.kind.is_tombstone() {
-                    self.skips.show(&self.key);
-                    return match entry.kind {
-                        Kind::Put => Ok(true),
-                        Kind::PutApart => {
-                            self.apart = Apart::Away;
-                            Ok(true)
-                        }
-                        _ => self.fold_forward(),
-                    };
+                match entry.kind {
+                    Kind::Put => {
+                        self.skips.show(&self.key);
+                        return Ok(true);
+                    }
+                    Kind::PutApart | Kind::Merge => return self.show_rare(),
+                    Kind::Delete | Kind::SingleDelete | Kind::Erase => self.skips.step(1, &self.key),
                 }
-                self.skips.step(1, &self.key);
             }
             self.cursor.next()?;
         }
@@ -226,6 +222,23 @@ impl<C: Cursor> Visible<C> {
         self.skips.show(&self.key);
         self.travel = Travel::Done;
         Ok(false)
+    }
+
+    /// Shows `key`, whose value is kept apart or is to be folded from operands.
+    #[cold]
+    fn show_rare(&mut self) -> Result<bool> {
+        self.skips.show(&self.key);
+        if self.cursor.entry().is_some_and(|entry| entry.kind == Kind::Merge) {
+            return self.fold_forward();
+        }
+        self.apart = Apart::Away;
+        Ok(true)
+    }
+
+    /// Leaves a value that is kept apart behind.
+    #[cold]
+    fn leave_apart(&mut self) {
+        (self.apart, self.found) = (Apart::No, None);
     }
 
     /// Walks over the operands of `key`, which begin here, and folds them with what is behind them.
