@@ -12,27 +12,27 @@ const SHOWN_AFTER: Duration = Duration::from_secs(2);
 
 /// Opens a database that is there.
 pub(crate) fn open(args: &DbArgs) -> Result<Database> {
-    opened(args, Options { create: false, ..Options::default() })
+    opened(args, Options::default(), false)
 }
 
 /// Opens a database, or makes it.
 pub(crate) fn open_or_create(args: &DbArgs) -> Result<Database> {
-    opened(args, Options::default())
+    opened(args, Options::default(), true)
 }
 
 /// Opens a database whose log is to be written so, or makes it if it may.
 pub(crate) fn open_to_commit(args: &DbArgs, commit: &CommitArgs, create: bool) -> Result<Database> {
     let (log_compression, log_padding) = (commit.log_compression.into(), commit.log_padding.into());
-    opened(args, Options { create, log_compression, log_padding, ..Options::default() })
+    opened(args, Options { log_compression, log_padding, ..Options::default() }, create)
 }
 
-fn opened(args: &DbArgs, options: Options) -> Result<Database> {
+fn opened(args: &DbArgs, options: Options, create: bool) -> Result<Database> {
     let memory_bytes = args.memory.unwrap_or(options.memory_bytes);
     let options = Options { memory_bytes, log_dir: args.log_dir.clone(), ..options };
     let bar = progress::byte_bar(0, "recovery");
     bar.set_draw_target(ProgressDrawTarget::hidden());
     let told = bar.clone();
-    let db = Database::builder(&args.path).options(options).on_replay(move |now| show(&told, now)).open();
+    let db = Database::builder(&args.path).options(options).create(create).on_replay(move |now| show(&told, now)).open();
     bar.finish_and_clear();
     Ok(db?)
 }

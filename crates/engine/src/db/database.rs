@@ -82,6 +82,7 @@ impl Database {
         DatabaseBuilder {
             path: path.as_ref().to_path_buf(),
             options: Options::default(),
+            create: true,
             env: None,
             registered: Registered::default(),
             on_replay: None,
@@ -245,6 +246,7 @@ impl fmt::Debug for Database {
 pub struct DatabaseBuilder {
     path: PathBuf,
     options: Options,
+    create: bool,
     env: Option<Env>,
     registered: Registered,
     on_replay: Option<Arc<OnReplay>>,
@@ -258,6 +260,13 @@ impl DatabaseBuilder {
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
+        self
+    }
+
+    /// Whether the database is created when the directory has none. Unless told otherwise it is; else opening is then `Invalid`.
+    #[must_use]
+    pub const fn create(mut self, create: bool) -> Self {
+        self.create = create;
         self
     }
 
@@ -321,7 +330,7 @@ impl DatabaseBuilder {
     /// As [`Database::open`].
     pub fn open(self) -> Result<Database> {
         let env = self.env.unwrap_or_else(Env::os);
-        let parts = open::Parts { registered: self.registered, on_replay: self.on_replay.as_deref() };
+        let parts = open::Parts { create: self.create, registered: self.registered, on_replay: self.on_replay.as_deref() };
         let core = Arc::new(open::open(env, &self.path, self.options, parts)?);
         background::start(&core);
         Ok(Database { handle: Arc::new(Handle { core }) })

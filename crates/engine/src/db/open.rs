@@ -49,6 +49,8 @@ pub(super) const SEQNUM_GAP: u64 = 1 << 32;
 
 /// What the builder hands over beside the options.
 pub(crate) struct Parts<'a> {
+    /// The database is created where there is none.
+    pub(crate) create: bool,
     pub(crate) registered: Registered,
     pub(crate) on_replay: Option<&'a OnReplay>,
 }
@@ -61,7 +63,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
     options.check()?;
     let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
     // Before the lock, whose file would be the first of ours in a directory of somebody else.
-    check_place(&dir, &list_or_create(&env, &dir, &options)?, &options)?;
+    check_place(&dir, &list_or_create(&env, &dir, parts.create)?, parts.create)?;
     let lock = lock_file(&env, &dir)?;
     let entries = env.fs.list(&dir).map_err(|error| Error::io("list", &dir, error))?;
     sync_all(&env, &dir, &entries)?;
@@ -226,10 +228,10 @@ impl Core {
 }
 
 /// The names in the directory, which is created when there is none and that is allowed.
-fn list_or_create(env: &Env, dir: &Path, options: &Options) -> Result<Vec<DirEntry>> {
+fn list_or_create(env: &Env, dir: &Path, create: bool) -> Result<Vec<DirEntry>> {
     match env.fs.list(dir) {
         Ok(entries) => Ok(entries),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && options.create => {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && create => {
             env.fs.create_dir_all(dir).map_err(|error| Error::io("create directory", dir, error))?;
             Ok(Vec::new())
         }
@@ -266,20 +268,20 @@ pub(super) fn sync_all(env: &Env, dir: &Path, entries: &[DirEntry]) -> Result<()
 
 /// Refuses a directory that has no database, unless one may be created and nothing else is there but what a crash during
 /// creation can leave.
-fn check_place(dir: &Path, entries: &[DirEntry], options: &Options) -> Result<()> {
+fn check_place(dir: &Path, entries: &[DirEntry], create: bool) -> Result<()> {
     if entries.iter().any(|entry| entry.name == files::CURRENT) {
         return Ok(());
     }
     // The log and the trees come after the first `CURRENT` is durable.
     let of_database = |entry: &&DirEntry| {
-        (options.create && entry.is_dir && entry.name == files::LOG_DIR)
+        (create && entry.is_dir && entry.name == files::LOG_DIR)
             || matches!(files::parse(&entry.name), Some((FileKind::Run | FileKind::Values | FileKind::Tree, _)))
     };
     if let Some(entry) = entries.iter().find(of_database) {
         let what = format!("the file is missing, though the directory holds '{}' of a database", entry.name);
         return Err(Error::corruption(&dir.join(files::CURRENT), 0, what));
     }
-    if !options.create {
+    if !create {
         return Err(Error::invalid(format!("{}: there is no database here", dir.display())));
     }
     let left_by_crash = |entry: &DirEntry| {

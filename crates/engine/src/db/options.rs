@@ -26,15 +26,13 @@ pub enum Durability {
 /// ```
 /// use spinney::Options;
 /// let options = Options { memory_bytes: 64 << 20, ..Options::default() };
-/// assert!(options.create);
+/// assert!(options.direct_io);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Memory for memtables, cached blocks, filters and indexes together. More memory means fewer reads from storage, and fewer and
     /// larger flushes. The process needs a small fixed part besides. Default 256 MiB; 1 MiB to 1 TiB.
     pub memory_bytes: u64,
-    /// Create the database when the directory has none. Default true.
-    pub create: bool,
     /// Pass the page cache by for data files and synced log writes, where the file system can. Saves copies and memory; without it
     /// the operating system caches blocks a second time. Default true.
     pub direct_io: bool,
@@ -72,7 +70,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             memory_bytes: 256 << 20,
-            create: true,
             direct_io: true,
             log_dir: None,
             log_segment_bytes: 32 << 20,
