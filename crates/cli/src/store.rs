@@ -32,7 +32,8 @@ fn opened(args: &DbArgs, options: Options, create: bool) -> Result<Database> {
     let bar = progress::byte_bar(0, "recovery");
     bar.set_draw_target(ProgressDrawTarget::hidden());
     let told = bar.clone();
-    let db = Database::builder(&args.path).options(options).create(create).on_replay(move |now| show(&told, now)).open();
+    let db =
+        Database::builder(&args.path).options(options).create(create).on_replay(move |now| show(&told, now)).open();
     bar.finish_and_clear();
     Ok(db?)
 }

@@ -178,6 +178,24 @@ fn a_row_of_deleted_keys_is_stepped_over_once() {
 }
 
 #[test]
+fn a_row_of_deleted_keys_in_memory_is_flushed_when_scans_have_paid_for_it() {
+    const ROW: u32 = 20_000;
+    for layout in [Layout::BTree, Layout::Lsm, Layout::LsmTiered] {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let table = db.create_table("t", TableOptions { layout, ..TableOptions::default() }).unwrap();
+        write(&db, &table, 0..ROW + 100, Some(b"v"));
+        write(&db, &table, 0..ROW, None);
+        let is_flushed = (0..100).find(|_| {
+            let shown = db.snapshot().range(&table, ..).take(10).map(Result::unwrap).count();
+            assert_eq!(shown, 10);
+            table.shape().unwrap().memtable_entries == 0
+        });
+        assert!(is_flushed.is_some(), "{layout:?}: {:?}", table.shape().unwrap());
+    }
+}
+
+#[test]
 fn dead_entries_that_a_snapshot_needs_are_not_merged_again_and_again() {
     let sim = SimEnv::new(1);
     let db = open(&sim);

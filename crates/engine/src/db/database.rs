@@ -330,7 +330,8 @@ impl DatabaseBuilder {
     /// As [`Database::open`].
     pub fn open(self) -> Result<Database> {
         let env = self.env.unwrap_or_else(Env::os);
-        let parts = open::Parts { create: self.create, registered: self.registered, on_replay: self.on_replay.as_deref() };
+        let parts =
+            open::Parts { create: self.create, registered: self.registered, on_replay: self.on_replay.as_deref() };
         let core = Arc::new(open::open(env, &self.path, self.options, parts)?);
         background::start(&core);
         Ok(Database { handle: Arc::new(Handle { core }) })

@@ -117,8 +117,9 @@ impl Snapshot {
             Err(error) => return Range::new(Err(error), self.seqnum, bounds, direction, erased),
         };
         let extra = version.count().saturating_sub(1);
+        let is_merged = extra == 0 && version.trees.count() == 1;
         let range = Range::new(Ok((state, version)), self.seqnum, bounds, direction, erased);
-        if extra == 0 {
+        if is_merged {
             return range;
         }
         if state.savings.pay(u64_of(extra) * SEARCH_NS) {
