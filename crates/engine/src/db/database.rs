@@ -67,7 +67,7 @@ impl Drop for Handle {
 }
 
 impl Database {
-    /// Opens the database in directory `path`, and creates it when there is none (unless [`Options::create`] is false).
+    /// Opens the database in directory `path`, and creates it when there is none (unless [`DatabaseBuilder::create`] forbids it).
     ///
     /// # Errors
     /// `Invalid` for options out of range and for a path that is no directory or holds something else; `Locked` when another process
