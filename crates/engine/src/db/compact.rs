@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use parking_lot::MutexGuard;
+
 use crate::base::{Error, ErrorKind, FileId, Result, SeqNum};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
@@ -14,7 +16,7 @@ use crate::tree::merge::MergeCursor;
 use crate::tree::retain::Retain;
 use crate::tree::run::merge_source;
 
-use super::core::{Core, TableState};
+use super::core::{Core, Ledger, TableState};
 use super::run_writer::RunWriter;
 
 /// What came of looking for a compaction.
@@ -303,8 +305,23 @@ impl Core {
         let added = output.iter().map(|handle| (compaction.target, RunRecord::of(handle)));
         let edit = Edit::Compact { table: table.id, removed: removed.clone(), added: added.collect() };
         self.record(&mut ledger, &edit)?;
+        self.show_replaced(ledger, table, &removed, compaction.target, &output)?;
+        self.rebalance();
+        Ok(())
+    }
+
+    /// Shows readers trees in which runs were replaced by others, as the manifest says already, without the erasures that nobody needs
+    /// beside them, and removes the value files to which nothing refers any more.
+    pub(super) fn show_replaced(
+        &self,
+        mut ledger: MutexGuard<'_, Ledger>,
+        table: &TableState,
+        removed: &[FileId],
+        place: Place,
+        added: &[RunHandle],
+    ) -> Result<()> {
         let before = Arc::clone(&table.version.load().trees);
-        let mut after = before.replaced(&removed, compaction.target, &output);
+        let mut after = before.replaced(removed, place, added);
         let retired = self.retire(&mut ledger, table, &mut after);
         let values = after.values.clone();
         table.show(after);
@@ -312,9 +329,7 @@ impl Core {
         self.remove_values(before.values.without(&values));
         let written: u64 = values.without(&before.values).map(|file| file.bytes()).sum();
         self.counters.compaction_write_bytes.fetch_add(written, Ordering::Relaxed);
-        retired?;
-        self.rebalance();
-        Ok(())
+        retired
     }
 
     /// Rewrites a B-tree so that its leaves are full and its file has no holes left by dropped entries.

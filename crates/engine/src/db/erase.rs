@@ -62,14 +62,7 @@ impl Core {
             let edit = Edit::Compact { table: table.id, removed: removed.clone(), added: Vec::new() };
             self.or_poison(self.record(&mut ledger, &edit))?;
         }
-        let before = Arc::clone(&table.version.load().trees);
-        let mut trees = before.replaced(&removed, Place::L0, &[]);
-        let retired = self.retire(&mut ledger, table, &mut trees);
-        let values = trees.values.clone();
-        table.show(trees);
-        drop(ledger);
-        self.remove_values(before.values.without(&values));
-        self.or_poison(retired)?;
+        self.or_poison(self.show_replaced(ledger, table, &removed, Place::L0, &[]))?;
         removed.iter().for_each(|id: &FileId| self.remove(&FileKind::Run.path(&self.dir, *id)));
         Ok(!removed.is_empty())
     }

@@ -40,17 +40,7 @@ pub(crate) fn is_empty((start, end): &Bounds) -> bool {
 
 /// The keys of a range, if there can be any.
 pub(crate) fn limits<'a>(range: &impl RangeBounds<&'a [u8]>) -> Option<Limits> {
-    let low = match range.start_bound() {
-        Bound::Included(key) => key.to_vec(),
-        Bound::Excluded(key) => [key, &[0][..]].concat(),
-        Bound::Unbounded => Vec::new(),
-    };
-    let high = match range.end_bound() {
-        Bound::Included(key) => Some([key, &[0][..]].concat()),
-        Bound::Excluded(key) => Some(key.to_vec()),
-        Bound::Unbounded => None,
-    };
-    high.as_ref().is_none_or(|high| low < *high).then(|| Limits::new(low, high, None))
+    Some(Limits::between(bounds(range), None)).filter(|limits| !limits.end_before(&limits.low))
 }
 
 /// Which way a range is walked.

@@ -14,7 +14,7 @@ use super::core::TableState;
 use super::database::Database;
 use super::range::{Direction, Range, bounds};
 use super::savings::ScanTold;
-use super::table::Table;
+use super::table::{Reader, Table};
 
 /// A view of all tables at one moment. Later changes are invisible to it; it blocks nobody. Dropping it lets the versions that only
 /// it sees be reclaimed.
@@ -46,13 +46,7 @@ impl Snapshot {
     /// `Invalid` for a key that cannot be stored or a table of another database; `Corruption`, `Io`, `Closed`. Of a key with merge
     /// operands also what the table's operator says, and `Invalid` when that is not registered.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
-        let core = self.db.core();
-        core.health.check_open()?;
-        check_key(key)?;
-        let (state, version) = table.reader_in(core)?;
-        let mut costs = Costs::default();
-        let found = version.get_at_cost(key, self.seqnum, &mut costs)?;
-        self.pay(state, 1, &costs);
+        let ((state, version), found) = self.look_up(table, key)?;
         version.value(key, self.seqnum, found, &state.operator)
     }
 
@@ -61,13 +55,7 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::get`].
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        let core = self.db.core();
-        core.health.check_open()?;
-        check_key(key)?;
-        let (state, version) = table.reader_in(core)?;
-        let mut costs = Costs::default();
-        let found = version.get_at_cost(key, self.seqnum, &mut costs)?;
-        self.pay(state, 1, &costs);
+        let ((state, version), found) = self.look_up(table, key)?;
         match &found {
             Some(Found { kind: Kind::Merge, .. }) => {
                 Ok(version.value(key, self.seqnum, found, &state.operator)?.is_some())
@@ -126,6 +114,19 @@ impl Snapshot {
             core.wake_compact();
         }
         range.telling(Box::new(ScanTold { savings: Arc::clone(&state.savings), core: Arc::downgrade(core) }))
+    }
+
+    /// The newest version of a key that the snapshot sees, and where it was found.
+    #[inline]
+    fn look_up<'t>(&self, table: &'t Table, key: &[u8]) -> Result<(Reader<'t>, Option<Found>)> {
+        let core = self.db.core();
+        core.health.check_open()?;
+        check_key(key)?;
+        let (state, version) = table.reader_in(core)?;
+        let mut costs = Costs::default();
+        let found = version.get_at_cost(key, self.seqnum, &mut costs)?;
+        self.pay(state, 1, &costs);
+        Ok(((state, version), found))
     }
 
     /// Counts what lookups of so many keys cost, and lets them pay for the trees that they searched in vain.

@@ -1,5 +1,6 @@
 //! The cursor that every tree offers: a fallible walk over its entries in both directions.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::base::checksum::hash_prefix;
@@ -113,6 +114,22 @@ impl Limits {
         Self { prefix: rule.and_then(shared), low, high }
     }
 
+    /// The limits of a walk between two bounds.
+    #[must_use]
+    pub fn between((start, end): (Bound<Vec<u8>>, Bound<Vec<u8>>), rule: Option<Prefix>) -> Self {
+        let low = match start {
+            Bound::Included(key) => key,
+            Bound::Excluded(key) => after(key),
+            Bound::Unbounded => Vec::new(),
+        };
+        let high = match end {
+            Bound::Included(key) => Some(after(key)),
+            Bound::Excluded(key) => Some(key),
+            Bound::Unbounded => None,
+        };
+        Self::new(low, high, rule)
+    }
+
     /// Whether `key` lies within the limits.
     #[must_use]
     pub fn contain(&self, key: &[u8]) -> bool {
@@ -125,6 +142,12 @@ impl Limits {
     pub fn end_before(&self, key: &[u8]) -> bool {
         self.high.as_deref().is_some_and(|high| key >= high)
     }
+}
+
+/// The smallest key above `key`.
+fn after(mut key: Vec<u8>) -> Vec<u8> {
+    key.push(0);
+    key
 }
 
 /// What a point lookup found: the newest version of the key that the snapshot sees.

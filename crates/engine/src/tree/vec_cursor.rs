@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::Cursor;
 use super::operator::{MergeOperator, Operators, TableOperator};
+use super::{Ages, Cursor};
 use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, Value};
 
 /// An entry with bytes of its own.
@@ -43,6 +43,7 @@ pub struct VecCursor {
     at: Option<usize>,
     /// Moves that succeed before all others fail.
     moves_left: usize,
+    ages: Ages,
 }
 
 impl VecCursor {
@@ -53,13 +54,20 @@ impl VecCursor {
     #[must_use]
     pub fn new(entries: Vec<OwnedEntry>) -> Self {
         assert!(entries.is_sorted_by(|a, b| a.key <= b.key), "entries out of order");
-        Self { entries, at: None, moves_left: usize::MAX }
+        Self { entries, at: None, moves_left: usize::MAX, ages: Ages::UNKNOWN }
     }
 
     /// The same cursor, failing from the move after the next `moves` on.
     #[must_use]
     pub fn failing_after(mut self, moves: usize) -> Self {
         self.moves_left = moves;
+        self
+    }
+
+    /// The same cursor, over a tree of which the ages are known.
+    #[must_use]
+    pub const fn aged(mut self, ages: Ages) -> Self {
+        self.ages = ages;
         self
     }
 
@@ -97,6 +105,10 @@ impl Cursor for VecCursor {
 
     fn prev(&mut self) -> Result<()> {
         self.go(self.at.and_then(|at| at.checked_sub(1)))
+    }
+
+    fn ages(&self) -> Ages {
+        self.ages
     }
 
     fn entry(&self) -> Option<Entry<'_>> {

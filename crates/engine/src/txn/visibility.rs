@@ -78,18 +78,8 @@ impl<C: Cursor> Visible<C> {
         end: Bound<Vec<u8>>,
         rule: Option<Prefix>,
     ) -> Self {
-        let low = match start {
-            Bound::Included(key) => key,
-            Bound::Excluded(key) => after(key),
-            Bound::Unbounded => Vec::new(),
-        };
-        let high = match end {
-            Bound::Included(key) => Some(after(key)),
-            Bound::Excluded(key) => Some(key),
-            Bound::Unbounded => None,
-        };
-        let high_head = high.as_deref().map_or(u64::MAX, head);
-        let limits = Arc::new(Limits::new(low, high, rule));
+        let limits = Arc::new(Limits::between((start, end), rule));
+        let high_head = limits.high.as_deref().map_or(u64::MAX, head);
         cursor.limit(&limits);
         Self {
             cursor,
@@ -368,12 +358,6 @@ impl<C: Cursor> Visible<C> {
             None => self.cursor.value().expect("the last move returned true"),
         }
     }
-}
-
-/// The smallest key above `key`.
-fn after(mut key: Vec<u8>) -> Vec<u8> {
-    key.push(0);
-    key
 }
 
 impl<C> fmt::Debug for Visible<C> {

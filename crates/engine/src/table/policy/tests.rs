@@ -46,6 +46,17 @@ impl Forge {
     }
 
     fn run_of(&mut self, versions: &[Version], kind: Kind) -> RunHandle {
+        self.lay_down(|builder| {
+            for (key, seqnum) in versions {
+                let (key, seqnum) = (key.to_be_bytes(), SeqNum(*seqnum));
+                let value = if kind == Kind::Put { &key[..] } else { &[] };
+                builder.push(&Entry { key: &key, seqnum, kind, value }).unwrap();
+            }
+        })
+    }
+
+    /// A run of what `fill` pushes.
+    fn lay_down(&mut self, fill: impl FnOnce(&mut RunBuilder)) -> RunHandle {
         let (env, id) = (self.sim.env(), FileId(self.next));
         self.next += 1;
         let path = FileKind::Run.path(Path::new("/runs"), id);
@@ -58,11 +69,7 @@ impl Forge {
         };
         let stats = Arc::<StoreStats>::default();
         let mut builder = RunBuilder::create(&env, &path, id.0, options, Arc::clone(&stats)).unwrap();
-        for (key, seqnum) in versions {
-            let (key, seqnum) = (key.to_be_bytes(), SeqNum(*seqnum));
-            let value = if kind == Kind::Put { &key[..] } else { &[] };
-            builder.push(&Entry { key: &key, seqnum, kind, value }).unwrap();
-        }
+        fill(&mut builder);
         let meta = builder.finish().unwrap();
         let run = Run::open(&env, &path, id.0, false, meta, Arc::clone(&self.cache), stats).unwrap();
         RunHandle { id, run }
@@ -435,26 +442,14 @@ impl Forge {
 
     /// A run whose entries, with neighbouring keys from `first` on, point to these values.
     fn run_apart(&mut self, first: u32, pointers: &[ValuePointer], open: &ValueFiles) -> RunHandle {
-        let (env, id) = (self.sim.env(), FileId(self.next));
-        self.next += 1;
-        let path = FileKind::Run.path(Path::new("/runs"), id);
-        let options = RunOptions {
-            block_bytes: 512,
-            compression: Compression::None,
-            filter_bits_per_key: 10.0,
-            filter_prefix: None,
-            direct: false,
-        };
-        let stats = Arc::<StoreStats>::default();
-        let mut builder = RunBuilder::create(&env, &path, id.0, options, Arc::clone(&stats)).unwrap();
-        for (key, pointer) in (first..).zip(pointers) {
-            let (key, seqnum, value) = (key.to_be_bytes(), SeqNum(1), pointer.encode());
-            builder.push(&Entry { key: &key, seqnum, kind: Kind::PutApart, value: &value }).unwrap();
-        }
-        let meta = builder.finish().unwrap();
-        let run = Run::open(&env, &path, id.0, false, meta, Arc::clone(&self.cache), stats).unwrap();
-        run.refer_to(open).unwrap();
-        RunHandle { id, run }
+        let handle = self.lay_down(|builder| {
+            for (key, pointer) in (first..).zip(pointers) {
+                let (key, seqnum, value) = (key.to_be_bytes(), SeqNum(1), pointer.encode());
+                builder.push(&Entry { key: &key, seqnum, kind: Kind::PutApart, value: &value }).unwrap();
+            }
+        });
+        handle.run.refer_to(open).unwrap();
+        handle
     }
 
     /// Empties value files as a compaction of one run does.

@@ -5,7 +5,6 @@ use std::ops::Bound;
 use proptest::prelude::*;
 
 use super::*;
-use crate::base::Result;
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
 use crate::tree::{Ages, Cursor};
 
@@ -104,7 +103,7 @@ proptest! {
             .filter(|entry| entry.seqnum.max(ages.least) >= floor_of(&list, &entry.key, snapshot))
             .cloned()
             .collect();
-        let aged = Box::new(Aged(VecCursor::new(entries), ages));
+        let aged = Box::new(VecCursor::new(entries).aged(ages));
         let mut cursor = Unerased::new(aged, Arc::new(list.into_iter().collect()), snapshot);
         let mut expected = VecCursor::new(left);
         for step in moves {
@@ -124,47 +123,6 @@ proptest! {
     }
 }
 
-/// A tree of which the ages are known.
-struct Aged(VecCursor, Ages);
-
-impl Cursor for Aged {
-    fn first(&mut self) -> Result<()> {
-        self.0.first()
-    }
-
-    fn last(&mut self) -> Result<()> {
-        self.0.last()
-    }
-
-    fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.0.seek_ge(key)
-    }
-
-    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
-        self.0.seek_lt(key)
-    }
-
-    fn next(&mut self) -> Result<()> {
-        self.0.next()
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        self.0.prev()
-    }
-
-    fn ages(&self) -> Ages {
-        self.1
-    }
-
-    fn entry(&self) -> Option<crate::base::Entry<'_>> {
-        self.0.entry()
-    }
-
-    fn value(&self) -> Option<crate::base::Value> {
-        self.0.value()
-    }
-}
-
 #[test]
 fn a_row_of_erased_entries_is_passed_by_few_steps() {
     let entry = |number: u32| OwnedEntry {
@@ -178,7 +136,7 @@ fn a_row_of_erased_entries_is_passed_by_few_steps() {
     let erasures: Erasures = [Erasure { range, seqnum: SeqNum(6) }].into_iter().collect();
     // All moves beyond these fail.
     let tree = VecCursor::new(entries).failing_after(60);
-    let aged = Box::new(Aged(tree, Ages { least: SeqNum::ZERO, most: SeqNum(5) }));
+    let aged = Box::new(tree.aged(Ages { least: SeqNum::ZERO, most: SeqNum(5) }));
     let mut cursor = Unerased::new(aged, Arc::new(erasures), SeqNum(9));
     cursor.first().unwrap();
     let mut seen = 0;
