@@ -34,7 +34,6 @@ fn open(sim: &SimEnv, registered: bool) -> Database {
 fn options(layout: Layout) -> TableOptions {
     TableOptions {
         layout,
-        auto_compact: false,
         merge: Some("add".to_owned()),
         compaction_filter: Some("by-first-byte".to_owned()),
         ..TableOptions::default()
@@ -75,6 +74,7 @@ fn flushes_and_compactions_ask_about_values_that_every_snapshot_sees() {
         let sim = SimEnv::new(1);
         let db = open(&sim, true);
         let table = db.create_table("t", options(layout)).unwrap();
+        table.hold().unwrap();
         put(&db, &table, "hidden", b"-older");
         put(&db, &table, "kept", b"value");
         let early = db.snapshot();
@@ -117,6 +117,7 @@ fn a_table_in_one_piece_is_asked_about_again_when_it_is_compacted() {
         let sim = SimEnv::new(2);
         let db = open(&sim, true);
         let table = db.create_table("t", options(layout)).unwrap();
+        table.hold().unwrap();
         table.compact().unwrap();
         put(&db, &table, "a", b"value");
         put(&db, &table, "k", b"-");
@@ -153,6 +154,7 @@ fn what_operands_are_folded_to_is_asked_about() {
         let sim = SimEnv::new(3);
         let db = open(&sim, true);
         let table = db.create_table("t", options(layout)).unwrap();
+        table.hold().unwrap();
         merge(&db, &table, "operands", minus - 1);
         merge(&db, &table, "operands", 1);
         put(&db, &table, "put", &1u64.to_le_bytes());
@@ -176,6 +178,7 @@ fn a_filter_that_panics_loses_nothing() {
         let sim = SimEnv::new(4);
         let db = open(&sim, true);
         let table = db.create_table("t", options(layout)).unwrap();
+        table.hold().unwrap();
         put(&db, &table, "a", b"value");
         table.compact().unwrap();
         put(&db, &table, "k", b"!");

@@ -12,9 +12,8 @@ fn open(sim: &SimEnv) -> Database {
 
 /// A table whose shape only its handle changes, with a tree in its last level.
 fn create(db: &Database, layout: Layout) -> Table {
-    let table = db
-        .create_table("t", TableOptions { layout, auto_compact: false, ..TableOptions::default() })
-        .expect("it works");
+    let table = db.create_table("t", TableOptions { layout, ..TableOptions::default() }).expect("it works");
+    table.hold().expect("it works");
     write(db, |batch| batch.put(&table, b"a", b"first"));
     write(db, |batch| batch.put(&table, b"z", b"last"));
     table.compact().expect("it works");

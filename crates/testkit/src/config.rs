@@ -25,7 +25,7 @@ pub struct Config {
 type Change = fn(&mut Options, &mut TableOptions);
 
 /// The option sets by name.
-const SETS: [(&str, Change); 22] = [
+const SETS: [(&str, Change); 21] = [
     ("plain", |_, _| {}),
     ("tiny-blocks", |_, table| table.block_bytes = 512),
     ("large-blocks", |_, table| table.block_bytes = 256 << 10),
@@ -60,7 +60,6 @@ const SETS: [(&str, Change); 22] = [
         options.log_padding = LogPadding::None;
         options.log_compression = LogCompression::Zstd;
     }),
-    ("by-hand", |_, table| table.auto_compact = false),
     ("unlogged", |_, table| table.logged = false),
     ("values-apart", |_, table| table.large_value_bytes = 100),
     ("small-memory", |options, _| options.memory_bytes = 8 << 20),

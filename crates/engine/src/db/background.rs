@@ -21,6 +21,7 @@ pub(crate) fn start(core: &Arc<Core>) {
         flush: threads.worker("flush", work(core, Core::flush_one)),
         compact: (0..core.options.compaction_threads).map(compact).collect(),
         sync: threads.worker("sync", work(core, Core::sync_interval)),
+        expire: threads.worker("expire", work(core, Core::expire_all)),
     };
     assert!(core.workers.set(workers).is_ok(), "workers are started once");
 }

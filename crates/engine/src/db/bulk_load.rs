@@ -209,12 +209,9 @@ impl Core {
         self.health.check_writable()?;
         table.check()?;
         self.rotate(state, table);
-        let seqnum = state.next_seqnum;
-        state.next_seqnum = SeqNum(seqnum.0 + 1);
-        state.recent.skip(seqnum);
+        let seqnum = self.take_place(state);
         let (smallest, largest) = (range.0.to_vec(), range.1.to_vec());
         state.loads.push(PendingLoad { table: table.id, seqnum, smallest, largest });
-        self.publisher.announce(seqnum);
         Ok(LoadTicket { seqnum, log_end: self.log().tail() })
     }
 

@@ -13,6 +13,7 @@ impl Core {
         if let Some(workers) = self.workers.get() {
             workers.flush.stop();
             workers.sync.stop();
+            workers.expire.stop();
             for worker in &workers.compact {
                 worker.stop();
             }
@@ -22,7 +23,7 @@ impl Core {
         // Commits that were being ordered when the closing began are through after this.
         drop(self.commit.lock());
         self.health.check_poison()?;
-        let flushed = self.flush_unlogged();
+        let flushed = self.flush_unlogged().and_then(|()| self.date_all());
         self.health.end_close();
         flushed?;
         self.log().close()

@@ -257,7 +257,7 @@ impl Core {
         while let Some(entry) = input.entry() {
             seen += 1;
             writer.source(input.is_cached());
-            let clean_to = if retain.erases() { input.ages().least } else { SeqNum::ZERO };
+            let clean_to = if retain.compares_ages() { input.ages().least } else { SeqNum::ZERO };
             retain.push_from(clean_to, &entry, &mut |entry| writer.push(entry))?;
             // A long compaction must not keep a closed or failed database waiting, nor the drop of its table.
             if seen.is_multiple_of(1 << 16) {

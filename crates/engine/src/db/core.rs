@@ -22,6 +22,7 @@ use crate::store::StoreStats;
 use crate::table::catalog::Catalog;
 use crate::table::edit::Edit;
 use crate::table::manifest::Manifest;
+use crate::table::marks::Marks;
 use crate::table::reads::ReadCounters;
 use crate::table::version::{Mem, Moment};
 use crate::table::{TableOptions, Trees, Version, policy};
@@ -40,6 +41,7 @@ use super::log_place::LogPlace;
 use super::memory::Memory;
 use super::open::SEQNUM_GAP;
 use super::options::Options;
+use super::expire::Expiry;
 use super::savings::Savings;
 use super::stats::Counters;
 
@@ -74,6 +76,8 @@ pub(crate) struct TableState {
     pub(crate) savings: Arc<Savings>,
     /// The B-tree of a table whose layout has one, until the table is dropped.
     btree: ArcSwapOption<(FileId, Arc<BTree>)>,
+    /// How old its entries are, when they have a time to live.
+    pub(crate) expiry: Option<Expiry>,
     /// Held by whoever compacts the table.
     pub(crate) compaction: Mutex<()>,
     /// No compaction of the table begins by itself. Whoever has held `compaction` after it was set knows that none is under way.
@@ -91,9 +95,11 @@ impl TableState {
         registered: &Registered,
         trees: Trees,
         btree: Option<(FileId, Arc<BTree>)>,
+        marks: Marks,
     ) -> Self {
         let version = Version::of_trees(trees);
         let operator = TableOperator::find(options.merge.as_deref(), &registered.operators);
+        let expiry = options.time_to_live.map(|time| Expiry::new(time, marks));
         let filter = TableFilter::find(options.compaction_filter.as_deref(), &registered.filters);
         Self {
             id,
@@ -104,6 +110,7 @@ impl TableState {
             version: ArcSwap::from_pointee(version),
             reads: Arc::default(),
             savings: Arc::default(),
+            expiry,
             btree: ArcSwapOption::from_pointee(btree),
             compaction: Mutex::new(()),
             held: AtomicBool::new(false),
@@ -114,12 +121,12 @@ impl TableState {
     /// What the table's flushes and compactions may drop and change.
     pub(crate) fn retain(&self, snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> Retain {
         let retain = Retain::new(snapshots, published, bottom);
-        retain.folding(self.operator.clone()).filtering(self.filter.clone())
+        retain.folding(self.operator.clone()).filtering(self.filter.clone()).dated(self.expiry.is_some())
     }
 
-    /// Whether runs are compacted when the layout wants it, and not only by hand.
+    /// Whether runs are compacted when the layout wants it.
     pub(crate) fn compacts_itself(&self) -> bool {
-        self.options.auto_compact && !self.held.load(Ordering::Relaxed)
+        !self.held.load(Ordering::Relaxed)
     }
 
     /// The B-tree of a table whose layout has one, and that was not dropped.
@@ -195,6 +202,7 @@ pub(crate) struct Workers {
     pub(crate) flush: Box<dyn Worker>,
     pub(crate) compact: Vec<Box<dyn Worker>>,
     pub(crate) sync: Box<dyn Worker>,
+    pub(crate) expire: Box<dyn Worker>,
 }
 
 /// An open database.
@@ -379,6 +387,13 @@ impl Core {
     pub(crate) fn wake_flush(&self) {
         if let Some(workers) = self.workers.get() {
             workers.flush.wake();
+        }
+    }
+
+    /// Lets the entries of a new table be dated from now on.
+    pub(crate) fn wake_expire(&self) {
+        if let Some(workers) = self.workers.get() {
+            workers.expire.wake();
         }
     }
 

@@ -15,7 +15,7 @@ use crate::table::Trees;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
 use crate::table::version::Place;
-use crate::tree::erasure::Erasure;
+use crate::tree::erasure::{Erasure, Erasures};
 use crate::txn::batch::Changes;
 
 use super::core::{Core, Ledger, TableState};
@@ -75,7 +75,11 @@ impl Core {
         let (mut snapshots, published) = self.snapshots.live();
         snapshots.push(published);
         snapshots.sort_unstable();
-        let needed = trees.erasures.needed(&snapshots, &trees.held());
+        // An erasure of what has expired covers memtables too.
+        let needed = match &table.expiry {
+            Some(_) => Erasures::clone(&trees.erasures),
+            None => trees.erasures.needed(&snapshots, &trees.held()),
+        };
         if snapshots.first().is_some_and(|oldest| *oldest < needed.newest()) {
             self.erasures_wait.store(true, Ordering::Relaxed);
         }

@@ -10,6 +10,7 @@ mod compact;
 mod core;
 mod database;
 mod erase;
+mod expire;
 mod flush;
 mod health;
 mod key_writes;

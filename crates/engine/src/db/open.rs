@@ -122,6 +122,8 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
     core.recover(parts.on_replay)?;
     core.record_log_place()?;
     core.begin()?;
+    // What was replayed is dated, and nothing is shown that has expired meanwhile.
+    core.expire_all()?;
     remove_strangers(&core, &entries);
     Ok(core)
 }
@@ -174,7 +176,7 @@ impl Opener<'_> {
             btree = Some((*file, tree));
         }
         let (name, options) = (record.name.clone(), record.options.clone());
-        Ok(TableState::new(id, name, options, self.registered, trees, btree))
+        Ok(TableState::new(id, name, options, self.registered, trees, btree, record.marks.clone()))
     }
 
     fn values(&self, record: &TableRecord) -> Result<ValueFiles> {

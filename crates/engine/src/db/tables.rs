@@ -7,6 +7,7 @@ use crate::base::{Error, Result};
 use crate::store::StoreStats;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
+use crate::table::marks::Marks;
 use crate::table::{Layout, TableOptions, Trees};
 use crate::tree::btree::{BTree, TreeOptions};
 
@@ -56,9 +57,11 @@ impl Core {
         let edit = Edit::CreateTable { id, name: name.to_owned(), options: options.clone(), replay_from, tree };
         self.or_poison(self.record(&mut ledger, &edit))?;
         let trees = Trees { btree: btree.as_ref().map(|(_, tree)| tree.root()), ..Trees::default() };
-        let state = Arc::new(TableState::new(id, name.to_owned(), options, &self.registered, trees, btree));
+        let marks = Marks::default();
+        let state = Arc::new(TableState::new(id, name.to_owned(), options, &self.registered, trees, btree, marks));
         tables.insert(name.to_owned(), Arc::clone(&state));
-        drop(commit);
+        drop((ledger, tables, commit));
+        self.wake_expire();
         Ok(state)
     }
 

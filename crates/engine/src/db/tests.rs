@@ -352,8 +352,8 @@ fn a_snapshot_outlives_its_table_and_a_range_reads_on() {
 fn runs_that_only_compact_merges_slow_no_writer() {
     let sim = SimEnv::new(1);
     let db = open(&sim, "/db");
-    let by_hand = TableOptions { auto_compact: false, ..TableOptions::default() };
-    let table = db.create_table("t", by_hand).unwrap();
+    let table = db.create_table("t", TableOptions::default()).unwrap();
+    table.hold().unwrap();
     for key in 0..40_u8 {
         put(&db, &[&table], &[key], b"v");
         table.flush().unwrap();

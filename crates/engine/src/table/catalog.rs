@@ -25,6 +25,7 @@ use crate::tree::run::RunMeta;
 use super::codec;
 use super::edit::Edit;
 use super::files;
+use super::marks::Marks;
 use super::options::TableOptions;
 use super::version::{LEVELS, Place, RunHandle};
 
@@ -62,6 +63,8 @@ pub struct TableRecord {
     pub tree: Option<(FileId, TreeMeta)>,
     /// The erasures that readers need for what is in the trees.
     pub erasures: Arc<Erasures>,
+    /// How old its entries are, when they have a time to live.
+    pub marks: Marks,
 }
 
 impl TableRecord {
@@ -69,7 +72,7 @@ impl TableRecord {
     #[must_use]
     pub fn new(name: String, options: TableOptions, replay_from: Lsn) -> Self {
         let (l0, levels, tree, erasures) = (Vec::new(), Default::default(), None, Arc::default());
-        Self { name, options, replay_from, l0, levels, tree, erasures }
+        Self { name, options, replay_from, l0, levels, tree, erasures, marks: Marks::default() }
     }
 
     /// Whether there is anything in the table's trees.
@@ -219,6 +222,15 @@ impl Catalog {
             }
             Edit::Erase { table, erasures } => {
                 self.tables.get_mut(table).ok_or(Malformed)?.erasures = Arc::clone(erasures);
+                Ok(())
+            }
+            Edit::Expire { table, marks, erasures } => {
+                let record = self.tables.get_mut(table).ok_or(Malformed)?;
+                if record.options.time_to_live.is_none() {
+                    return Err(Malformed);
+                }
+                record.marks.clone_from(marks);
+                record.erasures = Arc::clone(erasures);
                 Ok(())
             }
             Edit::Opened { seqnum_floor, log_from } => {

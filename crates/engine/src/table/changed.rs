@@ -17,7 +17,7 @@ impl Version {
     /// # Errors
     /// When a block cannot be read or is corrupt.
     pub fn changed(&self, key: &[u8], snapshot: SeqNum) -> Result<bool> {
-        Ok(self.erasures.floor(key, SeqNum::MAX) > snapshot
+        Ok(self.floor(key, SeqNum::MAX) > snapshot
             || self.get(key, SeqNum::MAX)?.is_some_and(|found| found.seqnum > snapshot))
     }
 
@@ -28,7 +28,8 @@ impl Version {
     /// As [`Self::changed`].
     pub fn range_changed(&self, range: &Limits, snapshot: SeqNum) -> Result<bool> {
         let high = range.high.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        if self.erasures.touch(&range.low, high, (snapshot, SeqNum::MAX)) {
+        let has_expired = self.hidden_from(SeqNum::MAX) > snapshot;
+        if has_expired || self.erasures.touch(&range.low, high, (snapshot, SeqNum::MAX)) {
             return Ok(true);
         }
         let mut looks = LOOKED_AT_MAX;

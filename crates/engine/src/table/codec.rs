@@ -1,6 +1,7 @@
 //! How the parts of a table's record are laid down in the manifest.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::num::u64_of;
@@ -13,6 +14,7 @@ use crate::tree::{Limits, Prefix};
 
 use super::catalog::{RunRecord, TableRecord};
 use super::files::FILE_ID_MAX;
+use super::marks::{Mark, Marks};
 use super::options::{Layout, TableOptions};
 use super::version::{LEVELS, Place};
 
@@ -58,8 +60,8 @@ pub(super) fn path(decoder: &mut Decoder<'_>) -> Result<String, Malformed> {
     Some(text.to_owned()).filter(|text| !text.is_empty()).ok_or(Malformed)
 }
 
-/// The flags of a table's options: runs are compacted in the background. Stored; never reuse the bit.
-const AUTO_COMPACT: u8 = 1;
+/// The flags of a table's options: set in all of them, and means nothing. Stored; never reuse the bit.
+const ALWAYS: u8 = 1;
 /// Changes do not go to the redo log. Stored; never reuse the bit.
 const UNLOGGED: u8 = 2;
 /// The name of a merge operator follows. Stored; never reuse the bit.
@@ -72,8 +74,8 @@ const APART: u8 = 16;
 const MISSES_ARE_RARE: u8 = 32;
 /// The rule of the filters' prefixes follows. Stored; never reuse the bit.
 const KNOWS_PREFIXES: u8 = 64;
-/// All bits that mean something.
-const FLAGS: u8 = AUTO_COMPACT | UNLOGGED | MERGES | COMPACTION_FILTERS | APART | MISSES_ARE_RARE | KNOWS_PREFIXES;
+/// How many milliseconds entries live follows, and the table's record has marks. Stored; never reuse the bit.
+const EXPIRES: u8 = 128;
 
 pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     out.push(options.layout.to_byte());
@@ -84,8 +86,9 @@ pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     let apart = flag(options.large_value_bytes > 0, APART);
     let rare = flag(options.misses_are_rare, MISSES_ARE_RARE);
     let prefixes = flag(options.prefix_filter.is_some(), KNOWS_PREFIXES);
-    let flags = flag(options.auto_compact, AUTO_COMPACT) | flag(!options.logged, UNLOGGED);
-    out.push(flags | merges | filters | apart | rare | prefixes);
+    let expires = flag(options.time_to_live.is_some(), EXPIRES);
+    let flags = ALWAYS | flag(!options.logged, UNLOGGED);
+    out.push(flags | merges | filters | apart | rare | prefixes | expires);
     put_varint(out, u64::from(options.block_bytes));
     put_varint(out, u64::from(options.filter_bits_per_key));
     put_varint(out, options.run_bytes_max);
@@ -99,19 +102,18 @@ pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     if let Some(prefix) = options.prefix_filter {
         put_varint(out, u64::from(prefix.to_code()));
     }
+    if let Some(time) = options.time_to_live {
+        put_varint(out, u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    }
 }
 
 pub(super) fn options(decoder: &mut Decoder<'_>) -> Result<TableOptions, Malformed> {
     let layout = Layout::from_byte(decoder.u8()?).ok_or(Malformed)?;
     let compression = Compression::from_byte(decoder.u8()?).ok_or(Malformed)?;
     let flags = decoder.u8()?;
-    if flags & !FLAGS != 0 {
-        return Err(Malformed);
-    }
     let options = TableOptions {
         layout,
         compression,
-        auto_compact: flags & AUTO_COMPACT != 0,
         logged: flags & UNLOGGED == 0,
         block_bytes: narrow(decoder)?,
         filter_bits_per_key: narrow(decoder)?,
@@ -122,6 +124,7 @@ pub(super) fn options(decoder: &mut Decoder<'_>) -> Result<TableOptions, Malform
         compaction_filter: if flags & COMPACTION_FILTERS == 0 { None } else { Some(name(decoder)?) },
         large_value_bytes: if flags & APART == 0 { 0 } else { narrow(decoder)? },
         prefix_filter: if flags & KNOWS_PREFIXES == 0 { None } else { Some(Prefix::from_code(narrow(decoder)?)?) },
+        time_to_live: if flags & EXPIRES == 0 { None } else { Some(Duration::from_millis(decoder.varint()?)) },
     };
     options.check().map_err(|_| Malformed)?;
     Ok(options)
@@ -190,6 +193,21 @@ pub(super) fn erasures(decoder: &mut Decoder<'_>) -> Result<Arc<Erasures>, Malfo
     (0..count).map(|_| erasure(decoder)).collect::<Result<Erasures, _>>().map(Arc::new)
 }
 
+/// The number of marks, then of each its seqnum and its time.
+pub(super) fn put_marks(out: &mut Vec<u8>, marks: &Marks) {
+    put_varint(out, u64_of(marks.as_slice().len()));
+    for mark in marks.as_slice() {
+        put_varint(out, mark.seqnum.0);
+        put_varint(out, mark.at_ms);
+    }
+}
+
+pub(super) fn marks(decoder: &mut Decoder<'_>) -> Result<Marks, Malformed> {
+    let count = decoder.varint()?;
+    let mark = |_| Ok(Mark { seqnum: seqnum(decoder)?, at_ms: decoder.varint()? });
+    Marks::new((0..count).map(mark).collect::<Result<_, _>>()?).ok_or(Malformed)
+}
+
 pub(super) fn put_table(out: &mut Vec<u8>, table: &TableRecord) {
     put_len_prefixed(out, table.name.as_bytes());
     put_options(out, &table.options);
@@ -206,6 +224,9 @@ pub(super) fn put_table(out: &mut Vec<u8>, table: &TableRecord) {
         }
     }
     put_erasures(out, &table.erasures);
+    if table.options.time_to_live.is_some() {
+        put_marks(out, &table.marks);
+    }
 }
 
 pub(super) fn name(decoder: &mut Decoder<'_>) -> Result<String, Malformed> {
@@ -224,5 +245,8 @@ pub(super) fn table(decoder: &mut Decoder<'_>) -> Result<TableRecord, Malformed>
         _ => return Err(Malformed),
     };
     table.erasures = erasures(decoder)?;
+    if table.options.time_to_live.is_some() {
+        table.marks = marks(decoder)?;
+    }
     Ok(table)
 }

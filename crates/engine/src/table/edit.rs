@@ -14,6 +14,7 @@ use crate::tree::erasure::Erasures;
 
 use super::catalog::RunRecord;
 use super::codec;
+use super::marks::Marks;
 use super::options::TableOptions;
 use super::version::Place;
 
@@ -105,6 +106,15 @@ pub enum Edit {
         /// What is left of them.
         erasures: Arc<Erasures>,
     },
+    /// Entries of a table were dated, or are too old to be seen. Stored as 10; never reuse.
+    Expire {
+        /// Whose entries.
+        table: TableId,
+        /// How old those are that are left.
+        marks: Marks,
+        /// The erasures, with that of the entries which are not.
+        erasures: Arc<Erasures>,
+    },
     /// The redo log was recovered from another directory than before. Stored as 6; never reuse.
     MoveLog {
         /// Its absolute path; none for `log` in the database's directory.
@@ -178,6 +188,12 @@ impl Edit {
                 put_varint(out, u64::from(table.0));
                 codec::put_erasures(out, erasures);
             }
+            Self::Expire { table, marks, erasures } => {
+                out.push(10);
+                put_varint(out, u64::from(table.0));
+                codec::put_marks(out, marks);
+                codec::put_erasures(out, erasures);
+            }
         }
     }
 
@@ -226,6 +242,11 @@ impl Edit {
                 erasures: codec::erasures(decoder)?,
             },
             9 => Self::Erase { table: TableId(codec::narrow(decoder)?), erasures: codec::erasures(decoder)? },
+            10 => Self::Expire {
+                table: TableId(codec::narrow(decoder)?),
+                marks: codec::marks(decoder)?,
+                erasures: codec::erasures(decoder)?,
+            },
             _ => return Err(Malformed),
         })
     }

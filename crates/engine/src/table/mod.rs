@@ -6,6 +6,7 @@ mod codec;
 pub mod edit;
 pub mod files;
 pub mod manifest;
+pub mod marks;
 pub mod operands;
 pub mod options;
 pub mod policy;

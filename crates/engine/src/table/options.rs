@@ -1,5 +1,8 @@
 //! Options of a table, fixed when it is created and kept in the catalog.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use crate::base::num::u64_of;
 use crate::base::{Error, Result};
 use crate::block::Compression;
@@ -50,6 +53,9 @@ impl Layout {
     }
 }
 
+/// How long entries may live.
+const LIVES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(100 * 366 * 24 * 3600);
+
 /// Options of one table.
 ///
 /// ```
@@ -82,9 +88,6 @@ pub struct TableOptions {
     /// How many times larger a level is than the one above (leveled), or how many runs there may be (tiered). Larger means fewer
     /// levels to read and more bytes written. Default 8; 2 to 32.
     pub fanout: u32,
-    /// Whether runs are compacted in the background. Without it only `compact` and `compact_level` do; `Table::hold` is the same until
-    /// the table is released. Default true.
-    pub auto_compact: bool,
     /// Whether changes go to the redo log. Those of an unlogged table (false) cost no log and are durable only when the table is
     /// flushed: by `Table::flush`, in the background, by a checkpoint, at `close`. A crash takes the table back to its last flush, a state
     /// after some commit; what a commit changed in logged tables then stays. Default true.
@@ -103,6 +106,12 @@ pub struct TableOptions {
     /// to as much space again as those in use. Lower keeps more apart. Operands of merges stay with their keys. Only for the layouts
     /// [`Lsm`](Layout::Lsm) and [`LsmTiered`](Layout::LsmTiered): a [`BTree`](Layout::BTree) refuses it. Default 0: never; else 64 B to 512 MiB.
     pub large_value_bytes: u32,
+    /// How long entries live after they were last put: then nobody sees them any more, and their space comes back when the run that they are in
+    /// is compacted or has nothing younger in it. They go never earlier and, while the database is open, a sixteenth and two seconds later
+    /// at most; a snapshot keeps what it saw. Time is the machine's clock: while it is set ahead, entries count as older. What was written
+    /// before a crash in the last 1/32 of the time counts as written at the next open. Entries take some bytes more, since each keeps its seqnum.
+    /// Refused for the layout [`BTree`](Layout::BTree) and beside `merge`. Default none: for ever; else 1 s to 100 years.
+    pub time_to_live: Option<Duration>,
 }
 
 impl Default for TableOptions {
@@ -116,11 +125,11 @@ impl Default for TableOptions {
             prefix_filter: None,
             run_bytes_max: 32 << 20,
             fanout: 8,
-            auto_compact: true,
             logged: true,
             merge: None,
             compaction_filter: None,
             large_value_bytes: 0,
+            time_to_live: None,
         }
     }
 }
@@ -149,6 +158,20 @@ impl TableOptions {
                 let why =
                     if self.layout == Layout::BTree { "a B-tree has no filters" } else { "filter_bits_per_key is 0" };
                 return Err(Error::invalid(format!("option prefix_filter needs filters: {why}")));
+            }
+        }
+        if let Some(time) = self.time_to_live {
+            if !LIVES.contains(&time) {
+                let range = format!("{} s to {} s", LIVES.start().as_secs(), LIVES.end().as_secs());
+                return Err(Error::invalid(format!("option time_to_live is {} s: it must be {range}", time.as_secs_f64())));
+            }
+            if self.layout == Layout::BTree || self.merge.is_some() {
+                let why = if self.merge.is_some() {
+                    "what merge operands are folded into has no one age"
+                } else {
+                    "a btree would have to be rewritten as a whole again and again"
+                };
+                return Err(Error::invalid(format!("option time_to_live is for LSM layouts without merges: {why}")));
             }
         }
         for (option, name) in [("merge", &self.merge), ("compaction_filter", &self.compaction_filter)] {

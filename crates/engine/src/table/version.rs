@@ -392,6 +392,15 @@ fn count_btree(root: &TreeRoot, keys: u64, costs: &mut Costs) {
     }
 }
 
+/// Entries that have expired for younger snapshots.
+#[derive(Clone, Copy, Debug)]
+pub struct Hidden {
+    /// Snapshots from here on do not see them.
+    pub visible_from: SeqNum,
+    /// They have smaller seqnums.
+    pub before: SeqNum,
+}
+
 /// All that a reader of a table sees.
 #[derive(Clone, Debug)]
 pub struct Version {
@@ -403,6 +412,8 @@ pub struct Version {
     pub trees: Arc<Trees>,
     /// All erasures: those of `trees`, and those that are flushed with a memtable.
     pub erasures: Arc<Erasures>,
+    /// What has expired since the oldest snapshot, both seqnums ascending. Mostly empty.
+    pub hidden: Vec<Hidden>,
 }
 
 impl Version {
@@ -410,7 +421,58 @@ impl Version {
     #[must_use]
     pub fn of_trees(trees: Trees) -> Self {
         let erasures = Arc::clone(&trees.erasures);
-        Self { active: Mem::new(), immutables: Vec::new(), trees: Arc::new(trees), erasures }
+        Self { active: Mem::new(), immutables: Vec::new(), trees: Arc::new(trees), erasures, hidden: Vec::new() }
+    }
+
+    /// The version with more entries hidden from snapshots to come, beside those that are live, ascending.
+    #[must_use]
+    pub fn hiding(&self, newest: Hidden, snapshots: &[SeqNum]) -> Self {
+        let mut hidden = self.hidden.clone();
+        hidden.push(newest);
+        // What no live snapshot tells from the one behind it is not needed. Nobody sees the newest yet, and whoever comes sees what was newest before.
+        for at in (0..hidden.len().saturating_sub(2)).rev() {
+            let (from, to) = (hidden[at].visible_from, hidden[at + 1].visible_from);
+            if !snapshots.iter().any(|snapshot| from <= *snapshot && *snapshot < to) {
+                hidden.remove(at);
+            }
+        }
+        Self { hidden, ..self.clone() }
+    }
+
+    /// The version in which an erasure hides all entries before a seqnum.
+    #[must_use]
+    pub fn settled(&self, before: SeqNum) -> Self {
+        let hidden = self.hidden.iter().copied().filter(|hidden| hidden.before > before).collect();
+        Self { hidden, ..self.clone() }
+    }
+
+    /// The seqnum before which entries have expired for `snapshot`; zero when an erasure says so already.
+    #[inline]
+    #[must_use]
+    pub fn hidden_from(&self, snapshot: SeqNum) -> SeqNum {
+        let seen = self.hidden.iter().rfind(|hidden| hidden.visible_from <= snapshot);
+        seen.map_or(SeqNum::ZERO, |hidden| hidden.before)
+    }
+
+    /// The seqnum below which `snapshot` does not see entries of `key`.
+    #[inline]
+    #[must_use]
+    pub fn floor(&self, key: &[u8], snapshot: SeqNum) -> SeqNum {
+        self.erasures.floor(key, snapshot).max(self.hidden_from(snapshot))
+    }
+
+    /// Whether every snapshot sees all entries.
+    #[inline]
+    fn hides_nothing(&self) -> bool {
+        self.erasures.is_empty() && self.hidden.is_empty()
+    }
+
+    /// The erasures as `snapshot` sees them.
+    fn erasures_of(&self, snapshot: SeqNum) -> Arc<Erasures> {
+        match self.hidden_from(snapshot) {
+            SeqNum::ZERO => Arc::clone(&self.erasures),
+            before => Arc::new(self.erasures.and(&Erasures::of_all(before))),
+        }
     }
 
     /// The version with one more erasure.
@@ -431,16 +493,17 @@ impl Version {
             immutables: self.immutables.iter().filter(|mem| !is_flushed(mem)).cloned().collect(),
             trees: Arc::clone(trees),
             erasures,
+            hidden: self.hidden.clone(),
         }
     }
 
     /// Leaves out what an erasure hides: `snapshot` sees nothing of `key` behind it.
     #[inline]
     fn unerased(&self, key: &[u8], snapshot: SeqNum, found: Option<Found>) -> Option<Found> {
-        if self.erasures.is_empty() {
+        if self.hides_nothing() {
             return found;
         }
-        found.filter(|found| found.seqnum >= self.erasures.floor(key, snapshot))
+        found.filter(|found| found.seqnum >= self.floor(key, snapshot))
     }
 
     /// The newest version of `key` that `snapshot` sees; a tombstone is found like a value.
@@ -480,7 +543,7 @@ impl Version {
             }
             self.trees.get_many(lookups)
         })?;
-        if self.erasures.is_empty() {
+        if self.hides_nothing() {
             return Ok(answers);
         }
         Ok(keys.iter().zip(answers).map(|(key, found)| self.unerased(key, snapshot, found)).collect())
@@ -496,16 +559,16 @@ impl Version {
     #[must_use]
     pub fn cursor(&self, fill: Fill, snapshot: SeqNum) -> MergeCursor {
         let sources = self.cursors(fill, snapshot);
-        if self.erasures.is_empty() {
+        if self.hides_nothing() {
             return MergeCursor::new(sources);
         }
-        MergeCursor::new(unerased(sources, &self.erasures, snapshot))
+        MergeCursor::new(unerased(sources, &self.erasures_of(snapshot), snapshot))
     }
 
     /// As [`Self::cursor`], without what `erased` hides either, which only the reader knows of.
     #[must_use]
     pub fn cursor_without(&self, erased: &Erasures, fill: Fill, snapshot: SeqNum) -> MergeCursor {
-        let erasures = self.erasures.filtered(|seqnum| seqnum <= snapshot).and(erased);
+        let erasures = self.erasures_of(snapshot).filtered(|seqnum| seqnum <= snapshot).and(erased);
         let newest = erasures.newest();
         MergeCursor::new(unerased(self.cursors(fill, snapshot), &Arc::new(erasures), newest))
     }

@@ -1,6 +1,6 @@
 //! How far compaction is behind, which is what slows writers.
 
-use super::{Layout, TableOptions, Trees, bytes, l0, leveled};
+use super::{L0_TRIGGER, Layout, TableOptions, Trees, bytes, l0, leveled};
 use crate::base::num::u64_of;
 
 /// So many runs in L0 over those that are wanted slow writers for the first time, and most.
@@ -11,7 +11,8 @@ pub const FULL: u64 = 1000;
 /// What the state of L0 asks of writers, from 0 (nothing) to [`FULL`].
 ///
 /// Runs are kept few by merges within L0 as long as these keep up. What then grows is the bytes of L0, which are wanted up to half
-/// of the level below: the more of them a compaction takes down, the less it writes for each.
+/// of the level below: the more of them a compaction takes down, the less it writes for each. Where no compaction is due, waiting
+/// would not help.
 #[must_use]
 pub fn pressure(trees: &Trees, options: &TableOptions) -> u64 {
     let wanted = match options.layout {
@@ -21,7 +22,7 @@ pub fn pressure(trees: &Trees, options: &TableOptions) -> u64 {
     };
     let (slow, most) = RUNS_SLOW;
     let runs = share(u64_of(trees.l0.len()), u64_of(wanted + slow), u64_of(wanted + most));
-    if options.layout == Layout::LsmTiered {
+    if options.layout == Layout::LsmTiered || trees.l0.len() < L0_TRIGGER {
         return runs;
     }
     let below = trees.levels[leveled::Targets::of(trees, options).base].bytes();

@@ -204,6 +204,7 @@ fn drive(layout: Layout, fanout: u32, seed: u64, check: impl Fn(&Trees, &TableOp
         while let Some(compaction) = pick(&trees, &options, u64::MAX) {
             forge.apply(&mut trees, &compaction, &options);
         }
+        assert_eq!(pressure(&trees, &options), 0, "writers do not wait for nothing");
         check(&trees, &options);
     }
     while let Some(compaction) = pick_all(&trees, false).filter(|_| !(trees.l0.is_empty() && trees.count() == 1)) {
@@ -235,6 +236,20 @@ fn leveled_keeps_newer_above_older_and_uses_the_fewest_levels() {
             assert!(trees.count() - trees.l0.len() <= levels as usize, "{total} bytes, {levels} levels");
         });
     }
+}
+
+/// Two flushes of a large memtable slowed writers, and forbade what reads had paid for, although no compaction was due.
+#[test]
+fn few_runs_in_l0_press_nobody_however_large_they_are() {
+    let options = TableOptions { run_bytes_max: 4 << 10, ..TableOptions::default() };
+    let mut forge = Forge::new(1);
+    let large: Vec<Version> = (0..40_000).map(|key| (key, 1)).collect();
+    let mut trees = Trees::default();
+    while trees.l0.len() < L0_TRIGGER {
+        assert_eq!((pick(&trees, &options, u64::MAX).is_none(), pressure(&trees, &options)), (true, 0));
+        trees.l0.push(forge.run(&large));
+    }
+    assert!(pick(&trees, &options, u64::MAX).is_some() && pressure(&trees, &options) > 0);
 }
 
 /// The range of a compaction was taken to be that of the run that goes down. What it is merged with reaches further, and a tombstone there

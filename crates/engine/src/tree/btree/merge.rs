@@ -226,7 +226,7 @@ impl<'a> Merge<'a> {
             let Some(change) = change else { break };
             read.changes += 1;
             output.source(changes.is_cached());
-            let clean_to = if retain.erases() { changes.ages().least } else { SeqNum::ZERO };
+            let clean_to = if retain.compares_ages() { changes.ages().least } else { SeqNum::ZERO };
             *newest = change.seqnum.max(clean_to).max(*newest);
             retain.push_from(clean_to, &change, &mut |entry| output.push(entry, false))?;
             changes.next()?;

@@ -63,6 +63,12 @@ impl FromIterator<Erasure> for Erasures {
 }
 
 impl Erasures {
+    /// The erasure of all keys.
+    #[must_use]
+    pub fn of_all(seqnum: SeqNum) -> Self {
+        Erasures::from_iter([Erasure { range: Limits::default(), seqnum }])
+    }
+
     /// Whether there are none.
     #[inline]
     #[must_use]

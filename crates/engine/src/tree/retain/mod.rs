@@ -9,12 +9,12 @@
 //! 2. A version that no snapshot sees, now or later, and that no kept operand needs, is dropped.
 //! 3. A tombstone is dropped only when nothing older than it can lie below (`bottom`) and every snapshot sees it.
 //! 4. A kept version that every snapshot sees gets seqnum zero: no reader needs to compare it again. An operand keeps its seqnum: older
-//!    versions of its stripe may lie behind it, here or below.
+//!    versions of its stripe may lie behind it, here or below. In a table whose entries are `dated` all keep theirs, which tells their age.
 //! 5. Operands of one stripe are folded with the version that they change when that is in the stripe too, or when there is none: with a
 //!    tombstone, and at the end of the key at the bottom. Otherwise they become one operand where the operator can. When the operator is
 //!    not registered or fails, all of them are kept as they are, with what they change.
 //! 6. A put and the single-delete in front of it go together; `single.rs` says when.
-//! 7. The table's compaction filter is asked about a put that gets seqnum zero and has no newer version here. What it removes becomes a
+//! 7. The table's compaction filter is asked about a put that every snapshot sees and that has no newer version here. What it removes becomes a
 //!    tombstone above the bottom.
 //! 8. A value that is kept apart is read only to fold operands into it and to ask the filter; else its entry is kept or dropped as any put.
 //! 9. An erasure is a tombstone of every key that it covers, between the versions before and after it. Nothing that lies behind it is
@@ -39,6 +39,13 @@ use crate::cache::Fill;
 use chain::Chain;
 use single::Waiting;
 
+/// By whom a version is seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    ByAll,
+    BySome,
+}
+
 /// What may be dropped, decided entry by entry over a stream in stored order (key ascending, seqnum descending).
 #[derive(Debug)]
 pub struct Retain {
@@ -50,6 +57,8 @@ pub struct Retain {
     filter: TableFilter,
     /// Where values are that the stream has apart: read when operands are folded into them.
     values: ValueFiles,
+    /// Every entry keeps its seqnum.
+    dated: bool,
     erasures: Arc<Erasures>,
     /// Whether there are any.
     erases: bool,
@@ -89,6 +98,7 @@ impl Retain {
             operator: TableOperator::default(),
             filter: TableFilter::default(),
             values: ValueFiles::default(),
+            dated: false,
             erasures: Arc::default(),
             erases: false,
             erased_at: Arc::default(),
@@ -125,6 +135,13 @@ impl Retain {
         self
     }
 
+    /// The same rule, where entries keep their seqnums or not.
+    #[must_use]
+    pub const fn dated(mut self, dated: bool) -> Self {
+        self.dated = dated;
+        self
+    }
+
     /// The same rule, under erasures: all of them up to the newest entry of the stream.
     #[must_use]
     pub fn erasing(mut self, erasures: Arc<Erasures>) -> Self {
@@ -133,11 +150,11 @@ impl Retain {
         self
     }
 
-    /// Whether there are erasures.
+    /// Whether it matters up to where the trees of the stream are clean.
     #[inline]
     #[must_use]
-    pub const fn erases(&self) -> bool {
-        self.erases
+    pub const fn compares_ages(&self) -> bool {
+        self.erases || self.dated
     }
 
     /// Whether erasures after `after` that every snapshot sees touch the keys from `low` to `high`.
@@ -148,6 +165,10 @@ impl Retain {
     /// Up to where a tree is clean that holds what is kept, when none of the entries is newer than `newest`.
     #[must_use]
     pub fn clean_to(&self, newest: SeqNum) -> SeqNum {
+        if self.dated {
+            // Entries would count as having at least that.
+            return SeqNum::ZERO;
+        }
         newest.max(self.erasures.newest()).min(self.snapshots[0])
     }
 
@@ -162,14 +183,27 @@ impl Retain {
         entry: &Entry<'_>,
         out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
     ) -> Result<()> {
-        if self.erases {
-            self.erase(entry, entry.seqnum.max(clean_to), out)?;
+        if self.compares_ages() {
+            return self.push_aged(entry.seqnum.max(clean_to), entry, out);
         }
         self.push(entry, out)
     }
 
-    /// Takes the erasures into account that lie between the entry before and `entry`, which counts as having `seqnum`.
+    /// As [`Self::push`], of an entry that counts as having `seqnum`.
     #[cold]
+    fn push_aged(
+        &mut self,
+        seqnum: SeqNum,
+        entry: &Entry<'_>,
+        out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if self.erases {
+            self.erase(entry, seqnum, out)?;
+        }
+        if self.dated { self.push(&Entry { seqnum, ..*entry }, out) } else { self.push(entry, out) }
+    }
+
+    /// Takes the erasures into account that lie between the entry before and `entry`, which counts as having `seqnum`.
     fn erase(
         &mut self,
         entry: &Entry<'_>,
@@ -230,15 +264,21 @@ impl Retain {
         }
         let is_newest = self.served_from == usize::MAX;
         match self.decide(entry, seen) {
-            Some(SeqNum::ZERO) if self.filter.is_registered() && is_newest && !entry.kind.is_tombstone() => {
-                self.give_filtered(entry.kind, entry.value, out)
+            Some(Seen::ByAll) if self.filter.is_registered() && is_newest && !entry.kind.is_tombstone() => {
+                self.give_filtered(entry, out)
             }
-            Some(seqnum) => {
+            Some(seen) => {
                 self.given += 1;
-                out(&Entry { seqnum, ..*entry })
+                out(&Entry { seqnum: self.written(entry.seqnum, seen), ..*entry })
             }
             None => Ok(()),
         }
+    }
+
+    /// The seqnum with which a version is written.
+    #[inline]
+    const fn written(&self, seqnum: SeqNum, seen: Seen) -> SeqNum {
+        if matches!(seen, Seen::ByAll) && !self.dated { SeqNum::ZERO } else { seqnum }
     }
 
     /// Says that no entry of the key in hand follows, and gives `out` what was held back.
@@ -268,12 +308,12 @@ impl Retain {
         if border == Some(&*self.key) { Ok(()) } else { self.end_key(out) }
     }
 
-    /// The seqnum with which `entry` is to be written, or `None` when it may be dropped.
-    fn decide(&mut self, entry: &Entry<'_>, seen: usize) -> Option<SeqNum> {
+    /// By whom `entry`, which is to be written, is seen; `None` when it may be dropped.
+    fn decide(&mut self, entry: &Entry<'_>, seen: usize) -> Option<Seen> {
         if seen == self.snapshots.len() {
             // Newer than `published`: some snapshot may see just this version, and the next may see another. It serves none of those here.
             self.served_from = seen;
-            return Some(entry.seqnum);
+            return Some(Seen::BySome);
         }
         if seen >= self.served_from && !self.open {
             return None;
@@ -281,12 +321,12 @@ impl Retain {
         self.served_from = seen;
         self.open = entry.kind == Kind::Merge;
         if seen > 0 || self.open {
-            return Some(entry.seqnum);
+            return Some(Seen::BySome);
         }
         if self.bottom && entry.kind.is_tombstone() {
             return None;
         }
-        Some(SeqNum::ZERO)
+        Some(Seen::ByAll)
     }
 
     /// Holds an operand back, or ends the chain of those that were; true when nothing else is to be done with `entry`.
@@ -340,15 +380,20 @@ impl Retain {
 
     /// Gives an entry in the place of the chain's newest.
     fn give_chain(&mut self, kind: Kind, value: &[u8], out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
-        let is_seen_by_all = kind == Kind::Put && self.served_from == 0;
-        let seqnum = if is_seen_by_all { SeqNum::ZERO } else { self.chain.newest() };
+        let seen = if kind == Kind::Put && self.served_from == 0 { Seen::ByAll } else { Seen::BySome };
+        let seqnum = self.written(self.chain.newest(), seen);
         self.chain.clear();
         self.open = kind == Kind::Merge;
-        if is_seen_by_all && self.chain_is_newest && self.filter.is_registered() {
-            return self.give_filtered(Kind::Put, value, out);
-        }
-        self.given += 1;
-        out(&Entry { key: &self.key, seqnum, kind, value })
+        let key = std::mem::take(&mut self.key);
+        let entry = Entry { key: &key, seqnum, kind, value };
+        let given = if seen == Seen::ByAll && self.chain_is_newest && self.filter.is_registered() {
+            self.give_filtered(&entry, out)
+        } else {
+            self.given += 1;
+            out(&entry)
+        };
+        self.key = key;
+        given
     }
 
     /// Gives the operands of the chain as they are.

@@ -18,7 +18,7 @@
 
 use crate::base::{Entry, Kind, Result, SeqNum};
 
-use super::Retain;
+use super::{Retain, Seen};
 
 /// A single-delete that is held back.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +107,7 @@ impl Retain {
             self.served_from = place.stripe;
             self.open = false;
         }
-        let seqnum = if place.stripe == 0 { SeqNum::ZERO } else { place.seqnum };
+        let seqnum = self.written(place.seqnum, if place.stripe == 0 { Seen::ByAll } else { Seen::BySome });
         self.given += 1;
         out(&Entry { key: &self.key, seqnum, kind, value: b"" })
     }

@@ -1,0 +1,151 @@
+//! The expiry of a table with a time to live: its entries are hidden when they are old enough, and go when their runs do.
+//!
+//! ```text
+//! mark    what is published now was written by now: a mark, kept in the manifest
+//! hide    entries up to a mark that has become old enough lie behind an erasure of all keys, for snapshots from a new seqnum on
+//! settle  when no older snapshot is left: the erasure is one like others, in the manifest, to be applied by flushes and compactions;
+//!         runs that it covers as a whole are dropped unread
+//! ```
+//!
+//! # Invariants
+//! 1. What a snapshot saw it sees as long as it lives: an expiry has a seqnum of its own, as a commit has.
+//! 2. Nothing is dropped for its age before the manifest says so: an older version of its key never comes back.
+//! 3. Entries of such a table keep their seqnums in runs, which tell their age.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::base::{Result, SeqNum};
+use crate::env::Next;
+use crate::table::edit::Edit;
+use crate::table::marks::{Mark, Marks};
+use crate::table::version::Hidden;
+use crate::table::Trees;
+use crate::tree::erasure::Erasures;
+
+use super::core::{CommitState, Core, TableState};
+
+/// So many marks lie within a time to live.
+const MARKS: u32 = 32;
+/// Marks are not closer than this.
+const SPACING_MIN: Duration = Duration::from_secs(1);
+
+/// What a table with a time to live knows of the age of its entries.
+#[derive(Debug)]
+pub(crate) struct Expiry {
+    time_to_live: Duration,
+    /// Held by whoever looks what has expired.
+    marks: Mutex<Marks>,
+}
+
+impl Expiry {
+    pub(crate) fn new(time_to_live: Duration, marks: Marks) -> Self {
+        Self { time_to_live, marks: Mutex::new(marks) }
+    }
+
+    /// How far marks lie apart, and how often it is looked what has expired.
+    fn spacing(&self) -> Duration {
+        (self.time_to_live / MARKS).max(SPACING_MIN)
+    }
+}
+
+impl Core {
+    /// Looks in all tables what has expired.
+    pub(crate) fn expire_all(&self) -> Result<Next> {
+        let mut soonest: Option<Duration> = None;
+        for table in self.all_tables() {
+            if let Some(expiry) = &table.expiry {
+                self.expire(&table, expiry)?;
+                soonest = Some(soonest.map_or(expiry.spacing(), |soonest| soonest.min(expiry.spacing())));
+            }
+        }
+        Ok(soonest.map_or(Next::Wait, Next::WaitAtMost))
+    }
+
+    /// Marks how old the entries of all tables are, for the next open.
+    pub(super) fn date_all(&self) -> Result<()> {
+        self.all_tables().iter().try_for_each(|table| {
+            let Some(expiry) = &table.expiry else { return Ok(()) };
+            let mut marks = expiry.marks.lock();
+            let marked = self.date(table, expiry, &mut marks);
+            self.settle_hidden(table, &mut marks, marked)
+        })
+    }
+
+    /// Marks how old the table's entries are, and hides those that are old enough.
+    fn expire(&self, table: &TableState, expiry: &Expiry) -> Result<()> {
+        let mut marks = expiry.marks.lock();
+        let marked = self.date(table, expiry, &mut marks);
+        let old = self.now_ms().checked_sub(millis(expiry.time_to_live)).and_then(|at_ms| marks.written_by(at_ms));
+        let hidden = table.version.load().hidden.last().map_or(SeqNum::ZERO, |hidden| hidden.before);
+        if let Some(newest) = old.filter(|newest| *newest >= hidden) {
+            self.hide(table, SeqNum(newest.0 + 1))?;
+        }
+        self.settle_hidden(table, &mut marks, marked)
+    }
+
+    /// Marks that what the table holds was written by now; says whether that is news.
+    fn date(&self, table: &TableState, expiry: &Expiry, marks: &mut Marks) -> bool {
+        // Before the clock is asked: what is published then was written by then.
+        let seqnum = self.snapshots.published();
+        table.version.load().count() > 0 && marks.set(Mark { seqnum, at_ms: self.now_ms() }, expiry.spacing())
+    }
+
+    fn now_ms(&self) -> u64 {
+        millis(self.env.clock.wall())
+    }
+
+    /// Hides the table's entries before a seqnum from all snapshots that come.
+    fn hide(&self, table: &TableState, before: SeqNum) -> Result<()> {
+        let mut commit = self.commit.lock();
+        self.health.check_writable()?;
+        let visible_from = self.take_place(&mut commit);
+        let (snapshots, _) = self.snapshots.live();
+        table.version.rcu(|version| version.hiding(Hidden { visible_from, before }, &snapshots));
+        drop(commit);
+        if !self.publisher.complete(visible_from, self.log().durable(), &self.snapshots) {
+            self.health.check_writable()?;
+        }
+        Ok(())
+    }
+
+    /// Gives the next seqnum to a change that is no commit, and must be completed like one.
+    pub(super) fn take_place(&self, commit: &mut CommitState) -> SeqNum {
+        let seqnum = commit.next_seqnum;
+        commit.next_seqnum = SeqNum(seqnum.0 + 1);
+        commit.recent.skip(seqnum);
+        self.publisher.announce(seqnum);
+        seqnum
+    }
+
+    /// Makes an erasure of what is hidden from all snapshots, and keeps that and the marks in the manifest, when there is any news.
+    fn settle_hidden(&self, table: &TableState, marks: &mut Marks, marked: bool) -> Result<()> {
+        let before = table.version.load().hidden_from(self.oldest_snapshot());
+        let mut ledger = self.ledger.lock();
+        if (before == SeqNum::ZERO && !marked) || table.check().is_err() {
+            return Ok(());
+        }
+        marks.forget(before);
+        let mut trees = Trees::clone(&table.version.load().trees);
+        if before > SeqNum::ZERO {
+            // What other erasures hide of entries as old is hidden by this one.
+            let newer = trees.erasures.filtered(|seqnum| seqnum > before);
+            trees.erasures = Arc::new(newer.and(&Erasures::of_all(before)));
+        }
+        let edit = Edit::Expire { table: table.id, marks: marks.clone(), erasures: Arc::clone(&trees.erasures) };
+        self.or_poison(self.record(&mut ledger, &edit))?;
+        if before > SeqNum::ZERO {
+            table.show(trees);
+            table.version.rcu(|version| version.settled(before));
+        }
+        drop(ledger);
+        self.wake_compact();
+        Ok(())
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
