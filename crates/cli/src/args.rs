@@ -6,6 +6,7 @@ use spinney::{Compression, Durability, Layout, LogCompression, LogPadding, Prefi
 use spinney_lab::command::BenchArgs;
 use spinney_lab::text::parse_size;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// An embedded, transactional storage engine: B-tree and LSM tables under one redo log.
 #[derive(Debug, Parser)]
@@ -275,7 +276,8 @@ pub(crate) struct TablesArgs {
   spinney create shop sessions --unlogged
   spinney create shop visits --merge add
   spinney create shop lines --prefix-filter upto:/
-  spinney create shop pictures --large-values 4KiB")]
+  spinney create shop pictures --large-values 4KiB
+  spinney create shop carts --time-to-live 7d")]
 pub(crate) struct CreateArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
@@ -311,6 +313,9 @@ pub(crate) struct CreateArgs {
     /// B-trees [default: never]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) large_values: Option<u64>,
+    /// How long entries live after they were last put: a number and s, m, h or d. Not for B-trees, nor beside --merge [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) time_to_live: Option<Duration>,
 }
 
 /// Drop a table and all that is in it
@@ -471,6 +476,19 @@ pub(crate) enum LayoutArg {
     Lsm,
     /// Sorted runs of similar size: the cheapest writes, more trees to search
     LsmTiered,
+}
+
+/// Units of time, with their seconds.
+const TIMES: [(&str, u64); 4] = [("d", 24 * 3600), ("h", 3600), ("m", 60), ("s", 1)];
+
+/// Reads a time: a number with its unit.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let time = TIMES.iter().find_map(|(unit, seconds)| {
+        let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        number.checked_mul(*seconds)
+    });
+    let time = time.map(Duration::from_secs);
+    time.ok_or_else(|| format!("'{text}' is no time: write a whole number and its unit, such as 90s, 15m, 12h or 7d"))
 }
 
 /// Reads a rule of prefixes: `bytes:N` or `upto:C`.

@@ -43,6 +43,7 @@ fn json_of(table: &Table) -> serde_json::Value {
         "merge": options.merge,
         "compaction_filter": options.compaction_filter,
         "large_value_bytes": options.large_value_bytes,
+        "time_to_live_seconds": options.time_to_live.map(|time| time.as_secs_f64()),
     })
 }
 
@@ -81,6 +82,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<()> {
         let Ok(bytes) = u32::try_from(bytes) else { bail!("--large-values is larger than any value: {bytes} bytes") };
         options.large_value_bytes = bytes;
     }
+    options.time_to_live = args.time_to_live;
     close_after(open_or_create(&args.table.db)?, |db| {
         db.create_table(&args.table.table, options)?;
         Ok(())

@@ -175,6 +175,32 @@ fn values_are_kept_apart_where_a_table_says_so() {
 }
 
 #[test]
+fn entries_go_when_their_time_is_over() {
+    let place = Place::new();
+    place.ok(&["create", "db", "sessions", "--time-to-live", "1s"]);
+    place.ok(&["create", "db", "carts", "--time-to-live", "7d"]);
+    let tables = json(&place.ok(&["tables", "db", "--json"]));
+    let times: Vec<_> = tables.as_array().unwrap().iter().map(|table| &table["time_to_live_seconds"]).collect();
+    assert_eq!(times, [&serde_json::json!(604_800.0), &serde_json::json!(1.0)]);
+    place.ok(&["put", "db", "sessions", "alice", "1"]);
+    place.ok(&["put", "db", "carts", "alice", "1"]);
+    assert!((0..10_000).any(|_| place.ok(&["count", "db", "sessions"]) == "0\n"), "they go after a second");
+    assert_eq!(place.ok(&["count", "db", "carts"]), "1\n");
+    assert_eq!(place.ok(&["get", "db", "carts", "alice"]).trim_end(), "1");
+    for time in ["7", "d", "-1s", "1.5h", "1w", "99999999999999999d"] {
+        let refused = place.run(&["create", "db", "t", &format!("--time-to-live={time}")]);
+        let message = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(2) && message.contains("is no time"), "{time}: {message}");
+    }
+    for (arguments, why) in [(["--layout", "btree"], "LSM layouts"), (["--merge", "add"], "merge operands")] {
+        let create = [&["create", "db", "t", "--time-to-live", "1h"], &arguments[..]].concat();
+        let refused = place.fails(&create);
+        assert!(refused.contains("time_to_live") && refused.contains(why), "{refused}");
+    }
+    assert!(place.fails(&["create", "db", "t", "--time-to-live", "0s"]).contains("1 s to"));
+}
+
+#[test]
 fn a_level_is_merged_into_the_next() {
     let place = Place::loaded("lsm");
     place.ok(&["flush", "db"]);

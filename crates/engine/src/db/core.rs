@@ -36,12 +36,12 @@ use crate::txn::conflict::RecentWrites;
 use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
 
+use super::expire::Expiry;
 use super::health::Health;
 use super::log_place::LogPlace;
 use super::memory::Memory;
 use super::open::SEQNUM_GAP;
 use super::options::Options;
-use super::expire::Expiry;
 use super::savings::Savings;
 use super::stats::Counters;
 

@@ -17,12 +17,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::base::{Result, SeqNum};
+use crate::base::{Lsn, Result, SeqNum};
 use crate::env::Next;
+use crate::table::Trees;
 use crate::table::edit::Edit;
 use crate::table::marks::{Mark, Marks};
 use crate::table::version::Hidden;
-use crate::table::Trees;
 use crate::tree::erasure::Erasures;
 
 use super::core::{CommitState, Core, TableState};
@@ -37,12 +37,22 @@ const SPACING_MIN: Duration = Duration::from_secs(1);
 pub(crate) struct Expiry {
     time_to_live: Duration,
     /// Held by whoever looks what has expired.
-    marks: Mutex<Marks>,
+    dated: Mutex<Dated>,
 }
+
+/// What is known to be how old.
+#[derive(Debug)]
+struct Dated {
+    marks: Marks,
+    /// What the table held when it was dated last: where the newest memtable begins, entries in memory, the newest entry on disk.
+    held: Held,
+}
+
+type Held = (Option<Lsn>, u64, SeqNum);
 
 impl Expiry {
     pub(crate) fn new(time_to_live: Duration, marks: Marks) -> Self {
-        Self { time_to_live, marks: Mutex::new(marks) }
+        Self { time_to_live, dated: Mutex::new(Dated { marks, held: Held::default() }) }
     }
 
     /// How far marks lie apart, and how often it is looked what has expired.
@@ -68,29 +78,38 @@ impl Core {
     pub(super) fn date_all(&self) -> Result<()> {
         self.all_tables().iter().try_for_each(|table| {
             let Some(expiry) = &table.expiry else { return Ok(()) };
-            let mut marks = expiry.marks.lock();
-            let marked = self.date(table, expiry, &mut marks);
-            self.settle_hidden(table, &mut marks, marked)
+            let mut dated = expiry.dated.lock();
+            let marked = self.date(table, expiry, &mut dated);
+            self.settle_hidden(table, &mut dated.marks, marked)
         })
     }
 
     /// Marks how old the table's entries are, and hides those that are old enough.
     fn expire(&self, table: &TableState, expiry: &Expiry) -> Result<()> {
-        let mut marks = expiry.marks.lock();
-        let marked = self.date(table, expiry, &mut marks);
-        let old = self.now_ms().checked_sub(millis(expiry.time_to_live)).and_then(|at_ms| marks.written_by(at_ms));
+        let mut dated = expiry.dated.lock();
+        let marked = self.date(table, expiry, &mut dated);
+        let old_ms = self.now_ms().checked_sub(millis(expiry.time_to_live));
+        let old = old_ms.and_then(|old_ms| dated.marks.written_by(old_ms));
         let hidden = table.version.load().hidden.last().map_or(SeqNum::ZERO, |hidden| hidden.before);
         if let Some(newest) = old.filter(|newest| *newest >= hidden) {
             self.hide(table, SeqNum(newest.0 + 1))?;
         }
-        self.settle_hidden(table, &mut marks, marked)
+        self.settle_hidden(table, &mut dated.marks, marked)
     }
 
     /// Marks that what the table holds was written by now; says whether that is news.
-    fn date(&self, table: &TableState, expiry: &Expiry, marks: &mut Marks) -> bool {
+    fn date(&self, table: &TableState, expiry: &Expiry, dated: &mut Dated) -> bool {
         // Before the clock is asked: what is published then was written by then.
         let seqnum = self.snapshots.published();
-        table.version.load().count() > 0 && marks.set(Mark { seqnum, at_ms: self.now_ms() }, expiry.spacing())
+        let version = table.version.load();
+        let in_memory = version.memtables().map(|mem| mem.entries.entries()).sum();
+        let on_disk = version.trees.runs().map(|handle| handle.run.ages().most).max();
+        let held = (version.active.first_lsn(), in_memory, on_disk.unwrap_or_default());
+        let changed = dated.held != held;
+        // A commit on its way may be among what is held; then it is looked again.
+        let all_published = self.commit.lock().next_seqnum.0 == seqnum.0 + 1;
+        dated.held = if all_published { held } else { Held::default() };
+        changed && dated.marks.set(Mark { seqnum, at_ms: self.now_ms() }, expiry.spacing())
     }
 
     fn now_ms(&self) -> u64 {

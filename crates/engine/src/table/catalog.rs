@@ -94,6 +94,14 @@ impl TableRecord {
         }
     }
 
+    /// Keeps how old entries are, and the erasures with that of those that are too old.
+    fn expire(&mut self, marks: &Marks, erasures: &Arc<Erasures>) -> Result<(), Malformed> {
+        self.options.time_to_live.ok_or(Malformed)?;
+        self.marks.clone_from(marks);
+        self.erasures = Arc::clone(erasures);
+        Ok(())
+    }
+
     /// The table's runs.
     pub fn runs(&self) -> impl Iterator<Item = &RunRecord> {
         self.l0.iter().chain(self.levels.iter().flatten())
@@ -171,9 +179,7 @@ impl Catalog {
                 let mut table = TableRecord::new(name.clone(), options.clone(), *replay_from);
                 table.tree = tree.map(|id| (id, TreeMeta::default()));
                 self.next_table = TableId(self.next_table.0.max(id.0.saturating_add(1)));
-                if let Some(file) = tree {
-                    self.saw_file(*file);
-                }
+                tree.iter().for_each(|file| self.saw_file(*file));
                 match self.tables.insert(*id, table) {
                     None => Ok(()),
                     Some(_) => Err(Malformed),
@@ -221,17 +227,11 @@ impl Catalog {
                 compact(record, removed, &[])
             }
             Edit::Erase { table, erasures } => {
-                self.tables.get_mut(table).ok_or(Malformed)?.erasures = Arc::clone(erasures);
-                Ok(())
+                let record = self.tables.get_mut(table).ok_or(Malformed);
+                record.map(|record| record.erasures = Arc::clone(erasures))
             }
             Edit::Expire { table, marks, erasures } => {
-                let record = self.tables.get_mut(table).ok_or(Malformed)?;
-                if record.options.time_to_live.is_none() {
-                    return Err(Malformed);
-                }
-                record.marks.clone_from(marks);
-                record.erasures = Arc::clone(erasures);
-                Ok(())
+                self.tables.get_mut(table).ok_or(Malformed)?.expire(marks, erasures)
             }
             Edit::Opened { seqnum_floor, log_from } => {
                 self.log_from = self.log_from.max(*log_from);

@@ -163,7 +163,10 @@ impl TableOptions {
         if let Some(time) = self.time_to_live {
             if !LIVES.contains(&time) {
                 let range = format!("{} s to {} s", LIVES.start().as_secs(), LIVES.end().as_secs());
-                return Err(Error::invalid(format!("option time_to_live is {} s: it must be {range}", time.as_secs_f64())));
+                return Err(Error::invalid(format!(
+                    "option time_to_live is {} s: it must be {range}",
+                    time.as_secs_f64()
+                )));
             }
             if self.layout == Layout::BTree || self.merge.is_some() {
                 let why = if self.merge.is_some() {
