@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::{ErrorKind, FileId, Lsn, SeqNum, TableId};
 use crate::env::Env;
@@ -14,6 +15,7 @@ use super::catalog::{Catalog, RunRecord};
 use super::edit::Edit;
 use super::files::{self, FileKind};
 use super::manifest::Manifest;
+use super::marks::{Mark, Marks};
 use super::{Layout, TableOptions};
 
 const DIR: &str = "/db";
@@ -36,6 +38,12 @@ fn erasures(erasures: &[(&str, &str, u64)]) -> Arc<Erasures> {
         seqnum: SeqNum(*seqnum),
     };
     Arc::new(erasures.iter().map(erasure).collect())
+}
+
+/// Marks of seqnum and time.
+fn marks(marks: &[(u64, u64)]) -> Marks {
+    let mark = |(seqnum, at_ms): &(u64, u64)| Mark { seqnum: SeqNum(*seqnum), at_ms: *at_ms };
+    Marks::new(marks.iter().map(mark).collect()).unwrap()
 }
 
 fn edits() -> Vec<Edit> {
@@ -77,6 +85,18 @@ fn edits() -> Vec<Edit> {
             erasures: erasures(&[("", "c", 45)]),
         },
         Edit::Erase { table: TableId(1), erasures: erasures(&[("", "a", 45)]) },
+        Edit::CreateTable {
+            id: TableId(3),
+            name: "sessions".to_owned(),
+            options: TableOptions { time_to_live: Some(Duration::from_secs(3600)), ..TableOptions::default() },
+            replay_from: Lsn(131),
+            tree: None,
+        },
+        Edit::Expire {
+            table: TableId(3),
+            marks: marks(&[(50, 1), (60, 1), (61, 9)]),
+            erasures: erasures(&[("", "", 50)]),
+        },
         Edit::DropTable { id: TableId(2), log_from: Lsn(95) },
     ]
 }
@@ -174,6 +194,9 @@ fn an_edit_that_does_not_fit_is_refused() {
     assert!(catalog.apply(&edits()[0]).is_err(), "a table is created once");
     let compact = Edit::Compact { table: TableId(1), removed: vec![FileId(5)], added: Vec::new() };
     assert!(catalog.apply(&compact).is_err(), "only runs that are there are replaced");
+    let expire = Edit::Expire { table: TableId(1), marks: marks(&[(1, 1)]), erasures: Arc::default() };
+    assert!(catalog.apply(&expire).is_err(), "the table's entries live for ever");
+    assert!(Marks::new(vec![Mark { seqnum: SeqNum(2), at_ms: 2 }, Mark { seqnum: SeqNum(3), at_ms: 1 }]).is_none());
 }
 
 #[test]
