@@ -74,7 +74,7 @@ fn a_table_that_is_only_read_comes_to_one_tree_by_itself() {
         let db = open(&sim);
         let table = worn(&db, layout);
         let before = db.snapshot().range(&table, ..).map(Result::unwrap).collect::<Vec<_>>();
-        // A few merges of 5 ms and 150 ns an entry, paid with 600 ns for each extra tree.
+        // A few merges of 5 ms and 150 ns an entry, paid with 1,200 ns for each extra tree.
         let seeks = seek_until(&db, &table, 1, 60_000);
         assert!((5_000..60_000).contains(&seeks), "{layout:?}: {seeks} seeks, {:?}", table.shape().unwrap());
         assert!(db.snapshot().range(&table, ..).map(Result::unwrap).eq(before));

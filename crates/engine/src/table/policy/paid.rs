@@ -12,7 +12,7 @@ use crate::tree::Costs;
 /// A tree passed by a get whose filter says no, or that lies in the processor's cache.
 pub const FILTER_NS: u64 = 25;
 /// A tree searched in vain, or a further tree in a scan; also an entry that a scan steps over in a long row of dead ones.
-pub const SEARCH_NS: u64 = 600;
+pub const SEARCH_NS: u64 = 1_200;
 /// What an entry written costs until it has come to the last level: so much takes it from what reads saved.
 const WRITE_NS: u64 = 1_000;
 /// An entry merged.
