@@ -242,6 +242,26 @@ fn loads_and_erasures_age_like_commits() {
 }
 
 #[test]
+fn on_a_full_disk_expiry_waits_for_space() {
+    const SPACE: u64 = 1 << 30;
+    let sim = SimEnv::new(7);
+    let db = open(&sim);
+    let table = db.create_table("t", options(Layout::Lsm)).unwrap();
+    put(&db, &table, 0..100, b"old");
+    table.compact().unwrap();
+    sim.set_space(SPACE);
+    let used = SPACE - sim.env().fs.free_bytes("/db".as_ref()).unwrap();
+    sim.set_space(used + 10);
+    pass(&sim, LIFE + LATE);
+    assert_eq!(count(&db, &table), 100);
+    sim.set_space(SPACE);
+    pass(&sim, LIFE + LATE);
+    assert_eq!(count(&db, &table), 0, "{:?}", db.stats());
+    put(&db, &table, 0..10, b"new");
+    table.flush().unwrap();
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let db = open(&SimEnv::new(6));
     let refused = |options: TableOptions| {

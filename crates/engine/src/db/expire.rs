@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::base::{Lsn, Result, SeqNum};
+use crate::base::{Error, Lsn, Result, SeqNum};
 use crate::env::Next;
 use crate::table::Trees;
 use crate::table::edit::Edit;
@@ -31,6 +31,8 @@ use super::core::{CommitState, Core, TableState};
 const MARKS: u32 = 32;
 /// Marks are not closer than this.
 const SPACING_MIN: Duration = Duration::from_secs(1);
+/// With less free space nothing expires.
+const FREE_BYTES_MIN: u64 = 1 << 20;
 
 /// What a table with a time to live knows of the age of its entries.
 #[derive(Debug)]
@@ -45,14 +47,14 @@ pub(crate) struct Expiry {
 struct Dated {
     marks: Marks,
     /// What the table held when it was dated last: where the newest memtable begins, entries in memory, the newest entry on disk.
-    held: Held,
+    content: Content,
 }
 
-type Held = (Option<Lsn>, u64, SeqNum);
+type Content = (Option<Lsn>, u64, SeqNum);
 
 impl Expiry {
     pub(crate) fn new(time_to_live: Duration, marks: Marks) -> Self {
-        Self { time_to_live, dated: Mutex::new(Dated { marks, held: Held::default() }) }
+        Self { time_to_live, dated: Mutex::new(Dated { marks, content: Content::default() }) }
     }
 
     /// How far marks lie apart, and how often it is looked what has expired.
@@ -65,17 +67,29 @@ impl Core {
     /// Looks in all tables what has expired.
     pub(crate) fn expire_all(&self) -> Result<Next> {
         let mut soonest: Option<Duration> = None;
+        let has_room = self.has_room_for_edits()?;
         for table in self.all_tables() {
             if let Some(expiry) = &table.expiry {
-                self.expire(&table, expiry)?;
+                if has_room {
+                    self.expire(&table, expiry)?;
+                }
                 soonest = Some(soonest.map_or(expiry.spacing(), |soonest| soonest.min(expiry.spacing())));
             }
         }
         Ok(soonest.map_or(Next::Wait, Next::WaitAtMost))
     }
 
+    /// Whether the disk is not full: a manifest that cannot be written would poison the database, and there is no hurry.
+    fn has_room_for_edits(&self) -> Result<bool> {
+        let free = self.env.fs.free_bytes(&self.dir).map_err(|error| Error::io("measure", &self.dir, error))?;
+        Ok(free >= FREE_BYTES_MIN)
+    }
+
     /// Marks how old the entries of all tables are, for the next open.
     pub(super) fn date_all(&self) -> Result<()> {
+        if !self.has_room_for_edits()? {
+            return Ok(());
+        }
         self.all_tables().iter().try_for_each(|table| {
             let Some(expiry) = &table.expiry else { return Ok(()) };
             let mut dated = expiry.dated.lock();
@@ -104,11 +118,11 @@ impl Core {
         let version = table.version.load();
         let in_memory = version.memtables().map(|mem| mem.entries.entries()).sum();
         let on_disk = version.trees.runs().map(|handle| handle.run.ages().most).max();
-        let held = (version.active.first_lsn(), in_memory, on_disk.unwrap_or_default());
-        let changed = dated.held != held;
-        // A commit on its way may be among what is held; then it is looked again.
+        let content = (version.active.first_lsn(), in_memory, on_disk.unwrap_or_default());
+        let changed = dated.content != content;
+        // A commit on its way may be a part of it; then it is looked again.
         let all_published = self.commit.lock().next_seqnum.0 == seqnum.0 + 1;
-        dated.held = if all_published { held } else { Held::default() };
+        dated.content = if all_published { content } else { Content::default() };
         changed && dated.marks.set(Mark { seqnum, at_ms: self.now_ms() }, expiry.spacing())
     }
 
