@@ -78,7 +78,7 @@ fn options_text(scratch: &Scratch) -> String {
 #[test]
 fn both_styles_conform() {
     for engine in engines().into_iter().filter(|engine| engine.other_log_of().is_none()) {
-        let scratch = Scratch::new(engine.name());
+        let scratch = Scratch::new(&format!("conformance-{}", engine.name()));
         let lacking = conformance(&*engine, &scratch.0).unwrap();
         assert!(lacking.is_empty(), "{lacking:?}");
     }
@@ -199,7 +199,7 @@ fn more_syncs_than_the_text_says_in_full_are_counted() {
 #[test]
 fn by_default_log_files_are_always_new() {
     let recycled = |engine: RocksDb| {
-        let scratch = Scratch::new(engine.name());
+        let scratch = Scratch::new(&format!("sync-{}", engine.name()));
         let config = Config { durability: Durability::Sync, ..config() };
         engine.open(&scratch.0.join("db"), &config, &TABLES).unwrap().close().unwrap();
         let lazy = Config { durability: Durability::Interval(100), ..config };
