@@ -66,36 +66,32 @@ impl Expiry {
 impl Core {
     /// Looks in all tables what has expired.
     pub(crate) fn expire_all(&self) -> Result<Next> {
-        let mut soonest: Option<Duration> = None;
-        let has_room = self.has_room_for_edits()?;
-        for table in self.all_tables() {
-            if let Some(expiry) = &table.expiry {
-                if has_room {
-                    self.expire(&table, expiry)?;
-                }
-                soonest = Some(soonest.map_or(expiry.spacing(), |soonest| soonest.min(expiry.spacing())));
-            }
-        }
-        Ok(soonest.map_or(Next::Wait, Next::WaitAtMost))
-    }
-
-    /// Whether the disk is not full: a manifest that cannot be written would poison the database, and there is no hurry.
-    fn has_room_for_edits(&self) -> Result<bool> {
-        let free = self.env.fs.free_bytes(&self.dir).map_err(|error| Error::io("measure", &self.dir, error))?;
-        Ok(free >= FREE_BYTES_MIN)
+        let spacings = self.all_tables().into_iter().filter_map(|table| Some(table.expiry.as_ref()?.spacing()));
+        let Some(soonest) = spacings.min() else { return Ok(Next::Wait) };
+        self.for_each_expiry(Self::expire)?;
+        Ok(Next::WaitAtMost(soonest))
     }
 
     /// Marks how old the entries of all tables are, for the next open.
     pub(super) fn date_all(&self) -> Result<()> {
-        if !self.has_room_for_edits()? {
-            return Ok(());
-        }
-        self.all_tables().iter().try_for_each(|table| {
-            let Some(expiry) = &table.expiry else { return Ok(()) };
+        self.for_each_expiry(|core, table, expiry| {
             let mut dated = expiry.dated.lock();
-            let marked = self.date(table, expiry, &mut dated);
-            self.settle_hidden(table, &mut dated.marks, marked)
+            let marked = core.date(table, expiry, &mut dated);
+            core.settle_hidden(table, &mut dated.marks, marked)
         })
+    }
+
+    /// Does something in all tables with a time to live, unless the disk is full: a manifest that cannot be written would poison the
+    /// database, and there is no hurry.
+    fn for_each_expiry(&self, act: impl Fn(&Self, &TableState, &Expiry) -> Result<()>) -> Result<()> {
+        for table in self.all_tables() {
+            let Some(expiry) = &table.expiry else { continue };
+            let free = self.env.fs.free_bytes(&self.dir).map_err(|error| Error::io("measure", &self.dir, error))?;
+            if free >= FREE_BYTES_MIN {
+                act(self, &table, expiry)?;
+            }
+        }
+        Ok(())
     }
 
     /// Marks how old the table's entries are, and hides those that are old enough.
@@ -156,8 +152,11 @@ impl Core {
     /// Makes an erasure of what is hidden from all snapshots, and keeps that and the marks in the manifest, when there is any news.
     fn settle_hidden(&self, table: &TableState, marks: &mut Marks, marked: bool) -> Result<()> {
         let before = table.version.load().hidden_from(self.oldest_snapshot());
+        if before == SeqNum::ZERO && !marked {
+            return Ok(());
+        }
         let mut ledger = self.ledger.lock();
-        if (before == SeqNum::ZERO && !marked) || table.check().is_err() {
+        if table.check().is_err() {
             return Ok(());
         }
         marks.forget(before);
@@ -172,9 +171,9 @@ impl Core {
         if before > SeqNum::ZERO {
             table.show(trees);
             table.version.rcu(|version| version.settled(before));
+            drop(ledger);
+            self.wake_compact();
         }
-        drop(ledger);
-        self.wake_compact();
         Ok(())
     }
 }

@@ -107,8 +107,8 @@ pub struct TableOptions {
     /// [`Lsm`](Layout::Lsm) and [`LsmTiered`](Layout::LsmTiered): a [`BTree`](Layout::BTree) refuses it. Default 0: never; else 64 B to 512 MiB.
     pub large_value_bytes: u32,
     /// How long entries live after they were last put: then nobody sees them any more, and their space comes back when the run that they are in
-    /// is compacted or has nothing younger in it. They go never earlier and, while the database is open, a sixteenth and two seconds later
-    /// at most; a snapshot keeps what it saw. Time is the machine's clock: while it is set ahead, entries count as older. What was written
+    /// is compacted or has nothing younger in it. They go never earlier and, while the database is open and its disk not full, a sixteenth
+    /// and two seconds later at most; a snapshot keeps what it saw. Time is the machine's clock: while it is set ahead, entries count as older. What was written
     /// before a crash in the last 1/32 of the time counts as written at the next open. Entries take some bytes more, since each keeps its seqnum.
     /// Refused for the layout [`BTree`](Layout::BTree) and beside `merge`. Default none: for ever; else 1 s to 100 years.
     pub time_to_live: Option<Duration>,

@@ -1,39 +1,42 @@
 //! The compaction filter's part: what it makes of the value of a key that every snapshot sees.
 
 use crate::base::key::check_value;
-use crate::base::{Entry, Kind, Result};
+use crate::base::{Entry, Kind, Result, SeqNum};
 use crate::cache::Fill;
 use crate::tree::compaction_filter::Decision;
 
-use super::{Retain, Seen};
+use super::Retain;
 
 impl Retain {
-    /// Gives the value of the key in hand, which every snapshot sees, as the compaction filter wants it.
+    /// Gives the value of the key in hand, which every snapshot sees, as the compaction filter wants it. `stored` is the value or, of one
+    /// that is kept apart, where it is; `seqnum` is written with it.
     #[cold]
     pub(super) fn give_filtered(
         &mut self,
-        entry: &Entry<'_>,
+        seqnum: SeqNum,
+        kind: Kind,
+        stored: &[u8],
         out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
     ) -> Result<()> {
         let (apart, changed);
-        let value = match entry.kind {
+        let value = match kind {
             Kind::PutApart => {
-                apart = self.values.read(entry.value, Fill::Bypass)?;
+                apart = self.values.read(stored, Fill::Bypass)?;
                 &*apart
             }
-            _ => entry.value,
+            _ => stored,
         };
-        let (kind, value) = match self.filter.decide(entry.key, value) {
+        let (kind, value) = match self.filter.decide(&self.key, value) {
             Decision::Remove if self.bottom => return Ok(()),
             Decision::Remove => (Kind::Delete, &b""[..]),
             Decision::Change(new) if check_value(&new).is_ok() => {
                 changed = new;
                 (Kind::Put, &*changed)
             }
-            Decision::Keep | Decision::Change(_) => (entry.kind, entry.value),
+            Decision::Keep | Decision::Change(_) => (kind, stored),
         };
         self.given += 1;
-        out(&Entry { key: entry.key, seqnum: self.written(entry.seqnum, Seen::ByAll), kind, value })
+        out(&Entry { key: &self.key, seqnum, kind, value })
     }
 }
 

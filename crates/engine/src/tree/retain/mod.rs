@@ -265,7 +265,7 @@ impl Retain {
         let is_newest = self.served_from == usize::MAX;
         match self.decide(entry, seen) {
             Some(Seen::ByAll) if self.filter.is_registered() && is_newest && !entry.kind.is_tombstone() => {
-                self.give_filtered(entry, out)
+                self.give_filtered(self.written(entry.seqnum, Seen::ByAll), entry.kind, entry.value, out)
             }
             Some(seen) => {
                 self.given += 1;
@@ -384,16 +384,11 @@ impl Retain {
         let seqnum = self.written(self.chain.newest(), seen);
         self.chain.clear();
         self.open = kind == Kind::Merge;
-        let key = std::mem::take(&mut self.key);
-        let entry = Entry { key: &key, seqnum, kind, value };
-        let given = if seen == Seen::ByAll && self.chain_is_newest && self.filter.is_registered() {
-            self.give_filtered(&entry, out)
-        } else {
-            self.given += 1;
-            out(&entry)
-        };
-        self.key = key;
-        given
+        if seen == Seen::ByAll && self.chain_is_newest && self.filter.is_registered() {
+            return self.give_filtered(seqnum, kind, value, out);
+        }
+        self.given += 1;
+        out(&Entry { key: &self.key, seqnum, kind, value })
     }
 
     /// Gives the operands of the chain as they are.
