@@ -78,7 +78,8 @@ impl Cursor for Changes {
 
 fn merge(tree: &BTree, stride: u64) {
     let mut retain = Retain::new(Vec::new(), SNAPSHOT, true);
-    let pending = tree.merge(&mut Changes::new(stride), &mut retain, false).expect("the disk has room");
+    let turn = tree.turn().expect("nobody else merges");
+    let pending = tree.merge(turn, &mut Changes::new(stride), &mut retain, false, &mut || Ok(())).expect("the disk has room");
     tree.install(pending).expect("the file can be cut");
 }
 

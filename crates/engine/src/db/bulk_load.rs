@@ -199,7 +199,7 @@ impl Core {
         self.end_loading(runs);
         self.rebalance();
         self.wake_compact();
-        if table.btree().is_some() { self.flush(table) } else { Ok(()) }
+        table.btree().map_or(Ok(()), |btree| self.absorb_all(table, &btree, false))
     }
 
     /// Gives the load its place in the order of commits.

@@ -42,9 +42,14 @@ impl Core {
             return Ok(Step::Done);
         }
         let trees = Arc::clone(&table.version.load().trees);
+        let absorbed = self.absorb_step(table, &trees)?;
+        if absorbed == Step::Done {
+            return Ok(absorbed);
+        }
         let wanted = policy::pick(&trees, &table.options, u64::MAX);
         let Some(wanted) = wanted.or_else(|| policy::pick_erased(&trees, self.oldest_snapshot())) else {
-            return self.reclaim_step(table, policy::LIVE_PERCENT);
+            let reclaimed = self.reclaim_step(table, policy::LIVE_PERCENT)?;
+            return Ok(if reclaimed == Step::Nothing { absorbed } else { reclaimed });
         };
         let (needs, room) = (wanted.needs(&table.options), self.room_on_disk()?);
         let fitting = if needs <= room { Some(wanted) } else { policy::pick(&trees, &table.options, room) };
@@ -77,6 +82,11 @@ impl Core {
         };
         match &paid.job {
             Job::Merge(compaction) => self.carry_out(table, compaction)?,
+            Job::Absorb => {
+                if let Some(btree) = table.btree() {
+                    self.absorb(table, &btree)?;
+                }
+            }
             Job::Flush => {
                 // Who drops a table waits for the compaction with the flush gate in hand.
                 drop(compacting);
@@ -113,7 +123,7 @@ impl Core {
     pub(crate) fn compact_level(&self, table: &Arc<TableState>, number: usize) -> Result<()> {
         self.health.check_writable()?;
         if table.btree().is_some() {
-            let message = format!("table '{}' is one B-tree and has no levels: compact all of it", table.name);
+            let message = format!("table '{}' is a B-tree, into which all runs go at once: compact all of it", table.name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         if number > LEVELS {
@@ -148,7 +158,7 @@ impl Core {
     pub(crate) fn compact_all(&self, table: &Arc<TableState>) -> Result<()> {
         self.flush_all(table)?;
         if let Some(btree) = table.btree() {
-            return self.rewrite_btree(table, &btree);
+            return self.absorb_all(table, &btree, true);
         }
         let _compacting = table.compaction.lock();
         table.check()?;
@@ -266,7 +276,7 @@ impl Core {
                     return Ok(None);
                 }
                 if compaction.target != Place::L0 {
-                    self.relieve(table, compaction)?;
+                    self.relieve(table, &compaction.removed())?;
                 }
             }
             input.next()?;
@@ -277,16 +287,16 @@ impl Core {
 
     /// In a pause of a long compaction: merges the runs that have gathered in L0 meanwhile, of this table and of others that nobody
     /// compacts. It is the one piece of work that a compaction is interrupted for: it is small, and every read waits for it.
-    pub(crate) fn relieve(&self, table: &TableState, busy: &Compaction) -> Result<()> {
+    pub(super) fn relieve(&self, table: &TableState, busy: &[FileId]) -> Result<()> {
         for other in self.all_tables() {
             let is_own = other.id == table.id;
             let latch = if is_own { None } else { other.compaction.try_lock() };
             if (latch.is_none() && !is_own) || !other.compacts_itself() || other.check().is_err() {
                 continue;
             }
-            let busy = if is_own { busy.removed() } else { Vec::new() };
+            let busy = if is_own { busy } else { &[] };
             let room = self.room_on_disk()?;
-            let merge = || policy::pick_within_l0(&other.version.load().trees, &busy, room);
+            let merge = || policy::pick_within_l0(&other.version.load().trees, busy, room);
             while let Some(merge) = merge() {
                 self.run_compaction(&other, &merge, Vec::new())?;
             }
@@ -330,31 +340,6 @@ impl Core {
         let written: u64 = values.without(&before.values).map(|file| file.bytes()).sum();
         self.counters.compaction_write_bytes.fetch_add(written, Ordering::Relaxed);
         retired
-    }
-
-    /// Rewrites a B-tree so that its leaves are full and its file has no holes left by dropped entries.
-    fn rewrite_btree(&self, table: &TableState, btree: &crate::tree::btree::BTree) -> Result<()> {
-        let _gate = self.flush_gate.lock();
-        self.health.check_writable()?;
-        table.check()?;
-        let (snapshots, published) = self.snapshots.live();
-        let retain = table.retain(snapshots, published, true);
-        let mut retain = retain.erasing(Arc::clone(&table.version.load().trees.erasures));
-        let pending = self.or_poison(btree.merge(&mut MergeCursor::new(Vec::new()), &mut retain, true))?;
-        let mut ledger = self.ledger.lock();
-        let replay_from = ledger.catalog.tables[&table.id].replay_from;
-        let tree = Some(*pending.meta());
-        let (log_from, erasures) = (ledger.catalog.log_from, Arc::default());
-        let edit = Edit::Flush { table: table.id, replay_from, log_from, run: None, tree, erasures };
-        self.or_poison(self.record(&mut ledger, &edit))?;
-        self.counters.compactions.fetch_add(1, Ordering::Relaxed);
-        self.counters.compaction_write_bytes.fetch_add(pending.written_bytes(), Ordering::Relaxed);
-        self.or_poison(btree.install(pending))?;
-        let mut trees = Trees::clone(&table.version.load().trees);
-        trees.btree = Some(btree.root());
-        let retired = self.retire(&mut ledger, table, &mut trees);
-        table.show(trees);
-        self.or_poison(retired)
     }
 }
 

@@ -142,11 +142,6 @@ impl TableState {
         (version, self.btree.swap(None).map(|tree| tree.0))
     }
 
-    /// Whether runs of a bulk load wait to be merged into the table's B-tree.
-    pub(crate) fn has_runs_over_btree(&self) -> bool {
-        self.btree().is_some() && self.version.load().trees.runs().next().is_some()
-    }
-
     /// Refuses when the table was dropped.
     pub(crate) fn check(&self) -> Result<()> {
         if self.dropped.load(Ordering::Acquire) {

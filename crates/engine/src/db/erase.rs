@@ -49,8 +49,7 @@ impl Core {
     /// Drops the runs of which nobody sees anything, without reading them; says whether there were any. The caller holds the table's
     /// compaction latch.
     pub(super) fn drop_erased(&self, table: &TableState) -> Result<bool> {
-        // A B-tree takes its runs in when it is flushed, under another latch.
-        if table.version.load().trees.erasures.is_empty() || table.btree().is_some() {
+        if table.version.load().trees.erasures.is_empty() {
             return Ok(false);
         }
         let mut ledger = self.ledger.lock();

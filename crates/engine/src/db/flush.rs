@@ -1,14 +1,12 @@
 //! The flush: a table's full memtables become a run in L0, with their large values in value files beside it, or are merged into its B-tree.
-//!
-//! A B-tree is older than all runs of its table. So if there are any, of a bulk load, they go into it before or with the memtables.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{FileId, Lsn, Result, SeqNum, TableId};
+use crate::base::num::u64_of;
+use crate::base::{Lsn, Result, SeqNum, TableId};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
-use crate::table::files::FileKind;
 use crate::table::version::Mem;
 use crate::table::{RunHandle, Trees, Version, policy};
 use crate::tree::Cursor;
@@ -58,7 +56,7 @@ impl Core {
         }
         let mut mems = table.version.load().immutables.clone();
         mems.retain(|mem| mem.frozen_at().is_some_and(|at| at.next_seqnum <= up_to));
-        if mems.is_empty() && !table.has_runs_over_btree() {
+        if mems.is_empty() {
             return Ok(());
         }
         self.health.check_in_use()?;
@@ -98,12 +96,14 @@ impl Core {
         let trees = Arc::clone(&table.version.load().trees);
         let erasures =
             if erasures.is_empty() { Arc::clone(&trees.erasures) } else { Arc::new(trees.erasures.and(erasures)) };
-        if let Some(btree) = table.btree() {
-            trees.merge_sources(&mut cursors);
-            let mut retain = table.retain(snapshots, published, true).erasing(erasures);
-            return btree.merge(&mut MergeCursor::new(cursors), &mut retain, false).map(Output::Root);
-        }
         let mut changes = MergeCursor::new(cursors);
+        let bytes: u64 = mems.iter().map(|mem| u64_of(mem.entries.bytes())).sum();
+        if let Some(btree) = table.btree()
+            && let Some(turn) = self.merges_now(table, &btree, &mut changes, bytes)?
+        {
+            let mut retain = table.retain(snapshots, published, true).erasing(erasures);
+            return btree.merge(turn, &mut changes, &mut retain, false, &mut || Ok(())).map(Output::Root);
+        }
         let mut retain = table.retain(snapshots, published, trees.count() == 0).erasing(erasures);
         let filter_bits = policy::bits_of_flush(&trees, &table.options, entries, &mut changes)?;
         let mut writer = RunWriter::new(self, &table.options, u64::MAX, filter_bits);
@@ -128,9 +128,7 @@ impl Core {
         let mut ledger = self.ledger.lock();
         self.raise_seqnum_floor(&mut ledger, next_seqnum)?;
         let mut trees = Trees::clone(&table.version.load().trees);
-        let absorbed =
-            if table.btree().is_some() { trees.runs().map(|handle| handle.id).collect() } else { Vec::new() };
-        self.record(&mut ledger, &edit(table.id, replay_from, log_from, &absorbed, &output, erasures))?;
+        self.record(&mut ledger, &edit(table.id, replay_from, log_from, &output, erasures))?;
         if !erasures.is_empty() {
             trees.erasures = Arc::new(trees.erasures.and(erasures));
         }
@@ -146,7 +144,7 @@ impl Core {
                 let btree = table.btree().expect("only a table with a B-tree merges into it");
                 self.counters.flush_bytes.fetch_add(pending.written_bytes(), Ordering::Relaxed);
                 btree.install(pending)?;
-                trees = Trees { btree: Some(btree.root()), erasures: trees.erasures, ..Trees::default() };
+                trees.btree = Some(btree.root());
             }
         }
         let retired = self.retire(&mut ledger, table, &mut trees);
@@ -155,7 +153,6 @@ impl Core {
         table.version.rcu(|version| version.with_trees(&trees, mems, up_to));
         drop(ledger);
         retired?;
-        absorbed.iter().for_each(|id| self.remove(&FileKind::Run.path(&self.dir, *id)));
         self.release_log(log_from)
     }
 }
@@ -193,7 +190,6 @@ fn edit(
     table: TableId,
     replay_from: Lsn,
     log_from: Lsn,
-    absorbed: &[FileId],
     output: &Output,
     erasures: &Arc<Erasures>,
 ) -> Edit {
@@ -203,10 +199,5 @@ fn edit(
         Output::Run(handle) => (Some(RunRecord::of(handle)), None),
         Output::Root(pending) => (None, Some(*pending.meta())),
     };
-    match tree {
-        Some(tree) if !absorbed.is_empty() => {
-            Edit::Absorb { table, replay_from, log_from, removed: absorbed.to_vec(), tree, erasures }
-        }
-        tree => Edit::Flush { table, replay_from, log_from, run, tree, erasures },
-    }
+    Edit::Flush { table, replay_from, log_from, run, tree, erasures }
 }

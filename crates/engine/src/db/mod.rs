@@ -1,5 +1,6 @@
 //! The database: one file per verb over the layers below, and the handles that users hold.
 
+mod absorb;
 mod background;
 mod batch;
 mod bulk_load;

@@ -485,10 +485,10 @@ fn runs_that_gather_during_a_long_compaction_are_merged_meanwhile() {
         let trees = || Arc::clone(&state.version.load().trees);
         let long = policy::pick_level(&trees(), &state.options, 0).unwrap();
         (4..10).for_each(|round| lay_down_run(&db, &table, round));
-        db.core().relieve(state, &long).unwrap();
+        db.core().relieve(state, &long.removed()).unwrap();
         assert_eq!(shape_of(&table).0, 10, "a held table is left as it is");
         state.held.store(false, Ordering::Relaxed);
-        db.core().relieve(state, &long).unwrap();
+        db.core().relieve(state, &long.removed()).unwrap();
         assert_eq!(shape_of(&table).0, 5, "{layout:?}: six runs became one, in front of those of the long compaction");
         let ids = || trees().l0.iter().map(|handle| handle.id).collect::<Vec<_>>();
         assert_eq!(ids()[1..], long.removed());

@@ -227,7 +227,7 @@ pub struct Trees {
     pub levels: [Level; LEVELS],
     /// The value files that the runs refer to.
     pub values: ValueFiles,
-    /// The B-tree, older than all runs. Beside it there are runs only between a bulk load and the flush that merges them into it.
+    /// The B-tree, older than all runs. Those beside it hold changes that wait until there are enough of them to be merged into it.
     pub btree: Option<Arc<TreeRoot>>,
     /// The erasures that some of the trees are not clean of, or some snapshots do not see.
     pub erasures: Arc<Erasures>,

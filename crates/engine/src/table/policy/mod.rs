@@ -5,6 +5,7 @@ mod l0;
 mod leveled;
 mod load;
 mod paid;
+mod parked;
 mod pressure;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use super::options::{Layout, TableOptions};
 use super::version::{LEVELS, Place, RunHandle, Trees};
 
 pub use paid::{Account, FILTER_NS, Job, Paid, SEARCH_NS, extra_ns, pick_paid};
+pub use parked::{absorption_needs, is_absorption_due, leaves_worth};
 pub use pressure::{FULL, pressure};
 pub use values::{LIVE_PERCENT, PACKED_PERCENT, ValueBytes, emptied, moved_bytes, pick_values};
 
@@ -108,9 +110,9 @@ impl Compaction {
 #[must_use]
 pub fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<Compaction> {
     match options.layout {
-        Layout::BTree => None,
         Layout::Lsm => leveled::pick(trees, options, room),
-        Layout::LsmTiered => tiered::pick(trees, options, room),
+        // What is parked over a B-tree.
+        Layout::BTree | Layout::LsmTiered => tiered::pick(trees, options, room),
     }
 }
 

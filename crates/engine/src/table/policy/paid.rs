@@ -4,7 +4,7 @@
 //! The currency is nanoseconds of one core, by the constants below; `docs/decisions/0014` has the rule and where they come from. What
 //! is written takes from what is saved, so a table that is written much is left to its layout.
 
-use super::{Compaction, Layout, TableOptions, Trees, leveled, occupied, overlapping, span};
+use super::{Compaction, TableOptions, Trees, absorption_needs, leveled, occupied, overlapping, span};
 use crate::base::num::u64_of;
 use crate::table::version::{LEVELS, RunHandle};
 use crate::tree::Costs;
@@ -21,8 +21,6 @@ const ENTRY_NS: u64 = 150;
 const BYTE_NS: u64 = 1;
 /// What every flush and merge costs: files made durable, and blocks that must come to the cache anew.
 const JOB_NS: u64 = 5_000_000;
-/// An entry merged into a B-tree: most of them rewrite a leaf.
-const BTREE_ENTRY_NS: u64 = 10_000;
 /// So many key ranges are remembered in which scans met dead entries.
 const SPANS_MAX: usize = 8;
 
@@ -103,6 +101,8 @@ pub enum Job {
     Flush,
     /// Merge runs.
     Merge(Compaction),
+    /// Merge all runs into the B-tree.
+    Absorb,
 }
 
 /// A job, and what it takes from the account.
@@ -125,10 +125,15 @@ pub fn pick_paid(trees: &Trees, options: &TableOptions, room: u64, in_memory: u6
     let extra = u64_of(searched).checked_sub(1).filter(|extra| *extra > 0)?;
     // Of what extra trees cost, a merge may spend the share of those that it does away with.
     let pays = |trees: u64, cost: u64| account.balance_ns.saturating_mul(trees) / extra >= cost;
-    let flush = flush_cost(options, in_memory);
+    let flush = flush_cost(in_memory);
     // Before any merge: what is flushed is then merged with the rest.
     if in_memory > 0 && pays(1, flush) {
         return Some(Paid { job: Job::Flush, cost_ns: flush, span: None });
+    }
+    if let Some((saved, cost_ns)) = absorption(trees, room)
+        && pays(saved, cost_ns)
+    {
+        return Some(Paid { job: Job::Absorb, cost_ns, span: None });
     }
     let mut merges = merges(trees, options);
     merges.reverse();
@@ -138,15 +143,25 @@ pub fn pick_paid(trees: &Trees, options: &TableOptions, room: u64, in_memory: u6
     })
 }
 
-fn flush_cost(options: &TableOptions, entries: u64) -> u64 {
-    let each = if options.layout == Layout::BTree { BTREE_ENTRY_NS } else { ENTRY_NS };
-    JOB_NS + entries.saturating_mul(each)
+fn flush_cost(entries: u64) -> u64 {
+    JOB_NS + entries.saturating_mul(ENTRY_NS)
 }
 
 fn merge_cost(merge: &Compaction, options: &TableOptions) -> u64 {
     let entries: u64 = merge.inputs().map(|handle| handle.run.meta().entries).sum();
     let moved = merge.is_trivial_move(options);
     JOB_NS + if moved { 0 } else { entries.saturating_mul(ENTRY_NS).saturating_add(merge.bytes() * BYTE_NS) }
+}
+
+/// How many trees the merge of all runs into the B-tree does away with, and what it costs; `None` without runs or B-tree.
+fn absorption(trees: &Trees, room: u64) -> Option<(u64, u64)> {
+    let root = trees.btree.as_ref()?;
+    let runs = u64_of(trees.l0.len() + occupied(trees).count());
+    let parked: u64 = trees.runs().map(|handle| handle.run.meta().entries).sum();
+    let bytes: u64 = trees.runs().map(|handle| handle.run.meta().bytes).sum();
+    let merged = root.meta().entries + parked;
+    let cost = JOB_NS + merged.saturating_mul(ENTRY_NS) + (root.meta().live_bytes() + bytes) * BYTE_NS;
+    (runs > 0 && absorption_needs(trees) <= room).then_some((runs, cost))
 }
 
 /// The merges of all trees from the newest down to each of the levels, with how many trees each does away with; the deepest last.
@@ -169,9 +184,13 @@ fn merges(trees: &Trees, options: &TableOptions) -> Vec<(u64, Compaction)> {
 
 /// The job that does away with a row of dead entries.
 fn pick_span(trees: &Trees, options: &TableOptions, room: u64, in_memory: u64, found: &Span) -> Option<Paid> {
-    let flush = flush_cost(options, in_memory);
+    let flush = flush_cost(in_memory);
     if in_memory > 0 && found.saved_ns >= flush {
         return Some(Paid { job: Job::Flush, cost_ns: flush, span: None });
+    }
+    if trees.btree.is_some() {
+        let (_, cost_ns) = absorption(trees, room).filter(|(_, cost)| found.saved_ns >= *cost)?;
+        return Some(Paid { job: Job::Absorb, cost_ns, span: Some((found.low.clone(), found.high.clone())) });
     }
     let merge = span_to_the_bottom(trees, found).filter(|merge| merge.needs(options) <= room)?;
     let cost_ns = merge_cost(&merge, options);

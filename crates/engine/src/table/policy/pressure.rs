@@ -16,13 +16,12 @@ pub const FULL: u64 = 1000;
 #[must_use]
 pub fn pressure(trees: &Trees, options: &TableOptions) -> u64 {
     let wanted = match options.layout {
-        Layout::BTree => return 0,
         Layout::Lsm => l0::RUNS_MAX,
-        Layout::LsmTiered => l0::RUNS_MAX.max(options.fanout as usize),
+        Layout::BTree | Layout::LsmTiered => l0::RUNS_MAX.max(options.fanout as usize),
     };
     let (slow, most) = RUNS_SLOW;
     let runs = share(u64_of(trees.l0.len()), u64_of(wanted + slow), u64_of(wanted + most));
-    if options.layout == Layout::LsmTiered || trees.l0.len() < L0_TRIGGER {
+    if options.layout != Layout::Lsm || trees.l0.len() < L0_TRIGGER {
         return runs;
     }
     let below = trees.levels[leveled::Targets::of(trees, options).base].bytes();

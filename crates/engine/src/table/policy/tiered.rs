@@ -28,7 +28,8 @@ fn wanted(trees: &Trees, options: &TableOptions) -> Option<Compaction> {
         return None;
     }
     let (last, above) = sizes.split_last()?;
-    if above.iter().sum::<u64>() * 100 > last * SPACE_AMP_PERCENT {
+    // Where the last one is a B-tree, it takes the others in by its own rule.
+    if trees.btree.is_none() && above.iter().sum::<u64>() * 100 > last * SPACE_AMP_PERCENT {
         return Some(merge(trees, &levels, sizes.len()));
     }
     let mut together = sizes[0];

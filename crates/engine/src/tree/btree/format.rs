@@ -167,6 +167,12 @@ impl TreeMeta {
         if (empty || full) && fits { Ok(meta) } else { Err(Malformed) }
     }
 
+    /// Bytes of the file that the root reaches, its list of free space among them.
+    #[must_use]
+    pub const fn live_bytes(&self) -> u64 {
+        self.file_bytes - self.free_bytes
+    }
+
     /// Units of the file that this root accounts for.
     pub(super) fn file_units(&self) -> u64 {
         (self.file_bytes / UNIT_BYTES).max(1)

@@ -20,6 +20,9 @@ use crate::store::{Extent, ExtentWriter};
 use crate::tree::Cursor;
 use crate::tree::retain::Retain;
 
+/// A merge pauses after so many leaves.
+const PAUSE_LEAVES: u64 = 256;
+
 /// How many blocks and entries were read, and changes met.
 #[derive(Clone, Copy, Debug, Default)]
 struct Read {
@@ -36,6 +39,8 @@ pub(super) struct Merge<'a> {
     retain: &'a mut Retain,
     /// Leaves without changes are rewritten too.
     rewrite: bool,
+    /// Called every [`PAUSE_LEAVES`] leaves.
+    pause: &'a mut dyn FnMut() -> Result<()>,
     output: Output<'a>,
     /// Blocks that the new root does not reach.
     freed: Vec<Extent>,
@@ -55,11 +60,12 @@ impl<'a> Merge<'a> {
         changes: &'a mut dyn Cursor,
         retain: &'a mut Retain,
         rewrite: bool,
+        pause: &'a mut dyn FnMut() -> Result<()>,
         output: Output<'a>,
     ) -> Self {
         let (freed, read, ahead) = (Vec::new(), Read::default(), ReadAhead::default());
         let (clean_to, newest) = (SeqNum::ZERO, SeqNum::ZERO);
-        Self { file, changes, retain, rewrite, output, freed, read, clean_to, newest, ahead, rewrote: false }
+        Self { file, changes, retain, rewrite, pause, output, freed, read, clean_to, newest, ahead, rewrote: false }
     }
 
     /// What wrote the blocks, and the blocks that the new root does not reach.
@@ -158,6 +164,9 @@ impl<'a> Merge<'a> {
                 .corruption(pointer, "a leaf has keys outside of the bounds that its branch gives it"));
         }
         self.read.leaves += 1;
+        if self.read.leaves.is_multiple_of(PAUSE_LEAVES) {
+            (self.pause)()?;
+        }
         self.read.entries += u64_of(block.count());
         self.merge_leaf(Some(&block), cached, bounds)
     }

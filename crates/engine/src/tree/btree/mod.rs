@@ -12,7 +12,7 @@
 //!    in that list. [`BTree::verify`] checks it.
 //!
 //! # Concurrency
-//! One merge at a time (a second one is refused); readers hold a [`TreeRoot`] and are never in anyone's way.
+//! One merge at a time: who merges holds the tree's [`Turn`]. Readers hold a [`TreeRoot`] and are never in anyone's way.
 
 mod ahead;
 mod cursor;
@@ -20,6 +20,7 @@ mod file;
 mod format;
 mod merge;
 mod output;
+mod reach;
 mod root;
 mod stream;
 #[cfg(test)]
@@ -107,15 +108,9 @@ impl PendingRoot {
     }
 }
 
-/// The right to merge.
+/// The right to merge into a tree. At most one is held.
 #[derive(Debug)]
-struct Turn(Arc<AtomicBool>);
-
-impl Turn {
-    fn take(merging: &Arc<AtomicBool>) -> Option<Self> {
-        (!merging.swap(true, Ordering::Acquire)).then(|| Self(Arc::clone(merging)))
-    }
-}
+pub struct Turn(Arc<AtomicBool>);
 
 impl Drop for Turn {
     fn drop(&mut self) {
@@ -176,22 +171,38 @@ impl BTree {
         Arc::clone(&self.roots.lock().installed)
     }
 
+    /// The right to merge, unless a merge is under way or its root pending.
+    #[must_use]
+    pub fn turn(&self) -> Option<Turn> {
+        (!self.merging.swap(true, Ordering::Acquire)).then(|| Turn(Arc::clone(&self.merging)))
+    }
+
     /// Merges `changes` into the installed root: entries of a key from the changes come before (are newer than) those of the
     /// tree, and `retain` decides over each entry of each leaf that is rewritten. With `rewrite` that is every leaf, and the
-    /// tree comes out packed. Everything written is durable on return; nothing is visible before [`BTree::install`].
+    /// tree comes out packed. Everything written is durable on return; nothing is visible before [`BTree::install`]. From time to
+    /// time `pause` is called, whose error ends the merge.
     ///
     /// # Errors
     /// When the changes or a block cannot be read, the file cannot be written or synced, or the tree is corrupt: then the
-    /// tree is as before. `Invalid` when the last merge's root is still pending.
-    pub fn merge(&self, changes: &mut dyn Cursor, retain: &mut Retain, rewrite: bool) -> Result<PendingRoot> {
-        let invalid = || Error::invalid("the root of the last merge was neither installed nor dropped");
-        let turn = Turn::take(&self.merging).ok_or_else(invalid)?;
+    /// tree is as before.
+    ///
+    /// # Panics
+    /// When the turn is of another tree.
+    pub fn merge(
+        &self,
+        turn: Turn,
+        changes: &mut dyn Cursor,
+        retain: &mut Retain,
+        rewrite: bool,
+        pause: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<PendingRoot> {
+        assert!(Arc::ptr_eq(&turn.0, &self.merging), "a turn is for its own tree");
         let base = *self.root().meta();
         self.space.lock().reclaim(self.oldest_read());
 
         let writer = ExtentWriter::new(&self.file.blocks, &self.space);
         let output = Output::new(&self.file, writer, self.options.block_bytes, self.options.compression);
-        let mut merge = Merge::new(&self.file, changes, retain, rewrite, output);
+        let mut merge = Merge::new(&self.file, changes, retain, rewrite, pause, output);
         let mut meta = merge.run(&base)?;
         let (mut writer, mut freed) = merge.into_parts();
         freed.extend(base.free_list.map(extent));

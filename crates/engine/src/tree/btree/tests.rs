@@ -46,6 +46,12 @@ struct Model {
     snapshots: Vec<u64>,
 }
 
+/// Merges without a pause, when nobody else does.
+fn merge(tree: &BTree, changes: &mut dyn Cursor, retain: &mut Retain, rewrite: bool) -> Result<PendingRoot> {
+    let turn = tree.turn().ok_or_else(|| Error::invalid("a merge is under way"))?;
+    tree.merge(turn, changes, retain, rewrite, &mut || Ok(()))
+}
+
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl Model {
@@ -112,7 +118,7 @@ impl Fixture {
 
     fn prepare(&mut self, rewrite: bool) -> Result<PendingRoot> {
         let mut changes = self.model.take_batch();
-        self.tree.merge(&mut changes, &mut self.model.retain(), rewrite)
+        merge(&self.tree, &mut changes, &mut self.model.retain(), rewrite)
     }
 
     fn merge(&mut self, rewrite: bool) -> TreeReport {
@@ -372,7 +378,7 @@ fn untouched_subtrees_are_neither_read_nor_written() {
     fixture.model.put(key(70_000), "one");
     let before = count();
     let mut changes = fixture.model.take_batch();
-    let pending = fixture.tree.merge(&mut changes, &mut fixture.model.retain(), false).unwrap();
+    let pending = merge(&fixture.tree, &mut changes, &mut fixture.model.retain(), false).unwrap();
     let after = count();
     assert!(after[0] - before[0] <= u64::from(pending.meta().height) + 1);
     assert!(after[1] - before[1] <= 64 << 10);
@@ -399,7 +405,7 @@ fn a_scan_reads_many_leaves_at_once_and_a_seek_one() {
     fixture.model.put(key(1), "one");
     let rewrite = reads(&|| {
         let mut changes = fixture.model.clone().take_batch();
-        drop(fixture.tree.merge(&mut changes, &mut fixture.model.retain(), true).unwrap());
+        drop(merge(&fixture.tree, &mut changes, &mut fixture.model.retain(), true).unwrap());
     });
     assert!(rewrite < root.meta().leaves / 10, "{rewrite} reads for {} leaves", root.meta().leaves);
 }
@@ -446,7 +452,7 @@ fn a_tree_in_a_real_file_is_found_again() {
         for round in 0..5 {
             (0..5000).for_each(|i| model.put(key(i * 3 + round), [7; 40]));
             (0..5000).filter(|i| i % 7 == round).for_each(|i| model.delete(key(i)));
-            let pending = tree.merge(&mut model.take_batch(), &mut model.retain(), false).unwrap();
+            let pending = merge(&tree, &mut model.take_batch(), &mut model.retain(), false).unwrap();
             let meta = *pending.meta();
             tree.install(pending).unwrap();
             tree = BTree::open(&env, &path, IDENTITY, options, meta, cache(), Arc::default()).unwrap();
@@ -560,8 +566,8 @@ fn a_root_that_is_dropped_gives_its_space_back() {
     for _ in 0..20 {
         let mut other = fixture.model.clone();
         (0..1000).for_each(|i| other.put(key(i), "never seen"));
-        let pending = fixture.tree.merge(&mut other.take_batch(), &mut other.retain(), false).unwrap();
-        let second = fixture.tree.merge(&mut other.take_batch(), &mut other.retain(), false);
+        let pending = merge(&fixture.tree, &mut other.take_batch(), &mut other.retain(), false).unwrap();
+        let second = merge(&fixture.tree, &mut other.take_batch(), &mut other.retain(), false);
         assert_eq!(second.unwrap_err().kind(), ErrorKind::Invalid);
         drop(pending);
         fixture.check();
@@ -612,7 +618,7 @@ fn changes_that_fail_abort_the_merge() {
         let mut other = fixture.model.clone();
         (0..300).for_each(|i| other.put(key(i), "lost"));
         let mut changes = other.take_batch().failing_after(moves);
-        assert!(fixture.tree.merge(&mut changes, &mut other.retain(), false).is_err());
+        assert!(merge(&fixture.tree, &mut changes, &mut other.retain(), false).is_err());
         fixture.merge(false);
         fixture.check();
     }
@@ -811,7 +817,7 @@ fn merge_operands(fixture: &mut Fixture, keys: &[&str], at: std::ops::Range<u64>
     let changes = keys.iter().flat_map(|key| at.clone().rev().map(move |at| operand(key, at)));
     let mut changes = VecCursor::new(changes.collect());
     let mut retain = Retain::new(Vec::new(), SeqNum(1 << 20), true).folding(operator.clone());
-    let pending = fixture.tree.merge(&mut changes, &mut retain, false).unwrap();
+    let pending = merge(&fixture.tree, &mut changes, &mut retain, false).unwrap();
     fixture.tree.install(pending).unwrap();
     fixture.tree.verify(&fixture.tree.root()).unwrap();
 }

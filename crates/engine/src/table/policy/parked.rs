@@ -1,0 +1,45 @@
+//! When a B-tree takes changes in: at once where they are dense in it, else when the runs in which they are parked are.
+
+use std::ops::Bound;
+
+use super::{TableOptions, Trees};
+use crate::base::SeqNum;
+use crate::tree::btree::TreeMeta;
+
+/// A flush may rewrite so many bytes of leaves for each byte of changes: about what a byte costs that is parked first.
+const REWRITTEN_PER_BYTE: u64 = 8;
+/// It may always rewrite this part of what a file of a run may have: so little is not worth a run.
+const REWRITTEN_MIN_PART: u64 = 16;
+/// Runs over a tree are merged into it when they have this many percent of its bytes.
+const PARKED_PERCENT: u64 = 33;
+
+/// How many leaves the flush of so many bytes may rewrite.
+#[must_use]
+pub fn leaves_worth(tree: &TreeMeta, options: &TableOptions, bytes: u64) -> u64 {
+    let leaf_bytes = tree.live_bytes() / tree.leaves.max(1);
+    let most = (bytes * REWRITTEN_PER_BYTE).max(options.run_bytes_max / REWRITTEN_MIN_PART);
+    most / leaf_bytes.max(1)
+}
+
+/// Whether the runs over the B-tree are dense enough to be merged into it; or the tree has something that was erased for all snapshots from
+/// `oldest` on, as soon as there are runs.
+#[must_use]
+pub fn is_absorption_due(trees: &Trees, options: &TableOptions, oldest: SeqNum) -> bool {
+    let Some(root) = &trees.btree else { return false };
+    let parked: u64 = parked_bytes(trees);
+    let dense = parked * 100 >= root.meta().live_bytes() * PARKED_PERCENT;
+    let small = root.meta().live_bytes() <= options.run_bytes_max / REWRITTEN_MIN_PART;
+    let erased = || trees.erasures.touch(&[], Bound::Unbounded, (root.meta().clean_to, oldest));
+    parked > 0 && (dense || small || erased())
+}
+
+/// Bytes of space that the merge of all runs into the B-tree needs at most, beside what is free in its file.
+#[must_use]
+pub fn absorption_needs(trees: &Trees) -> u64 {
+    let tree = trees.btree.as_ref().map_or(0, |root| root.meta().live_bytes().saturating_sub(root.meta().free_bytes));
+    parked_bytes(trees) + tree
+}
+
+fn parked_bytes(trees: &Trees) -> u64 {
+    trees.runs().map(|handle| handle.run.meta().bytes).sum()
+}
