@@ -89,7 +89,7 @@ fn few_changes_are_parked_over_the_tree_and_many_go_into_it() {
 }
 
 #[test]
-fn parked_changes_go_into_the_tree_when_they_are_a_third_of_it() {
+fn parked_changes_go_into_the_tree_when_they_are_a_quarter_of_it() {
     let sim = SimEnv::new(2);
     let db = open(&sim);
     let table = tree(&db);

@@ -8,6 +8,7 @@ pub mod histogram;
 pub mod ids;
 pub mod key;
 pub mod num;
+pub mod prefetch;
 pub mod shards;
 pub mod sync;
 pub mod value;

@@ -7,6 +7,7 @@ use super::search::{self, Head};
 use crate::base::codec::{Decoder, Malformed};
 use crate::base::key::{KEY_BYTES_MAX, descends};
 use crate::base::num::{u32_of, usize_of32};
+use crate::base::prefetch::prefetch;
 use crate::base::value::ByteSource;
 use crate::base::{Kind, SeqNum};
 use std::cmp::Ordering;
@@ -177,11 +178,22 @@ impl Block {
         &self.image[PREFIX_AT..][..usize_of32(self.prefix_len)]
     }
 
-    /// The memory that a search of the block looks at first.
+    /// Asks for the memory that a search of the block looks at first, before it is needed.
     #[inline]
-    #[must_use]
-    pub fn heads_bytes(&self) -> &[u8] {
-        &self.image[usize_of32(self.heads_at)..][..4 * self.count()]
+    pub fn prefetch_search(&self) {
+        let searched = usize_of32(self.heads_at)..usize_of32(self.heads_at) + 8 * self.count();
+        let first = if searched.len() <= SEARCHED_BYTES_MAX { 0..searched.end } else { 0..SEARCHED_BYTES_MAX };
+        prefetch_all(&self.image[first]);
+    }
+
+    /// Searches the block for `key`, which must be in near memory, and asks for the entries from there on.
+    #[inline]
+    pub fn prefetch_entries(&self, key: &[u8]) {
+        let Some(suffix) = key.strip_prefix(self.prefix()) else { return };
+        let target = head(suffix);
+        let low = search::partition(self.heads(), |head| head < target);
+        let from = self.offset(low.min(self.count()));
+        prefetch_all(&self.image[from..self.image.len().min(from + ENTRIES_BYTES)]);
     }
 
     #[inline]
@@ -340,6 +352,15 @@ impl Block {
         low
     }
 }
+
+fn prefetch_all(bytes: &[u8]) {
+    prefetch(bytes.as_ptr(), bytes.len());
+}
+
+/// A search of more than so much halves it first, which no prefetch can follow.
+const SEARCHED_BYTES_MAX: usize = 2 << 10;
+/// So much of the entries from some point on is as good as sure to be read.
+const ENTRIES_BYTES: usize = 512;
 
 /// So many entries with tied heads are walked before the rest of them is halved.
 const LINEAR: usize = 4;

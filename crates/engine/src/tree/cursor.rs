@@ -31,6 +31,12 @@ pub trait Cursor: Send {
     /// # Errors
     /// See the trait.
     fn seek_ge(&mut self, key: &[u8]) -> Result<()>;
+    /// Goes a step towards where [`Cursor::seek_ge`] of the same key, the next move, will arrive, and asks for the memory that the step after
+    /// it looks at; says whether there is one. A merge lets all its trees go a step before any goes the next, and so waits for all of
+    /// them at once. What fails here fails in the seek.
+    fn approach_ge(&mut self, _key: &[u8]) -> bool {
+        false
+    }
     /// Moves to the last entry whose user key is below `key` (its oldest version).
     ///
     /// # Errors

@@ -3,7 +3,6 @@
 //! One lookup after the other waits for memory, or the device, at each step of each. Together they take a step all at once:
 //! what the next step of all needs is asked for before the first is made, and keys that lie in one block share it.
 
-use super::memtable::prefetch;
 use super::{Costs, Found};
 use crate::base::checksum::hash_key;
 use crate::base::{Result, SeqNum};
@@ -91,10 +90,5 @@ pub(super) fn nothing(count: usize) -> Answers {
 
 /// Asks for what a search of these blocks looks at first, before it is needed.
 pub(super) fn prefetch_heads(blocks: &[Arc<Block>]) {
-    for block in blocks {
-        prefetch(block.heads_bytes().as_ptr(), block.heads_bytes().len().min(HEADS_BYTES_MAX));
-    }
+    blocks.iter().for_each(|block| block.prefetch_search());
 }
-
-/// A search of more heads halves them first, which no prefetch can follow.
-const HEADS_BYTES_MAX: usize = 2 << 10;

@@ -11,7 +11,7 @@ const REWRITTEN_PER_BYTE: u64 = 8;
 /// It may always rewrite this part of what a file of a run may have: so little is not worth a run.
 const REWRITTEN_MIN_PART: u64 = 16;
 /// Runs over a tree are merged into it when they have this many percent of its bytes.
-const PARKED_PERCENT: u64 = 33;
+const PARKED_PERCENT: u64 = 25;
 
 /// How many leaves the flush of so many bytes may rewrite.
 #[must_use]

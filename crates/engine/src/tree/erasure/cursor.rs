@@ -115,6 +115,10 @@ impl Cursor for Unerased {
         self.settle(Way::Forward)
     }
 
+    fn approach_ge(&mut self, key: &[u8]) -> bool {
+        self.cursor.approach_ge(key)
+    }
+
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
         self.cursor.seek_lt(key)?;
         self.settle(Way::Backward)

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::base::num::{u64_of, usize_of};
+use crate::base::prefetch::CACHE_LINE_BYTES;
 
 /// The first chunk of an arena, and the least: most tables of a database are written little.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
@@ -22,9 +23,6 @@ const CHUNK_BYTES_MAX: usize = 2 << 20;
 
 /// A longer piece gets a chunk of its own, so that it does not waste the rest of the current one.
 const SHARED_PIECE_BYTES_MAX: usize = CHUNK_BYTES_MAX / 8;
-
-/// The unit in which memory reaches the processor.
-pub(super) const CACHE_LINE_BYTES: usize = 64;
 
 /// The strictest alignment of a piece.
 const ALIGN_MAX: usize = CACHE_LINE_BYTES;
@@ -177,19 +175,6 @@ impl ChunkPtr {
         // SAFETY: within the chunk, as just checked.
         Some(unsafe { self.0.cast::<u8>().add(at) })
     }
-}
-
-/// Asks for memory before it is needed, where there is a way to.
-#[inline]
-pub(in crate::tree) fn prefetch(at: *const u8, len: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for line in (0..len).step_by(CACHE_LINE_BYTES) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch only affects time, wherever it points.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast::<i8>().wrapping_add(line)) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (at, len);
 }
 
 /// Memory straight from the system and straight back to it, so that a dropped memtable does not linger in an allocator.

@@ -20,7 +20,6 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-pub(super) use arena::prefetch;
 pub use cursor::MemtableCursor;
 
 use crate::base::{Entry, SeqNum};

@@ -25,7 +25,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use std::thread;
 
-use super::arena::{Arena, prefetch};
+use super::arena::Arena;
+use crate::base::prefetch::prefetch;
 use super::record::{Place, Record};
 use crate::base::num::{u32_of, usize_of32};
 

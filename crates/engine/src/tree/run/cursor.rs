@@ -36,7 +36,28 @@ pub struct RunCursor {
     has_prefix: Option<bool>,
     /// What was looked at so far.
     costs: Costs,
+    /// How far a seek has come before it was begun.
+    approach: Approach,
 }
+
+/// How far a cursor has come towards the first entry that is not below a key.
+#[derive(Debug, Default)]
+enum Approach {
+    /// Nowhere yet.
+    #[default]
+    Away,
+    /// To the top of the index.
+    Top,
+    /// To this part of it.
+    Part(usize),
+    /// To this leaf.
+    Leaf(Place),
+    /// As far as it goes: to a leaf, unless there is a reason to leave the rest to the seek.
+    Done(Option<Place>),
+}
+
+/// A leaf, and the part and the entry of the index that lead to it.
+type Place = (usize, usize, Arc<Block>);
 
 /// The entry under a cursor, apart from its key.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +94,7 @@ impl RunCursor {
             limits: None,
             has_prefix: None,
             costs: Costs::default(),
+            approach: Approach::Away,
         }
     }
 
@@ -84,7 +106,7 @@ impl RunCursor {
             self.index = None;
             self.has_prefix = None;
         }
-        self.leaf = None;
+        (self.leaf, self.approach) = (None, Approach::Away);
     }
 
     /// Whether the cursor stands on no entry.
@@ -96,7 +118,7 @@ impl RunCursor {
     /// Runs a move that starts from nowhere, and fuses the cursor if it fails.
     fn absolute(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.fuse.check()?;
-        self.leaf = None;
+        (self.leaf, self.approach) = (None, Approach::Away);
         if self.is_apart() {
             return Ok(());
         }
@@ -120,6 +142,43 @@ impl RunCursor {
             self.costs.filter_misses += u64::from(self.is_nowhere() || !within);
         }
         Ok(())
+    }
+
+    /// Goes a step on, and asks for the memory that the next one looks at.
+    fn approach_from(&mut self, approach: Approach, key: &[u8]) -> Result<Approach> {
+        Ok(match approach {
+            Approach::Away => {
+                self.leaf = None;
+                let asks_filter = |limits: &Arc<Limits>| limits.prefix.is_some_and(|(rule, _)| self.run.knows_prefixes(rule));
+                if self.is_apart() || self.limits.as_ref().is_some_and(asks_filter) {
+                    return Ok(Approach::Done(None));
+                }
+                self.run.top().prefetch_search();
+                Approach::Top
+            }
+            Approach::Top => match self.run.top().lower_bound(key) {
+                part if part == self.run.top().count() => Approach::Done(None),
+                part => {
+                    self.load_part(part)?.prefetch_search();
+                    Approach::Part(part)
+                }
+            },
+            Approach::Part(part) => {
+                let index = self.load_part(part)?;
+                let slot = index.lower_bound(key);
+                if slot == index.count() {
+                    return Ok(Approach::Done(None));
+                }
+                let leaf = self.load_leaf(&index, slot)?;
+                leaf.prefetch_search();
+                Approach::Leaf((part, slot, leaf))
+            }
+            Approach::Leaf(place) => {
+                place.2.prefetch_entries(key);
+                Approach::Done(Some(place))
+            }
+            done @ Approach::Done(_) => done,
+        })
     }
 
     /// Whether no key of the run is within the limits.
@@ -284,26 +343,41 @@ impl Cursor for RunCursor {
     }
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        let approach = std::mem::take(&mut self.approach);
         self.absolute(|cursor| {
-            let part = cursor.run.top().lower_bound(key);
-            if part == cursor.run.top().count() {
-                return Ok(());
-            }
-            let index = cursor.load_part(part)?;
-            let slot = index.lower_bound(key);
-            if slot == index.count() {
-                return cursor.after_leaf(part, &index, slot);
-            }
-            let leaf = cursor.load_leaf(&index, slot)?;
+            let (part, slot, leaf) = match approach {
+                Approach::Done(Some(place)) => place,
+                _ => {
+                    let part = cursor.run.top().lower_bound(key);
+                    if part == cursor.run.top().count() {
+                        return Ok(());
+                    }
+                    let index = cursor.load_part(part)?;
+                    let slot = index.lower_bound(key);
+                    if slot == index.count() {
+                        return cursor.after_leaf(part, &index, slot);
+                    }
+                    (part, slot, cursor.load_leaf(&index, slot)?)
+                }
+            };
             match leaf.lower_bound(key) {
                 // The separator may be above the last key of its leaf.
-                at if at == leaf.count() => cursor.after_leaf(part, &index, slot),
+                at if at == leaf.count() => {
+                    let index = cursor.load_part(part)?;
+                    cursor.after_leaf(part, &index, slot)
+                }
                 at => {
                     cursor.stand(leaf, at);
                     Ok(())
                 }
             }
         })
+    }
+
+    fn approach_ge(&mut self, key: &[u8]) -> bool {
+        let approach = std::mem::take(&mut self.approach);
+        self.approach = self.approach_from(approach, key).unwrap_or(Approach::Done(None));
+        !matches!(self.approach, Approach::Done(_))
     }
 
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {

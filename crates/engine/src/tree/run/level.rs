@@ -2,6 +2,7 @@
 
 use super::fuse::Fuse;
 use super::{Run, RunCursor};
+use crate::base::key::head;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
 use crate::tree::{Ages, Costs, Cursor, Limits};
@@ -25,7 +26,8 @@ pub fn are_apart(runs: &[Arc<Run>]) -> bool {
 /// The first run with keys that are not below `key`.
 #[inline]
 fn first_not_below(runs: &[Arc<Run>], key: &[u8]) -> usize {
-    runs.partition_point(|run| *run.meta().largest < *key)
+    let head = head(key);
+    runs.partition_point(|run| run.is_below(key, head))
 }
 
 /// A cursor over runs sorted by key whose ranges do not touch. It touches the files of those runs only that it enters.
@@ -37,6 +39,8 @@ pub struct LevelCursor {
     at: usize,
     cursor: Option<RunCursor>,
     limits: Option<Arc<Limits>>,
+    /// The cursor is in the run of the key that the next seek is for.
+    approaches: bool,
 }
 
 impl LevelCursor {
@@ -45,11 +49,12 @@ impl LevelCursor {
     #[must_use]
     pub fn new(runs: Arc<[Arc<Run>]>, fill: Fill) -> Self {
         debug_assert!(are_apart(&runs), "the runs of a level overlap");
-        Self { runs, fill, fuse: Fuse::default(), at: 0, cursor: None, limits: None }
+        Self { runs, fill, fuse: Fuse::default(), at: 0, cursor: None, limits: None, approaches: false }
     }
 
     /// Makes a move in run `at`; there may be none, and then the cursor stands nowhere.
     fn enter(&mut self, at: Option<usize>, go: impl FnOnce(&mut RunCursor) -> Result<()>) -> Result<()> {
+        self.approaches = false;
         let Some((at, run)) = at.and_then(|at| Some((at, self.runs.get(at)?))) else {
             self.leave();
             return Ok(());
@@ -102,7 +107,24 @@ impl Cursor for LevelCursor {
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
         self.fuse.check()?;
+        if std::mem::take(&mut self.approaches)
+            && let Some(cursor) = &mut self.cursor
+        {
+            let gone = cursor.seek_ge(key);
+            return self.fuse.guard(gone);
+        }
         self.enter(Some(first_not_below(&self.runs, key)), |cursor| cursor.seek_ge(key))
+    }
+
+    fn approach_ge(&mut self, key: &[u8]) -> bool {
+        if !self.approaches {
+            let at = first_not_below(&self.runs, key);
+            if self.fuse.check().is_err() || self.enter(Some(at), |_| Ok(())).is_err() {
+                return false;
+            }
+            self.approaches = true;
+        }
+        self.cursor.as_mut().is_some_and(|cursor| cursor.approach_ge(key))
     }
 
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {

@@ -160,6 +160,12 @@ impl Run {
         self.heads.0 <= head && head <= self.heads.1
     }
 
+    /// Whether all keys of the run are below `key`, whose head it is.
+    #[inline]
+    pub(super) fn is_below(&self, key: &[u8], head: u64) -> bool {
+        self.heads.1 < head || self.heads.1 == head && *self.meta.largest < *key
+    }
+
     /// Whether the filter knows the prefixes of the run's keys by this rule.
     #[inline]
     pub(super) fn knows_prefixes(&self, rule: Prefix) -> bool {

@@ -8,12 +8,12 @@ use super::Run;
 use super::filter::LINE_BYTES;
 use super::reader::{Look, check, look};
 use crate::base::num::u64_of;
+use crate::base::prefetch::prefetch;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::Fill;
 use crate::tree::Costs;
 use crate::tree::lookup::{Answers, Ask, nothing, prefetch_heads};
-use crate::tree::memtable::prefetch;
 use std::sync::Arc;
 
 /// As many runs may hold a key as a rule: only room is taken for them.
