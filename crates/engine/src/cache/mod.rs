@@ -27,9 +27,10 @@ use serde::Serialize;
 
 use crate::base::Result;
 use crate::base::num::{u64_of, usize_of};
+use crate::base::prefetch::prefetch;
 use crate::block::{Block, BlockPointer};
 use crate::store::BlockFile;
-use shard::{Key, Shard};
+use shard::{Key, SLOT_BYTES, Shard};
 
 const SHARDS_MAX: u64 = 64;
 /// A smaller share would hold too few blocks to evict well, so that small caches have fewer shards.
@@ -64,6 +65,10 @@ pub struct CacheCounters {
     /// Bytes of memory that they may take.
     pub capacity: u64,
 }
+
+/// Where the cache may know of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Hint(list::Index);
 
 /// A bounded set of blocks in memory.
 pub struct Cache {
@@ -143,6 +148,38 @@ impl Cache {
         let key = Key { instance, offset: pointer.offset };
         let hash = key.hash();
         self.shard(hash).lock().get(hash, key, tag(pointer), fill == Fill::Keep)
+    }
+
+    /// Goes the first step of [`Cache::lookup`]: finds where the cache keeps what it knows of the block, and asks for that memory.
+    #[inline]
+    #[must_use]
+    pub fn locate(&self, instance: u64, pointer: BlockPointer) -> Option<Hint> {
+        let key = Key { instance, offset: pointer.offset };
+        let hash = key.hash();
+        let shard = self.shard(hash).lock();
+        let hint = Hint(shard.locate(hash, key)?);
+        prefetch(shard.slot_address(hint.0), SLOT_BYTES);
+        Some(hint)
+    }
+
+    /// Goes the next step: asks for the memory of the block.
+    #[inline]
+    pub fn approach(&self, instance: u64, pointer: BlockPointer, hint: Hint) {
+        let key = Key { instance, offset: pointer.offset };
+        let shard = self.shard(key.hash()).lock();
+        if let Some(block) = shard.peek(hint.0, key) {
+            // The counts lie before it.
+            prefetch(Arc::as_ptr(block).cast::<u8>().wrapping_sub(2 * size_of::<usize>()), size_of::<Block>());
+        }
+    }
+
+    /// As [`Cache::lookup`], of a block that was approached.
+    #[inline]
+    #[must_use]
+    pub fn lookup_at(&self, instance: u64, pointer: BlockPointer, fill: Fill, hint: Hint) -> Option<Arc<Block>> {
+        let key = Key { instance, offset: pointer.offset };
+        let hash = key.hash();
+        self.shard(hash).lock().get_at(hint.0, hash, key, tag(pointer), fill == Fill::Keep)
     }
 
     /// Puts in a block that was just written or read, and returns the one to use: an equal one that was already there, or

@@ -88,6 +88,9 @@ struct Slot<V> {
     born: u64,
 }
 
+/// Bytes of a slot.
+pub(super) const SLOT_BYTES: usize = size_of::<Slot<usize>>();
+
 impl<V> Linked<QUEUE> for Slot<V> {
     fn links(&self) -> Links {
         self.queue_links
@@ -155,9 +158,23 @@ impl<V: Clone> Shard<V> {
     /// The value at `key`, if it is the one that `tag` names. `touch` says that this is a read that should keep it here.
     #[inline]
     pub(super) fn get(&mut self, hash: u64, key: Key, tag: u64, touch: bool) -> Option<V> {
+        let found = self.locate(hash, key);
+        self.take(found, tag, touch)
+    }
+
+    /// As [`Self::get`], of a key whose value is at `index`.
+    #[inline]
+    pub(super) fn get_at(&mut self, index: Index, hash: u64, key: Key, tag: u64, touch: bool) -> Option<V> {
+        if self.peek(index, key).is_none() {
+            return self.get(hash, key, tag, touch);
+        }
+        self.take(Some(index), tag, touch)
+    }
+
+    #[inline]
+    fn take(&mut self, found: Option<Index>, tag: u64, touch: bool) -> Option<V> {
         let slots = &mut self.slots;
-        let found = self.index.find(hash, |index| slots[usize_of32(*index)].key == key);
-        let slot = found.map(|index| at(slots, *index)).filter(|slot| slot.tag == tag);
+        let slot = found.map(|index| at(slots, index)).filter(|slot| slot.tag == tag);
         if touch {
             let count = if slot.is_some() { &mut self.tally.hits } else { &mut self.tally.misses };
             *count += 1;
@@ -169,6 +186,24 @@ impl<V: Clone> Shard<V> {
             slot.frequency += u8::from(!young);
         }
         slot.value.clone()
+    }
+
+    /// Where the value at `key` is, if there is one: a hint for [`Self::peek`] and [`Self::get_at`], which holds until it is evicted.
+    #[inline]
+    pub(super) fn locate(&self, hash: u64, key: Key) -> Option<Index> {
+        self.index.find(hash, |index| self.slots[usize_of32(*index)].key == key).copied()
+    }
+
+    /// The address of what is at `index`, whatever that is by now.
+    #[inline]
+    pub(super) fn slot_address(&self, index: Index) -> *const u8 {
+        self.slots.as_ptr().wrapping_add(usize_of32(index)).cast()
+    }
+
+    /// The value at `index`, if it is still that of `key`.
+    #[inline]
+    pub(super) fn peek(&self, index: Index, key: Key) -> Option<&V> {
+        self.slots.get(usize_of32(index)).filter(|slot| slot.key == key)?.value.as_ref()
     }
 
     /// Keeps `value` in place of what was at `key`, unless it is too large, and returns it; if the same value is there
@@ -226,7 +261,7 @@ impl<V: Clone> Shard<V> {
     }
 
     fn find(&self, key: Key) -> Option<Index> {
-        self.index.find(key.hash(), |index| self.slots[usize_of32(*index)].key == key).copied()
+        self.locate(key.hash(), key)
     }
 
     fn evict_to(&mut self, bytes: u64, dropped: &mut Vec<V>) {

@@ -4,7 +4,7 @@ use super::Run;
 use crate::base::Result;
 use crate::base::num::{u64_of, usize_of, usize_of32};
 use crate::block::{Block, BlockPointer};
-use crate::cache::Fill;
+use crate::cache::{Fill, Hint};
 use crate::env::buffer::AlignedBuffer;
 use std::ops::Range;
 use std::sync::Arc;
@@ -54,19 +54,24 @@ impl ReadAhead {
         (self.held, self.last, self.row, self.span) = (0..0, 0..0, Row::NONE, 0);
     }
 
-    /// The leaf that `pointer` points to, and whether it was in the cache. `wanted` says in which part of the file it pays to read ahead.
+    /// The leaf that `pointer` points to, and whether it was in the cache. `hint` is of the cache. `wanted` says in
+    /// which part of the file it pays to read ahead.
     pub(super) fn leaf(
         &mut self,
         run: &Run,
         pointer: BlockPointer,
+        hint: Option<Hint>,
         wanted: impl FnOnce() -> Range<u64>,
     ) -> Result<(Arc<Block>, bool)> {
         self.row = self.row_with(pointer);
         self.last = pointer.offset..pointer.end();
         let instance = run.file().instance();
-        if self.fill != Fill::Bypass
-            && let Some(leaf) = run.cache().lookup(instance, pointer, self.fill)
-        {
+        let cached = match hint {
+            Some(hint) => run.cache().lookup_at(instance, pointer, self.fill, hint),
+            None if self.fill == Fill::Bypass => None,
+            None => run.cache().lookup(instance, pointer, self.fill),
+        };
+        if let Some(leaf) = cached {
             return Ok((leaf, true));
         }
         let leaf = Arc::new(self.read(run, pointer, wanted)?);

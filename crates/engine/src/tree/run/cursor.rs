@@ -5,8 +5,8 @@ use super::ahead::ReadAhead;
 use super::fuse::Fuse;
 use crate::base::value::ByteSource;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
-use crate::block::Block;
-use crate::cache::Fill;
+use crate::block::{Block, BlockPointer};
+use crate::cache::{Fill, Hint};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
 use std::ops::Range;
@@ -50,6 +50,8 @@ enum Approach {
     Top,
     /// To this part of it.
     Part(usize),
+    /// To where the cache knows of the leaf of entry `slot` of the part; then, `known`, to the leaf itself.
+    Slot { part: usize, slot: usize, pointer: BlockPointer, hint: Option<Hint>, known: bool },
     /// To this leaf.
     Leaf(Place),
     /// As far as it goes: to a leaf, unless there is a reason to leave the rest to the seek.
@@ -150,7 +152,7 @@ impl RunCursor {
             Approach::Away => {
                 self.leaf = None;
                 let asks_filter = |limits: &Arc<Limits>| limits.prefix.is_some_and(|(rule, _)| self.run.knows_prefixes(rule));
-                if self.is_apart() || self.limits.as_ref().is_some_and(asks_filter) {
+                if self.fill != Fill::Keep || self.is_apart() || self.limits.as_ref().is_some_and(asks_filter) {
                     return Ok(Approach::Done(None));
                 }
                 self.run.top().prefetch_search();
@@ -169,7 +171,17 @@ impl RunCursor {
                 if slot == index.count() {
                     return Ok(Approach::Done(None));
                 }
-                let leaf = self.load_leaf(&index, slot)?;
+                let pointer = self.run.pointer(&index, slot)?;
+                let hint = self.run.cache().locate(self.run.file().instance(), pointer);
+                Approach::Slot { part, slot, pointer, hint, known: false }
+            }
+            Approach::Slot { part, slot, pointer, hint: Some(hint), known: false } => {
+                self.run.cache().approach(self.run.file().instance(), pointer, hint);
+                Approach::Slot { part, slot, pointer, hint: Some(hint), known: true }
+            }
+            Approach::Slot { part, slot, pointer, hint, .. } => {
+                let index = self.load_part(part)?;
+                let leaf = self.load_leaf_at(&index, slot, pointer, hint)?;
                 leaf.prefetch_search();
                 Approach::Leaf((part, slot, leaf))
             }
@@ -229,8 +241,12 @@ impl RunCursor {
     /// The leaf of entry `slot` of `index`.
     fn load_leaf(&mut self, index: &Block, slot: usize) -> Result<Arc<Block>> {
         let pointer = self.run.pointer(index, slot)?;
+        self.load_leaf_at(index, slot, pointer, None)
+    }
+
+    fn load_leaf_at(&mut self, index: &Block, slot: usize, pointer: BlockPointer, hint: Option<Hint>) -> Result<Arc<Block>> {
         let Self { run, ahead, limits, .. } = self;
-        let (leaf, is_cached) = ahead.leaf(run, pointer, || wanted(run, limits.as_deref(), index))?;
+        let (leaf, is_cached) = ahead.leaf(run, pointer, hint, || wanted(run, limits.as_deref(), index))?;
         self.is_cached = is_cached;
         self.run.check_leaf(pointer, &leaf)?;
         self.costs.blocks += 1;
