@@ -18,7 +18,7 @@ use crate::base::{Entry, FileId, Lsn, Result, SeqNum};
 use crate::cache::Fill;
 use crate::tree::btree::TreeRoot;
 use crate::tree::erasure::{Erasure, Erasures, Held, Unerased};
-use crate::tree::lookup::{Answers, Ask, Lookups};
+use crate::tree::lookup::{Answers, Lookups};
 use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::together::get_many;
@@ -28,9 +28,6 @@ use crate::tree::{Costs, Cursor, Found};
 
 /// How many levels there are below L0. The data sinks to the last one; upper ones come into use as it grows.
 pub const LEVELS: usize = 7;
-
-/// From so many runs without filters in L0 on, a lookup searches all of them together.
-const TOGETHER_MIN: usize = 3;
 
 /// A memtable in its place in the log.
 #[derive(Debug)]
@@ -252,16 +249,16 @@ impl Trees {
     pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
         if !self.l0.is_empty() || self.levels.iter().any(|level| !level.runs.is_empty()) {
             let hash = hash_key(key);
-            if self.l0.len() >= TOGETHER_MIN && !self.l0[0].run.has_filter() {
-                let ask = Ask::alone(key, hash);
-                if let Some(found) = get_many(&[ask], snapshot, costs, |key| self.runs_of(key))?.pop().flatten() {
+            for handle in &self.l0 {
+                if let Some(found) = handle.run.get_at_cost(key, hash, snapshot, costs)? {
                     return Ok(Some(found));
                 }
-            } else {
-                for run in self.runs_of(key) {
-                    if let Some(found) = run.get_at_cost(key, hash, snapshot, costs)? {
-                        return Ok(Some(found));
-                    }
+            }
+            for level in &self.levels {
+                if let Some(run) = run_of(&level.runs, key)
+                    && let Some(found) = run.get_at_cost(key, hash, snapshot, costs)?
+                {
+                    return Ok(Some(found));
                 }
             }
         }
@@ -276,7 +273,10 @@ impl Trees {
     /// As [`Self::get`].
     pub fn get_many(&self, lookups: &mut Lookups<'_>) -> Result<()> {
         lookups.search(|asks, snapshot, costs| {
-            get_many(asks, snapshot, costs, |key| self.runs_of(key))
+            get_many(asks, snapshot, costs, |key| {
+                let l0 = self.l0.iter().map(|handle| &*handle.run);
+                l0.chain(self.levels.iter().filter_map(move |level| run_of(&level.runs, key).map(|run| &**run)))
+            })
         })?;
         match &self.btree {
             Some(root) => lookups.search(|asks, snapshot, costs| {
@@ -285,12 +285,6 @@ impl Trees {
             }),
             None => Ok(()),
         }
-    }
-
-    /// The runs that may hold a key, newest first.
-    fn runs_of<'r>(&'r self, key: &'r [u8]) -> impl Iterator<Item = &'r Run> {
-        let l0 = self.l0.iter().map(|handle| &*handle.run);
-        l0.chain(self.levels.iter().filter_map(move |level| run_of(&level.runs, key).map(|run| &**run)))
     }
 
     /// A cursor per tree of which `snapshot` sees anything, newest first.

@@ -23,14 +23,6 @@ pub struct Ask<'k> {
     place: usize,
 }
 
-impl<'k> Ask<'k> {
-    /// A key that is looked up alone, in several trees together.
-    #[must_use]
-    pub const fn alone(key: &'k [u8], hash: u64) -> Self {
-        Self { key, hash, place: 0 }
-    }
-}
-
 /// What a tree found of each of several keys, in their order.
 pub type Answers = Vec<Option<Found>>;
 

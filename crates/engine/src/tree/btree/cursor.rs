@@ -7,7 +7,7 @@ use super::root::{TreeRoot, route};
 use crate::base::value::ByteSource;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer};
-use crate::cache::Fill;
+use crate::cache::{Fill, Hint};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 
 /// A branch on the path, and the child that the path takes.
@@ -36,12 +36,30 @@ pub struct BTreeCursor {
     limits: Option<Arc<Limits>>,
     /// Blocks that were looked at.
     blocks: u64,
+    /// How far a seek has come before it was begun. The path leads there.
+    approach: Approach,
+}
+
+/// How far a cursor has come towards the first entry that is not below a key.
+#[derive(Debug, Default)]
+enum Approach {
+    /// Nowhere yet.
+    #[default]
+    Away,
+    /// To this block.
+    At(Arc<Block>),
+    /// To where the cache knows of the block below; then, `known`, to the block itself.
+    Above { pointer: BlockPointer, hint: Hint, known: bool },
+    /// To this leaf.
+    Leaf(Arc<Block>),
+    /// The rest is for the seek.
+    Left,
 }
 
 impl BTreeCursor {
     pub(super) fn new(root: Arc<TreeRoot>, fill: Fill) -> Self {
         let (path, ahead, key) = (Vec::new(), ReadAhead::default(), Vec::new());
-        Self { root, fill, path, ahead, leaf: None, index: 0, key, failed: false, limits: None, blocks: 0 }
+        Self { root, fill, path, ahead, leaf: None, index: 0, key, failed: false, limits: None, blocks: 0, approach: Approach::Away }
     }
 
     /// Makes a move that may read blocks; an error is final.
@@ -50,6 +68,7 @@ impl BTreeCursor {
             let message = format!("{}: the cursor failed before", self.root.file.path().display());
             return Err(Error::new(ErrorKind::Corruption, message));
         }
+        self.approach = Approach::Away;
         // What the action does not reach stays nowhere.
         let result = action(self);
         if result.is_err() {
@@ -80,6 +99,45 @@ impl BTreeCursor {
             pointer = self.root.file.child(&block, child)?;
             self.path.push(Step { branch: block, child });
         }
+    }
+
+    /// Goes a step on, and asks for the memory that the next one looks at. `None` leaves the rest to the seek.
+    fn approach_from(&mut self, approach: Approach, key: &[u8]) -> Option<Approach> {
+        let TreeRoot { file, meta, .. } = &*self.root;
+        let instance = file.blocks.instance();
+        Some(match approach {
+            Approach::Away if self.fill == Fill::Keep && !self.failed => {
+                (self.leaf, self.blocks) = (None, self.blocks + 1);
+                self.path.clear();
+                self.ahead.restart(1);
+                let top = self.root.block(meta.root?, meta.height, self.fill).ok()?;
+                top.prefetch_search();
+                Approach::At(top)
+            }
+            Approach::At(leaf) if self.height() == 0 => {
+                leaf.prefetch_entries(key);
+                Approach::Leaf(leaf)
+            }
+            Approach::At(branch) => {
+                let child = route(&branch, key);
+                let pointer = file.child(&branch, child).ok()?;
+                let hint = file.cache.locate(instance, pointer)?;
+                self.path.push(Step { branch, child });
+                Approach::Above { pointer, hint, known: false }
+            }
+            Approach::Above { pointer, hint, known: false } => {
+                file.cache.approach(instance, pointer, hint);
+                Approach::Above { pointer, hint, known: true }
+            }
+            Approach::Above { pointer, hint, known: true } => {
+                let block = file.cache.lookup_at(instance, pointer, self.fill, hint)?;
+                file.check(&block, pointer, self.height()).ok()?;
+                self.blocks += 1;
+                block.prefetch_search();
+                Approach::At(block)
+            }
+            Approach::Away | Approach::Leaf(_) | Approach::Left => return None,
+        })
     }
 
     /// Levels above the leaves of the block that the path leads to.
@@ -162,8 +220,13 @@ impl Cursor for BTreeCursor {
     }
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        let approach = std::mem::take(&mut self.approach);
         self.go(|cursor| {
-            let Some(leaf) = cursor.seek(|branch| route(branch, key))? else { return Ok(()) };
+            let leaf = match approach {
+                Approach::Leaf(leaf) => Some(leaf),
+                _ => cursor.seek(|branch| route(branch, key))?,
+            };
+            let Some(leaf) = leaf else { return Ok(()) };
             let index = leaf.lower_bound(key);
             if index == leaf.count() {
                 return cursor.next_leaf();
@@ -171,6 +234,14 @@ impl Cursor for BTreeCursor {
             cursor.stand(leaf, index);
             Ok(())
         })
+    }
+
+    fn approach_ge(&mut self, key: &[u8]) -> bool {
+        self.approach = match std::mem::take(&mut self.approach) {
+            done @ (Approach::Leaf(_) | Approach::Left) => done,
+            approach => self.approach_from(approach, key).unwrap_or(Approach::Left),
+        };
+        !matches!(self.approach, Approach::Leaf(_) | Approach::Left)
     }
 
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {

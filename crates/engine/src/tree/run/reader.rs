@@ -160,13 +160,6 @@ impl Run {
         self.heads.0 <= head && head <= self.heads.1
     }
 
-    /// Whether lookups of most keys that the run does not have are spared.
-    #[inline]
-    #[must_use]
-    pub const fn has_filter(&self) -> bool {
-        self.filter.is_some()
-    }
-
     /// Whether all keys of the run are below `key`, whose head it is.
     #[inline]
     pub(super) fn is_below(&self, key: &[u8], head: u64) -> bool {

@@ -2,8 +2,7 @@
 //!
 //! All filters are asked first. Then each key looks into the newest of the runs that may hold it, and those that find nothing there
 //! into their next one, and so on: filters let few pass in vain, so one round is enough as a rule, and all leaves that are not in
-//! memory are read together. Runs without a filter are as good as sure to be searched in vain: each key looks into all of them up to
-//! the next one with a filter in one round.
+//! memory are read together.
 
 use super::Run;
 use super::filter::LINE_BYTES;
@@ -20,7 +19,7 @@ use std::sync::Arc;
 /// As many runs may hold a key as a rule: only room is taken for them.
 const RUNS_USUAL: usize = 8;
 
-/// A key, by its number, and a run that may hold it; within a round the number of the try.
+/// A key, by its number, and a run that may hold it.
 type Try<'r> = (usize, &'r Run);
 
 /// The newest versions of keys, which ascend, that `snapshot` sees. `runs_of` names the runs that may hold a key, newest first.
@@ -40,16 +39,13 @@ pub fn get_many<'r, 'k, I: Iterator<Item = &'r Run>>(
     let mut tries = near;
     pass_filters(asks, &mut tries, costs)?;
     while !tries.is_empty() {
-        // The first of each key, or all up to the first with a filter; the others wait.
-        let (mut last, mut ends) = (None, false);
-        let in_round = |(i, run): &mut Try<'_>| {
-            let goes = last.replace(*i) != Some(*i) || !ends;
-            ends = run.filter().is_some() || !goes;
-            goes
-        };
-        let round: Vec<_> = tries.extract_if(.., in_round).collect();
+        // The first of each key; the others wait.
+        let mut last = None;
+        let round: Vec<_> = tries.extract_if(.., |(i, _)| last.replace(*i) != Some(*i)).collect();
         costs.trees += u64_of(round.len());
         search(asks, &round, snapshot, &mut answers, costs)?;
+        let in_vain = round.iter().filter(|(i, run)| answers[*i].is_none() && run.filter().is_some());
+        costs.filter_misses += u64_of(in_vain.count());
         tries.retain(|(i, _)| answers[*i].is_none());
     }
     Ok(answers)
@@ -85,7 +81,7 @@ fn pass_filters(asks: &[Ask<'_>], tries: &mut Vec<Try<'_>>, costs: &mut Costs) -
     Ok(())
 }
 
-/// Looks for keys in runs, newest first for each key.
+/// Looks for keys in a run each.
 fn search(
     asks: &[Ask<'_>],
     round: &[Try<'_>],
@@ -93,36 +89,28 @@ fn search(
     answers: &mut Answers,
     costs: &mut Costs,
 ) -> Result<()> {
-    let mut found = nothing(round.len());
-    let parts = round.iter().enumerate().map(|(n, (i, run))| ((n, *run), run.top().lower_bound(asks[*i].key)));
-    let (tries, parts): (Vec<_>, Vec<_>) = parts.filter(|((_, run), part)| *part < run.top().count()).unzip();
-    let indexes = blocks(&tries, BlockKind::Branch, |at, (_, run)| run.pointer(run.top(), parts[at]))?;
-    let key = |n: usize| asks[round[n].0].key;
-    let slots: Vec<_> = indexes.iter().zip(&tries).map(|(index, (n, _))| index.lower_bound(key(*n))).collect();
+    let parts = round.iter().map(|(i, run)| ((*i, *run), run.top().lower_bound(asks[*i].key)));
+    let (round, parts): (Vec<_>, Vec<_>) = parts.filter(|((_, run), part)| *part < run.top().count()).unzip();
+    let indexes = blocks(&round, BlockKind::Branch, |at, (_, run)| run.pointer(run.top(), parts[at]))?;
+    let slots: Vec<_> = indexes.iter().zip(&round).map(|(index, (i, _))| index.lower_bound(asks[*i].key)).collect();
     // A key between the last separator of a part and that of the top is looked for by itself: it is hardly ever there.
-    let (mut here, mut at_slots) = (Vec::with_capacity(tries.len()), Vec::with_capacity(tries.len()));
-    for (at, (n, run)) in tries.iter().enumerate() {
+    let (mut here, mut at_slots) = (Vec::with_capacity(round.len()), Vec::with_capacity(round.len()));
+    for (at, (i, run)) in round.iter().enumerate() {
         if slots[at] < indexes[at].count() {
-            here.push((*n, *run));
+            here.push((*i, *run));
             at_slots.push(at);
         } else {
-            found[*n] = run.search(key(*n), snapshot, costs)?;
+            answers[*i] = run.search(asks[*i].key, snapshot, costs)?;
         }
     }
-    let leaves = blocks(&here, BlockKind::Leaf, |at, (_, run)| run.pointer(&indexes[at_slots[at]], slots[at_slots[at]]))?;
+    let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| run.pointer(&indexes[at_slots[n]], slots[at_slots[n]]))?;
     costs.blocks += u64_of(indexes.len() + leaves.len());
-    for ((n, run), leaf) in here.into_iter().zip(leaves) {
-        found[n] = match look(leaf, key(n), snapshot, run.visible_from()) {
+    for ((i, run), leaf) in here.into_iter().zip(leaves) {
+        answers[i] = match look(leaf, asks[i].key, snapshot, run.visible_from()) {
             Look::Found(found) => Some(found),
             Look::Absent => None,
-            Look::TooNew => run.search(key(n), snapshot, costs)?,
+            Look::TooNew => run.search(asks[i].key, snapshot, costs)?,
         };
-    }
-    for ((i, run), found) in round.iter().zip(found) {
-        costs.filter_misses += u64::from(found.is_none() && run.filter().is_some());
-        if answers[*i].is_none() {
-            answers[*i] = found;
-        }
     }
     Ok(())
 }
