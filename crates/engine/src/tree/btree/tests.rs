@@ -201,6 +201,7 @@ fn check_moves(root: &Arc<TreeRoot>) {
         let above = [key.as_slice(), &[0]].concat();
         for key in [key, &above, &key[..key.len() - 1].to_vec()] {
             let index = forward.partition_point(|entry| entry.key < *key);
+            (0..i % 20).for_each(|_| _ = cursor.approach_ge(key));
             cursor.seek_ge(key).unwrap();
             assert_eq!(cursor.entry(), forward.get(index).map(OwnedEntry::entry), "seek_ge {key:?}");
             cursor.prev().unwrap();

@@ -105,6 +105,8 @@ enum Move {
     First,
     Last,
     SeekGe(Vec<u8>),
+    /// A seek that was approached by some steps.
+    ApproachGe(Vec<u8>, usize),
     SeekLt(Vec<u8>),
     Next,
     Prev,
@@ -115,6 +117,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         1 => Just(Move::First),
         1 => Just(Move::Last),
         3 => keys().prop_map(Move::SeekGe),
+        3 => (keys(), 0..9usize).prop_map(|(key, steps)| Move::ApproachGe(key, steps)),
         3 => keys().prop_map(Move::SeekLt),
         10 => Just(Move::Next),
         10 => Just(Move::Prev),
@@ -127,6 +130,10 @@ fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<()> {
         Move::First => cursor.first(),
         Move::Last => cursor.last(),
         Move::SeekGe(key) => cursor.seek_ge(key),
+        Move::ApproachGe(key, steps) => {
+            (0..*steps).for_each(|_| _ = cursor.approach_ge(key));
+            cursor.seek_ge(key)
+        }
         Move::SeekLt(key) => cursor.seek_lt(key),
         Move::Next => cursor.next(),
         Move::Prev => cursor.prev(),
@@ -253,6 +260,7 @@ proptest! {
             level.first().unwrap();
             level.last().unwrap();
             let mut seen = Vec::new();
+            while level.approach_ge(&low) {}
             level.seek_ge(&low).unwrap();
             while let Some(entry) = level.entry().filter(|entry| limits.contain(entry.key)) {
                 seen.push(OwnedEntry::of(entry));
@@ -268,7 +276,8 @@ proptest! {
             seen.reverse();
             prop_assert_eq!(&seen, &expected, "{:?} backward, from {:?} to {:?}", asked, low, high);
             // Within a range every move is allowed.
-            for key in expected.iter().map(|entry| &entry.key) {
+            for (i, key) in expected.iter().map(|entry| &entry.key).enumerate() {
+                (0..i % 9).for_each(|_| _ = level.approach_ge(key));
                 level.seek_ge(key).unwrap();
                 prop_assert_eq!(level.entry().map(|entry| entry.key.to_vec()), Some(key.clone()));
             }
