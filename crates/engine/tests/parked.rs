@@ -218,3 +218,68 @@ fn a_table_is_dropped_while_its_parked_changes_are_merged() {
     drop(db);
     assert!(open(&sim).tables().unwrap().is_empty());
 }
+
+#[test]
+fn what_is_in_memory_survives_a_crash_after_a_merge_of_what_was_parked() {
+    let sim = SimEnv::new(7);
+    let db = open(&sim);
+    let table = tree(&db);
+    table.hold().unwrap();
+    for round in 0..100 {
+        write(&db, &table, sparse(round), Some(2));
+        table.flush().unwrap();
+    }
+    write(&db, &table, sparse(0).take(3), Some(7));
+    db.sync().unwrap();
+    table.release().unwrap();
+    table.wait_idle().unwrap();
+    assert_eq!(counts(&table).0, 0);
+    assert_eq!(table.shape().unwrap().memtable_entries, 3, "only the runs went into the tree");
+    sim.process_crash();
+    drop((table, db));
+    let db = open(&sim);
+    let table = db.table("t").unwrap().unwrap();
+    assert_eq!([0, 200, 400, 600].map(|key| value(&db, &table, key)), [Some(7), Some(7), Some(7), Some(2)]);
+    assert_sound(&db);
+}
+
+#[test]
+fn a_long_merge_leaves_the_runs_that_it_takes_in_as_they_are() {
+    let sim = SimEnv::new(8);
+    let db = open(&sim);
+    let options = TableOptions { layout: Layout::BTree, run_bytes_max: 16 << 10, block_bytes: 512, ..TableOptions::default() };
+    let table = db.create_table("t", options).unwrap();
+    write(&db, &table, 0..MANY, Some(1));
+    table.flush().unwrap();
+    assert!(table.shape().unwrap().btree.unwrap().leaves > 1000, "long enough to look after other work in between");
+    table.hold().unwrap();
+    for round in 0..12 {
+        write(&db, &table, sparse(round), Some(2));
+        table.flush().unwrap();
+    }
+    table.release().unwrap();
+    table.compact().unwrap();
+    assert_eq!(counts(&table), (0, u64::from(MANY)));
+    assert_eq!((value(&db, &table, 11), value(&db, &table, 12)), (Some(2), Some(1)));
+    assert_sound(&db);
+}
+
+#[test]
+fn the_file_gives_back_what_a_merge_left_free() {
+    let sim = SimEnv::new(9);
+    let db = open(&sim);
+    let table = tree(&db);
+    let free = || sim.env().fs.free_bytes("/db".as_ref()).unwrap();
+    sim.set_space(1 << 40);
+    let live = || table.shape().unwrap().btree.map(|tree| tree.file_bytes - tree.free_bytes).unwrap();
+    let packed = live();
+    for round in 0..100 {
+        write(&db, &table, sparse(round), Some(2));
+        table.flush().unwrap();
+        table.wait_idle().unwrap();
+    }
+    table.compact().unwrap();
+    // The log's segments are there with and without.
+    let used = (1 << 40) - free();
+    assert!(live() <= packed + packed / 20 && used < packed + packed / 4 + (512 << 10), "{used} for {packed}");
+}

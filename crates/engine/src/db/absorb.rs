@@ -16,6 +16,9 @@ use crate::tree::merge::MergeCursor;
 use super::compact::Step;
 use super::core::{Core, TableState};
 
+/// After a merge of the whole tree half of its file is free. As much as this part of the tree is kept for what comes next.
+const KEPT_PART: u64 = 4;
+
 impl Core {
     /// The right to merge changes of so many bytes into the tree right away, if they are dense enough. The caller holds the flush gate,
     /// without which no run comes to lie over the tree.
@@ -99,7 +102,12 @@ impl Core {
         self.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
         self.remove_runs(runs.into_iter());
         self.rebalance();
-        Ok(())
+        // What the next merge will need again soon stays.
+        let keep = if rewrite { 0 } else { btree.root().meta().live_bytes() / KEPT_PART };
+        match btree.turn() {
+            Some(turn) => self.or_poison(btree.give_back(&turn, keep)),
+            None => Ok(()),
+        }
     }
 
     /// Records the new root in the manifest, then shows it to readers instead of the runs that went into it.

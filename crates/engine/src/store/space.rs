@@ -21,6 +21,7 @@
 //! 2. A unit is released only when it is not free. (Both are asserted at each release: a unit with two owners is never given out.)
 //! 3. A unit freed by generation g is given out only after root g was installed and the last reader of a root before g left.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::base::codec::{Decoder, Malformed, put_varint};
@@ -170,6 +171,21 @@ impl SpaceMap {
             end += self.remove(end);
         }
         self.insert(start, end - start);
+    }
+
+    /// The longest free extents: so many that not much more than `keep` units of the others are left.
+    #[must_use]
+    pub fn longest_free(&self, keep: u64) -> Vec<Extent> {
+        let mut extents: Vec<_> = self.free.iter().map(|(start, units)| Extent { start: *start, units: *units }).collect();
+        extents.sort_unstable_by_key(|extent| Reverse(extent.units));
+        let mut left = self.free_units;
+        let count = extents.iter().take_while(|extent| {
+            let more = left > keep;
+            left -= extent.units;
+            more
+        });
+        extents.truncate(count.count());
+        extents
     }
 
     /// Adds units, which are free, to the end of the file.

@@ -237,6 +237,25 @@ impl BTree {
         self.file.blocks.file().set_len(bytes).map_err(|error| Error::io("cut", self.file.path(), error))
     }
 
+    /// Gives the file system back the space of free blocks, but for about `keep_bytes` of it. They stay part of the file, as holes. The turn says
+    /// that nobody writes to one of them.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn give_back(&self, turn: &Turn, keep_bytes: u64) -> Result<()> {
+        assert!(Arc::ptr_eq(&turn.0, &self.merging), "a turn is for its own tree");
+        let extents = {
+            let mut space = self.space.lock();
+            space.reclaim(self.oldest_read());
+            space.longest_free(keep_bytes / UNIT_BYTES)
+        };
+        for extent in extents {
+            let punched = self.file.blocks.file().punch_hole(extent.offset(), extent.units * UNIT_BYTES);
+            punched.map_err(|error| Error::io("punch a hole into", self.file.path(), error))?;
+        }
+        Ok(())
+    }
+
     /// The generation of the oldest root that is held.
     fn oldest_read(&self) -> u64 {
         let mut roots = self.roots.lock();

@@ -283,6 +283,26 @@ fn run_model(block_bytes: u32, compression: Compression, direct: bool, merges: u
 }
 
 #[test]
+fn the_reach_of_changes_is_the_leaves_that_they_rewrite() {
+    let mut fixture = Fixture::plain(512);
+    (0..20_000).for_each(|i| fixture.model.put(key(i), [b'v'; 20]));
+    fixture.merge(false);
+    let (root, leaves) = (fixture.tree.root(), fixture.meta().leaves);
+    assert!(fixture.meta().height > 1, "{:?}", fixture.meta());
+    let changes = |step: usize| {
+        let put = |i| OwnedEntry { key: key(i), seqnum: SeqNum(1), kind: Kind::Put, value: Vec::new() };
+        VecCursor::new((0..20_000).step_by(step).map(put).collect())
+    };
+    assert_eq!(root.reach(&mut changes(1), u64::MAX - 1).unwrap(), leaves);
+    assert_eq!(root.reach(&mut changes(1), leaves - 1).unwrap(), leaves);
+    assert_eq!(root.reach(&mut changes(20_000), 5).unwrap(), 1);
+    // One in hundreds: each in a leaf of its own, and in all parts of the tree.
+    assert_eq!(root.reach(&mut changes(500), leaves - 1).unwrap(), 40);
+    assert_eq!(root.reach(&mut changes(500), 7).unwrap(), 8);
+    assert_eq!(root.reach(&mut VecCursor::new(Vec::new()), 7).unwrap(), 0);
+}
+
+#[test]
 fn random_merges_into_tiny_blocks_match_a_model() {
     run_model(200, Compression::None, true, 100);
 }

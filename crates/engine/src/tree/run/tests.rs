@@ -322,6 +322,9 @@ fn an_index_of_many_parts_leads_to_every_key() {
         assert_eq!(get(&run, &entry.key, 9).unwrap().as_ref(), Some(entry));
         let gap = [&entry.key[..], b"!"].concat();
         assert_eq!(get(&run, &gap, 9).unwrap(), None);
+        while cursor.approach_ge(&entry.key) {}
+        cursor.seek_ge(&entry.key).unwrap();
+        assert_eq!(cursor.entry(), Some(entry.entry()));
     }
     assert_eq!(run.verify().unwrap().entries, 20_000);
 }
