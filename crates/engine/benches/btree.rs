@@ -79,7 +79,8 @@ impl Cursor for Changes {
 fn merge(tree: &BTree, stride: u64) {
     let mut retain = Retain::new(Vec::new(), SNAPSHOT, true);
     let turn = tree.turn().expect("nobody else merges");
-    let pending = tree.merge(turn, &mut Changes::new(stride), &mut retain, false, &mut || Ok(())).expect("the disk has room");
+    let pending =
+        tree.merge(turn, &mut Changes::new(stride), &mut retain, false, &mut || Ok(())).expect("the disk has room");
     tree.install(pending).expect("the file can be cut");
 }
 

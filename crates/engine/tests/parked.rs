@@ -247,7 +247,8 @@ fn what_is_in_memory_survives_a_crash_after_a_merge_of_what_was_parked() {
 fn a_long_merge_leaves_the_runs_that_it_takes_in_as_they_are() {
     let sim = SimEnv::new(8);
     let db = open(&sim);
-    let options = TableOptions { layout: Layout::BTree, run_bytes_max: 16 << 10, block_bytes: 512, ..TableOptions::default() };
+    let options =
+        TableOptions { layout: Layout::BTree, run_bytes_max: 16 << 10, block_bytes: 512, ..TableOptions::default() };
     let table = db.create_table("t", options).unwrap();
     write(&db, &table, 0..MANY, Some(1));
     table.flush().unwrap();

@@ -123,7 +123,8 @@ impl Core {
     pub(crate) fn compact_level(&self, table: &Arc<TableState>, number: usize) -> Result<()> {
         self.health.check_writable()?;
         if table.btree().is_some() {
-            let message = format!("table '{}' is a B-tree, into which all runs go at once: compact all of it", table.name);
+            let message =
+                format!("table '{}' is a B-tree, into which all runs go at once: compact all of it", table.name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         if number > LEVELS {

@@ -186,13 +186,7 @@ fn erasures(version: &Version, mems: &[Arc<Mem>]) -> Arc<Erasures> {
 }
 
 /// The edit that tells of a flush.
-fn edit(
-    table: TableId,
-    replay_from: Lsn,
-    log_from: Lsn,
-    output: &Output,
-    erasures: &Arc<Erasures>,
-) -> Edit {
+fn edit(table: TableId, replay_from: Lsn, log_from: Lsn, output: &Output, erasures: &Arc<Erasures>) -> Edit {
     let erasures = Arc::clone(erasures);
     let (run, tree) = match output {
         Output::Nothing => (None, None),

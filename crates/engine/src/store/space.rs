@@ -176,7 +176,8 @@ impl SpaceMap {
     /// The longest free extents: so many that not much more than `keep` units of the others are left.
     #[must_use]
     pub fn longest_free(&self, keep: u64) -> Vec<Extent> {
-        let mut extents: Vec<_> = self.free.iter().map(|(start, units)| Extent { start: *start, units: *units }).collect();
+        let mut extents: Vec<_> =
+            self.free.iter().map(|(start, units)| Extent { start: *start, units: *units }).collect();
         extents.sort_unstable_by_key(|extent| Reverse(extent.units));
         let mut left = self.free_units;
         let count = extents.iter().take_while(|extent| {

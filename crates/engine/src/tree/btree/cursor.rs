@@ -59,7 +59,19 @@ enum Approach {
 impl BTreeCursor {
     pub(super) fn new(root: Arc<TreeRoot>, fill: Fill) -> Self {
         let (path, ahead, key) = (Vec::new(), ReadAhead::default(), Vec::new());
-        Self { root, fill, path, ahead, leaf: None, index: 0, key, failed: false, limits: None, blocks: 0, approach: Approach::Away }
+        Self {
+            root,
+            fill,
+            path,
+            ahead,
+            leaf: None,
+            index: 0,
+            key,
+            failed: false,
+            limits: None,
+            blocks: 0,
+            approach: Approach::Away,
+        }
     }
 
     /// Makes a move that may read blocks; an error is final.

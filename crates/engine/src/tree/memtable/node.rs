@@ -26,9 +26,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use std::thread;
 
 use super::arena::Arena;
-use crate::base::prefetch::prefetch;
 use super::record::{Place, Record};
 use crate::base::num::{u32_of, usize_of32};
+use crate::base::prefetch::prefetch;
 
 /// Slots in a node. Tests use few, to reach every split; otherwise a node fills 1 KiB.
 pub(super) const SLOTS: usize = if cfg!(test) { 5 } else { 60 };

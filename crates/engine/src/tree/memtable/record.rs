@@ -18,9 +18,9 @@ use std::ptr::NonNull;
 use std::slice;
 
 use super::arena::Arena;
-use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 use crate::base::key::{self, KEY_BYTES_MAX};
 use crate::base::num::{u32_of, usize_of32};
+use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 use crate::base::{Entry, Kind, SeqNum};
 
 const VALUE_LEN_AT: usize = 8;

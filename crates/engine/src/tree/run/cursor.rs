@@ -151,7 +151,8 @@ impl RunCursor {
         Ok(match approach {
             Approach::Away => {
                 self.leaf = None;
-                let asks_filter = |limits: &Arc<Limits>| limits.prefix.is_some_and(|(rule, _)| self.run.knows_prefixes(rule));
+                let asks_filter =
+                    |limits: &Arc<Limits>| limits.prefix.is_some_and(|(rule, _)| self.run.knows_prefixes(rule));
                 if self.fill != Fill::Keep || self.is_apart() || self.limits.as_ref().is_some_and(asks_filter) {
                     return Ok(Approach::Done(None));
                 }
@@ -244,7 +245,13 @@ impl RunCursor {
         self.load_leaf_at(index, slot, pointer, None)
     }
 
-    fn load_leaf_at(&mut self, index: &Block, slot: usize, pointer: BlockPointer, hint: Option<Hint>) -> Result<Arc<Block>> {
+    fn load_leaf_at(
+        &mut self,
+        index: &Block,
+        slot: usize,
+        pointer: BlockPointer,
+        hint: Option<Hint>,
+    ) -> Result<Arc<Block>> {
         let Self { run, ahead, limits, .. } = self;
         let (leaf, is_cached) = ahead.leaf(run, pointer, hint, || wanted(run, limits.as_deref(), index))?;
         self.is_cached = is_cached;
