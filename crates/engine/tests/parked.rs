@@ -95,10 +95,10 @@ fn parked_changes_go_into_the_tree_when_they_are_a_quarter_of_it() {
     let table = tree(&db);
     let mut model: BTreeMap<u32, u8> = (0..MANY).map(|key| (key, 1)).collect();
     let (mut absorbed, mut parked_most) = (0, 0);
-    for round in 0..200_u32 {
-        let value = (round % 5 > 0).then_some(round as u8);
-        write(&db, &table, sparse(round), value);
-        for key in sparse(round) {
+    for round in 0..200_u8 {
+        let value = (round % 5 > 0).then_some(round);
+        write(&db, &table, sparse(u32::from(round)), value);
+        for key in sparse(u32::from(round)) {
             match value {
                 Some(value) => model.insert(key, value),
                 None => model.remove(&key),

@@ -12,8 +12,9 @@ use crate::tree::Prefix;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
-    /// One copy-on-write B-tree, into which each flush merges its changes. Reads search one tree on disk; a flush rewrites every
-    /// leaf that it touches. Best when reads matter most or the data fits in memory.
+    /// One copy-on-write B-tree, into which a flush merges its changes by writing every leaf anew that they reach. Changes that are few for it
+    /// are parked in runs over it, and merged into it when they are a quarter of it. Reads search one tree on disk, and parked runs while there
+    /// are any. Best when reads matter most.
     BTree,
     /// Sorted runs in levels, each several times the one above (leveled compaction). Writes cost the same however large the data
     /// is; reads search L0 and one run per level.

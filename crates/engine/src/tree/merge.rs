@@ -254,7 +254,7 @@ impl Cursor for MergeCursor {
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
         self.check()?;
         if self.sources.len() > 1 {
-            while self.sources.iter_mut().fold(false, |going, source| source.approach_ge(key) || going) {}
+            while self.sources.iter_mut().map(|source| usize::from(source.approach_ge(key))).sum::<usize>() > 0 {}
         }
         self.start(State::Forward, |source| source.seek_ge(key))
     }

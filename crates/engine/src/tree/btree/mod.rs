@@ -242,6 +242,9 @@ impl BTree {
     ///
     /// # Errors
     /// When the file system refuses.
+    ///
+    /// # Panics
+    /// When the turn is of another tree.
     pub fn give_back(&self, turn: &Turn, keep_bytes: u64) -> Result<()> {
         assert!(Arc::ptr_eq(&turn.0, &self.merging), "a turn is for its own tree");
         let extents = {
