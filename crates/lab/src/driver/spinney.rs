@@ -155,7 +155,10 @@ impl Store for SpinneyStore {
     }
 
     fn compact_level(&self, level: usize) -> Result<()> {
-        ensure!(self.layout != Layout::BTree, Lacks::new("no levels: each table is one B-tree"));
+        ensure!(
+            self.layout != Layout::BTree,
+            Lacks::new("no levels: what is parked over a B-tree goes into it all at once")
+        );
         self.each(|table| {
             let levels = table.shape()?.levels;
             match level.checked_sub(1) {

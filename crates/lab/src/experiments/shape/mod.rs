@@ -125,7 +125,8 @@ impl Case<'_> {
             let config = self.config(filters);
             self.load(bench, &name, &config)?;
             let mut db = self.reopen(bench, &name, &config)?;
-            has_levels |= db.store().shape()?.iter().any(|table| !table.levels.is_empty());
+            has_levels |=
+                db.store().shape()?.iter().any(|table| table.btree_height.is_none() && !table.levels.is_empty());
             self.stages(&mut db, filters)?;
             db.close()?;
             bench.remove(&name)?;

@@ -210,8 +210,8 @@ fn point_reads(mut random: Random, keys: u64) -> impl FnMut(&mut dyn Client, u64
 /// The shape that was read, as columns.
 fn figures(shape: Option<&TableShape>) -> Vec<Figure> {
     let number = |value: Option<u64>| value.map(|value| value as f64);
-    // A tree that is no LSM tree has no L0, which is another thing than an empty one.
-    let lsm = shape.filter(|shape| shape.btree_height.is_none());
+    // A B-tree has no L0, which is another thing than an empty one, unless changes are parked over it.
+    let lsm = shape.filter(|shape| shape.btree_height.is_none() || !shape.levels.is_empty());
     let l0 =
         |shape: &TableShape| shape.levels.iter().find(|level| level.level == 0).map_or(0, |level| level.sorted_runs);
     let levels = |shape: &TableShape| shape.levels.iter().filter(|level| level.level > 0).count() as u64;
