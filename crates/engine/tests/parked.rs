@@ -171,6 +171,28 @@ fn what_is_erased_from_the_tree_gives_its_space_back_though_changes_are_parked()
 }
 
 #[test]
+fn little_that_is_erased_from_the_tree_waits_for_the_next_merge_of_it() {
+    let sim = SimEnv::new(4);
+    let db = open(&sim);
+    let table = tree(&db);
+    for round in 0..5 {
+        write(&db, &table, sparse(round).take(50), Some(2));
+        let mut batch = Batch::new();
+        let (low, high) = (MANY - 100 * (round + 1), MANY - 100 * round);
+        batch.delete_range(&table, &low.to_be_bytes()[..]..&high.to_be_bytes()[..]);
+        db.write(batch, Durability::Sync).unwrap();
+        table.flush().unwrap();
+        table.wait_idle().unwrap();
+    }
+    assert!(counts(&table).0 > 0 && counts(&table).1 == u64::from(MANY), "{:?}", table.shape());
+    let left = MANY as usize - 500;
+    assert_eq!((db.snapshot().range(&table, ..).count(), value(&db, &table, MANY - 50)), (left, None));
+    table.compact().unwrap();
+    assert_eq!((counts(&table), table.shape().unwrap().erasures), ((0, left as u64), 0));
+    assert_sound(&db);
+}
+
+#[test]
 fn a_full_disk_leaves_changes_parked_until_there_is_space() {
     const SPACE: u64 = 1 << 40;
     let sim = SimEnv::new(5);

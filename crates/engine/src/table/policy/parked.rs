@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::{TableOptions, Trees};
+use super::{ERASURES_MANY, TableOptions, Trees};
 use crate::base::SeqNum;
 use crate::tree::btree::TreeMeta;
 
@@ -10,7 +10,7 @@ use crate::tree::btree::TreeMeta;
 const REWRITTEN_PER_BYTE: u64 = 8;
 /// It may always rewrite this part of what a file of a run may have: so little is not worth a run.
 const REWRITTEN_MIN_PART: u64 = 16;
-/// Runs over a tree are merged into it when they have this many percent of its bytes.
+/// Runs over a tree are merged into it when they have, or erasures cover, this many percent of its bytes.
 const PARKED_PERCENT: u64 = 25;
 
 /// How many leaves the flush of so many bytes may rewrite.
@@ -21,15 +21,19 @@ pub fn leaves_worth(tree: &TreeMeta, options: &TableOptions, bytes: u64) -> u64 
     most / leaf_bytes.max(1)
 }
 
-/// Whether the runs over the B-tree are dense enough to be merged into it; or the tree has something that was erased for all snapshots from
-/// `oldest` on, as soon as there are runs.
+/// Whether the runs over the B-tree are dense enough to be merged into it; or as much of the tree was erased for all snapshots from `oldest`
+/// on, or in so many ranges that reads would look among them for long.
 #[must_use]
 pub fn is_absorption_due(trees: &Trees, options: &TableOptions, oldest: SeqNum) -> bool {
     let Some(root) = &trees.btree else { return false };
     let parked: u64 = parked_bytes(trees);
     let dense = parked * 100 >= root.meta().live_bytes() * PARKED_PERCENT;
     let small = root.meta().live_bytes() <= options.run_bytes_max / REWRITTEN_MIN_PART;
-    let erased = || trees.erasures.touch(&[], Bound::Unbounded, (root.meta().clean_to, oldest));
+    let since = (root.meta().clean_to, oldest);
+    let erased = || {
+        root.erased_percent(&trees.erasures, since) >= PARKED_PERCENT
+            || trees.erasures.len() > ERASURES_MANY && trees.erasures.touch(&[], Bound::Unbounded, since)
+    };
     parked > 0 && (dense || small || erased())
 }
 

@@ -1,11 +1,13 @@
-//! How many leaves changes reach, which is what a merge of them rewrites.
+//! How many leaves changes reach, which is what a merge of them rewrites; and how much of the tree is erased.
 
 use std::sync::Arc;
 
 use super::root::TreeRoot;
-use crate::base::Result;
+use crate::base::num::u64_of;
+use crate::base::{Result, SeqNum};
 use crate::cache::Fill;
 use crate::tree::Cursor;
+use crate::tree::erasure::Erasures;
 
 impl TreeRoot {
     /// How many leaves a merge of `changes` would rewrite; when it is more than `most`, any number over it. Only branches are read.
@@ -28,6 +30,21 @@ impl TreeRoot {
             changes.seek_ge(&end)?;
         }
         Ok(reached)
+    }
+
+    /// The percent of the tree that erasures after `after` and up to `to` cover, as far as its topmost block tells; 0 when it cannot be read, which
+    /// who needs it will meet.
+    #[must_use]
+    pub fn erased_percent(&self, erasures: &Erasures, (after, to): (SeqNum, SeqNum)) -> u64 {
+        let top = self.meta.root.and_then(|pointer| self.block(pointer, self.meta.height, Fill::Keep).ok());
+        let Some(top) = top.filter(|_| !erasures.is_empty()) else { return 0 };
+        let (mut low, mut high) = (Vec::new(), Vec::new());
+        let is_covered = |i: &usize| {
+            top.key_into(*i, &mut low);
+            top.key_into((*i + 1).min(top.count() - 1), &mut high);
+            erasures.cover(&low, &high, (after, to))
+        };
+        u64_of((0..top.count()).filter(is_covered).count()) * 100 / u64_of(top.count())
     }
 
     /// Makes `end` the border behind the leaf for `key`; false when that is the last one.
