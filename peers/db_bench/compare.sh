@@ -3,7 +3,8 @@
 #
 # Both open their database with the same options: those that the driver chose, which RocksDB writes to a file. Both draw the numbers of
 # keys at random with replacement, make the same keys of 16 bytes and values that compress to half, use one thread, take the time of
-# each operation, and merge all into one tree before they read.
+# each operation, and merge all into one tree before they read. VIEWS=1 lets the driver read as it does in experiments, from a view that it
+# takes every 1024 calls and with an iterator that it keeps, where db_bench makes a new one for each seek.
 #
 # Usage: peers/db_bench/compare.sh [ROUNDS]
 #   NUM=1000000 MEMORY=1GiB DURABILITY=buffered DIRECT_IO=true COMPACT=1 DIR=target/compare peers/db_bench/compare.sh 5
@@ -18,6 +19,8 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 target=$(cargo metadata --manifest-path "$here/Cargo.toml" --format-version 1 --no-deps | jq -r .target_directory)/release
 dir=${DIR:-$target/../compare}
 value_bytes=128
+plain=1
+[ "${VIEWS:-0}" = 0 ] || plain=
 seek_nexts=8
 case $durability in
     buffered) disable_wal=0 ;;
@@ -36,7 +39,7 @@ settle=compact
 rm -rf "$dir" && mkdir -p "$dir"
 rates=$dir/rates
 for round in $(seq "$rounds"); do
-    "$target/peers" kv --engines rocksdb --workloads "fillrandom,$settle,readrandom,seekrandom" --settle false --with-replacement \
+    env ${plain:+SPINNEY_ROCKSDB_PLAIN=1} "$target/peers" kv --engines rocksdb --workloads "fillrandom,$settle,readrandom,seekrandom" --settle false --with-replacement \
         --num "$num" --value-bytes $value_bytes --seek-nexts $seek_nexts --memory "$memory" --durability "$durability" \
         --direct-io "$direct_io" --seed "$round" --dir "$dir/lab" --keep --json "$dir/lab-$round.json" >"$dir/lab-$round.txt"
     jq -r '.runs[].steps[] | select(.cost) | "\(.name) lab \(.cost.rate) \(.cost.overhead_us // 0)"' "$dir/lab-$round.json" >>"$rates"
