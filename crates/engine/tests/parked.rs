@@ -40,6 +40,15 @@ fn sparse(from: u32) -> impl Iterator<Item = u32> {
     (from..MANY).step_by(200)
 }
 
+/// Holds the table, and parks so many runs over it.
+fn park_held(db: &Database, table: &Table, runs: u32) {
+    table.hold().unwrap();
+    for round in 0..runs {
+        write(db, table, sparse(round), Some(2));
+        table.flush().unwrap();
+    }
+}
+
 /// How many runs there are, and entries in the B-tree.
 fn counts(table: &Table) -> (usize, u64) {
     let Shape { l0, levels, btree, .. } = table.shape().unwrap();
@@ -198,11 +207,7 @@ fn a_full_disk_leaves_changes_parked_until_there_is_space() {
     let sim = SimEnv::new(5);
     let db = open(&sim);
     let table = tree(&db);
-    table.hold().unwrap();
-    for round in 0..100 {
-        write(&db, &table, sparse(round), Some(2));
-        table.flush().unwrap();
-    }
+    park_held(&db, &table, 100);
     sim.set_space(SPACE);
     let used = SPACE - sim.env().fs.free_bytes("/db".as_ref()).unwrap();
     // Enough for the log and for flushes, and for some of the merge.
@@ -226,11 +231,7 @@ fn a_table_is_dropped_while_its_parked_changes_are_merged() {
     let sim = SimEnv::new(6);
     let db = open(&sim);
     let table = tree(&db);
-    table.hold().unwrap();
-    for round in 0..10 {
-        write(&db, &table, sparse(round), Some(2));
-        table.flush().unwrap();
-    }
+    park_held(&db, &table, 10);
     std::thread::scope(|scope| {
         scope.spawn(|| drop(table.compact()));
         db.drop_table("t").unwrap();
@@ -246,11 +247,7 @@ fn what_is_in_memory_survives_a_crash_after_a_merge_of_what_was_parked() {
     let sim = SimEnv::new(7);
     let db = open(&sim);
     let table = tree(&db);
-    table.hold().unwrap();
-    for round in 0..100 {
-        write(&db, &table, sparse(round), Some(2));
-        table.flush().unwrap();
-    }
+    park_held(&db, &table, 100);
     write(&db, &table, sparse(0).take(3), Some(7));
     db.sync().unwrap();
     table.release().unwrap();
@@ -275,11 +272,7 @@ fn a_long_merge_leaves_the_runs_that_it_takes_in_as_they_are() {
     write(&db, &table, 0..MANY, Some(1));
     table.flush().unwrap();
     assert!(table.shape().unwrap().btree.unwrap().leaves > 1000, "long enough to look after other work in between");
-    table.hold().unwrap();
-    for round in 0..12 {
-        write(&db, &table, sparse(round), Some(2));
-        table.flush().unwrap();
-    }
+    park_held(&db, &table, 12);
     assert_eq!(counts(&table).0, 12);
     table.compact().unwrap();
     assert_eq!(counts(&table), (0, u64::from(MANY)));

@@ -181,9 +181,9 @@ impl Block {
     /// Asks for the memory that a search of the block looks at first, before it is needed.
     #[inline]
     pub fn prefetch_search(&self) {
-        let searched = usize_of32(self.heads_at)..usize_of32(self.heads_at) + 8 * self.count();
-        let first = if searched.len() <= SEARCHED_BYTES_MAX { 0..searched.end } else { 0..SEARCHED_BYTES_MAX };
-        prefetch_all(&self.image[first]);
+        let (heads_at, searched) = (usize_of32(self.heads_at), 8 * self.count());
+        let end = if searched <= SEARCHED_BYTES_MAX { heads_at + searched } else { SEARCHED_BYTES_MAX };
+        prefetch_all(&self.image[..end]);
     }
 
     /// Searches the block for `key`, which must be in near memory, and asks for the entries from there on.
@@ -192,7 +192,7 @@ impl Block {
         let Some(suffix) = key.strip_prefix(self.prefix()) else { return };
         let target = head(suffix);
         let low = search::partition(self.heads(), |head| head < target);
-        let from = self.offset(low.min(self.count()));
+        let from = self.offset(low);
         prefetch_all(&self.image[from..self.image.len().min(from + ENTRIES_BYTES)]);
     }
 

@@ -25,11 +25,11 @@ impl Core {
     pub(super) fn merges_now(
         &self,
         table: &TableState,
+        trees: &Trees,
         btree: &BTree,
         changes: &mut MergeCursor,
         bytes: u64,
     ) -> Result<Option<Turn>> {
-        let trees = Arc::clone(&table.version.load().trees);
         if trees.runs().next().is_some() {
             return Ok(None);
         }
@@ -41,21 +41,22 @@ impl Core {
 
     /// Merges the parked runs into the tree if they are dense enough. The caller holds the table's compaction latch.
     pub(super) fn absorb_step(&self, table: &TableState, trees: &Trees) -> Result<Step> {
-        let Some(btree) = table.btree() else { return Ok(Step::Nothing) };
-        if !policy::is_absorption_due(trees, &table.options, self.oldest_snapshot()) {
+        if trees.btree.is_none() || !policy::is_absorption_due(trees, &table.options, self.oldest_snapshot()) {
             return Ok(Step::Nothing);
         }
         let (needs, room) = (policy::absorption_needs(trees), self.room_on_disk()?);
         if needs > room {
             return Ok(Step::NoRoom(needs - room));
         }
-        Ok(if self.absorb(table, &btree)? { Step::Done } else { Step::Nothing })
+        Ok(if self.absorb(table)? { Step::Done } else { Step::Nothing })
     }
 
-    /// Merges all parked runs into the tree; false while somebody else merges into it. The caller holds the table's compaction latch.
-    pub(super) fn absorb(&self, table: &TableState, btree: &BTree) -> Result<bool> {
+    /// Merges all parked runs into the table's B-tree; false when it has none any more, and while somebody else merges into it. The caller holds
+    /// the table's compaction latch.
+    pub(super) fn absorb(&self, table: &TableState) -> Result<bool> {
+        let Some(btree) = table.btree() else { return Ok(false) };
         let Some(turn) = btree.turn() else { return Ok(false) };
-        self.absorb_in(turn, table, btree, false).map(|()| true)
+        self.absorb_in(turn, table, &btree, false).map(|()| true)
     }
 
     /// Merges all runs that there are into the table's B-tree; with `rewrite` it comes out packed.

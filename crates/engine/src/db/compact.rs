@@ -83,8 +83,8 @@ impl Core {
         match &paid.job {
             Job::Merge(compaction) => self.carry_out(table, compaction)?,
             Job::Absorb => {
-                if let Some(btree) = table.btree() {
-                    self.absorb(table, &btree)?;
+                if !self.absorb(table)? {
+                    return Ok(false);
                 }
             }
             Job::Flush => {

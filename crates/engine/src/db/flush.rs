@@ -99,7 +99,7 @@ impl Core {
         let mut changes = MergeCursor::new(cursors);
         let bytes: u64 = mems.iter().map(|mem| u64_of(mem.entries.bytes())).sum();
         if let Some(btree) = table.btree()
-            && let Some(turn) = self.merges_now(table, &btree, &mut changes, bytes)?
+            && let Some(turn) = self.merges_now(table, &trees, &btree, &mut changes, bytes)?
         {
             let mut retain = table.retain(snapshots, published, true).erasing(erasures);
             return btree.merge(turn, &mut changes, &mut retain, false, &mut || Ok(())).map(Output::Root);

@@ -176,17 +176,15 @@ impl SpaceMap {
     /// The longest free extents: so many that not much more than `keep` units of the others are left.
     #[must_use]
     pub fn longest_free(&self, keep: u64) -> Vec<Extent> {
-        let mut extents: Vec<_> =
-            self.free.iter().map(|(start, units)| Extent { start: *start, units: *units }).collect();
+        let mut extents: Vec<_> = self.free_extents().collect();
         extents.sort_unstable_by_key(|extent| Reverse(extent.units));
         let mut left = self.free_units;
-        let count = extents.iter().take_while(|extent| {
-            let more = left > keep;
+        let is_over = |extent: &Extent| {
+            let over = left > keep;
             left -= extent.units;
-            more
-        });
-        extents.truncate(count.count());
-        extents
+            over
+        };
+        extents.into_iter().take_while(is_over).collect()
     }
 
     /// Adds units, which are free, to the end of the file.
@@ -233,9 +231,8 @@ impl SpaceMap {
     /// When a unit is more than one of these.
     #[must_use]
     pub fn unreachable(&self, freed: &[Extent]) -> Vec<Extent> {
-        let free = self.free.iter().map(|(start, units)| Extent { start: *start, units: *units });
         let pending = self.pending.iter().flat_map(|pending| &pending.extents);
-        let mut extents: Vec<Extent> = free.chain(pending.chain(freed).copied()).collect();
+        let mut extents: Vec<Extent> = self.free_extents().chain(pending.chain(freed).copied()).collect();
         extents.sort_unstable();
         extents.dedup_by(|next, last| {
             assert!(last.end() <= next.start, "{last:?} and {next:?} overlap");
@@ -244,6 +241,10 @@ impl SpaceMap {
             touch
         });
         extents
+    }
+
+    fn free_extents(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.free.iter().map(|(start, units)| Extent { start: *start, units: *units })
     }
 
     fn insert(&mut self, start: u64, units: u64) {

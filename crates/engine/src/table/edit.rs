@@ -84,7 +84,7 @@ pub enum Edit {
         /// The runs, which do not overlap.
         runs: Vec<RunRecord>,
     },
-    /// Memtables and all runs of a table went into its B-tree. Stored as 8; never reuse.
+    /// Runs of a table went into its B-tree, all that there were when the merge began; perhaps memtables too. Stored as 8; never reuse.
     Absorb {
         /// Whose trees.
         table: TableId,
@@ -96,7 +96,7 @@ pub enum Edit {
         removed: Vec<FileId>,
         /// The new root of the B-tree.
         tree: TreeMeta,
-        /// The erasures that came with the memtables.
+        /// The erasures that came with the memtables, if any did.
         erasures: Arc<Erasures>,
     },
     /// Erasures of a table are not needed any more. Stored as 9; never reuse.

@@ -6,8 +6,6 @@
 use super::{Costs, Found};
 use crate::base::checksum::hash_key;
 use crate::base::{Result, SeqNum};
-use crate::block::Block;
-use std::sync::Arc;
 
 /// So many keys go together: enough to keep a device busy, and what they touch stays in the nearest caches.
 const TOGETHER_MAX: usize = 64;
@@ -86,9 +84,4 @@ pub(super) fn nothing(count: usize) -> Answers {
     let mut answers = Vec::new();
     answers.resize_with(count, || None);
     answers
-}
-
-/// Asks for what a search of these blocks looks at first, before it is needed.
-pub(super) fn prefetch_heads(blocks: &[Arc<Block>]) {
-    blocks.iter().for_each(|block| block.prefetch_search());
 }

@@ -4,6 +4,7 @@
 //! The currency is nanoseconds of one core, by the constants below; `docs/decisions/0014` has the rule and where they come from. What
 //! is written takes from what is saved, so a table that is written much is left to its layout.
 
+use super::parked::parked_bytes;
 use super::{Compaction, TableOptions, Trees, absorption_needs, leveled, occupied, overlapping, span};
 use crate::base::num::u64_of;
 use crate::table::version::{LEVELS, RunHandle};
@@ -158,9 +159,9 @@ fn absorption(trees: &Trees, room: u64) -> Option<(u64, u64)> {
     let root = trees.btree.as_ref()?;
     let runs = u64_of(trees.l0.len() + occupied(trees).count());
     let parked: u64 = trees.runs().map(|handle| handle.run.meta().entries).sum();
-    let bytes: u64 = trees.runs().map(|handle| handle.run.meta().bytes).sum();
     let merged = root.meta().entries + parked;
-    let cost = JOB_NS + merged.saturating_mul(ENTRY_NS) + (root.meta().live_bytes() + bytes) * BYTE_NS;
+    let bytes = root.meta().live_bytes() + parked_bytes(trees);
+    let cost = JOB_NS + merged.saturating_mul(ENTRY_NS) + bytes * BYTE_NS;
     (runs > 0 && absorption_needs(trees) <= room).then_some((runs, cost))
 }
 

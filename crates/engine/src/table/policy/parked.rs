@@ -26,7 +26,7 @@ pub fn leaves_worth(tree: &TreeMeta, options: &TableOptions, bytes: u64) -> u64 
 #[must_use]
 pub fn is_absorption_due(trees: &Trees, options: &TableOptions, oldest: SeqNum) -> bool {
     let Some(root) = &trees.btree else { return false };
-    let parked: u64 = parked_bytes(trees);
+    let parked = parked_bytes(trees);
     let dense = parked * 100 >= root.meta().live_bytes() * PARKED_PERCENT;
     let small = root.meta().live_bytes() <= options.run_bytes_max / REWRITTEN_MIN_PART;
     let since = (root.meta().clean_to, oldest);
@@ -44,6 +44,7 @@ pub fn absorption_needs(trees: &Trees) -> u64 {
     parked_bytes(trees) + tree
 }
 
-fn parked_bytes(trees: &Trees) -> u64 {
+/// Bytes of the runs over a B-tree.
+pub(super) fn parked_bytes(trees: &Trees) -> u64 {
     trees.runs().map(|handle| handle.run.meta().bytes).sum()
 }

@@ -1,7 +1,5 @@
 //! How many leaves changes reach, which is what a merge of them rewrites; and how much of the tree is erased.
 
-use std::sync::Arc;
-
 use super::root::TreeRoot;
 use crate::base::num::u64_of;
 use crate::base::{Result, SeqNum};
@@ -10,11 +8,12 @@ use crate::tree::Cursor;
 use crate::tree::erasure::Erasures;
 
 impl TreeRoot {
-    /// How many leaves a merge of `changes` would rewrite; when it is more than `most`, any number over it. Only branches are read.
+    /// How many leaves a merge of `changes` would rewrite at most: all, when the tree has no more than `most`; when they are more than `most`,
+    /// any number over it. Only branches are read.
     ///
     /// # Errors
     /// When the changes or a branch cannot be read or are corrupt.
-    pub fn reach(self: &Arc<Self>, changes: &mut dyn Cursor, most: u64) -> Result<u64> {
+    pub fn reach(&self, changes: &mut dyn Cursor, most: u64) -> Result<u64> {
         if self.meta.leaves <= most {
             return Ok(self.meta.leaves);
         }
@@ -36,8 +35,9 @@ impl TreeRoot {
     /// who needs it will meet.
     #[must_use]
     pub fn erased_percent(&self, erasures: &Erasures, (after, to): (SeqNum, SeqNum)) -> u64 {
-        let top = self.meta.root.and_then(|pointer| self.block(pointer, self.meta.height, Fill::Keep).ok());
-        let Some(top) = top.filter(|_| !erasures.is_empty()) else { return 0 };
+        let root = self.meta.root.filter(|_| !erasures.is_empty());
+        let top = root.and_then(|pointer| self.block(pointer, self.meta.height, Fill::Keep).ok());
+        let Some(top) = top else { return 0 };
         let (mut low, mut high) = (Vec::new(), Vec::new());
         let is_covered = |i: &usize| {
             top.key_into(*i, &mut low);

@@ -8,7 +8,7 @@ use super::format::{TreeMeta, continues};
 use crate::base::{Result, SeqNum, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
-use crate::tree::lookup::{Answers, Ask, nothing, prefetch_heads};
+use crate::tree::lookup::{Answers, Ask, nothing};
 use crate::tree::{Ages, Cursor, Found};
 
 /// A root of a tree. What it reaches is neither changed nor reused before its last holder has let go.
@@ -75,7 +75,7 @@ impl TreeRoot {
                 pointers.push((&self.file.blocks, self.file.child(branch, i)?));
             }
             blocks = self.file.cache.get_many(&pointers, Fill::Keep)?;
-            prefetch_heads(&blocks);
+            blocks.iter().for_each(|block| block.prefetch_search());
             for (block, (_, pointer)) in blocks.iter().zip(&pointers) {
                 self.file.check(block, *pointer, height)?;
             }

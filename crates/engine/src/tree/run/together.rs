@@ -13,7 +13,7 @@ use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::Fill;
 use crate::tree::Costs;
-use crate::tree::lookup::{Answers, Ask, nothing, prefetch_heads};
+use crate::tree::lookup::{Answers, Ask, nothing};
 use std::sync::Arc;
 
 /// As many runs may hold a key as a rule: only room is taken for them.
@@ -125,7 +125,7 @@ fn blocks<'r>(
     let wanted = tries.iter().enumerate().map(|(at, (i, run))| Ok((run.file(), pointer(at, (*i, *run))?)));
     let wanted = wanted.collect::<Result<Vec<_>>>()?;
     let blocks = first.cache().get_many(&wanted, Fill::Keep)?;
-    prefetch_heads(&blocks);
+    blocks.iter().for_each(|block| block.prefetch_search());
     for ((file, pointer), block) in wanted.iter().zip(&blocks) {
         check(file, *pointer, block, kind)?;
     }
