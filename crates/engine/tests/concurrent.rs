@@ -1,6 +1,6 @@
 //! Many threads at once, on the real file system: no update is lost, and every snapshot is of one moment.
 
-use spinney::{Batch, Database, Durability, ErrorKind, Layout, Result, Snapshot, Table};
+use spinney::{Batch, Database, Durability, ErrorKind, Layout, Options, Result, Snapshot, Table, TableOptions};
 use spinney_testkit::{Config, Rng};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -76,6 +76,43 @@ fn no_increment_is_lost() {
     }
 }
 
+/// Workers take in the log in no order, in batches; a small memory makes them wait for a flush now and then.
+#[test]
+fn a_replay_on_all_processors_gives_what_was_committed() {
+    for (layout, memory) in [(Layout::Lsm, 1 << 20), (Layout::BTree, 1 << 20), (Layout::Lsm, 256 << 20)] {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let (whole, copy) = (folder.path().join("whole"), folder.path().join("copy"));
+        let database = Database::open(&whole, Options { log_bytes_max: 1 << 30, ..Options::default() }).expect("new");
+        let options = TableOptions { layout, merge: Some("add".into()), ..TableOptions::default() };
+        let tables = ["sums", "values"].map(|name| database.create_table(name, options.clone()).expect("new"));
+        let mut rng = Rng::new(7);
+        for number in 0..40_000_u64 {
+            let mut batch = Batch::new();
+            batch.merge(&tables[0], &(rng.number() % 50).to_be_bytes(), &number.to_le_bytes());
+            match rng.number() % 400 {
+                0 => batch
+                    .delete_range(&tables[1], &(number / 2).to_be_bytes()[..]..&(number / 2 + 90).to_be_bytes()[..]),
+                1 => batch.put(&tables[1], &number.to_be_bytes(), &vec![1; 100_000]),
+                _ => batch.put(&tables[1], &(rng.number() % (number + 1)).to_be_bytes(), &[2; 100]),
+            }
+            database.write(batch, Durability::Buffered).expect("committed");
+        }
+        // What the process has handed to the kernel, as after a kill.
+        copy_files(&whole, &copy);
+        let replayed = Database::open(&copy, Options { memory_bytes: memory, ..Options::default() }).expect("sound");
+        let all = |database: &Database, name: &str| -> Vec<_> {
+            let table = database.table(name).expect("open").expect("there");
+            database.snapshot().range(&table, ..).map(|entry| entry.expect("readable")).collect()
+        };
+        for name in ["sums", "values"] {
+            assert!(all(&database, name) == all(&replayed, name), "{layout:?} {name}");
+        }
+        let is_flushed = replayed.stats().flush.flushes > 1;
+        assert_eq!(is_flushed, memory == 1 << 20, "{layout:?}: memory makes flushes necessary, or does not");
+        assert_eq!(replayed.verify().expect("verify reads").problems, Vec::<String>::new());
+    }
+}
+
 #[test]
 fn a_checkpoint_amid_writers_is_of_one_moment() {
     for layout in [Layout::BTree, Layout::Lsm, Layout::LsmTiered] {
@@ -145,6 +182,21 @@ fn a_table_dropped_amid_compactions_leaves_nothing_behind() {
 }
 
 /// Opens a database with two tables of the layout's configuration.
+fn copy_files(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir(to).expect("a new directory");
+    for entry in std::fs::read_dir(from).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let target = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            copy_files(&path, &target);
+        } else {
+            // A segment being prepared may have got its name meanwhile.
+            let copied = std::fs::copy(&path, &target);
+            assert!(copied.is_ok() || !path.exists(), "{}", path.display());
+        }
+    }
+}
+
 fn open(path: &std::path::Path, layout: Layout, set: &str) -> Result<(Database, Vec<Table>)> {
     let config = Config::named(layout, set);
     let database = config.builder(path).open()?;

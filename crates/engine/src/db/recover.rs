@@ -4,8 +4,9 @@
 //! write to the log, so a crash in the middle of it, at any time, leaves everything as it was or with some memtables flushed.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::{Error, ErrorKind, Lsn, Result, SeqNum, TableId};
 use crate::log::{self, LogOptions, LogWriter};
@@ -14,6 +15,9 @@ use crate::tree::erasure::Erasure;
 use super::core::{Core, TableState};
 use super::database::OnReplay;
 use super::log::read_record;
+
+/// The tables by id, each with the position from which its changes are replayed.
+type Replayed = HashMap<TableId, (Arc<TableState>, Lsn)>;
 
 impl Core {
     /// Replays the log and opens it for new commits.
@@ -28,30 +32,19 @@ impl Core {
             let ledger = self.ledger.lock();
             (ledger.catalog.log_from, ledger.catalog.log_durable())
         };
-        let mut flushed = Ok(());
-        let mut last = SeqNum::ZERO;
+        // The next seqnum after those that were taken in.
+        let next = Arc::new(AtomicU64::new(0));
         let mut tell = |progress| on_replay.into_iter().for_each(|told| told(progress));
+        let take = take_in(dir.clone(), Arc::clone(&tables), Arc::clone(&next));
+        let mut flushed = Ok(());
         let recovered =
-            log::recover_telling(&self.env, &dir, self.database_id, from, &mut tell, &mut |start, end, payload| {
-                let next = read_record(&dir, start, payload, |seqnum, change| {
-                    if let Some((table, replay_from)) = tables.get(&change.table)
-                        && start >= *replay_from
-                    {
-                        let active = Arc::clone(&table.version.load().active);
-                        match change.entry(seqnum) {
-                            Some(entry) => active.replay(start, &entry),
-                            None => {
-                                active.note(start);
-                                let range = change.range();
-                                range.into_iter().for_each(|range| table.erase(&Erasure { range, seqnum }));
-                            }
-                        }
-                    }
-                    Ok(())
-                })?;
-                last = last.max(next);
+            log::replay(&self.env, &dir, self.database_id, from, &mut tell, Arc::new(take), &mut |end, takers| {
+                if !self.is_replay_large(&tables) {
+                    return Ok(());
+                }
+                takers.settle()?;
                 self.replayed_to.store(end.0, Ordering::Relaxed);
-                flushed = self.keep_replay_small(&tables, last);
+                flushed = self.flush_replayed(&tables, SeqNum(next.load(Ordering::Relaxed)));
                 if flushed.is_err() { Err(Error::new(ErrorKind::Closed, "a flush failed")) } else { Ok(()) }
             });
         flushed?;
@@ -66,7 +59,7 @@ impl Core {
         let log = LogWriter::open(&self.env, &dir, options, recovered)?;
         assert!(self.log.set(log).is_ok(), "the log is opened once");
         let mut commit = self.commit.lock();
-        commit.next_seqnum = commit.next_seqnum.max(last);
+        commit.next_seqnum = commit.next_seqnum.max(SeqNum(next.load(Ordering::Relaxed)));
         Ok(())
     }
 
@@ -80,27 +73,58 @@ impl Core {
     }
 
     /// The tables by id, each with the position from which its changes are replayed.
-    fn replayed_tables(&self) -> HashMap<TableId, (Arc<TableState>, Lsn)> {
+    fn replayed_tables(&self) -> Arc<Replayed> {
         let ledger = self.ledger.lock();
         let tables = self.all_tables().into_iter();
-        tables.map(|table| (table.id, (Arc::clone(&table), ledger.catalog.tables[&table.id].replay_from))).collect()
+        let from =
+            |table: Arc<TableState>| (table.id, (Arc::clone(&table), ledger.catalog.tables[&table.id].replay_from));
+        Arc::new(tables.map(from).collect())
     }
 
-    /// Counts what memtables grew by, and flushes them when they are full. All changes before `next` are replayed.
-    fn keep_replay_small(&self, tables: &HashMap<TableId, (Arc<TableState>, Lsn)>, next: SeqNum) -> Result<()> {
-        let mut full = false;
+    /// Counts what memtables grew by; whether they must be flushed.
+    fn is_replay_large(&self, tables: &Replayed) -> bool {
+        let is_full = |table: &TableState| self.memory.count(&table.version.load().active) | table.has_many_erasures();
+        tables.values().fold(false, |full, (table, _)| full | is_full(table))
+    }
+
+    /// Flushes the memtables. All changes before `next` are replayed, and none after.
+    fn flush_replayed(&self, tables: &Replayed, next: SeqNum) -> Result<()> {
+        let mut commit = self.commit.lock();
+        commit.next_seqnum = commit.next_seqnum.max(next);
+        drop(commit);
         for (table, _) in tables.values() {
-            full |= self.memory.count(&table.version.load().active) || table.has_many_erasures();
+            self.rotate(&mut self.commit.lock(), table);
+            self.flush(table)?;
         }
-        if full {
-            let mut commit = self.commit.lock();
-            commit.next_seqnum = commit.next_seqnum.max(next);
-            drop(commit);
-            for (table, _) in tables.values() {
-                self.rotate(&mut self.commit.lock(), table);
-                self.flush(table)?;
+        Ok(())
+    }
+}
+
+/// Puts the changes of a log record into the memtables. Several threads do so at once, in any order: seqnums tell what is newer. `next` becomes the
+/// seqnum after the largest.
+fn take_in(
+    log: PathBuf,
+    tables: Arc<Replayed>,
+    next: Arc<AtomicU64>,
+) -> impl Fn(Lsn, &[u8]) -> Result<()> + Send + Sync {
+    move |start, payload| {
+        let after = read_record(&log, start, payload, |seqnum, change| {
+            if let Some((table, replay_from)) = tables.get(&change.table)
+                && start >= *replay_from
+            {
+                let version = table.version.load();
+                match change.entry(seqnum) {
+                    Some(entry) => version.active.replay(start, &entry),
+                    None => {
+                        version.active.note(start);
+                        let range = change.range();
+                        range.into_iter().for_each(|range| table.erase(&Erasure { range, seqnum }));
+                    }
+                }
             }
-        }
+            Ok(())
+        })?;
+        next.fetch_max(after.0, Ordering::Relaxed);
         Ok(())
     }
 }

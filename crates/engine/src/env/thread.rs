@@ -34,6 +34,8 @@ pub trait Threads: Send + Sync + Debug {
     fn worker(&self, name: &str, work: Work) -> Box<dyn Worker>;
     /// Waits. The simulated environment moves its clock instead, and runs the work whose time has come, in the caller's thread.
     fn sleep(&self, time: Duration);
+    /// How many processors there are beside the caller's (none in the simulated environment).
+    fn others(&self) -> usize;
     /// Whether workers run by themselves beside the caller (false in the simulated environment).
     fn concurrent(&self) -> bool;
 }

@@ -1,7 +1,7 @@
 //! The redo log: what was committed, in order, on the device before the commit returns.
 //!
 //! Payloads are opaque bytes here; the layers above give them meaning. [`LogWriter`] appends them and makes them durable in
-//! groups, [`recover`] reads them back after a crash, [`inspect`] reads them without touching anything.
+//! groups, [`recover`] reads them back after a crash ([`replay`] on all processors), [`inspect`] reads them without touching anything.
 //!
 //! # Format
 //! `format` owns the bytes: a chain of fixed-size segment files, each a header sector and then records.
@@ -43,13 +43,14 @@ mod tail;
 mod tests;
 mod writer;
 
+pub use beside::{Between, Take, Takers, replay};
 pub use cursor::{LogCursor, Logged};
 pub use options::{LogCompression, LogOptions, LogPadding};
 pub use pack::Packed;
 pub use place::{Occupant, look};
 pub use progress::ReplayProgress;
 pub use reader::LogSummary;
-pub use recover::{RecoveredLog, Visit, inspect, inspect_on, recover, recover_telling};
+pub use recover::{RecoveredLog, Visit, inspect, inspect_on, recover};
 pub use recycle::remove_spares;
 pub use salvage::{Damaged, Wanted, examine};
 pub use stats::LogStats;

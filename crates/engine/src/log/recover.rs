@@ -1,6 +1,5 @@
 //! Opening a log: what it holds, and what the next writer needs to know.
 
-use super::beside;
 use super::chain::{self, Chain, Found};
 use super::format::{SECTOR, sector_up};
 use super::progress::{ReplayProgress, Steps};
@@ -117,7 +116,7 @@ pub fn recover(env: &Env, directory: &Path, database: u64, from: Lsn, visit: &mu
 ///
 /// # Errors
 /// As for [`recover`].
-pub fn recover_telling(
+pub(super) fn recover_telling(
     env: &Env,
     directory: &Path,
     database: u64,
@@ -130,7 +129,7 @@ pub fn recover_telling(
     let listing = directory.list()?;
     let chain = chain::find(&directory, &listing, Some(database), Some(from), true)?;
     let mut steps = Steps::begin(&chain.log, from, tell);
-    let read = beside::read(env, &chain.log, from, &mut |start, end, payload| {
+    let read = read(LogReader::new(&chain.log, from), &mut |start, end, payload| {
         visit(start, end, payload)?;
         steps.at(end);
         Ok(())

@@ -84,14 +84,11 @@ impl Mem {
 
     /// A commit whose record stands at `lsn` begins to insert. Called under the commit latch.
     pub(crate) fn enter(&self, lsn: Lsn) {
-        // Mostly it is known: a look is cheaper.
-        if self.first_lsn.load(Ordering::Relaxed) > lsn.0 {
-            self.first_lsn.fetch_min(lsn.0, Ordering::Relaxed);
-        }
+        self.note(lsn);
         self.inserting.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Inserts an entry whose log record stands at `lsn`. Only recovery does so, which is alone.
+    /// Inserts an entry whose log record stands at `lsn`. Only recovery does so, in several threads, and waits for all before it freezes.
     pub(crate) fn replay(&self, lsn: Lsn, entry: &Entry<'_>) {
         self.note(lsn);
         self.entries.insert(entry);
@@ -99,7 +96,10 @@ impl Mem {
 
     /// A change whose log record stands at `lsn` is to be flushed with the memtable. As [`Self::replay`].
     pub(crate) fn note(&self, lsn: Lsn) {
-        self.first_lsn.fetch_min(lsn.0, Ordering::Relaxed);
+        // Mostly it is known: a look is cheaper.
+        if self.first_lsn.load(Ordering::Relaxed) > lsn.0 {
+            self.first_lsn.fetch_min(lsn.0, Ordering::Relaxed);
+        }
     }
 
     /// No commit enters any more. Called under the commit latch, which holds the moment still.

@@ -35,6 +35,10 @@ impl Threads for OsThreads {
         thread::sleep(time);
     }
 
+    fn others(&self) -> usize {
+        thread::available_parallelism().map_or(1, |processors| processors.get() - 1)
+    }
+
     fn concurrent(&self) -> bool {
         true
     }

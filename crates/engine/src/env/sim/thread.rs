@@ -78,6 +78,10 @@ impl Threads for SimSystem {
         self.advance(time);
     }
 
+    fn others(&self) -> usize {
+        0
+    }
+
     fn concurrent(&self) -> bool {
         false
     }
