@@ -208,8 +208,8 @@ impl Bench<'_> {
             let start = self.env.clock.now();
             for _ in 0..COMMITS {
                 let body = log.pack(changes.logged());
-                let end = log.append_packed(&head, &body).expect("appended");
-                log.write(end).expect("written");
+                let place = log.append_packed(&head, &body).expect("appended");
+                log.write(place.end).expect("written");
                 if log.wants_spare() {
                     log.prepare_spare().expect("a spare");
                     log.release(log.written()).expect("released");

@@ -11,6 +11,7 @@
 //!
 //! Changes of unlogged tables go the same way without the log; a commit of nothing else forces nothing.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -133,8 +134,12 @@ impl Core {
         }
         let first = state.next_seqnum;
         let next = SeqNum(first.0 + changes.count());
-        let start = self.log().tail();
-        let end = if changes.logged_count() == 0 { start } else { self.append(state, changes, body)? };
+        let place = if changes.logged_count() == 0 {
+            let tail = self.log().tail();
+            tail..tail
+        } else {
+            self.append(state, changes, body)?
+        };
         state.next_seqnum = next;
         let last = SeqNum(next.0 - 1);
         if self.open_transactions.load(Ordering::Relaxed) == 0 {
@@ -155,14 +160,14 @@ impl Core {
         }
         let mems: Vec<_> = tables.iter().map(|table| Arc::clone(&table.state().version.load().active)).collect();
         for mem in &mems {
-            mem.enter(start);
+            mem.enter(place.start);
         }
         self.publisher.announce(last);
-        Ok(Ticket { first, last, end, mems })
+        Ok(Ticket { first, last, end: place.end, mems })
     }
 
-    /// Appends the changes of logged tables, as one record with the next seqnums; where it ends.
-    fn append(&self, state: &mut CommitState, changes: &Changes, body: &Packed<'_>) -> Result<Lsn> {
+    /// Appends the changes of logged tables, as one record with the next seqnums; where the log ended before it and ends now.
+    fn append(&self, state: &mut CommitState, changes: &Changes, body: &Packed<'_>) -> Result<Range<Lsn>> {
         state.header.clear();
         put_record_header(&mut state.header, state.next_seqnum, changes.logged_count());
         self.log().append_packed(&state.header, body).map_err(|error| match error.kind() {

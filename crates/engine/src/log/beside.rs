@@ -222,7 +222,7 @@ impl Batch {
 mod tests {
     use super::super::{LogOptions, LogWriter, recover};
     use super::*;
-    use crate::base::num::{u64_of, usize_of};
+    use crate::base::num::usize_of;
     use crate::env::{Access, OpenOptions};
 
     /// Payloads of many sizes in three segments, with markers between them.

@@ -49,6 +49,7 @@ use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{AlignedBuffer, Env};
 use std::mem;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -182,7 +183,7 @@ impl LogWriter {
     pub fn append(&self, parts: &[&[u8]]) -> Result<Lsn> {
         let payload = Payload::new(parts, false);
         let raw_bytes = payload.left();
-        self.append_payload(payload, raw_bytes)
+        self.append_payload(payload, raw_bytes).map(|place| place.end)
     }
 
     /// Compresses the body of a payload as the options say, if that saves space. For [`Self::append_packed`], before any latch is taken:
@@ -199,17 +200,18 @@ impl LogWriter {
         packed
     }
 
-    /// Appends a payload made of a head, which is stored as it is, and a packed body. Else as [`Self::append`].
+    /// Appends a payload made of a head, which is stored as it is, and a packed body, and returns where the log ended before it and where
+    /// it ends now. Else as [`Self::append`].
     ///
     /// # Errors
     /// As for [`Self::append`].
-    pub fn append_packed(&self, head: &[u8], body: &Packed<'_>) -> Result<Lsn> {
+    pub fn append_packed(&self, head: &[u8], body: &Packed<'_>) -> Result<Range<Lsn>> {
         let raw_bytes = head.len() + body.raw_bytes();
         body.with_parts(head, |parts| self.append_payload(Payload::new(parts, body.is_packed()), raw_bytes))
     }
 
     /// Appends a payload that had `raw_bytes` bytes before it was packed.
-    fn append_payload(&self, mut payload: Payload<'_>, raw_bytes: usize) -> Result<Lsn> {
+    fn append_payload(&self, mut payload: Payload<'_>, raw_bytes: usize) -> Result<Range<Lsn>> {
         let mut state = self.state.lock();
         while state.in_pieces && state.failure.is_none() {
             self.whole.wait(&mut state);
@@ -218,13 +220,14 @@ impl LogWriter {
         state.appends += 1;
         state.record_bytes += u64_of(raw_bytes);
         state.packed_bytes += u64_of(payload.left());
+        let start = state.tail.end();
         loop {
             if state.tail.waiting_bytes() >= WAITING_BYTES_MAX {
                 state = self.drain(state)?;
             }
             state.tail.push(&mut payload);
             if payload.is_done() {
-                return Ok(state.tail.end());
+                return Ok(start..state.tail.end());
             }
         }
     }
