@@ -22,7 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 use serde::Serialize;
 
 use crate::base::Result;

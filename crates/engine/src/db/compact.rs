@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::MutexGuard;
+use crate::base::sync::MutexGuard;
 
 use crate::base::{Error, ErrorKind, FileId, Result, SeqNum};
 use crate::table::catalog::RunRecord;

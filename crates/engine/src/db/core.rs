@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::base::sync::{Condvar, Mutex, RwLock};
 use arc_swap::{ArcSwap, ArcSwapOption};
-use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::base::{Error, ErrorKind, FileId, Lsn, Result, SeqNum, TableId};
 use crate::cache::Cache;

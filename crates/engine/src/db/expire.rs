@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 
 use crate::base::{Error, Lsn, Result, SeqNum};
 use crate::env::Next;

@@ -1,7 +1,8 @@
 //! Whether the database may be used: open, closed, or poisoned by a failed write.
 
+use crate::base::sync::AtomicBool;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::base::{Error, ErrorKind, Result};
 

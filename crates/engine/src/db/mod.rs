@@ -28,6 +28,8 @@ mod rotate;
 mod run_writer;
 mod salvage;
 mod savings;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod snapshot;
 mod stats;
 mod table;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
-use parking_lot::{Condvar, Mutex, RwLock};
+use crate::base::sync::{Condvar, Mutex, RwLock};
 
 use crate::base::{Error, ErrorKind, FileId, Result, SeqNum, TableId};
 use crate::cache::Cache;

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 
 use crate::base::shards::Sharded;
 use crate::table::policy::{Account, FILTER_NS, Paid};

@@ -10,9 +10,9 @@
 
 use super::progress::ReplayProgress;
 use super::recover::{RecoveredLog, recover_telling};
+use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{Env, Next, Worker};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;

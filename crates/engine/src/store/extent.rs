@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 
 use super::BlockFile;
 use super::space::{Extent, STRETCH_UNITS, SpaceMap, UNIT_BYTES};

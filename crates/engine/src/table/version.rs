@@ -7,10 +7,9 @@
 //! 3. An erasure is in the version before it is published. Those of `trees` are in the manifest; all others are newer.
 //! 4. A version never changes. A flush or compaction installs a new one; readers go on with theirs.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, thread};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
-
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::base::checksum::hash_key;
 use crate::base::num::u64_of;
@@ -131,7 +130,7 @@ impl Mem {
     /// Waits until every commit that entered has left. Only for memtables that are not active any more.
     pub(crate) fn wait_for_inserts(&self) {
         while self.inserting.load(Ordering::Acquire) != 0 {
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
 

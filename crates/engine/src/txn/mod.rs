@@ -3,6 +3,8 @@
 pub mod batch;
 pub mod conflict;
 pub mod publish;
+#[cfg(all(test, shuttle))]
+mod schedules;
 pub mod skips;
 pub mod snapshots;
 pub mod visibility;

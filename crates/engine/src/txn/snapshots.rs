@@ -4,10 +4,9 @@
 //! 1. A snapshot is registered under the latch under which [`Snapshots::live`] looks, with a seqnum published by then: a flush or
 //!    compaction that does not know a snapshot started before it, and keeps all that snapshots from then on may see.
 
+use crate::base::sync::{AtomicU64, Mutex};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::Mutex;
+use std::sync::atomic::Ordering;
 
 use crate::base::SeqNum;
 

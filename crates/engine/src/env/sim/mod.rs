@@ -45,11 +45,11 @@ pub use fault::Fault;
 
 use super::Env;
 use crate::base::num::usize_of;
+use crate::base::sync::Mutex;
 use cached::Cached;
 use content::Content;
 use disk::Node;
 use fs::SimFileSystem;
-use parking_lot::Mutex;
 use state::{Machine, State};
 use std::fmt;
 use std::io;

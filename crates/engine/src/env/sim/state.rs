@@ -6,7 +6,7 @@ use super::disk::{Disk, Node, NodeId};
 use super::fault::{Effect, Faults, Verdict, down};
 use super::rng::Rng;
 use super::{SimEnv, SimWorker};
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;

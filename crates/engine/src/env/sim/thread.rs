@@ -7,10 +7,10 @@
 
 use super::super::{Clock, Next, Random, Threads, Work, Worker};
 use super::state::Machine;
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
+use crate::base::sync::thread::{self, ThreadId};
 use std::fmt;
 use std::sync::{Arc, Weak};
-use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 /// How often work may ask to be called again at once before it is taken for a loop without end.

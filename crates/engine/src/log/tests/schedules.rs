@@ -2,6 +2,7 @@
 //! durable. Run by `cargo xtask schedules`.
 
 use super::*;
+use crate::base::sync::check;
 use crate::env::sim::{CrashProfile, Fault, SimEnv};
 use shuttle::thread;
 use std::collections::BTreeSet;
@@ -10,16 +11,6 @@ use std::sync::{Arc, Mutex};
 const DIRECTORY: &str = "/log";
 const THREADS: usize = 4;
 const COMMITS: usize = 2;
-
-fn schedules() -> usize {
-    std::env::var("SPINNEY_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(3000)
-}
-
-/// Runs it under random schedules, and under such in which a thread is left behind for long (Burckhardt et al.'s PCT).
-fn check(round: impl Fn() + Clone + Send + Sync + 'static) {
-    shuttle::check_random(round.clone(), schedules() / 2);
-    shuttle::check_pct(round, schedules() / 2, 3);
-}
 
 /// A log on a simulated disk, and what was acknowledged as durable.
 #[derive(Clone)]

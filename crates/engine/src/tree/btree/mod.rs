@@ -28,10 +28,10 @@ mod tests;
 mod verify;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use crate::base::sync::{AtomicBool, Mutex, fence};
 
 pub use cursor::BTreeCursor;
 pub use format::TreeMeta;

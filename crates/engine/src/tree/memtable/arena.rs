@@ -8,9 +8,9 @@
 //! A piece costs one atomic addition. Only a thread that finds the chunk used up takes the latch, to map the next one.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
+use crate::base::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex};
 
 use crate::base::num::{u64_of, usize_of};
 use crate::base::prefetch::CACHE_LINE_BYTES;

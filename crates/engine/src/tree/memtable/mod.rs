@@ -14,6 +14,8 @@ mod pin;
 mod record;
 mod tree;
 
+#[cfg(all(test, shuttle))]
+mod schedules;
 #[cfg(test)]
 mod tests;
 

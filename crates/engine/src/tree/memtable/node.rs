@@ -19,11 +19,11 @@
 //! its reads and the check, make this hold (Boehm, "Can seqlocks get along with programming language memory models?", 2012).
 //! Pointers are loaded with acquire and stored behind a release fence, so what they point to is complete.
 
+use crate::base::sync::{AtomicPtr, AtomicU32, AtomicU64, fence, thread};
 use std::hint::{self, select_unpredictable};
 use std::ops::Range;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use std::thread;
+use std::sync::atomic::Ordering;
 
 use super::arena::Arena;
 use super::record::{Place, Record};
@@ -69,7 +69,7 @@ pub(super) struct Node {
     slots: [AtomicPtr<u8>; SLOTS],
 }
 
-#[cfg(not(test))]
+#[cfg(not(any(test, shuttle)))]
 const _: () = assert!(size_of::<Node>() == 1024);
 
 /// A pointer to a node of the arena, or to none.

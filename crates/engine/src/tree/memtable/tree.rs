@@ -9,7 +9,7 @@
 
 use std::ptr;
 
-use parking_lot::Mutex;
+use crate::base::sync::Mutex;
 
 use super::arena::Arena;
 use super::node::{Link, Locked, Node, Slot};

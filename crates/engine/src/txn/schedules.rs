@@ -1,0 +1,99 @@
+//! Publication and the registry of snapshots under thousands of schedules: no commit waits for ever, none is seen before those ahead of it,
+//! and no snapshot is missed by who looks for those it must keep versions for. Run by `cargo xtask schedules`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use shuttle::thread;
+
+use super::publish::Publisher;
+use super::snapshots::Snapshots;
+use crate::base::sync::{Mutex, check};
+use crate::base::{Lsn, SeqNum};
+
+const THREADS: u64 = 4;
+const COMMITS: u64 = 3;
+
+/// What a database has of these.
+#[derive(Default)]
+struct Shared {
+    next: Mutex<u64>,
+    /// A bit for each commit whose changes are in the memtables.
+    inserted: AtomicU64,
+    /// Up to where the log is durable.
+    durable: AtomicU64,
+    publisher: Publisher,
+    snapshots: Snapshots,
+}
+
+impl Shared {
+    fn commit(&self, durably: bool) {
+        let seqnum = {
+            let mut next = self.next.lock();
+            *next += 1;
+            self.publisher.announce(SeqNum(*next));
+            *next
+        };
+        self.inserted.fetch_or(1 << seqnum, Ordering::SeqCst);
+        if durably {
+            self.publisher.inserted(SeqNum(seqnum), Lsn(seqnum));
+            thread::yield_now();
+            // A force takes along what was appended before.
+            self.durable.fetch_max(*self.next.lock(), Ordering::SeqCst);
+        }
+        let durable = Lsn(self.durable.load(Ordering::SeqCst));
+        assert!(self.publisher.complete(SeqNum(seqnum), durable, &self.snapshots));
+        self.read(seqnum);
+    }
+
+    /// A snapshot sees everything up to the own commit, and nothing that is not there.
+    fn read(&self, own: u64) {
+        let seen = self.snapshots.take();
+        assert!(seen.0 >= own);
+        let inserted = self.inserted.load(Ordering::SeqCst);
+        assert!((1..=seen.0).all(|seqnum| inserted & 1 << seqnum != 0), "{seen:?} sees {inserted:b}");
+        thread::yield_now();
+        let (live, least) = self.snapshots.live();
+        assert!(live.contains(&seen) && least >= seen);
+        self.snapshots.release(seen);
+    }
+}
+
+#[test]
+fn every_schedule_of_commits_publishes_them_in_order_and_ends() {
+    check(|| {
+        let shared = Arc::new(Shared::default());
+        let threads = (0..THREADS).map(|number| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || (0..COMMITS).for_each(|_| shared.commit(number % 2 == 0)))
+        });
+        threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(shared.snapshots.published(), SeqNum(THREADS * COMMITS));
+        assert_eq!(shared.snapshots.count(), 0);
+    });
+}
+
+#[test]
+fn a_poisoned_publisher_lets_nobody_wait() {
+    check(|| {
+        let shared = Arc::new(Shared::default());
+        shared.publisher.announce(SeqNum(1));
+        *shared.next.lock() = 1;
+        let waiting = (0..THREADS).map(|_| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let seqnum = {
+                    let mut next = shared.next.lock();
+                    *next += 1;
+                    shared.publisher.announce(SeqNum(*next));
+                    *next
+                };
+                assert!(!shared.publisher.complete(SeqNum(seqnum), Lsn(0), &shared.snapshots));
+            })
+        });
+        let waiting: Vec<_> = waiting.collect();
+        shared.publisher.poison();
+        waiting.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(shared.snapshots.published(), SeqNum(0));
+    });
+}
