@@ -49,7 +49,7 @@ pub use pack::Packed;
 pub use place::{Occupant, look};
 pub use progress::ReplayProgress;
 pub use reader::LogSummary;
-pub use recover::{RecoveredLog, Visit, inspect, inspect_on, recover, recover_telling};
+pub use recover::{RecoveredLog, Visit, inspect, inspect_on, recover, recover_telling, recover_unsynced};
 pub use recycle::remove_spares;
 pub use salvage::{Damaged, Wanted, examine};
 pub use stats::LogStats;
