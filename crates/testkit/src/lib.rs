@@ -13,6 +13,7 @@ pub mod fault;
 pub mod golden;
 pub mod history;
 pub mod isolation;
+pub mod metamorphic;
 pub mod model;
 pub mod operators;
 pub mod ops;
