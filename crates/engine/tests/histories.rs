@@ -16,7 +16,7 @@ fn concurrent_transactions_read_what_snapshot_isolation_allows() {
     let count = usize::try_from(HISTORY).expect("small");
     let seen = Mutex::new(Seen::default());
     let run = |seed: u64| {
-        let found = if seed % THREADED == 0 {
+        let found = if seed.is_multiple_of(THREADED) {
             let folder = tempfile::tempdir().expect("a folder for temporary files");
             workload::threaded(&folder.path().join("db"), seed, count)
         } else {

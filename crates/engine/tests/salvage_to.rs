@@ -131,11 +131,15 @@ fn an_undamaged_database_is_copied_as_it_is_and_goes_on() {
 }
 
 /// Checks a copy of a damaged database whose `state` was known; tells how many entries it does not have as they were.
-fn check_copy(report: &SalvagedCopy, state: &[Vec<Pair>], copied: &[Vec<Pair>]) -> Result<usize, String> {
+fn check_tables(
+    names: &[&str],
+    report: &SalvagedCopy,
+    state: &[Vec<Pair>],
+    copied: &[Vec<Pair>],
+) -> Result<usize, String> {
     let mut missed = 0;
-    for (number, (expected, found)) in state.iter().zip(copied).enumerate() {
-        let name = format!("t{number}");
-        let lost = &report.tables.iter().find(|table| table.name == name).ok_or("a table is missing")?.lost;
+    for (name, (expected, found)) in names.iter().zip(state.iter().zip(copied)) {
+        let lost = &report.tables.iter().find(|table| table.name == *name).ok_or("a table is missing")?.lost;
         let (expected, found): (BTreeMap<_, _>, BTreeMap<_, _>) =
             (expected.iter().cloned().collect(), found.iter().cloned().collect());
         for key in expected.keys().chain(found.keys().filter(|key| !expected.contains_key(*key))) {
@@ -212,7 +216,7 @@ fn examine(sim: &SimEnv, config: &Config, state: &[Vec<Pair>], tally: &Tally) ->
         Err(error) => return Err(format!("{:?}: {error}", error.kind())),
     };
     let copied = copied(config, sim);
-    let missed = check_copy(&report, state, &copied)?;
+    let missed = check_tables(&["t0", "t1"], &report, state, &copied)?;
     if report.manifest.is_none() && report.log.is_some() {
         // Trees are untouched: the copy is what a salvage in place leaves.
         let place = sim.fork();
@@ -392,6 +396,36 @@ fn leaves_under_a_damaged_branch_are_found_by_themselves() {
         partly += 1;
     }
     assert!(whole > 3 && partly > 50, "{whole} {partly}");
+}
+
+#[test]
+fn two_damaged_blocks_of_a_tree_are_told_of_both() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, SOURCE);
+    let table = db.create_table("t", small(Layout::BTree)).unwrap();
+    (0..3u8).for_each(|round| {
+        put(&db, &table, 0..400, &[round; 150]);
+        table.flush().unwrap();
+    });
+    table.compact().unwrap();
+    let expected = entries(&db);
+    drop((table, db));
+    sim.process_crash();
+    let (tree, bytes) =
+        files(&sim).into_iter().find(|(path, _)| path.extension().is_some_and(|it| it == "tree")).unwrap();
+    let (units, mut rng, mut missed) = (bytes / 4096, Rng::new(1), 0);
+    for _ in 0..300 {
+        let fork = sim.fork();
+        for _ in 0..rng.in_range(2..12) {
+            fork.corrupt(&tree, rng.number() % units * 4096 + 25, 1).unwrap();
+        }
+        let report = copy(Database::builder(SOURCE), &fork).unwrap();
+        let found = entries(&open(&fork, COPY));
+        let state = [expected.clone()];
+        let copied = [found];
+        missed += usize::from(check_tables(&["t"], &report, &state, &copied).unwrap() > 0);
+    }
+    assert!(missed > 50, "{missed}");
 }
 
 /// Whether a database does not open, or does not verify.

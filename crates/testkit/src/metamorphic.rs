@@ -130,6 +130,8 @@ struct Episode {
     transactions: [bool; SLOTS],
     snapshots: [bool; SLOTS],
     scans: [bool; SLOTS],
+    /// What was changed, and where that is seen.
+    changed: Vec<(View, usize, Key)>,
 }
 
 impl Episode {
@@ -137,16 +139,8 @@ impl Episode {
         let spot = rng.number() % 200;
         let count = rng.in_range(1..PREFIXES.len());
         let prefixes = (0..count).map(|_| rng.in_range(0..PREFIXES.len())).collect();
-        Self {
-            rng,
-            tables,
-            spot,
-            prefixes,
-            ops: Vec::new(),
-            transactions: [false; SLOTS],
-            snapshots: [false; SLOTS],
-            scans: [false; SLOTS],
-        }
+        let (transactions, snapshots, scans) = Default::default();
+        Self { rng, tables, spot, prefixes, ops: Vec::new(), transactions, snapshots, scans, changed: Vec::new() }
     }
 
     fn draw(mut self) -> Vec<Op> {
@@ -173,19 +167,26 @@ impl Episode {
         match self.rng.weighted(&[25, 20, 6, 14, 12, 6, 8, 5, 2]) {
             0 => {
                 let count = *self.rng.pick(&[1, 1, 1, 4, 12]);
-                let changes = (0..count).map(|_| self.change()).collect();
+                let changes = (0..count).map(|_| self.change(View::Now)).collect();
                 Op::Write(changes, *self.rng.pick(&[None, Some(Durability::Sync), Some(Durability::Buffered)]))
             }
             1 if !self.transactions[slot] => {
                 self.transactions[slot] = true;
                 Op::Begin(slot)
             }
-            1 => Op::Change(slot, self.change()),
+            1 => Op::Change(slot, self.change(View::Transaction(slot))),
             2 => {
                 self.transactions[slot] = false;
+                self.changed.retain(|(view, ..)| *view != View::Transaction(slot));
                 if self.rng.chance(80) { Op::Commit(slot, None) } else { Op::Rollback(slot) }
             }
-            3 => Op::Get(self.view(slot), self.table(), self.key().0),
+            3 => {
+                let (view, table, key) = match self.changed.last() {
+                    Some(_) if self.rng.chance(50) => self.rng.pick(&self.changed).clone(),
+                    _ => (self.view(slot), self.table(), self.key().0),
+                };
+                Op::Get(view, table, key)
+            }
             4 => Op::Range(self.view(slot), self.span(), *self.rng.pick(&[3, 20, usize::MAX])),
             5 => {
                 self.snapshots[slot] = !self.snapshots[slot];
@@ -223,7 +224,7 @@ impl Episode {
         (format!("{prefix}{number:03}").into_bytes(), role)
     }
 
-    fn change(&mut self) -> Change {
+    fn change(&mut self, view: View) -> Change {
         let (table, (key, role)) = (self.table(), self.key());
         let write = match (role, self.rng.in_range(0..20)) {
             (Role::Any, 0) => {
@@ -238,6 +239,7 @@ impl Episode {
             (Role::Once, 0..9) => Write::SingleDelete,
             (Role::Once, _) => Write::PutNew(self.value()),
         };
+        self.changed.push((view, table, key.clone()));
         Change { table, key, write }
     }
 

@@ -3,7 +3,7 @@
 //! A cycle without two `rw` next to each other is a cycle of another graph, which has two nodes for each of this one: reached by an `rw`,
 //! from where no `rw` leads on, and reached otherwise.
 
-use super::Txn;
+use super::{Txn, count};
 use std::collections::VecDeque;
 
 /// A dependency, with the key that it is about.
@@ -83,7 +83,7 @@ impl Graph {
     }
 
     pub(super) fn edges(&self) -> u64 {
-        u64::try_from(self.out.iter().map(Vec::len).sum::<usize>()).expect("a small graph")
+        count(self.out.iter().map(Vec::len).sum())
     }
 
     /// How many groups of nodes reach each other.
@@ -91,7 +91,7 @@ impl Graph {
         let groups = self.groups(allowed(true, Anti::Any, false));
         let mut sizes = vec![0u64; groups.len()];
         groups.iter().for_each(|group| sizes[*group] += 1);
-        u64::try_from(sizes.iter().filter(|size| **size > 1).count()).expect("a small graph")
+        count(sizes.iter().filter(|size| **size > 1).count())
     }
 
     /// The nodes of a shortest cycle through some node, if there is any.

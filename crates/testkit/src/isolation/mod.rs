@@ -100,6 +100,9 @@ impl Seen {
 ///
 /// # Errors
 /// The first anomaly found.
+///
+/// # Panics
+/// When the same was written twice.
 pub fn check(history: &[Txn]) -> Result<Seen, Anomaly> {
     let mut check = Check::new(history);
     check.reads()?;
@@ -108,12 +111,10 @@ pub fn check(history: &[Txn]) -> Result<Seen, Anomaly> {
     check.lists()?;
     check.registers()?;
     check.graph.real_time(history);
+    let is_unknown = |txn: &&usize| history[**txn].end == End::Unknown;
     let seen = Seen {
-        committed: u64::try_from(check.committed.len()).expect("a small history"),
-        unknown_committed: u64::try_from(
-            check.committed.iter().filter(|txn| history[**txn].end == End::Unknown).count(),
-        )
-        .expect("a small history"),
+        committed: count(check.committed.len()),
+        unknown_committed: count(check.committed.iter().filter(is_unknown).count()),
         edges: check.graph.edges(),
         skews: check.graph.circles(),
     };
@@ -123,6 +124,10 @@ pub fn check(history: &[Txn]) -> Result<Seen, Anomaly> {
         }
     }
     Ok(seen)
+}
+
+fn count(len: usize) -> u64 {
+    u64::try_from(len).expect("usize has at most 64 bits")
 }
 
 /// A check under way.

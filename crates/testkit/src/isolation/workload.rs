@@ -22,6 +22,9 @@ const KEY_LIFE: u64 = 16;
 const KINDS: u64 = 4;
 const TABLES: usize = 2;
 const THREADS: u64 = 4;
+/// How many of a hundred transactions of a thread put in so many entries beside what is checked.
+const BALLAST_CHANCE: usize = 10;
+const BALLAST: usize = 300;
 
 /// The clock and the numbers that a history is made with.
 #[derive(Debug, Default)]
@@ -47,23 +50,26 @@ impl Counters {
 struct World {
     database: Database,
     tables: Vec<Table>,
+    /// Holds what nobody reads.
+    ballast: Table,
 }
 
 impl World {
     fn open(path: &Path, env: Env, config: &Config) -> Result<Self> {
         let database = config.builder(path).env(env).open()?;
-        let table = |number: usize| {
-            let name = format!("t{number}");
+        let table = |name: &str, number: usize| {
             let merge = Some(APPEND.to_owned());
             let options = TableOptions { merge, logged: true, ..config.table_options(number) };
-            database.table(&name)?.map_or_else(|| database.create_table(&name, options), Ok)
+            database.table(name)?.map_or_else(|| database.create_table(name, options), Ok)
         };
-        let tables = (0..TABLES).map(table).collect::<Result<_>>()?;
-        Ok(Self { database, tables })
+        // First, so that a commit puts its ballast in before what others look for.
+        let ballast = table("ballast", 0)?;
+        let tables = (0..TABLES).map(|number| table(&format!("t{number}"), number)).collect::<Result<_>>()?;
+        Ok(Self { database, tables, ballast })
     }
 
     fn table(&self, key: Key) -> &Table {
-        &self.tables[usize::from(key % 3 == 0)]
+        &self.tables[usize::from(key.is_multiple_of(3))]
     }
 
     /// Now and then something that must not matter.
@@ -135,7 +141,7 @@ impl Session {
 
     fn write(&mut self, world: &World, key: Key, id: Id, rng: &mut Rng) -> Result<()> {
         let (table, name) = (world.table(key), key.to_be_bytes());
-        if key % KINDS == 0 {
+        if key.is_multiple_of(KINDS) {
             self.read(world, key)?;
             self.txn.put(table, &name, &id.to_le_bytes())?;
             self.steps.push(Step::Put(key, id));
@@ -275,6 +281,12 @@ fn client(world: &World, counters: &Counters, mut rng: Rng, count: usize) -> Res
             session.step(world, counters, &mut rng)?;
             // So that transactions overlap also where there are few processors.
             thread::yield_now();
+        }
+        if rng.chance(BALLAST_CHANCE) {
+            // Others then commit, and begin, while this commit is on its way into memory.
+            for _ in 0..BALLAST {
+                session.txn.put(&world.ballast, &rng.bytes(6), &[7; 50])?;
+            }
         }
         let (txn, told) = session.end(counters, Durability::Buffered, &mut rng);
         told?;

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::extent;
 use super::format::{TreeMeta, child};
 use crate::base::num::{u64_of, usize_of};
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::store::space::{UNIT_BYTES, decode_extents};
 use crate::store::{BlockFile, Extent};
@@ -22,6 +22,8 @@ pub struct TreeLeaves {
     meta: TreeMeta,
     /// What comes next, last first.
     ahead: Vec<Ahead>,
+    /// The last entry shown.
+    last: (Vec<u8>, Reverse<SeqNum>),
     entries: u64,
     /// What damaged branches may hide beyond the leaves that were found.
     hidden: Vec<LostRange>,
@@ -49,8 +51,8 @@ impl TreeLeaves {
     pub fn new(file: BlockFile, meta: TreeMeta) -> Result<Self> {
         let keys = Keys { from: Vec::new(), to: None };
         let root = meta.root.map(|pointer| Ahead::Block { pointer, height: meta.height, keys });
-        let (ahead, hidden) = (root.into_iter().collect(), Vec::new());
-        Ok(Self { scan: FrameScan::new(file)?, meta, ahead, entries: 0, hidden })
+        let (ahead, last, hidden) = (root.into_iter().collect(), (Vec::new(), Reverse(SeqNum::MAX)), Vec::new());
+        Ok(Self { scan: FrameScan::new(file)?, meta, ahead, last, entries: 0, hidden })
     }
 
     fn read(&self, pointer: BlockPointer, height: u32) -> Result<Block> {
@@ -67,6 +69,8 @@ impl TreeLeaves {
 
     fn show(&mut self, pointer: BlockPointer, leaf: Block) -> Step {
         self.entries += u64_of(leaf.count());
+        leaf.key_into(leaf.count() - 1, &mut self.last.0);
+        self.last.1 = Reverse(leaf.seqnum(leaf.count() - 1));
         Step::Leaf(pointer, leaf)
     }
 
@@ -103,17 +107,18 @@ impl TreeLeaves {
                 self.scan.block_in(unit * UNIT_BYTES..extent.offset(), usize_of(UNIT_BYTES))
             {
                 unit = super::extent(pointer).end();
-                let mut first = Vec::new();
+                let mut first = (Vec::new(), Reverse(SeqNum::ZERO));
                 if block.kind() == BlockKind::Leaf && block.count() > 0 {
-                    block.key_into(0, &mut first);
-                    let is_ours = keys.from <= first && keys.to.as_ref().is_none_or(|to| first < *to);
-                    found.extend(is_ours.then(|| (first, Reverse(block.seqnum(0)), pointer)));
+                    block.key_into(0, &mut first.0);
+                    first.1 = Reverse(block.seqnum(0));
+                    let is_ours = self.last < first && keys.to.as_ref().is_none_or(|to| first.0 < *to);
+                    found.extend(is_ours.then_some((first, pointer)));
                 }
             }
             unit = unit.max(extent.end());
         }
-        found.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
-        self.ahead.extend(found.into_iter().rev().map(|(_, _, pointer)| Ahead::Stray(pointer)));
+        found.sort_unstable_by(|a: &(_, BlockPointer), b| a.0.cmp(&b.0));
+        self.ahead.extend(found.into_iter().rev().map(|(_, pointer)| Ahead::Stray(pointer)));
     }
 
     /// The header, what is free, and what comes next anyway; `None` when the list of what is free cannot be read.

@@ -79,7 +79,10 @@ impl Losses {
     fn add(&self, lost: LostRange, follows: bool) {
         let mut losses = self.0.lock();
         match losses.last_mut() {
-            Some(last) if follows && last.file == lost.file => last.to = lost.to,
+            Some(last) if follows && last.file == lost.file && last.from <= lost.from => {
+                let end = last.to.take().zip(lost.to);
+                last.to = end.map(|(last, lost)| last.max(lost));
+            }
             _ => losses.push(lost),
         }
     }
