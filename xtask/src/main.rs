@@ -20,6 +20,9 @@ Environment:
   SPINNEY_CRASH_POINTS  crash points of the crash test in `cargo test` (default 10000)
   SPINNEY_SCHEDULES     schedules of each test in `cargo xtask schedules` (default 3000)
   SPINNEY_FAULTS        failing operations of the fault test in `cargo test` (default 5000)
+  SPINNEY_TRANSACTIONS  transactions of the isolation checker in `cargo test` (default 20000)
+  SPINNEY_LISTS         lists of operations of the metamorphic test in `cargo test` (default 20)
+  SPINNEY_SALVAGE_POINTS  places that are damaged before a salvage to a new place in `cargo test` (default 1500)
 ";
 
 fn main() -> ExitCode {

@@ -392,23 +392,33 @@ pub(crate) struct LogArgs {
     pub(crate) json: bool,
 }
 
-/// Cut a damaged redo log at the damage, so that the database can be opened again
+/// Cut a damaged redo log at the damage, or copy what can be read of a damaged database
 ///
-/// Keeps every commit before the damage and gives up what is behind it; prints what that is. The files that lose something are kept
-/// in a directory `lost-N` beside the log. Fails when the log is sound, and when another process has the database open.
+/// Without OUT the log is cut, so that the database can be opened again: every commit before the damage is kept, what is behind it is
+/// given up and printed. The files that lose something are kept in a directory `lost-N` beside the log. Fails when the log is sound.
+///
+/// With OUT nothing of the database is changed. What can be read of its tables and its log is copied to a new database there; of what
+/// cannot be, it is printed which keys it may have held: each of these is lost, or older than it was. Exit codes: 0 all was
+/// copied, 3 something was lost, 1 nothing could be copied.
+///
+/// Both fail when another process has the database open.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney salvage shop --dry-run
   spinney salvage shop
-  spinney salvage shop --json | jq .lost")]
+  spinney salvage shop --json | jq .lost
+  spinney salvage shop shop-saved
+  spinney salvage shop shop-saved --json | jq '.tables[].lost'")]
 pub(crate) struct SalvageArgs {
     /// Directory of the database
     pub(crate) db: PathBuf,
+    /// Directory of the copy; must not exist
+    pub(crate) out: Option<PathBuf>,
     /// Print what would be lost, and change nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "out")]
     pub(crate) dry_run: bool,
     /// Name each file that is kept
-    #[arg(short, long, conflicts_with = "json")]
+    #[arg(short, long, conflicts_with_all = ["json", "out"])]
     pub(crate) verbose: bool,
     /// Print JSON
     #[arg(long)]

@@ -3,7 +3,31 @@
 use anyhow::Error;
 use spinney_lab::Interrupted;
 use std::error::Error as StdError;
+use std::fmt;
 use std::io::{self, ErrorKind};
+
+/// Not all could be done; what could be is done, and was printed.
+#[derive(Debug)]
+pub(crate) struct Incomplete(pub(crate) String);
+
+impl fmt::Display for Incomplete {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl StdError for Incomplete {}
+
+/// The exit code that tells what kind of failure it is.
+pub(crate) fn exit_code(error: &Error) -> u8 {
+    if error.is::<Incomplete>() {
+        3
+    } else if interrupted(error) {
+        130
+    } else {
+        1
+    }
+}
 
 /// The error and its causes in one line; a cause that the words before it quote already is left out.
 pub(crate) fn message(error: &Error) -> String {
@@ -27,7 +51,7 @@ pub(crate) fn reader_left(error: &Error) -> bool {
 }
 
 /// Whether the work ended because it was asked to.
-pub(crate) fn interrupted(error: &Error) -> bool {
+fn interrupted(error: &Error) -> bool {
     error.chain().any(|cause| cause.is::<Interrupted>())
 }
 

@@ -1,7 +1,7 @@
 //! The `spinney` command: load, read, change, look into and measure databases from a shell.
 //!
 //! Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed (one line on stderr says why), 2 wrong usage,
-//! 130 interrupted.
+//! 3 done in part (a salvage that lost something), 130 interrupted.
 
 mod args;
 mod bench;
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
             // What was printed before the failure stays printed; if even that fails the message still says why.
             out.flush().ok();
             eprintln!("spinney: {}", failure::message(&error));
-            ExitCode::from(if failure::interrupted(&error) { 130 } else { 1 })
+            ExitCode::from(failure::exit_code(&error))
         }
     }
 }

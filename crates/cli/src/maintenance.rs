@@ -4,15 +4,21 @@ use crate::args::{CheckpointArgs, CompactArgs, FlushArgs, VerifyArgs};
 use crate::output::Output;
 use crate::store::{tables, with_db};
 use anyhow::{Result, bail};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use spinney::{Database, Shape, Table};
 use spinney_lab::progress;
 use spinney_lab::text::{bytes, counted};
+use std::fmt;
 use std::io::Write as _;
 
 /// Checks everything; fails if something is wrong.
 pub(crate) fn verify(args: &VerifyArgs, out: &mut Output) -> Result<()> {
-    let wheel = progress::wheel("verify");
-    let report = with_db(&args.db, |db| Ok(db.verify()?))?;
-    wheel.finish_and_clear();
+    let report = with_db(&args.db, |db| {
+        let wheel = reading_wheel("verify", db)?;
+        let report = db.verify();
+        wheel.finish_and_clear();
+        Ok(report?)
+    })?;
     if args.json {
         out.json(&report)?;
     } else {
@@ -36,6 +42,26 @@ pub(crate) fn verify(args: &VerifyArgs, out: &mut Output) -> Result<()> {
         0 => Ok(()),
         n => bail!("{} is damaged: {}", args.db.path.display(), counted(n as u64, "problem", "problems")),
     }
+}
+
+/// A wheel that tells how much was read of all that the tables have on disk.
+fn reading_wheel(what: &str, db: &Database) -> Result<ProgressBar> {
+    let shapes = db.tables()?.iter().map(Table::shape).collect::<Result<Vec<_>, _>>()?;
+    let (total, before) = (shapes.iter().map(bytes_on_disk).sum::<u64>(), db.stats().storage.read_bytes);
+    let db = db.clone();
+    let read = move |_: &ProgressState, out: &mut dyn fmt::Write| {
+        let read = db.stats().storage.read_bytes.saturating_sub(before).min(total);
+        // A bar that cannot be drawn is no failure.
+        write!(out, "{} of {}", bytes(read), bytes(total)).ok();
+    };
+    let style = ProgressStyle::with_template("{prefix:>12} {spinner} {elapsed} {read}").expect("a valid template");
+    Ok(progress::wheel(what).with_style(style.with_key("read", read)))
+}
+
+fn bytes_on_disk(shape: &Shape) -> u64 {
+    let runs: u64 = shape.l0.iter().map(|run| run.bytes).chain(shape.levels.iter().map(|level| level.bytes)).sum();
+    let btree = shape.btree.as_ref().map_or(0, |btree| btree.file_bytes - btree.free_bytes);
+    runs + btree + shape.values.live_bytes
 }
 
 /// Writes what is in memory.

@@ -1,15 +1,24 @@
-//! `salvage`: a damaged redo log is cut at the damage.
+//! `salvage`: a damaged redo log is cut at the damage, or what can be read of a database is copied.
 
 use crate::args::SalvageArgs;
-use crate::output::Output;
-use anyhow::Result;
+use crate::failure::Incomplete;
+use crate::output::{Output, escape, json_of};
+use crate::store::show;
+use anyhow::{Result, bail};
+use indicatif::ProgressDrawTarget;
+use serde_json::{Value as Json, json};
 use spinney::base::num::u64_of;
-use spinney::{Database, SalvageMode, SalvageReport};
+use spinney::{Database, LostRange, SalvageMode, SalvageReport, SalvagedCopy};
+use spinney_lab::progress;
 use spinney_lab::text::{bytes, counted};
 use std::io::Write as _;
+use std::path::Path;
 
 /// Salvages, and prints what is lost.
 pub(crate) fn run(args: &SalvageArgs, out: &mut Output) -> Result<()> {
+    if let Some(copy) = &args.out {
+        return run_copy(&args.db, copy, args.json, out);
+    }
     let mode = if args.dry_run { SalvageMode::Report } else { SalvageMode::Repair };
     let report = Database::salvage(&args.db, mode)?;
     if args.json { out.json(&report) } else { print(&report, mode, args.verbose, out) }
@@ -45,4 +54,72 @@ fn print(report: &SalvageReport, mode: SalvageMode, verbose: bool, out: &mut Out
         writeln!(out, "  {}", file.display())?;
     }
     Ok(())
+}
+
+/// Copies, and prints what was copied and what is lost.
+fn run_copy(db: &Path, copy: &Path, as_json: bool, out: &mut Output) -> Result<()> {
+    let bar = progress::byte_bar(0, "salvage");
+    bar.set_draw_target(ProgressDrawTarget::hidden());
+    let told = bar.clone();
+    let report = Database::builder(db).salvage_to(copy, move |now| show(&told, now.bytes, now.bytes_total));
+    bar.finish_and_clear();
+    let report = report?;
+    if as_json {
+        out.json(&json_of_copy(&report))?;
+    } else {
+        print_copy(&report, out)?;
+    }
+    if !report.is_complete() {
+        bail!(Incomplete(format!("something was lost: {} has what could be read of {}", copy.display(), db.display())));
+    }
+    Ok(())
+}
+
+fn print_copy(report: &SalvagedCopy, out: &mut Output) -> Result<()> {
+    let name_width = report.tables.iter().map(|table| table.name.chars().count()).max().unwrap_or(0).max("table".len());
+    writeln!(out, "{:name_width$}  {:>12}  {:>7}", "table", "entries", "damaged")?;
+    for table in &report.tables {
+        writeln!(out, "{:name_width$}  {:>12}  {:>7}", table.name, table.entries, table.lost.len())?;
+    }
+    for table in report.tables.iter().filter(|table| !table.lost.is_empty()) {
+        writeln!(out, "table {}: lost, or older than they were, are the keys", table.name)?;
+        for lost in &table.lost {
+            writeln!(out, "  {}: {}", keys(lost), lost.damage)?;
+        }
+    }
+    if let Some(log) = &report.log {
+        writeln!(out, "the redo log is damaged, so any key may be older than it was:")?;
+        print(log, SalvageMode::Report, false, out)?;
+    }
+    if let Some(damage) = &report.manifest {
+        writeln!(out, "the manifest is damaged, so any key may be missing or older than it was: {damage}")?;
+    }
+    Ok(())
+}
+
+/// A range of keys as text.
+fn keys(lost: &LostRange) -> String {
+    let from = if lost.from.is_empty() { "the first".to_owned() } else { escape(&lost.from) };
+    match &lost.to {
+        Some(to) if *to == lost.from => from,
+        Some(to) => format!("{from} to {}", escape(to)),
+        None => format!("{from} to the last"),
+    }
+}
+
+fn json_of_copy(report: &SalvagedCopy) -> Json {
+    let lost = |lost: &LostRange| {
+        json!({
+            "from": json_of(&lost.from),
+            "to": lost.to.as_deref().map(json_of),
+            "file": lost.file,
+            "offset": lost.offset,
+            "damage": lost.damage,
+        })
+    };
+    let tables = report.tables.iter().map(|table| {
+        json!({ "name": table.name, "entries": table.entries, "lost": table.lost.iter().map(lost).collect::<Vec<_>>() })
+    });
+    let tables: Vec<_> = tables.collect();
+    json!({ "complete": report.is_complete(), "tables": tables, "log": report.log, "manifest": report.manifest })
 }

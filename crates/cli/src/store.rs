@@ -3,11 +3,11 @@
 use crate::args::{CommitArgs, DbArgs, TableArgs};
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
-use spinney::{Database, Options, ReplayProgress, Table};
+use spinney::{Database, Options, Table};
 use spinney_lab::progress;
 use std::time::Duration;
 
-/// A shorter recovery is not worth a bar.
+/// Shorter work is not worth a bar.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
 
 /// Opens a database that is there.
@@ -32,19 +32,22 @@ fn opened(args: &DbArgs, options: Options, create: bool) -> Result<Database> {
     let bar = progress::byte_bar(0, "recovery");
     bar.set_draw_target(ProgressDrawTarget::hidden());
     let told = bar.clone();
-    let db =
-        Database::builder(&args.path).options(options).create(create).on_replay(move |now| show(&told, now)).open();
+    let db = Database::builder(&args.path)
+        .options(options)
+        .create(create)
+        .on_replay(move |now| show(&told, now.bytes, now.bytes_total))
+        .open();
     bar.finish_and_clear();
     Ok(db?)
 }
 
-/// Shows how far a recovery is that takes its time.
-fn show(bar: &ProgressBar, now: ReplayProgress) {
+/// Shows how far work is that takes its time.
+pub(crate) fn show(bar: &ProgressBar, bytes: u64, bytes_total: u64) {
     if bar.is_hidden() && bar.elapsed() > SHOWN_AFTER {
         bar.set_draw_target(ProgressDrawTarget::stderr());
     }
-    bar.set_length(now.bytes_total);
-    bar.set_position(now.bytes);
+    bar.set_length(bytes_total);
+    bar.set_position(bytes);
 }
 
 /// A table that is there.

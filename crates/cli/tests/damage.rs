@@ -1,6 +1,6 @@
 //! Files that are cut short or have a bit flipped: each is told of, or makes no difference; none makes the data another.
 
-use crate::support::{LAYOUTS, Place};
+use crate::support::{LAYOUTS, Place, entries};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -146,5 +146,44 @@ fn a_salvage_names_the_files_that_it_keeps_only_when_it_is_asked() {
         let told = place.ok(if verbose { &["salvage", "db", "--verbose"] } else { &["salvage", "db"] });
         assert!(told.contains("kept beside: ") && told.contains("lost-"), "{told}");
         assert_eq!(told.contains(".log\n"), verbose, "{told}");
+    }
+}
+
+#[test]
+fn what_can_be_read_is_copied_and_the_exit_code_tells_whether_that_was_all() {
+    for layout in LAYOUTS {
+        let place = mixed(layout);
+        let expected = place.entries("packages");
+        let told = place.ok(&["salvage", "db", "whole"]);
+        assert!(told.contains("packages") && told.contains(&expected.len().to_string()), "{told}");
+        assert_eq!(entries(&place.ok(&["scan", "whole", "packages"])), expected);
+        assert!(place.fails(&["salvage", "db", "whole"]).contains("not empty"));
+        let before = files(&place.path("db"));
+        let trees = before.iter().filter(|(path, _)| path.extension().is_some_and(|it| it == "run" || it == "tree"));
+        let (tree, bytes) = trees.max_by_key(|(_, bytes)| *bytes).unwrap();
+        let mut damaged = fs::read(tree).unwrap();
+        damaged[usize::try_from(bytes / 3).unwrap()] ^= 4;
+        fs::write(tree, &damaged).unwrap();
+        let run = place.run(&["salvage", "db", "part", "--json"]);
+        assert_eq!(run.status.code(), Some(3), "{run:?}");
+        assert!(String::from_utf8_lossy(&run.stderr).contains("something was lost"), "{run:?}");
+        let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+        let lost = &report["tables"][0]["lost"];
+        assert_eq!((report["complete"].as_bool(), lost.as_array().map(Vec::len)), (Some(false), Some(1)), "{report}");
+        assert_eq!(Path::new(lost[0]["file"].as_str().unwrap()).file_name(), tree.file_name());
+        let (from, to) = (lost[0]["from"].as_str().unwrap(), lost[0]["to"].as_str().unwrap());
+        let left: Vec<_> = expected.into_iter().filter(|(key, _)| key.as_str() < from || to < key.as_str()).collect();
+        let found = entries(&place.ok(&["scan", "part", "packages"]));
+        assert!(left.len() > 100 && left.iter().all(|entry| found.contains(entry)), "{report}");
+        place.ok(&["verify", "part"]);
+        let after = files(&place.path("db"));
+        assert_eq!(after, before, "nothing of the source is changed");
+        assert_eq!(fs::read(tree).unwrap(), damaged);
+        fs::remove_file(place.path("db/CURRENT")).unwrap();
+        assert_eq!(place.run(&["salvage", "db", "third"]).status.code(), Some(3));
+        for (manifest, _) in after.iter().filter(|(path, _)| path.extension().is_some_and(|it| it == "manifest")) {
+            fs::remove_file(manifest).unwrap();
+        }
+        assert!(place.fails(&["salvage", "db", "fourth"]).contains("no database"));
     }
 }

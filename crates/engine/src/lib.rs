@@ -21,8 +21,9 @@ pub use base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId, Value};
 pub use block::Compression;
 pub use db::{
     Batch, BulkLoad, CacheStats, ChangeFeed, Commit, Database, DatabaseBuilder, Durability, FlushStats, Histogram,
-    LogEntry, LogFollower, LogStats, Options, Range, ReadStats, ReplayProgress, SalvageMode, SalvageReport, Snapshot,
-    Stats, StorageStats, Table, TableAhead, TableLoss, Transaction, VerifyReport, read_log,
+    LogEntry, LogFollower, LogStats, Options, Range, ReadStats, ReplayProgress, SalvageMode, SalvageProgress,
+    SalvageReport, SalvagedCopy, SalvagedTable, Snapshot, Stats, StorageStats, Table, TableAhead, TableLoss,
+    Transaction, VerifyReport, read_log,
 };
 pub use log::{LogCompression, LogPadding};
 pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape, ValuesShape};
@@ -30,6 +31,7 @@ pub use table::{Layout, TableOptions};
 pub use tree::compaction_filter::{CompactionFilter, Decision};
 pub use tree::operator::MergeOperator;
 pub use tree::prefix::Prefix;
+pub use tree::salvage::LostRange;
 pub use txn::batch::Change;
 
 /// The README's example is a test.

@@ -32,6 +32,11 @@ fn read_from(slot: usize, from: &str) -> Op {
     Op::Range(View::Transaction(slot), span, usize::MAX)
 }
 
+/// The transaction in a slot deletes all keys from `from` on: a write by predicate.
+fn delete_from(slot: usize, from: &str) -> Op {
+    Op::Change(slot, Change { write: Write::Erase(None), ..put(from, "") })
+}
+
 fn begin(slot: usize) -> Op {
     Op::Begin(slot)
 }
@@ -154,6 +159,22 @@ fn golden_predicate_many_preceders() {
 }
 
 #[test]
+fn golden_predicate_many_preceders_for_writes() {
+    let about = "PMP for a write by predicate: a range that another transaction has changed since cannot be deleted.";
+    let script = [
+        begin(0),
+        begin(1),
+        read_from(1, "x"),
+        write(0, "x", "20"),
+        write(0, "y", "30"),
+        commit(0),
+        delete_from(1, "x"),
+        commit(1),
+    ];
+    golden_script("predicate-many-preceders-write", about, &script);
+}
+
+#[test]
 fn golden_lost_update() {
     let about = "P4, lost update: of two that read and write the same key the second is refused.";
     let script = [
@@ -185,6 +206,97 @@ fn golden_read_skew() {
         commit(0),
     ];
     golden_script("read-skew", about, &script);
+}
+
+#[test]
+fn golden_read_skew_by_predicate() {
+    let about =
+        "G-single by predicates: what a range holds goes with what was read before another transaction changed both.";
+    let script = [
+        begin(0),
+        begin(1),
+        read_from(0, "x"),
+        read_from(1, "x"),
+        write(1, "x", "12"),
+        write(1, "z", "18"),
+        commit(1),
+        read_from(0, "z"),
+        commit(0),
+    ];
+    golden_script("read-skew-predicate", about, &script);
+}
+
+#[test]
+fn golden_read_skew_and_a_write_by_predicate() {
+    let about =
+        "G-single with a write by predicate: what was read before is deleted only if nobody has changed it since.";
+    let script = [
+        begin(0),
+        begin(1),
+        read(0, "x"),
+        read_from(1, "x"),
+        write(1, "x", "12"),
+        write(1, "y", "18"),
+        commit(1),
+        delete_from(0, "y"),
+        commit(0),
+    ];
+    golden_script("read-skew-predicate-write", about, &script);
+}
+
+#[test]
+fn golden_read_skew_and_a_write_by_predicate_before() {
+    let about = "G-single with a write by predicate that comes first: who changes what it deleted is refused.";
+    let script = [
+        begin(0),
+        begin(1),
+        read(0, "x"),
+        read_from(1, "x"),
+        write(1, "x", "12"),
+        delete_from(0, "y"),
+        write(1, "y", "18"),
+        commit(0),
+        commit(1),
+    ];
+    golden_script("read-skew-predicate-write-first", about, &script);
+}
+
+#[test]
+fn golden_write_skew_by_predicate() {
+    let about =
+        "G2, write skew by predicate: both look for something that is not there and put it, under different keys.";
+    let script = [
+        begin(0),
+        begin(1),
+        read_from(0, "z"),
+        read_from(1, "z"),
+        write(0, "z1", "30"),
+        write(1, "z2", "42"),
+        commit(0),
+        commit(1),
+    ];
+    golden_script("write-skew-predicate", about, &script);
+}
+
+#[test]
+fn golden_two_edges() {
+    let about = "G2 with two anti-dependencies (Fekete, O'Neil, O'Neil: a read-only transaction anomaly): a transaction that only reads \
+                 sees a state that goes with no serial order, which snapshot isolation allows.";
+    let script = [
+        begin(0),
+        read_from(0, "x"),
+        begin(1),
+        read(1, "y"),
+        write(1, "y", "25"),
+        commit(1),
+        begin(2),
+        read(2, "x"),
+        read(2, "y"),
+        commit(2),
+        write(0, "x", "0"),
+        commit(0),
+    ];
+    golden_script("read-only-anomaly", about, &script);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! compares every outcome ([`history`]). Because outcomes never tell how a table is laid out, every configuration must give
 //! the same history. [`crash`] lets a simulated machine crash at
 //! every change of its disk, and checks what is left; [`fault`] lets its operations fail. [`golden`] compares text with files under `testdata/`.
+//! [`isolation`] checks what concurrent transactions read.
 
 pub mod config;
 pub mod crash;
@@ -11,6 +12,8 @@ pub mod engine;
 pub mod fault;
 pub mod golden;
 pub mod history;
+pub mod isolation;
+pub mod metamorphic;
 pub mod model;
 pub mod operators;
 pub mod ops;

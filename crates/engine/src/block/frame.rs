@@ -149,6 +149,28 @@ pub fn decode(frame: &[u8], identity: u64, pointer: BlockPointer) -> Result<Box<
     Ok(image)
 }
 
+/// How long the frame is whose header begins `bytes`, if that may be a header: only [`pointer_to`] says whether it is one.
+#[must_use]
+pub fn announced_bytes(bytes: &[u8]) -> Option<usize> {
+    let mut decoder = Decoder::new(bytes.get(CHECKSUM_BYTES..)?);
+    let (payload_bytes, image_bytes) = (decoder.u32().ok()?, decoder.u32().ok()?);
+    let compression = Compression::from_byte(decoder.u8().ok()?)?;
+    let zeros = decoder.array::<3>().ok()?;
+    let is_stored = compression == Compression::None && payload_bytes == image_bytes;
+    let fits = is_stored || (compression != Compression::None && payload_bytes < image_bytes);
+    let may_be = fits && zeros == [0; 3] && image_bytes > 0 && usize_of32(image_bytes) <= IMAGE_BYTES_MAX;
+    may_be.then(|| FRAME_HEADER_BYTES + usize_of32(payload_bytes))
+}
+
+/// The pointer that a parent would have to the intact frame that was read at `offset` of the file that `identity` names. For who looks
+/// for blocks to which nothing points any more.
+#[must_use]
+pub fn pointer_to(frame: &[u8], identity: u64, offset: u64) -> Option<BlockPointer> {
+    let stored = Decoder::new(frame).u64().ok()?;
+    let actual = checksum(identity, offset, frame.get(CHECKSUM_BYTES..)?);
+    (stored == actual).then(|| BlockPointer { offset, bytes: u32_of(frame.len()), checksum: low_half(actual) })
+}
+
 /// Whether a payload may hold an image of so many bytes: what is allocated for it must not be a stranger's choice.
 fn plausible(payload: &[u8], image_bytes: usize, compression: Compression) -> bool {
     let payload_bytes = u64_of(payload.len());

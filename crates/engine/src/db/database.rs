@@ -16,12 +16,13 @@ use super::changes::ChangeFeed;
 use super::core::{Core, Registered};
 use super::options::{Durability, Options};
 use super::salvage::{SalvageMode, SalvageReport};
+use super::salvage_to::{SalvageProgress, SalvagedCopy};
 use super::snapshot::Snapshot;
 use super::stats::Stats;
 use super::table::Table;
 use super::transaction::Transaction;
 use super::verify::VerifyReport;
-use super::{background, open, salvage};
+use super::{background, open, salvage, salvage_to};
 
 /// An open database. Cheap to clone; all clones, and the tables, snapshots and transactions made from it, share it. It is closed by
 /// [`Database::close`], or when the last of them is dropped, which does the same without a word about errors: with an unlogged table
@@ -97,6 +98,15 @@ impl Database {
     /// `Corruption` of the manifest, which is not salvaged; `Unsupported`, `Io`, `Full`: the log then still refuses, or is salvaged.
     pub fn salvage(path: impl AsRef<Path>, mode: SalvageMode) -> Result<SalvageReport> {
         Self::builder(path).salvage(mode)
+    }
+
+    /// Copies all that can be read of the damaged database in `path` to the new directory `out`, as a database of its own, and says what
+    /// is lost. The source is only read, and may lie where nobody can write. See [`DatabaseBuilder::salvage_to`].
+    ///
+    /// # Errors
+    /// As [`DatabaseBuilder::salvage_to`].
+    pub fn salvage_to(path: impl AsRef<Path>, out: impl AsRef<Path>) -> Result<SalvagedCopy> {
+        Self::builder(path).salvage_to(out, |_| ())
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -322,6 +332,19 @@ impl DatabaseBuilder {
     /// As [`Database::salvage`].
     pub fn salvage(self, mode: SalvageMode) -> Result<SalvageReport> {
         salvage::salvage(&self.env.unwrap_or_else(Env::os), &self.path, mode)
+    }
+
+    /// Copies all that can be read of the database to the new directory `out`, and calls `told` from time to time meanwhile. Damaged blocks
+    /// are skipped, and of each it is reported which keys it may have held. Operands of a merge operator that is not registered are
+    /// copied as they are. Takes memory for the changes that are in the redo log only.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no database, and when `out` is not empty or lies within it; `Locked` when another process has it open;
+    /// `Corruption` when no manifest can be read, without which nothing can be salvaged; `Unsupported` for a newer format; `Io` and
+    /// `Full` when the copy cannot be written: what is there of it then is no database.
+    pub fn salvage_to(self, out: impl AsRef<Path>, mut told: impl FnMut(SalvageProgress)) -> Result<SalvagedCopy> {
+        let env = self.env.unwrap_or_else(Env::os);
+        salvage_to::salvage_to(&env, &self.path, out.as_ref(), &self.registered, &mut told)
     }
 
     /// Opens the database.

@@ -27,6 +27,7 @@ mod recover;
 mod rotate;
 mod run_writer;
 mod salvage;
+mod salvage_to;
 mod savings;
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -51,6 +52,7 @@ pub use log::{LogEntry, LogFollower, read_log};
 pub use options::{Durability, Options};
 pub use range::Range;
 pub use salvage::{SalvageMode, SalvageReport, TableAhead, TableLoss};
+pub use salvage_to::{SalvageProgress, SalvagedCopy, SalvagedTable};
 pub use snapshot::Snapshot;
 pub use stats::{CacheStats, FlushStats, LogStats, ReadStats, Stats, StorageStats};
 pub use table::Table;

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::base::{Error, Lsn, Result, TableId};
 use crate::env::Env;
-use crate::log::{Wanted, examine};
+use crate::log::{Damaged, Wanted, examine};
 use crate::table::catalog::Catalog;
 use crate::table::manifest::Manifest;
 use crate::txn::batch::Record;
@@ -96,15 +96,35 @@ pub(crate) fn salvage(env: &Env, path: &Path, mode: SalvageMode) -> Result<Salva
     let place = LogPlace::find(env, &dir, &Options::default(), &catalog)?;
     let log = place.dir.clone();
     env.fs.create_dir_all(&log).map_err(|error| Error::io("create directory", &log, error))?;
+    let Some((damaged, mut report)) = examine_log(env, &log, &catalog, true, &mut |_, _| Ok(()))? else {
+        let message = format!("{}: there is nothing to salvage: the redo log is sound", dir.display());
+        return Err(Error::invalid(message));
+    };
+    if mode == SalvageMode::Repair {
+        report.kept_files = damaged.repair()?;
+    }
+    Ok(report)
+}
+
+/// Looks for damage in the log of a database, in the directory `log`, and shows the commits before it to `kept`, with the positions of
+/// their records. Nothing is shown when there is none. Changes nothing.
+pub(super) fn examine_log(
+    env: &Env,
+    log: &Path,
+    catalog: &Catalog,
+    writable: bool,
+    kept: &mut dyn FnMut(Lsn, &[u8]) -> Result<()>,
+) -> Result<Option<(Damaged, SalvageReport)>> {
     let wanted = Wanted {
-        directory: &log,
+        directory: log,
         database: catalog.database_id,
         from: catalog.log_from,
         durable: catalog.log_durable(),
         highest: catalog.tables.values().map(|table| table.replay_from).max().unwrap_or_default(),
+        writable,
     };
-    let (mut kept_commits, mut lost) = (0, Lost::new(&catalog));
-    let check = |start, payload: &[u8]| read_record(&log, start, payload, |_, _| Ok(())).map(drop);
+    let (mut kept_commits, mut lost) = (0, Lost::new(catalog));
+    let check = |start, payload: &[u8]| read_record(log, start, payload, |_, _| Ok(())).map(drop);
     let found = examine(
         env,
         wanted,
@@ -112,19 +132,16 @@ pub(crate) fn salvage(env: &Env, path: &Path, mode: SalvageMode) -> Result<Salva
         &mut |start, _, payload| {
             check(start, payload)?;
             kept_commits += 1;
-            Ok(())
+            kept(start, payload)
         },
         &mut |start, _, payload| {
             lost.add(start, payload);
             Ok(())
         },
     )?;
-    let Some(found) = found else {
-        let message = format!("{}: there is nothing to salvage: the redo log is sound", dir.display());
-        return Err(Error::invalid(message));
-    };
-    let (file, offset) = found.error.place().unwrap_or((&log, 0));
-    let mut report = SalvageReport {
+    let Some(found) = found else { return Ok(None) };
+    let (file, offset) = found.error.place().unwrap_or((log, 0));
+    let report = SalvageReport {
         file: file.to_owned(),
         offset,
         damage: found.error.to_string(),
@@ -134,13 +151,10 @@ pub(crate) fn salvage(env: &Env, path: &Path, mode: SalvageMode) -> Result<Salva
         lost_commits: lost.commits,
         lost: lost.tables(),
         unreadable_bytes: found.unreadable_bytes + lost.malformed_bytes,
-        ahead: ahead(&catalog, found.end),
+        ahead: ahead(catalog, found.end),
         kept_files: Vec::new(),
     };
-    if mode == SalvageMode::Repair {
-        report.kept_files = found.repair()?;
-    }
-    Ok(report)
+    Ok(Some((found, report)))
 }
 
 /// The tables with data that were flushed behind `end`.

@@ -124,10 +124,35 @@ pub(super) fn recover_telling(
     tell: &mut dyn FnMut(ReplayProgress),
     visit: &mut Visit<'_>,
 ) -> Result<RecoveredLog> {
+    recover_synced(env, directory, (database, from), true, tell, visit)
+}
+
+/// As [`recover`], without a sync before the reading: for a log that nobody may go on with, in a place where nothing can be written.
+///
+/// # Errors
+/// As for [`recover`].
+pub fn recover_unsynced(
+    env: &Env,
+    directory: &Path,
+    database: u64,
+    from: Lsn,
+    visit: &mut Visit<'_>,
+) -> Result<RecoveredLog> {
+    recover_synced(env, directory, (database, from), false, &mut |_| (), visit)
+}
+
+fn recover_synced(
+    env: &Env,
+    directory: &Path,
+    (database, from): (u64, Lsn),
+    sync: bool,
+    tell: &mut dyn FnMut(ReplayProgress),
+    visit: &mut Visit<'_>,
+) -> Result<RecoveredLog> {
     let begun = env.clock.now();
     let directory = Directory { env: env.clone(), path: directory.to_owned() };
     let listing = directory.list()?;
-    let chain = chain::find(&directory, &listing, Some(database), Some(from), true)?;
+    let chain = chain::find(&directory, &listing, Some(database), Some(from), sync)?;
     let mut steps = Steps::begin(&chain.log, from, tell);
     let read = read(LogReader::new(&chain.log, from), &mut |start, end, payload| {
         visit(start, end, payload)?;

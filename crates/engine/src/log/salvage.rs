@@ -12,7 +12,7 @@
 use super::chain::{Damage, Found, Segments, is_link, open_all};
 use super::format::{Begins, SECTOR, SEGMENT_BYTES_MIN, SegmentHeader, sector_up};
 use super::reader::LogReader;
-use super::recover::{Visit, recover};
+use super::recover::{Visit, recover, recover_unsynced};
 use super::segment::{Directory, Listing, segment_path};
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{Error, Lsn, Result};
@@ -54,6 +54,8 @@ pub struct Wanted<'a> {
     pub durable: Lsn,
     /// No position above it is known to others.
     pub highest: Lsn,
+    /// Whether it may be written, so that what is read is made durable first.
+    pub writable: bool,
 }
 
 /// Looks for damage that makes [`recover`] refuse; `None` when there is none. Shows the payloads before it to `kept` and those behind it
@@ -68,7 +70,8 @@ pub fn examine(
     kept: &mut Visit<'_>,
     lost: &mut Visit<'_>,
 ) -> Result<Option<Damaged>> {
-    let Wanted { directory, database, from, durable, highest } = wanted;
+    let Wanted { directory, database, from, durable, highest, writable } = wanted;
+    let recover = if writable { recover } else { recover_unsynced };
     let refused = recover(env, directory, database, from, check);
     let refused = refused.and_then(|recovered| recovered.check_reaches(durable));
     let Err(error) = refused else { return Ok(None) };

@@ -123,35 +123,74 @@ impl Manifest {
             let what = format!("{} names this manifest, but it is missing", files::CURRENT);
             return Err(Error::corruption(&path, 0, what));
         };
-        let database_id = check_header(&path, &bytes)?;
-        let identity = identity(database_id, id);
-        let mut at = HEADER_BYTES;
-        let mut catalog: Option<Catalog> = None;
-        while at < bytes.len() {
-            let Ok(payload) = frame_at(&bytes, identity, at) else {
-                if catalog.is_none() || has_frame_after(&bytes, identity, at) {
-                    return Err(Error::corruption(&path, u64_of(at), "the record's checksum does not match"));
-                }
-                break;
-            };
-            let malformed = |_| Error::corruption(&path, u64_of(at), "the record does not fit what is before it");
-            let mut decoder = Decoder::new(payload);
-            match &mut catalog {
-                None => catalog = Some(Catalog::decode(&mut decoder).map_err(malformed)?),
-                Some(catalog) => Edit::decode(&mut decoder).and_then(|edit| catalog.apply(&edit)).map_err(malformed)?,
-            }
-            if !decoder.is_empty() {
-                return Err(malformed(Malformed));
-            }
-            at += FRAME_HEADER_BYTES + payload.len();
-        }
-        let catalog =
-            catalog.ok_or_else(|| Error::corruption(&path, u64_of(at), "the manifest ends before its first record"))?;
-        if catalog.database_id != database_id {
-            return Err(Error::corruption(&path, 16, "the manifest belongs to another database"));
-        }
-        Ok(Some((catalog, id)))
+        let (catalog, damage) = read(&path, id, &bytes)?;
+        damage.map_or(Ok(Some((catalog, id))), Err)
     }
+
+    /// The newest manifest of which anything can be read, up to where it is damaged, and what is wrong with the one in force. Without
+    /// `CURRENT` that is the newest: what a crash leaves of a newer one cannot be read, or says the same.
+    ///
+    /// # Errors
+    /// What is wrong with the one in force, when no other can be read either; `Unsupported` for a newer format, `Io`.
+    pub fn load_damaged(env: &Env, dir: &Path) -> Result<(Option<Catalog>, Option<Error>)> {
+        let ids = ids(env, dir)?;
+        let error = match Self::load(env, dir) {
+            Ok(None) if !ids.is_empty() => Error::corruption(&dir.join(files::CURRENT), 0, "the file is missing"),
+            Ok(loaded) => return Ok((loaded.map(|(catalog, _)| catalog), None)),
+            Err(error) if error.kind() == ErrorKind::Corruption => error,
+            Err(error) => return Err(error),
+        };
+        for id in ids.iter().rev() {
+            let path = FileKind::Manifest.path(dir, *id);
+            let Some(bytes) = read_file(env, &path)? else { continue };
+            let Ok((catalog, damage)) = read(&path, *id, &bytes) else { continue };
+            let is_whole =
+                damage.is_none() && Some(id) == ids.last() && error.place() == Some((&dir.join(files::CURRENT), 0));
+            return Ok((Some(catalog), if is_whole { None } else { Some(error) }));
+        }
+        Err(error)
+    }
+}
+
+/// The manifests in a directory, oldest first.
+fn ids(env: &Env, dir: &Path) -> Result<Vec<FileId>> {
+    let entries = env.fs.list(dir).map_err(|error| Error::io("list", dir, error))?;
+    let manifest = |name: &str| files::parse(name).filter(|(kind, _)| *kind == FileKind::Manifest).map(|(_, id)| id);
+    let mut ids: Vec<_> = entries.iter().filter_map(|entry| manifest(&entry.name)).collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// What a manifest tells up to its end, or up to where it is damaged.
+fn read(path: &Path, id: FileId, bytes: &[u8]) -> Result<(Catalog, Option<Error>)> {
+    let database_id = check_header(path, bytes)?;
+    let identity = identity(database_id, id);
+    let mut at = HEADER_BYTES;
+    let mut catalog: Option<Catalog> = None;
+    let mut damage = None;
+    while at < bytes.len() && damage.is_none() {
+        let Ok(payload) = frame_at(bytes, identity, at) else {
+            if catalog.is_none() || has_frame_after(bytes, identity, at) {
+                damage = Some(Error::corruption(path, u64_of(at), "the record's checksum does not match"));
+            }
+            break;
+        };
+        let mut decoder = Decoder::new(payload);
+        let applied = match &mut catalog {
+            None => Catalog::decode(&mut decoder).map(|first| catalog = Some(first)),
+            Some(catalog) => Edit::decode(&mut decoder).and_then(|edit| catalog.apply(&edit)),
+        };
+        if applied.is_err() || !decoder.is_empty() {
+            damage = Some(Error::corruption(path, u64_of(at), "the record does not fit what is before it"));
+        }
+        at += FRAME_HEADER_BYTES + payload.len();
+    }
+    let missing = || Error::corruption(path, u64_of(at), "the manifest ends before its first record");
+    let Some(catalog) = catalog else { return Err(damage.unwrap_or_else(missing)) };
+    if catalog.database_id != database_id {
+        return Err(Error::corruption(path, 16, "the manifest belongs to another database"));
+    }
+    Ok((catalog, damage))
 }
 
 fn identity(database_id: u64, id: FileId) -> u64 {

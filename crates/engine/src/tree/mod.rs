@@ -12,6 +12,7 @@ pub mod operator;
 pub mod prefix;
 pub mod retain;
 pub mod run;
+pub mod salvage;
 pub mod values;
 #[cfg(test)]
 pub mod vec_cursor;

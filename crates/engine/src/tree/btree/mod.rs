@@ -18,6 +18,7 @@ mod ahead;
 mod cursor;
 mod file;
 mod format;
+mod leaves;
 mod merge;
 mod output;
 mod reach;
@@ -35,6 +36,7 @@ use crate::base::sync::{AtomicBool, Mutex, fence};
 
 pub use cursor::BTreeCursor;
 pub use format::TreeMeta;
+pub use leaves::TreeLeaves;
 pub use root::TreeRoot;
 pub use verify::TreeReport;
 
