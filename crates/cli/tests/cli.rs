@@ -7,5 +7,6 @@ mod commands;
 mod crash;
 mod damage;
 mod disk;
+mod kills;
 mod load;
 mod support;

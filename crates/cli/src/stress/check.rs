@@ -50,7 +50,11 @@ pub(super) fn run(args: &StressArgs, out: &mut Output) -> Result<()> {
     }
     match report.problems.len() {
         0 => Ok(()),
-        n => bail!("{} is not as its commits left it: {}", args.db.path.display(), counted(n as u64, "problem", "problems")),
+        n => bail!(
+            "{} is not as its commits left it: {}",
+            args.db.path.display(),
+            counted(n as u64, "problem", "problems")
+        ),
     }
 }
 
@@ -76,7 +80,8 @@ fn check(db: &Database, args: &StressArgs, acknowledged: &BTreeMap<u16, u64>) ->
     for (thread, commit) in acknowledged {
         let commits = written.get(usize::from(*thread)).map_or(0, |written| written.commits);
         if *commit > commits {
-            let lost = format!("thread {thread}: commit {commit} was acknowledged, and the last one there is {commits}");
+            let lost =
+                format!("thread {thread}: commit {commit} was acknowledged, and the last one there is {commits}");
             report.problems.push(lost);
         }
     }
@@ -108,7 +113,8 @@ fn expected(written: &[Written], of: impl Fn(&Written) -> Vec<(u64, Value)>) -> 
     let mut entries = BTreeMap::new();
     for (thread, written) in (0..).zip(written).filter(|(_, written)| written.commits > 0) {
         let last = (LAST, Value { commit: written.commits, slot: LAST });
-        entries.extend(of(written).into_iter().chain([last]).map(|(place, value)| (key(thread, place), (thread, value))));
+        entries
+            .extend(of(written).into_iter().chain([last]).map(|(place, value)| (key(thread, place), (thread, value))));
     }
     entries
 }
@@ -134,7 +140,9 @@ fn compare(
             Some(_) => {}
         }
     }
-    wrong.extend(expected.iter().map(|(key, (_, value))| format!("{} is missing (commit {})", place(key), value.commit)));
+    wrong.extend(
+        expected.iter().map(|(key, (_, value))| format!("{} is missing (commit {})", place(key), value.commit)),
+    );
     let more = wrong.len().saturating_sub(WRONG_MAX);
     wrong.truncate(WRONG_MAX);
     if more > 0 {

@@ -89,6 +89,7 @@ struct Summary {
     seconds: f64,
     flushes: u64,
     compactions: u64,
+    log_segments_recycled: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     slopes: Option<Vec<Slope>>,
 }
@@ -100,7 +101,9 @@ pub(crate) fn run(args: &StressArgs, out: &mut Output) -> Result<()> {
     }
     let durability = args.commit.durability.into();
     if durability == Durability::Interval {
-        bail!("a killed process may lose commits with --durability interval, so none could be acknowledged: use sync or buffered");
+        bail!(
+            "a killed process may lose commits with --durability interval, so none could be acknowledged: use sync or buffered"
+        );
     }
     let log = (args.commit.log_compression.into(), args.commit.log_padding.into());
     let db = tables::open(&args.db, log, true)?;
@@ -148,21 +151,23 @@ fn stress(db: &Database, args: &StressArgs, durability: Durability) -> Result<Su
         let workers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || shared.work(thread))).collect();
         let watched = watch(args, shared, &bar, &clock, || workers.iter().all(thread::ScopedJoinHandle::is_finished));
         shared.stop.ask();
-        let joined = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked"))));
+        let joined =
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked"))));
         // The first failure is told, of whichever thread: the others end with it.
         (joined.collect::<Vec<_>>().into_iter().collect::<Result<()>>(), watched)
     });
     bar.finish_and_clear();
     let commits = shared.done.load(Ordering::Relaxed);
     done.map_err(|error| error.context(format!("{} before", counted(commits, "commit", "commits"))))?;
-    let flush = db.stats().flush;
+    let stats = db.stats();
     Ok(Summary {
         seed: tables.plan.seed,
         threads,
         commits,
         seconds: clock.now().as_secs_f64(),
-        flushes: flush.flushes,
-        compactions: flush.compactions,
+        flushes: stats.flush.flushes,
+        compactions: stats.flush.compactions,
+        log_segments_recycled: stats.log.segments_recycled,
         slopes: slopes?,
     })
 }

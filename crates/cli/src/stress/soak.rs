@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// The part of its mean by which a figure may have grown over the soak, by the line through its samples, in percent.
-const TOLERANCE_PERCENT: f64 = 10.0;
+const TOLERANCE_PERCENT: f64 = 5.0;
 const HOUR: f64 = 3600.0;
 
 /// The figures of one moment.
@@ -18,9 +18,10 @@ struct Sample {
     figures: [u64; 3],
 }
 
-/// What the figures are, whether they are bytes, and by how much each may grow in any case: what comes and goes.
+/// What the figures are, whether they are bytes, and by how much each may grow besides, because it comes and goes in steps: what an
+/// allocator keeps, the files of a few runs, a B-tree's file in which a merge of all of it has left half free.
 const FIGURES: [(&str, bool, f64); 3] =
-    [("resident memory", true, 1048576.0), ("file descriptors", false, 2.0), ("space on disk", true, 0.0)];
+    [("resident memory", true, 4194304.0), ("file descriptors", false, 32.0), ("space on disk", true, 16777216.0)];
 
 /// Watches this process and directories of a database.
 #[derive(Debug)]
@@ -99,9 +100,9 @@ fn slope_of(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
     let (x, y) = (mean(|point| point.0), mean(|point| point.1));
-    let (up, along) = points.iter().fold((0.0, 0.0), |(up, along), point| {
-        (up + (point.0 - x) * (point.1 - y), along + (point.0 - x).powi(2))
-    });
+    let (up, along) = points
+        .iter()
+        .fold((0.0, 0.0), |(up, along), point| (up + (point.0 - x) * (point.1 - y), along + (point.0 - x).powi(2)));
     if along > 0.0 { up / along } else { 0.0 }
 }
 
@@ -110,7 +111,8 @@ mod tests {
     use super::*;
 
     fn soak(descriptors: impl Fn(u32) -> u64) -> Soak {
-        let sample = |second: u32| Sample { seconds: f64::from(second), figures: [50 << 20, descriptors(second), 1 << 20] };
+        let sample =
+            |second: u32| Sample { seconds: f64::from(second), figures: [50 << 20, descriptors(second), 1 << 20] };
         Soak { memory: MemoryPeak::watch(&[]).unwrap(), dirs: Vec::new(), samples: (0..100).map(sample).collect() }
     }
 
@@ -121,7 +123,7 @@ mod tests {
     #[test]
     fn only_what_grows_is_steep() {
         assert!(steep(&soak(|second| 50 + u64::from(second % 7))).is_empty());
-        assert_eq!(steep(&soak(|second| 50 + u64::from(second / 5))), ["file descriptors"]);
+        assert_eq!(steep(&soak(|second| 50 + u64::from(second))), ["file descriptors"]);
         assert!(steep(&soak(|second| 150 - u64::from(second))).is_empty());
     }
 

@@ -6,7 +6,9 @@ use crate::args::DbArgs;
 use crate::store;
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
-use spinney::{Batch, Database, Durability, Layout, LogCompression, LogPadding, Options, Snapshot, Table, TableOptions};
+use spinney::{
+    Batch, Database, Durability, Layout, LogCompression, LogPadding, Options, Snapshot, Table, TableOptions,
+};
 
 /// Where seed and threads are recorded.
 const PLAN: &str = "stress-plan";
@@ -104,7 +106,14 @@ fn recorded(db: &Database) -> Result<Option<Plan>> {
 /// Small blocks and runs, and long values apart in the one layout that is for them.
 fn options(layout: Layout) -> TableOptions {
     let large_value_bytes = if layout == Layout::Lsm { 4096 } else { 0 };
-    TableOptions { layout, large_value_bytes, block_bytes: 1024, run_bytes_max: 64 << 10, fanout: 4, ..Default::default() }
+    TableOptions {
+        layout,
+        large_value_bytes,
+        block_bytes: 1024,
+        run_bytes_max: 64 << 10,
+        fanout: 4,
+        ..Default::default()
+    }
 }
 
 /// The number that a value begins with; 0, which is no commit, when it is too short for one.
