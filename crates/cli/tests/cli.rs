@@ -8,5 +8,6 @@ mod crash;
 mod damage;
 mod disk;
 mod kills;
+mod limits;
 mod load;
 mod support;

@@ -11,7 +11,7 @@ use crate::args::{CommitArgs, DbArgs};
 use crate::output::Output;
 use crate::store::close_after;
 use acks::Acks;
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -148,13 +148,21 @@ fn stress(db: &Database, args: &StressArgs, durability: Durability) -> Result<Su
     let clock = Clock::real();
     let (done, slopes) = thread::scope(|scope| {
         let shared = &shared;
-        let workers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || shared.work(thread))).collect();
+        let spawn = |thread| thread::Builder::new().spawn_scoped(scope, move || shared.work(thread));
+        let (workers, refused): (Vec<_>, Vec<_>) = (0..threads).map(spawn).partition(Result::is_ok);
+        if !refused.is_empty() {
+            shared.stop.ask();
+        }
+        let workers: Vec<_> = workers.into_iter().flatten().collect();
         let watched = watch(args, shared, &bar, &clock, || workers.iter().all(thread::ScopedJoinHandle::is_finished));
         shared.stop.ask();
-        let joined =
-            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked"))));
-        // The first failure is told, of whichever thread: the others end with it.
-        (joined.collect::<Vec<_>>().into_iter().collect::<Result<()>>(), watched)
+        let joined: Vec<_> = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked"))))
+            .collect();
+        let refused = refused.into_iter().map(|thread| thread.map(drop).context("cannot start a thread"));
+        // One failure is told, of whichever thread: the others end with it.
+        (refused.chain(joined).collect::<Result<()>>(), watched)
     });
     bar.finish_and_clear();
     let commits = shared.done.load(Ordering::Relaxed);
