@@ -10,4 +10,5 @@ mod disk;
 mod kills;
 mod limits;
 mod load;
+mod soak;
 mod support;
