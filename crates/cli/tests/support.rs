@@ -105,7 +105,8 @@ pub(crate) fn failure(output: &Output, args: &[&str]) -> String {
 
 /// Says that a part of a test cannot run here. Past the capture of the test's output, so that it is always seen.
 pub(crate) fn skip(what: &str, why: &str) {
-    writeln!(std::io::stderr(), "SKIPPED: {what}: {why}").unwrap();
+    let mut stderr = std::io::stderr();
+    writeln!(stderr, "SKIPPED: {what}: {why}").unwrap();
 }
 
 /// The lines of a scan, taken apart.
