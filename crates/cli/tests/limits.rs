@@ -100,7 +100,9 @@ impl<'a> Stressed<'a> {
         let mut command = Command::new("sh");
         let script = if limit.is_empty() { String::new() } else { format!("ulimit {limit}; ") } + "exec \"$0\" \"$@\"";
         command.args(["-c", &script, env!("CARGO_BIN_EXE_spinney")]).args(self.args(commits, durability));
-        let output = command.current_dir(self.place.path("")).stdin(Stdio::null()).output().unwrap();
+        // The standard library waits for ever for a lock of its own when it lacks the memory to print a backtrace.
+        command.env("RUST_BACKTRACE", "0").current_dir(self.place.path(""));
+        let output = command.stdin(Stdio::null()).output().unwrap();
         self.acks += str::from_utf8(&output.stdout).unwrap();
         output
     }
