@@ -152,7 +152,7 @@ fn kill_many(durability: &'static str, first_seed: u64) -> Tally {
         for _ in 0..CYCLES {
             victim.cycle(&mut tally);
         }
-        victim.finish(500, &mut tally);
+        victim.finish(2000, &mut tally);
     }
     eprintln!("{durability}: {tally:?}");
     let reached = [tally.opening, tally.kills - tally.opening, tally.flushes, tally.compactions, tally.recycled];
