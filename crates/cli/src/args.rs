@@ -1,5 +1,6 @@
 //! The arguments of the command, and how they are written.
 
+use crate::stress::StressArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use spinney::{Compression, Durability, Layout, LogCompression, LogPadding, Prefix};
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Compact(CompactArgs),
     Checkpoint(CheckpointArgs),
     Bench(BenchArgs),
+    Stress(StressArgs),
     /// Print completions for a shell
     #[command(after_help = "Examples:
   spinney completions bash > ~/.local/share/bash-completion/completions/spinney

@@ -16,6 +16,7 @@ mod scan;
 mod shape;
 mod stat;
 mod store;
+mod stress;
 mod tables;
 
 use anyhow::Result;
@@ -60,9 +61,12 @@ fn run(command: &Command, out: &mut Output) -> Result<()> {
         Command::Compact(args) => maintenance::compact(args),
         Command::Checkpoint(args) => maintenance::checkpoint(args),
         Command::Bench(args) => bench::run(args, out),
+        Command::Stress(args) => stress::run(args, out),
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "spinney", out);
-            Ok(())
+            // Not to stdout itself: a failure to write would be a panic there.
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "spinney", &mut text);
+            Ok(out.write_all(&text)?)
         }
     }
 }

@@ -26,7 +26,8 @@ pub(crate) fn open_to_commit(args: &DbArgs, commit: &CommitArgs, create: bool) -
     opened(args, Options { log_compression, log_padding, ..Options::default() }, create)
 }
 
-fn opened(args: &DbArgs, options: Options, create: bool) -> Result<Database> {
+/// Opens a database with these options, or makes it if it may.
+pub(crate) fn opened(args: &DbArgs, options: Options, create: bool) -> Result<Database> {
     let memory_bytes = args.memory.unwrap_or(options.memory_bytes);
     let options = Options { memory_bytes, log_dir: args.log_dir.clone(), ..options };
     let bar = progress::byte_bar(0, "recovery");

@@ -7,5 +7,8 @@ mod commands;
 mod crash;
 mod damage;
 mod disk;
+mod kills;
+mod limits;
 mod load;
+mod soak;
 mod support;

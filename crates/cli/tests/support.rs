@@ -103,6 +103,12 @@ pub(crate) fn failure(output: &Output, args: &[&str]) -> String {
     stderr.strip_prefix("spinney: ").unwrap_or_else(|| panic!("{args:?}: {stderr}")).trim_end().to_owned()
 }
 
+/// Says that a part of a test cannot run here. Past the capture of the test's output, so that it is always seen.
+pub(crate) fn skip(what: &str, why: &str) {
+    let mut stderr = std::io::stderr();
+    writeln!(stderr, "SKIPPED: {what}: {why}").unwrap();
+}
+
 /// The lines of a scan, taken apart.
 pub(crate) fn entries(scan: &str) -> Vec<(String, String)> {
     scan.lines()

@@ -1,10 +1,11 @@
 //! Background work: flushes, compactions, and the sync of commits that asked for it within an interval.
 
+use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::base::{ErrorKind, Result};
+use crate::base::{ErrorKind, Lsn, Result};
 use crate::env::{Next, Work};
 
 use super::compact::Step;
@@ -35,16 +36,25 @@ fn work(core: &Arc<Core>, step: fn(&Core) -> Result<Next>) -> Work {
     })
 }
 
+/// How urgent a flush is: of much memory more than of little; but of all that keep a log which is too long (`holds`), the one that holds
+/// the oldest of it. Else a small table would never have its turn beside busy ones, and the log would grow without end.
+fn urgency(bytes: u64, holds: Option<Lsn>) -> impl Ord {
+    (holds.map(Reverse), bytes)
+}
+
 impl Core {
-    /// Flushes the table with most frozen memory.
+    /// Flushes the table whose frozen memory is the most urgent.
     fn flush_one(&self) -> Result<Next> {
-        let frozen = |table: &Arc<super::core::TableState>| -> u64 {
-            table.version.load().immutables.iter().map(|mem| mem.accounted_bytes().max(1)).sum()
+        let is_log_long = self.is_log_long(self.log_tail());
+        let urgency = |table: &Arc<super::core::TableState>| {
+            let version = table.version.load();
+            let bytes = version.immutables.iter().map(|mem| mem.accounted_bytes()).sum();
+            let oldest = version.immutables.iter().filter_map(|mem| mem.first_lsn()).min();
+            urgency(bytes, oldest.filter(|_| table.options.logged && is_log_long))
         };
         let tables = self.all_tables();
-        let Some(table) = tables.iter().filter(|table| frozen(table) > 0).max_by_key(|table| frozen(table)) else {
-            return Ok(Next::Wait);
-        };
+        let frozen = tables.iter().filter(|table| !table.version.load().immutables.is_empty());
+        let Some(table) = frozen.max_by_key(|table| urgency(table)) else { return Ok(Next::Wait) };
         self.flush(table)?;
         self.wake_compact();
         Ok(Next::Again)
@@ -55,7 +65,7 @@ impl Core {
     fn compact_one(&self) -> Result<Next> {
         let mut tables = self.all_tables();
         tables.retain(|table| table.compacts_itself() && !table.compaction.is_locked());
-        tables.sort_by_key(|table| std::cmp::Reverse(table.version.load().trees.l0.len()));
+        tables.sort_by_key(|table| Reverse(table.version.load().trees.l0.len()));
         let mut missing = 0;
         for table in &tables {
             match self.compact_step(table)? {
@@ -95,5 +105,18 @@ impl Core {
         self.interval_pending.store(false, Ordering::Release);
         self.force_log(self.log().tail())?;
         Ok(Next::WaitAtMost(self.options.interval / 2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table with one old entry beside tables that were always fuller kept the whole log: it was frozen to be flushed, and never was.
+    #[test]
+    fn the_table_that_holds_the_oldest_of_a_long_log_is_flushed_first() {
+        assert!(urgency(1, Some(Lsn(5))) > urgency(1000, Some(Lsn(6))));
+        assert!(urgency(1, Some(Lsn(5))) > urgency(1000, None));
+        assert!(urgency(1000, None) > urgency(1, None));
     }
 }

@@ -1,0 +1,122 @@
+//! The database of a stress: three tables of different layouts, and one that records seed and threads.
+
+use super::StressArgs;
+use super::plan::{LAST, key};
+use crate::args::DbArgs;
+use crate::store;
+use anyhow::{Context as _, Result, bail};
+use serde::{Deserialize, Serialize};
+use spinney::{
+    Batch, Database, Durability, Layout, LogCompression, LogPadding, Options, Snapshot, Table, TableOptions,
+};
+
+/// Where seed and threads are recorded.
+const PLAN: &str = "stress-plan";
+const PLAN_KEY: &[u8] = b"plan";
+
+/// The tables of slots and of the journal.
+const NAMES: [(&str, Layout); 3] =
+    [("stress-btree", Layout::BTree), ("stress-lsm", Layout::Lsm), ("stress-tiered", Layout::LsmTiered)];
+
+/// What the contents follow from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Plan {
+    pub(super) seed: u64,
+    pub(super) threads: u16,
+}
+
+/// The tables, and the plan of what is in them.
+#[derive(Debug)]
+pub(super) struct Tables {
+    pub(super) plan: Plan,
+    pub(super) slots: [Table; 2],
+    pub(super) journal: Table,
+}
+
+/// Opens the database, with options so small that flushes, merges, compactions and the recycling of the log never pause.
+pub(super) fn open(args: &DbArgs, log: (LogCompression, LogPadding), create: bool) -> Result<Database> {
+    let options = Options {
+        memory_bytes: 8 << 20,
+        memtable_bytes: 64 << 10,
+        log_segment_bytes: 256 << 10,
+        log_bytes_max: 2 << 20,
+        log_compression: log.0,
+        log_padding: log.1,
+        ..Options::default()
+    };
+    store::opened(args, options, create)
+}
+
+impl Tables {
+    /// The tables of a database; a new one gets them.
+    pub(super) fn create(db: &Database, args: &StressArgs) -> Result<Self> {
+        let plan = match recorded(db)? {
+            Some(plan) => plan.agreed(db, args)?,
+            None => Plan { seed: args.seed.unwrap_or(1), threads: args.threads.unwrap_or(4) },
+        };
+        let table = |name: &str, layout: Layout| match db.table(name)? {
+            Some(table) => Ok(table),
+            None => db.create_table(name, options(layout)),
+        };
+        let [btree, lsm, tiered] = NAMES.map(|(name, layout)| table(name, layout));
+        let tables = Self { plan, slots: [btree?, lsm?], journal: tiered? };
+        let mut batch = Batch::new();
+        batch.put(&table(PLAN, Layout::BTree)?, PLAN_KEY, &serde_json::to_vec(&plan)?);
+        db.write(batch, Durability::Sync)?;
+        Ok(tables)
+    }
+
+    /// The tables that are there; none when the database has no plan yet, and so no commit.
+    pub(super) fn find(db: &Database, args: &StressArgs) -> Result<Option<Self>> {
+        let Some(plan) = recorded(db)? else { return Ok(None) };
+        let plan = plan.agreed(db, args)?;
+        let [btree, lsm, tiered] = NAMES.map(|(name, _)| store::table(db, name));
+        Ok(Some(Self { plan, slots: [btree?, lsm?], journal: tiered? }))
+    }
+
+    pub(super) fn all(&self) -> [&Table; 3] {
+        [&self.slots[0], &self.slots[1], &self.journal]
+    }
+
+    /// The last commit of a thread that each table has.
+    pub(super) fn last(&self, snapshot: &Snapshot, thread: u16) -> Result<[u64; 3]> {
+        let [a, b, c] = self.all().map(|table| snapshot.get(table, &key(thread, LAST)));
+        Ok([a?, b?, c?].map(|value| value.map_or(0, |value| number(&value))))
+    }
+}
+
+impl Plan {
+    /// The plan, if it is what was asked for.
+    fn agreed(self, db: &Database, args: &StressArgs) -> Result<Self> {
+        let Self { seed, threads } = self;
+        if args.seed.is_none_or(|asked| asked == seed) && args.threads.is_none_or(|asked| asked == threads) {
+            return Ok(self);
+        }
+        bail!("{} was begun with --seed {seed} --threads {threads}: give these or none", db.path().display())
+    }
+}
+
+/// The plan that a database has.
+fn recorded(db: &Database) -> Result<Option<Plan>> {
+    let Some(table) = db.table(PLAN)? else { return Ok(None) };
+    let Some(value) = db.snapshot().get(&table, PLAN_KEY)? else { return Ok(None) };
+    Ok(Some(serde_json::from_slice(&value).with_context(|| format!("table `{PLAN}` holds no plan"))?))
+}
+
+/// Small blocks and runs, and long values apart in the one layout that is for them.
+fn options(layout: Layout) -> TableOptions {
+    let large_value_bytes = if layout == Layout::Lsm { 4096 } else { 0 };
+    TableOptions {
+        layout,
+        large_value_bytes,
+        block_bytes: 1024,
+        run_bytes_max: 64 << 10,
+        fanout: 4,
+        ..Default::default()
+    }
+}
+
+/// The number that a value begins with; 0, which is no commit, when it is too short for one.
+pub(super) fn number(value: &[u8]) -> u64 {
+    value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
