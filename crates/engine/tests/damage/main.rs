@@ -1,247 +1,225 @@
-//! Damaged files give errors that tell of the damage, never wrong data, and never panic.
+//! Damaged files give errors that name them, or exactly the right data: never wrong data, never a panic, and no memory that damaged bytes ask for.
 
+mod database;
+mod matrix;
+mod meaning;
+mod memory;
+
+use database::{Database, TABLES};
+use matrix::{Damage, File};
 use spinney::base::checksum::checksum;
-use spinney::env::DirEntry;
 use spinney::env::sim::SimEnv;
-use spinney::{Database, Durability, Error, ErrorKind, Layout, Result, Table, Value};
-use spinney_testkit::{Config, Engine, Model, Op, Outcome, Rng, Subject, engine, ops, parallel};
+use spinney::{Error, ErrorKind, Result, Value};
+use spinney_testkit::outcome::Pair;
+use spinney_testkit::{Rng, engine, parallel};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-const PATH: &str = "/db";
-const TABLES: usize = 2;
+/// So much more than for a sound database may be allocated at once: messages, and a block read once more.
+const MEMORY_SLACK_BYTES: isize = 1 << 20;
 
-#[test]
-fn a_flipped_bit_is_an_error_or_does_no_harm() {
-    each_file(|sim, path, bytes, rng| {
-        let len = bytes.len();
-        let used: Vec<_> = (0..len).filter(|at| bytes[*at] != 0).collect();
-        let mut places: Vec<_> = (0..len.min(64)).collect();
-        for _ in 0..100 {
-            places.extend((!used.is_empty()).then(|| *rng.pick(&used)));
-            places.extend((len > 0).then(|| rng.in_range(0..len)));
-        }
-        for at in places {
-            let (fork, bit) = (sim.fork(), 1 << rng.in_range(0..8));
-            fork.corrupt(path, at.try_into().expect("a small file"), bit).map_err(|error| error.to_string())?;
-            examine(&fork).map_err(|message| format!("bits {bit:#x} of byte {at} flipped: {message}"))?;
-        }
-        Ok(())
-    });
+/// Damages of a kind, to a kind of file.
+struct Kind<'a> {
+    name: String,
+    database: &'a Database,
+    file: &'a File,
+    damages: Vec<Damage>,
 }
 
 #[test]
-fn a_truncated_or_missing_file_is_an_error_or_does_no_harm() {
-    each_file(|sim, path, bytes, rng| {
-        let len = bytes.len();
-        let cuts = [0, 1, 16, 4096, len / 2, len.saturating_sub(4096), len.saturating_sub(16), len.saturating_sub(1)];
-        let more: Vec<_> = (0..if len > 0 { 20 } else { 0 }).map(|_| rng.in_range(0..len)).collect();
-        for cut in cuts.into_iter().chain(more).filter(|cut| *cut < len) {
-            let fork = sim.fork();
-            fork.truncate(path, cut.try_into().expect("a small file")).map_err(|error| error.to_string())?;
-            examine(&fork).map_err(|message| format!("cut from {len} to {cut} bytes: {message}"))?;
-        }
-        let fork = sim.fork();
-        fork.remove_file(path).map_err(|error| error.to_string())?;
-        examine_for(&fork, &[ErrorKind::Corruption, ErrorKind::Io]).map_err(|message| format!("removed: {message}"))
-    });
-}
-
-#[test]
-fn a_swapped_or_zeroed_sector_is_an_error_or_does_no_harm() {
-    each_file(|sim, path, bytes, rng| {
-        let sectors = bytes.len() / 512;
-        for _ in 0..if sectors > 1 { 20 } else { 0 } {
-            let (fork, mut changed) = (sim.fork(), bytes.to_vec());
-            let (to, from) = (rng.in_range(0..sectors) * 512, rng.in_range(0..sectors) * 512);
-            if rng.chance(50) {
-                changed[to..to + 512].fill(0);
-            } else {
-                changed.copy_within(from..from + 512, to);
+fn any_damage_is_an_error_that_names_the_file_or_does_no_harm() {
+    let databases = Database::all();
+    let files: Vec<_> = databases.iter().map(|database| (database, File::all(database))).collect();
+    let mut kinds = Vec::new();
+    for (database, files) in &files {
+        for file in files {
+            let mut rng = Rng::new(u64::try_from(file.bytes.len()).expect("a small file"));
+            for ((damage, matters), damages) in file.damages(&mut rng) {
+                let part = if matters { "used" } else { "unused" };
+                let name = format!("{:<10} {:<8} {part:<6} {damage}", database.name, file.kind());
+                kinds.push(Kind { name, database, file, damages });
             }
-            fork.write_file(path, &changed).map_err(|error| error.to_string())?;
-            examine(&fork)
-                .map_err(|message| format!("sector at {to} zeroed, or that at {from} laid over it: {message}"))?;
+        }
+    }
+    let chosen = choose(&mut kinds);
+    let memory: BTreeMap<_, _> = databases.iter().map(|database| (database.name, memory_of(database))).collect();
+    let (tally, failures) = (Mutex::new(BTreeMap::<String, [u64; 2]>::new()), Mutex::new(Vec::new()));
+    let run = |(kind, damage): (&Kind<'_>, Damage)| {
+        match examine(kind, damage, memory[kind.database.name] + MEMORY_SLACK_BYTES) {
+            Ok(told) => tally.lock().unwrap().entry(kind.name.clone()).or_default()[usize::from(told)] += 1,
+            Err(message) => {
+                let path = kind.file.path.display();
+                failures.lock().unwrap().push(format!("{}: {path}: {damage:?}: {message}", kind.name));
+            }
         }
         Ok(())
-    });
+    };
+    parallel::each(chosen, run).unwrap_or_else(|message: String| panic!("{message}"));
+    report(&tally.into_inner().unwrap(), &memory);
+    let failures = failures.into_inner().unwrap();
+    let some: Vec<_> = failures.iter().take(50).map(String::as_str).collect();
+    assert!(failures.is_empty(), "{} damages do harm:\n{}", failures.len(), some.join("\n"));
+}
+
+#[test]
+fn a_missing_file_is_an_error_or_does_no_harm() {
+    let before = database::states(&database::workload());
+    for database in Database::all() {
+        for file in File::all(&database) {
+            let sim = database.sim.fork();
+            sim.remove_file(&file.path).expect("it was there");
+            let path = file.path.display();
+            match read_all(&database, &sim) {
+                // Nothing else names the newest segment of the log while nothing was flushed from it.
+                Ok(state) if file.kind() == "log" => assert!(before.contains(&state), "{path}: wrong data"),
+                Ok(state) => {
+                    assert!(state == database.state, "{path}: wrong data");
+                    assert!(file.meaning.is_empty(), "{path}: not missed");
+                }
+                Err(error) => {
+                    assert!([ErrorKind::Corruption, ErrorKind::Io].contains(&error.kind()), "{path}: {error:?}")
+                }
+            }
+        }
+    }
 }
 
 #[test]
 fn a_newer_format_is_refused_as_unsupported() {
-    each_file(|sim, path, bytes, _| {
-        let mut newer = bytes.to_vec();
-        match (path.file_name().and_then(|name| name.to_str()), path.extension().and_then(|ext| ext.to_str())) {
-            (Some("CURRENT"), _) => {
-                newer = String::from_utf8_lossy(bytes).replacen("spinney 2", "spinney 3", 1).into_bytes()
+    let database = Database::all().remove(0);
+    for File { path, mut bytes, .. } in File::all(&database) {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            None if path.ends_with("CURRENT") => {
+                bytes = String::from_utf8_lossy(&bytes).replacen("spinney 2", "spinney 3", 1).into_bytes();
             }
             // All headers have the version in the same place.
-            (_, Some("manifest")) => {
-                newer[8..12].copy_from_slice(&3_u32.to_le_bytes());
-                let sum = checksum(0, 0, &newer[..24]);
-                newer[24..32].copy_from_slice(&sum.to_le_bytes());
+            Some("manifest") => {
+                bytes[8..12].copy_from_slice(&3_u32.to_le_bytes());
+                let sum = checksum(0, 0, &bytes[..24]);
+                bytes[24..32].copy_from_slice(&sum.to_le_bytes());
             }
-            (_, Some("log" | "tree")) => {
-                newer[8..12].copy_from_slice(&2_u32.to_le_bytes());
-                newer[64] ^= 1;
+            Some("log" | "tree") => {
+                bytes[8..12].copy_from_slice(&2_u32.to_le_bytes());
+                bytes[64] ^= 1;
             }
             // Runs are described by the manifest, locks and spare segments are empty.
-            _ => return Ok(()),
+            _ => continue,
         }
-        let fork = sim.fork();
-        fork.write_file(path, &newer).map_err(|error| error.to_string())?;
-        match Database::builder(PATH).options(config().options).env(fork.env()).open() {
-            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
-            Err(error) => Err(format!("newer format: {:?}: {error}", error.kind())),
-            Ok(_) => Err("a newer format was read".to_owned()),
-        }
-    });
+        let sim = database.sim.fork();
+        sim.write_file(&path, &bytes).expect("it is there");
+        let error = read_all(&database, &sim).expect_err("a newer format is not read");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{}: {error}", path.display());
+    }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-/// A closed database of two layouts with data in trees and, if it is the engine's way, in the log.
-fn closed_database() -> SimEnv {
-    let sim = SimEnv::new(7);
-    let mut engine = Engine::open(Path::new(PATH), sim.env(), &config(), TABLES).expect("an empty machine");
-    for op in workload() {
-        assert_eq!(engine.apply(&op), Outcome::Done, "{op}");
+/// The cases to run: all, or a number of them with about as many of each kind.
+fn choose<'a>(kinds: &'a mut [Kind<'a>]) -> Vec<(&'a Kind<'a>, Damage)> {
+    let all = std::env::var("SPINNEY_DAMAGE").is_ok_and(|value| value == "all");
+    let mut left = if all { u64::MAX } else { parallel::count_from_env("SPINNEY_DAMAGE", 5000) };
+    kinds.sort_by_key(|kind| kind.damages.len());
+    let (mut chosen, mut kinds_left) = (Vec::new(), u64::try_from(kinds.len()).expect("few"));
+    let mut rng = Rng::new(left);
+    for kind in kinds {
+        let share = usize::try_from(left / kinds_left).unwrap_or(usize::MAX).min(kind.damages.len());
+        let kind: &Kind<'_> = kind;
+        if share == kind.damages.len() {
+            chosen.extend(kind.damages.iter().map(|damage| (kind, *damage)));
+        } else {
+            chosen.extend((0..share).map(|_| (kind, *rng.pick(&kind.damages))));
+        }
+        left -= u64::try_from(share).expect("less than what is left");
+        kinds_left -= 1;
     }
-    sim
+    chosen
 }
 
-fn config() -> Config {
-    let mut config = Config::named(Layout::BTree, "tiny-log");
-    config.table.large_value_bytes = 64;
-    config
+fn report(tally: &BTreeMap<String, [u64; 2]>, memory: &BTreeMap<&str, isize>) {
+    eprintln!("{:<40} {:>8} {:>8}", "database, file, part, damage", "errors", "harmless");
+    let mut sum = [0; 2];
+    for (name, [harmless, told]) in tally {
+        eprintln!("{name:<40} {told:>8} {harmless:>8}");
+        sum = [sum[0] + harmless, sum[1] + told];
+    }
+    eprintln!("{:<40} {:>8} {:>8}", "all", sum[1], sum[0]);
+    eprintln!("bytes of memory for the sound ones: {memory:?}");
 }
 
-fn workload() -> Vec<Op> {
-    let mut rng = Rng::new(3);
-    let mut write = |from: u64, to: u64| {
-        let keys = from..to;
-        let change = |number: u64, rng: &mut Rng| {
-            let len = rng.in_range(0..120);
-            let value = (!number.is_multiple_of(7)).then(|| rng.bytes(len));
-            ops::Change {
-                table: usize::from(number % 2 == 1),
-                key: format!("key{number:05}").into_bytes(),
-                write: value.into(),
-            }
-        };
-        Op::Write(keys.map(|number| change(number, &mut rng)).collect(), Some(Durability::Sync))
-    };
-    vec![
-        write(0, 300),
-        Op::Flush(0),
-        Op::Flush(1),
-        write(200, 500),
-        Op::Flush(0),
-        Op::Compact(1),
-        write(450, 600),
-        Op::Flush(1),
-        write(100, 120),
-        write(590, 610),
-        Op::Reopen(ops::Leave::Close),
-        write(50, 60),
-        Op::Reopen(ops::Leave::Close),
-    ]
+/// The most memory that opening and reading a sound database takes.
+fn memory_of(database: &Database) -> isize {
+    let (found, bytes) = memory::peak_of(|| read_all(database, &database.sim.fork()));
+    assert!(found.is_ok_and(|state| state == database.state), "{}: a sound database is not read well", database.name);
+    bytes
 }
 
-/// Runs a test for every file of the closed database.
-fn each_file(test: impl Fn(&SimEnv, &Path, &[u8], &mut Rng) -> Result<(), String> + Sync) {
-    let sim = closed_database().fork();
-    let files = files_below(&sim, Path::new(PATH));
-    assert!(files.len() >= 4, "{files:?}");
-    let run = |path: PathBuf| {
-        let bytes = sim.read_file(&path).map_err(|error| error.to_string())?;
-        let mut rng = Rng::new(bytes.len().try_into().expect("a small file"));
-        test(&sim, &path, &bytes, &mut rng).map_err(|message| format!("{}: {message}", path.display()))
-    };
-    parallel::each(files, run).unwrap_or_else(|message| panic!("{message}"));
-}
-
-fn files_below(sim: &SimEnv, dir: &Path) -> Vec<PathBuf> {
-    let fs = sim.env().fs;
-    let entries = fs.list(dir).expect("a directory of the database").into_iter();
-    let below = |entry: DirEntry| {
-        let path = dir.join(&entry.name);
-        if entry.is_dir { files_below(sim, &path) } else { vec![path] }
-    };
-    entries.flat_map(below).collect()
-}
-
-/// Opens and reads a damaged database: all must be right, or an error that tells of the damage.
-fn examine(sim: &SimEnv) -> Result<(), String> {
-    examine_for(sim, &[ErrorKind::Corruption, ErrorKind::Unsupported])
-}
-
-/// As [`examine`], with errors of the kinds that are right.
-fn examine_for(sim: &SimEnv, kinds: &[ErrorKind]) -> Result<(), String> {
-    match catch_unwind(AssertUnwindSafe(|| read_all(sim))) {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(Wrong::Error(error))) if kinds.contains(&error.kind()) => Ok(()),
-        Ok(Err(Wrong::Error(error))) => Err(format!("not told as damage: {:?}: {error}", error.kind())),
-        Ok(Err(Wrong::Data(message))) => Err(message),
+/// Damages a copy of the database and reads it: says whether an error told of the damage, or else everything was right.
+fn examine(kind: &Kind<'_>, damage: Damage, memory_max: isize) -> Result<bool, String> {
+    let Kind { database, file, .. } = kind;
+    let sim = database.sim.fork();
+    sim.write_file(&file.path, &damage.of(file)).map_err(|error| error.to_string())?;
+    let changed = file.changed(damage);
+    // The end of what a killed process wrote is as if it had not been written.
+    let lost = !database.torn.is_empty() && file.meaning.tail.is_some_and(|tail| changed.iter().any(|at| *at >= tail));
+    let (found, bytes) = memory::peak_of(|| catch_unwind(AssertUnwindSafe(|| read_all(database, &sim))));
+    if bytes > memory_max {
+        return Err(format!("{bytes} bytes of memory"));
+    }
+    match found {
+        Ok(Ok(state)) if lost && database.torn.contains(&state) => Ok(false),
+        Ok(Err(_)) if lost => Ok(true),
+        Ok(Ok(state)) if state != database.state => Err("wrong data".to_owned()),
+        Ok(Ok(_)) if file.meaning.meets(&changed) => Err("no error, though the bytes mean something".to_owned()),
+        Ok(Ok(_)) => Ok(false),
+        Ok(Err(error)) => told(&error, file, &changed).map(|()| true),
         Err(panic) => Err(format!("panicked: {}", engine::panic_message(&*panic))),
     }
 }
 
-enum Wrong {
-    Error(Error),
-    Data(String),
-}
-
-impl From<Error> for Wrong {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
+/// Whether an error names the damaged file, and no place behind the damage.
+fn told(error: &Error, file: &File, changed: &[usize]) -> Result<(), String> {
+    let complain = |what: &str| Err(format!("{what}: {:?}: {error}", error.kind()));
+    if ![ErrorKind::Corruption, ErrorKind::Unsupported].contains(&error.kind()) {
+        return complain("not told as damage");
     }
-}
-
-fn read_all(sim: &SimEnv) -> Result<(), Wrong> {
-    let mut model = Model::new(TABLES);
-    for op in workload() {
-        model.apply(&op);
+    let name = file.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if !error.to_string().contains(name) {
+        return complain("the file is not named");
     }
-    let expected = model.state_at(model.version());
-    let database = Database::builder(PATH).options(config().options).env(sim.env()).open()?;
-    for (number, expected) in expected.iter().enumerate() {
-        let missing = || Wrong::Data(format!("table t{number} is missing"));
-        let table = database.table(&format!("t{number}"))?.ok_or_else(missing)?;
-        let snapshot = database.snapshot();
-        let forward = collect(snapshot.range(&table, ..));
-        let mut backward = collect(snapshot.range_rev(&table, ..));
-        if let Ok(entries) = &mut backward {
-            entries.reverse();
+    let last = changed.iter().max().copied().unwrap_or_default();
+    match error.place() {
+        Some((path, offset)) if path == file.path && offset > u64::try_from(last).expect("small") => {
+            complain("the place is behind the damage")
         }
-        for (way, found) in [("forward", forward), ("backward", backward)] {
-            match found {
-                Ok(found) if found == *expected => {}
-                Ok(_) => return Err(Wrong::Data(format!("wrong entries in t{number}, read {way}"))),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        check_gets(&database, &table, expected)?;
-    }
-    let problems = database.verify()?.problems;
-    if problems.is_empty() {
-        Ok(database.close()?)
-    } else {
-        Err(Wrong::Error(Error::new(ErrorKind::Corruption, problems.join("; "))))
+        _ => Ok(()),
     }
 }
 
-fn collect(range: impl Iterator<Item = Result<(Vec<u8>, Value)>>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+/// All that a database holds, read in each way and verified.
+fn read_all(database: &Database, sim: &SimEnv) -> Result<Vec<Vec<Pair>>> {
+    let open = database.config.builder(&database.path).env(sim.env()).open()?;
+    let mut state = Vec::new();
+    for number in 0..TABLES {
+        let Some(table) = open.table(&format!("t{number}"))? else { continue };
+        let snapshot = open.snapshot();
+        let forward = collect(snapshot.range(&table, ..))?;
+        let mut backward = collect(snapshot.range_rev(&table, ..))?;
+        backward.reverse();
+        assert!(forward == backward, "a table is read differently forward and backward");
+        for (key, value) in forward.iter().step_by(7) {
+            assert!(snapshot.get(&table, key)?.is_some_and(|found| found == *value), "a key is not found");
+        }
+        state.push(forward);
+    }
+    let problems = open.verify()?.problems;
+    if !problems.is_empty() {
+        return Err(Error::new(ErrorKind::Corruption, problems.join("; ")));
+    }
+    open.close()?;
+    Ok(state)
+}
+
+fn collect(range: impl Iterator<Item = Result<(Vec<u8>, Value)>>) -> Result<Vec<Pair>> {
     range.map(|entry| entry.map(|(key, value)| (key, Vec::from(value)))).collect()
-}
-
-fn check_gets(database: &Database, table: &Table, expected: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Wrong> {
-    let snapshot = database.snapshot();
-    for (key, value) in expected.iter().step_by(7) {
-        match snapshot.get(table, key)? {
-            Some(found) if found == *value => {}
-            _ => return Err(Wrong::Data(format!("wrong value of {} in {}", key.escape_ascii(), table.name()))),
-        }
-    }
-    Ok(())
 }
