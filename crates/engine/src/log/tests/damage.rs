@@ -3,8 +3,8 @@
 use super::*;
 use crate::base::checksum::checksum;
 use crate::base::num::u32_of;
-use crate::log::inspect_on;
 use crate::log::format::{MARKER_BYTES, RECORD_BYTES, RecordKind, SegmentHeader, claim, seal};
+use crate::log::inspect_on;
 use crate::log::segment::segment_path;
 
 /// A log of three groups in one segment, not closed: the payloads, and where in the file the last group begins and ends.
