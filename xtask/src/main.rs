@@ -12,6 +12,8 @@ Usage: cargo xtask <command>
   schedules           the log's group commit under thousands of schedules of its threads (builds the engine once more)
   sim <seed>          replays one seed of the model test and prints its history
   sim <seed>@<point>  replays one crash of the crash test
+  fuzz [--minutes <n>] [<target>]
+                      all targets of libFuzzer, or one, for so many minutes each (default 1); needs a nightly compiler and cargo-fuzz
   golden              runs the golden tests and rewrites what they expect under testdata/; look at the difference with git
   help                prints this
 
@@ -19,11 +21,16 @@ Environment:
   SPINNEY_SEEDS         seeds of the model test in `cargo test` (default 1000)
   SPINNEY_CRASH_POINTS  crash points of the crash test in `cargo test` (default 10000)
   SPINNEY_SCHEDULES     schedules of each test in `cargo xtask schedules` (default 3000)
+  SPINNEY_DAMAGE        damages of the damage test in `cargo test` (default 5000), or `all`
+  SPINNEY_FUZZ          how many inputs the decoders get in `cargo test` (default 1000: 160,000 in all)
   SPINNEY_FAULTS        failing operations of the fault test in `cargo test` (default 5000)
   SPINNEY_TRANSACTIONS  transactions of the isolation checker in `cargo test` (default 20000)
   SPINNEY_LISTS         lists of operations of the metamorphic test in `cargo test` (default 20)
   SPINNEY_SALVAGE_POINTS  places that are damaged before a salvage to a new place in `cargo test` (default 1500)
 ";
+
+/// The targets in `fuzz/`.
+const TARGETS: [&str; 8] = ["block", "btree", "json_lines", "log", "manifest", "record", "run", "values"];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -33,6 +40,10 @@ fn main() -> ExitCode {
         ["check", "--no-test"] => check(false),
         ["sim", seed] => sim(seed),
         ["schedules"] => schedules(),
+        ["fuzz"] => fuzz("1", None),
+        ["fuzz", "--minutes", minutes] => fuzz(minutes, None),
+        ["fuzz", "--minutes", minutes, target] => fuzz(minutes, Some(target)),
+        ["fuzz", target] => fuzz("1", Some(target)),
         ["golden"] => golden(),
         ["help" | "--help" | "-h"] | [] => {
             print(HELP);
@@ -75,6 +86,36 @@ fn sim(seed: &str) -> Result<(), String> {
 fn schedules() -> Result<(), String> {
     let mut command = cargo("test --package spinney --lib --target-dir target/shuttle -- schedules");
     run("schedules", command.env("RUSTFLAGS", "--cfg shuttle"))
+}
+
+/// Runs libFuzzer on one target or all, each from its seeds and what earlier runs found worth keeping.
+fn fuzz(minutes: &str, target: Option<&str>) -> Result<(), String> {
+    let minutes: u64 = minutes.parse().map_err(|_| format!("`{minutes}` is not a number of minutes"))?;
+    // The one of rustup, which knows toolchains.
+    let nightly = |args: &str| {
+        let mut command = Command::new("cargo");
+        command
+            .args(["+nightly", "fuzz"])
+            .args(args.split_whitespace())
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        command
+    };
+    let found = nightly("--version").output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        return Err("fuzzing needs a nightly compiler and cargo-fuzz: \
+                    `rustup toolchain install nightly` and `cargo install cargo-fuzz`"
+            .to_owned());
+    }
+    if let Some(unknown) = target.filter(|target| !TARGETS.contains(target)) {
+        return Err(format!("there is no target `{unknown}`: give one of {}", TARGETS.join(", ")));
+    }
+    for name in TARGETS.into_iter().filter(|name| target.is_none_or(|target| target == *name)) {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus");
+        std::fs::create_dir_all(format!("{corpus}/{name}")).map_err(|error| format!("{corpus}: {error}"))?;
+        let limits = format!("-max_total_time={} -rss_limit_mb=1024 -malloc_limit_mb=64", 60 * minutes);
+        run(name, &mut nightly(&format!("run {name} fuzz/corpus/{name} fuzz/seeds/{name} -- {limits}")))?;
+    }
+    Ok(())
 }
 
 /// Runs the golden tests in the mode in which they rewrite their expectations.

@@ -95,6 +95,14 @@ impl Engine {
         self.config.builder(path).env(self.env.clone()).open()
     }
 
+    /// Closes the database.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn close(mut self) -> Result<()> {
+        self.leave(Leave::Close)
+    }
+
     fn leave(&mut self, how: Leave) -> Result<()> {
         self.scans = Default::default();
         self.transactions = Default::default();

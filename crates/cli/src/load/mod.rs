@@ -6,6 +6,8 @@
 //! 3. A sorted load adds all rows or none.
 //! 4. A load into an unlogged table succeeds only after a flush of it.
 
+#[cfg(test)]
+mod fuzzed;
 mod input;
 mod key;
 mod lines;

@@ -45,6 +45,9 @@ impl SeqNum {
 }
 
 impl Lsn {
+    /// No position in a file is larger, so that there is always room behind it.
+    pub const MAX: Self = Self(1 << 62);
+
     /// The position `bytes` later.
     #[must_use]
     pub const fn plus(self, bytes: u64) -> Self {

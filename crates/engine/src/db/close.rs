@@ -1,6 +1,6 @@
-//! Closing: background work ends, unlogged tables are flushed, the log's end is made durable.
+//! Closing: background work ends, unlogged tables are flushed, the manifest becomes one record, the log's end is made durable.
 
-use crate::base::Result;
+use crate::base::{ErrorKind, Result};
 
 use super::core::Core;
 
@@ -26,7 +26,17 @@ impl Core {
         let flushed = self.flush_unlogged().and_then(|()| self.date_all());
         self.health.end_close();
         flushed?;
+        self.seal_manifest()?;
         self.log().close()
+    }
+
+    /// Makes one record of the manifest. Of several the last could be damaged and pass for the torn tail of a crash, and what it told of
+    /// be lost without a word. Where the disk has no room, the manifest stays as it is.
+    fn seal_manifest(&self) -> Result<()> {
+        match self.rewrite_manifest(&mut self.ledger.lock()) {
+            Err(error) if error.kind() == ErrorKind::Full => Ok(()),
+            sealed => sealed,
+        }
     }
 
     /// Flushes the tables of which the log knows nothing.

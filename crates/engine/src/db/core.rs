@@ -327,13 +327,16 @@ impl Core {
         self.health.check_in_use()?;
         ledger.manifest.append(edit)?;
         ledger.catalog.apply(edit).expect("an edit that this database makes fits its catalog");
-        if ledger.manifest.is_long() {
-            let old = ledger.manifest.id();
-            let id = self.new_file();
-            ledger.catalog.next_file = FileId(id.0 + 1).max(ledger.catalog.next_file);
-            ledger.manifest = Manifest::create(&self.env, &self.dir, id, &ledger.catalog)?;
-            self.remove(&crate::table::files::FileKind::Manifest.path(&self.dir, old));
-        }
+        if ledger.manifest.is_long() { self.rewrite_manifest(ledger) } else { Ok(()) }
+    }
+
+    /// Puts a manifest in force that says the same in one record.
+    pub(crate) fn rewrite_manifest(&self, ledger: &mut Ledger) -> Result<()> {
+        let old = ledger.manifest.id();
+        let id = self.new_file();
+        ledger.catalog.next_file = FileId(id.0 + 1).max(ledger.catalog.next_file);
+        ledger.manifest = Manifest::create(&self.env, &self.dir, id, &ledger.catalog)?;
+        self.remove(&crate::table::files::FileKind::Manifest.path(&self.dir, old));
         Ok(())
     }
 

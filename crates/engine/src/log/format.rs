@@ -204,7 +204,7 @@ impl SegmentHeader {
         (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&self.bytes)
             && self.bytes.is_multiple_of(SECTOR)
             && self.first.0.is_multiple_of(SECTOR)
-            && self.first.0.checked_add(self.bytes).is_some()
+            && self.first.0.checked_add(self.bytes).is_some_and(|end| end <= Lsn::MAX.0)
             && self.previous < self.number
             && match self.begins {
                 Begins::Continues => self.previous_end == self.first && self.previous == self.number - 1,
@@ -288,10 +288,15 @@ pub(super) struct Marker {
 impl Marker {
     /// Fills `record`, of [`MARKER_BYTES`] bytes, as the marker at position `at`.
     pub(super) fn encode(&self, identity: u64, at: Lsn, record: &mut [u8]) {
-        assert!(self.durable <= self.previous_end && self.previous_end <= at, "a marker looks back");
+        assert!(self.looks_back(at), "a marker looks back");
         record[12..20].copy_from_slice(&self.durable.0.to_le_bytes());
         record[20..28].copy_from_slice(&self.previous_end.0.to_le_bytes());
         seal(identity, at, RecordKind::Group, record);
+    }
+
+    /// Whether it tells of nothing behind `at`, where it stands.
+    fn looks_back(&self, at: Lsn) -> bool {
+        self.durable <= self.previous_end && self.previous_end <= at
     }
 
     /// Reads a marker's payload.
@@ -306,7 +311,8 @@ impl Marker {
         let record = bytes.get(..MARKER_BYTES)?;
         let (kind, length) = claim(record)?;
         let fits = kind == RecordKind::Group && length == MARKER_BYTES - RECORD_BYTES;
-        (fits && is_valid(identity, at, record)).then(|| Self::decode(&record[RECORD_BYTES..]))?
+        let marker = (fits && is_valid(identity, at, record)).then(|| Self::decode(&record[RECORD_BYTES..]))??;
+        marker.looks_back(at).then_some(marker)
     }
 
     /// The first marker of a group that lies in `bytes`, which stand at position `at`, and where it begins.

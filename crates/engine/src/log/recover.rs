@@ -191,6 +191,11 @@ fn inspect_from(env: &Env, directory: &Path, from: Lsn, goes_on: bool, visit: &m
         let numbers = |listing: &Listing| listing.segments.iter().map(|(number, _)| *number).collect::<Vec<_>>();
         let before = (reached, numbers(&listing));
         let outcome = chain::find(&directory, &listing, None, goes_on.then_some(reached), false).and_then(|chain| {
+            // A salvage, or whoever put another log here, may have cut off where the reading was.
+            if goes_on && chain.log.last().is_some_and(|found| found.header.end() < reached) {
+                let message = format!("the redo log has no position {reached} any more: it ends before it");
+                return Err(Error::new(ErrorKind::Gone, message));
+            }
             let reader = if goes_on { LogReader::resumed } else { LogReader::new };
             read(reader(&chain.log, reached), &mut |start, end, payload| {
                 let shown = visit(start, end, payload);

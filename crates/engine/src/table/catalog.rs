@@ -155,7 +155,7 @@ impl Catalog {
             next_file: codec::file(decoder)?,
             next_table: TableId(codec::narrow(decoder)?),
             seqnum_floor: codec::seqnum(decoder)?,
-            log_from: Lsn(decoder.varint()?),
+            log_from: codec::lsn(decoder)?,
             tables: BTreeMap::new(),
             log_dir: None,
         };

@@ -28,6 +28,11 @@ pub(super) fn seqnum(decoder: &mut Decoder<'_>) -> Result<SeqNum, Malformed> {
     Some(SeqNum(decoder.varint()?)).filter(|seqnum| *seqnum <= SeqNum::MAX).ok_or(Malformed)
 }
 
+/// A position of the log that leaves room for many more.
+pub(super) fn lsn(decoder: &mut Decoder<'_>) -> Result<Lsn, Malformed> {
+    Some(Lsn(decoder.varint()?)).filter(|lsn| *lsn <= Lsn::MAX).ok_or(Malformed)
+}
+
 /// The id of a file.
 pub(super) fn file(decoder: &mut Decoder<'_>) -> Result<FileId, Malformed> {
     Some(FileId(decoder.varint()?)).filter(|id| *id <= FILE_ID_MAX).ok_or(Malformed)
@@ -234,7 +239,7 @@ pub(super) fn name(decoder: &mut Decoder<'_>) -> Result<String, Malformed> {
 }
 
 pub(super) fn table(decoder: &mut Decoder<'_>) -> Result<TableRecord, Malformed> {
-    let mut table = TableRecord::new(name(decoder)?, options(decoder)?, Lsn(decoder.varint()?));
+    let mut table = TableRecord::new(name(decoder)?, options(decoder)?, lsn(decoder)?);
     table.l0 = runs(decoder)?;
     for level in 0..LEVELS {
         table.levels[level] = runs(decoder)?;

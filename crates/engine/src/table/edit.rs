@@ -207,14 +207,14 @@ impl Edit {
                 id: TableId(codec::narrow(decoder)?),
                 name: codec::name(decoder)?,
                 options: codec::options(decoder)?,
-                replay_from: Lsn(decoder.varint()?),
+                replay_from: codec::lsn(decoder)?,
                 tree: option(decoder, codec::file)?,
             },
-            2 => Self::DropTable { id: TableId(codec::narrow(decoder)?), log_from: Lsn(decoder.varint()?) },
+            2 => Self::DropTable { id: TableId(codec::narrow(decoder)?), log_from: codec::lsn(decoder)? },
             3 => Self::Flush {
                 table: TableId(codec::narrow(decoder)?),
-                replay_from: Lsn(decoder.varint()?),
-                log_from: Lsn(decoder.varint()?),
+                replay_from: codec::lsn(decoder)?,
+                log_from: codec::lsn(decoder)?,
                 run: option(decoder, codec::run)?,
                 tree: option(decoder, TreeMeta::decode)?,
                 erasures: codec::erasures(decoder)?,
@@ -225,18 +225,18 @@ impl Edit {
                 let added = (0..added).map(|_| Ok((codec::place(decoder)?, codec::run(decoder)?)));
                 Self::Compact { table, removed, added: added.collect::<Result<_, _>>()? }
             }
-            5 => Self::Opened { seqnum_floor: codec::seqnum(decoder)?, log_from: Lsn(decoder.varint()?) },
+            5 => Self::Opened { seqnum_floor: codec::seqnum(decoder)?, log_from: codec::lsn(decoder)? },
             6 => Self::MoveLog { log_dir: option(decoder, codec::path)? },
             7 => Self::Load {
                 table: TableId(codec::narrow(decoder)?),
-                replay_from: Lsn(decoder.varint()?),
+                replay_from: codec::lsn(decoder)?,
                 level: option(decoder, codec::narrow)?,
                 runs: codec::runs(decoder)?,
             },
             8 => Self::Absorb {
                 table: TableId(codec::narrow(decoder)?),
-                replay_from: Lsn(decoder.varint()?),
-                log_from: Lsn(decoder.varint()?),
+                replay_from: codec::lsn(decoder)?,
+                log_from: codec::lsn(decoder)?,
                 removed: ids(decoder)?,
                 tree: TreeMeta::decode(decoder)?,
                 erasures: codec::erasures(decoder)?,

@@ -1,8 +1,10 @@
 //! Crashes and damage: a torn tail ends the log, damage to what was durable is an error, and nothing is ever made up.
 
 use super::*;
+use crate::base::checksum::checksum;
 use crate::base::num::u32_of;
 use crate::log::format::{MARKER_BYTES, RECORD_BYTES, RecordKind, SegmentHeader, claim, seal};
+use crate::log::inspect_on;
 use crate::log::segment::segment_path;
 
 /// A log of three groups in one segment, not closed: the payloads, and where in the file the last group begins and ends.
@@ -363,4 +365,28 @@ fn a_newer_format_and_another_database_are_refused_by_name() {
     let other = recover(&log.fixture.env, &log.fixture.path, DATABASE + 1, Lsn(0), &mut |_, _, _| Ok(()));
     let error = other.unwrap_err();
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("another database"), "{error}");
+}
+
+/// Fuzzing found that a follower's position that the log does not reach any more, because a salvage cut it off or another log was put in
+/// its place, made the reader subtract below zero.
+#[test]
+fn a_position_behind_all_that_there_is_is_gone() {
+    let Small { fixture, .. } = small_log();
+    let nothing = &mut |_, _, _: &[u8]| -> Result<()> { panic!("nothing is there") };
+    for position in [Lsn(70_000), Lsn::MAX, Lsn(u64::MAX)] {
+        let error = inspect_on(&fixture.env, &fixture.path, position, nothing).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Gone, "{error}");
+    }
+}
+
+/// Fuzzing found that a header whose checksum is right and whose positions are near the end of all numbers made the recovery add beyond it.
+#[test]
+fn positions_that_leave_no_room_behind_them_are_refused() {
+    let Small { fixture, file, mut bytes, .. } = small_log();
+    bytes[40..48].copy_from_slice(&(Lsn::MAX.0 - 4096).to_le_bytes());
+    bytes[56..64].copy_from_slice(&[0; 8]);
+    let sum = checksum(0, 0, &bytes[..4088]);
+    bytes[4088..4096].copy_from_slice(&sum.to_le_bytes());
+    fixture.put(&file, &bytes);
+    assert_eq!(fixture.read().unwrap_err().kind(), ErrorKind::Corruption);
 }
