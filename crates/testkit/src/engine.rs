@@ -95,10 +95,23 @@ impl Engine {
         self.config.builder(path).env(self.env.clone()).open()
     }
 
-    fn leave(&mut self, how: Leave) -> Result<()> {
+    /// Returns when no table has work to do; helps with it.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn wait_idle(&self) -> Result<()> {
+        self.tables.iter().try_for_each(Table::wait_idle)
+    }
+
+    /// Drops all scans, transactions and snapshots.
+    pub fn drop_slots(&mut self) {
         self.scans = Default::default();
         self.transactions = Default::default();
         self.snapshots = Default::default();
+    }
+
+    fn leave(&mut self, how: Leave) -> Result<()> {
+        self.drop_slots();
         self.tables.clear();
         match (self.database.take(), how) {
             (Some(database), Leave::Close) => database.close(),
