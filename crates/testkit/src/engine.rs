@@ -121,8 +121,7 @@ impl Engine {
 
     /// Copies the database, reads the copy, and removes nothing: a later copy goes elsewhere.
     fn checkpoint(&mut self) -> Result<Outcome> {
-        let copy = (1..).map(|number| self.path.with_extension(format!("copy{number}")));
-        let copy = copy.into_iter().find(|path| self.env.fs.list(path).is_err()).expect("numbers do not end");
+        let copy = self.free_path()?;
         self.database().checkpoint(&copy)?;
         let database = self.open_at(&copy)?;
         let mut tables = Vec::new();
@@ -134,6 +133,19 @@ impl Engine {
         drop(tables);
         database.close()?;
         Ok(Outcome::Tables(copied))
+    }
+
+    /// Where there is no copy yet.
+    fn free_path(&self) -> Result<PathBuf> {
+        let mut number = 1;
+        loop {
+            let path = self.path.with_extension(format!("copy{number}"));
+            match self.env.fs.list(&path) {
+                Ok(_) => number += 1,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(path),
+                Err(error) => return Err(Error::io("list", &path, error)),
+            }
+        }
     }
 
     fn write(&self, changes: &[Change], durability: spinney::Durability) -> Result<()> {
