@@ -3,7 +3,7 @@
 //! A change is replayed when its table still exists and its record stands at or after the table's replay position. Replay does not
 //! write to the log, so a crash in the middle of it, at any time, leaves everything as it was or with some memtables flushed.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -80,14 +80,14 @@ impl Core {
     }
 
     /// The tables by id, each with the position from which its changes are replayed.
-    fn replayed_tables(&self) -> HashMap<TableId, (Arc<TableState>, Lsn)> {
+    fn replayed_tables(&self) -> BTreeMap<TableId, (Arc<TableState>, Lsn)> {
         let ledger = self.ledger.lock();
         let tables = self.all_tables().into_iter();
         tables.map(|table| (table.id, (Arc::clone(&table), ledger.catalog.tables[&table.id].replay_from))).collect()
     }
 
     /// Counts what memtables grew by, and flushes them when they are full. All changes before `next` are replayed.
-    fn keep_replay_small(&self, tables: &HashMap<TableId, (Arc<TableState>, Lsn)>, next: SeqNum) -> Result<()> {
+    fn keep_replay_small(&self, tables: &BTreeMap<TableId, (Arc<TableState>, Lsn)>, next: SeqNum) -> Result<()> {
         let mut full = false;
         for (table, _) in tables.values() {
             full |= self.memory.count(&table.version.load().active) || table.has_many_erasures();
