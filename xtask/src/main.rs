@@ -1,6 +1,8 @@
-//! The project's chores: `cargo xtask check` is what CI runs, `sim` replays a failed seed, `golden` rewrites expected results.
+//! The project's chores: `cargo xtask check` is what CI runs, `sim` searches with new seeds and replays a failed one, `golden` rewrites expected results.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
 const HELP: &str = "\
 The chores of the project.
@@ -9,11 +11,14 @@ Usage: cargo xtask <command>
 
   check [--no-test]   format, lints, tests (with the tidy rules and doctests), documentation; stops at the first that fails.
                       --no-test leaves the tests out, for who runs them elsewhere
-  schedules           the log's group commit under thousands of schedules of its threads (builds the engine once more)
-  sim <seed>          replays one seed of the model test and prints its history
+  schedules           log, memtable, publication and a whole database under thousands of schedules of their threads
+                      (builds the engine once more)
+  sim <seed>          replays one seed of the simulation, and shortens it if it fails
+  sim --minutes <n>   runs the simulation with new seeds on all cores, until one fails or the time is over
   sim <seed>@<point>  replays one crash of the crash test
   fuzz [--minutes <n>] [<target>]
                       all targets of libFuzzer, or one, for so many minutes each (default 1); needs a nightly compiler and cargo-fuzz
+  model <seed>        replays one seed of the model test and prints its history
   golden              runs the golden tests and rewrites what they expect under testdata/; look at the difference with git
   help                prints this
 
@@ -23,10 +28,11 @@ Environment:
   SPINNEY_SCHEDULES     schedules of each test in `cargo xtask schedules` (default 3000)
   SPINNEY_DAMAGE        damages of the damage test in `cargo test` (default 5000), or `all`
   SPINNEY_FUZZ          how many inputs the decoders get in `cargo test` (default 1000: 160,000 in all)
-  SPINNEY_FAULTS        failing operations of the fault test in `cargo test` (default 5000)
   SPINNEY_TRANSACTIONS  transactions of the isolation checker in `cargo test` (default 20000)
   SPINNEY_LISTS         lists of operations of the metamorphic test in `cargo test` (default 20)
   SPINNEY_SALVAGE_POINTS  places that are damaged before a salvage to a new place in `cargo test` (default 1500)
+  SPINNEY_FAULTS        workloads of the fault test in `cargo test`, at most 5 (default 2)
+  SPINNEY_SIM_SEEDS     seeds of the simulation in `cargo test` (default 400)
 ";
 
 /// The targets in `fuzz/`.
@@ -38,7 +44,10 @@ fn main() -> ExitCode {
     let done = match args.as_slice() {
         ["check"] => check(true),
         ["check", "--no-test"] => check(false),
-        ["sim", seed] => sim(seed),
+        ["sim", "--minutes", minutes] => search(minutes),
+        ["sim", seed] if seed.contains('@') => replay("crash", seed),
+        ["sim", seed] => replay("simulation", seed),
+        ["model", seed] => replay("model", seed),
         ["schedules"] => schedules(),
         ["fuzz"] => fuzz("1", None),
         ["fuzz", "--minutes", minutes] => fuzz(minutes, None),
@@ -71,15 +80,34 @@ fn check(test: bool) -> Result<(), String> {
     run("documentation", cargo("doc --workspace --no-deps --lib").env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Replays one seed: `17` of the model test, `17@342` of the crash test.
-fn sim(seed: &str) -> Result<(), String> {
+/// Replays one seed of a test: `17`, or `17@342` of the crash test.
+fn replay(test: &str, seed: &str) -> Result<(), String> {
     let (number, point) = seed.split_once('@').unwrap_or((seed, "0"));
     if number.parse::<u64>().is_err() || point.parse::<u64>().is_err() {
         return Err(format!("`{seed}` is not a seed: expected a number, or number@point for a crash"));
     }
-    let test = if seed.contains('@') { "crash" } else { "model" };
     let mut command = cargo(&format!("test --package spinney --test {test} -- --nocapture every_"));
     run("replay", command.env("SPINNEY_SIM", seed))
+}
+
+/// How many seeds are run between two looks at the clock: some seconds.
+const SEARCH_SEEDS: u64 = 4000;
+
+/// Runs the simulation with seeds that nobody has run before, until one fails or so many minutes are over.
+#[expect(clippy::disallowed_methods, reason = "a search ends by the clock of whoever waits for it")]
+fn search(minutes: &str) -> Result<(), String> {
+    let minutes: u64 = minutes.parse().map_err(|_| format!("`{minutes}` is not a number of minutes"))?;
+    let begun = Instant::now();
+    let first = RandomState::new().build_hasher().finish() >> 16;
+    for from in (first..).step_by(usize::try_from(SEARCH_SEEDS).expect("some thousands")) {
+        if begun.elapsed() >= Duration::from_secs(60 * minutes) {
+            break;
+        }
+        let mut command = cargo("test --quiet --release --package spinney --test simulation -- --nocapture every_");
+        command.env("SPINNEY_SIM_FROM", from.to_string()).env("SPINNEY_SIM_SEEDS", SEARCH_SEEDS.to_string());
+        run("simulation", &mut command)?;
+    }
+    Ok(())
 }
 
 /// Runs the tests that decide themselves how threads take turns.

@@ -1,47 +1,37 @@
 //! Failing operations of the file system give errors, never wrong data, and take back nothing that was acknowledged.
 
-use spinney::env::sim::{Fault, SimEnv};
+use spinney::env::sim::SimEnv;
 use spinney::{Durability, Layout, Result};
-use spinney_testkit::fault::{self, Met};
+use spinney_testkit::fault::{self, Case, Met, Phase, Workload};
 use spinney_testkit::{Config, Engine, Model, Op, Rng, Subject, ops, parallel};
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 
 const TABLES: usize = 2;
 
-/// What strikes, and whether it lasts.
-const FAULTS: [(Fault, bool); 7] = [
-    (Fault::Error(io::ErrorKind::Other), false),
-    (Fault::SyncLost, false),
-    (Fault::ShortWrite, false),
-    (Fault::NoSpace, false),
-    (Fault::Error(io::ErrorKind::Other), true),
-    (Fault::SyncLost, true),
-    (Fault::NoSpace, true),
-];
+/// How many workloads are examined unless more are asked for.
+const WORKLOADS: u64 = 2;
 
 #[test]
-fn a_failed_operation_takes_back_no_acknowledged_commit() {
-    let runs = parallel::count_from_env("SPINNEY_FAULTS", 5000);
-    let seeds = 10;
+fn each_failed_call_gives_an_error_and_takes_back_nothing() {
+    let all = fault::workloads();
+    let count = usize::try_from(parallel::count_from_env("SPINNEY_FAULTS", WORKLOADS)).expect("a small number");
     let met = Mutex::new(BTreeMap::<_, u64>::new());
-    let run = |seed| {
-        let count = fault::count(seed)?;
-        let stride = (count * seeds / runs).max(1);
-        for (number, at) in (seed % stride..count).step_by(usize::try_from(stride).expect("small")).enumerate() {
-            let (fault, lasts) = FAULTS[number % FAULTS.len()];
-            let what = fault::run(seed, at, fault, lasts)?;
-            *met.lock().expect("nobody panics here").entry(format!("{what:?}")).or_default() += 1;
-        }
-        Ok(())
-    };
-    parallel::each(0..seeds, run).unwrap_or_else(|message| panic!("{message}"));
+    for (number, phase) in (0..count.min(all)).flat_map(|number| [(number, Phase::Live), (number, Phase::Recovery)]) {
+        let workload = Workload::new(number, phase).unwrap_or_else(|message| panic!("{message}"));
+        let cases = workload.cases().unwrap_or_else(|message| panic!("{message}"));
+        let run = |case: Case| {
+            let what = workload.run(&case)?;
+            *met.lock().expect("nobody panics here").entry((phase, what)).or_default() += 1;
+            Ok(())
+        };
+        parallel::each(cases, run).unwrap_or_else(|message| panic!("{message}"));
+    }
     let met = met.into_inner().expect("nobody panics here");
     eprintln!("{met:?}");
-    for what in [Met::Open, Met::Passing, Met::Poison] {
-        assert!(met.contains_key(&format!("{what:?}")), "{what:?} was never met: {met:?}");
+    for what in [(Phase::Live, Met::Passing), (Phase::Live, Met::Poison), (Phase::Recovery, Met::Open)] {
+        assert!(met.contains_key(&what), "{what:?} was never met: {met:?}");
     }
 }
 

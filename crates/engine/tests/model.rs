@@ -77,5 +77,5 @@ fn open(path: &Path, env: Env, config: &Config) -> Result<Engine, Box<Divergence
 fn explain(seed: u64, config: &Config, ops: &[Op], divergence: &Divergence) -> String {
     let short = history::shorten(&ops[..ops.len().min(divergence.index + 1)], |ops| told(seed, config, ops).is_err());
     let shown = told(seed, config, &short).err().map_or_else(|| divergence.to_string(), |short| short.to_string());
-    format!("seed {seed}, {}:\n{shown}\nreplay: cargo xtask sim {seed}", config.name)
+    format!("seed {seed}, {}:\n{shown}\nreplay: cargo xtask model {seed}", config.name)
 }

@@ -1,5 +1,6 @@
 //! The configurations that must all give the same history: every layout with every set of options.
 
+use crate::Rng;
 use crate::operators::{APPEND, Append, adds};
 use spinney::{
     Compression, Database, DatabaseBuilder, Durability, Layout, LogCompression, LogPadding, Options, Prefix,
@@ -90,6 +91,38 @@ impl Config {
     #[must_use]
     pub fn all() -> Vec<Self> {
         SETS.iter().flat_map(|set| LAYOUTS.map(|layout| Self::new(layout, *set))).collect()
+    }
+
+    /// Options drawn at random, most of them as small as they can be.
+    #[must_use]
+    pub fn random(rng: &mut Rng) -> Self {
+        let layout = *rng.pick(&LAYOUTS);
+        let segment = *rng.pick(&[64 << 10, 64 << 10, 256 << 10]);
+        let options = Options {
+            memory_bytes: *rng.pick(&[1 << 20, 8 << 20, 16 << 20]),
+            memtable_bytes: *rng.pick(&[4 << 10, 4 << 10, 16 << 10, 64 << 10]),
+            log_segment_bytes: segment,
+            log_bytes_max: segment * rng.pick(&[2, 4, 64]),
+            durability: *rng.pick(&[Durability::Sync, Durability::Buffered, Durability::Interval]),
+            log_padding: *rng.pick(&[LogPadding::Block, LogPadding::Block, LogPadding::None]),
+            log_compression: *rng.pick(&[LogCompression::Off, LogCompression::Lz4, LogCompression::Zstd]),
+            direct_io: rng.chance(50),
+            ..Options::default()
+        };
+        let filter_bits_per_key = *rng.pick(&[0, 1, 4, 10]);
+        let table = TableOptions {
+            layout,
+            block_bytes: *rng.pick(&[512, 512, 4096, 64 << 10]),
+            compression: *rng.pick(&[Compression::None, Compression::Lz4, Compression::Zstd]),
+            filter_bits_per_key,
+            run_bytes_max: *rng.pick(&[4 << 10, 4 << 10, 16 << 10, 128 << 10]),
+            fanout: *rng.pick(&[2, 2, 4, 10]),
+            large_value_bytes: *rng.pick(&[0, 64, 64, 200]),
+            prefix_filter: Some(Prefix::Bytes(2)).filter(|_| filter_bits_per_key > 0 && rng.chance(30)),
+            misses_are_rare: rng.chance(20),
+            ..TableOptions::default()
+        };
+        Self { name: format!("{layout:?}/random"), options, table }
     }
 
     /// A layout with the option set of a name.

@@ -40,6 +40,8 @@ pub struct Tally {
     pub kept: u64,
     /// Crashes inside recovery.
     pub in_recovery: u64,
+    /// Acknowledgements after which everything that they promised was found durable at once.
+    pub proofs: u64,
 }
 
 impl Tally {
@@ -50,6 +52,7 @@ impl Tally {
         self.lost += other.lost;
         self.kept += other.kept;
         self.in_recovery += other.in_recovery;
+        self.proofs += other.proofs;
     }
 }
 
@@ -61,7 +64,7 @@ pub(crate) struct Progress {
     /// The last version acknowledged as surviving a power loss.
     pub(crate) durable: u64,
     /// The last version acknowledged as surviving the end of the process.
-    written: u64,
+    pub(crate) written: u64,
     /// The operation that runs.
     op: String,
     tally: Tally,
@@ -79,6 +82,12 @@ impl Progress {
             tally: Tally::default(),
             failure: None,
         }
+    }
+
+    /// Goes back to what was found durable.
+    pub(crate) fn recovered(&mut self, version: u64) {
+        self.model.rewind(version);
+        (self.durable, self.written) = (version, version);
     }
 }
 
@@ -101,8 +110,17 @@ pub fn run(seed: u64, mut takes: impl FnMut(u64) -> bool + Send + 'static) -> Re
     let mut engine =
         started.map_err(|error| format!("seed {seed}, {}: creating the database: {error}", config.name))?;
     for op in generate_writes(seed, TABLES, OPS) {
+        let durable = lock(&progress).durable;
         live(&op, &mut engine, &progress).map_err(|message| format!("seed {seed}, {}: {message}", config.name))?;
-        if lock(&progress).failure.is_some() {
+        let mut progress = lock(&progress);
+        if progress.durable > durable {
+            let mut world = World::new(sim.fork(), &config, seed);
+            world.prove(&progress).map_err(|message| {
+                format!("seed {seed}, {}, acknowledged before it was durable: {op}\n{message}", config.name)
+            })?;
+            progress.tally.add(world.tally);
+        }
+        if progress.failure.is_some() {
             break;
         }
     }
@@ -135,7 +153,7 @@ fn observe(fork: SimEnv, seed: u64, point: u64, config: &Config, progress: &mut 
         return;
     }
     let rng = Rng::new(seed ^ point.wrapping_mul(0x2545_f491_4f6c_dd1d));
-    let mut world = World { sim: fork, config, rng, story: String::new(), tally: Tally::default() };
+    let mut world = World { rng, ..World::new(fork, config, seed) };
     let examined = catch_unwind(AssertUnwindSafe(|| world.examine(progress.clone())));
     let examined = examined.unwrap_or_else(|panic| Err(format!("panicked: {}", engine::panic_message(&*panic))));
     progress.tally.add(world.tally);
@@ -191,7 +209,11 @@ pub(crate) struct World<'a> {
     pub(crate) tally: Tally,
 }
 
-impl World<'_> {
+impl<'a> World<'a> {
+    pub(crate) fn new(sim: SimEnv, config: &'a Config, seed: u64) -> Self {
+        Self { sim, config, rng: Rng::new(seed), story: String::new(), tally: Tally::default() }
+    }
+
     /// Crash, check, some more operations, crash, check.
     fn examine(&mut self, mut progress: Progress) -> Result<(), String> {
         self.tally.crashes += 1;
@@ -211,18 +233,20 @@ impl World<'_> {
 
     /// Crashes, recovers, and takes the model back to the commit that recovery found.
     pub(crate) fn crash(&mut self, progress: &mut Progress) -> Result<Engine, String> {
+        self.crash_of(None, progress)
+    }
+
+    /// As [`Self::crash`], of a machine on which the database is open.
+    pub(crate) fn crash_of(&mut self, running: Option<Engine>, progress: &mut Progress) -> Result<Engine, String> {
         let (mut oldest, newest) = (self.pull_the_plug(progress), progress.model.version());
+        // What it still does, it does to files that it has no more.
+        drop(running);
         let mut engine = self.recover(progress.durable, &mut oldest)?;
-        let state = engine.state().map_err(|error| format!("reading what is left: {error}"))?;
-        let version = (oldest..=newest).rev().find(|version| progress.model.state_at(*version) == state);
-        let Some(version) = version else {
-            return Err(explain(&state, &progress.model, oldest));
-        };
+        let version = identify(&engine, &progress.model, oldest)?;
         self.tally.lost += u64::from(version < newest);
         self.tally.kept += u64::from(version > oldest);
         self.story += &format!("recovered commit {version}, of {oldest} acknowledged and {newest} begun\n");
-        progress.model.rewind(version);
-        (progress.durable, progress.written) = (version, version);
+        progress.recovered(version);
         match engine.apply(&Op::Verify) {
             Outcome::Done => Ok(engine),
             problems => Err(format!("verify after recovery: {problems}")),
@@ -240,6 +264,22 @@ impl World<'_> {
         }
         self.cut_the_power();
         progress.durable
+    }
+
+    /// What was acknowledged a moment ago is durable now: it must survive a power failure that takes everything else back.
+    fn prove(&mut self, progress: &Progress) -> Result<(), String> {
+        self.tally.proofs += 1;
+        self.sim.power_crash(CrashProfile::Strict);
+        let engine = Engine::open(Path::new(PATH), self.sim.env(), self.config, TABLES);
+        let engine = engine.map_err(|error| format!("opening the database: {error}"))?;
+        identify(&engine, &progress.model, progress.durable).map(drop)
+    }
+
+    /// Cuts the power, and leaves the machine without opening the database.
+    pub(crate) fn power_failure(&mut self, progress: &mut Progress) {
+        self.sim.reseed(self.rng.number());
+        self.cut_the_power();
+        progress.written = progress.durable;
     }
 
     fn cut_the_power(&mut self) {
@@ -273,6 +313,13 @@ impl World<'_> {
         }
         open(&self.sim).map_err(|error| format!("opening the database: {error}"))
     }
+}
+
+/// The commit after which the tables were as they are now, from `oldest` on.
+pub(crate) fn identify(engine: &Engine, model: &Model, oldest: u64) -> Result<u64, String> {
+    let state = engine.state().map_err(|error| format!("reading what is left: {error}"))?;
+    let version = (oldest..=model.version()).rev().find(|version| model.state_at(*version) == state);
+    version.ok_or_else(|| explain(&state, model, oldest))
 }
 
 /// How the state differs from the nearest commit that would be right.

@@ -103,10 +103,23 @@ impl Engine {
         self.leave(Leave::Close)
     }
 
-    fn leave(&mut self, how: Leave) -> Result<()> {
+    /// Returns when no table has work to do; helps with it.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn wait_idle(&self) -> Result<()> {
+        self.tables.iter().try_for_each(Table::wait_idle)
+    }
+
+    /// Drops all scans, transactions and snapshots.
+    pub fn drop_slots(&mut self) {
         self.scans = Default::default();
         self.transactions = Default::default();
         self.snapshots = Default::default();
+    }
+
+    fn leave(&mut self, how: Leave) -> Result<()> {
+        self.drop_slots();
         self.tables.clear();
         match (self.database.take(), how) {
             (Some(database), Leave::Close) => database.close(),
@@ -116,8 +129,7 @@ impl Engine {
 
     /// Copies the database, reads the copy, and removes nothing: a later copy goes elsewhere.
     fn checkpoint(&mut self) -> Result<Outcome> {
-        let copy = (1..).map(|number| self.path.with_extension(format!("copy{number}")));
-        let copy = copy.into_iter().find(|path| self.env.fs.list(path).is_err()).expect("numbers do not end");
+        let copy = self.free_path()?;
         self.database().checkpoint(&copy)?;
         let database = self.open_at(&copy)?;
         let mut tables = Vec::new();
@@ -129,6 +141,19 @@ impl Engine {
         drop(tables);
         database.close()?;
         Ok(Outcome::Tables(copied))
+    }
+
+    /// Where there is no copy yet.
+    fn free_path(&self) -> Result<PathBuf> {
+        let mut number = 1;
+        loop {
+            let path = self.path.with_extension(format!("copy{number}"));
+            match self.env.fs.list(&path) {
+                Ok(_) => number += 1,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(path),
+                Err(error) => return Err(Error::io("list", &path, error)),
+            }
+        }
     }
 
     fn write(&self, changes: &[Change], durability: spinney::Durability) -> Result<()> {

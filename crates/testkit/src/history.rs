@@ -49,7 +49,7 @@ pub fn compare(ops: &[Op], model: &mut Model, engine: &mut Engine) -> Result<Str
 }
 
 /// A shorter list of operations that still fails, found by leaving out ever smaller parts.
-pub fn shorten(ops: &[Op], mut fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
+pub fn shorten<T: Clone>(ops: &[T], mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut best = ops.to_vec();
     let mut part = best.len() / 2;
     while part > 0 {

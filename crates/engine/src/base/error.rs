@@ -42,6 +42,8 @@ struct Inner {
     message: String,
     /// The file and the offset in it that a `Corruption` is about.
     place: Option<(PathBuf, u64)>,
+    /// Nothing was changed on disk by what failed.
+    of_read: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -49,7 +51,7 @@ impl Error {
     /// An error of `kind` with a message that says what to do.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), place: None, source: None }))
+        Self(Box::new(Inner { kind, message: message.into(), place: None, of_read: false, source: None }))
     }
 
     /// The call is wrong.
@@ -74,7 +76,20 @@ impl Error {
             _ => ErrorKind::Io,
         };
         let message = format!("cannot {verb} {}: {source}", path.display());
-        Self(Box::new(Inner { kind, message, place: None, source: Some(Box::new(source)) }))
+        Self(Box::new(Inner { kind, message, place: None, of_read: false, source: Some(Box::new(source)) }))
+    }
+
+    /// The same error, of a read or of an open for reading: whoever met it may try again, or do without.
+    #[must_use]
+    pub fn of_read(mut self) -> Self {
+        self.0.of_read = true;
+        self
+    }
+
+    /// Whether a read failed, or an open for reading: then nothing was changed on disk by it.
+    #[must_use]
+    pub fn is_of_read(&self) -> bool {
+        self.0.of_read
     }
 
     /// What the caller can do.

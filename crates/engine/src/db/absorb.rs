@@ -7,13 +7,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{ErrorKind, FileId, Result};
+use crate::base::{FileId, Reached, Result};
 use crate::table::edit::Edit;
 use crate::table::{Place, RunHandle, Trees, policy};
 use crate::tree::btree::{BTree, PendingRoot, Turn};
 use crate::tree::merge::MergeCursor;
 
-use super::compact::Step;
+use super::compact::{Step, goes_by};
 use super::core::{Core, TableState};
 
 /// After a merge of the whole tree half of its file is free. As much as this part of the tree is kept for what comes next.
@@ -36,7 +36,10 @@ impl Core {
         let Some(turn) = btree.turn() else { return Ok(None) };
         let root = btree.root();
         let worth = policy::leaves_worth(root.meta(), &table.options, bytes);
-        Ok((root.reach(changes, worth)? <= worth).then_some(turn))
+        match root.reach(changes, worth) {
+            Err(error) if error.is_of_read() => Ok(None),
+            reach => Ok((reach? <= worth).then_some(turn)),
+        }
     }
 
     /// Merges the parked runs into the tree if they are dense enough. The caller holds the table's compaction latch.
@@ -93,12 +96,15 @@ impl Core {
         };
         let pending = match btree.merge(turn, &mut MergeCursor::new(sources), &mut retain, rewrite, &mut pause) {
             // It has left nothing behind, and nothing depends on it.
-            Err(error) if error.kind() == ErrorKind::Full => return Err(error),
+            Err(error) if goes_by(&error) => return Err(error),
             Err(_) if table.check().is_err() => return Ok(()),
             merged => self.or_poison(merged)?,
         };
         self.or_poison(self.install_absorbed(table, btree, &ids, pending))?;
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
+        if !runs.is_empty() {
+            Reached::Absorbed.mark();
+        }
         let read: u64 = runs.iter().map(|handle| handle.run.meta().bytes).sum();
         self.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
         self.remove_runs(runs.into_iter());

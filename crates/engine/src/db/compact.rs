@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::sync::MutexGuard;
 
-use crate::base::{Error, ErrorKind, FileId, Result, SeqNum};
+use crate::base::{Error, ErrorKind, FileId, Reached, Result, SeqNum};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::policy::{self, Compaction, Job};
@@ -28,6 +28,11 @@ pub(crate) enum Step {
     Nothing,
     /// One is due, and this many bytes of free space are missing for it.
     NoRoom(u64),
+}
+
+/// Whether the error leaves the database as it was: there was no room, or what is there could not be read. It may be otherwise the next time.
+pub(super) fn goes_by(error: &Error) -> bool {
+    error.kind() == ErrorKind::Full || error.is_of_read()
 }
 
 impl Core {
@@ -178,6 +183,7 @@ impl Core {
             let anew = self.values_anew(&table.version.load().trees, compaction)?;
             return self.run_compaction(table, compaction, anew);
         }
+        Reached::TrivialMove.mark();
         let moved = compaction.inputs().cloned().collect();
         self.or_poison(self.install_compaction(table, compaction, moved))
     }
@@ -191,7 +197,7 @@ impl Core {
     ) -> Result<()> {
         let merged = match self.merge_runs(table, compaction, values_anew) {
             // It has left nothing behind, and nothing depends on it.
-            Err(error) if error.kind() == ErrorKind::Full => return Err(error),
+            Err(error) if goes_by(&error) => return Err(error),
             merged => self.or_poison(merged)?,
         };
         let Some(merged) = merged else { return Ok(()) };

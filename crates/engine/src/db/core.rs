@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use crate::base::sync::{Condvar, Mutex, RwLock};
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use crate::base::{Error, ErrorKind, FileId, Lsn, Result, SeqNum, TableId};
+use crate::base::{Error, ErrorKind, FileId, Lsn, Reached, Result, SeqNum, TableId};
 use crate::cache::Cache;
 use crate::env::{Env, FileLock, Worker};
 use crate::log::LogWriter;
@@ -311,6 +311,7 @@ impl Core {
         if error.kind() == ErrorKind::Closed {
             return error;
         }
+        Reached::Poison.mark();
         self.health.poison(&error);
         self.publisher.poison();
         self.room.1.notify_all();

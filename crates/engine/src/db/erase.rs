@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{FileId, Result, SeqNum};
+use crate::base::{FileId, Reached, Result, SeqNum};
 use crate::table::Trees;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
@@ -88,6 +88,7 @@ impl Core {
         let erasures = Arc::new(needed);
         self.record(ledger, &Edit::Erase { table: table.id, erasures: Arc::clone(&erasures) })?;
         trees.erasures = erasures;
+        Reached::ErasureRetired.mark();
         Ok(())
     }
 

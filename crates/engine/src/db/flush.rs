@@ -101,8 +101,12 @@ impl Core {
         if let Some(btree) = table.btree()
             && let Some(turn) = self.merges_now(table, &trees, &btree, &mut changes, bytes)?
         {
-            let mut retain = table.retain(snapshots, published, true).erasing(erasures);
-            return btree.merge(turn, &mut changes, &mut retain, false, &mut || Ok(())).map(Output::Root);
+            let mut retain = table.retain(snapshots.clone(), published, true).erasing(Arc::clone(&erasures));
+            match btree.merge(turn, &mut changes, &mut retain, false, &mut || Ok(())) {
+                // Parked, the changes wait until the tree can be read.
+                Err(error) if error.is_of_read() => {}
+                merged => return merged.map(Output::Root),
+            }
         }
         let mut retain = table.retain(snapshots, published, trees.count() == 0).erasing(erasures);
         let filter_bits = policy::bits_of_flush(&trees, &table.options, entries, &mut changes)?;

@@ -3,7 +3,7 @@
 //! A change is replayed when its table still exists and its record stands at or after the table's replay position. Replay does not
 //! write to the log, so a crash in the middle of it, at any time, leaves everything as it was or with some memtables flushed.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use super::database::OnReplay;
 use super::log::read_record;
 
 /// The tables by id, each with the position from which its changes are replayed.
-type Replayed = HashMap<TableId, (Arc<TableState>, Lsn)>;
+type Replayed = BTreeMap<TableId, (Arc<TableState>, Lsn)>;
 
 impl Core {
     /// Replays the log and opens it for new commits.

@@ -4,7 +4,7 @@
 //! 1. All versions of a key go to one run.
 //! 2. A run is opened when the value files that it refers to are complete, so after the last entry of the stream.
 
-use crate::base::{Entry, Error, ErrorKind, FileId, Kind, Result, SeqNum};
+use crate::base::{Entry, Error, FileId, Kind, Reached, Result, SeqNum};
 use crate::env::Access;
 use crate::store::BlockFile;
 use crate::table::files::FileKind;
@@ -12,6 +12,7 @@ use crate::table::{RunHandle, TableOptions};
 use crate::tree::run::{Run, RunBuilder, RunMeta, RunOptions};
 use crate::tree::values::ValueFiles;
 
+use super::compact::goes_by;
 use super::core::Core;
 use super::value_writer::ValueWriter;
 
@@ -110,9 +111,12 @@ impl<'a> RunWriter<'a> {
         }
         if let Some((_, builder)) = &self.current
             && builder.bytes() >= self.run_bytes_max
-            && self.last_key != entry.key
         {
-            self.cut()?;
+            if self.last_key == entry.key {
+                Reached::KeyKeptWhole.mark();
+            } else {
+                self.cut()?;
+            }
         }
         if self.current.is_none() {
             let id = self.core.new_file();
@@ -191,10 +195,9 @@ impl<'a> RunWriter<'a> {
         Ok(self.opened)
     }
 
-    /// Removes what was written, if the disk is full: others need the space, and nothing is broken. After any other failure nothing more is
-    /// changed on disk.
+    /// Removes what was written, if nothing is broken: others need the space. After a failed write nothing more is changed on disk.
     pub(crate) fn give_up(self, error: Error) -> Error {
-        if error.kind() == ErrorKind::Full {
+        if goes_by(&error) {
             self.discard();
         }
         error

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::base::num::u64_of;
-use crate::base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId};
+use crate::base::{Error, ErrorKind, Kind, Lsn, Reached, Result, SeqNum, TableId};
 use crate::log::Packed;
 use crate::table::version::Mem;
 use crate::txn::batch::{Change, Changes, put_record_header};
@@ -182,7 +182,7 @@ impl Core {
         for load in &state.loads {
             if changes.iter().any(|change| load.table == change.table && load.meets(&change)) {
                 let table = tables[position(tables, load.table)].state();
-                self.counters.conflicts.fetch_add(1, Ordering::Relaxed);
+                self.count_conflict();
                 let message = format!("a bulk load of table '{}' came first: retry the transaction", table.name);
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
@@ -202,13 +202,18 @@ impl Core {
                 None => version.changed(change.key, seen)?,
             };
             if changed {
-                self.counters.conflicts.fetch_add(1, Ordering::Relaxed);
+                self.count_conflict();
                 let message =
                     format!("another transaction changed a key of table '{}' first: retry the transaction", table.name);
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
         }
         Ok(())
+    }
+
+    fn count_conflict(&self) {
+        self.counters.conflicts.fetch_add(1, Ordering::Relaxed);
+        Reached::Conflict.mark();
     }
 
     /// Counts the growth of memtables, and sends full ones to disk.

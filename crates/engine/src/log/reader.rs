@@ -13,7 +13,7 @@ use super::format::{
 use super::pack::unpack;
 use super::recover::Visit;
 use crate::base::num::{round_down, u64_of};
-use crate::base::{Error, Lsn, Result};
+use crate::base::{Error, Lsn, Reached, Result};
 use crate::env::SECTOR_BYTES;
 
 /// How much is read at a time, in bytes; more than the longest record.
@@ -238,7 +238,11 @@ impl<'a> LogReader<'a> {
         let Some(head) = self.window.get(found, at, RECORD_BYTES)? else { return Ok(None) };
         let Some((kind, length)) = claim(head) else { return Ok(None) };
         let Some(record) = self.window.get(found, at, RECORD_BYTES + length)? else { return Ok(None) };
-        Ok(is_valid(found.identity, at, record).then_some((kind, length)))
+        let is_valid = is_valid(found.identity, at, record);
+        if !is_valid {
+            Reached::TornTail.mark();
+        }
+        Ok(is_valid.then_some((kind, length)))
     }
 
     /// The group marker at `at`, if one stands there.

@@ -18,7 +18,7 @@ use super::hold::needed_from;
 use super::segment::Directory;
 use super::stats::count;
 use super::writer::{Live, LogWriter};
-use crate::base::{ErrorKind, Lsn, Result};
+use crate::base::{ErrorKind, Lsn, Reached, Result};
 use crate::env::Env;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -151,6 +151,7 @@ impl LogWriter {
                 spares.push(self.directory.retire(&segment.path, segment.header.bytes, *next_spare)?);
                 *next_spare += 1;
                 count(&self.counters.segments_recycled, 1);
+                Reached::SegmentRecycled.mark();
             } else {
                 self.directory.remove(&segment.path)?;
                 count(&self.counters.segments_removed, 1);

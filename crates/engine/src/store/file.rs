@@ -2,7 +2,7 @@
 
 use super::StoreStats;
 use crate::base::num::{round_down, round_up, u64_of, usize_of, usize_of32};
-use crate::base::{Error, Result};
+use crate::base::{Error, Reached, Result};
 use crate::block::{Block, BlockPointer, frame};
 use crate::env::buffer::AlignedBuffer;
 use crate::env::{Access, BatchRead, Env, File, OpenOptions};
@@ -50,7 +50,8 @@ impl BlockFile {
         direct: bool,
         stats: Arc<StoreStats>,
     ) -> Result<Self> {
-        let file = env.fs.open(path, OpenOptions { access, direct }).map_err(|error| Error::io("open", path, error))?;
+        let file = env.fs.open(path, OpenOptions { access, direct });
+        let file = file.map_err(|error| Error::io("open", path, error).of_read())?;
         Ok(Self::from_file(file, path, identity, stats))
     }
 
@@ -100,7 +101,7 @@ impl BlockFile {
     }
 
     fn parse_read(&self, read: BatchRead, pointer: BlockPointer) -> Result<Block> {
-        let count = read.result.map_err(|error| Error::io("read", &self.path, error))?;
+        let count = read.result.map_err(|error| Error::io("read", &self.path, error).of_read())?;
         self.stats.count_read(read.buffer.len());
         let (at, bytes) = (usize_of(pointer.offset - read.offset), usize_of32(pointer.bytes));
         if count < at + bytes {
@@ -134,7 +135,7 @@ impl BlockFile {
         let read = self
             .file
             .read_at(&mut buffer[..span_bytes], span.start)
-            .map_err(|error| Error::io("read", &self.path, error))?;
+            .map_err(|error| Error::io("read", &self.path, error).of_read())?;
         self.stats.count_read(span_bytes);
         let at = usize_of(offset - span.start);
         if read < at + bytes { Err(self.cut(offset, bytes)) } else { Ok(at..at + bytes) }
@@ -160,6 +161,7 @@ impl BlockFile {
     /// An error that tells what is wrong at `offset` of this file.
     #[must_use]
     pub fn corruption(&self, offset: u64, what: impl fmt::Display) -> Error {
+        Reached::CorruptBlock.mark();
         Error::corruption(&self.path, offset, what)
     }
 
@@ -200,6 +202,6 @@ impl BlockFile {
     /// `Io` when it does not say.
     #[expect(clippy::len_without_is_empty, reason = "a file of blocks is not a collection")]
     pub fn len(&self) -> Result<u64> {
-        self.file.len().map_err(|error| Error::io("look at", &self.path, error))
+        self.file.len().map_err(|error| Error::io("look at", &self.path, error).of_read())
     }
 }

@@ -24,6 +24,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::base::Reached;
 use crate::base::codec::{Decoder, Malformed, put_varint};
 use crate::base::num::{u64_of, usize_of, usize_of32};
 use crate::env::SECTOR_BYTES;
@@ -108,6 +109,8 @@ pub struct SpaceMap {
     /// The starts of the free extents by class of length.
     classes: [BTreeSet<u64>; CLASSES],
     free_units: u64,
+    /// What was reclaimed last and not given out since. Only to tell tests that it was.
+    reclaimed: Option<Extent>,
     /// Ascending by generation.
     pending: VecDeque<Pending>,
 }
@@ -117,7 +120,8 @@ impl SpaceMap {
     #[must_use]
     pub fn new(end: u64, free: &[Extent]) -> Self {
         let classes = std::array::from_fn(|_| BTreeSet::new());
-        let mut map = Self { end, free: BTreeMap::new(), classes, free_units: 0, pending: VecDeque::new() };
+        let mut map =
+            Self { end, free: BTreeMap::new(), classes, free_units: 0, reclaimed: None, pending: VecDeque::new() };
         for extent in free {
             map.release(*extent);
         }
@@ -149,6 +153,9 @@ impl SpaceMap {
         let taken = units.min(min.max(STRETCH_UNITS));
         if taken < units {
             self.insert(start + taken, units - taken);
+        }
+        if self.reclaimed.take_if(|extent| extent.start < start + taken && start < extent.end()).is_some() {
+            Reached::ExtentReused.mark();
         }
         Some(Extent { start, units: taken })
     }
@@ -220,6 +227,7 @@ impl SpaceMap {
     pub fn reclaim(&mut self, oldest: u64) {
         while let Some(pending) = self.pending.pop_front_if(|pending| pending.generation <= oldest) {
             for extent in pending.extents {
+                self.reclaimed = Some(extent);
                 self.release(extent);
             }
         }

@@ -2,11 +2,12 @@
 
 use super::super::{Access, BatchRead, File, SECTOR_BYTES};
 use super::cached::{Change, FileChange};
+use super::call::Call;
 use super::disk::{Disk, NodeId};
-use super::fault::{Effect, Fault, Verdict, down};
+use super::fault::{Fault, Verdict, down};
 use super::fs::{SimFileSystem, sync};
 use super::state::State;
-use crate::base::num::u64_of;
+use crate::base::num::{u64_of, usize_of};
 use crate::base::sync::give_way;
 use std::fmt;
 use std::io;
@@ -27,9 +28,10 @@ impl SimFile {
         Self { fs, node, path: path.to_owned(), access, direct }
     }
 
-    fn change(&self, change: FileChange) -> io::Result<()> {
+    fn change(&self, call: Call, change: FileChange) -> io::Result<()> {
         self.check_writable()?;
-        self.fs.machine.state.lock().change(self.fs.process, |disk| disk.change_file(self.node, change))
+        let call = (call, self.path.as_path());
+        self.fs.machine.state.lock().change(self.fs.process, call, |disk| disk.change_file(self.node, change))
     }
 
     fn check_writable(&self) -> io::Result<()> {
@@ -57,11 +59,24 @@ impl SimFile {
         self.check_writable()?;
         give_way();
         let mut state = self.fs.machine.state.lock();
-        let verdict = state.judge(self.fs.process, Effect::Change)?;
+        let call = if durable { Call::WriteDurable } else { Call::Write };
+        let verdict = state.judge(self.fs.process, call, &self.path)?;
+        state.trace(offset, bytes);
+        if state.faults.keep_overwritten() {
+            let mut old = vec![0; bytes.len()];
+            state.disk.file_ref(self.node)?.current.read(&mut old, offset);
+            state.overwritten.insert(self.node, (offset, old));
+        }
         let disk = &mut state.disk;
+        let mut offset = offset;
         let (bytes, result) = match verdict {
             Verdict::Go => (bytes, Ok(())),
             Verdict::Crash => (bytes, Err(down())),
+            Verdict::Deceive(Fault::MisdirectedWrite) => {
+                offset += u64_of(bytes.len());
+                (bytes, Ok(()))
+            }
+            Verdict::Deceive(_) => return Ok(()),
             Verdict::Fail(Fault::ShortWrite) => (&bytes[..bytes.len() / 2], Err(Fault::ShortWrite.error())),
             Verdict::Fail(Fault::SyncLost) if durable => {
                 let bytes = bytes.into();
@@ -86,10 +101,27 @@ impl SimFile {
 impl File for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.assert_aligned(buffer, offset);
-        self.fs.machine.state.lock().look(self.fs.process, |state| {
-            let file = state.disk.file_ref(self.node)?;
-            Ok(file.current.read(buffer, offset))
-        })
+        let mut state = self.fs.machine.state.lock();
+        let deceit = match state.judge(self.fs.process, Call::Read, &self.path)? {
+            Verdict::Go | Verdict::Crash => None,
+            Verdict::Deceive(fault) => Some(fault),
+            Verdict::Fail(fault) => return Err(fault.error()),
+        };
+        let read = state.disk.file_ref(self.node)?.current.read(buffer, offset);
+        match deceit {
+            Some(Fault::FlippedRead) if read > 0 => {
+                let at = usize_of(state.rng.below(u64_of(read)));
+                buffer[at] ^= 1 << state.rng.below(8);
+            }
+            Some(Fault::StaleRead) => {
+                if let Some((from, old)) = state.overwritten.get(&self.node) {
+                    lay_over(&mut buffer[..read], offset, old, *from);
+                }
+            }
+            _ => {}
+        }
+        state.trace(offset, &buffer[..read]);
+        Ok(read)
     }
 
     fn read_many(&self, reads: &mut [BatchRead]) {
@@ -110,7 +142,7 @@ impl File for SimFile {
     fn sync(&self) -> io::Result<()> {
         give_way();
         let mut state = self.fs.machine.state.lock();
-        let verdict = state.judge(self.fs.process, Effect::Change)?;
+        let verdict = state.judge(self.fs.process, Call::Sync, &self.path)?;
         let State { disk, rng, .. } = &mut *state;
         sync(disk.file(self.node)?, verdict, rng)
     }
@@ -122,7 +154,7 @@ impl File for SimFile {
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.change(FileChange::SetLen(bytes))
+        self.change(Call::SetLen, FileChange::SetLen(bytes))
     }
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
@@ -134,15 +166,25 @@ impl File for SimFile {
             }
             disk.change_file(self.node, FileChange::Reserve(bytes))
         };
-        self.fs.machine.state.lock().change(self.fs.process, reserve)
+        let call = (Call::Allocate, self.path.as_path());
+        self.fs.machine.state.lock().change(self.fs.process, call, reserve)
     }
 
     fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        self.change(FileChange::Punch { offset, bytes })
+        self.change(Call::Punch, FileChange::Punch { offset, bytes })
     }
 
     fn alignment(&self) -> usize {
         if self.direct { SECTOR_BYTES } else { 1 }
+    }
+}
+
+/// Lays bytes that belong at `from` over those of `buffer`, which belong at `offset`.
+fn lay_over(buffer: &mut [u8], offset: u64, bytes: &[u8], from: u64) {
+    for (at, byte) in (from..).zip(bytes) {
+        if let Some(place) = at.checked_sub(offset).and_then(|at| buffer.get_mut(usize_of(at))) {
+            *place = *byte;
+        }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::super::{Access, DirEntry, FileLock, FileSystem, OpenOptions};
 use super::cached::{Cached, Change};
+use super::call::Call;
 use super::disk::{Disk, Node, NodeId};
-use super::fault::{Effect, Fault, Verdict, down};
+use super::fault::{Fault, Verdict, down};
 use super::file::SimFile;
 use super::state::{Machine, State};
 use std::fmt;
@@ -19,12 +20,12 @@ pub(super) struct SimFileSystem {
 }
 
 impl SimFileSystem {
-    fn change<T>(&self, change: impl FnOnce(&mut Disk) -> io::Result<T>) -> io::Result<T> {
-        self.machine.state.lock().change(self.process, change)
+    fn change<T>(&self, call: (Call, &Path), change: impl FnOnce(&mut Disk) -> io::Result<T>) -> io::Result<T> {
+        self.machine.state.lock().change(self.process, call, change)
     }
 
-    fn look<T>(&self, look: impl FnOnce(&State) -> io::Result<T>) -> io::Result<T> {
-        self.machine.state.lock().look(self.process, look)
+    fn look<T>(&self, call: (Call, &Path), look: impl FnOnce(&State) -> io::Result<T>) -> io::Result<T> {
+        self.machine.state.lock().look(self.process, call, look)
     }
 }
 
@@ -33,7 +34,9 @@ impl FileSystem for SimFileSystem {
         let mut state = self.machine.state.lock();
         let node = match options.access {
             Access::CreateNew => state.create_file(self.process, path)?,
-            Access::Read | Access::Write => state.look(self.process, |state| state.disk.resolve(path))?,
+            Access::Read | Access::Write => {
+                state.look(self.process, (Call::Open, path), |state| state.disk.resolve(path))?
+            }
         };
         state.disk.file(node)?;
         state.disk.open_handle(node);
@@ -53,7 +56,7 @@ impl FileSystem for SimFileSystem {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let parent = path.parent().unwrap_or(Path::new("/"));
                 self.create_dir_all(parent)?;
-                self.change(|disk| disk.create(path, Node::Dir(Cached::default())))?;
+                self.change((Call::MakeDir, path), |disk| disk.create(path, Node::Dir(Cached::default())))?;
                 self.sync_dir(parent)
             }
             Err(error) => Err(error),
@@ -61,7 +64,7 @@ impl FileSystem for SimFileSystem {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
-        self.look(|state| {
+        self.look((Call::List, dir), |state| {
             let entries = &state.disk.dir_ref(state.disk.resolve(dir)?)?.current;
             let entry = |(name, node): (&Arc<str>, &NodeId)| {
                 let file = state.disk.file_ref(*node);
@@ -76,20 +79,20 @@ impl FileSystem for SimFileSystem {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.change(|disk| disk.rename(from, to))
+        self.change((Call::Rename, from), |disk| disk.rename(from, to))
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.change(|disk| disk.hard_link(from, to))
+        self.change((Call::Link, to), |disk| disk.hard_link(from, to))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.change(|disk| disk.remove(path))
+        self.change((Call::Remove, path), |disk| disk.remove(path))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.machine.state.lock();
-        let verdict = state.judge(self.process, Effect::Change)?;
+        let verdict = state.judge(self.process, Call::SyncDir, dir)?;
         let State { disk, rng, .. } = &mut *state;
         let node = disk.resolve(dir)?;
         sync(disk.dir(node)?, verdict, rng)?;
@@ -99,7 +102,7 @@ impl FileSystem for SimFileSystem {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
         let mut state = self.machine.state.lock();
-        let node = match state.look(self.process, |state| state.disk.resolve(path)) {
+        let node = match state.look(self.process, (Call::Lock, path), |state| state.disk.resolve(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => state.create_file(self.process, path)?,
             result => result?,
         };
@@ -130,7 +133,7 @@ impl fmt::Debug for SimFileSystem {
 /// Syncs a file or a directory, if the verdict lets it.
 pub(super) fn sync<C: Change>(cached: &mut Cached<C>, verdict: Verdict, rng: &mut super::rng::Rng) -> io::Result<()> {
     match verdict {
-        Verdict::Go => {
+        Verdict::Go | Verdict::Deceive(_) => {
             cached.sync();
             Ok(())
         }

@@ -28,6 +28,7 @@
 //! 3. The same seed and the same calls give the same outcome.
 
 mod cached;
+mod call;
 mod content;
 mod crash;
 mod disk;
@@ -40,6 +41,7 @@ mod state;
 mod tests;
 mod thread;
 
+pub use call::{Call, Trace};
 pub use crash::CrashProfile;
 pub use fault::Fault;
 
@@ -160,12 +162,36 @@ impl SimEnv {
 
     /// Makes the operation fail for which [`SimEnv::op_count`] was `k`.
     pub fn fail_at(&self, k: u64, fault: Fault) {
-        self.0.state.lock().faults.plan(k, fault, false);
+        self.0.state.lock().faults.plan(k, fault, false, None);
     }
 
-    /// Makes that operation and all later ones fail, also after a crash.
+    /// Makes that operation fail, and all later ones that the fault can strike, also after a crash.
     pub fn fail_from(&self, k: u64, fault: Fault) {
-        self.0.state.lock().faults.plan(k, fault, true);
+        self.0.state.lock().faults.plan(k, fault, true, None);
+    }
+
+    /// Makes the next operation fail that the fault can strike, on a file for which `only` holds.
+    pub fn fail_next(&self, fault: Fault, only: fn(&Path) -> bool) {
+        let mut state = self.0.state.lock();
+        let next = state.faults.operations;
+        state.faults.plan(next, fault, false, Some(only));
+    }
+
+    /// The first call that a fault struck, since faults were planned.
+    #[must_use]
+    pub fn struck(&self) -> Option<(Call, std::path::PathBuf)> {
+        self.0.state.lock().faults.struck.clone()
+    }
+
+    /// Begins a trace of all calls.
+    pub fn begin_trace(&self) {
+        self.0.state.lock().trace = Some(Trace::default());
+    }
+
+    /// Ends the trace, and gives it.
+    #[must_use]
+    pub fn end_trace(&self) -> Trace {
+        self.0.state.lock().trace.take().unwrap_or_default()
     }
 
     /// Takes all planned faults back.
@@ -179,9 +205,28 @@ impl SimEnv {
         self.0.state.lock().disk.space = bytes;
     }
 
+    /// Limits the space so that files can take only so many more bytes.
+    pub fn set_free(&self, bytes: u64) {
+        let mut state = self.0.state.lock();
+        state.disk.space = u64::MAX - 1;
+        let used = state.disk.space - state.disk.free();
+        state.disk.space = used + bytes;
+    }
+
     /// Whether files opened from now on can be direct (true unless set). A direct file panics on I/O that is not aligned.
     pub fn set_direct(&self, direct: bool) {
         self.0.state.lock().direct = direct;
+    }
+
+    /// Whether workers wait for [`SimEnv::work`] when they are woken, instead of working at once.
+    pub fn set_lazy_workers(&self, lazy: bool) {
+        self.0.state.lock().lazy_workers = lazy;
+    }
+
+    /// Does a step of the work of lazy workers that were woken: of that which `choice` takes. False when nobody has work.
+    #[must_use]
+    pub fn work(&self, choice: u64) -> bool {
+        SimSystem(Arc::clone(&self.0)).work(choice)
     }
 
     /// Moves the clock, and runs the background work that waited for a time now past.

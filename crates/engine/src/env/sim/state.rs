@@ -1,13 +1,14 @@
 //! The whole simulated machine: its disk, its clock, its faults, and the process that runs on it.
 
 use super::cached::Cached;
+use super::call::{Call, Trace};
 use super::crash::{CrashProfile, power_crash};
 use super::disk::{Disk, Node, NodeId};
-use super::fault::{Effect, Faults, Verdict, down};
+use super::fault::{Faults, Verdict, down};
 use super::rng::Rng;
 use super::{SimEnv, SimWorker};
 use crate::base::sync::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Weak;
@@ -35,11 +36,16 @@ pub(super) struct State {
     pub(super) now: Duration,
     /// Whether direct files are direct.
     pub(super) direct: bool,
+    /// Whether work waits for [`SimEnv::work`].
+    pub(super) lazy_workers: bool,
     /// Counts processes: what an earlier one opened is dead.
     pub(super) process: u64,
     /// Locked files.
     pub(super) locks: BTreeSet<NodeId>,
     pub(super) observer: Option<Observer>,
+    pub(super) trace: Option<Trace>,
+    /// What the last write to a file wrote over, and where; kept only while a stale read is planned.
+    pub(super) overwritten: BTreeMap<NodeId, (u64, Vec<u8>)>,
     /// Reads that were made together with others.
     pub(super) batched_reads: u64,
 }
@@ -55,9 +61,12 @@ impl State {
             random,
             now: Duration::ZERO,
             direct: true,
+            lazy_workers: false,
             process: 0,
             locks: BTreeSet::new(),
             observer: None,
+            trace: None,
+            overwritten: BTreeMap::new(),
             batched_reads: 0,
         }
     }
@@ -73,9 +82,12 @@ impl State {
             random: self.random.clone(),
             now: self.now,
             direct: self.direct,
+            lazy_workers: false,
             process: self.process + 1,
             locks: BTreeSet::new(),
             observer: None,
+            trace: None,
+            overwritten: BTreeMap::new(),
             batched_reads: 0,
         }
     }
@@ -102,36 +114,61 @@ impl State {
         self.faults.check_up()
     }
 
-    /// Counts an operation and says what becomes of it.
-    pub(super) fn judge(&mut self, process: u64, effect: Effect) -> io::Result<Verdict> {
+    /// Counts a call and says what becomes of it.
+    pub(super) fn judge(&mut self, process: u64, call: Call, path: &Path) -> io::Result<Verdict> {
         self.check(process)?;
-        if effect == Effect::Change
+        if call.is_change()
             && let Some(mut observer) = self.observer.take()
         {
             observer(SimEnv::of(self.fork()));
             self.observer = Some(observer);
         }
-        self.faults.judge(effect)
+        if let Some(trace) = &mut self.trace {
+            trace.call(call, path);
+        }
+        let verdict = self.faults.judge(call, path);
+        if let (Some(trace), Ok(Verdict::Fail(_) | Verdict::Deceive(_) | Verdict::Crash)) = (&mut self.trace, &verdict)
+        {
+            trace.note(1, b"struck");
+        }
+        verdict
+    }
+
+    /// Takes the place of an operation in a file and its bytes into the trace.
+    pub(super) fn trace(&mut self, offset: u64, bytes: &[u8]) {
+        if let Some(trace) = &mut self.trace {
+            trace.note(offset, bytes);
+        }
     }
 
     /// An operation that changes nothing.
-    pub(super) fn look<T>(&mut self, process: u64, look: impl FnOnce(&Self) -> io::Result<T>) -> io::Result<T> {
-        match self.judge(process, Effect::Look)? {
-            Verdict::Go | Verdict::Crash => look(self),
+    pub(super) fn look<T>(
+        &mut self,
+        process: u64,
+        (call, path): (Call, &Path),
+        look: impl FnOnce(&Self) -> io::Result<T>,
+    ) -> io::Result<T> {
+        match self.judge(process, call, path)? {
+            Verdict::Go | Verdict::Crash | Verdict::Deceive(_) => look(self),
             Verdict::Fail(fault) => Err(fault.error()),
         }
     }
 
     /// An operation that is done or not, nothing between.
-    pub(super) fn change<T>(&mut self, process: u64, change: impl FnOnce(&mut Disk) -> io::Result<T>) -> io::Result<T> {
-        match self.judge(process, Effect::Change)? {
-            Verdict::Go => change(&mut self.disk),
+    pub(super) fn change<T>(
+        &mut self,
+        process: u64,
+        (call, path): (Call, &Path),
+        change: impl FnOnce(&mut Disk) -> io::Result<T>,
+    ) -> io::Result<T> {
+        match self.judge(process, call, path)? {
+            Verdict::Go | Verdict::Deceive(_) => change(&mut self.disk),
             Verdict::Crash => change(&mut self.disk).and(Err(down())),
             Verdict::Fail(fault) => Err(fault.error()),
         }
     }
 
     pub(super) fn create_file(&mut self, process: u64, path: &Path) -> io::Result<NodeId> {
-        self.change(process, |disk| disk.create(path, Node::File(Cached::default())))
+        self.change(process, (Call::Create, path), |disk| disk.create(path, Node::File(Cached::default())))
     }
 }

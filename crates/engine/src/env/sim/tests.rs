@@ -1,7 +1,7 @@
 //! What the simulated machine loses, tears, fails and keeps.
 
 use super::super::{Access, AlignedBuffer, File, FileSystem, Next, OpenOptions};
-use super::{CrashProfile, Fault, SimEnv};
+use super::{Call, CrashProfile, Fault, SimEnv};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const BUFFERED: OpenOptions = OpenOptions { access: Access::CreateNew, direct: false };
+const READ: OpenOptions = OpenOptions { access: Access::Read, direct: false };
 
 fn fs(sim: &SimEnv) -> Arc<dyn FileSystem> {
     sim.env().fs
@@ -393,6 +394,54 @@ fn a_fault_strikes_the_operation_it_was_planned_for() {
 }
 
 #[test]
+fn a_fault_that_lasts_strikes_what_it_can() {
+    let (sim, file) = with_file(1, b"old");
+    sim.fail_from(sim.op_count(), Fault::TooManyFiles);
+    assert!(fs(&sim).open(Path::new("/a"), READ).unwrap_err().to_string().contains("Too many open files"));
+    file.write_at(b"new", 0).unwrap();
+    fs(&sim).list(Path::new("/")).unwrap_err();
+    assert_eq!(sim.struck(), Some((Call::Open, "/a".into())));
+}
+
+#[test]
+fn a_write_may_be_lost_or_go_elsewhere_and_a_read_be_wrong_and_nobody_is_told() {
+    let (sim, file) = with_file(1, b"old.....");
+    let any = |_: &Path| true;
+    sim.fail_next(Fault::LostWrite, any);
+    file.write_at(b"lost", 0).unwrap();
+    sim.fail_next(Fault::MisdirectedWrite, |path| path == Path::new("/a"));
+    file.write_at(b"new", 0).unwrap();
+    assert_eq!(sim.read_file("/a").unwrap(), b"oldnew..");
+    let mut read = [0; 8];
+    sim.fail_next(Fault::FlippedRead, any);
+    file.read_at(&mut read, 0).unwrap();
+    let flipped: u32 = read.iter().zip(b"oldnew..").map(|(read, right)| (read ^ right).count_ones()).sum();
+    assert_eq!(flipped, 1);
+    sim.fail_next(Fault::StaleRead, any);
+    file.write_at(b"12", 3).unwrap();
+    file.read_at(&mut read, 0).unwrap();
+    assert_eq!(&read, b"oldnew..");
+    file.read_at(&mut read, 0).unwrap();
+    assert_eq!(&read, b"old12w..");
+}
+
+#[test]
+fn equal_calls_have_equal_traces_and_other_ones_do_not() {
+    let trace = |bytes: &[u8]| {
+        let sim = SimEnv::new(1);
+        sim.begin_trace();
+        let file = create(&sim, "/a");
+        file.write_at(bytes, 0).unwrap();
+        file.read_at(&mut [0; 4], 0).unwrap();
+        sim.end_trace()
+    };
+    let calls = [Call::Create, Call::Write, Call::Read].map(|call| (call, "/a".into()));
+    assert_eq!(trace(b"same").calls, calls);
+    assert_eq!(trace(b"same").hash, trace(b"same").hash);
+    assert_ne!(trace(b"same").hash, trace(b"Same").hash);
+}
+
+#[test]
 fn a_short_write_writes_half() {
     let (sim, file) = with_file(1, b"........");
     sim.fail_at(sim.op_count(), Fault::ShortWrite);
@@ -549,6 +598,24 @@ fn work_is_done_when_wake_returns_and_timed_work_when_its_time_has_come() {
     drop(worker);
     sim.advance(Duration::from_secs(9));
     assert_eq!(calls(), 13);
+}
+
+#[test]
+fn lazy_work_is_done_a_step_at_a_time_when_it_is_asked_for() {
+    let sim = SimEnv::new(1);
+    sim.set_lazy_workers(true);
+    let count = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&count);
+    let step = move || if seen.fetch_add(1, Ordering::Relaxed) < 2 { Next::Again } else { Next::Wait };
+    let worker = sim.env().threads.worker("work", Box::new(step));
+    assert_eq!(count.load(Ordering::Relaxed), 0);
+    assert!((0..3).all(|choice| sim.work(choice)));
+    assert_eq!((sim.work(0), count.load(Ordering::Relaxed)), (false, 3));
+    worker.wake();
+    assert!(sim.work(7) && !sim.work(7));
+    worker.wake();
+    drop(worker);
+    assert!(!sim.work(0));
 }
 
 #[test]

@@ -4,9 +4,13 @@
 //! A worker has no thread. Its work runs inside [`Worker::wake`], in the caller's thread, until it wants to wait; a wake from
 //! inside the work (or from another thread meanwhile) makes it run once more. Work that waits at most some time is woken when
 //! the clock is moved past that time, by a sleep or by [`super::SimEnv::advance`].
+//!
+//! When workers are lazy ([`super::SimEnv::set_lazy_workers`]) a wake only says that there is work, and [`super::SimEnv::work`] does it, a step
+//! at a time: so work stays half done while its caller goes on.
 
 use super::super::{Clock, Next, Random, Threads, Work, Worker};
 use super::state::Machine;
+use crate::base::num::{u64_of, usize_of};
 use crate::base::sync::Mutex;
 use crate::base::sync::thread::{self, ThreadId};
 use std::fmt;
@@ -34,9 +38,18 @@ impl SimSystem {
         let workers = self.0.workers.lock().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
         for worker in workers {
             if worker.state.lock().due.is_some_and(|due| due <= now) {
-                worker.run();
+                worker.wake();
             }
         }
+    }
+
+    /// Does a step of the work that waits for one, of the worker that `choice` takes; false when none waits.
+    pub(super) fn work(&self, choice: u64) -> bool {
+        let mut workers = self.0.workers.lock().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
+        workers.retain(|worker| worker.is_waiting());
+        let Some(index) = choice.checked_rem(u64_of(workers.len())) else { return false };
+        workers[usize_of(index)].run(1);
+        true
     }
 }
 
@@ -70,7 +83,7 @@ impl Threads for SimSystem {
         workers.retain(|worker| worker.strong_count() > 0);
         workers.push(Arc::downgrade(&worker));
         drop(workers);
-        worker.run();
+        worker.wake();
         Box::new(SimWorkerHandle(worker))
     }
 
@@ -114,8 +127,23 @@ struct WorkerState {
 }
 
 impl SimWorker {
-    /// Runs the work until it wants to wait, unless it runs already: then it runs once more.
-    fn run(&self) {
+    /// Runs the work, unless it is to wait for a turn.
+    fn wake(&self) {
+        if self.clock.0.state.lock().lazy_workers {
+            self.state.lock().woken = true;
+        } else {
+            self.run(AGAIN_MAX);
+        }
+    }
+
+    /// Whether it was woken and does not run.
+    fn is_waiting(&self) -> bool {
+        let state = self.state.lock();
+        state.woken && !state.stopped && state.runner.is_none()
+    }
+
+    /// Runs the work until it wants to wait, but at most so many steps, unless it runs already: then it runs once more.
+    fn run(&self, steps_max: u64) {
         {
             let mut state = self.state.lock();
             if state.stopped {
@@ -126,11 +154,12 @@ impl SimWorker {
                 return;
             }
             state.runner = Some(thread::current().id());
+            state.woken = false;
         }
         let _running = Running(self);
         let mut guard = self.work.lock();
         let work = guard.as_mut().expect("the work is dropped only after a stop");
-        for _ in 0..AGAIN_MAX {
+        for _ in 0..steps_max {
             let next = work();
             let now = self.clock.0.state.lock().now;
             let mut state = self.state.lock();
@@ -143,11 +172,15 @@ impl SimWorker {
                 return;
             }
             state.due = match next {
-                Next::Again => continue,
+                Next::Again if steps_max == AGAIN_MAX => continue,
+                Next::Again => {
+                    state.woken = true;
+                    return;
+                }
                 Next::Wait => None,
                 Next::WaitAtMost(time) => Some(now + time),
             };
-            if !std::mem::take(&mut state.woken) {
+            if steps_max < AGAIN_MAX || !std::mem::take(&mut state.woken) {
                 state.runner = None;
                 return;
             }
@@ -182,7 +215,7 @@ struct SimWorkerHandle(Arc<SimWorker>);
 
 impl Worker for SimWorkerHandle {
     fn wake(&self) {
-        self.0.run();
+        self.0.wake();
     }
 
     fn stop(&self) {

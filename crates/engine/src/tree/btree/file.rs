@@ -78,7 +78,7 @@ impl TreeFile {
     pub(super) fn check_header(&self, bytes: u64) -> Result<()> {
         let mut header = AlignedBuffer::zeroed(usize_of(UNIT_BYTES));
         let read = self.blocks.file().read_at(&mut header, 0);
-        let read = read.map_err(|error| Error::io("read", self.path(), error))?;
+        let read = read.map_err(|error| Error::io("read", self.path(), error).of_read())?;
         check_header(&header[..read], self.blocks.identity(), self.path())?;
         let len = self.blocks.len()?;
         if len < bytes.max(u64_of(header.len())) {

@@ -29,7 +29,7 @@ mod tests;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::base::{Entry, Kind, Result, SeqNum};
+use crate::base::{Entry, Kind, Reached, Result, SeqNum};
 
 use super::compaction_filter::TableFilter;
 use super::erasure::Erasures;
@@ -324,6 +324,9 @@ impl Retain {
             return Some(Seen::BySome);
         }
         if self.bottom && entry.kind.is_tombstone() {
+            if self.snapshots.len() > 1 {
+                Reached::TombstoneDropped.mark();
+            }
             return None;
         }
         Some(Seen::ByAll)

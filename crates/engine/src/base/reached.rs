@@ -1,0 +1,70 @@
+//! Rare events that tests must have reached: a suite that never met a torn tail or a reused extent says nothing about them.
+//!
+//! # Concurrency
+//! Each event is a bit of one word of the process. It publishes nothing but itself, and is written once, so that whoever meets an event
+//! often only reads a word that nobody changes.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static REACHED: AtomicU32 = AtomicU32::new(0);
+
+/// A rare event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// The log ended at what claims to be a record and is not.
+    TornTail,
+    /// A tombstone was dropped while a snapshot was open.
+    TombstoneDropped,
+    /// A run grew over its size because the versions of a key must not be parted.
+    KeyKeptWhole,
+    /// The versions of a key were parted by a border between two leaves of a B-tree.
+    KeyParted,
+    /// The database was poisoned.
+    Poison,
+    /// Space of a B-tree's file was given out that an older root had used.
+    ExtentReused,
+    /// A log segment was kept to be used again.
+    SegmentRecycled,
+    /// Parked runs went into their B-tree.
+    Absorbed,
+    /// Runs went to another level without being read.
+    TrivialMove,
+    /// An erasure was left out because nobody needs it any more.
+    ErasureRetired,
+    /// A commit was refused because another came first.
+    Conflict,
+    /// A block was not what had been written there.
+    CorruptBlock,
+}
+
+impl Reached {
+    /// Every event.
+    pub const EVERY: [Self; 12] = [
+        Self::TornTail,
+        Self::TombstoneDropped,
+        Self::KeyKeptWhole,
+        Self::KeyParted,
+        Self::Poison,
+        Self::ExtentReused,
+        Self::SegmentRecycled,
+        Self::Absorbed,
+        Self::TrivialMove,
+        Self::ErasureRetired,
+        Self::Conflict,
+        Self::CorruptBlock,
+    ];
+
+    /// Notes that this was reached.
+    #[inline]
+    pub(crate) fn mark(self) {
+        if !self.is_reached() {
+            REACHED.fetch_or(1 << self as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether this process has reached it.
+    #[must_use]
+    pub fn is_reached(self) -> bool {
+        REACHED.load(Ordering::Relaxed) & (1 << self as u32) != 0
+    }
+}
