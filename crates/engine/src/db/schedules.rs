@@ -25,7 +25,7 @@ struct Shared {
 }
 
 fn options() -> Options {
-    Options { memory_bytes: 1 << 20, memtable_bytes: 600, log_segment_bytes: 64 << 10, ..Options::default() }
+    Options { memory_bytes: 1 << 20, memtable_bytes: 4096, log_segment_bytes: 64 << 10, ..Options::default() }
 }
 
 impl Shared {
@@ -68,7 +68,7 @@ impl Shared {
     fn commit(&self, writer: u64, number: u64, durability: Durability) -> Result<()> {
         let mut batch = Batch::new();
         for table in &self.tables {
-            batch.put(table, &key(writer, number), &[7; 90]);
+            batch.put(table, &key(writer, number), &[7; 900]);
             // What the last commit left is replaced.
             batch.put(table, &key(writer, COMMITS), &number.to_be_bytes());
         }
@@ -168,13 +168,13 @@ fn a_table_dropped_beside_its_users_leaves_the_others_whole() {
         let write_first: fn(&Shared, u64) = |shared, writer| {
             for number in 0..COMMITS {
                 let mut batch = Batch::new();
-                batch.put(&shared.tables[0], &key(writer, number), &[7; 90]);
+                batch.put(&shared.tables[0], &key(writer, number), &[7; 900]);
                 shared.db.write(batch, Durability::Sync).unwrap();
             }
         };
         let use_second: fn(&Shared, u64) = |shared, _| {
             let mut batch = Batch::new();
-            batch.put(&shared.tables[1], b"key", &[7; 700]);
+            batch.put(&shared.tables[1], b"key", &[7; 5000]);
             let used = shared.db.write(batch, Durability::Buffered).and_then(|()| shared.tables[1].flush());
             assert!(used.is_ok() || used.is_err_and(|error| error.kind() == ErrorKind::Invalid));
         };

@@ -50,11 +50,7 @@ pub use pack::Packed;
 pub use place::{Occupant, look};
 pub use progress::ReplayProgress;
 pub use reader::LogSummary;
-<<<<<<< HEAD
-pub use recover::{RecoveredLog, Visit, inspect, inspect_on, recover};
-=======
-pub use recover::{RecoveredLog, Visit, inspect, inspect_on, recover, recover_telling, recover_unsynced};
->>>>>>> part-salv
+pub use recover::{RecoveredLog, Visit, inspect, inspect_on, recover, recover_unsynced};
 pub use recycle::remove_spares;
 pub use salvage::{Damaged, Wanted, examine};
 pub use stats::LogStats;

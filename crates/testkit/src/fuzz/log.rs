@@ -53,7 +53,14 @@ fn read(segments: &Segments) -> bool {
         drop(inspect(&env, dir, from, &mut visit));
         drop(inspect_on(&env, dir, from, &mut visit));
     }
-    let wanted = Wanted { directory: dir, database, from: Lsn(0), durable: Lsn(0), highest: first.min(Lsn::MAX) };
+    let wanted = Wanted {
+        directory: dir,
+        database,
+        from: Lsn(0),
+        durable: Lsn(0),
+        highest: first.min(Lsn::MAX),
+        writable: true,
+    };
     let damaged = examine(&env, wanted, &mut |_, _, _| Ok(()), &mut |_, _, _| Ok(()), &mut |_, _, _| Ok(()));
     assert!(recovered.is_err() || matches!(damaged, Ok(None)), "a log that is recovered is not damaged");
     recovered.is_ok() && !ends.is_empty()
