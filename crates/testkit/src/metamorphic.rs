@@ -97,9 +97,15 @@ fn done(subject: &mut dyn Subject, op: &Op) -> Result<(), String> {
     }
 }
 
+/// The operations that a way makes of one. Whether a key is put that may be there already is decided before its batch, so a batch that
+/// erases and puts such keys is not that of its changes one by one.
 fn split(op: &Op, way: Way) -> Vec<Op> {
+    let erases = |change: &Change| change.erased().is_some();
+    let puts_new = |change: &Change| matches!(change.write, Write::PutNew(_));
     match (op, way) {
-        (Op::Write(changes, durability), Way::Single) => {
+        (Op::Write(changes, durability), Way::Single)
+            if !(changes.iter().any(erases) && changes.iter().any(puts_new)) =>
+        {
             changes.iter().map(|change| Op::Write(vec![change.clone()], *durability)).collect()
         }
         _ => vec![op.clone()],
