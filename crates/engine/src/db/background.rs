@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::base::{ErrorKind, Lsn, Result};
+use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{Next, Work};
 
 use super::compact::Step;
@@ -15,16 +15,23 @@ use super::core::{Core, Workers};
 const LOOK_FOR_SPACE: Duration = Duration::from_secs(1);
 
 /// Starts the workers. They hold the database weakly, so that dropping its handles ends them.
-pub(crate) fn start(core: &Arc<Core>) {
-    let threads = &core.env.threads;
-    let compact = |index| threads.worker(&format!("compact-{index}"), work(core, Core::compact_one));
+///
+/// # Errors
+/// `Io` when the system has no thread for one.
+pub(crate) fn start(core: &Arc<Core>) -> Result<()> {
+    let worker = |name: &str, step| {
+        let worker = core.env.threads.worker(name, work(core, step));
+        worker.map_err(|error| Error::io("start a thread for", &core.dir, error))
+    };
+    let compact = |index| worker(&format!("compact-{index}"), Core::compact_one);
     let workers = Workers {
-        flush: threads.worker("flush", work(core, Core::flush_one)),
-        compact: (0..core.options.compaction_threads).map(compact).collect(),
-        sync: threads.worker("sync", work(core, Core::sync_interval)),
-        expire: threads.worker("expire", work(core, Core::expire_all)),
+        flush: worker("flush", Core::flush_one)?,
+        compact: (0..core.options.compaction_threads).map(compact).collect::<Result<_>>()?,
+        sync: worker("sync", Core::sync_interval)?,
+        expire: worker("expire", Core::expire_all)?,
     };
     assert!(core.workers.set(workers).is_ok(), "workers are started once");
+    Ok(())
 }
 
 /// Work that ends when the database does. An error has poisoned the database; the work then waits for its end.

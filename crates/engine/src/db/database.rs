@@ -356,7 +356,7 @@ impl DatabaseBuilder {
         let parts =
             open::Parts { create: self.create, registered: self.registered, on_replay: self.on_replay.as_deref() };
         let core = Arc::new(open::open(env, &self.path, self.options, parts)?);
-        background::start(&core);
+        background::start(&core)?;
         Ok(Database { handle: Arc::new(Handle { core }) })
     }
 }

@@ -245,6 +245,7 @@ fn a_worker_works_at_the_start_when_woken_and_when_it_asks_to() {
                 _ => Next::Wait,
             }),
         );
+        let worker = worker.unwrap();
         calls.wait_for(2);
         worker.wake();
         calls.wait_for(3);
@@ -279,7 +280,7 @@ fn a_wake_from_inside_the_work_is_not_lost_and_a_stop_from_inside_ends_it() {
             }
             Next::Wait
         };
-        let worker: Arc<dyn super::Worker> = Arc::from(env.threads.worker("test", Box::new(work)));
+        let worker: Arc<dyn super::Worker> = Arc::from(env.threads.worker("test", Box::new(work)).unwrap());
         *slot.lock() = Some(Arc::clone(&worker));
         worker.wake();
         calls.wait_for(3);
@@ -300,7 +301,7 @@ fn no_wake_is_lost_in_a_race() {
         }
         Next::Wait
     };
-    let worker = env.threads.worker("race", Box::new(work));
+    let worker = env.threads.worker("race", Box::new(work)).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {

@@ -1,6 +1,7 @@
 //! Time, background work and randomness.
 
 use std::fmt::Debug;
+use std::io;
 use std::time::Duration;
 
 /// A clock.
@@ -27,11 +28,14 @@ pub type Work = Box<dyn FnMut() -> Next + Send>;
 
 /// Background threads and waiting.
 pub trait Threads: Send + Sync + Debug {
-    /// Starts a worker, which calls `work` now and whenever it is woken.
+    /// Starts a worker, which calls `work` now and whenever it is woken. Fails when the system has no more threads or memory for one.
+    ///
+    /// # Errors
+    /// What the system says.
     ///
     /// The simulated environment runs the work inside [`Worker::wake`], in the caller's thread: callers hold no latch then,
     /// and what they wait for afterwards has been done.
-    fn worker(&self, name: &str, work: Work) -> Box<dyn Worker>;
+    fn worker(&self, name: &str, work: Work) -> io::Result<Box<dyn Worker>>;
     /// Waits. The simulated environment moves its clock instead, and runs the work whose time has come, in the caller's thread.
     fn sleep(&self, time: Duration);
     /// How many processors there are beside the caller's (none in the simulated environment).

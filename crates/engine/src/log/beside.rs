@@ -98,9 +98,10 @@ impl Takers {
                 shared.work();
                 Next::Wait
             };
-            env.threads.worker("replay", Box::new(work))
+            env.threads.worker("replay", Box::new(work)).ok()
         };
-        let workers = (0..env.threads.others().min(WORKERS_MAX)).map(worker).collect();
+        // Without a thread this one takes in more, or all.
+        let workers = (0..env.threads.others().min(WORKERS_MAX)).map_while(worker).collect();
         Self { shared, workers, filling: Batch::default() }
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::{Next, Threads, Work, Worker};
 use parking_lot::{Condvar, Mutex};
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
@@ -15,19 +15,16 @@ use std::time::Duration;
 pub(super) struct OsThreads;
 
 impl Threads for OsThreads {
-    fn worker(&self, name: &str, work: Work) -> Box<dyn Worker> {
+    fn worker(&self, name: &str, work: Work) -> io::Result<Box<dyn Worker>> {
         let signal = Arc::new(Signal::default());
         let theirs = Arc::clone(&signal);
         let name = name.to_owned();
-        let thread = thread::Builder::new()
-            .name(name.clone())
-            .spawn(move || {
-                let guard = AbortOnPanic { name };
-                run(work, &theirs);
-                std::mem::forget(guard);
-            })
-            .expect("the operating system has a thread for a database's few workers");
-        Box::new(OsWorker { signal, id: thread.thread().id(), thread: Mutex::new(Some(thread)) })
+        let thread = thread::Builder::new().name(name.clone()).spawn(move || {
+            let guard = AbortOnPanic { name };
+            run(work, &theirs);
+            std::mem::forget(guard);
+        })?;
+        Ok(Box::new(OsWorker { signal, id: thread.thread().id(), thread: Mutex::new(Some(thread)) }))
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is how the environment waits")]
@@ -121,7 +118,7 @@ struct AbortOnPanic {
 impl Drop for AbortOnPanic {
     fn drop(&mut self) {
         // Straight to the descriptor: a test's harness would swallow what `eprintln` says. Nothing is left to do if it fails.
-        let _told = writeln!(std::io::stderr(), "spinney: the worker {:?} panicked; ending the process", self.name);
+        let _told = writeln!(io::stderr(), "spinney: the worker {:?} panicked; ending the process", self.name);
         std::process::abort();
     }
 }
@@ -138,7 +135,7 @@ mod tests {
     #[test]
     fn a_panicking_worker_ends_the_process_and_says_which_it_was() {
         if std::env::var_os(CHILD).is_some() {
-            let _worker = OsThreads.worker("flusher", Box::new(|| panic!("a bug")));
+            let _worker = OsThreads.worker("flusher", Box::new(|| panic!("a bug"))).unwrap();
             loop {
                 thread::park();
             }

@@ -584,7 +584,7 @@ fn work_is_done_when_wake_returns_and_timed_work_when_its_time_has_come() {
         0..10 => Next::Again,
         _ => Next::WaitAtMost(Duration::from_secs(1)),
     };
-    let worker = threads.worker("test", Box::new(work));
+    let worker = threads.worker("test", Box::new(work)).unwrap();
     let calls = || count.load(Ordering::Relaxed);
     assert_eq!(calls(), 11, "it runs at once, until it waits");
     worker.wake();
@@ -607,7 +607,7 @@ fn lazy_work_is_done_a_step_at_a_time_when_it_is_asked_for() {
     let count = Arc::new(AtomicU64::new(0));
     let seen = Arc::clone(&count);
     let step = move || if seen.fetch_add(1, Ordering::Relaxed) < 2 { Next::Again } else { Next::Wait };
-    let worker = sim.env().threads.worker("work", Box::new(step));
+    let worker = sim.env().threads.worker("work", Box::new(step)).unwrap();
     assert_eq!(count.load(Ordering::Relaxed), 0);
     assert!((0..3).all(|choice| sim.work(choice)));
     assert_eq!((sim.work(0), count.load(Ordering::Relaxed)), (false, 3));
@@ -630,7 +630,7 @@ fn what_the_work_owned_is_dropped_when_it_is_stopped() {
             Next::Wait
         }),
     );
-    worker.stop();
+    worker.unwrap().stop();
     assert_eq!(Arc::strong_count(&owned), 1);
 }
 

@@ -14,6 +14,7 @@ use crate::base::num::{u64_of, usize_of};
 use crate::base::sync::Mutex;
 use crate::base::sync::thread::{self, ThreadId};
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ impl Random for SimSystem {
 }
 
 impl Threads for SimSystem {
-    fn worker(&self, name: &str, work: Work) -> Box<dyn Worker> {
+    fn worker(&self, name: &str, work: Work) -> io::Result<Box<dyn Worker>> {
         let worker = Arc::new(SimWorker {
             name: name.to_owned(),
             clock: self.clone(),
@@ -84,7 +85,7 @@ impl Threads for SimSystem {
         workers.push(Arc::downgrade(&worker));
         drop(workers);
         worker.wake();
-        Box::new(SimWorkerHandle(worker))
+        Ok(Box::new(SimWorkerHandle(worker)))
     }
 
     fn sleep(&self, time: Duration) {
