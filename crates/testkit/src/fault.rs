@@ -12,8 +12,8 @@
 
 use crate::crash::{PATH, Progress, TABLES, World, identify, live, lock};
 use crate::history::Subject;
-use crate::ops::{Change, Write, generate_writes};
-use crate::{Config, Engine, Op, Outcome, engine};
+use crate::ops::{Change, Leave, Write, generate_writes};
+use crate::{Config, Engine, Op, Outcome, Rng, engine};
 use spinney::env::sim::{Call, Fault, SimEnv};
 use spinney::{Durability, Layout};
 use std::io::ErrorKind;
@@ -191,7 +191,7 @@ impl Run {
             return Ok(played);
         }
         let (mut met, mut at) = (Met::Nothing, None);
-        for op in generate_writes(self.seed, TABLES, OPS) {
+        for op in operations(self.seed) {
             let before = lock(&self.progress).model.version();
             let lived = live(&op, &mut engine, &self.progress);
             if let Err(message) = &lived {
@@ -262,6 +262,20 @@ impl Run {
             struck => Err(format!("not told, after {struck:?} failed: {message}")),
         }
     }
+}
+
+/// Random operations, and in the end compactions of many runs that find nothing in the cache: what a merge reads comes from the disk.
+fn operations(seed: u64) -> Vec<Op> {
+    let mut rng = Rng::new(seed);
+    let mut ops = generate_writes(seed, TABLES, OPS);
+    for table in 0..TABLES {
+        ops.push(Op::Load(table, (0..60).map(|number| (vec![b'l', number], rng.bytes(300))).collect()));
+        let change = |number| Change { table, key: vec![b'l', number], write: Write::Put(rng.bytes(300)) };
+        ops.push(Op::Write((0..60).step_by(7).map(change).collect(), None));
+        ops.push(Op::Flush(table));
+    }
+    ops.extend([Op::Reopen(Leave::Close), Op::Compact(0), Op::Compact(1)]);
+    ops
 }
 
 /// Brings the model to what the database holds after an operation that failed and left it working: it was done or not, nothing between.

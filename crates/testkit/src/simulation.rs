@@ -113,6 +113,13 @@ pub fn steps(seed: u64) -> Vec<Step> {
             if !rng.chance(*odds) {
                 continue;
             }
+            if kind == 1 && rng.chance(30) {
+                // What a merge reads then comes from the disk, and not from the cache.
+                steps.push(Step::Op(Op::Reopen(Leave::Close)));
+                steps.push(Step::Fail(few(&mut rng, 30), Fault::Error(ErrorKind::Other), false));
+                steps.push(Step::Op(Op::Compact(rng.in_range(0..TABLES))));
+                continue;
+            }
             steps.push(match kind {
                 0 => Step::Crash(few(&mut rng, 60), rng.number()),
                 1 => Step::Fail(few(&mut rng, 80), fault(&mut rng), rng.chance(30)),

@@ -340,7 +340,10 @@ fn create_manifest(
             drop(env.fs.remove(&dir.join(&entry.name)));
         }
     }
-    drop(env.fs.remove(&FileKind::Manifest.path(dir, id)));
+    // What failed may have been the sync of the directory, when the switch was made already.
+    if Manifest::in_force(env, dir)? != Some(id) {
+        drop(env.fs.remove(&FileKind::Manifest.path(dir, id)));
+    }
     crate::log::remove_spares(env, log_dir);
     let id = catalog.next_file;
     catalog.next_file = FileId(id.0 + 1);

@@ -108,16 +108,40 @@ impl Manifest {
         self.id
     }
 
+    /// The id of the manifest in force: the one that `CURRENT` names; `None` when `CURRENT` does not exist.
+    ///
+    /// # Errors
+    /// `Corruption`, `Unsupported` for a newer format, `Io`.
+    pub fn in_force(env: &Env, dir: &Path) -> Result<Option<FileId>> {
+        let path = dir.join(files::CURRENT);
+        let Some(bytes) = read_file(env, &path)? else { return Ok(None) };
+        let damaged = || {
+            Error::corruption(
+                &path,
+                0,
+                format_args!("it must hold 'spinney {FORMAT_VERSION}' and the name of a manifest"),
+            )
+        };
+        let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
+        let (first, rest) = text.split_once('\n').ok_or_else(damaged)?;
+        let version = first.strip_prefix("spinney ").and_then(|version| version.parse().ok()).ok_or_else(damaged)?;
+        check_version(version, &path)?;
+        match rest.strip_suffix('\n').and_then(files::parse) {
+            Some((FileKind::Manifest, id)) => Ok(Some(id)),
+            _ => Err(damaged()),
+        }
+    }
+
     /// Reads the manifest in force; `None` when `CURRENT` does not exist.
     ///
     /// # Errors
     /// `Corruption` naming file and offset, `Unsupported` for a newer format, `Io`.
     pub fn load(env: &Env, dir: &Path) -> Result<Option<(Catalog, FileId)>> {
-        let Some(id) = current(env, dir)? else { return Ok(None) };
+        let Some(id) = Self::in_force(env, dir)? else { return Ok(None) };
         let path = FileKind::Manifest.path(dir, id);
         let Some(bytes) = read_file(env, &path)? else {
             // Whoever has the database open may have put another in force meanwhile.
-            if current(env, dir)? != Some(id) {
+            if Self::in_force(env, dir)? != Some(id) {
                 return Self::load(env, dir);
             }
             let what = format!("{} names this manifest, but it is missing", files::CURRENT);
@@ -249,23 +273,6 @@ fn set_current(env: &Env, dir: &Path, id: FileId) -> Result<()> {
     let path = dir.join(files::CURRENT);
     env.fs.rename(&new, &path).map_err(|error| Error::io("replace", &path, error))?;
     env.fs.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))
-}
-
-/// The id of the manifest that `CURRENT` names.
-fn current(env: &Env, dir: &Path) -> Result<Option<FileId>> {
-    let path = dir.join(files::CURRENT);
-    let Some(bytes) = read_file(env, &path)? else { return Ok(None) };
-    let damaged = || {
-        Error::corruption(&path, 0, format_args!("it must hold 'spinney {FORMAT_VERSION}' and the name of a manifest"))
-    };
-    let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
-    let (first, rest) = text.split_once('\n').ok_or_else(damaged)?;
-    let version = first.strip_prefix("spinney ").and_then(|version| version.parse().ok()).ok_or_else(damaged)?;
-    check_version(version, &path)?;
-    match rest.strip_suffix('\n').and_then(files::parse) {
-        Some((FileKind::Manifest, id)) => Ok(Some(id)),
-        _ => Err(damaged()),
-    }
 }
 
 fn read_file(env: &Env, path: &Path) -> Result<Option<Vec<u8>>> {

@@ -41,7 +41,9 @@ impl Fault {
             Self::Error(_) => true,
             Self::ShortWrite | Self::LostWrite | Self::MisdirectedWrite => matches!(call, Write | WriteDurable),
             Self::SyncLost => matches!(call, Sync | SyncDir | WriteDurable),
-            Self::NoSpace => matches!(call, Create | MakeDir | Write | WriteDurable | Allocate | Link | Rename),
+            Self::NoSpace => {
+                matches!(call, Create | MakeDir | Write | WriteDurable | Sync | SyncDir | Allocate | Link | Rename)
+            }
             Self::TooManyFiles => matches!(call, Open | Create | List | Lock | SyncDir),
             Self::FlippedRead | Self::StaleRead => matches!(call, Read),
         }
