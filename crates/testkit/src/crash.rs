@@ -207,11 +207,14 @@ pub(crate) struct World<'a> {
     /// What happened, for a failure.
     pub(crate) story: String,
     pub(crate) tally: Tally,
+    /// The process does not die alone: after a sync that dropped what it should have kept, reads show what is not on the disk and never
+    /// will be, and a recovery on the same machine would rest on it.
+    pub(crate) power_only: bool,
 }
 
 impl<'a> World<'a> {
     pub(crate) fn new(sim: SimEnv, config: &'a Config, seed: u64) -> Self {
-        Self { sim, config, rng: Rng::new(seed), story: String::new(), tally: Tally::default() }
+        Self { sim, config, rng: Rng::new(seed), story: String::new(), tally: Tally::default(), power_only: false }
     }
 
     /// Crash, check, some more operations, crash, check.
@@ -256,7 +259,7 @@ impl<'a> World<'a> {
     /// Ends the process or cuts the power; the oldest version that must survive it.
     fn pull_the_plug(&mut self, progress: &Progress) -> u64 {
         self.sim.reseed(self.rng.number());
-        if self.rng.chance(15) {
+        if self.rng.chance(15) && !self.power_only {
             self.story += "the process dies\n";
             self.tally.process_crashes += 1;
             self.sim.process_crash();

@@ -122,8 +122,9 @@ impl Workload {
         }
         let mut cases = Vec::new();
         let calls = run.sim.end_trace().calls;
-        for (at, call) in (0..played.calls - self.start.sim.op_count()).zip(&calls) {
-            let before = &calls[..usize::try_from(at).expect("a call's number is an index")];
+        let numbers = 0..played.calls - self.start.sim.op_count();
+        for ((index, call), at) in calls.iter().enumerate().zip(numbers) {
+            let before = &calls[..index];
             // Its name is not durable yet.
             let mut written = before.iter().rev().take_while(|(before, _)| *before != Call::SyncDir);
             let reads_back = written.any(|before| *before == (Call::Sync, call.1.clone()));

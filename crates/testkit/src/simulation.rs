@@ -108,7 +108,7 @@ pub fn steps(seed: u64) -> Vec<Step> {
     for op in generate(seed, TABLES, OPS) {
         steps.push(Step::Op(op));
         steps.extend((0..rng.in_range(0..works + 1)).map(|_| Step::Work(rng.number())));
-        let few = |rng: &mut Rng, end: usize| u64::try_from(rng.in_range(0..end)).expect("a small number");
+        let few = |rng: &mut Rng, end: u64| rng.number() % end;
         for (kind, odds) in odds.iter().enumerate().filter(|(_, odds)| **odds > 0) {
             if !rng.chance(*odds) {
                 continue;
@@ -175,6 +175,8 @@ struct Simulation {
     engine: Option<Engine>,
     progress: Mutex<Progress>,
     rng: Rng,
+    /// A sync may drop what it should keep.
+    loses_syncs: bool,
     /// Something was planned that may fail an operation.
     is_troubled: bool,
     summary: Summary,
@@ -193,6 +195,7 @@ impl Simulation {
             config,
             progress: Mutex::new(Progress::new()),
             rng: Rng::new(seed ^ 0x0dd5),
+            loses_syncs: false,
             is_troubled: false,
             summary: Summary::default(),
             tally: Tally::default(),
@@ -232,6 +235,7 @@ impl Simulation {
                     self.sim.fail_at(at, *fault)
                 }
                 self.is_troubled = true;
+                self.loses_syncs |= *fault == Fault::SyncLost;
             }
             Step::Flip => {
                 self.sim.fail_next(Fault::FlippedRead, is_of_blocks);
@@ -247,6 +251,10 @@ impl Simulation {
     }
 
     fn op(&mut self, op: &Op) -> Result<(), String> {
+        if matches!(op, Op::Reopen(_)) && self.loses_syncs {
+            // See [`World::power_only`].
+            self.recover(false)?;
+        }
         let before = lock(&self.progress).model.version();
         let engine = self.engine.as_mut().expect("there is an engine between steps");
         match live(op, engine, &self.progress) {
@@ -291,8 +299,9 @@ impl Simulation {
         self.summary.poisons += u64::from(was_poisoned);
         self.count();
         let was_down = self.sim.is_down();
+        let (rng, power_only) = (self.rng.fork(), self.loses_syncs);
         self.heal();
-        let mut world = World { rng: self.rng.fork(), ..World::new(self.sim.clone(), &self.config, 0) };
+        let mut world = World { rng, power_only, ..World::new(self.sim.clone(), &self.config, 0) };
         let recovered = world.crash_of(self.engine.take(), &mut lock(&self.progress));
         self.engine = Some(recovered.map_err(|message| format!("{}{message}", world.story))?);
         self.tally.add(world.tally);
@@ -305,7 +314,7 @@ impl Simulation {
         self.sim.clear_faults();
         self.sim.crash_at(u64::MAX);
         self.sim.set_space(u64::MAX);
-        self.is_troubled = false;
+        (self.is_troubled, self.loses_syncs) = (false, false);
     }
 
     /// Takes the counters of the database over before it goes.
