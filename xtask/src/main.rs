@@ -36,7 +36,7 @@ Environment:
 ";
 
 /// The targets in `fuzz/`.
-const TARGETS: [&str; 8] = ["block", "btree", "json_lines", "log", "manifest", "record", "run", "values"];
+const TARGETS: [&str; 9] = ["block", "btree", "json_lines", "log", "manifest", "record", "run", "space", "values"];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

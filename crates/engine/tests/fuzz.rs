@@ -13,8 +13,16 @@ use std::path::{Path, PathBuf};
 const MEMORY_MAX_BYTES: isize = 24 << 20;
 
 /// How many inputs a target gets for each that the slowest gets.
-const SHARES: [(&str, u64); 7] =
-    [("block", 60), ("btree", 2), ("log", 1), ("manifest", 10), ("record", 60), ("run", 2), ("values", 4)];
+const SHARES: [(&str, u64); 8] = [
+    ("block", 60),
+    ("btree", 2),
+    ("log", 1),
+    ("manifest", 10),
+    ("record", 60),
+    ("run", 2),
+    ("space", 20),
+    ("values", 4),
+];
 
 #[test]
 fn any_bytes_are_refused_or_read() {

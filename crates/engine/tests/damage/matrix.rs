@@ -10,6 +10,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub(crate) const SECTOR: usize = 512;
+/// What a B-tree's block takes at least.
+const UNIT: usize = 4096;
 
 /// What becomes of a file.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +22,8 @@ pub(crate) enum Damage {
     Zeroed { at: usize },
     /// Two sectors that have changed places.
     Exchanged { at: usize, with: usize },
-    /// A sector with what it held earlier.
-    Older { at: usize, version: usize },
+    /// A sector, or a unit of a tree file, with what it held earlier: a write that was lost.
+    Older { at: usize, len: usize, version: usize },
     /// The length that is left.
     Cut { len: usize },
 }
@@ -48,12 +50,11 @@ impl Damage {
                 let (low, high) = bytes.split_at_mut(at.max(with));
                 low[at.min(with)..][..SECTOR].swap_with_slice(&mut high[..SECTOR]);
             }
-            Self::Older { at, version } => {
-                let sector = file.sector(at);
-                bytes[sector.clone()].fill(0);
-                let old = file.earlier[version].get(at..).unwrap_or_default();
-                let len = old.len().min(sector.len());
-                bytes[at..at + len].copy_from_slice(&old[..len]);
+            Self::Older { at, len, version } => {
+                let len = len.min(bytes.len() - at);
+                let old = file.older(version, at, len);
+                bytes[at..at + len].fill(0);
+                bytes[at..at + old.len()].copy_from_slice(old);
             }
             Self::Cut { len } => bytes.truncate(len),
         }
@@ -89,6 +90,12 @@ impl File {
         name.rsplit('.').next().unwrap_or_default()
     }
 
+    /// What it held earlier from `at` on, up to `len` bytes.
+    fn older(&self, version: usize, at: usize, len: usize) -> &[u8] {
+        let old = self.earlier[version].get(at..).unwrap_or_default();
+        &old[..old.len().min(len)]
+    }
+
     fn sector(&self, at: usize) -> Range<usize> {
         at..self.bytes.len().min(at + SECTOR)
     }
@@ -105,13 +112,10 @@ impl File {
                 let with = (at / SECTOR + rng.in_range(1..whole)) % whole * SECTOR;
                 all.push(Damage::Exchanged { at: *at, with });
             }
-            let mut seen = BTreeSet::new();
-            for version in 0..self.earlier.len() {
-                let older = Damage::Older { at: *at, version };
-                let old = self.earlier[version].get(*at..).unwrap_or_default();
-                if seen.insert(&old[..old.len().min(SECTOR)]) {
-                    all.push(older);
-                }
+            for len in [SECTOR, UNIT].into_iter().filter(|len| at.is_multiple_of(*len)) {
+                let mut seen = BTreeSet::new();
+                let versions = (0..self.earlier.len()).filter(|version| seen.insert(self.older(*version, *at, len)));
+                all.extend(versions.map(|version| Damage::Older { at: *at, len, version }));
             }
         }
         let cuts: BTreeSet<_> = self.meaning.borders().chain(sectors).filter(|cut| *cut < len).collect();
@@ -133,7 +137,8 @@ impl File {
         let differs = |at: &usize| after.get(*at) != Some(&self.bytes[*at]);
         let places = match damage {
             Damage::Flipped { at, .. } => return vec![at],
-            Damage::Zeroed { at } | Damage::Older { at, .. } => vec![self.sector(at)],
+            Damage::Zeroed { at } => vec![self.sector(at)],
+            Damage::Older { at, len, .. } => vec![at..self.bytes.len().min(at + len)],
             Damage::Exchanged { at, with } => vec![self.sector(at), self.sector(with)],
             Damage::Cut { len } => return (len..self.bytes.len()).collect(),
         };

@@ -140,9 +140,9 @@ fn manifest_frames(bytes: &[u8]) -> Meaning {
     while at < bytes.len() {
         let end = at + 12 + usize_of32(Decoder::new(&bytes[at + 8..]).u32().expect("a length"));
         meaning.add(at..end);
-        // All but the first record may be gone together.
+        // Without its first record there is no manifest.
         if at > 32 {
-            meaning.tail.get_or_insert(at);
+            meaning.tail = Some(at);
         }
         at = end;
     }

@@ -14,6 +14,7 @@ mod record;
 mod run;
 mod seal;
 mod small;
+mod space;
 mod sparse;
 mod values;
 
@@ -34,13 +35,14 @@ pub struct Target {
 }
 
 /// All targets but that of the command's input, which lies beside what it tests.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target { name: "block", run: block::run, seeds: block::seeds },
     Target { name: "btree", run: btree::run, seeds: btree::seeds },
     Target { name: "log", run: log::run, seeds: log::seeds },
     Target { name: "manifest", run: manifest::run, seeds: manifest::seeds },
     Target { name: "record", run: record::run, seeds: record::seeds },
     Target { name: "run", run: run::run, seeds: run::seeds },
+    Target { name: "space", run: space::run, seeds: space::seeds },
     Target { name: "values", run: values::run, seeds: values::seeds },
 ];
 
