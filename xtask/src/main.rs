@@ -16,6 +16,9 @@ Usage: cargo xtask <command>
   sim <seed>          replays one seed of the simulation, and shortens it if it fails
   sim --minutes <n>   runs the simulation with new seeds on all cores, until one fails or the time is over
   sim <seed>@<point>  replays one crash of the crash test
+  miri                the modules with unsafe code under Miri, which finds undefined behaviour (nightly with miri and rust-src)
+  sanitize <address|thread>
+                      the tests with real threads under a sanitizer (nightly with rust-src; builds the standard library too)
   fuzz [--minutes <n>] [<target>]
                       all targets of libFuzzer, or one, for so many minutes each (default 1); needs a nightly compiler and cargo-fuzz
   model <seed>        replays one seed of the model test and prints its history
@@ -49,6 +52,8 @@ fn main() -> ExitCode {
         ["sim", seed] => replay("simulation", seed),
         ["model", seed] => replay("model", seed),
         ["schedules"] => schedules(),
+        ["miri"] => miri(),
+        ["sanitize", what @ ("address" | "thread")] => sanitize(what),
         ["fuzz"] => fuzz("1", None),
         ["fuzz", "--minutes", minutes] => fuzz(minutes, None),
         ["fuzz", "--minutes", minutes, target] => fuzz(minutes, Some(target)),
@@ -116,19 +121,31 @@ fn schedules() -> Result<(), String> {
     run("schedules", command.env("RUSTFLAGS", "--cfg shuttle"))
 }
 
+/// Runs the tests of the modules with unsafe code that Miri can run: it has no memory maps, and takes a thousand times as long.
+fn miri() -> Result<(), String> {
+    let mut command =
+        nightly("miri test --package spinney --lib --target-dir target/miri -- tree::memtable env::buffer");
+    run("miri", command.env("MIRIFLAGS", "-Zmiri-disable-isolation"))
+}
+
+/// Runs the tests in which real threads share memory, instrumented.
+fn sanitize(what: &str) -> Result<(), String> {
+    let target = "x86_64-unknown-linux-gnu";
+    let common = format!("test -Zbuild-std --target {target} --target-dir target/{what} --package spinney");
+    let suppressions = concat!(env!("CARGO_MANIFEST_DIR"), "/tsan.txt");
+    for tests in ["--lib -- tree::memtable log::beside txn:: cache:: env::", "--test concurrent"] {
+        let mut command = nightly(&format!("{common} {tests}"));
+        command.env("RUSTFLAGS", format!("-Zsanitizer={what}")).env("RUSTDOCFLAGS", format!("-Zsanitizer={what}"));
+        command.env("TSAN_OPTIONS", format!("suppressions={suppressions}"));
+        run(what, &mut command)?;
+    }
+    Ok(())
+}
+
 /// Runs libFuzzer on one target or all, each from its seeds and what earlier runs found worth keeping.
 fn fuzz(minutes: &str, target: Option<&str>) -> Result<(), String> {
     let minutes: u64 = minutes.parse().map_err(|_| format!("`{minutes}` is not a number of minutes"))?;
-    // The one of rustup, which knows toolchains.
-    let nightly = |args: &str| {
-        let mut command = Command::new("cargo");
-        command
-            .args(["+nightly", "fuzz"])
-            .args(args.split_whitespace())
-            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        command
-    };
-    let found = nightly("--version").output();
+    let found = nightly("fuzz --version").output();
     if !found.is_ok_and(|output| output.status.success()) {
         return Err("fuzzing needs a nightly compiler and cargo-fuzz: \
                     `rustup toolchain install nightly` and `cargo install cargo-fuzz`"
@@ -141,7 +158,7 @@ fn fuzz(minutes: &str, target: Option<&str>) -> Result<(), String> {
         let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus");
         std::fs::create_dir_all(format!("{corpus}/{name}")).map_err(|error| format!("{corpus}: {error}"))?;
         let limits = format!("-max_total_time={} -rss_limit_mb=1024 -malloc_limit_mb=64", 60 * minutes);
-        run(name, &mut nightly(&format!("run {name} fuzz/corpus/{name} fuzz/seeds/{name} -- {limits}")))?;
+        run(name, &mut nightly(&format!("fuzz run {name} fuzz/corpus/{name} fuzz/seeds/{name} -- {limits}")))?;
     }
     Ok(())
 }
@@ -156,6 +173,17 @@ fn cargo(args: &str) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(args.split_whitespace()).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    command
+}
+
+/// The nightly compiler's cargo: the one of rustup, which knows toolchains.
+fn nightly(args: &str) -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .arg("+nightly")
+        .args(args.split_whitespace())
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .env_remove("RUSTUP_TOOLCHAIN");
     command
 }
 
