@@ -136,8 +136,12 @@ impl Tail {
         self.record(kind, |bytes| payload.take(len, bytes));
     }
 
-    /// Appends the record that says that nothing follows.
+    /// Appends the record that says that nothing follows, behind what was taken before. It begins a sector: damage to the last one that was
+    /// acknowledged leaves the marker that tells of it.
     pub(super) fn push_end(&mut self) {
+        if !self.in_group {
+            self.chunk.span.start = sector_up(self.chunk.span.start);
+        }
         self.open_group();
         self.record(RecordKind::End, |_| ());
     }

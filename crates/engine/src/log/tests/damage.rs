@@ -195,7 +195,8 @@ fn a_flip_in_a_record_of_any_kind_is_noticed() {
                 file.write_at(&bytes[at..=at], u64_of(at)).unwrap();
             }
         }
-        let most = if form.1 == LogPadding::None { 30 } else { refused / 5 };
+        // Without padding there is some before the end mark only, which begins a sector.
+        let most = if form.1 == LogPadding::None { 150 } else { refused / 5 };
         assert!(
             refused > 1000 && harmless < most + 2 * (MARKER_BYTES + RECORD_BYTES),
             "{form:?}: {refused} refused, {harmless} harmless"
