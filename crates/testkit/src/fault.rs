@@ -6,8 +6,8 @@
 //! # Invariants
 //! What must hold after a call failed:
 //! 1. The operation that met it gives an error that says what failed, or did without; it never gives wrong data and never panics.
-//! 2. The database refuses all writes until it is opened again if a write or sync of log, manifest or data failed ([`Must::Poison`]),
-//!    and goes on rightly if something else did ([`Must::GoOn`]).
+//! 2. The database refuses all writes until it is opened again if a write or sync of log, manifest or data failed,
+//!    and goes on rightly if something else did.
 //! 3. After the next open, with or without a crash before, no acknowledged commit is missing (see [`crate::crash`]).
 
 use crate::crash::{PATH, Progress, TABLES, World, identify, live, lock};

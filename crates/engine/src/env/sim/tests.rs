@@ -386,7 +386,8 @@ fn a_fault_strikes_the_operation_it_was_planned_for() {
     sim.fail_from(sim.op_count(), Fault::NoSpace);
     assert_eq!(file.write_at(b"3", 2).unwrap_err().kind(), ErrorKind::StorageFull);
     assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::StorageFull);
-    assert_eq!(fs(&sim).remove(Path::new("/a")).unwrap_err().kind(), ErrorKind::StorageFull);
+    // What needs no space is done on a full disk.
+    fs(&sim).remove(Path::new("/a")).unwrap();
     sim.clear_faults();
     file.sync().unwrap();
     sim.power_crash(CrashProfile::Strict);
