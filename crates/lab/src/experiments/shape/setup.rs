@@ -54,7 +54,10 @@ impl Case<'_> {
         let store = db.store();
         unless_lacking(store.flush())?.ok();
         store.wait_idle()?;
-        unless_lacking(store.compact_level(0))?.ok();
+        if unless_lacking(store.compact_level(0))?.is_err() {
+            // Without levels: what a B-tree has parked over its tree, by luck or not, goes into it.
+            unless_lacking(store.compact_all())?.ok();
+        }
         store.wait_idle()?;
         wheel.finish_and_clear();
         Ok(())
