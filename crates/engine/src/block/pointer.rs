@@ -21,6 +21,9 @@ pub struct BlockPointer {
     pub checksum: u32,
 }
 
+/// No offset is larger, so that whoever reads ahead from there may add to it.
+const OFFSET_MAX: u64 = 1 << 62;
+
 impl BlockPointer {
     /// Length of a stored pointer in bytes.
     pub const BYTES: usize = 16;
@@ -38,12 +41,11 @@ impl BlockPointer {
     /// Reads a pointer.
     ///
     /// # Errors
-    /// [`Malformed`] when fewer bytes remain, or the frame would end beyond what a `u64` can count.
+    /// [`Malformed`] when fewer bytes remain, or no file is so long that the frame could lie there.
     #[inline]
     pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let pointer = Self { offset: decoder.u64()?, bytes: decoder.u32()?, checksum: decoder.u32()? };
-        pointer.offset.checked_add(u64::from(pointer.bytes)).ok_or(Malformed)?;
-        Ok(pointer)
+        if pointer.offset > OFFSET_MAX { Err(Malformed) } else { Ok(pointer) }
     }
 
     /// Where the frame ends in its file.
@@ -51,5 +53,22 @@ impl BlockPointer {
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset.saturating_add(self.bytes as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fuzzing found that a scan whose index, with a right checksum, pointed near the end of all numbers added its read-ahead beyond it.
+    #[test]
+    fn a_pointer_that_leaves_no_room_behind_it_is_malformed() {
+        let decode = |offset| {
+            let pointer = BlockPointer { offset, bytes: u32::MAX, checksum: 7 };
+            BlockPointer::decode(&mut Decoder::new(&pointer.encode())).map(|decoded| decoded == pointer)
+        };
+        assert_eq!(decode(OFFSET_MAX), Ok(true));
+        assert_eq!(decode(OFFSET_MAX + 1), Err(Malformed));
+        assert_eq!(decode(u64::MAX), Err(Malformed));
     }
 }

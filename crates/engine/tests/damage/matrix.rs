@@ -138,7 +138,7 @@ impl File {
         let places = match damage {
             Damage::Flipped { at, .. } => return vec![at],
             Damage::Zeroed { at } => vec![self.sector(at)],
-            Damage::Older { at, len, .. } => vec![at..self.bytes.len().min(at + len)],
+            Damage::Older { at, len, .. } => std::iter::once(at..self.bytes.len().min(at + len)).collect(),
             Damage::Exchanged { at, with } => vec![self.sector(at), self.sector(with)],
             Damage::Cut { len } => return (len..self.bytes.len()).collect(),
         };
