@@ -137,9 +137,9 @@ impl File {
         let differs = |at: &usize| after.get(*at) != Some(&self.bytes[*at]);
         let places = match damage {
             Damage::Flipped { at, .. } => return vec![at],
-            Damage::Zeroed { at } => vec![self.sector(at)],
-            Damage::Older { at, len, .. } => std::iter::once(at..self.bytes.len().min(at + len)).collect(),
-            Damage::Exchanged { at, with } => vec![self.sector(at), self.sector(with)],
+            Damage::Zeroed { at } => [self.sector(at), 0..0],
+            Damage::Older { at, len, .. } => [at..self.bytes.len().min(at + len), 0..0],
+            Damage::Exchanged { at, with } => [self.sector(at), self.sector(with)],
             Damage::Cut { len } => return (len..self.bytes.len()).collect(),
         };
         places.into_iter().flatten().filter(differs).collect()

@@ -3,7 +3,7 @@
 //! The same functions serve libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and a plain test, which runs them over the seeds in
 //! `fuzz/seeds/` and over mutations of those ([`Inputs`]).
 //!
-//! Checksums keep mutated bytes from the code behind them, so a target reads its input twice: as it is, and [sealed](seal) anew.
+//! Checksums keep mutated bytes from the code behind them, so a target reads its input twice: as it is, and sealed anew (`seal`).
 
 mod block;
 mod btree;
