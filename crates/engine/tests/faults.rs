@@ -3,7 +3,7 @@
 use spinney::env::sim::SimEnv;
 use spinney::{Durability, Layout, Result};
 use spinney_testkit::fault::{self, Case, Met, Phase, Workload};
-use spinney_testkit::{Config, Engine, Model, Op, Rng, Subject, ops, parallel};
+use spinney_testkit::{Config, Engine, Model, Op, Outcome, Rng, Subject, ops, parallel};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
@@ -61,6 +61,31 @@ fn a_full_disk_fails_writes_and_loses_nothing() {
         assert!(state == model.state_at(newest) || state == model.state_at(newest - 1), "{layout:?}");
         assert_eq!(engine.database().verify().expect("verify reads").problems, Vec::<String>::new());
     }
+}
+
+/// Each commit needs more than is left of the log's segment, so all are refused: none that goes through has the log look for room again.
+#[test]
+fn a_disk_that_gets_room_again_takes_commits_again() {
+    let sim = SimEnv::new(1);
+    let mut config = Config::named(Layout::Lsm, "tiny-log");
+    config.options.memtable_bytes = 4 << 20;
+    config.options.log_bytes_max = 64 << 20;
+    let (mut rng, mut engine) = (Rng::new(2), open(&sim, &config).expect("room enough"));
+    sim.set_free(1 << 20);
+    let mut write = |engine: &mut Engine| {
+        let change = ops::Change { table: 0, key: rng.bytes(8), write: ops::Write::Put(rng.bytes(40_000)) };
+        engine.apply(&Op::Write(vec![change], Some(Durability::Sync)))
+    };
+    let full = loop {
+        match write(&mut engine) {
+            Outcome::Done => {}
+            refused => break refused.to_string(),
+        }
+    };
+    assert!(full.contains("Full: no room for the redo log"), "{full}");
+    assert_eq!(write(&mut engine).to_string(), full);
+    sim.set_space(u64::MAX);
+    assert_eq!(write(&mut engine).to_string(), "done");
 }
 
 fn open(sim: &SimEnv, config: &Config) -> Result<Engine> {

@@ -92,7 +92,7 @@ impl Core {
     }
 
     /// Prepares a log segment ahead. Commits find out themselves when there is no room for one.
-    fn prepare_spare(&self) -> Result<()> {
+    pub(super) fn prepare_spare(&self) -> Result<()> {
         match self.log().prepare_spare() {
             Err(error) if error.kind() != ErrorKind::Full => Err(self.poison(error)),
             _ => Ok(()),

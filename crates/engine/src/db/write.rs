@@ -52,7 +52,14 @@ impl Core {
         self.admit(u64_of(changes.bytes()))?;
         // Before any latch is taken, beside the writes of others.
         let body = self.log().pack(changes.logged());
-        let ticket = self.order(changes, &body, tables, seen)?;
+        let ticket = match self.order(changes, &body, tables, seen) {
+            // There may be room again for the log's next segment, and nobody else looks for it while commits are refused.
+            Err(error) if error.kind() == ErrorKind::Full => {
+                self.prepare_spare()?;
+                self.order(changes, &body, tables, seen)?
+            }
+            ordered => ordered?,
+        };
         insert(changes, tables, &ticket);
         let logged = changes.logged_count() > 0;
         let durable = match durability {

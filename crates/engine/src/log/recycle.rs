@@ -69,9 +69,13 @@ impl LogWriter {
         self.wants_spare.store(false, Ordering::Relaxed);
         self.sync_full_segments()?;
         let mut next_spare = self.next_spare.lock();
-        if !self.state.lock().tail.spares().is_empty() {
+        let mut state = self.state.lock();
+        if !state.tail.spares().is_empty() {
+            // It may be a segment that was given up since the disk was full.
+            state.full_disk = None;
             return Ok(());
         }
+        drop(state);
         let mut make = |bytes| {
             *next_spare += 1;
             self.directory.make_spare(*next_spare - 1, bytes, self.options.direct)
