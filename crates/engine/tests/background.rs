@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use spinney::env::sim::{Fault, SimEnv};
+use spinney::env::sim::{Call, Fault, SimEnv};
 use spinney::{Batch, Compression, Database, Durability, ErrorKind, Layout, Options, Table, TableOptions};
 use std::time::Duration;
 
@@ -246,35 +246,43 @@ fn a_compaction_that_does_not_fit_the_disk_is_not_begun_and_comes_when_there_is_
     assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
 }
 
-/// More data than the cache holds, so that a compaction reads the disk. Wherever a read fails in it, nothing is left out, and the next one
+/// The cache is cold, so that a compaction reads the disk. Wherever a read fails in it, nothing is left out, and the next one
 /// goes through.
 #[test]
 fn a_read_that_fails_in_a_compaction_loses_nothing() {
+    let open = |sim: &SimEnv| {
+        let options = Options { memory_bytes: 1 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+        Database::builder("/db").env(sim.env()).options(options).open().unwrap()
+    };
     for layout in LAYOUTS {
         let sim = SimEnv::new(1);
-        let options = Options { memory_bytes: 1 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
-        let db = Database::builder("/db").env(sim.env()).options(options).open().unwrap();
+        let db = open(&sim);
         let options = TableOptions { layout, compression: Compression::None, ..TableOptions::default() };
         let table = db.create_table("t", options).unwrap();
         table.hold().unwrap();
-        for part in 0..20_u32 {
-            write(&db, &table, (0..1000).map(|key: u32| key * 20 + part), Some(&[7; 100]));
+        for part in 0..2_u32 {
+            write(&db, &table, (0..1000).map(|key: u32| key * 2 + part), Some(&[7; 100]));
             table.flush().unwrap();
         }
         let mut failed = 0;
-        for read in [0, 1, 2, 5, 20, 60] {
-            sim.fail_at(sim.op_count() + read, Fault::Error(std::io::ErrorKind::Other));
+        for call in (0..20).chain([30, 50, 80]) {
+            let sim = sim.fork();
+            let db = open(&sim);
+            let table = db.table("t").unwrap().unwrap();
+            sim.fail_at(sim.op_count() + call, Fault::Error(std::io::ErrorKind::Other));
             let compacted = table.compact();
             sim.clear_faults();
+            if !sim.struck().is_some_and(|(call, _)| call == Call::Read) {
+                continue;
+            }
             if let Err(error) = compacted {
                 failed += 1;
                 assert_eq!(error.kind(), ErrorKind::Io, "{error}");
             }
-            assert_eq!(db.snapshot().range(&table, ..).count(), 20_000, "{layout:?} {read}");
+            assert_eq!(db.snapshot().range(&table, ..).count(), 2000, "{layout:?} {call}");
+            table.compact().unwrap();
+            assert_eq!(db.snapshot().range(&table, ..).count(), 2000, "{layout:?} {call}");
         }
         assert!(failed > 0, "{layout:?}: a compaction reads");
-        table.compact().unwrap();
-        assert_eq!(db.snapshot().range(&table, ..).count(), 20_000, "{layout:?}");
-        assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
     }
 }
