@@ -272,7 +272,7 @@ fn a_read_that_fails_in_a_compaction_loses_nothing() {
             sim.fail_at(sim.op_count() + call, Fault::Error(std::io::ErrorKind::Other));
             let compacted = table.compact();
             sim.clear_faults();
-            if !sim.struck().is_some_and(|(call, _)| call == Call::Read) {
+            if sim.struck().is_none_or(|(call, _)| call != Call::Read) {
                 continue;
             }
             if let Err(error) = compacted {
