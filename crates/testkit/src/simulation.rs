@@ -413,8 +413,9 @@ fn flip(sim: &SimEnv, rng: &mut Rng) {
     }
 }
 
-/// Whether an error tells of damage; anything else is wrong.
+/// Whether an error tells of damage, or takes a damaged version of the format for a newer one; anything else is wrong.
 fn is_corruption(message: &str) -> Result<bool, String> {
-    let is_told = message.contains("Corruption: ") || (message.contains("Poisoned: ") && message.contains("at offset"));
+    let is_told = ["Corruption: ", "Unsupported: "].iter().any(|kind| message.contains(kind));
+    let is_told = is_told || (message.contains("Poisoned: ") && message.contains("at offset"));
     if is_told && !message.contains("panicked") { Ok(true) } else { Err(message.to_owned()) }
 }
