@@ -251,8 +251,10 @@ impl Simulation {
     }
 
     fn op(&mut self, op: &Op) -> Result<(), String> {
-        if matches!(op, Op::Reopen(_)) && self.loses_syncs {
-            // See [`World::power_only`].
+        // Dropping tells nobody that the log could not be written, and that commits which were not acknowledged as durable are gone; and see
+        // [`World::power_only`].
+        let tells_nothing = *op == Op::Reopen(Leave::Drop) && self.is_troubled;
+        if tells_nothing || (matches!(op, Op::Reopen(_)) && self.loses_syncs) {
             self.recover(false)?;
         }
         let before = lock(&self.progress).model.version();
