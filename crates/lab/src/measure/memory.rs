@@ -56,9 +56,13 @@ mod tests {
     #[test]
     fn the_peak_shows_memory_that_was_freed_again() {
         let peak = MemoryPeak::watch(&[]).unwrap();
-        let before = peak.bytes().unwrap();
-        drop(vec![1_u8; 64 << 20]);
-        assert!(peak.bytes().unwrap() >= before + (32 << 20));
+        // Other tests of this process may begin to watch in between, which forgets the peak: then it is tried again.
+        let is_shown = || {
+            let before = peak.now_bytes().unwrap();
+            drop(vec![1_u8; 64 << 20]);
+            peak.bytes().unwrap() >= before + (32 << 20)
+        };
+        assert!((0..100).any(|_| is_shown()));
         assert!(peak.now_bytes().unwrap() <= peak.bytes().unwrap());
     }
 }
