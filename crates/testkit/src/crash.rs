@@ -207,14 +207,13 @@ pub(crate) struct World<'a> {
     /// What happened, for a failure.
     pub(crate) story: String,
     pub(crate) tally: Tally,
-    /// The process does not die alone: after a sync that dropped what it should have kept, reads show what is not on the disk and never
-    /// will be, and a recovery on the same machine would rest on it.
-    pub(crate) power_only: bool,
+    /// Whether a sync dropped what it should have kept: then a process that dies may lose what a power failure may.
+    pub(crate) lost_sync: bool,
 }
 
 impl<'a> World<'a> {
     pub(crate) fn new(sim: SimEnv, config: &'a Config, seed: u64) -> Self {
-        Self { sim, config, rng: Rng::new(seed), story: String::new(), tally: Tally::default(), power_only: false }
+        Self { sim, config, rng: Rng::new(seed), story: String::new(), tally: Tally::default(), lost_sync: false }
     }
 
     /// Crash, check, some more operations, crash, check.
@@ -259,11 +258,11 @@ impl<'a> World<'a> {
     /// Ends the process or cuts the power; the oldest version that must survive it.
     fn pull_the_plug(&mut self, progress: &Progress) -> u64 {
         self.sim.reseed(self.rng.number());
-        if self.rng.chance(15) && !self.power_only {
+        if self.rng.chance(15) {
             self.story += "the process dies\n";
             self.tally.process_crashes += 1;
             self.sim.process_crash();
-            return progress.written;
+            return if self.lost_sync { progress.durable } else { progress.written };
         }
         self.cut_the_power();
         progress.durable

@@ -252,7 +252,7 @@ impl Simulation {
 
     fn op(&mut self, op: &Op) -> Result<(), String> {
         // Dropping tells nobody that the log could not be written, and that commits which were not acknowledged as durable are gone; and see
-        // [`World::power_only`].
+        // [`World::lost_sync`].
         let tells_nothing = *op == Op::Reopen(Leave::Drop) && self.is_troubled;
         if tells_nothing || (matches!(op, Op::Reopen(_)) && self.loses_syncs) {
             self.recover(false)?;
@@ -301,9 +301,9 @@ impl Simulation {
         self.summary.poisons += u64::from(was_poisoned);
         self.count();
         let was_down = self.sim.is_down();
-        let (rng, power_only) = (self.rng.fork(), self.loses_syncs);
+        let (rng, lost_sync) = (self.rng.fork(), self.loses_syncs);
         self.heal();
-        let mut world = World { rng, power_only, ..World::new(self.sim.clone(), &self.config, 0) };
+        let mut world = World { rng, lost_sync, ..World::new(self.sim.clone(), &self.config, 0) };
         let recovered = world.crash_of(self.engine.take(), &mut lock(&self.progress));
         self.engine = Some(recovered.map_err(|message| format!("{}{message}", world.story))?);
         self.tally.add(world.tally);

@@ -3,8 +3,11 @@
 //! # Recovery
 //! The segment with the highest number belongs to the log; its header names the one before it, and so on back to the first that is
 //! needed. What no header names does not count: it followed a torn tail, or was left by an open that did not get far.
+//!
+//! A sync before the reading is not enough to believe what is read: after a sync that failed, Linux shows from its cache what is not on the
+//! disk, and no later sync writes it. So what no marker proves is read past the cache.
 
-use super::format::{Begins, HeaderError, SECTOR, SegmentHeader};
+use super::format::{Begins, HeaderError, MARKER_BYTES, Marker, SECTOR, SegmentHeader};
 use super::segment::{Directory, Listing, segment_path};
 use super::writer::Live;
 use crate::base::num::usize_of;
@@ -21,6 +24,23 @@ pub(super) struct Found {
     pub(super) identity: u64,
     pub(super) path: PathBuf,
     pub(super) file: Arc<dyn File>,
+}
+
+impl Found {
+    /// From now on reads what is on the disk. Only synced bytes may be expected.
+    pub(super) fn read_past_cache(&mut self, directory: &Directory) -> Result<()> {
+        self.file = directory.open(&self.path, Access::Read, true)?;
+        Ok(())
+    }
+
+    /// The marker of the segment's first group, if there is one.
+    fn first_marker(&self) -> Result<Option<Marker>> {
+        let at = self.header.first;
+        let mut bytes = [0; MARKER_BYTES];
+        let read = self.file.read_at(&mut bytes, self.header.offset_of(at));
+        let read = read.map_err(|error| Error::io("read", &self.path, error))?;
+        Ok(Marker::find(self.identity, at, &bytes[..read]))
+    }
 }
 
 /// The segments of a directory.
@@ -76,7 +96,26 @@ pub(super) fn find(
     from: Option<Lsn>,
     durably: bool,
 ) -> Result<Chain> {
-    open_all(directory, listing, database, durably)?.chain(from)
+    let mut chain = open_all(directory, listing, database, durably)?.chain(from)?;
+    if durably {
+        let proven = proven(&chain.log)?;
+        let mut unproven = chain.log.iter_mut().filter(|found| found.header.end() > proven);
+        unproven.try_for_each(|found| found.read_past_cache(directory))?;
+    }
+    Ok(chain)
+}
+
+/// A position before which all of `log` was durable once.
+fn proven(log: &[Found]) -> Result<Lsn> {
+    for found in log.iter().rev() {
+        if found.header.begins == Begins::Seals {
+            return Ok(found.header.previous_end);
+        }
+        if let Some(marker) = found.first_marker()? {
+            return Ok(marker.durable);
+        }
+    }
+    Ok(Lsn(0))
 }
 
 /// Opens all segments of `listing`, as [`find`] does.

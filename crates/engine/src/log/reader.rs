@@ -14,7 +14,7 @@ use super::pack::unpack;
 use super::recover::Visit;
 use crate::base::num::{round_down, u64_of};
 use crate::base::{Error, Lsn, Reached, Result};
-use crate::env::SECTOR_BYTES;
+use crate::env::{AlignedBuffer, SECTOR_BYTES};
 
 /// How much is read at a time, in bytes; more than the longest record.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -369,7 +369,7 @@ struct Window {
     /// The segment's number; zero before the first.
     number: u64,
     start: Lsn,
-    bytes: Vec<u8>,
+    bytes: AlignedBuffer,
 }
 
 impl Window {
@@ -392,7 +392,7 @@ impl Window {
         let header = &found.header;
         let len = distance(start, header.end()).min(WINDOW_BYTES);
         (self.number, self.start) = (header.number, start);
-        self.bytes.resize(len, 0);
+        self.bytes.resize(len);
         let offset = header.offset_of(start);
         let read =
             found.file.read_at(&mut self.bytes, offset).map_err(|error| Error::io("read", &found.path, error))?;

@@ -80,7 +80,11 @@ pub fn examine(
     }
     let directory = Directory { env: env.clone(), path: directory.to_owned() };
     let listing = directory.list()?;
-    let segments = open_all(&directory, &listing, Some(database), false)?;
+    let mut segments = open_all(&directory, &listing, Some(database), false)?;
+    if writable {
+        let mut sound = segments.found.iter_mut().filter_map(|(_, found)| found.as_mut().ok());
+        sound.try_for_each(|found| found.read_past_cache(&directory))?;
+    }
     if let Some((path, newer)) = segments.bad().find(|(_, damage)| damage.is_newer()) {
         return Err(newer.error(&path));
     }

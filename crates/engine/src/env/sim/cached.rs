@@ -7,6 +7,7 @@ use super::content::Content;
 use super::disk::NodeId;
 use super::rng::Rng;
 use crate::base::num::u64_of;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ pub(super) struct Cached<C: Change> {
     pub(super) durable: C::State,
     /// In the order they were made.
     pub(super) pending: Vec<Pending<C>>,
+    /// Whether readers may see what is neither durable nor pending.
+    has_lost: bool,
 }
 
 /// A change that was made but is not in the durable state yet.
@@ -41,7 +44,7 @@ pub(super) struct Pending<C> {
 
 impl<C: Change> Default for Cached<C> {
     fn default() -> Self {
-        Self { current: C::State::default(), durable: C::State::default(), pending: Vec::new() }
+        Self { current: C::State::default(), durable: C::State::default(), pending: Vec::new(), has_lost: false }
     }
 }
 
@@ -81,6 +84,23 @@ impl<C: Change> Cached<C> {
     /// Drops the changes that are not durable, while readers go on seeing them.
     pub(super) fn lose(&mut self) {
         self.pending.retain(|pending| pending.synced);
+        self.has_lost = true;
+    }
+
+    /// As [`Self::change`] and [`Self::lose`] of that change alone.
+    pub(super) fn change_and_lose(&mut self, change: &C) {
+        change.apply(&mut self.current);
+        self.has_lost = true;
+    }
+
+    /// What there is without the cache: nothing that was lost.
+    pub(super) fn past_cache(&self) -> Cow<'_, C::State> {
+        if !self.has_lost {
+            return Cow::Borrowed(&self.current);
+        }
+        let mut state = self.durable.clone();
+        self.pending.iter().for_each(|pending| pending.change.apply(&mut state));
+        Cow::Owned(state)
     }
 
     /// Keeps what `survive` makes of each change.
@@ -93,6 +113,7 @@ impl<C: Change> Cached<C> {
             }
         }
         self.current = self.durable.clone();
+        self.has_lost = false;
     }
 
     /// How many changes a crash may take back.

@@ -1,7 +1,7 @@
 //! An open file of the simulated file system.
 
 use super::super::{Access, BatchRead, File, SECTOR_BYTES};
-use super::cached::{Change, FileChange};
+use super::cached::FileChange;
 use super::call::Call;
 use super::disk::{Disk, NodeId};
 use super::fault::{Fault, Verdict, down};
@@ -80,7 +80,7 @@ impl SimFile {
             Verdict::Fail(Fault::ShortWrite) => (&bytes[..bytes.len() / 2], Err(Fault::ShortWrite.error())),
             Verdict::Fail(Fault::SyncLost) if durable => {
                 let bytes = bytes.into();
-                FileChange::Write { offset, bytes }.apply(&mut disk.file(self.node)?.current);
+                disk.file(self.node)?.change_and_lose(&FileChange::Write { offset, bytes });
                 return Err(Fault::SyncLost.error());
             }
             Verdict::Fail(fault) => (&bytes[..0], Err(fault.error())),
@@ -107,7 +107,11 @@ impl File for SimFile {
             Verdict::Deceive(fault) => Some(fault),
             Verdict::Fail(fault) => return Err(fault.error()),
         };
-        let read = state.disk.file_ref(self.node)?.current.read(buffer, offset);
+        let file = state.disk.file_ref(self.node)?;
+        let read = match self.direct {
+            true => file.past_cache().read(buffer, offset),
+            false => file.current.read(buffer, offset),
+        };
         match deceit {
             Some(Fault::FlippedRead) if read > 0 => {
                 let at = usize_of(state.rng.below(u64_of(read)));

@@ -299,6 +299,39 @@ fn the_first_error_ends_the_log_and_loses_nothing_that_was_acknowledged() {
 }
 
 #[test]
+fn no_open_rests_on_what_a_lost_sync_left_in_the_cache() {
+    let directory: &Path = DIRECTORY.as_ref();
+    let mut poisoned = 0;
+    for form in FORMS {
+        for later in 0..4 {
+            let sim = SimEnv::new(later);
+            let open = |env: &Env| {
+                let (found, recovered) = read(env, directory, Lsn(0)).unwrap();
+                (found, LogWriter::open(env, directory, small_in(form), recovered).unwrap())
+            };
+            sim.env().fs.create_dir_all(directory).unwrap();
+            let (_, log) = open(&sim.env());
+            log.sync(append(&log, &payload(0, 100)).unwrap()).unwrap();
+            sim.fail_at(sim.op_count() + later, Fault::SyncLost);
+            let written = log.sync(append(&log, &payload(1, 100)).unwrap());
+            poisoned += u64::from(written.is_err());
+            drop(log);
+            // The machine goes on, and its cache with it.
+            sim.clear_faults();
+            sim.process_crash();
+            let (mut found, log) = open(&sim.env());
+            assert_eq!(found[0], payload(0, 100));
+            found.push(payload(2, 100));
+            log.sync(append(&log, &payload(2, 100)).unwrap()).unwrap();
+            drop(log);
+            sim.power_crash(CrashProfile::Strict);
+            assert_eq!(open(&sim.env()).0, found, "{form:?}, {later} calls later");
+        }
+    }
+    assert!(poisoned >= 4, "{poisoned}");
+}
+
+#[test]
 fn an_error_while_recovering_is_an_error_and_never_a_shorter_log() {
     let mut run = Run::new(7);
     run.go(100).unwrap();
