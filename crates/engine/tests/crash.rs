@@ -17,7 +17,7 @@ fn every_crash_leaves_a_prefix_of_the_commits() {
         assert_eq!(tally.crashes, 1, "the workload of seed {seed} has no change {point}");
         return;
     }
-    let points = i64::try_from(parallel::count_from_env("SPINNEY_CRASH_POINTS", 10_000)).expect("a small number");
+    let points = i64::try_from(parallel::count_from_env("SPINNEY_CRASH_POINTS", 20_000)).expect("a small number");
     static LEFT: AtomicI64 = AtomicI64::new(0);
     LEFT.store(points, Ordering::Relaxed);
     let total = Mutex::new(Tally::default());

@@ -11,6 +11,12 @@ use std::path::Path;
 /// The layouts a table can have.
 pub const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 
+/// Less than an empty memtable has: each commit is flushed.
+const EVERY_COMMIT: u64 = 4 << 10;
+
+/// A memtable is flushed when its first 16 KiB are used up.
+const SOME_COMMITS: u64 = 24 << 10;
+
 /// Options of a database and of its tables.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -30,22 +36,22 @@ const SETS: [(&str, Change); 21] = [
     ("plain", |_, _| {}),
     ("tiny-blocks", |_, table| table.block_bytes = 512),
     ("large-blocks", |_, table| table.block_bytes = 256 << 10),
-    ("tiny-memtables", |options, _| options.memtable_bytes = 4 << 10),
+    ("tiny-memtables", |options, _| options.memtable_bytes = EVERY_COMMIT),
     ("no-compression", |_, table| table.compression = Compression::None),
     ("zstd", |_, table| table.compression = Compression::Zstd),
     ("no-filters", |_, table| table.filter_bits_per_key = 0),
     ("prefixes", |options, table| {
-        options.memtable_bytes = 4 << 10;
+        options.memtable_bytes = EVERY_COMMIT;
         table.run_bytes_max = 4 << 10;
         table.prefix_filter = Some(Prefix::Bytes(2));
     }),
     ("rare-misses", |options, table| {
-        options.memtable_bytes = 16 << 10;
+        options.memtable_bytes = SOME_COMMITS;
         table.misses_are_rare = true;
         table.prefix_filter = Some(Prefix::UpTo(b'/'));
     }),
     ("fanout-2", |options, table| {
-        options.memtable_bytes = 16 << 10;
+        options.memtable_bytes = SOME_COMMITS;
         table.fanout = 2;
     }),
     ("tiny-runs", |_, table| table.run_bytes_max = 4 << 10),
@@ -68,7 +74,7 @@ const SETS: [(&str, Change); 21] = [
     ("buffered-commits", |options, _| options.durability = Durability::Buffered),
     ("tiny-everything", |options, table| {
         options.memory_bytes = 8 << 20;
-        options.memtable_bytes = 4 << 10;
+        options.memtable_bytes = SOME_COMMITS;
         options.log_segment_bytes = 64 << 10;
         options.durability = Durability::Interval;
         table.block_bytes = 512;
@@ -77,7 +83,7 @@ const SETS: [(&str, Change); 21] = [
     }),
     ("tiny-values-apart", |options, table| {
         options.memory_bytes = 8 << 20;
-        options.memtable_bytes = 4 << 10;
+        options.memtable_bytes = EVERY_COMMIT;
         options.log_segment_bytes = 64 << 10;
         table.block_bytes = 512;
         table.run_bytes_max = 4 << 10;
@@ -100,7 +106,7 @@ impl Config {
         let segment = *rng.pick(&[64 << 10, 64 << 10, 256 << 10]);
         let options = Options {
             memory_bytes: *rng.pick(&[1 << 20, 8 << 20, 16 << 20]),
-            memtable_bytes: *rng.pick(&[4 << 10, 4 << 10, 16 << 10, 64 << 10]),
+            memtable_bytes: *rng.pick(&[EVERY_COMMIT, SOME_COMMITS, SOME_COMMITS, 64 << 10]),
             log_segment_bytes: segment,
             log_bytes_max: segment * rng.pick(&[2, 4, 64]),
             durability: *rng.pick(&[Durability::Sync, Durability::Buffered, Durability::Interval]),
