@@ -264,13 +264,6 @@ fn check_version(version: u32, path: &Path) -> Result<()> {
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
-    if version < FORMAT_VERSION {
-        let message = format!(
-            "{}: the database has format version {version}, this program reads {FORMAT_VERSION} only: load its data into a new one",
-            path.display()
-        );
-        return Err(Error::new(ErrorKind::Unsupported, message));
-    }
     Ok(())
 }
 
