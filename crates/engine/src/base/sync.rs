@@ -9,8 +9,12 @@ pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 pub use scheduled::{Condvar, Mutex, MutexGuard, RwLock};
 #[cfg(shuttle)]
 pub use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
+#[cfg(shuttle)]
+pub use shuttle::thread_local;
 #[cfg(not(shuttle))]
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
+#[cfg(not(shuttle))]
+pub use std::thread_local;
 
 /// Threads that park and are woken by name.
 pub mod thread {

@@ -29,6 +29,8 @@ mod run_writer;
 mod salvage;
 mod salvage_to;
 mod savings;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod snapshot;
 mod stats;
 mod table;

@@ -271,6 +271,24 @@ fn what_was_flushed_is_seen_after_more_changes_than_an_open_leaves_room_for() {
 }
 
 #[test]
+fn what_was_replayed_is_older_than_what_is_written_next() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim, "/db");
+        let table = create(&db, "t", layout);
+        // More changes than an open leaves room for, none of them flushed.
+        db.core().commit.lock().next_seqnum = SeqNum(1 << 40);
+        put(&db, &[&table], b"k", b"v");
+        sim.process_crash();
+        drop((table, db));
+        let db = open(&sim, "/db");
+        let table = db.table("t").unwrap().unwrap();
+        put(&db, &[&table], b"k", b"w");
+        assert_eq!(get(&db, "t", b"k").unwrap(), b"w");
+    }
+}
+
+#[test]
 fn compact_drops_versions_that_a_snapshot_kept_in_the_last_level() {
     for layout in [Layout::Lsm, Layout::LsmTiered] {
         let sim = SimEnv::new(1);

@@ -2,6 +2,7 @@
 
 use super::StoreStats;
 use crate::base::num::{round_down, round_up, u64_of, usize_of, usize_of32};
+use crate::base::sync::thread_local;
 use crate::base::{Error, Reached, Result};
 use crate::block::{Block, BlockPointer, frame};
 use crate::env::buffer::AlignedBuffer;
@@ -77,7 +78,11 @@ impl BlockFile {
             let frame = self.read_span(pointer.offset, bytes, buffer)?;
             self.parse(&buffer[frame], pointer)
         };
-        if bytes > KEEP_BYTES { read(&mut AlignedBuffer::default()) } else { SCRATCH.with_borrow_mut(read) }
+        if bytes > KEEP_BYTES {
+            read(&mut AlignedBuffer::default())
+        } else {
+            SCRATCH.with(|scratch| read(&mut scratch.borrow_mut()))
+        }
     }
 
     /// Reads and checks blocks of several files, with reads beside each other where the system can.

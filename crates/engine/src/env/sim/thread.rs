@@ -159,7 +159,8 @@ impl SimWorker {
         }
         let _running = Running(self);
         let mut guard = self.work.lock();
-        let work = guard.as_mut().expect("the work is dropped only after a stop");
+        // Else another thread stopped it a moment ago.
+        let Some(work) = guard.as_mut() else { return };
         for _ in 0..steps_max {
             let next = work();
             let now = self.clock.0.state.lock().now;

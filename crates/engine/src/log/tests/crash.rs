@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::env::sim::{CrashProfile, Fault, SimEnv};
+use crate::log::chain::open_all;
+use crate::log::segment::Directory;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -146,6 +148,15 @@ impl Run {
     }
 }
 
+/// No crash leaves a segment's name to a file that is not that segment, needed or not: such a file tells of damage.
+fn every_segment_is_whole(env: &Env) -> std::result::Result<(), String> {
+    let directory = Directory { env: env.clone(), path: DIRECTORY.into() };
+    let listing = directory.list().map_err(|error| error.to_string())?;
+    let segments = open_all(&directory, &listing, Some(DATABASE), false).map_err(|error| error.to_string())?;
+    let bad = segments.found.iter().find_map(|(number, found)| Some((number, found.as_ref().err()?)));
+    bad.map_or(Ok(()), |(number, damage)| Err(format!("segment {number}: {damage:?}")))
+}
+
 /// Recovers on a machine after a crash, and goes on: checks that the log still works, and that crashes inside do no harm.
 fn recover_and_go_on(
     sim: &SimEnv,
@@ -154,6 +165,7 @@ fn recover_and_go_on(
     again: Option<CrashProfile>,
 ) -> std::result::Result<(), String> {
     let env = sim.env();
+    every_segment_is_whole(&env)?;
     let (found, recovered) = read(&env, DIRECTORY.as_ref(), ledger.from).map_err(|error| error.to_string())?;
     let survived = ledger.check(&found, kept)?;
     let mut ledger = ledger.clone();
