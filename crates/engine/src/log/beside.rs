@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 /// A batch is handed over when it has so many bytes.
 const BATCH_BYTES: usize = 96 << 10;
+/// How many batches may wait for each worker: so many that none of them runs out of work while the reading thread takes one in.
+const WAITING_MAX: usize = 16;
 /// Memtables take in a third of what one thread reads: more workers would wait for it.
 const WORKERS_MAX: usize = 3;
 
@@ -119,7 +121,7 @@ impl Takers {
             return Err(Error::new(ErrorKind::Closed, "what was read before could not be taken in"));
         }
         let batch = mem::replace(&mut self.filling, state.empty.pop().unwrap_or_default());
-        if state.batches.len() < self.workers.len() {
+        if state.batches.len() < WAITING_MAX * self.workers.len() {
             state.batches.push_back(batch);
             self.shared.changed.notify_all();
         } else {
