@@ -4,21 +4,20 @@ use crate::args::{CheckpointArgs, CompactArgs, FlushArgs, VerifyArgs};
 use crate::output::Output;
 use crate::store::{tables, with_db};
 use anyhow::{Result, bail};
-use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use spinney::{Database, Shape, Table};
 use spinney_lab::progress;
 use spinney_lab::text::{bytes, counted};
-use std::fmt;
 use std::io::Write as _;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// How often a bar looks how far the work is.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Checks everything; fails if something is wrong.
 pub(crate) fn verify(args: &VerifyArgs, out: &mut Output) -> Result<()> {
-    let report = with_db(&args.db, |db| {
-        let wheel = reading_wheel("verify", db)?;
-        let report = db.verify();
-        wheel.finish_and_clear();
-        Ok(report?)
-    })?;
+    let report = with_db(&args.db, |db| beside_reading_bar("verify", db, || Ok(db.verify()?)))?;
     if args.json {
         out.json(&report)?;
     } else {
@@ -44,18 +43,26 @@ pub(crate) fn verify(args: &VerifyArgs, out: &mut Output) -> Result<()> {
     }
 }
 
-/// A wheel that tells how much was read of all that the tables have on disk.
-fn reading_wheel(what: &str, db: &Database) -> Result<ProgressBar> {
+/// Does work that reads all that the tables have on disk, beside a bar that tells how far it is.
+fn beside_reading_bar<T>(what: &str, db: &Database, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let shapes = db.tables()?.iter().map(Table::shape).collect::<Result<Vec<_>, _>>()?;
-    let (total, before) = (shapes.iter().map(bytes_on_disk).sum::<u64>(), db.stats().storage.read_bytes);
-    let db = db.clone();
-    let read = move |_: &ProgressState, out: &mut dyn fmt::Write| {
-        let read = db.stats().storage.read_bytes.saturating_sub(before).min(total);
-        // A bar that cannot be drawn is no failure.
-        write!(out, "{} of {}", bytes(read), bytes(total)).ok();
-    };
-    let style = ProgressStyle::with_template("{prefix:>12} {spinner} {elapsed} {read}").expect("a valid template");
-    Ok(progress::wheel(what).with_style(style.with_key("read", read)))
+    let (total, before) = (shapes.iter().map(bytes_on_disk).sum(), db.stats().storage.read_bytes);
+    let bar = progress::byte_bar(total, what);
+    let (working, ends) = mpsc::channel::<()>();
+    let done = thread::scope(|scope| {
+        let bar = &bar;
+        scope.spawn(move || {
+            // Until the other end is gone.
+            while ends.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                bar.set_position(db.stats().storage.read_bytes.saturating_sub(before).min(total));
+            }
+        });
+        let done = work();
+        drop(working);
+        done
+    });
+    bar.finish_and_clear();
+    done
 }
 
 fn bytes_on_disk(shape: &Shape) -> u64 {
