@@ -135,7 +135,7 @@ fn sanitize(what: &str) -> Result<(), String> {
     let suppressions = concat!(env!("CARGO_MANIFEST_DIR"), "/tsan.txt");
     for tests in ["--lib -- tree::memtable log::beside txn:: cache:: env::", "--test concurrent"] {
         let mut command = nightly(&format!("{common} {tests}"));
-        command.env("RUSTFLAGS", format!("-Zsanitizer={what}")).env("RUSTDOCFLAGS", format!("-Zsanitizer={what}"));
+        command.env("RUSTFLAGS", format!("-Zsanitizer={what} --cfg sanitized"));
         command.env("TSAN_OPTIONS", format!("suppressions={suppressions}"));
         run(what, &mut command)?;
     }

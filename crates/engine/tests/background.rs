@@ -286,3 +286,32 @@ fn a_read_that_fails_in_a_compaction_loses_nothing() {
         assert!(failed > 0, "{layout:?}: a compaction reads");
     }
 }
+
+/// There is nobody to tell a failure in the background to, so it is counted; and the other tables are compacted.
+#[test]
+fn a_table_that_cannot_be_read_holds_up_no_other_and_is_told() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let options = || TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let (bad, good) = (db.create_table("bad", options()).unwrap(), db.create_table("good", options()).unwrap());
+    for table in [&bad, &good] {
+        table.hold().unwrap();
+        for round in 0..4_u8 {
+            write(&db, table, 0..2000, Some(&[round; 200]));
+            table.flush().unwrap();
+        }
+    }
+    let files = sim.env().fs.list("/db".as_ref()).unwrap();
+    let oldest = files.iter().find(|file| file.name.ends_with(".run")).expect("a run");
+    let path = format!("/db/{}", oldest.name);
+    for at in (0..50_000).step_by(500) {
+        sim.corrupt(&path, at, 1).unwrap();
+    }
+    bad.release().unwrap();
+    good.release().unwrap();
+    assert_eq!((bad.shape().unwrap().l0.len(), good.shape().unwrap().trees), (4, 1));
+    let stats = db.stats();
+    assert!(stats.flush.failed_compactions > 0 && stats.prometheus().contains("failed_compactions_total"));
+    assert!(stats.flush.last_failure.unwrap().contains(&path));
+    write(&db, &good, 0..100, Some(b"v"));
+}

@@ -225,7 +225,8 @@ impl Run {
         }
         self.sim.clear_faults();
         case.check(&played)?;
-        let mut world = World::new(self.sim.clone(), &self.config, self.seed ^ case.at);
+        let lost_sync = case.fault == Fault::SyncLost;
+        let mut world = World { lost_sync, ..World::new(self.sim.clone(), &self.config, self.seed ^ case.at) };
         world.crash(&mut lock(&self.progress)).map_err(|message| format!("{}{message}", world.story))?;
         Ok(played.met)
     }

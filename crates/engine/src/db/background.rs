@@ -75,20 +75,31 @@ impl Core {
         tables.sort_by_key(|table| Reverse(table.version.load().trees.l0.len()));
         let mut missing = 0;
         for table in &tables {
-            match self.compact_step(table)? {
-                Step::Done => return Ok(Next::Again),
-                Step::NoRoom(bytes) => missing = bytes.max(missing),
-                Step::Nothing => {}
+            match self.attempt(self.compact_step(table))? {
+                Some(Step::Done) => return Ok(Next::Again),
+                Some(Step::NoRoom(bytes)) => missing = bytes.max(missing),
+                Some(Step::Nothing) | None => {}
             }
         }
         self.counters.space_missing_bytes.store(missing, Ordering::Relaxed);
         for table in &tables {
-            if self.paid_step(table)? {
+            if self.attempt(self.paid_step(table))? == Some(true) {
                 return Ok(Next::Again);
             }
         }
         // Nobody tells when others free space.
         Ok(if missing > 0 { Next::WaitAtMost(LOOK_FOR_SPACE) } else { Next::Wait })
+    }
+
+    /// What came of a step; `None` when it failed and the database goes on: then the other tables have their turn, and the failure is
+    /// counted, because there is nobody to tell it to.
+    fn attempt<T>(&self, step: Result<T>) -> Result<Option<T>> {
+        let Err(error) = step else { return step.map(Some) };
+        self.health.check_writable()?;
+        if matches!(error.kind(), ErrorKind::Io | ErrorKind::Corruption) {
+            self.counters.failed(&error);
+        }
+        Ok(None)
     }
 
     /// Prepares a log segment ahead. Commits find out themselves when there is no room for one.

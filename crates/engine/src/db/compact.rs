@@ -30,9 +30,10 @@ pub(crate) enum Step {
     NoRoom(u64),
 }
 
-/// Whether the error leaves the database as it was: there was no room, or what is there could not be read. It may be otherwise the next time.
+/// Whether the error leaves the database as it was: there was no room, or what is there could not be read or is damaged. It may be otherwise
+/// the next time; and a damaged block is no reason to take no commits.
 pub(super) fn goes_by(error: &Error) -> bool {
-    error.kind() == ErrorKind::Full || error.is_of_read()
+    matches!(error.kind(), ErrorKind::Full | ErrorKind::Corruption) || error.is_of_read()
 }
 
 impl Core {

@@ -93,6 +93,8 @@ impl Stats {
         text.counter("compaction_written_bytes", "Bytes of blocks that they wrote.", flush.compaction_write_bytes);
         let help = "Bytes of free space that a compaction lacks which is due.";
         text.gauge("space_missing_bytes", help, flush.space_missing_bytes);
+        let help = "Compactions in the background that something could not be read for.";
+        text.counter("failed_compactions", help, flush.failed_compactions);
         text.counter("cache_hits", "Lookups in the block cache that found their block.", cache.hits);
         text.counter("cache_misses", "Lookups in the block cache that had to read.", cache.misses);
         text.counter("cache_evictions", "Blocks thrown out of the cache.", cache.evicted);

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::base::Error;
 use crate::base::num::u64_of;
+use crate::base::sync::Mutex;
 
 use crate::table::reads::ReadCounters;
 use crate::table::shape::ValuesShape;
@@ -69,6 +71,10 @@ pub struct FlushStats {
     pub compaction_write_bytes: u64,
     /// Bytes of free space that a compaction lacks which is due; 0 when none waits for space.
     pub space_missing_bytes: u64,
+    /// Compactions in the background that ended because something could not be read. Each is tried again with the next flush.
+    pub failed_compactions: u64,
+    /// What the last of them said: which file, and what to do.
+    pub last_failure: Option<String>,
 }
 
 /// The block cache.
@@ -116,6 +122,8 @@ pub(crate) struct Counters {
     /// Reads of tables that were dropped.
     pub(crate) dropped_reads: ReadCounters,
     pub(crate) space_missing_bytes: AtomicU64,
+    failed_compactions: AtomicU64,
+    last_failure: Mutex<Option<String>>,
 }
 
 impl Counters {
@@ -123,6 +131,12 @@ impl Counters {
     pub(crate) fn stalled(&self, time: Duration) {
         self.stalls.fetch_add(1, Ordering::Relaxed);
         self.stall_us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// A compaction in the background could not read something.
+    pub(crate) fn failed(&self, error: &Error) {
+        self.failed_compactions.fetch_add(1, Ordering::Relaxed);
+        *self.last_failure.lock() = Some(error.to_string());
     }
 }
 
@@ -158,6 +172,8 @@ impl Stats {
                 compaction_read_bytes: read(&counters.compaction_read_bytes),
                 compaction_write_bytes: read(&counters.compaction_write_bytes),
                 space_missing_bytes: read(&counters.space_missing_bytes),
+                failed_compactions: read(&counters.failed_compactions),
+                last_failure: counters.last_failure.lock().clone(),
             },
             cache: CacheStats {
                 hits: cache.hits,

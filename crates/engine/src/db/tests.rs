@@ -282,6 +282,7 @@ fn what_was_replayed_is_older_than_what_is_written_next() {
         sim.process_crash();
         drop((table, db));
         let db = open(&sim, "/db");
+        assert_eq!(get(&db, "t", b"k").unwrap(), b"v");
         let table = db.table("t").unwrap().unwrap();
         put(&db, &[&table], b"k", b"w");
         assert_eq!(get(&db, "t", b"k").unwrap(), b"w");

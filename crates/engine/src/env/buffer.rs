@@ -153,9 +153,9 @@ unsafe fn release(start: NonNull<u8>, layout: Layout) {
     }
 }
 
-/// Whether memory of this layout is a mapping. Miri knows no mappings.
+/// Whether memory of this layout is a mapping. Miri knows no mappings, and sanitizers do not see them.
 const fn is_mapped(layout: Layout) -> bool {
-    layout.size() >= MAPPED_BYTES_MIN && !cfg!(miri)
+    layout.size() >= MAPPED_BYTES_MIN && !cfg!(any(miri, sanitized))
 }
 
 /// The layout of a buffer with room for `bytes` bytes.

@@ -178,7 +178,7 @@ impl ChunkPtr {
 }
 
 /// Memory straight from the system and straight back to it, so that a dropped memtable does not linger in an allocator.
-#[cfg(not(miri))]
+#[cfg(not(any(miri, sanitized)))]
 mod system {
     use std::alloc::{Layout, handle_alloc_error};
     use std::ptr::{self, NonNull};
@@ -237,8 +237,9 @@ mod system {
     }
 }
 
-/// The same from the allocator, for Miri, which knows no huge pages.
-#[cfg(miri)]
+/// The same from the allocator, for Miri, which knows no huge pages, and for sanitizers, which do not see system calls that are made directly
+/// and take memory that is mapped again for memory in use.
+#[cfg(any(miri, sanitized))]
 mod system {
     use std::alloc::{Layout, alloc_zeroed, dealloc};
     use std::ptr::NonNull;
@@ -249,7 +250,7 @@ mod system {
 
     pub(super) fn map(len: usize) -> NonNull<u8> {
         // SAFETY: no chunk is empty.
-        NonNull::new(unsafe { alloc_zeroed(layout(len)) }).expect("Miri has memory")
+        NonNull::new(unsafe { alloc_zeroed(layout(len)) }).expect("a test has memory")
     }
 
     pub(super) unsafe fn unmap(memory: NonNull<u8>, len: usize) {
