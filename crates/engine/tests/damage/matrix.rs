@@ -35,6 +35,7 @@ impl Damage {
             Self::Flipped { .. } => "flipped",
             Self::Zeroed { .. } => "zeroed",
             Self::Exchanged { .. } => "exchanged",
+            Self::Older { len: UNIT, .. } => "older unit",
             Self::Older { .. } => "older",
             Self::Cut { .. } => "cut",
         }
