@@ -59,16 +59,19 @@ fn histogram_line(name: &str, histogram: &Histogram) -> String {
 
 fn print_group(name: &str, group: &Map<String, Json>, out: &mut Output) -> Result<()> {
     writeln!(out, "{name}")?;
-    // Histograms have lines of their own.
-    for (name, value) in group.iter().filter(|(_, value)| !value.is_object()) {
+    // Histograms have lines of their own, and what did not happen has none.
+    for (name, value) in group.iter().filter(|(_, value)| !value.is_object() && !value.is_null()) {
         writeln!(out, "{}", line(name, value))?;
     }
     Ok(())
 }
 
-/// A counter: its name in words, its value, and what that is in handier units.
+/// A counter: its name in words, its value, and what that is in handier units. A message is printed as it is.
 fn line(name: &str, value: &Json) -> String {
     let words = name.replace('_', " ");
+    if let Some(message) = value.as_str() {
+        return format!("  {words}: {message}");
+    }
     match value.as_u64() {
         Some(number) if name.ends_with("_bytes") && number >= 1024 => {
             format!("  {words:<26} {:>20}  {}", count(number), bytes(number))
@@ -89,5 +92,6 @@ mod tests {
             format!("  {:<26} {:>20}  1.00 MiB", "written bytes", "1,048,576")
         );
         assert_eq!(line("syncs", &Json::from(12)), format!("  {:<26} {:>20}", "syncs", "12"));
+        assert_eq!(line("last_failure", &Json::from("a: damaged")), "  last failure: a: damaged");
     }
 }
