@@ -11,7 +11,8 @@ Usage: cargo xtask <command>
 
   check [--no-test]   format, lints, tests (with the tidy rules and doctests), documentation; stops at the first that fails.
                       --no-test leaves the tests out, for who runs them elsewhere
-  schedules           log, memtable and publication under thousands of schedules of their threads (builds the engine once more)
+  schedules           log, memtable, publication and a whole database under thousands of schedules of their threads
+                      (builds the engine once more)
   sim <seed>          replays one seed of the simulation, and shortens it if it fails
   sim --minutes <n>   runs the simulation with new seeds on all cores, until one fails or the time is over
   sim <seed>@<point>  replays one crash of the crash test

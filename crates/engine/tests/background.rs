@@ -282,6 +282,7 @@ fn a_read_that_fails_in_a_compaction_loses_nothing() {
             assert_eq!(db.snapshot().range(&table, ..).count(), 2000, "{layout:?} {call}");
             table.compact().unwrap();
             assert_eq!(db.snapshot().range(&table, ..).count(), 2000, "{layout:?} {call}");
+            assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
         }
         assert!(failed > 0, "{layout:?}: a compaction reads");
     }
