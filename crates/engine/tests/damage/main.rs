@@ -202,6 +202,8 @@ fn read_all(database: &Database, sim: &SimEnv) -> Result<Vec<Vec<Pair>>> {
     let mut state = Vec::new();
     for number in 0..TABLES {
         let Some(table) = open.table(&format!("t{number}"))? else { continue };
+        // Reads pay for merges, and those drop what is not in use any more before it is verified.
+        table.hold()?;
         let snapshot = open.snapshot();
         let forward = collect(snapshot.range(&table, ..))?;
         let mut backward = collect(snapshot.range_rev(&table, ..))?;

@@ -10,8 +10,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub(crate) const SECTOR: usize = 512;
-/// What a B-tree's block takes at least.
-const UNIT: usize = 4096;
 
 /// What becomes of a file.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +20,10 @@ pub(crate) enum Damage {
     Zeroed { at: usize },
     /// Two sectors that have changed places.
     Exchanged { at: usize, with: usize },
-    /// A sector, or a unit of a tree file, with what it held earlier: a write that was lost.
-    Older { at: usize, len: usize, version: usize },
+    /// A sector with what it held earlier: a write that was lost.
+    Older { at: usize, version: usize },
+    /// A whole part that means something with what was there earlier, perhaps as sound as it: a write that was lost whole.
+    OlderPart { at: usize, len: usize, version: usize },
     /// The length that is left.
     Cut { len: usize },
 }
@@ -35,8 +35,8 @@ impl Damage {
             Self::Flipped { .. } => "flipped",
             Self::Zeroed { .. } => "zeroed",
             Self::Exchanged { .. } => "exchanged",
-            Self::Older { len: UNIT, .. } => "older unit",
             Self::Older { .. } => "older",
+            Self::OlderPart { .. } => "older part",
             Self::Cut { .. } => "cut",
         }
     }
@@ -51,12 +51,8 @@ impl Damage {
                 let (low, high) = bytes.split_at_mut(at.max(with));
                 low[at.min(with)..][..SECTOR].swap_with_slice(&mut high[..SECTOR]);
             }
-            Self::Older { at, len, version } => {
-                let len = len.min(bytes.len() - at);
-                let old = file.older(version, at, len);
-                bytes[at..at + len].fill(0);
-                bytes[at..at + old.len()].copy_from_slice(old);
-            }
+            Self::Older { at, version } => file.put_older(&mut bytes, version, file.sector(at)),
+            Self::OlderPart { at, len, version } => file.put_older(&mut bytes, version, at..at + len),
             Self::Cut { len } => bytes.truncate(len),
         }
         bytes
@@ -91,10 +87,22 @@ impl File {
         name.rsplit('.').next().unwrap_or_default()
     }
 
-    /// What it held earlier from `at` on, up to `len` bytes.
-    fn older(&self, version: usize, at: usize, len: usize) -> &[u8] {
-        let old = self.earlier[version].get(at..).unwrap_or_default();
-        &old[..old.len().min(len)]
+    /// What it held earlier at a place, as far as it reached.
+    fn older(&self, version: usize, place: Range<usize>) -> &[u8] {
+        let old = &self.earlier[version];
+        &old[place.start.min(old.len())..place.end.min(old.len())]
+    }
+
+    fn put_older(&self, bytes: &mut [u8], version: usize, place: Range<usize>) {
+        let old = self.older(version, place.clone());
+        bytes[place.clone()].fill(0);
+        bytes[place.start..][..old.len()].copy_from_slice(old);
+    }
+
+    /// The earlier versions that were different at a place, each once.
+    fn versions(&self, place: &Range<usize>) -> impl Iterator<Item = usize> {
+        let mut seen = BTreeSet::new();
+        (0..self.earlier.len()).filter(move |version| seen.insert(self.older(*version, place.clone())))
     }
 
     fn sector(&self, at: usize) -> Range<usize> {
@@ -113,11 +121,11 @@ impl File {
                 let with = (at / SECTOR + rng.in_range(1..whole)) % whole * SECTOR;
                 all.push(Damage::Exchanged { at: *at, with });
             }
-            for len in [SECTOR, UNIT].into_iter().filter(|len| at.is_multiple_of(*len)) {
-                let mut seen = BTreeSet::new();
-                let versions = (0..self.earlier.len()).filter(|version| seen.insert(self.older(*version, *at, len)));
-                all.extend(versions.map(|version| Damage::Older { at: *at, len, version }));
-            }
+            all.extend(self.versions(&self.sector(*at)).map(|version| Damage::Older { at: *at, version }));
+        }
+        for part in self.meaning.parts() {
+            let older = |version| Damage::OlderPart { at: part.start, len: part.len(), version };
+            all.extend(self.versions(part).map(older));
         }
         let cuts: BTreeSet<_> = self.meaning.borders().chain(sectors).filter(|cut| *cut < len).collect();
         all.extend(cuts.into_iter().map(|len| Damage::Cut { len }));
@@ -138,8 +146,8 @@ impl File {
         let differs = |at: &usize| after.get(*at) != Some(&self.bytes[*at]);
         let places = match damage {
             Damage::Flipped { at, .. } => return vec![at],
-            Damage::Zeroed { at } => [self.sector(at), 0..0],
-            Damage::Older { at, len, .. } => [at..self.bytes.len().min(at + len), 0..0],
+            Damage::Zeroed { at } | Damage::Older { at, .. } => [self.sector(at), 0..0],
+            Damage::OlderPart { at, len, .. } => [at..at + len, 0..0],
             Damage::Exchanged { at, with } => [self.sector(at), self.sector(with)],
             Damage::Cut { len } => return (len..self.bytes.len()).collect(),
         };

@@ -65,6 +65,10 @@ impl Meaning {
         self.parts.is_empty()
     }
 
+    pub(crate) fn parts(&self) -> &[Range<usize>] {
+        &self.parts
+    }
+
     /// Where parts begin and end.
     pub(crate) fn borders(&self) -> impl Iterator<Item = usize> {
         self.parts.iter().flat_map(|part| [part.start, part.end])
