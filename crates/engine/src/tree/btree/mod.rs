@@ -23,6 +23,8 @@ mod merge;
 mod output;
 mod reach;
 mod root;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod stream;
 #[cfg(test)]
 mod tests;
