@@ -68,7 +68,7 @@ fn blocks(c: &mut Criterion) {
     group.throughput(Throughput::Elements(64));
     group.bench_function("build", |b| b.iter(|| image(black_box(&keys[..64]), &mut builder)));
     group.bench_function("parse", |b| {
-        b.iter_batched(|| images[3].clone().into_boxed_slice(), Block::parse, BatchSize::SmallInput);
+        b.iter_batched(|| images[3].as_slice().into(), Block::parse, BatchSize::SmallInput);
     });
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
         let mut framed = Vec::new();

@@ -2,7 +2,6 @@
 #![allow(missing_docs, reason = "criterion's macros write the functions")]
 
 use std::hint::black_box;
-use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use spinney::block::{Block, BlockPointer, raw_image};
@@ -16,8 +15,8 @@ const fn pointer(i: u64) -> BlockPointer {
     BlockPointer { offset: i << 12, bytes: 4096, checksum: 7 }
 }
 
-fn block() -> Arc<Block> {
-    Arc::new(Block::parse(raw_image(4000).into_boxed_slice()).expect("a raw block has no rules to break"))
+fn block() -> Block {
+    Block::parse(raw_image(4000).into()).expect("a raw block has no rules to break")
 }
 
 fn lookup_and_insert(criterion: &mut Criterion) {
@@ -44,7 +43,7 @@ fn lookup_and_insert(criterion: &mut Criterion) {
     group.bench_function("insert/evicting", |bencher| {
         bencher.iter(|| {
             at += 1;
-            cache.insert(2, pointer(at), Arc::clone(&shared))
+            cache.insert(2, pointer(at), shared.clone())
         });
     });
     group.finish();

@@ -17,6 +17,7 @@ pub struct Value(Repr);
 #[derive(Clone)]
 enum Repr {
     Owned(Box<[u8]>),
+    Shared { bytes: Arc<[u8]>, at: usize, len: usize },
     Pinned { source: Arc<dyn ByteSource>, at: usize, len: usize },
 }
 
@@ -25,6 +26,12 @@ impl Value {
     #[must_use]
     pub fn owned(bytes: &[u8]) -> Self {
         Self(Repr::Owned(bytes.into()))
+    }
+
+    /// A view of `len` bytes at `at` in `bytes`, which stay alive as long as the value.
+    #[must_use]
+    pub fn shared(bytes: Arc<[u8]>, at: usize, len: usize) -> Self {
+        Self(Repr::Shared { bytes, at, len })
     }
 
     /// A view of `len` bytes at `at` in `source`, which stays alive as long as the value.
@@ -40,6 +47,7 @@ impl Deref for Value {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Repr::Owned(bytes) => bytes,
+            Repr::Shared { bytes, at, len } => &bytes[*at..at + len],
             Repr::Pinned { source, at, len } => source.bytes(*at, *len),
         }
     }
@@ -69,7 +77,7 @@ impl From<Value> for Vec<u8> {
     fn from(value: Value) -> Self {
         match value.0 {
             Repr::Owned(bytes) => bytes.into_vec(),
-            Repr::Pinned { .. } => value.to_vec(),
+            Repr::Shared { .. } | Repr::Pinned { .. } => value.to_vec(),
         }
     }
 }

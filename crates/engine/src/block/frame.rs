@@ -20,6 +20,8 @@ use crate::base::checksum::checksum;
 use crate::base::codec::{Decoder, Malformed};
 use crate::base::num::{u32_of, u64_of, usize_of32};
 use std::fmt;
+use std::iter;
+use std::sync::Arc;
 
 pub use crate::base::compress::Compression;
 
@@ -121,7 +123,7 @@ pub fn seal(frame: &mut [u8], identity: u64, offset: u64) -> BlockPointer {
 ///
 /// # Errors
 /// [`FrameError`] when the frame is not what was written there.
-pub fn decode(frame: &[u8], identity: u64, pointer: BlockPointer) -> Result<Box<[u8]>, FrameError> {
+pub fn decode(frame: &[u8], identity: u64, pointer: BlockPointer) -> Result<Arc<[u8]>, FrameError> {
     if frame.len() != usize_of32(pointer.bytes) || frame.len() < FRAME_HEADER_BYTES {
         return Err(FrameError::Length { expected: pointer.bytes, actual: frame.len() });
     }
@@ -144,8 +146,8 @@ pub fn decode(frame: &[u8], identity: u64, pointer: BlockPointer) -> Result<Box<
     if compression == Compression::None {
         return Ok(payload.into());
     }
-    let mut image = vec![0; image_bytes].into_boxed_slice();
-    compression.decompress(payload, &mut image)?;
+    let mut image: Arc<[u8]> = iter::repeat_n(0, image_bytes).collect();
+    compression.decompress(payload, Arc::make_mut(&mut image))?;
     Ok(image)
 }
 

@@ -1,31 +1,28 @@
 //! A block in memory: an image that was checked once, and the accessors that rely on it.
 
 use super::format::{
-    BlockKind, FLAG_VERSIONED, IMAGE_BYTES_MAX, META_BYTES, PREFIX_AT, RAW_PAYLOAD_AT, head, heads_at,
+    BlockKind, COUNT_AT, FLAG_VERSIONED, FLAGS_AT, IMAGE_BYTES_MAX, KIND_AT, META_BYTES, PREFIX_AT, PREFIX_LEN_AT,
+    RAW_PAYLOAD_AT, head, heads_at,
 };
 use super::search::{self, Head};
 use crate::base::codec::{Decoder, Malformed};
 use crate::base::key::{KEY_BYTES_MAX, descends};
-use crate::base::num::{u32_of, usize_of32};
-use crate::base::prefetch::prefetch;
-use crate::base::value::ByteSource;
-use crate::base::{Kind, SeqNum};
+use crate::base::num::{u32_of, u64_of, usize_of32};
+use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
+use crate::base::{Kind, SeqNum, Value};
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
-/// A valid block in memory.
+/// A valid block in memory. Clones share its bytes, which lie behind their count: who comes to a block comes to both at once.
 ///
 /// # Invariants
 /// 1. The image satisfies the invariants of [`super::format`], so that no accessor panics for an index below [`Block::count`].
+/// 2. In memory, a raw block's number of entries says where its payload begins.
+#[derive(Clone)]
 pub struct Block {
-    image: Box<[u8]>,
-    kind: BlockKind,
-    versioned: bool,
-    count: u32,
-    prefix_len: u32,
-    /// Where the heads begin; in a raw block, where the payload begins.
-    heads_at: u32,
+    image: Arc<[u8]>,
 }
 
 /// One entry of a block, without the prefix of its key.
@@ -37,7 +34,7 @@ pub struct Slot<'a> {
     pub seqnum: SeqNum,
     /// What the version does.
     pub kind: Kind,
-    /// Where the value begins in the block, as [`ByteSource::bytes`] takes it.
+    /// Where the value begins in the block, as [`Block::bytes_at`] takes it.
     pub value_at: usize,
     /// Length of the value in bytes.
     pub value_len: usize,
@@ -48,20 +45,18 @@ impl Block {
     ///
     /// # Errors
     /// [`Malformed`] when the image breaks any rule of [`super::format`].
-    pub fn parse(image: Box<[u8]>) -> Result<Self, Malformed> {
+    pub fn parse(image: Arc<[u8]>) -> Result<Self, Malformed> {
         let mut header = Decoder::new(&image);
         let kind = BlockKind::from_byte(header.u8()?).ok_or(Malformed)?;
         let flags = header.u8()?;
         let zero = header.u16()?;
-        let (count, prefix_len) = (header.u32()?, header.u32()?);
+        let (_, prefix_len) = (header.u32()?, header.u32()?);
         header.bytes(usize_of32(prefix_len))?;
         let known = flags & !FLAG_VERSIONED == 0 && zero == 0 && image.len() <= IMAGE_BYTES_MAX;
         if !known || usize_of32(prefix_len) > KEY_BYTES_MAX {
             return Err(Malformed);
         }
-        let versioned = flags & FLAG_VERSIONED != 0;
-        let heads_at = u32_of(heads_at(usize_of32(prefix_len)));
-        let block = Self { image, kind, versioned, count, prefix_len, heads_at };
+        let block = Self { image };
         match kind {
             BlockKind::Raw => block.parse_raw(),
             BlockKind::Leaf | BlockKind::Branch => block.check_entries().map(|()| block),
@@ -73,17 +68,19 @@ impl Block {
         if self.image.len() < RAW_PAYLOAD_AT || self.image[1..RAW_PAYLOAD_AT].iter().any(|byte| *byte != 0) {
             return Err(Malformed);
         }
-        let payload_at = self.image.as_ptr().align_offset(RAW_PAYLOAD_AT).min(RAW_PAYLOAD_AT);
-        self.image.copy_within(RAW_PAYLOAD_AT.., payload_at);
-        self.heads_at = u32_of(payload_at);
+        let image = Arc::make_mut(&mut self.image);
+        let payload_at = image[PREFIX_AT..].as_ptr().align_offset(RAW_PAYLOAD_AT) + PREFIX_AT;
+        let payload_at = if payload_at <= RAW_PAYLOAD_AT { payload_at } else { RAW_PAYLOAD_AT };
+        image.copy_within(RAW_PAYLOAD_AT.., payload_at);
+        image[COUNT_AT..PREFIX_LEN_AT].copy_from_slice(&u32_of(payload_at).to_le_bytes());
         Ok(self)
     }
 
     /// Checks offsets, lengths, kinds, heads and order of all entries.
     fn check_entries(&self) -> Result<(), Malformed> {
-        let heap_at = u64::from(self.heads_at) + 8 * u64::from(self.count) + 4;
+        let heap_at = u64_of(self.heads_at()) + 8 * u64_of(self.count()) + 4;
         let heap_at = u32::try_from(heap_at).map_err(|_| Malformed)?;
-        if usize_of32(heap_at) > self.image.len() || (self.count == 0 && self.prefix_len > 0) {
+        if usize_of32(heap_at) > self.image.len() || (self.count() == 0 && self.prefix_len() > 0) {
             return Err(Malformed);
         }
         let (offsets, end) = (self.offsets(), self.offset(self.count()));
@@ -108,7 +105,7 @@ impl Block {
     fn ascends(&self, (head_a, a): (u32, Slot<'_>), (head_b, b): (u32, Slot<'_>)) -> bool {
         match head_a.cmp(&head_b).then_with(|| a.suffix.cmp(b.suffix)) {
             Ordering::Less => true,
-            Ordering::Equal => self.kind == BlockKind::Branch || descends(a.seqnum, (b.seqnum, b.kind)),
+            Ordering::Equal => self.kind() == BlockKind::Branch || descends(a.seqnum, (b.seqnum, b.kind)),
             Ordering::Greater => false,
         }
     }
@@ -116,72 +113,112 @@ impl Block {
     fn check_slot(&self, entry: Range<usize>) -> Result<Slot<'_>, Malformed> {
         let mut decoder = Decoder::new(self.image.get(entry.clone()).ok_or(Malformed)?);
         let (mut seqnum, mut kind) = (SeqNum::ZERO, Kind::Put);
-        if self.versioned {
+        if self.is_versioned() {
             let meta = decoder.u64()?;
             kind = Kind::from_byte(meta.to_le_bytes()[0]).ok_or(Malformed)?;
             seqnum = SeqNum(meta >> 8);
         }
         let suffix = decoder.len_prefixed()?;
         let value_len = decoder.rest().len();
-        let key_len = usize_of32(self.prefix_len) + suffix.len();
+        let key_len = self.prefix_len() + suffix.len();
         if key_len > KEY_BYTES_MAX || (kind.is_tombstone() && value_len > 0) {
             return Err(Malformed);
         }
         Ok(Slot { suffix, seqnum, kind, value_at: entry.end - value_len, value_len })
     }
 
+    #[inline]
+    fn field(&self, at: usize) -> u32 {
+        self.image[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    #[inline]
+    fn is_versioned(&self) -> bool {
+        self.image[FLAGS_AT] & FLAG_VERSIONED != 0
+    }
+
+    #[inline]
+    fn prefix_len(&self) -> usize {
+        usize_of32(self.field(PREFIX_LEN_AT))
+    }
+
+    #[inline]
+    fn heads_at(&self) -> usize {
+        heads_at(self.prefix_len())
+    }
+
     /// What the block holds.
     #[inline]
     #[must_use]
-    pub const fn kind(&self) -> BlockKind {
-        self.kind
+    pub fn kind(&self) -> BlockKind {
+        BlockKind::from_byte(self.image[KIND_AT]).unwrap_or(BlockKind::Raw)
     }
 
     /// The number of entries; zero for a raw block.
     #[inline]
     #[must_use]
-    pub const fn count(&self) -> usize {
-        match self.kind {
+    pub fn count(&self) -> usize {
+        match self.kind() {
             BlockKind::Raw => 0,
-            _ => usize_of32(self.count),
+            _ => usize_of32(self.field(COUNT_AT)),
         }
     }
 
     /// Bytes of memory that the block takes.
     #[inline]
     #[must_use]
-    pub const fn memory_bytes(&self) -> usize {
-        self.image.len() + size_of::<Self>()
+    pub fn memory_bytes(&self) -> usize {
+        COUNTS_BYTES + self.image.len()
     }
 
     /// The payload of a raw block, at an address that is a multiple of 64 as a rule; empty for the other kinds.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        match self.kind {
-            BlockKind::Raw => &self.image[usize_of32(self.heads_at)..][..self.image.len() - RAW_PAYLOAD_AT],
+        match self.kind() {
+            BlockKind::Raw => &self.image[self.payload_at()..][..self.image.len() - RAW_PAYLOAD_AT],
             _ => &[],
         }
     }
 
-    /// Where the payload of a raw block begins, as [`ByteSource::bytes`] takes it.
+    /// Where the payload of a raw block begins, as [`Block::bytes_at`] takes it.
     #[inline]
     #[must_use]
-    pub const fn payload_at(&self) -> usize {
-        usize_of32(self.heads_at)
+    pub fn payload_at(&self) -> usize {
+        usize_of32(self.field(COUNT_AT))
+    }
+
+    /// The `len` bytes at `at`, as [`Slot`] gives them.
+    #[inline]
+    #[must_use]
+    pub fn bytes_at(&self, at: usize, len: usize) -> &[u8] {
+        &self.image[at..at + len]
+    }
+
+    /// The same as a value that keeps the block alive.
+    #[inline]
+    #[must_use]
+    pub fn pinned(self, at: usize, len: usize) -> Value {
+        Value::shared(self.image, at, len)
     }
 
     /// What all keys begin with.
     #[inline]
     #[must_use]
     pub fn prefix(&self) -> &[u8] {
-        &self.image[PREFIX_AT..][..usize_of32(self.prefix_len)]
+        &self.image[PREFIX_AT..][..self.prefix_len()]
+    }
+
+    /// Asks for the memory that every access looks at first, before it is needed.
+    #[inline]
+    pub fn prefetch_front(&self) {
+        prefetch(self.image.as_ptr().wrapping_sub(COUNTS_BYTES), FRONT_BYTES);
     }
 
     /// Asks for the memory that a search of the block looks at first, before it is needed.
     #[inline]
     pub fn prefetch_search(&self) {
-        let (heads_at, searched) = (usize_of32(self.heads_at), 8 * self.count());
+        let (heads_at, searched) = (self.heads_at(), 8 * self.count());
         let end = if searched <= SEARCHED_BYTES_MAX { heads_at + searched } else { SEARCHED_BYTES_MAX };
         prefetch_all(&self.image[..end]);
     }
@@ -198,12 +235,12 @@ impl Block {
 
     #[inline]
     fn heads(&self) -> &[Head] {
-        self.image[usize_of32(self.heads_at)..][..4 * self.count()].as_chunks().0
+        self.image[self.heads_at()..][..4 * self.count()].as_chunks().0
     }
 
     #[inline]
     fn offsets(&self) -> &[[u8; 4]] {
-        self.image[usize_of32(self.heads_at) + 4 * self.count()..][..4 * self.count() + 4].as_chunks().0
+        self.image[self.heads_at() + 4 * self.count()..][..4 * self.count() + 4].as_chunks().0
     }
 
     #[inline]
@@ -222,7 +259,7 @@ impl Block {
         let [start, end] = [i, i + 1].map(|i| usize_of32(u32::from_le_bytes(offsets[i])));
         let mut entry = &self.image[start..end];
         let (mut seqnum, mut kind) = (SeqNum::ZERO, Kind::Put);
-        if self.versioned
+        if self.is_versioned()
             && let Some((meta, rest)) = entry.split_first_chunk::<META_BYTES>()
         {
             seqnum = SeqNum(u64::from_le_bytes(*meta) >> 8);
@@ -237,7 +274,7 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn suffix(&self, i: usize) -> &[u8] {
-        let skip = if self.versioned { META_BYTES } else { 0 };
+        let skip = if self.is_versioned() { META_BYTES } else { 0 };
         split_suffix(&self.image[self.offset(i) + skip..]).0
     }
 
@@ -357,6 +394,10 @@ fn prefetch_all(bytes: &[u8]) {
     prefetch(bytes.as_ptr(), bytes.len());
 }
 
+/// The counts of who shares a block, before its image.
+const COUNTS_BYTES: usize = 2 * size_of::<usize>();
+/// Counts, header, and what a search of a leaf of 4 KiB looks at.
+const FRONT_BYTES: usize = 4 * CACHE_LINE_BYTES;
 /// A search of more than so much halves it first, which no prefetch can follow.
 const SEARCHED_BYTES_MAX: usize = 2 << 10;
 /// So much of the entries from some point on is as good as sure to be read.
@@ -378,16 +419,9 @@ fn split_suffix(entry: &[u8]) -> (&[u8], &[u8]) {
     (suffix, decoder.rest())
 }
 
-impl ByteSource for Block {
-    #[inline]
-    fn bytes(&self, at: usize, len: usize) -> &[u8] {
-        &self.image[at..at + len]
-    }
-}
-
 impl fmt::Debug for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.image.len();
-        write!(f, "Block({:?}, {} entries, {bytes} bytes)", self.kind, self.count())
+        write!(f, "Block({:?}, {} entries, {bytes} bytes)", self.kind(), self.count())
     }
 }

@@ -2,7 +2,6 @@
 
 use super::format::RAW_PAYLOAD_AT;
 use super::{Block, BlockBuilder, BlockKind, BlockPointer, Compression, FrameError, frame, raw_image};
-use crate::base::value::ByteSource;
 use crate::base::{Entry, Kind, SeqNum};
 use proptest::prelude::*;
 use std::fmt::Write as _;
@@ -212,7 +211,7 @@ fn the_longest_keys_and_large_values_fit() {
 fn a_value_is_read_in_place() {
     let block = leaf(&[Owned::put(b"key", 5, b"value")]);
     let (at, len) = block.value_at(0);
-    assert_eq!(ByteSource::bytes(&block, at, len), b"value");
+    assert_eq!(block.bytes_at(at, len), b"value");
     assert!(block.memory_bytes() > 20);
 }
 

@@ -19,7 +19,6 @@ mod list;
 mod shard;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::sync::Mutex;
@@ -27,10 +26,10 @@ use serde::Serialize;
 
 use crate::base::Result;
 use crate::base::num::{u64_of, usize_of};
-use crate::base::prefetch::prefetch;
+use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 use crate::block::{Block, BlockPointer};
 use crate::store::BlockFile;
-use shard::{Key, SLOT_BYTES, Shard};
+use shard::{Key, Shard, Shared};
 
 const SHARDS_MAX: u64 = 64;
 /// A smaller share would hold too few blocks to evict well, so that small caches have fewer shards.
@@ -77,9 +76,15 @@ pub struct Cache {
     capacity: AtomicU64,
 }
 
+impl Shared for Block {
+    fn prefetch(&self) {
+        self.prefetch_front();
+    }
+}
+
 /// Aligned so that latches of two shards share no cache line (nor a pair of lines that is fetched together).
 #[repr(align(128))]
-struct Latched(Mutex<Shard<Arc<Block>>>);
+struct Latched(Mutex<Shard<Block>>);
 
 impl Cache {
     /// An empty cache for `capacity` bytes of blocks. Zero keeps nothing.
@@ -99,7 +104,7 @@ impl Cache {
     /// # Errors
     /// As [`BlockFile::read`]: the block could not be read, or is corrupt.
     #[inline]
-    pub fn get(&self, file: &BlockFile, pointer: BlockPointer, fill: Fill) -> Result<Arc<Block>> {
+    pub fn get(&self, file: &BlockFile, pointer: BlockPointer, fill: Fill) -> Result<Block> {
         match self.lookup(file.instance(), pointer, fill) {
             Some(block) => Ok(block),
             None => self.read(file, pointer, fill),
@@ -111,11 +116,11 @@ impl Cache {
     ///
     /// # Errors
     /// As [`BlockFile::read_many`].
-    pub fn get_many(&self, wanted: &[(&BlockFile, BlockPointer)], fill: Fill) -> Result<Vec<Arc<Block>>> {
+    pub fn get_many(&self, wanted: &[(&BlockFile, BlockPointer)], fill: Fill) -> Result<Vec<Block>> {
         let same = |a: (&BlockFile, BlockPointer), b: (&BlockFile, BlockPointer)| {
             a.1 == b.1 && a.0.instance() == b.0.instance()
         };
-        let mut blocks: Vec<Option<Arc<Block>>> = Vec::with_capacity(wanted.len());
+        let mut blocks: Vec<Option<Block>> = Vec::with_capacity(wanted.len());
         let mut missing: Vec<(&BlockFile, BlockPointer)> = Vec::new();
         for (i, (file, pointer)) in wanted.iter().enumerate() {
             let block = match i.checked_sub(1) {
@@ -131,12 +136,12 @@ impl Cache {
             return Ok(blocks.into_iter().flatten().collect());
         }
         let keep = |((file, pointer), block): (&(&BlockFile, BlockPointer), Block)| {
-            self.keep(file.instance(), *pointer, Arc::new(block), fill)
+            self.keep(file.instance(), *pointer, block, fill)
         };
         let read: Vec<_> = missing.iter().zip(BlockFile::read_many(&missing)?).map(keep).collect();
-        let find = |(wanted, block): (&(&BlockFile, BlockPointer), Option<Arc<Block>>)| {
+        let find = |(wanted, block): (&(&BlockFile, BlockPointer), Option<Block>)| {
             let number = missing.iter().position(|other| same(*other, *wanted));
-            block.or_else(|| number.map(|number| Arc::clone(&read[number])))
+            block.or_else(|| number.map(|number| read[number].clone()))
         };
         Ok(wanted.iter().zip(blocks).filter_map(find).collect())
     }
@@ -144,7 +149,7 @@ impl Cache {
     /// The block that `pointer` names in the file `instance`, if it is in memory.
     #[inline]
     #[must_use]
-    pub fn lookup(&self, instance: u64, pointer: BlockPointer, fill: Fill) -> Option<Arc<Block>> {
+    pub fn lookup(&self, instance: u64, pointer: BlockPointer, fill: Fill) -> Option<Block> {
         let key = Key { instance, offset: pointer.offset };
         let hash = key.hash();
         self.shard(hash).lock().get(hash, key, tag(pointer), fill == Fill::Keep)
@@ -158,7 +163,7 @@ impl Cache {
         let hash = key.hash();
         let shard = self.shard(hash).lock();
         let hint = Hint(shard.locate(hash, key)?);
-        prefetch(shard.slot_address(hint.0), SLOT_BYTES);
+        prefetch(shard.slot_address(hint.0), CACHE_LINE_BYTES);
         Some(hint)
     }
 
@@ -168,15 +173,14 @@ impl Cache {
         let key = Key { instance, offset: pointer.offset };
         let shard = self.shard(key.hash()).lock();
         if let Some(block) = shard.peek(hint.0, key) {
-            // The counts lie before it.
-            prefetch(Arc::as_ptr(block).cast::<u8>().wrapping_sub(2 * size_of::<usize>()), size_of::<Block>());
+            block.prefetch_front();
         }
     }
 
     /// As [`Cache::lookup`], of a block that was approached.
     #[inline]
     #[must_use]
-    pub fn lookup_at(&self, instance: u64, pointer: BlockPointer, fill: Fill, hint: Hint) -> Option<Arc<Block>> {
+    pub fn lookup_at(&self, instance: u64, pointer: BlockPointer, fill: Fill, hint: Hint) -> Option<Block> {
         let key = Key { instance, offset: pointer.offset };
         let hash = key.hash();
         self.shard(hash).lock().get_at(hint.0, hash, key, tag(pointer), fill == Fill::Keep)
@@ -184,7 +188,7 @@ impl Cache {
 
     /// Puts in a block that was just written or read, and returns the one to use: an equal one that was already there, or
     /// itself. A block too large for the cache is returned and not kept.
-    pub fn insert(&self, instance: u64, pointer: BlockPointer, block: Arc<Block>) -> Arc<Block> {
+    pub fn insert(&self, instance: u64, pointer: BlockPointer, block: Block) -> Block {
         let key = Key { instance, offset: pointer.offset };
         let weight = u64_of(block.memory_bytes());
         let mut dropped = Vec::new();
@@ -244,12 +248,12 @@ impl Cache {
     }
 
     #[cold]
-    fn read(&self, file: &BlockFile, pointer: BlockPointer, fill: Fill) -> Result<Arc<Block>> {
-        let block = Arc::new(file.read(pointer)?);
+    fn read(&self, file: &BlockFile, pointer: BlockPointer, fill: Fill) -> Result<Block> {
+        let block = file.read(pointer)?;
         Ok(self.keep(file.instance(), pointer, block, fill))
     }
 
-    fn keep(&self, instance: u64, pointer: BlockPointer, block: Arc<Block>, fill: Fill) -> Arc<Block> {
+    fn keep(&self, instance: u64, pointer: BlockPointer, block: Block, fill: Fill) -> Block {
         match fill {
             Fill::Keep => self.insert(instance, pointer, block),
             Fill::Bypass | Fill::Merge => block,
@@ -257,7 +261,7 @@ impl Cache {
     }
 
     #[inline]
-    fn shard(&self, hash: u64) -> &Mutex<Shard<Arc<Block>>> {
+    fn shard(&self, hash: u64) -> &Mutex<Shard<Block>> {
         // Bits that the index of a shard does not look at: it takes the low ones and the top seven.
         &self.shards[usize_of(hash >> 48) & (self.shards.len() - 1)].0
     }

@@ -18,9 +18,10 @@ use hashbrown::HashTable;
 use super::ghost::Ghost;
 use super::list::{Index, Linked, Links, List, NONE, at};
 use crate::base::num::{u32_of, u64_of, usize_of32};
+use crate::base::prefetch::CACHE_LINE_BYTES;
 
 /// What a kept value costs beside its own bytes: its slot, its places in the index and the ghost, with the slack of growth.
-pub(super) const ENTRY_BYTES: u64 = 160;
+pub(super) const ENTRY_BYTES: u64 = 200;
 
 /// Reads that are remembered per block: more say nothing new.
 const FREQUENCY_MAX: u8 = 3;
@@ -73,23 +74,24 @@ const QUEUE: usize = 0;
 /// The family of lists that hold the values of one file each.
 const FILE: usize = 1;
 
+/// What a hit looks at is in its first line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Slot<V> {
     key: Key,
     /// Tells two values at one key apart: blocks of a tree file are rewritten where an older block was.
     tag: u64,
     value: Option<V>,
+    /// How many values had been inserted into the shard before this one.
+    born: u64,
+    frequency: u8,
+    queue: Queue,
     weight: u64,
     queue_links: Links,
     file_links: Links,
-    queue: Queue,
-    frequency: u8,
-    /// How many values had been inserted into the shard before this one.
-    born: u64,
 }
 
-/// Bytes of a slot.
-pub(super) const SLOT_BYTES: usize = size_of::<Slot<usize>>();
+const _: () = assert!(std::mem::offset_of!(Slot<[usize; 2]>, queue) < CACHE_LINE_BYTES);
 
 impl<V> Linked<QUEUE> for Slot<V> {
     fn links(&self) -> Links {
@@ -134,7 +136,13 @@ pub(super) struct Shard<V> {
     pub(super) tally: Tally,
 }
 
-impl<V: Clone> Shard<V> {
+/// A value that many can share.
+pub(super) trait Shared: Clone {
+    /// Asks for the memory that a clone and what is done with it look at first.
+    fn prefetch(&self) {}
+}
+
+impl<V: Shared> Shard<V> {
     /// An empty shard for values of `capacity` bytes.
     pub(super) fn new(capacity: u64) -> Self {
         Self {
@@ -180,6 +188,8 @@ impl<V: Clone> Shard<V> {
             *count += 1;
         }
         let slot = slot?;
+        // The clone waits for its count, and the processor lets nothing behind it go ahead.
+        slot.value.as_ref().inspect(|value| value.prefetch());
         if touch && slot.frequency < FREQUENCY_MAX {
             let age = self.tally.inserted - slot.born;
             let young = slot.queue == Queue::Small && age * YOUNG_PART < u64_of(self.index.len());

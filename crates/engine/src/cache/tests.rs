@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -11,6 +12,8 @@ use crate::block::{Compression, raw_image};
 use crate::env::Access;
 use crate::env::sim::SimEnv;
 use crate::store::{BlockWriter, StoreStats};
+
+impl Shared for u64 {}
 
 /// What every value of the traces weighs, with the overhead.
 const WEIGHT: u64 = 4096;

@@ -5,7 +5,6 @@
 
 use std::cmp::Ordering::{Equal, Less};
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use super::extent;
 use super::file::TreeFile;
@@ -63,7 +62,7 @@ pub(super) struct ReadAhead {
     leaves: usize,
     backward: bool,
     /// Leaves that were read and not asked for yet.
-    ready: VecDeque<(BlockPointer, Arc<Block>)>,
+    ready: VecDeque<(BlockPointer, Block)>,
     buffer: AlignedBuffer,
 }
 
@@ -85,7 +84,7 @@ impl ReadAhead {
         i: usize,
         fill: Fill,
         way: Way<'_>,
-    ) -> Result<(Arc<Block>, bool)> {
+    ) -> Result<(Block, bool)> {
         let pointer = file.child(branch, i)?;
         if way.backward != self.backward {
             self.backward = way.backward;
@@ -106,10 +105,10 @@ impl ReadAhead {
         Ok((leaf, was_cached))
     }
 
-    fn read(&mut self, file: &TreeFile, branch: &Block, i: usize, fill: Fill, way: Way<'_>) -> Result<Arc<Block>> {
+    fn read(&mut self, file: &TreeFile, branch: &Block, i: usize, fill: Fill, way: Way<'_>) -> Result<Block> {
         let keep = |pointer, block| match fill {
-            Fill::Keep => file.cache.insert(file.blocks.instance(), pointer, Arc::new(block)),
-            Fill::Bypass | Fill::Merge => Arc::new(block),
+            Fill::Keep => file.cache.insert(file.blocks.instance(), pointer, block),
+            Fill::Bypass | Fill::Merge => block,
         };
         let row = self.row(file, branch, i, way)?;
         let (first, last) = (row[0], row[row.len() - 1]);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::ahead::{ReadAhead, Way};
 use super::root::{TreeRoot, route};
-use crate::base::value::ByteSource;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, Hint};
@@ -13,7 +12,7 @@ use crate::tree::{Ages, Costs, Cursor, Limits};
 /// A branch on the path, and the child that the path takes.
 #[derive(Debug)]
 struct Step {
-    branch: Arc<Block>,
+    branch: Block,
     child: usize,
 }
 
@@ -29,7 +28,7 @@ pub struct BTreeCursor {
     /// From the root down; step `i` is at height `meta.height - i`.
     path: Vec<Step>,
     ahead: ReadAhead,
-    leaf: Option<Arc<Block>>,
+    leaf: Option<Block>,
     index: usize,
     key: Vec<u8>,
     failed: bool,
@@ -47,11 +46,11 @@ enum Approach {
     #[default]
     Away,
     /// To this block.
-    At(Arc<Block>),
+    At(Block),
     /// To where the cache knows of the block below; then, `known`, to the block itself.
     Above { pointer: BlockPointer, hint: Hint, known: bool },
     /// To this leaf.
-    Leaf(Arc<Block>),
+    Leaf(Block),
     /// The rest is for the seek.
     Left,
 }
@@ -91,7 +90,7 @@ impl BTreeCursor {
     }
 
     /// Walks from the root to the leaf that `choose` leads to.
-    fn seek(&mut self, choose: impl Fn(&Block) -> usize) -> Result<Option<Arc<Block>>> {
+    fn seek(&mut self, choose: impl Fn(&Block) -> usize) -> Result<Option<Block>> {
         self.path.clear();
         self.leaf = None;
         self.ahead.restart(1);
@@ -99,12 +98,13 @@ impl BTreeCursor {
     }
 
     /// Walks from the block that the path leads to, and `pointer` names, to a leaf.
-    fn descend(&mut self, mut pointer: BlockPointer, choose: impl Fn(&Block) -> usize) -> Result<Arc<Block>> {
+    fn descend(&mut self, mut pointer: BlockPointer, choose: impl Fn(&Block) -> usize) -> Result<Block> {
         loop {
             let height = self.height();
             let block = self.root.block(pointer, height, self.fill)?;
             self.blocks += 1;
             if height == 0 {
+                block.prefetch_search();
                 return Ok(block);
             }
             let child = choose(&block);
@@ -158,7 +158,7 @@ impl BTreeCursor {
     }
 
     /// Stands on entry `index` of `leaf`, which the path leads to.
-    fn stand(&mut self, leaf: Arc<Block>, index: usize) {
+    fn stand(&mut self, leaf: Block, index: usize) {
         leaf.key_into(index, &mut self.key);
         self.index = index;
         self.leaf = Some(leaf);
@@ -239,6 +239,7 @@ impl Cursor for BTreeCursor {
                 _ => cursor.seek(|branch| route(branch, key))?,
             };
             let Some(leaf) = leaf else { return Ok(()) };
+            leaf.prefetch_entries(key);
             let index = leaf.lower_bound(key);
             if index == leaf.count() {
                 return cursor.next_leaf();
@@ -312,13 +313,13 @@ impl Cursor for BTreeCursor {
     fn entry(&self) -> Option<Entry<'_>> {
         let leaf = self.leaf.as_ref()?;
         let slot = leaf.slot(self.index);
-        let value = ByteSource::bytes(&**leaf, slot.value_at, slot.value_len);
+        let value = leaf.bytes_at(slot.value_at, slot.value_len);
         Some(Entry { key: &self.key, seqnum: slot.seqnum, kind: slot.kind, value })
     }
 
     fn value(&self) -> Option<Value> {
         let leaf = self.leaf.as_ref()?;
         let (at, len) = leaf.value_at(self.index);
-        Some(Value::pinned(Arc::<Block>::clone(leaf), at, len))
+        Some(leaf.clone().pinned(at, len))
     }
 }

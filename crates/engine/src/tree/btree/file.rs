@@ -25,7 +25,7 @@ impl TreeFile {
     /// # Errors
     /// When the block cannot be read, is corrupt, or is no block of that height.
     #[inline]
-    pub(super) fn get(&self, pointer: BlockPointer, height: u32, fill: Fill) -> Result<Arc<Block>> {
+    pub(super) fn get(&self, pointer: BlockPointer, height: u32, fill: Fill) -> Result<Block> {
         let block = self.cache.get(&self.blocks, pointer, fill)?;
         self.check(&block, pointer, height)?;
         Ok(block)

@@ -3,8 +3,6 @@
 //! One pass from left to right. A subtree without changes is kept as it is, without being read; a leaf with changes is read,
 //! merged with them and written elsewhere, and so are the branches above it. The old root stays whole.
 
-use std::sync::Arc;
-
 use super::ahead::{ReadAhead, Way};
 use super::extent;
 use super::file::TreeFile;
@@ -12,7 +10,6 @@ use super::format::{TreeMeta, continues};
 use super::output::Output;
 use super::stream::{Border, Bounds};
 use crate::base::num::u64_of;
-use crate::base::value::ByteSource;
 use crate::base::{Entry, Error, ErrorKind, Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
@@ -150,7 +147,7 @@ impl<'a> Merge<'a> {
         &mut self,
         height: u32,
         pointer: BlockPointer,
-        (block, cached): (Arc<Block>, bool),
+        (block, cached): (Block, bool),
         bounds: Bounds<'_>,
     ) -> Result<()> {
         self.freed.push(extent(pointer));
@@ -172,12 +169,12 @@ impl<'a> Merge<'a> {
     }
 
     /// The block that `pointer` names, and whether it was in the cache.
-    fn block(&self, height: u32, pointer: BlockPointer) -> Result<(Arc<Block>, bool)> {
+    fn block(&self, height: u32, pointer: BlockPointer) -> Result<(Block, bool)> {
         let cached = self.file.cache.lookup(self.file.blocks.instance(), pointer, Fill::Merge);
         let is_cached = cached.is_some();
         let block = match cached {
             Some(block) => block,
-            None => self.file.blocks.read(pointer)?.into(),
+            None => self.file.blocks.read(pointer)?,
         };
         self.file.check(&block, pointer, height)?;
         Ok((block, is_cached))
@@ -226,7 +223,7 @@ impl<'a> Merge<'a> {
                     let slot = leaf.slot(i);
                     key.truncate(leaf.prefix().len());
                     key.extend_from_slice(slot.suffix);
-                    let value = ByteSource::bytes(leaf, slot.value_at, slot.value_len);
+                    let value = leaf.bytes_at(slot.value_at, slot.value_len);
                     let entry = Entry { key: &key, seqnum: slot.seqnum, kind: slot.kind, value };
                     retain.push_from(*clean_to, &entry, &mut |entry| output.push(entry, true))?;
                     i += 1;

@@ -8,8 +8,6 @@
 //! 2. A branch's separator is that of its first child.
 //! 3. No block is empty.
 
-use std::sync::Arc;
-
 use super::file::TreeFile;
 use super::format::CONTINUES;
 use super::stream::{Border, BranchStream, Child, Leaf, LeafStream};
@@ -183,8 +181,8 @@ impl<'a> Output<'a> {
         let (cache, instance) = (&self.file.cache, self.file.blocks.instance());
         cache.forget_block(instance, pointer.offset);
         if keep {
-            let block = Block::parse(image.into_boxed_slice()).expect("what a builder finished is a block");
-            drop(cache.insert(instance, pointer, Arc::new(block)));
+            let block = Block::parse(image.into()).expect("what a builder finished is a block");
+            drop(cache.insert(instance, pointer, block));
         }
         Ok(pointer)
     }

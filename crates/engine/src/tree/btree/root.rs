@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use super::cursor::BTreeCursor;
 use super::file::TreeFile;
 use super::format::{TreeMeta, continues};
-use crate::base::{Result, SeqNum, Value};
+use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
 use crate::tree::lookup::{Answers, Ask, nothing};
@@ -17,7 +17,7 @@ pub struct TreeRoot {
     pub(super) file: Arc<TreeFile>,
     pub(super) meta: TreeMeta,
     /// The topmost block, kept from its first use on: every lookup begins there.
-    top: OnceLock<Arc<Block>>,
+    top: OnceLock<Block>,
 }
 
 impl TreeRoot {
@@ -52,6 +52,7 @@ impl TreeRoot {
             pointer = self.file.child(&branch, i)?;
         }
         let leaf = self.block(pointer, 0, Fill::Keep)?;
+        leaf.prefetch_search();
         match visible(&leaf, key, snapshot) {
             Some(i) => Ok(Some(self.found(leaf, i))),
             None if spread => self.get_spread(key, snapshot),
@@ -80,7 +81,7 @@ impl TreeRoot {
                 self.file.check(block, *pointer, height)?;
             }
         }
-        let answer = |((ask, leaf), spread): ((&Ask<'_>, Arc<Block>), bool)| match visible(&leaf, ask.key, snapshot) {
+        let answer = |((ask, leaf), spread): ((&Ask<'_>, Block), bool)| match visible(&leaf, ask.key, snapshot) {
             Some(i) => Ok(Some(self.found(leaf, i))),
             None if spread => self.get_spread(ask.key, snapshot),
             None => Ok(None),
@@ -105,10 +106,10 @@ impl TreeRoot {
 
     /// Entry `i` of `leaf`.
     #[inline]
-    fn found(&self, leaf: Arc<Block>, i: usize) -> Found {
+    fn found(&self, leaf: Block, i: usize) -> Found {
         let slot = leaf.slot(i);
         let (seqnum, kind, at, len) = (slot.seqnum.max(self.meta.clean_to), slot.kind, slot.value_at, slot.value_len);
-        Found { seqnum, kind, value: Value::pinned(leaf, at, len) }
+        Found { seqnum, kind, value: leaf.pinned(at, len) }
     }
 
     /// A cursor over all entries. Blocks that it reads go into the cache as `fill` says.
@@ -119,17 +120,17 @@ impl TreeRoot {
 
     /// The block that `pointer` names, `height` levels above the leaves.
     #[inline]
-    pub(super) fn block(&self, pointer: BlockPointer, height: u32, fill: Fill) -> Result<Arc<Block>> {
+    pub(super) fn block(&self, pointer: BlockPointer, height: u32, fill: Fill) -> Result<Block> {
         if height != self.meta.height {
             return self.file.get(pointer, height, fill);
         }
         if let Some(top) = self.top.get() {
-            return Ok(Arc::clone(top));
+            return Ok(top.clone());
         }
         let block = self.file.get(pointer, height, fill)?;
         // A small tree's only leaf is not kept: it may be large, and the cache counts it.
         if height > 0 {
-            return Ok(Arc::clone(self.top.get_or_init(|| block)));
+            return Ok(self.top.get_or_init(|| block).clone());
         }
         Ok(block)
     }

@@ -194,7 +194,7 @@ impl LeafStream {
         self.source_cached = self.cached;
         let (mut low, mut key) = (None, Vec::new());
         for image in [full.image, last.image] {
-            let block = Block::parse(image.into_boxed_slice()).expect("what a builder finished is a block");
+            let block = Block::parse(image.into()).expect("what a builder finished is a block");
             for i in 0..block.count() {
                 let slot = block.slot(i);
                 block.key_into(i, &mut key);

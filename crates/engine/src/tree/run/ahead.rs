@@ -7,7 +7,6 @@ use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, Hint};
 use crate::env::buffer::AlignedBuffer;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Bytes that the first read of a row in passing takes: whoever passes the cache by is about to read much.
 const BYPASS_BYTES_MIN: usize = 128 << 10;
@@ -62,7 +61,7 @@ impl ReadAhead {
         pointer: BlockPointer,
         hint: Option<Hint>,
         wanted: impl FnOnce() -> Range<u64>,
-    ) -> Result<(Arc<Block>, bool)> {
+    ) -> Result<(Block, bool)> {
         self.row = self.row_with(pointer);
         self.last = pointer.offset..pointer.end();
         let instance = run.file().instance();
@@ -74,7 +73,7 @@ impl ReadAhead {
         if let Some(leaf) = cached {
             return Ok((leaf, true));
         }
-        let leaf = Arc::new(self.read(run, pointer, wanted)?);
+        let leaf = self.read(run, pointer, wanted)?;
         Ok(match self.fill {
             Fill::Keep => (run.cache().insert(instance, pointer, leaf), false),
             Fill::Bypass | Fill::Merge => (leaf, false),

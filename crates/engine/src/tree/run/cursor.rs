@@ -3,7 +3,6 @@
 use super::Run;
 use super::ahead::ReadAhead;
 use super::fuse::Fuse;
-use crate::base::value::ByteSource;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, Hint};
@@ -23,9 +22,9 @@ pub struct RunCursor {
     fill: Fill,
     fuse: Fuse,
     /// A part of the index, and its number.
-    index: Option<(usize, Arc<Block>)>,
+    index: Option<(usize, Block)>,
     leaf_slot: usize,
-    leaf: Option<Arc<Block>>,
+    leaf: Option<Block>,
     /// The leaf was in the cache.
     is_cached: bool,
     at: usize,
@@ -59,7 +58,7 @@ enum Approach {
 }
 
 /// A leaf, and the part and the entry of the index that lead to it.
-type Place = (usize, usize, Arc<Block>);
+type Place = (usize, usize, Block);
 
 /// The entry under a cursor, apart from its key.
 #[derive(Clone, Copy, Debug)]
@@ -227,31 +226,25 @@ impl RunCursor {
     }
 
     /// Index part `part`, which must be there.
-    fn load_part(&mut self, part: usize) -> Result<Arc<Block>> {
+    fn load_part(&mut self, part: usize) -> Result<Block> {
         match &self.index {
-            Some((here, index)) if *here == part => Ok(Arc::clone(index)),
+            Some((here, index)) if *here == part => Ok(index.clone()),
             _ => {
                 let index = self.run.index_part(part, self.fill)?;
                 self.costs.blocks += 1;
-                self.index = Some((part, Arc::clone(&index)));
+                self.index = Some((part, index.clone()));
                 Ok(index)
             }
         }
     }
 
     /// The leaf of entry `slot` of `index`.
-    fn load_leaf(&mut self, index: &Block, slot: usize) -> Result<Arc<Block>> {
+    fn load_leaf(&mut self, index: &Block, slot: usize) -> Result<Block> {
         let pointer = self.run.pointer(index, slot)?;
         self.load_leaf_at(index, slot, pointer, None)
     }
 
-    fn load_leaf_at(
-        &mut self,
-        index: &Block,
-        slot: usize,
-        pointer: BlockPointer,
-        hint: Option<Hint>,
-    ) -> Result<Arc<Block>> {
+    fn load_leaf_at(&mut self, index: &Block, slot: usize, pointer: BlockPointer, hint: Option<Hint>) -> Result<Block> {
         let Self { run, ahead, limits, .. } = self;
         let (leaf, is_cached) = ahead.leaf(run, pointer, hint, || wanted(run, limits.as_deref(), index))?;
         self.is_cached = is_cached;
@@ -262,7 +255,7 @@ impl RunCursor {
     }
 
     /// Stands on entry `at` of `leaf`.
-    fn stand(&mut self, leaf: Arc<Block>, at: usize) {
+    fn stand(&mut self, leaf: Block, at: usize) {
         self.key.clear();
         self.key.extend_from_slice(leaf.prefix());
         self.leaf = Some(leaf);
@@ -380,7 +373,10 @@ impl Cursor for RunCursor {
                     if slot == index.count() {
                         return cursor.after_leaf(part, &index, slot);
                     }
-                    (part, slot, cursor.load_leaf(&index, slot)?)
+                    let leaf = cursor.load_leaf(&index, slot)?;
+                    leaf.prefetch_search();
+                    leaf.prefetch_entries(key);
+                    (part, slot, leaf)
                 }
             };
             match leaf.lower_bound(key) {
@@ -468,14 +464,13 @@ impl Cursor for RunCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         let leaf = self.leaf.as_ref()?;
-        let value = ByteSource::bytes(&**leaf, self.here.value_at, self.here.value_len);
+        let value = leaf.bytes_at(self.here.value_at, self.here.value_len);
         Some(Entry { key: &self.key, seqnum: self.here.seqnum, kind: self.here.kind, value })
     }
 
     fn value(&self) -> Option<Value> {
         let leaf = self.leaf.as_ref()?;
-        let source: Arc<dyn ByteSource> = Arc::<Block>::clone(leaf);
-        Some(Value::pinned(source, self.here.value_at, self.here.value_len))
+        Some(leaf.clone().pinned(self.here.value_at, self.here.value_len))
     }
 }
 

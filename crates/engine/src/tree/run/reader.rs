@@ -259,7 +259,7 @@ impl Run {
     }
 
     /// Index part `part`, which is below [`Block::count`] of the top.
-    pub(super) fn index_part(&self, part: usize, fill: Fill) -> Result<Arc<Block>> {
+    pub(super) fn index_part(&self, part: usize, fill: Fill) -> Result<Block> {
         let pointer = self.pointer(&self.top, part)?;
         let index = self.cache.get(&self.file, pointer, fill)?;
         check(&self.file, pointer, &index, BlockKind::Branch)?;
@@ -314,7 +314,8 @@ pub(super) enum Look {
 
 /// Looks for the newest version of `key` in `leaf` that `snapshot` sees.
 #[inline]
-pub(super) fn look(leaf: Arc<Block>, key: &[u8], snapshot: SeqNum, visible_from: SeqNum) -> Look {
+pub(super) fn look(leaf: Block, key: &[u8], snapshot: SeqNum, visible_from: SeqNum) -> Look {
+    leaf.prefetch_search();
     let Some(newest) = leaf.find(key) else { return Look::Absent };
     for at in newest..leaf.count() {
         if at > newest && leaf.compare_key(at, key) != Ordering::Equal {
@@ -325,7 +326,7 @@ pub(super) fn look(leaf: Arc<Block>, key: &[u8], snapshot: SeqNum, visible_from:
         if seqnum <= snapshot {
             let (kind, value_at, len) = (entry.kind, entry.value_at, entry.value_len);
             let value = match kind {
-                Kind::Put | Kind::Merge | Kind::PutApart => Value::pinned(leaf, value_at, len),
+                Kind::Put | Kind::Merge | Kind::PutApart => leaf.pinned(value_at, len),
                 Kind::Delete | Kind::SingleDelete | Kind::Erase => Value::owned(&[]),
             };
             return Look::Found(Found { seqnum, kind, value });

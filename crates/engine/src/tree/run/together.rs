@@ -14,7 +14,6 @@ use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::Fill;
 use crate::tree::Costs;
 use crate::tree::lookup::{Answers, Ask, nothing};
-use std::sync::Arc;
 
 /// As many runs may hold a key as a rule: only room is taken for them.
 const RUNS_USUAL: usize = 8;
@@ -120,7 +119,7 @@ fn blocks<'r>(
     tries: &[Try<'r>],
     kind: BlockKind,
     pointer: impl Fn(usize, Try<'r>) -> Result<BlockPointer>,
-) -> Result<Vec<Arc<Block>>> {
+) -> Result<Vec<Block>> {
     let Some((_, first)) = tries.first() else { return Ok(Vec::new()) };
     let wanted = tries.iter().enumerate().map(|(at, (i, run))| Ok((run.file(), pointer(at, (*i, *run))?)));
     let wanted = wanted.collect::<Result<Vec<_>>>()?;

@@ -53,6 +53,6 @@ impl Warm {
 
     fn keep(&self, instance: u64, pointer: BlockPointer, image: &[u8]) {
         let block = Block::parse(image.into()).expect("what a builder finished is a block");
-        drop(self.cache.insert(instance, pointer, Arc::new(block)));
+        drop(self.cache.insert(instance, pointer, block));
     }
 }

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering as Publish};
 use super::{Leaves, Losses, LostRange, Step};
 use crate::base::key::descends;
 use crate::base::num::u64_of;
-use crate::base::value::ByteSource;
 use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, Value};
 use crate::block::Block;
 use crate::cache::Fill;
@@ -31,7 +30,7 @@ pub struct SalvageCursor {
     /// Bytes of the blocks and values read. Only shown; publishes nothing.
     read: Arc<AtomicU64>,
     /// Where the cursor stands: the leaf's place and block, and the entry in it.
-    leaf: Option<(u64, Arc<Block>)>,
+    leaf: Option<(u64, Block)>,
     at: usize,
     /// The key and seqnum met last.
     key: Vec<u8>,
@@ -87,7 +86,7 @@ impl SalvageCursor {
                 Some(Step::Lost(lost)) => self.lose(lost),
                 Some(Step::Leaf(pointer, leaf)) if self.precedes(&leaf) => {
                     self.read.fetch_add(u64::from(pointer.bytes), Publish::Relaxed);
-                    (self.leaf, self.at) = (Some((pointer.offset, Arc::new(leaf))), 0);
+                    (self.leaf, self.at) = (Some((pointer.offset, leaf)), 0);
                 }
                 // Whoever writes what we show relies on its order.
                 Some(Step::Leaf(pointer, leaf)) => self.lose_leaf(pointer.offset, &leaf),
@@ -182,7 +181,7 @@ impl Cursor for SalvageCursor {
         let slot = leaf.slot(self.at);
         let (kind, value) = match &self.value {
             Some(value) => (Kind::Put, &**value),
-            None => (slot.kind, ByteSource::bytes(&**leaf, slot.value_at, slot.value_len)),
+            None => (slot.kind, leaf.bytes_at(slot.value_at, slot.value_len)),
         };
         Some(Entry { key: &self.key, seqnum: slot.seqnum, kind, value })
     }
@@ -190,7 +189,7 @@ impl Cursor for SalvageCursor {
     fn value(&self) -> Option<Value> {
         let leaf = &self.leaf.as_ref()?.1;
         let (at, len) = leaf.value_at(self.at);
-        Some(self.value.clone().unwrap_or_else(|| Value::pinned(Arc::<Block>::clone(leaf), at, len)))
+        Some(self.value.clone().unwrap_or_else(|| leaf.clone().pinned(at, len)))
     }
 }
 

@@ -79,14 +79,14 @@ impl ValueFile {
         wanted.iter().map(value).collect()
     }
 
-    fn value(&self, pointer: BlockPointer, block: Arc<Block>) -> Result<Value> {
+    fn value(&self, pointer: BlockPointer, block: Block) -> Result<Value> {
         if block.kind() != BlockKind::Raw {
             return Err(self
                 .file
                 .corruption(pointer.offset, format_args!("a value was expected, and this is {block:?}")));
         }
         let (at, len) = (block.payload_at(), block.bytes().len());
-        Ok(Value::pinned(block, at, len))
+        Ok(block.pinned(at, len))
     }
 }
 

@@ -1,0 +1,114 @@
+//! What a get, a seek, a step and a range of ten cost in a database whose blocks are all in memory, in one tree of each layout.
+//!
+//! Run with `cargo bench -p spinney --bench reads -- [DIRECTORY]`: nanoseconds for each operation, the best of rounds that take turns. With
+//! `DIRECTORY LAYOUT OPERATION TIMES` it does one operation so many times and nothing else, for a profiler that counts
+//! instructions: what two numbers of times differ by is the operation's.
+
+#![expect(clippy::print_stdout, reason = "a bench prints")]
+
+use spinney::env::Env;
+use spinney::{Database, Durability, Layout, Options, Snapshot, Table, TableOptions};
+use std::ops::Bound;
+use std::path::PathBuf;
+
+const ENTRIES: u64 = 1_000_000;
+const ROUNDS: u64 = 15;
+const TIMES: u64 = 100_000;
+const LAYOUTS: [(&str, Layout); 2] = [("btree", Layout::BTree), ("lsm", Layout::Lsm)];
+/// Entries of a short range.
+const SHORT: u64 = 9;
+
+/// An operation, and how many entries it reads.
+type Operation = (&'static str, fn(&Snapshot, &Table, &mut u64), u64);
+
+const OPERATIONS: [Operation; 4] =
+    [("get", get, 1), ("seek", seek::<1>, 1), ("seek + 8 next", seek::<SHORT>, 1), ("next", scan, 10_000)];
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let directory = arguments.first().map_or_else(std::env::temp_dir, PathBuf::from);
+    let directory = tempfile::tempdir_in(directory).expect("the directory can be written");
+    let database = Database::open(directory.path().join("db"), Options { memory_bytes: 2 << 30, ..Options::default() });
+    let database = database.expect("the directory is new");
+    let chosen = |name: &str| arguments.get(1).is_none_or(|layout| layout == name);
+    let layouts = LAYOUTS.into_iter().filter(|(name, _)| chosen(name));
+    let tables: Vec<_> = layouts.map(|(name, layout)| (name, fill(&database, name, layout))).collect();
+    let snapshot = database.snapshot();
+    if let [_, _, operation, times] = &arguments[..] {
+        let (_, run, _) = OPERATIONS.into_iter().find(|(name, ..)| name == operation).expect("one of the operations");
+        let mut state = 1;
+        (0..times.parse().expect("a number")).for_each(|_| run(&snapshot, &tables[0].1, &mut state));
+        return;
+    }
+    let clock = Env::os().clock;
+    println!("{:<16}{}", "ns", tables.iter().map(|(name, _)| format!("{name:>10}")).collect::<String>());
+    for (operation, run, entries) in OPERATIONS {
+        let mut best = vec![f64::MAX; tables.len()];
+        for round in 0..ROUNDS {
+            for (best, (_, table)) in best.iter_mut().zip(&tables) {
+                let (mut state, times) = (round, TIMES / entries);
+                let begun = clock.now();
+                (0..times).for_each(|_| run(&snapshot, table, &mut state));
+                *best = best.min((clock.now() - begun).as_nanos() as f64 / (times * entries) as f64);
+            }
+        }
+        println!("{operation:<16}{}", best.iter().map(|best| format!("{best:>10.0}")).collect::<String>());
+    }
+}
+
+/// A table with all entries in one tree, put in random order.
+fn fill(database: &Database, name: &str, layout: Layout) -> Table {
+    let options = TableOptions { layout, ..TableOptions::default() };
+    let table = database.create_table(name, options).expect("it is new");
+    let mut batch = spinney::Batch::new();
+    for number in 0..ENTRIES {
+        batch.put(&table, &key(number * 611_953 % ENTRIES), &[7; 128]);
+        if number % 1000 == 999 {
+            database.write(std::mem::take(&mut batch), Durability::Buffered).expect("there is room");
+        }
+    }
+    table.compact().expect("there is room");
+    table
+}
+
+/// 16 bytes, as in the lab.
+fn key(number: u64) -> [u8; 16] {
+    let mut key = *b"0000000000000000";
+    let mut left = number;
+    for digit in key.iter_mut().rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    key
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) % ENTRIES
+}
+
+fn get(snapshot: &Snapshot, table: &Table, state: &mut u64) {
+    let value = snapshot.get(table, &key(random(state))).expect("it can be read");
+    assert_eq!(value.expect("it is there").len(), 128);
+}
+
+fn seek<const TAKE: u64>(snapshot: &Snapshot, table: &Table, state: &mut u64) {
+    read(snapshot, table, &key(random(state)), TAKE);
+}
+
+fn scan(snapshot: &Snapshot, table: &Table, state: &mut u64) {
+    read(snapshot, table, &key(random(state).min(ENTRIES - 10_000)), 10_000);
+}
+
+fn read(snapshot: &Snapshot, table: &Table, from: &[u8], count: u64) {
+    let mut range = snapshot.range(table, (Bound::Included(from), Bound::Unbounded));
+    let mut bytes = 0;
+    for _ in 0..count {
+        let Some((key, value)) = range.advance().expect("it can be read") else { break };
+        bytes += key.len() + usize::from(value[127]);
+    }
+    assert!(bytes > 0);
+}
