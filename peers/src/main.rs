@@ -37,6 +37,11 @@ use spinney_lab::driver::{self, Compression, Config, Engine, Lacks, LogConfig};
 use spinney_lab::{Interrupted, signals};
 use std::process::ExitCode;
 
+/// jemalloc reads it at its beginning: memory on huge pages, from which all engines gain.
+// SAFETY: nothing else has this name, and jemalloc looks at the address in front only, which is that of a string that ends with a zero.
+#[unsafe(export_name = "malloc_conf")]
+pub static MALLOC_CONF: &[u8] = b"thp:always\0";
+
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

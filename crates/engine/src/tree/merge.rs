@@ -8,7 +8,7 @@
 //! 1. Going forward, each source but the winner stands on its first entry after the winner's, in the order above, or past
 //!    its end; going backward, on its last entry before it, or before its start. So a change of direction takes each of them
 //!    over the winner's entry, which is one step, or more if a live memtable grew in between.
-//! 2. `nodes[0]` is the source that comes first in the direction of travel. `nodes[n]` for n > 0 is the one that lost the
+//! 2. `winner` is the source that comes first in the direction of travel. `nodes[n]` for n > 0 is the one that lost the
 //!    match at node n between the winners of nodes 2n and 2n + 1; source i enters at node k + i, for k sources.
 //! 3. All keys that the sources stand on begin with `prefix`, and a player's head is of what follows it. So heads order
 //!    sources in the direction of travel, up to ties; a source that stands nowhere has the largest.
@@ -32,6 +32,8 @@ const PREFIX_SLACK: usize = if cfg!(test) { 1 } else { 4 };
 /// A cursor over all entries of several cursors.
 pub struct MergeCursor {
     sources: Vec<Box<dyn Cursor>>,
+    winner: usize,
+    /// Of as many sources; none are played of one. The first is not used.
     nodes: Vec<Player>,
     state: State,
     /// Empty until ties show that a longer one may pay.
@@ -61,8 +63,9 @@ impl MergeCursor {
     /// A merge of `sources`, newest tree first.
     #[must_use]
     pub fn new(sources: Vec<Box<dyn Cursor>>) -> Self {
-        let nodes = (0..sources.len()).map(|source| Player { head: 0, source }).collect();
-        Self { sources, nodes, state: State::Nowhere, prefix: Vec::new(), ties: 0 }
+        let matches = if sources.len() > 1 { sources.len() } else { 0 };
+        let nodes = vec![Player { head: 0, source: 0 }; matches];
+        Self { sources, winner: 0, nodes, state: State::Nowhere, prefix: Vec::new(), ties: 0 }
     }
 
     /// How many cursors are merged.
@@ -84,7 +87,7 @@ impl MergeCursor {
     /// Moves the winner with `step` in the direction of `state`, to where the merge goes on.
     #[inline]
     fn step(&mut self, step: impl Fn(&mut dyn Cursor) -> Result<()>) -> Result<()> {
-        let winner = self.nodes[0].source;
+        let winner = self.winner;
         let moved = step(&mut *self.sources[winner]);
         self.guard(moved)?;
         self.replay(winner);
@@ -103,7 +106,7 @@ impl MergeCursor {
     }
 
     fn cross(&mut self, forward: bool) -> Result<()> {
-        let winner = self.nodes[0].source;
+        let winner = self.winner;
         let (newer, rest) = self.sources.split_at_mut(winner);
         let (this, older) = rest.split_first_mut().expect("the winner is a source");
         let Some(here) = this.entry() else { return Ok(()) };
@@ -131,7 +134,7 @@ impl MergeCursor {
         self.ties = 0;
         match self.sources.is_empty() {
             true => self.state = State::Nowhere,
-            false => self.nodes[0] = self.play(1),
+            false => self.winner = self.play(1).source,
         }
     }
 
@@ -166,7 +169,7 @@ impl MergeCursor {
             winner = select_unpredictable(lost, other, winner);
             node /= 2;
         }
-        self.nodes[0] = winner;
+        self.winner = winner.source;
         if self.ties >= TIES_MAX {
             self.lengthen_prefix();
         }
@@ -191,7 +194,7 @@ impl MergeCursor {
         if common.len() > self.prefix.len() {
             self.prefix.clear();
             self.prefix.extend_from_slice(common);
-            self.nodes[0] = self.play(1);
+            self.winner = self.play(1).source;
         }
     }
 
@@ -287,7 +290,7 @@ impl Cursor for MergeCursor {
 
     fn ages(&self) -> Ages {
         match self.state {
-            State::Forward | State::Backward => self.sources[self.nodes[0].source].ages(),
+            State::Forward | State::Backward => self.sources[self.winner].ages(),
             State::Nowhere | State::Failed(_) => Ages::UNKNOWN,
         }
     }
@@ -299,7 +302,7 @@ impl Cursor for MergeCursor {
     #[inline]
     fn is_cached(&self) -> bool {
         match self.state {
-            State::Forward | State::Backward => self.sources[self.nodes[0].source].is_cached(),
+            State::Forward | State::Backward => self.sources[self.winner].is_cached(),
             State::Nowhere | State::Failed(_) => false,
         }
     }
@@ -307,14 +310,14 @@ impl Cursor for MergeCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         match self.state {
-            State::Forward | State::Backward => self.sources[self.nodes[0].source].entry(),
+            State::Forward | State::Backward => self.sources[self.winner].entry(),
             State::Nowhere | State::Failed(_) => None,
         }
     }
 
     fn value(&self) -> Option<Value> {
         match self.state {
-            State::Forward | State::Backward => self.sources[self.nodes[0].source].value(),
+            State::Forward | State::Backward => self.sources[self.winner].value(),
             State::Nowhere | State::Failed(_) => None,
         }
     }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::base::key::head;
 use crate::base::{Kind, Result, SeqNum, Value};
 use crate::cache::Fill;
+use crate::tree::cursor::KEY_BYTES;
 use crate::tree::operator::TableOperator;
 use crate::tree::values::ValueFiles;
 use crate::tree::{Cursor, Limits, Prefix};
@@ -87,7 +88,7 @@ impl<C: Cursor> Visible<C> {
             limits,
             high_head,
             travel: Travel::Fresh,
-            key: Vec::new(),
+            key: Vec::with_capacity(KEY_BYTES),
             found: None,
             apart: Apart::No,
             values: ValueFiles::default(),

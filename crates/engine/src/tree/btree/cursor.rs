@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use super::ahead::{ReadAhead, Way};
 use super::root::{TreeRoot, route};
+use crate::base::num::usize_of32;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, Hint};
+use crate::tree::cursor::KEY_BYTES;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 
 /// A branch on the path, and the child that the path takes.
@@ -57,7 +59,8 @@ enum Approach {
 
 impl BTreeCursor {
     pub(super) fn new(root: Arc<TreeRoot>, fill: Fill) -> Self {
-        let (path, ahead, key) = (Vec::new(), ReadAhead::default(), Vec::new());
+        let path = Vec::with_capacity(usize_of32(root.meta.height));
+        let (ahead, key) = (ReadAhead::default(), Vec::with_capacity(KEY_BYTES));
         Self {
             root,
             fill,

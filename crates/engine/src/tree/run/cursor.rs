@@ -6,6 +6,7 @@ use super::fuse::Fuse;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, Hint};
+use crate::tree::cursor::KEY_BYTES;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
 use std::ops::Range;
@@ -90,7 +91,7 @@ impl RunCursor {
             leaf: None,
             is_cached: false,
             at: 0,
-            key: Vec::new(),
+            key: Vec::with_capacity(KEY_BYTES),
             here,
             limits: None,
             has_prefix: None,
