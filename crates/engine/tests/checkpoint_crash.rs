@@ -247,3 +247,38 @@ fn every_crash_leaves_the_database_and_all_of_the_copy_or_none() {
     eprintln!("{total:?}");
     assert!(total.crashes > 500 && total.refused > 200 && total.complete > 100 && total.openings > 100, "{total:?}");
 }
+
+/// Of a B-tree's file, what only older roots reach stays behind.
+#[test]
+fn a_copy_has_no_more_of_a_b_tree_than_its_root_reaches() {
+    const UNIT: usize = 4096;
+    let sim = SimEnv::new(1);
+    let database = Database::builder(DB).env(sim.env()).open().expect("an empty machine");
+    let table = database.create_table("t", TableOptions { layout: Layout::BTree, ..TableOptions::default() });
+    let table = table.expect("a new name");
+    let put = |value: u8| {
+        let mut batch = Batch::new();
+        (0..2000_u32).for_each(|key| batch.put(&table, &key.to_be_bytes(), &[value; 100]));
+        database.write(batch, Durability::Buffered).and_then(|()| table.compact()).expect("there is room");
+    };
+    put(1);
+    let before = database.snapshot();
+    let held = before.range(&table, ..);
+    put(2);
+    database.checkpoint(COPY).expect("there is room");
+    let used_units = |dir: &str| {
+        let files = sim.env().fs.list(dir.as_ref()).expect("a directory");
+        let tree = files.into_iter().find(|file| file.name.ends_with(".tree")).expect("a B-tree");
+        let bytes = sim.read_file(format!("{dir}/{}", tree.name)).expect("a file");
+        bytes.chunks(UNIT).filter(|unit| unit.iter().any(|byte| *byte != 0)).count()
+    };
+    let (original, copied) = (used_units(DB), used_units(COPY));
+    assert!(copied * 10 < original * 6, "{copied} of {original} units are copied");
+    drop(held);
+    let copy = Database::builder(COPY).env(sim.env()).open().expect("it is a database");
+    assert_eq!(copy.verify().expect("it can be read").problems, Vec::<String>::new());
+    let table = copy.table("t").expect("open").expect("it was copied");
+    let entries =
+        copy.snapshot().range(&table, ..).filter(|entry| entry.as_ref().is_ok_and(|(_, value)| value[0] == 2));
+    assert_eq!(entries.count(), 2000);
+}

@@ -1,8 +1,8 @@
 //! The checkpoint: a durable copy of the database as of one moment, made while writes go on.
 //!
 //! Under the flush gate, all memtables are frozen at one moment in the order of commits, and what was frozen by then is flushed; until the gate
-//! opens nothing newer reaches the trees. The trees of that moment are the copy. Runs and value files are linked; a B-tree's file is copied while its
-//! root is held, which keeps every block that the root reaches.
+//! opens nothing newer reaches the trees. The trees of that moment are the copy. Runs and value files are linked; of a B-tree's file the extents are
+//! copied that its root reaches, which stay as they are while it is held.
 
 use std::io;
 use std::path::Path;
@@ -11,10 +11,11 @@ use std::sync::Arc;
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{Error, FileId, Lsn, Result, SeqNum};
 use crate::env::{Access, File, OpenOptions};
-use crate::table::Version;
+use crate::store::Extent;
 use crate::table::catalog::{Catalog, TableRecord};
 use crate::table::files::FileKind;
 use crate::table::manifest::Manifest;
+use crate::tree::btree::TreeRoot;
 
 use super::core::{Core, TableState};
 use super::open::sync_above;
@@ -25,16 +26,14 @@ const COPY_BYTES: usize = 1 << 20;
 pub(super) struct Cut {
     catalog: Catalog,
     trees: Vec<TreeSource>,
-    /// Hold the roots of the B-trees until their files are copied.
-    versions: Vec<Arc<Version>>,
 }
 
 /// A B-tree's file. It is open, so that it can be read when its table is dropped.
 struct TreeSource {
     id: FileId,
     file: Arc<dyn File>,
-    /// What the root accounts for. The file is shorter when its free end has been cut off since.
-    bytes: u64,
+    /// The root that is copied. The file is shorter than it says when its free end has been cut off since.
+    root: Arc<TreeRoot>,
 }
 
 impl Core {
@@ -73,18 +72,19 @@ impl Core {
             match self.env.fs.hard_link(&from, &to) {
                 Ok(()) => {}
                 Err(error) if [io::ErrorKind::CrossesDevices, io::ErrorKind::Unsupported].contains(&error.kind()) => {
-                    self.copy(&*self.open_file(&from, Access::Read)?, &from, &to, 0)?;
+                    self.copy(&*self.open_file(&from, Access::Read)?, &from, &to, 0, &[])?;
                 }
                 Err(error) => return Err(Error::io("link", &to, error)),
             }
         }
         let mut trees = Vec::new();
-        for (file, meta) in catalog.tables.values().filter_map(|table| table.tree.as_ref()) {
-            let source = self.open_file(&FileKind::Tree.path(&self.dir, *file), Access::Read)?;
-            trees.push(TreeSource { id: *file, file: source, bytes: meta.file_bytes });
+        for table in self.all_tables() {
+            let id = catalog.tables.get(&table.id).and_then(|record| record.tree.as_ref()).map(|(id, _)| *id);
+            let (Some(id), Some(root)) = (id, table.version.load().trees.btree.clone()) else { continue };
+            let file = self.open_file(&FileKind::Tree.path(&self.dir, id), Access::Read)?;
+            trees.push(TreeSource { id, file, root });
         }
-        let versions = self.all_tables().iter().map(|table| table.version.load_full()).collect();
-        Ok(Cut { catalog, trees, versions })
+        Ok(Cut { catalog, trees })
     }
 
     /// Freezes all memtables at one moment; the seqnum of the next change after it. (Not the position of the log, which commits of
@@ -100,12 +100,11 @@ impl Core {
 
     /// Copies the B-trees of the cut, then makes the copy a database.
     pub(super) fn complete(&self, dir: &Path, cut: Cut) -> Result<()> {
-        let Cut { mut catalog, trees, versions } = cut;
-        for tree in &trees {
-            let (from, to) = (FileKind::Tree.path(&self.dir, tree.id), FileKind::Tree.path(dir, tree.id));
-            self.copy(&*tree.file, &from, &to, tree.bytes)?;
+        let Cut { mut catalog, trees } = cut;
+        for TreeSource { id, file, root } in trees {
+            let (from, to) = (FileKind::Tree.path(&self.dir, id), FileKind::Tree.path(dir, id));
+            self.copy(&*file, &from, &to, root.meta().file_bytes, &root.free()?)?;
         }
-        drop(versions);
         // The copy has no log: everything is in its trees.
         catalog.log_from = Lsn(0);
         catalog.log_dir = None;
@@ -120,21 +119,27 @@ impl Core {
         self.env.fs.open(path, OpenOptions { access, direct: false }).map_err(|error| Error::io("open", path, error))
     }
 
-    /// Copies a file durably; the copy has at least `bytes_min` bytes.
-    fn copy(&self, source: &dyn File, from: &Path, to: &Path, bytes_min: u64) -> Result<()> {
+    /// Copies a file but for what is free in it, durably; the copy has at least `bytes_min` bytes.
+    fn copy(&self, source: &dyn File, from: &Path, to: &Path, bytes_min: u64, free: &[Extent]) -> Result<()> {
         let target = self.open_file(to, Access::CreateNew)?;
         let bytes = source.len().map_err(|error| Error::io("read", from, error))?;
         let mut buffer = vec![0; usize_of(bytes.min(u64_of(COPY_BYTES)))];
         let mut at = 0;
-        while at < bytes {
-            let read = source.read_at(&mut buffer, at).map_err(|error| Error::io("read", from, error))?;
-            if read == 0 {
-                break;
+        let ends = free.iter().map(|extent| extent.offset().min(bytes)).chain([bytes]);
+        let nexts = free.iter().map(|extent| extent.end_offset()).chain([bytes]);
+        for (end, next) in ends.zip(nexts) {
+            while at < end {
+                let wanted = usize_of((end - at).min(u64_of(COPY_BYTES)));
+                let read = source.read_at(&mut buffer[..wanted], at).map_err(|error| Error::io("read", from, error))?;
+                if read == 0 {
+                    break;
+                }
+                target.write_at(&buffer[..read], at).map_err(|error| Error::io("write", to, error))?;
+                at += u64_of(read);
             }
-            target.write_at(&buffer[..read], at).map_err(|error| Error::io("write", to, error))?;
-            at += u64_of(read);
+            at = next;
         }
-        let grown = if at < bytes_min { target.set_len(bytes_min) } else { Ok(()) };
-        grown.and_then(|()| target.sync()).map_err(|error| Error::io("write", to, error))
+        let sized = target.set_len(bytes.max(bytes_min));
+        sized.and_then(|()| target.sync()).map_err(|error| Error::io("write", to, error))
     }
 }

@@ -90,6 +90,12 @@ impl Extent {
     pub const fn offset(self) -> u64 {
         self.start * UNIT_BYTES
     }
+
+    /// The offset behind the last unit.
+    #[must_use]
+    pub const fn end_offset(self) -> u64 {
+        self.end() * UNIT_BYTES
+    }
 }
 
 /// Units that the root of a generation no longer reaches.

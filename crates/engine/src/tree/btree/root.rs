@@ -5,9 +5,11 @@ use std::sync::{Arc, OnceLock};
 use super::cursor::BTreeCursor;
 use super::file::TreeFile;
 use super::format::{TreeMeta, continues};
+use super::read_free_list;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
+use crate::store::Extent;
 use crate::tree::lookup::{Answers, Ask, nothing};
 use crate::tree::{Ages, Cursor, Found};
 
@@ -29,6 +31,14 @@ impl TreeRoot {
     #[must_use]
     pub const fn meta(&self) -> &TreeMeta {
         &self.meta
+    }
+
+    /// The extents of the file that the root does not reach, ascending.
+    ///
+    /// # Errors
+    /// When their list cannot be read or is corrupt.
+    pub fn free(&self) -> Result<Vec<Extent>> {
+        read_free_list(&self.file, &self.meta)
     }
 
     /// Between what seqnums the entries are.
