@@ -184,7 +184,8 @@ fn a_scan_beside_skewed_reads_costs_them_little() {
     let (alone, _) = compare(&zipf(10_000, 0.99, 100_000, 7), 1000);
     for looks in [1, 2, 5] {
         let (ours, lru) = hits_beside_a_scan(looks);
-        assert!(ours > alone * 97 / 100 && ours > lru, "{looks} looks: {ours} hits, alone {alone}, LRU {lru}");
+        eprintln!("{looks} looks: {ours} hits of 50000, alone {alone}, LRU {lru}");
+        assert!(ours > alone * 97 / 100 && ours > lru + 50_000 * 3 / 100, "three points more than LRU");
     }
 }
 
