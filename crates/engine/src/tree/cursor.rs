@@ -8,9 +8,6 @@ use crate::base::{Entry, Kind, Result, SeqNum, Value};
 
 use super::{Costs, Prefix};
 
-/// So long a key needs no second allocation in a cursor.
-pub const KEY_BYTES: usize = 48;
-
 /// A position in an ordered set of entries (user key ascending, then seqnum descending), or nowhere.
 ///
 /// A new cursor stands nowhere. A move past either end leaves it nowhere, from where only the four absolute moves lead back.

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use crate::base::key::head;
 use crate::base::{Kind, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::cursor::KEY_BYTES;
 use crate::tree::operator::TableOperator;
 use crate::tree::values::ValueFiles;
 use crate::tree::{Cursor, Limits, Prefix};
@@ -88,7 +87,7 @@ impl<C: Cursor> Visible<C> {
             limits,
             high_head,
             travel: Travel::Fresh,
-            key: Vec::with_capacity(KEY_BYTES),
+            key: Vec::new(),
             found: None,
             apart: Apart::No,
             values: ValueFiles::default(),

@@ -8,7 +8,7 @@ use crate::base::num::usize_of32;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, Hint};
-use crate::tree::cursor::KEY_BYTES;
+use crate::tree::place::Place;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 
 /// A branch on the path, and the child that the path takes.
@@ -21,7 +21,7 @@ struct Step {
 /// A cursor over the entries of a [`TreeRoot`].
 ///
 /// # Invariants
-/// 1. When it stands on an entry, `leaf` is the block that the last step of `path` leads to, and `key` is the entry's key.
+/// 1. When it stands on an entry, its leaf is the block that the last step of `path` leads to.
 /// 2. No leaf is empty, so that a leaf has a first and a last entry to step on.
 #[derive(Debug)]
 pub struct BTreeCursor {
@@ -30,9 +30,7 @@ pub struct BTreeCursor {
     /// From the root down; step `i` is at height `meta.height - i`.
     path: Vec<Step>,
     ahead: ReadAhead,
-    leaf: Option<Block>,
-    index: usize,
-    key: Vec<u8>,
+    here: Place,
     failed: bool,
     limits: Option<Arc<Limits>>,
     /// Blocks that were looked at.
@@ -60,15 +58,12 @@ enum Approach {
 impl BTreeCursor {
     pub(super) fn new(root: Arc<TreeRoot>, fill: Fill) -> Self {
         let path = Vec::with_capacity(usize_of32(root.meta.height));
-        let (ahead, key) = (ReadAhead::default(), Vec::with_capacity(KEY_BYTES));
         Self {
             root,
             fill,
             path,
-            ahead,
-            leaf: None,
-            index: 0,
-            key,
+            ahead: ReadAhead::default(),
+            here: Place::nowhere(),
             failed: false,
             limits: None,
             blocks: 0,
@@ -87,7 +82,7 @@ impl BTreeCursor {
         let result = action(self);
         if result.is_err() {
             self.failed = true;
-            self.leaf = None;
+            self.here.leave();
         }
         result
     }
@@ -95,7 +90,7 @@ impl BTreeCursor {
     /// Walks from the root to the leaf that `choose` leads to.
     fn seek(&mut self, choose: impl Fn(&Block) -> usize) -> Result<Option<Block>> {
         self.path.clear();
-        self.leaf = None;
+        self.here.leave();
         self.ahead.restart(1);
         self.root.meta.root.map(|pointer| self.descend(pointer, choose)).transpose()
     }
@@ -106,8 +101,8 @@ impl BTreeCursor {
             let height = self.height();
             let block = self.root.block(pointer, height, self.fill)?;
             self.blocks += 1;
+            block.prefetch_search();
             if height == 0 {
-                block.prefetch_search();
                 return Ok(block);
             }
             let child = choose(&block);
@@ -122,7 +117,8 @@ impl BTreeCursor {
         let instance = file.blocks.instance();
         Some(match approach {
             Approach::Away if self.fill == Fill::Keep && !self.failed => {
-                (self.leaf, self.blocks) = (None, self.blocks + 1);
+                self.here.leave();
+                self.blocks += 1;
                 self.path.clear();
                 self.ahead.restart(1);
                 let top = self.root.block(meta.root?, meta.height, self.fill).ok()?;
@@ -160,13 +156,6 @@ impl BTreeCursor {
         self.root.meta.height - u32::try_from(self.path.len()).expect("the path is as long as the tree is high")
     }
 
-    /// Stands on entry `index` of `leaf`, which the path leads to.
-    fn stand(&mut self, leaf: Block, index: usize) {
-        leaf.key_into(index, &mut self.key);
-        self.index = index;
-        self.leaf = Some(leaf);
-    }
-
     /// Steps to the first entry of the leaf after the one that the path leads to.
     fn next_leaf(&mut self) -> Result<()> {
         self.step_leaf(false)
@@ -178,7 +167,7 @@ impl BTreeCursor {
     }
 
     fn step_leaf(&mut self, backward: bool) -> Result<()> {
-        self.leaf = None;
+        self.here.leave();
         let limits = self.limits.clone();
         let way = Way { backward, limits: limits.as_deref() };
         while let Some(step) = self.path.last_mut() {
@@ -202,7 +191,7 @@ impl BTreeCursor {
             if height == 0 {
                 let (leaf, _) = self.ahead.leaf(&self.root.file, branch, *child, self.fill, way)?;
                 let index = if way.backward { leaf.count() - 1 } else { 0 };
-                self.stand(leaf, index);
+                self.here.stand(leaf, index);
                 break;
             }
             let pointer = self.root.file.child(branch, *child)?;
@@ -218,7 +207,7 @@ impl Cursor for BTreeCursor {
     fn first(&mut self) -> Result<()> {
         self.go(|cursor| {
             if let Some(leaf) = cursor.seek(|_| 0)? {
-                cursor.stand(leaf, 0);
+                cursor.here.stand(leaf, 0);
             }
             Ok(())
         })
@@ -228,7 +217,7 @@ impl Cursor for BTreeCursor {
         self.go(|cursor| {
             if let Some(leaf) = cursor.seek(|branch| branch.count() - 1)? {
                 let last = leaf.count() - 1;
-                cursor.stand(leaf, last);
+                cursor.here.stand(leaf, last);
             }
             Ok(())
         })
@@ -247,7 +236,7 @@ impl Cursor for BTreeCursor {
             if index == leaf.count() {
                 return cursor.next_leaf();
             }
-            cursor.stand(leaf, index);
+            cursor.here.stand(leaf, index);
             Ok(())
         })
     }
@@ -265,7 +254,7 @@ impl Cursor for BTreeCursor {
             let choose = |branch: &Block| branch.lower_bound(key).saturating_sub(1);
             let Some(leaf) = cursor.seek(choose)? else { return Ok(()) };
             match leaf.lower_bound(key).checked_sub(1) {
-                Some(index) => cursor.stand(leaf, index),
+                Some(index) => cursor.here.stand(leaf, index),
                 None => cursor.prev_leaf()?,
             }
             Ok(())
@@ -274,30 +263,18 @@ impl Cursor for BTreeCursor {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        match &self.leaf {
-            Some(leaf) if self.index + 1 < leaf.count() => {
-                self.index += 1;
-                self.key.truncate(leaf.prefix().len());
-                self.key.extend_from_slice(leaf.suffix(self.index));
-                Ok(())
-            }
-            Some(_) => self.go(Self::next_leaf),
-            None => self.go(|_| Ok(())),
+        if self.here.next() {
+            return Ok(());
         }
+        if self.here.is_nowhere() { self.go(|_| Ok(())) } else { self.go(Self::next_leaf) }
     }
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
-        match &self.leaf {
-            Some(leaf) if self.index > 0 => {
-                self.index -= 1;
-                self.key.truncate(leaf.prefix().len());
-                self.key.extend_from_slice(leaf.suffix(self.index));
-                Ok(())
-            }
-            Some(_) => self.go(Self::prev_leaf),
-            None => self.go(|_| Ok(())),
+        if self.here.prev() {
+            return Ok(());
         }
+        if self.here.is_nowhere() { self.go(|_| Ok(())) } else { self.go(Self::prev_leaf) }
     }
 
     fn limit(&mut self, limits: &Arc<Limits>) {
@@ -314,15 +291,10 @@ impl Cursor for BTreeCursor {
 
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        let leaf = self.leaf.as_ref()?;
-        let slot = leaf.slot(self.index);
-        let value = leaf.bytes_at(slot.value_at, slot.value_len);
-        Some(Entry { key: &self.key, seqnum: slot.seqnum, kind: slot.kind, value })
+        self.here.entry()
     }
 
     fn value(&self) -> Option<Value> {
-        let leaf = self.leaf.as_ref()?;
-        let (at, len) = leaf.value_at(self.index);
-        Some(leaf.clone().pinned(at, len))
+        self.here.value()
     }
 }

@@ -57,6 +57,7 @@ impl TreeRoot {
         let mut spread = false;
         for height in (1..=self.meta.height).rev() {
             let branch = self.block(pointer, height, Fill::Keep)?;
+            branch.prefetch_search();
             let i = route(&branch, key);
             spread |= i + 1 < branch.count() && continues(&branch, i + 1);
             pointer = self.file.child(&branch, i)?;

@@ -3,10 +3,10 @@
 use super::Run;
 use super::ahead::ReadAhead;
 use super::fuse::Fuse;
-use crate::base::{Entry, Kind, Result, SeqNum, Value};
+use crate::base::{Entry, Result, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, Hint};
-use crate::tree::cursor::KEY_BYTES;
+use crate::tree::place::Place;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
 use std::ops::Range;
@@ -15,8 +15,7 @@ use std::sync::Arc;
 /// A cursor over the entries of one run.
 ///
 /// # Invariants
-/// 1. `leaf` is there exactly when the cursor stands on an entry; then it is the leaf of entry `leaf_slot` of `index`.
-/// 2. `key` and `here` are those of entry `at` of `leaf`.
+/// 1. When it stands on an entry, its leaf is that of entry `leaf_slot` of `index`.
 pub struct RunCursor {
     run: Arc<Run>,
     ahead: ReadAhead,
@@ -25,12 +24,9 @@ pub struct RunCursor {
     /// A part of the index, and its number.
     index: Option<(usize, Block)>,
     leaf_slot: usize,
-    leaf: Option<Block>,
+    here: Place,
     /// The leaf was in the cache.
     is_cached: bool,
-    at: usize,
-    key: Vec<u8>,
-    here: Here,
     limits: Option<Arc<Limits>>,
     /// What the filter said to the prefix of the limits, once it was asked.
     has_prefix: Option<bool>,
@@ -53,22 +49,13 @@ enum Approach {
     /// To where the cache knows of the leaf of entry `slot` of the part; then, `known`, to the leaf itself.
     Slot { part: usize, slot: usize, pointer: BlockPointer, hint: Option<Hint>, known: bool },
     /// To this leaf.
-    Leaf(Place),
+    Leaf(LeafOf),
     /// As far as it goes: to a leaf, unless there is a reason to leave the rest to the seek.
-    Done(Option<Place>),
+    Done(Option<LeafOf>),
 }
 
 /// A leaf, and the part and the entry of the index that lead to it.
-type Place = (usize, usize, Block);
-
-/// The entry under a cursor, apart from its key.
-#[derive(Clone, Copy, Debug)]
-struct Here {
-    seqnum: SeqNum,
-    kind: Kind,
-    value_at: usize,
-    value_len: usize,
-}
+type LeafOf = (usize, usize, Block);
 
 /// Where in a leaf to go.
 #[derive(Clone, Copy)]
@@ -80,7 +67,6 @@ enum To {
 impl RunCursor {
     /// A cursor that stands nowhere.
     pub(super) fn new(run: Arc<Run>, fill: Fill) -> Self {
-        let here = Here { seqnum: SeqNum::ZERO, kind: Kind::Put, value_at: 0, value_len: 0 };
         Self {
             run,
             ahead: ReadAhead::new(fill),
@@ -88,11 +74,8 @@ impl RunCursor {
             fuse: Fuse::default(),
             index: None,
             leaf_slot: 0,
-            leaf: None,
+            here: Place::nowhere(),
             is_cached: false,
-            at: 0,
-            key: Vec::with_capacity(KEY_BYTES),
-            here,
             limits: None,
             has_prefix: None,
             costs: Costs::default(),
@@ -108,19 +91,21 @@ impl RunCursor {
             self.index = None;
             self.has_prefix = None;
         }
-        (self.leaf, self.approach) = (None, Approach::Away);
+        self.here.leave();
+        self.approach = Approach::Away;
     }
 
     /// Whether the cursor stands on no entry.
     #[inline]
     pub(super) const fn is_nowhere(&self) -> bool {
-        self.leaf.is_none()
+        self.here.is_nowhere()
     }
 
     /// Runs a move that starts from nowhere, and fuses the cursor if it fails.
     fn absolute(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.fuse.check()?;
-        (self.leaf, self.approach) = (None, Approach::Away);
+        self.here.leave();
+        self.approach = Approach::Away;
         if self.is_apart() {
             return Ok(());
         }
@@ -140,7 +125,7 @@ impl RunCursor {
         self.has_prefix = Some(has_prefix);
         if has_prefix {
             go(self)?;
-            let within = self.limits.as_ref().is_some_and(|limits| limits.contain(&self.key));
+            let within = self.limits.as_ref().is_some_and(|limits| limits.contain(self.here.key()));
             self.costs.filter_misses += u64::from(self.is_nowhere() || !within);
         }
         Ok(())
@@ -150,7 +135,7 @@ impl RunCursor {
     fn approach_from(&mut self, approach: Approach, key: &[u8]) -> Result<Approach> {
         Ok(match approach {
             Approach::Away => {
-                self.leaf = None;
+                self.here.leave();
                 let asks_filter =
                     |limits: &Arc<Limits>| limits.prefix.is_some_and(|(rule, _)| self.run.knows_prefixes(rule));
                 if self.fill != Fill::Keep || self.is_apart() || self.limits.as_ref().is_some_and(asks_filter) {
@@ -221,7 +206,7 @@ impl RunCursor {
     fn guarded(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let gone = go(self);
         if gone.is_err() {
-            self.leaf = None;
+            self.here.leave();
         }
         self.fuse.guard(gone)
     }
@@ -255,25 +240,6 @@ impl RunCursor {
         Ok(leaf)
     }
 
-    /// Stands on entry `at` of `leaf`.
-    fn stand(&mut self, leaf: Block, at: usize) {
-        self.key.clear();
-        self.key.extend_from_slice(leaf.prefix());
-        self.leaf = Some(leaf);
-        self.stand_at(at);
-    }
-
-    /// Stands on entry `at` of the leaf where the cursor is.
-    #[inline]
-    fn stand_at(&mut self, at: usize) {
-        let Some(leaf) = &self.leaf else { return };
-        let slot = leaf.slot(at);
-        self.key.truncate(leaf.prefix().len());
-        self.key.extend_from_slice(slot.suffix);
-        self.at = at;
-        self.here = Here { seqnum: slot.seqnum, kind: slot.kind, value_at: slot.value_at, value_len: slot.value_len };
-    }
-
     /// Goes to one end of index part `part`.
     fn enter_part(&mut self, part: usize, to: To) -> Result<()> {
         let index = self.load_part(part)?;
@@ -291,13 +257,13 @@ impl RunCursor {
             To::First => 0,
             To::Last => leaf.count() - 1,
         };
-        self.stand(leaf, at);
+        self.here.stand(leaf, at);
         Ok(())
     }
 
     /// Goes to the first entry behind the leaf of entry `slot` of index part `part`.
     fn after_leaf(&mut self, part: usize, index: &Block, slot: usize) -> Result<()> {
-        self.leaf = None;
+        self.here.leave();
         if self.ends_with(part, index, slot) {
             Ok(())
         } else if slot + 1 < index.count() {
@@ -311,7 +277,7 @@ impl RunCursor {
 
     /// Goes to the last entry before the leaf of entry `slot` of index part `part`.
     fn before_leaf(&mut self, part: usize, index: &Block, slot: usize) -> Result<()> {
-        self.leaf = None;
+        self.here.leave();
         if self.begins_with(part, index, slot) {
             Ok(())
         } else if slot > 0 {
@@ -387,7 +353,7 @@ impl Cursor for RunCursor {
                     cursor.after_leaf(part, &index, slot)
                 }
                 at => {
-                    cursor.stand(leaf, at);
+                    cursor.here.stand(leaf, at);
                     Ok(())
                 }
             }
@@ -415,7 +381,7 @@ impl Cursor for RunCursor {
             match leaf.lower_bound(key) {
                 0 => cursor.before_leaf(part, &index, slot),
                 at => {
-                    cursor.stand(leaf, at - 1);
+                    cursor.here.stand(leaf, at - 1);
                     Ok(())
                 }
             }
@@ -424,24 +390,18 @@ impl Cursor for RunCursor {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        let Some(leaf) = &self.leaf else { return self.fuse.check() };
-        if self.at + 1 < leaf.count() {
-            self.stand_at(self.at + 1);
+        if self.here.next() {
             return Ok(());
         }
-        self.leave_leaf(Self::after_leaf)
+        if self.is_nowhere() { self.fuse.check() } else { self.leave_leaf(Self::after_leaf) }
     }
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
-        if self.leaf.is_none() {
-            return self.fuse.check();
-        }
-        if self.at > 0 {
-            self.stand_at(self.at - 1);
+        if self.here.prev() {
             return Ok(());
         }
-        self.leave_leaf(Self::before_leaf)
+        if self.is_nowhere() { self.fuse.check() } else { self.leave_leaf(Self::before_leaf) }
     }
 
     fn limit(&mut self, limits: &Arc<Limits>) {
@@ -464,14 +424,11 @@ impl Cursor for RunCursor {
 
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        let leaf = self.leaf.as_ref()?;
-        let value = leaf.bytes_at(self.here.value_at, self.here.value_len);
-        Some(Entry { key: &self.key, seqnum: self.here.seqnum, kind: self.here.kind, value })
+        self.here.entry()
     }
 
     fn value(&self) -> Option<Value> {
-        let leaf = self.leaf.as_ref()?;
-        Some(leaf.clone().pinned(self.here.value_at, self.here.value_len))
+        self.here.value()
     }
 }
 
