@@ -79,7 +79,7 @@ pub(super) fn check_header(header: &[u8], identity: u64, path: &Path) -> Result<
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     if sum != checksum(stored, 0, &header[..CHECKED_BYTES]) {
-        return corrupt(24, "the header's checksum is wrong");
+        return corrupt(0, "the header's checksum is wrong");
     }
     if stored != identity {
         return corrupt(16, "this is another tree file than the manifest expects");
@@ -188,4 +188,25 @@ pub(super) fn child(branch: &Block, i: usize) -> Result<BlockPointer, Malformed>
 #[inline]
 pub(super) fn continues(branch: &Block, i: usize) -> bool {
     branch.seqnum(i) == CONTINUES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::num::usize_of;
+
+    #[test]
+    fn any_flipped_bit_of_a_header_is_told_at_its_place_or_before() {
+        let (sound, path) = (encode_header(7), Path::new("/tree"));
+        check_header(&sound, 7, path).unwrap();
+        for bit in 0..8 * HEADER_BYTES {
+            let mut header = sound;
+            header[bit / 8] ^= 1 << (bit % 8);
+            let error = check_header(&header, 7, path).unwrap_err();
+            match error.place() {
+                Some((_, offset)) => assert!(usize_of(offset) <= bit / 8, "bit {bit}: {error}"),
+                None => assert_eq!(error.kind(), ErrorKind::Unsupported, "bit {bit}: {error}"),
+            }
+        }
+    }
 }
