@@ -4,6 +4,7 @@
 //! opens nothing newer reaches the trees. The trees of that moment are the copy. Runs and value files are linked; of a B-tree's file the extents are
 //! copied that its root reaches, which stay as they are while it is held.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -62,8 +63,12 @@ impl Core {
             // Not what was frozen since: it would be in the copy of one table and its like in no other.
             self.flush_gated(table, at)?;
         }
-        // Under the ledger no compaction removes a run or a value file.
-        let ledger = self.ledger.lock();
+        // Tables and catalog are of one moment when both are held; under the ledger no compaction removes a run or a value file.
+        let (roots, ledger) = {
+            let open = self.tables.read();
+            let root = |table: &Arc<TableState>| Some((table.id, table.version.load().trees.btree.clone()?));
+            (open.values().filter_map(root).collect::<BTreeMap<_, _>>(), self.ledger.lock())
+        };
         let catalog = ledger.catalog.clone();
         let runs = catalog.tables.values().flat_map(TableRecord::runs).map(|run| (FileKind::Run, run.id));
         let values = catalog.tables.values().flat_map(TableRecord::values).map(|id| (FileKind::Values, id));
@@ -78,11 +83,13 @@ impl Core {
             }
         }
         let mut trees = Vec::new();
-        for table in self.all_tables() {
-            let id = catalog.tables.get(&table.id).and_then(|record| record.tree.as_ref()).map(|(id, _)| *id);
-            let (Some(id), Some(root)) = (id, table.version.load().trees.btree.clone()) else { continue };
-            let file = self.open_file(&FileKind::Tree.path(&self.dir, id), Access::Read)?;
-            trees.push(TreeSource { id, file, root });
+        for (table, (id, meta)) in
+            catalog.tables.iter().filter_map(|(table, record)| Some((table, record.tree.as_ref()?)))
+        {
+            let root = Arc::clone(&roots[table]);
+            debug_assert_eq!(root.meta(), meta, "a root is shown when it is recorded");
+            let file = self.open_file(&FileKind::Tree.path(&self.dir, *id), Access::Read)?;
+            trees.push(TreeSource { id: *id, file, root });
         }
         Ok(Cut { catalog, trees })
     }

@@ -74,8 +74,8 @@ impl Core {
 
     /// The tables by id, each with the position from which its changes are replayed.
     fn replayed_tables(&self) -> Arc<Replayed> {
-        let ledger = self.ledger.lock();
         let tables = self.all_tables().into_iter();
+        let ledger = self.ledger.lock();
         let from =
             |table: Arc<TableState>| (table.id, (Arc::clone(&table), ledger.catalog.tables[&table.id].replay_from));
         Arc::new(tables.map(from).collect())

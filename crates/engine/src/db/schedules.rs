@@ -142,6 +142,7 @@ fn commits(snapshot: &Snapshot, tables: &[Table]) -> Result<[u32; WRITERS as usi
     Ok(found[0])
 }
 
+const COPIES: [&str; 3] = ["/copy1", "/copy2", "/copy3"];
 const LAYOUTS: [[Layout; 2]; 2] = [[Layout::BTree, Layout::Lsm], [Layout::LsmTiered, Layout::BTree]];
 
 #[test]
@@ -183,5 +184,32 @@ fn a_table_dropped_beside_its_users_leaves_the_others_whole() {
         assert_eq!(snapshot.range(&shared.tables[0], ..).count() as u64, COMMITS);
         drop(snapshot);
         assert_eq!(shared.db.verify().unwrap().problems, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn checkpoints_beside_tables_created_and_dropped_end_and_have_whole_commits() {
+    check(|| {
+        let create_and_drop: fn(&Shared, u64) = |shared, number| {
+            let name = number.to_string();
+            for layout in [Layout::Lsm, Layout::BTree, Layout::Lsm] {
+                shared.db.create_table(&name, TableOptions { layout, ..TableOptions::default() }).unwrap();
+                shared.db.drop_table(&name).unwrap();
+            }
+        };
+        let copy: fn(&Shared, u64) = |shared, _| {
+            for dir in COPIES {
+                shared.db.checkpoint(dir).unwrap();
+            }
+        };
+        let shared = Shared::new(LAYOUTS[0]);
+        shared.commit(0, 0, Durability::Buffered).unwrap();
+        let shared = shared.run(&[copy, create_and_drop, create_and_drop]);
+        for dir in COPIES {
+            let db = Database::builder(dir).env(shared.sim.env()).options(options()).open().unwrap();
+            assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+            let tables = ["a", "b"].map(|name| db.table(name).unwrap().unwrap());
+            assert_eq!(commits(&db.snapshot(), &tables).unwrap(), [1, 0]);
+        }
     });
 }
