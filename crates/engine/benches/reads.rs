@@ -8,6 +8,7 @@
 
 use spinney::env::Env;
 use spinney::{Database, Durability, Layout, Options, Snapshot, Table, TableOptions};
+use spinney_testkit::Rng;
 use std::ops::Bound;
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ const LAYOUTS: [(&str, Layout); 2] = [("btree", Layout::BTree), ("lsm", Layout::
 const SHORT: u64 = 9;
 
 /// An operation, and how many entries it reads.
-type Operation = (&'static str, fn(&Snapshot, &Table, &mut u64), u64);
+type Operation = (&'static str, fn(&Snapshot, &Table, &mut Rng), u64);
 
 const OPERATIONS: [Operation; 4] =
     [("get", get, 1), ("seek", seek::<1>, 1), ("seek + 8 next", seek::<SHORT>, 1), ("next", scan, 10_000)];
@@ -36,8 +37,8 @@ fn main() {
     let snapshot = database.snapshot();
     if let [_, _, operation, times] = &arguments[..] {
         let (_, run, _) = OPERATIONS.into_iter().find(|(name, ..)| name == operation).expect("one of the operations");
-        let mut state = 1;
-        (0..times.parse().expect("a number")).for_each(|_| run(&snapshot, &tables[0].1, &mut state));
+        let mut random = Rng::new(1);
+        (0..times.parse().expect("a number")).for_each(|_| run(&snapshot, &tables[0].1, &mut random));
         return;
     }
     let clock = Env::os().clock;
@@ -46,9 +47,9 @@ fn main() {
         let mut best = vec![f64::MAX; tables.len()];
         for round in 0..ROUNDS {
             for (best, (_, table)) in best.iter_mut().zip(&tables) {
-                let (mut state, times) = (round, TIMES / entries);
+                let (mut random, times) = (Rng::new(round), TIMES / entries);
                 let begun = clock.now();
-                (0..times).for_each(|_| run(&snapshot, table, &mut state));
+                (0..times).for_each(|_| run(&snapshot, table, &mut random));
                 *best = best.min((clock.now() - begun).as_nanos() as f64 / (times * entries) as f64);
             }
         }
@@ -82,25 +83,17 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) % ENTRIES
-}
-
-fn get(snapshot: &Snapshot, table: &Table, state: &mut u64) {
-    let value = snapshot.get(table, &key(random(state))).expect("it can be read");
+fn get(snapshot: &Snapshot, table: &Table, random: &mut Rng) {
+    let value = snapshot.get(table, &key(random.number() % ENTRIES)).expect("it can be read");
     assert_eq!(value.expect("it is there").len(), 128);
 }
 
-fn seek<const TAKE: u64>(snapshot: &Snapshot, table: &Table, state: &mut u64) {
-    read(snapshot, table, &key(random(state)), TAKE);
+fn seek<const TAKE: u64>(snapshot: &Snapshot, table: &Table, random: &mut Rng) {
+    read(snapshot, table, &key(random.number() % ENTRIES), TAKE);
 }
 
-fn scan(snapshot: &Snapshot, table: &Table, state: &mut u64) {
-    read(snapshot, table, &key(random(state).min(ENTRIES - 10_000)), 10_000);
+fn scan(snapshot: &Snapshot, table: &Table, random: &mut Rng) {
+    read(snapshot, table, &key((random.number() % ENTRIES).min(ENTRIES - 10_000)), 10_000);
 }
 
 fn read(snapshot: &Snapshot, table: &Table, from: &[u8], count: u64) {

@@ -69,8 +69,8 @@ impl Block {
             return Err(Malformed);
         }
         let image = Arc::make_mut(&mut self.image);
-        let payload_at = image[PREFIX_AT..].as_ptr().align_offset(RAW_PAYLOAD_AT) + PREFIX_AT;
-        let payload_at = if payload_at <= RAW_PAYLOAD_AT { payload_at } else { RAW_PAYLOAD_AT };
+        let aligned_at = image[PREFIX_AT..].as_ptr().align_offset(RAW_PAYLOAD_AT).saturating_add(PREFIX_AT);
+        let payload_at = aligned_at.min(RAW_PAYLOAD_AT);
         image.copy_within(RAW_PAYLOAD_AT.., payload_at);
         image[COUNT_AT..PREFIX_LEN_AT].copy_from_slice(&u32_of(payload_at).to_le_bytes());
         Ok(self)

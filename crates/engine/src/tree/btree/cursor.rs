@@ -101,7 +101,6 @@ impl BTreeCursor {
             let height = self.height();
             let block = self.root.block(pointer, height, self.fill)?;
             self.blocks += 1;
-            block.prefetch_search();
             if height == 0 {
                 return Ok(block);
             }
@@ -121,9 +120,7 @@ impl BTreeCursor {
                 self.blocks += 1;
                 self.path.clear();
                 self.ahead.restart(1);
-                let top = self.root.block(meta.root?, meta.height, self.fill).ok()?;
-                top.prefetch_search();
-                Approach::At(top)
+                Approach::At(self.root.block(meta.root?, meta.height, self.fill).ok()?)
             }
             Approach::At(leaf) if self.height() == 0 => {
                 leaf.prefetch_entries(key);
@@ -227,11 +224,13 @@ impl Cursor for BTreeCursor {
         let approach = std::mem::take(&mut self.approach);
         self.go(|cursor| {
             let leaf = match approach {
-                Approach::Leaf(leaf) => Some(leaf),
-                _ => cursor.seek(|branch| route(branch, key))?,
+                Approach::Leaf(leaf) => leaf,
+                _ => {
+                    let Some(leaf) = cursor.seek(|branch| route(branch, key))? else { return Ok(()) };
+                    leaf.prefetch_entries(key);
+                    leaf
+                }
             };
-            let Some(leaf) = leaf else { return Ok(()) };
-            leaf.prefetch_entries(key);
             let index = leaf.lower_bound(key);
             if index == leaf.count() {
                 return cursor.next_leaf();

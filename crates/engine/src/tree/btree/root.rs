@@ -57,13 +57,11 @@ impl TreeRoot {
         let mut spread = false;
         for height in (1..=self.meta.height).rev() {
             let branch = self.block(pointer, height, Fill::Keep)?;
-            branch.prefetch_search();
             let i = route(&branch, key);
             spread |= i + 1 < branch.count() && continues(&branch, i + 1);
             pointer = self.file.child(&branch, i)?;
         }
         let leaf = self.block(pointer, 0, Fill::Keep)?;
-        leaf.prefetch_search();
         match visible(&leaf, key, snapshot) {
             Some(i) => Ok(Some(self.found(leaf, i))),
             None if spread => self.get_spread(key, snapshot),
@@ -129,11 +127,13 @@ impl TreeRoot {
         BTreeCursor::new(Arc::clone(self), fill)
     }
 
-    /// The block that `pointer` names, `height` levels above the leaves.
+    /// The block that `pointer` names, `height` levels above the leaves, on its way into the nearest cache.
     #[inline]
     pub(super) fn block(&self, pointer: BlockPointer, height: u32, fill: Fill) -> Result<Block> {
         if height != self.meta.height {
-            return self.file.get(pointer, height, fill);
+            let block = self.file.get(pointer, height, fill)?;
+            block.prefetch_search();
+            return Ok(block);
         }
         if let Some(top) = self.top.get() {
             return Ok(top.clone());

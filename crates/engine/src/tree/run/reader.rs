@@ -192,6 +192,7 @@ impl Run {
                 let pointer = self.pointer(&index, slot)?;
                 let leaf = self.cache.get(&self.file, pointer, Fill::Keep)?;
                 check(&self.file, pointer, &leaf, BlockKind::Leaf)?;
+                leaf.prefetch_search();
                 match look(leaf, key, snapshot, self.visible_from()) {
                     Look::Found(found) => return Ok(Some(found)),
                     // Only behind a separator that is the key itself can there be older versions.
@@ -315,7 +316,6 @@ pub(super) enum Look {
 /// Looks for the newest version of `key` in `leaf` that `snapshot` sees.
 #[inline]
 pub(super) fn look(leaf: Block, key: &[u8], snapshot: SeqNum, visible_from: SeqNum) -> Look {
-    leaf.prefetch_search();
     let Some(newest) = leaf.find(key) else { return Look::Absent };
     for at in newest..leaf.count() {
         if at > newest && leaf.compare_key(at, key) != Ordering::Equal {
