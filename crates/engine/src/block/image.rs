@@ -25,6 +25,16 @@ pub struct Block {
     image: Arc<[u8]>,
 }
 
+/// Where the entries of a block lie: found once for a walk over them.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// The number of entries.
+    pub count: usize,
+    heads_at: usize,
+    offsets_at: usize,
+    is_versioned: bool,
+}
+
 /// One entry of a block, without the prefix of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot<'a> {
@@ -248,6 +258,31 @@ impl Block {
         usize_of32(u32::from_le_bytes(self.offsets()[i]))
     }
 
+    /// Where the entries lie.
+    #[inline]
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        let (count, heads_at) = (self.count(), self.heads_at());
+        Shape { count, heads_at, offsets_at: heads_at + 4 * count, is_versioned: self.is_versioned() }
+    }
+
+    /// Whether entries `i` and `i + 1` have the same key.
+    #[inline]
+    #[must_use]
+    pub fn is_same_key(&self, shape: &Shape, i: usize) -> bool {
+        let [a, b] = self.numbers(shape.heads_at + 4 * i);
+        a == b && self.slot_of(shape, i).suffix == self.slot_of(shape, i + 1).suffix
+    }
+
+    /// The two numbers at `at`.
+    #[inline]
+    fn numbers(&self, at: usize) -> [u32; 2] {
+        match self.image[at..at + 8].as_chunks().0 {
+            [a, b] => [u32::from_le_bytes(*a), u32::from_le_bytes(*b)],
+            _ => [0, 0],
+        }
+    }
+
     /// Entry `i`.
     ///
     /// # Panics
@@ -255,11 +290,17 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn slot(&self, i: usize) -> Slot<'_> {
-        let offsets = self.offsets();
-        let [start, end] = [i, i + 1].map(|i| usize_of32(u32::from_le_bytes(offsets[i])));
+        self.slot_of(&self.shape(), i)
+    }
+
+    /// Entry `i` of the block, which has this shape.
+    #[inline]
+    #[must_use]
+    pub fn slot_of(&self, shape: &Shape, i: usize) -> Slot<'_> {
+        let [start, end] = self.numbers(shape.offsets_at + 4 * i).map(usize_of32);
         let mut entry = &self.image[start..end];
         let (mut seqnum, mut kind) = (SeqNum::ZERO, Kind::Put);
-        if self.is_versioned()
+        if shape.is_versioned
             && let Some((meta, rest)) = entry.split_first_chunk::<META_BYTES>()
         {
             seqnum = SeqNum(u64::from_le_bytes(*meta) >> 8);

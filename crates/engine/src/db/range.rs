@@ -170,7 +170,7 @@ impl Range {
     pub fn advance(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.go(Want::All)?;
         Ok(match (&self.shown, &self.visible) {
-            (Shown::Visible, Some(visible)) => Some((visible.key(), visible.value_bytes())),
+            (Shown::Visible, Some(visible)) => Some(visible.entry()),
             (Shown::Own(key, value), _) => Some((key, value)),
             _ => None,
         })

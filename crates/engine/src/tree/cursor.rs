@@ -47,6 +47,14 @@ pub trait Cursor: Send {
     /// # Errors
     /// See the trait.
     fn next(&mut self) -> Result<()>;
+    /// Moves to the first entry of the next key, and says over how many versions of this one. Then `key` is this one; else it may be
+    /// anything. Nowhere stays nowhere.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        leave_key(self, key)
+    }
     /// Moves to the entry before this one. Nowhere stays nowhere.
     ///
     /// # Errors
@@ -85,6 +93,29 @@ pub trait Cursor: Send {
     fn entry(&self) -> Option<Entry<'_>>;
     /// The value of the entry here, kept alive without a copy where the tree can. `None` when nowhere.
     fn value(&self) -> Option<Value>;
+}
+
+/// After so many versions of one key a seek to the next key is cheaper than further steps.
+const STEPS_MAX: u64 = 16;
+
+/// [`Cursor::next_key`] by comparing keys.
+pub(super) fn leave_key(cursor: &mut (impl Cursor + ?Sized), key: &mut Vec<u8>) -> Result<u64> {
+    key.clear();
+    key.extend_from_slice(cursor.entry().map_or(&[], |entry| entry.key));
+    cursor.next()?;
+    let mut older = 0;
+    while cursor.entry().is_some_and(|entry| entry.key == *key) {
+        older += 1;
+        if older % STEPS_MAX == 0 {
+            key.push(0);
+            let moved = cursor.seek_ge(key);
+            key.pop();
+            moved?;
+        } else {
+            cursor.next()?;
+        }
+    }
+    Ok(older)
 }
 
 /// Between what seqnums the entries of a tree are.

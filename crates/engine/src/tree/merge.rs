@@ -20,6 +20,7 @@ use std::fmt;
 use std::hint::select_unpredictable;
 use std::sync::Arc;
 
+use super::cursor::leave_key;
 use super::{Ages, Costs, Cursor, Limits};
 use crate::base::key::head;
 use crate::base::{Entry, Error, Result, Value};
@@ -273,6 +274,16 @@ impl Cursor for MergeCursor {
             State::Nowhere | State::Failed(_) => return self.check(),
         }
         self.step(|source| source.next())
+    }
+
+    #[inline]
+    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        // Nobody plays, and the only tree knows best.
+        if let ([source], State::Forward) = (&mut *self.sources, &self.state) {
+            let moved = source.next_key(key);
+            return moved.inspect_err(|error| self.state = State::Failed(again(error)));
+        }
+        leave_key(self, key)
     }
 
     fn prev(&mut self) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Where a cursor stands in a leaf.
 
 use crate::base::{Entry, Kind, SeqNum, Value};
-use crate::block::Block;
+use crate::block::{Block, Shape};
 
 /// So long a key needs no second allocation.
 const KEY_BYTES: usize = 48;
@@ -9,9 +9,11 @@ const KEY_BYTES: usize = 48;
 /// An entry of a leaf, looked at once, or nowhere.
 #[derive(Debug)]
 pub(super) struct Place {
-    leaf: Option<Block>,
+    leaf: Option<(Block, Shape)>,
     at: usize,
     key: Vec<u8>,
+    /// So many bytes of the key are the leaf's prefix.
+    prefix_len: usize,
     seqnum: SeqNum,
     kind: Kind,
     value_at: usize,
@@ -22,7 +24,7 @@ impl Place {
     /// Nowhere.
     pub(super) fn nowhere() -> Self {
         let key = Vec::with_capacity(KEY_BYTES);
-        Self { leaf: None, at: 0, key, seqnum: SeqNum::ZERO, kind: Kind::Put, value_at: 0, value_len: 0 }
+        Self { leaf: None, at: 0, key, prefix_len: 0, seqnum: SeqNum::ZERO, kind: Kind::Put, value_at: 0, value_len: 0 }
     }
 
     #[inline]
@@ -38,16 +40,18 @@ impl Place {
     pub(super) fn stand(&mut self, leaf: Block, at: usize) {
         self.key.clear();
         self.key.extend_from_slice(leaf.prefix());
-        self.leaf = Some(leaf);
+        self.prefix_len = self.key.len();
+        let shape = leaf.shape();
+        self.leaf = Some((leaf, shape));
         self.stand_at(at);
     }
 
     /// Stands on entry `at` of the leaf where it is.
     #[inline]
     fn stand_at(&mut self, at: usize) {
-        let Some(leaf) = &self.leaf else { return };
-        let slot = leaf.slot(at);
-        self.key.truncate(leaf.prefix().len());
+        let Some((leaf, shape)) = &self.leaf else { return };
+        let slot = leaf.slot_of(shape, at);
+        self.key.truncate(self.prefix_len);
         self.key.extend_from_slice(slot.suffix);
         self.at = at;
         (self.seqnum, self.kind) = (slot.seqnum, slot.kind);
@@ -57,7 +61,18 @@ impl Place {
     /// Goes to the next entry of the leaf; false where there is none.
     #[inline]
     pub(super) fn next(&mut self) -> bool {
-        let more = self.leaf.as_ref().is_some_and(|leaf| self.at + 1 < leaf.count());
+        let more = self.leaf.as_ref().is_some_and(|(_, shape)| self.at + 1 < shape.count);
+        if more {
+            self.stand_at(self.at + 1);
+        }
+        more
+    }
+
+    /// Goes to the next entry of the leaf if it is of another key; false, and stays, where there is none or it is of the same.
+    #[inline]
+    pub(super) fn next_key(&mut self) -> bool {
+        let is_other = |(leaf, shape): &(Block, Shape)| self.at + 1 < shape.count && !leaf.is_same_key(shape, self.at);
+        let more = self.leaf.as_ref().is_some_and(is_other);
         if more {
             self.stand_at(self.at + 1);
         }
@@ -82,11 +97,13 @@ impl Place {
 
     #[inline]
     pub(super) fn entry(&self) -> Option<Entry<'_>> {
-        let value = self.leaf.as_ref()?.bytes_at(self.value_at, self.value_len);
+        let (leaf, _) = self.leaf.as_ref()?;
+        let value = leaf.bytes_at(self.value_at, self.value_len);
         Some(Entry { key: &self.key, seqnum: self.seqnum, kind: self.kind, value })
     }
 
     pub(super) fn value(&self) -> Option<Value> {
-        Some(self.leaf.clone()?.pinned(self.value_at, self.value_len))
+        let (leaf, _) = self.leaf.clone()?;
+        Some(leaf.pinned(self.value_at, self.value_len))
     }
 }

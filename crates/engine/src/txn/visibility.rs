@@ -19,9 +19,6 @@ use crate::tree::{Cursor, Limits, Prefix};
 
 use super::skips::{Skips, Told};
 
-/// After so many older versions of one key a seek to the next key is cheaper than further steps.
-const STEPS_MAX: usize = 16;
-
 /// A walk in one direction over the keys and values that a snapshot sees in a range.
 pub struct Visible<C> {
     cursor: C,
@@ -30,7 +27,7 @@ pub struct Visible<C> {
     limits: Arc<Limits>,
     high_head: u64,
     travel: Travel,
-    /// The key that was decided last. No key is empty.
+    /// The key here, unless it is that of the entry where a walk forward stands. The last dead key, unless an entry was shown since.
     key: Vec<u8>,
     /// The value of `key` when the cursor has gone on: to the key before (backward), or over the operands that the value was folded from.
     found: Option<Value>,
@@ -133,7 +130,7 @@ impl<C: Cursor> Visible<C> {
             self.leave_apart();
         }
         match self.travel {
-            Travel::Forward => self.cursor.next()?,
+            Travel::Forward => self.leave_key()?,
             Travel::Fresh => {
                 self.travel = Travel::Forward;
                 if self.limits.low.is_empty() { self.cursor.first()? } else { self.cursor.seek_ge(&self.limits.low)? }
@@ -141,39 +138,46 @@ impl<C: Cursor> Visible<C> {
             Travel::Folded => {
                 self.travel = Travel::Forward;
                 self.found = None;
+                if self.cursor.entry().is_some_and(|entry| entry.key == self.key) {
+                    self.skips.step(1, &self.key);
+                    self.leave_key()?;
+                }
             }
             Travel::Done => return Ok(false),
             Travel::Backward => panic!("a walk does not turn around"),
         }
-        let mut older = 0;
-        while let Some(entry) = self.cursor.entry() {
-            if entry.key == self.key {
-                older += 1;
-                self.skips.step(1, &self.key);
-                if older == STEPS_MAX {
-                    self.skip_key()?;
-                    continue;
-                }
-            } else if self.is_past_high(entry.key) {
-                break;
-            } else if entry.seqnum <= self.snapshot {
-                older = 0;
-                self.key.clear();
-                self.key.extend_from_slice(entry.key);
-                match entry.kind {
-                    Kind::Put => {
-                        self.skips.show(&self.key);
-                        return Ok(true);
-                    }
-                    Kind::PutApart | Kind::Merge => return self.show_rare(),
-                    Kind::Delete | Kind::SingleDelete | Kind::Erase => self.skips.step(1, &self.key),
-                }
+        while let Some(entry) = self.cursor.entry()
+            && !self.is_past_high(entry.key)
+        {
+            if entry.seqnum > self.snapshot {
+                self.cursor.next()?;
+                continue;
             }
-            self.cursor.next()?;
+            if entry.kind == Kind::Put {
+                self.skips.show(entry.key);
+                return Ok(true);
+            }
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
+            match entry.kind {
+                Kind::Put | Kind::PutApart | Kind::Merge => return self.show_rare(),
+                Kind::Delete | Kind::SingleDelete | Kind::Erase => self.skips.step(1, &self.key),
+            }
+            self.leave_key()?;
         }
         self.skips.show(&self.key);
         self.travel = Travel::Done;
         Ok(false)
+    }
+
+    /// Steps over what is left of the key where the cursor stands.
+    #[inline]
+    fn leave_key(&mut self) -> Result<()> {
+        let older = self.cursor.next_key(&mut self.key)?;
+        if older > 0 {
+            self.skips.step(older, &self.key);
+        }
+        Ok(())
     }
 
     /// Moves to the previous key that is seen, or returns false at the start of the range.
@@ -300,15 +304,6 @@ impl<C: Cursor> Visible<C> {
         Ok(())
     }
 
-    /// Seeks past all versions of `key`.
-    #[cold]
-    fn skip_key(&mut self) -> Result<()> {
-        self.key.push(0);
-        let moved = self.cursor.seek_ge(&self.key);
-        self.key.pop();
-        moved
-    }
-
     #[inline]
     fn is_past_high(&self, key: &[u8]) -> bool {
         self.limits.high.as_deref().is_some_and(|high| head(key) >= self.high_head && key >= high)
@@ -317,7 +312,25 @@ impl<C: Cursor> Visible<C> {
     /// The key here. Only after a move that returned true.
     #[inline]
     pub fn key(&self) -> &[u8] {
-        &self.key
+        match (self.travel, self.cursor.entry()) {
+            (Travel::Forward, Some(entry)) => entry.key,
+            _ => &self.key,
+        }
+    }
+
+    /// The key and the value here, without a copy.
+    ///
+    /// # Panics
+    /// When the last move did not return true.
+    #[inline]
+    pub fn entry(&self) -> (&[u8], &[u8]) {
+        match (self.travel, &self.found) {
+            (Travel::Forward, None) => {
+                let entry = self.cursor.entry().expect("the last move returned true");
+                (entry.key, entry.value)
+            }
+            _ => (self.key(), self.value_bytes()),
+        }
     }
 
     /// Reads the value here if it is kept apart. Without it [`Self::value`] shows what stands in its place.

@@ -8,6 +8,7 @@ use crate::base::num::usize_of32;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, Hint};
+use crate::tree::cursor::leave_key;
 use crate::tree::place::Place;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 
@@ -266,6 +267,11 @@ impl Cursor for BTreeCursor {
             return Ok(());
         }
         if self.here.is_nowhere() { self.go(|_| Ok(())) } else { self.go(Self::next_leaf) }
+    }
+
+    #[inline]
+    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        if self.here.next_key() { Ok(0) } else { leave_key(self, key) }
     }
 
     #[inline]

@@ -5,6 +5,7 @@ use super::{Run, RunCursor};
 use crate::base::key::head;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
+use crate::tree::cursor::leave_key;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
 use std::sync::Arc;
@@ -161,6 +162,12 @@ impl Cursor for LevelCursor {
             return self.enter(Some(self.at + 1), RunCursor::first);
         }
         Ok(())
+    }
+
+    #[inline]
+    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        let moved = self.cursor.as_mut().is_some_and(RunCursor::next_key_in_leaf);
+        if moved { Ok(0) } else { leave_key(self, key) }
     }
 
     #[inline]
