@@ -271,7 +271,12 @@ impl Block {
     #[must_use]
     pub fn is_same_key(&self, shape: &Shape, i: usize) -> bool {
         let [a, b] = self.numbers(shape.heads_at + 4 * i);
-        a == b && self.slot_of(shape, i).suffix == self.slot_of(shape, i + 1).suffix
+        a == b && self.is_same_suffix(i)
+    }
+
+    #[cold]
+    fn is_same_suffix(&self, i: usize) -> bool {
+        self.suffix(i) == self.suffix(i + 1)
     }
 
     /// The two numbers at `at`.
@@ -294,7 +299,8 @@ impl Block {
     }
 
     /// Entry `i` of the block, which has this shape.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a step of every scan: a call takes longer than what it does")]
     #[must_use]
     pub fn slot_of(&self, shape: &Shape, i: usize) -> Slot<'_> {
         let [start, end] = self.numbers(shape.offsets_at + 4 * i).map(usize_of32);

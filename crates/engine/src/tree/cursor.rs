@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::checksum::hash_prefix;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
 
+use super::place::Place;
 use super::{Costs, Prefix};
 
 /// A position in an ordered set of entries (user key ascending, then seqnum descending), or nowhere.
@@ -85,6 +86,9 @@ pub trait Cursor: Send {
     fn leap_lt(&mut self, key: &[u8]) -> Result<()> {
         self.seek_lt(key)
     }
+    /// Exchanges where it stands in a leaf, if in one, for `place`; it is nowhere until it gets back what it gave, which may have been moved
+    /// within the leaf. So a merge walks in a leaf itself.
+    fn exchange(&mut self, _place: &mut Place) {}
     /// Between what seqnums the entries of the tree are in which the cursor stands, of several that lie side by side.
     fn ages(&self) -> Ages {
         Ages::UNKNOWN

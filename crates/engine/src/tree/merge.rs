@@ -10,7 +10,8 @@
 //!    over the winner's entry, which is one step, or more if a live memtable grew in between.
 //! 2. `winner` is the source that comes first in the direction of travel. `nodes[n]` for n > 0 is the one that lost the
 //!    match at node n between the winners of nodes 2n and 2n + 1; source i enters at node k + i, for k sources.
-//! 3. All keys that the sources stand on begin with `prefix`, and a player's head is of what follows it. So heads order
+//! 3. While `here` is somewhere, it is where the winner stood, or came to since; the winner itself stands nowhere.
+//! 4. All keys that the sources stand on begin with `prefix`, and a player's head is of what follows it. So heads order
 //!    sources in the direction of travel, up to ties; a source that stands nowhere has the largest.
 //!
 //! Algorithm: Knuth, The Art of Computer Programming, volume 3, section 5.4.1.
@@ -21,6 +22,7 @@ use std::hint::select_unpredictable;
 use std::sync::Arc;
 
 use super::cursor::leave_key;
+use super::place::Place;
 use super::{Ages, Costs, Cursor, Limits};
 use crate::base::key::head;
 use crate::base::{Entry, Error, Result, Value};
@@ -34,6 +36,8 @@ const PREFIX_SLACK: usize = if cfg!(test) { 1 } else { 4 };
 pub struct MergeCursor {
     sources: Vec<Box<dyn Cursor>>,
     winner: usize,
+    /// Where the winner stands in its leaf, while the merge walks there itself.
+    here: Place,
     /// Of as many sources; none are played of one. The first is not used.
     nodes: Vec<Player>,
     state: State,
@@ -66,7 +70,7 @@ impl MergeCursor {
     pub fn new(sources: Vec<Box<dyn Cursor>>) -> Self {
         let matches = if sources.len() > 1 { sources.len() } else { 0 };
         let nodes = vec![Player { head: 0, source: 0 }; matches];
-        Self { sources, winner: 0, nodes, state: State::Nowhere, prefix: Vec::new(), ties: 0 }
+        Self { sources, winner: 0, here: Place::nowhere(), nodes, state: State::Nowhere, prefix: Vec::new(), ties: 0 }
     }
 
     /// How many cursors are merged.
@@ -77,27 +81,48 @@ impl MergeCursor {
 
     /// Moves every source with `step`, and goes on from there in the direction of `state`.
     fn start(&mut self, state: State, step: impl Fn(&mut dyn Cursor) -> Result<()>) -> Result<()> {
+        self.give_back();
         self.check()?;
         let moved = self.sources.iter_mut().try_for_each(|source| step(&mut **source));
         self.guard(moved)?;
         self.state = state;
         self.play_all();
+        self.borrow();
         Ok(())
     }
 
     /// Moves the winner with `step` in the direction of `state`, to where the merge goes on.
     #[inline]
     fn step(&mut self, step: impl Fn(&mut dyn Cursor) -> Result<()>) -> Result<()> {
+        self.give_back();
         let winner = self.winner;
         let moved = step(&mut *self.sources[winner]);
         self.guard(moved)?;
         self.replay(winner);
+        self.borrow();
         Ok(())
+    }
+
+    /// Takes over from the winner where it stands in its leaf, if no other tree has anything between.
+    #[inline]
+    fn borrow(&mut self) {
+        if let [source] = &mut *self.sources {
+            source.exchange(&mut self.here);
+        }
+    }
+
+    /// Lets the winner stand where the merge has walked in its leaf.
+    #[inline]
+    fn give_back(&mut self) {
+        if !self.here.is_nowhere() {
+            self.sources[self.winner].exchange(&mut self.here);
+        }
     }
 
     /// Turns around at the winner's entry: takes all other sources over to its other side.
     #[cold]
     fn turn(&mut self, state: State) -> Result<()> {
+        self.give_back();
         let forward = matches!(state, State::Forward);
         let moved = self.cross(forward);
         self.guard(moved)?;
@@ -257,6 +282,7 @@ impl Cursor for MergeCursor {
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
         self.check()?;
+        self.give_back();
         if self.sources.len() > 1 {
             while self.sources.iter_mut().map(|source| usize::from(source.approach_ge(key))).sum::<usize>() > 0 {}
         }
@@ -267,8 +293,10 @@ impl Cursor for MergeCursor {
         self.start(State::Backward, |source| source.seek_lt(key))
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         match self.state {
+            State::Forward if self.here.next_entry() => return Ok(()),
             State::Forward => {}
             State::Backward => self.turn(State::Forward)?,
             State::Nowhere | State::Failed(_) => return self.check(),
@@ -278,16 +306,12 @@ impl Cursor for MergeCursor {
 
     #[inline]
     fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        // Nobody plays, and the only tree knows best.
-        if let ([source], State::Forward) = (&mut *self.sources, &self.state) {
-            let moved = source.next_key(key);
-            return moved.inspect_err(|error| self.state = State::Failed(again(error)));
-        }
-        leave_key(self, key)
+        if self.forward() && self.here.next_key() { Ok(0) } else { leave_key(self, key) }
     }
 
     fn prev(&mut self) -> Result<()> {
         match self.state {
+            State::Backward if self.here.prev_entry() => return Ok(()),
             State::Backward => {}
             State::Forward => self.turn(State::Backward)?,
             State::Nowhere | State::Failed(_) => return self.check(),
@@ -320,6 +344,9 @@ impl Cursor for MergeCursor {
 
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
+        if let Some(entry) = self.here.entry() {
+            return Some(entry);
+        }
         match self.state {
             State::Forward | State::Backward => self.sources[self.winner].entry(),
             State::Nowhere | State::Failed(_) => None,
@@ -327,6 +354,9 @@ impl Cursor for MergeCursor {
     }
 
     fn value(&self) -> Option<Value> {
+        if let Some(value) = self.here.value() {
+            return Some(value);
+        }
         match self.state {
             State::Forward | State::Backward => self.sources[self.winner].value(),
             State::Nowhere | State::Failed(_) => None,

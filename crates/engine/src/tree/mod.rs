@@ -9,7 +9,7 @@ pub mod lookup;
 pub mod memtable;
 pub mod merge;
 pub mod operator;
-mod place;
+pub mod place;
 pub mod prefix;
 pub mod retain;
 pub mod run;

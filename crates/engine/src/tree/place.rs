@@ -8,7 +8,7 @@ const KEY_BYTES: usize = 48;
 
 /// An entry of a leaf, looked at once, or nowhere.
 #[derive(Debug)]
-pub(super) struct Place {
+pub struct Place {
     leaf: Option<(Block, Shape)>,
     at: usize,
     key: Vec<u8>,
@@ -22,23 +22,28 @@ pub(super) struct Place {
 
 impl Place {
     /// Nowhere.
-    pub(super) fn nowhere() -> Self {
-        let key = Vec::with_capacity(KEY_BYTES);
+    #[must_use]
+    pub const fn nowhere() -> Self {
+        let key = Vec::new();
         Self { leaf: None, at: 0, key, prefix_len: 0, seqnum: SeqNum::ZERO, kind: Kind::Put, value_at: 0, value_len: 0 }
     }
 
+    /// Whether it is on no entry.
     #[inline]
-    pub(super) const fn is_nowhere(&self) -> bool {
+    #[must_use]
+    pub const fn is_nowhere(&self) -> bool {
         self.leaf.is_none()
     }
 
-    pub(super) fn leave(&mut self) {
+    /// Goes nowhere.
+    pub fn leave(&mut self) {
         self.leaf = None;
     }
 
     /// Stands on entry `at` of `leaf`.
-    pub(super) fn stand(&mut self, leaf: Block, at: usize) {
+    pub fn stand(&mut self, leaf: Block, at: usize) {
         self.key.clear();
+        self.key.reserve(KEY_BYTES);
         self.key.extend_from_slice(leaf.prefix());
         self.prefix_len = self.key.len();
         let shape = leaf.shape();
@@ -60,7 +65,7 @@ impl Place {
 
     /// Goes to the next entry of the leaf; false where there is none.
     #[inline]
-    pub(super) fn next(&mut self) -> bool {
+    pub fn next_entry(&mut self) -> bool {
         let more = self.leaf.as_ref().is_some_and(|(_, shape)| self.at + 1 < shape.count);
         if more {
             self.stand_at(self.at + 1);
@@ -70,7 +75,7 @@ impl Place {
 
     /// Goes to the next entry of the leaf if it is of another key; false, and stays, where there is none or it is of the same.
     #[inline]
-    pub(super) fn next_key(&mut self) -> bool {
+    pub fn next_key(&mut self) -> bool {
         let is_other = |(leaf, shape): &(Block, Shape)| self.at + 1 < shape.count && !leaf.is_same_key(shape, self.at);
         let more = self.leaf.as_ref().is_some_and(is_other);
         if more {
@@ -81,7 +86,7 @@ impl Place {
 
     /// Goes to the entry before in the leaf; false where there is none.
     #[inline]
-    pub(super) fn prev(&mut self) -> bool {
+    pub fn prev_entry(&mut self) -> bool {
         let more = self.leaf.is_some() && self.at > 0;
         if more {
             self.stand_at(self.at - 1);
@@ -91,18 +96,23 @@ impl Place {
 
     /// The key of the entry.
     #[inline]
-    pub(super) fn key(&self) -> &[u8] {
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
         &self.key
     }
 
+    /// The entry, unless nowhere.
     #[inline]
-    pub(super) fn entry(&self) -> Option<Entry<'_>> {
+    #[must_use]
+    pub fn entry(&self) -> Option<Entry<'_>> {
         let (leaf, _) = self.leaf.as_ref()?;
         let value = leaf.bytes_at(self.value_at, self.value_len);
         Some(Entry { key: &self.key, seqnum: self.seqnum, kind: self.kind, value })
     }
 
-    pub(super) fn value(&self) -> Option<Value> {
+    /// Its value.
+    #[must_use]
+    pub fn value(&self) -> Option<Value> {
         let (leaf, _) = self.leaf.clone()?;
         Some(leaf.pinned(self.value_at, self.value_len))
     }

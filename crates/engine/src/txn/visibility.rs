@@ -173,10 +173,15 @@ impl<C: Cursor> Visible<C> {
     /// Steps over what is left of the key where the cursor stands.
     #[inline]
     fn leave_key(&mut self) -> Result<()> {
-        let older = self.cursor.next_key(&mut self.key)?;
-        if older > 0 {
-            self.skips.step(older, &self.key);
+        match self.cursor.next_key(&mut self.key) {
+            Ok(0) => Ok(()),
+            left => self.left(left),
         }
+    }
+
+    #[cold]
+    fn left(&mut self, left: Result<u64>) -> Result<()> {
+        self.skips.step(left?, &self.key);
         Ok(())
     }
 

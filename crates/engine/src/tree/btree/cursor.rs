@@ -8,7 +8,6 @@ use crate::base::num::usize_of32;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, Hint};
-use crate::tree::cursor::leave_key;
 use crate::tree::place::Place;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 
@@ -263,20 +262,15 @@ impl Cursor for BTreeCursor {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        if self.here.next() {
+        if self.here.next_entry() {
             return Ok(());
         }
         if self.here.is_nowhere() { self.go(|_| Ok(())) } else { self.go(Self::next_leaf) }
     }
 
     #[inline]
-    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        if self.here.next_key() { Ok(0) } else { leave_key(self, key) }
-    }
-
-    #[inline]
     fn prev(&mut self) -> Result<()> {
-        if self.here.prev() {
+        if self.here.prev_entry() {
             return Ok(());
         }
         if self.here.is_nowhere() { self.go(|_| Ok(())) } else { self.go(Self::prev_leaf) }
@@ -284,6 +278,10 @@ impl Cursor for BTreeCursor {
 
     fn limit(&mut self, limits: &Arc<Limits>) {
         self.limits = Some(Arc::clone(limits));
+    }
+
+    fn exchange(&mut self, place: &mut Place) {
+        std::mem::swap(&mut self.here, place);
     }
 
     fn ages(&self) -> Ages {

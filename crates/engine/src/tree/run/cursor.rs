@@ -6,7 +6,6 @@ use super::fuse::Fuse;
 use crate::base::{Entry, Result, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, Hint};
-use crate::tree::cursor::leave_key;
 use crate::tree::place::Place;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
@@ -290,12 +289,6 @@ impl RunCursor {
         }
     }
 
-    /// Goes to the next entry if it is in the same leaf and of another key; else says false, and stays.
-    #[inline]
-    pub(super) fn next_key_in_leaf(&mut self) -> bool {
-        self.here.next_key()
-    }
-
     /// Goes over the edge of the leaf where the cursor is.
     #[cold]
     fn leave_leaf(&mut self, go: impl FnOnce(&mut Self, usize, &Block, usize) -> Result<()>) -> Result<()> {
@@ -397,20 +390,15 @@ impl Cursor for RunCursor {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        if self.here.next() {
+        if self.here.next_entry() {
             return Ok(());
         }
         if self.is_nowhere() { self.fuse.check() } else { self.leave_leaf(Self::after_leaf) }
     }
 
     #[inline]
-    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        if self.next_key_in_leaf() { Ok(0) } else { leave_key(self, key) }
-    }
-
-    #[inline]
     fn prev(&mut self) -> Result<()> {
-        if self.here.prev() {
+        if self.here.prev_entry() {
             return Ok(());
         }
         if self.is_nowhere() { self.fuse.check() } else { self.leave_leaf(Self::before_leaf) }
@@ -419,6 +407,10 @@ impl Cursor for RunCursor {
     fn limit(&mut self, limits: &Arc<Limits>) {
         self.limits = Some(Arc::clone(limits));
         self.has_prefix = None;
+    }
+
+    fn exchange(&mut self, place: &mut Place) {
+        std::mem::swap(&mut self.here, place);
     }
 
     fn ages(&self) -> Ages {

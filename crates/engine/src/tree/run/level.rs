@@ -5,7 +5,7 @@ use super::{Run, RunCursor};
 use crate::base::key::head;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::cursor::leave_key;
+use crate::tree::place::Place;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
 use std::sync::Arc;
@@ -165,12 +165,6 @@ impl Cursor for LevelCursor {
     }
 
     #[inline]
-    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        let moved = self.cursor.as_mut().is_some_and(RunCursor::next_key_in_leaf);
-        if moved { Ok(0) } else { leave_key(self, key) }
-    }
-
-    #[inline]
     fn prev(&mut self) -> Result<()> {
         if self.is_nowhere() {
             return self.fuse.check();
@@ -188,6 +182,12 @@ impl Cursor for LevelCursor {
         self.limits = Some(Arc::clone(limits));
         if let Some(cursor) = &mut self.cursor {
             cursor.limit(limits);
+        }
+    }
+
+    fn exchange(&mut self, place: &mut Place) {
+        if let Some(cursor) = &mut self.cursor {
+            cursor.exchange(place);
         }
     }
 
