@@ -243,6 +243,12 @@ impl Block {
         prefetch_all(&self.image[from..self.image.len().min(from + ENTRIES_BYTES)]);
     }
 
+    /// Asks for `len` bytes from `at` on, before they are needed.
+    #[inline]
+    pub fn prefetch_from(&self, at: usize, len: usize) {
+        prefetch(self.image.as_ptr().wrapping_add(at), len);
+    }
+
     #[inline]
     fn heads(&self) -> &[Head] {
         self.image[self.heads_at()..][..4 * self.count()].as_chunks().0

@@ -6,6 +6,11 @@ use crate::block::{Block, Shape};
 /// So long a key needs no second allocation.
 const KEY_BYTES: usize = 48;
 
+/// A walk of so many steps goes on for long, so that it pays to ask for what it comes to soon.
+const STEPS_MIN: usize = 16;
+/// So far ahead of a walk is asked for. Processors see where it goes, but not over the ends of pages and leaves.
+const AHEAD_BYTES: usize = 1024;
+
 /// An entry of a leaf, looked at once, or nowhere.
 #[derive(Debug)]
 pub struct Place {
@@ -18,6 +23,8 @@ pub struct Place {
     kind: Kind,
     value_at: usize,
     value_len: usize,
+    /// Steps so far, in this leaf and those before.
+    steps: usize,
 }
 
 impl Place {
@@ -25,7 +32,17 @@ impl Place {
     #[must_use]
     pub const fn nowhere() -> Self {
         let key = Vec::new();
-        Self { leaf: None, at: 0, key, prefix_len: 0, seqnum: SeqNum::ZERO, kind: Kind::Put, value_at: 0, value_len: 0 }
+        Self {
+            leaf: None,
+            at: 0,
+            key,
+            prefix_len: 0,
+            seqnum: SeqNum::ZERO,
+            kind: Kind::Put,
+            value_at: 0,
+            value_len: 0,
+            steps: 0,
+        }
     }
 
     /// Whether it is on no entry.
@@ -63,12 +80,25 @@ impl Place {
         (self.value_at, self.value_len) = (slot.value_at, slot.value_len);
     }
 
+    /// Counts a step, and asks for the entries that a long walk comes to after some more.
+    #[inline]
+    fn step(&mut self, backward: bool) {
+        self.steps += 1;
+        if self.steps > STEPS_MIN
+            && let Some((leaf, _)) = &self.leaf
+        {
+            let at = if backward { self.value_at.wrapping_sub(AHEAD_BYTES) } else { self.value_at + AHEAD_BYTES };
+            leaf.prefetch_from(at, self.value_len.min(AHEAD_BYTES));
+        }
+    }
+
     /// Goes to the next entry of the leaf; false where there is none.
     #[inline]
     pub fn next_entry(&mut self) -> bool {
         let more = self.leaf.as_ref().is_some_and(|(_, shape)| self.at + 1 < shape.count);
         if more {
             self.stand_at(self.at + 1);
+            self.step(false);
         }
         more
     }
@@ -80,6 +110,7 @@ impl Place {
         let more = self.leaf.as_ref().is_some_and(is_other);
         if more {
             self.stand_at(self.at + 1);
+            self.step(false);
         }
         more
     }
@@ -90,6 +121,7 @@ impl Place {
         let more = self.leaf.is_some() && self.at > 0;
         if more {
             self.stand_at(self.at - 1);
+            self.step(true);
         }
         more
     }
