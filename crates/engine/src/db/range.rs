@@ -16,7 +16,7 @@ use crate::tree::merge::MergeCursor;
 use crate::tree::operator::TableOperator;
 use crate::tree::{Cursor, Limits};
 use crate::txn::skips::Told;
-use crate::txn::visibility::Visible;
+use crate::txn::visibility::{Known, Visible};
 
 use super::key_writes::KeyWrites;
 use super::table::Reader;
@@ -111,9 +111,9 @@ impl Range {
                     None => version.cursor(Fill::Keep, seqnum),
                     Some(erased) => version.cursor_without(erased, Fill::Keep, seqnum),
                 };
-                let rule = table.options.prefix_filter;
-                let seen = Visible::with_prefix(cursor, seqnum, bounds.0, bounds.1, rule).folding(operator.clone());
-                visible = Some(Box::new(seen.reading(version.trees.values.clone())));
+                let (rule, values) = (table.options.prefix_filter, version.trees.values.clone());
+                let known = Known { rule, operator: operator.clone(), values };
+                visible = Some(Box::new(Visible::new(cursor, seqnum, bounds, known)));
                 reads = Some(Arc::clone(&table.reads));
             }
         }

@@ -40,6 +40,17 @@ pub struct Visible<C> {
     skips: Skips,
 }
 
+/// What a walk must know of its table.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// By this rule filters know the prefixes of keys.
+    pub rule: Option<Prefix>,
+    /// Folds operands.
+    pub operator: TableOperator,
+    /// The value files into which entries point.
+    pub values: ValueFiles,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Travel {
     Fresh,
@@ -61,23 +72,12 @@ enum Apart {
 }
 
 impl<C: Cursor> Visible<C> {
-    /// What `snapshot` sees of `cursor`, from `start` to `end`. It stands before the range and after it at once: the first
-    /// call decides which way it goes.
-    pub fn new(cursor: C, snapshot: SeqNum, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Self {
-        Self::with_prefix(cursor, snapshot, start, end, None)
-    }
-
-    /// The same in a table whose filters know the prefixes of keys by this rule.
-    pub fn with_prefix(
-        mut cursor: C,
-        snapshot: SeqNum,
-        start: Bound<Vec<u8>>,
-        end: Bound<Vec<u8>>,
-        rule: Option<Prefix>,
-    ) -> Self {
+    /// What `snapshot` sees of `cursor`, from `start` to `end`, in a table of which this is known. It stands before the range and after it at
+    /// once: the first call decides which way it goes.
+    pub fn new(cursor: C, snapshot: SeqNum, (start, end): (Bound<Vec<u8>>, Bound<Vec<u8>>), known: Known) -> Self {
+        let Known { rule, operator, values } = known;
         let limits = Arc::new(Limits::between((start, end), rule));
         let high_head = limits.high.as_deref().map_or(u64::MAX, head);
-        cursor.limit(&limits);
         Self {
             cursor,
             snapshot,
@@ -87,24 +87,10 @@ impl<C: Cursor> Visible<C> {
             key: Vec::new(),
             found: None,
             apart: Apart::No,
-            values: ValueFiles::default(),
-            operator: TableOperator::default(),
+            values,
+            operator,
             skips: Skips::default(),
         }
-    }
-
-    /// The same walk over a table with this merge operator.
-    #[must_use]
-    pub fn folding(mut self, operator: TableOperator) -> Self {
-        self.operator = operator;
-        self
-    }
-
-    /// The same walk over a table with these value files.
-    #[must_use]
-    pub fn reading(mut self, values: ValueFiles) -> Self {
-        self.values = values;
-        self
     }
 
     /// Tells, when the walk is dropped, what dead entries it stepped over.
@@ -133,6 +119,10 @@ impl<C: Cursor> Visible<C> {
             Travel::Forward => self.leave_key()?,
             Travel::Fresh => {
                 self.travel = Travel::Forward;
+                // The start alone limits nobody who goes on from there.
+                if self.limits.high.is_some() {
+                    self.cursor.limit(&self.limits);
+                }
                 if self.limits.low.is_empty() { self.cursor.first()? } else { self.cursor.seek_ge(&self.limits.low)? }
             }
             Travel::Folded => {
@@ -199,6 +189,7 @@ impl<C: Cursor> Visible<C> {
             Travel::Backward => {}
             Travel::Fresh => {
                 self.travel = Travel::Backward;
+                self.cursor.limit(&self.limits);
                 match &self.limits.high {
                     Some(high) => self.cursor.seek_lt(high)?,
                     None => self.cursor.last()?,
@@ -410,6 +401,10 @@ mod tests {
         (trees(), prop_oneof![4 => Just(1), 1 => 5..20usize]).prop_map(copies)
     }
 
+    fn appending() -> Known {
+        Known { operator: Append { partial: false }.of_table(), ..Known::default() }
+    }
+
     fn seen(
         entries: &[OwnedEntry],
         snapshot: SeqNum,
@@ -447,7 +442,7 @@ mod tests {
             }
             let visible = || {
                 let cursor = VecCursor::new(entries.clone());
-                Visible::new(cursor, snapshot, start.clone(), end.clone()).folding(Append { partial: false }.of_table())
+                Visible::new(cursor, snapshot, (start.clone(), end.clone()), appending())
             };
             let mut expected = seen(&entries, snapshot, &(start.clone(), end.clone()));
             prop_assert_eq!(&walk(visible(), Visible::next), &expected);
@@ -459,8 +454,7 @@ mod tests {
         fn a_failure_is_never_the_end_of_the_range(entries in crowded(), moves in 0..20usize, backward: bool) {
             let entries = entries.into_iter().filter(|entry| entry.value != [99]).collect();
             let cursor = VecCursor::new(entries).failing_after(moves);
-            let visible = Visible::new(cursor, SeqNum::MAX, Bound::Unbounded, Bound::Unbounded);
-            let mut visible = visible.folding(Append { partial: false }.of_table());
+            let mut visible = Visible::new(cursor, SeqNum::MAX, (Bound::Unbounded, Bound::Unbounded), appending());
             let mut step = || if backward { visible.prev() } else { visible.next() };
             let end = loop {
                 match step() {
@@ -475,7 +469,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "does not turn around")]
     fn turning_around_panics() {
-        let mut visible = Visible::new(VecCursor::new(Vec::new()), SeqNum::MAX, Bound::Unbounded, Bound::Unbounded);
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let mut visible = Visible::new(VecCursor::new(Vec::new()), SeqNum::MAX, all, Known::default());
         visible.travel = Travel::Forward;
         visible.prev().expect("it panics first");
     }

@@ -56,10 +56,16 @@ impl TreeRoot {
         let Some(mut pointer) = self.meta.root else { return Ok(None) };
         let mut spread = false;
         for height in (1..=self.meta.height).rev() {
-            let branch = self.block(pointer, height, Fill::Keep)?;
-            let i = route(&branch, key);
-            spread |= i + 1 < branch.count() && continues(&branch, i + 1);
-            pointer = self.file.child(&branch, i)?;
+            let below;
+            let branch = if height == self.meta.height {
+                self.top(pointer, Fill::Keep)?
+            } else {
+                below = self.block(pointer, height, Fill::Keep)?;
+                &below
+            };
+            let i = route(branch, key);
+            spread |= i + 1 < branch.count() && continues(branch, i + 1);
+            pointer = self.file.child(branch, i)?;
         }
         let leaf = self.block(pointer, 0, Fill::Keep)?;
         match visible(&leaf, key, snapshot) {
@@ -130,20 +136,23 @@ impl TreeRoot {
     /// The block that `pointer` names, `height` levels above the leaves, on its way into the nearest cache.
     #[inline]
     pub(super) fn block(&self, pointer: BlockPointer, height: u32, fill: Fill) -> Result<Block> {
-        if height != self.meta.height {
-            let block = self.file.get(pointer, height, fill)?;
-            block.prefetch_search();
-            return Ok(block);
-        }
-        if let Some(top) = self.top.get() {
-            return Ok(top.clone());
+        // A small tree's only leaf is not kept: it may be large, and the cache counts it.
+        if height == self.meta.height && height > 0 {
+            return self.top(pointer, fill).cloned();
         }
         let block = self.file.get(pointer, height, fill)?;
-        // A small tree's only leaf is not kept: it may be large, and the cache counts it.
-        if height > 0 {
-            return Ok(self.top.get_or_init(|| block).clone());
-        }
+        block.prefetch_search();
         Ok(block)
+    }
+
+    /// The topmost block, which `pointer` names, if it is a branch. Lent, as all readers share the count of who holds it.
+    #[inline]
+    fn top(&self, pointer: BlockPointer, fill: Fill) -> Result<&Block> {
+        if let Some(top) = self.top.get() {
+            return Ok(top);
+        }
+        let block = self.file.get(pointer, self.meta.height, fill)?;
+        Ok(self.top.get_or_init(|| block))
     }
 }
 
