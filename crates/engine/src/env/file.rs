@@ -130,7 +130,8 @@ impl BatchRead {
 
 /// An open file with positioned reads and writes. Usable by many threads at once.
 ///
-/// On a direct file ([`File::alignment`] over 1) every offset, length and buffer address handed in is a multiple of the alignment.
+/// On a direct file ([`File::alignment`] over 1) every offset, length and buffer address handed in is a multiple of the alignment; those of
+/// reads need only be multiples of [`File::read_alignment`].
 pub trait File: Send + Sync + Debug {
     /// Reads at `offset` until `buffer` is full or the file ends; says how many bytes were read.
     ///
@@ -186,4 +187,8 @@ pub trait File: Send + Sync + Debug {
     fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<()>;
     /// What offsets, lengths and buffer addresses must be a multiple of: [`super::SECTOR_BYTES`] for direct files, else 1.
     fn alignment(&self) -> usize;
+    /// The same of reads: a device may lend less of itself than it writes without reading first.
+    fn read_alignment(&self) -> usize {
+        self.alignment()
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::sim::SimEnv;
 use super::{Access, AlignedBuffer, Env, File, Next, OpenOptions, SECTOR_BYTES};
+use crate::base::num::u64_of;
 use parking_lot::{Condvar, Mutex};
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -89,6 +90,8 @@ fn a_direct_file_takes_aligned_io_and_ends_anywhere() {
     everywhere(|env, dir| {
         let file = open(env, &dir.join("a"), Access::CreateNew, true).unwrap();
         assert!([1, SECTOR_BYTES].contains(&file.alignment()));
+        let unit = file.read_alignment();
+        assert!(file.alignment().is_multiple_of(unit));
         let mut buffer = AlignedBuffer::zeroed(3 * SECTOR_BYTES);
         buffer.fill(5);
         file.write_at(&buffer, 0).unwrap();
@@ -101,6 +104,8 @@ fn a_direct_file_takes_aligned_io_and_ends_anywhere() {
         assert!(buffer[..SECTOR_BYTES].iter().all(|byte| *byte == 5));
         assert!(buffer[SECTOR_BYTES..SECTOR_BYTES + 100].iter().all(|byte| *byte == 6));
         assert_eq!(file.read_at(&mut buffer, 4 * 4096).unwrap(), 0);
+        let near_end = 3 * SECTOR_BYTES - unit;
+        assert_eq!(file.read_at(&mut buffer[..2 * unit], u64_of(near_end)).unwrap(), unit + unit.min(100));
         let buffered = open(env, &dir.join("a"), Access::Read, false).unwrap();
         assert_eq!(buffered.alignment(), 1);
         assert_eq!(read(&*buffered).len(), 3 * 4096 + 100);

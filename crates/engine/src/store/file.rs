@@ -148,7 +148,7 @@ impl BlockFile {
 
     /// The units of the file that `bytes` bytes at `offset` lie in.
     fn span(&self, offset: u64, bytes: usize) -> Result<Range<u64>> {
-        let unit = u64_of(self.file.alignment());
+        let unit = u64_of(self.file.read_alignment());
         let end = offset.checked_add(u64_of(bytes)).filter(|end| *end <= u64::MAX - unit);
         let end = end.ok_or_else(|| self.cut(offset, bytes))?;
         // A length from disk must not make us allocate more than there is.

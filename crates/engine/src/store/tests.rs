@@ -2,6 +2,7 @@
 
 use super::{BlockFile, BlockWriter, StoreStats};
 use crate::base::ErrorKind;
+use crate::base::num::{round_down, round_up, u64_of};
 use crate::base::{Entry, Kind, SeqNum};
 use crate::block::{BlockBuilder, BlockKind, BlockPointer, Compression};
 use crate::env::buffer::AlignedBuffer;
@@ -50,11 +51,20 @@ fn write_and_read(env: &Env, dir: &Path) {
             let block = file.read(*pointer).unwrap();
             assert!(block.find(&[number]) == Some(0) && block.value(0).iter().all(|byte| *byte == number));
         }
+        let before = stats.block_read_bytes.load(Ordering::Relaxed);
+        file.read(pointers[1]).unwrap();
+        let read = stats.block_read_bytes.load(Ordering::Relaxed) - before;
+        let unit = u64_of(file.file().read_alignment());
+        assert_eq!(
+            read,
+            round_up(pointers[1].end(), unit) - round_down(pointers[1].offset, unit),
+            "no more than it must"
+        );
         let mut buffer = AlignedBuffer::default();
         let span = file.read_span(end, 6, &mut buffer).unwrap();
         assert_eq!(&buffer[span], b"footer");
         assert_eq!(file.read_span(end + 1, 6, &mut buffer).unwrap_err().kind(), ErrorKind::Corruption);
-        assert_eq!(stats.block_reads.load(Ordering::Relaxed), 7);
+        assert_eq!(stats.block_reads.load(Ordering::Relaxed), 8);
         assert!(stats.written_bytes.load(Ordering::Relaxed) >= end && stats.syncs.load(Ordering::Relaxed) == 1);
     }
 }

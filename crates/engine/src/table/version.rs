@@ -21,7 +21,7 @@ use crate::tree::lookup::{Answers, Lookups};
 use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::together::get_many;
-use crate::tree::run::{LevelCursor, Run, merge_source, run_of};
+use crate::tree::run::{LevelCursor, Run, get_newest, merge_source, run_of};
 use crate::tree::values::ValueFiles;
 use crate::tree::{Costs, Cursor, Found};
 
@@ -246,20 +246,10 @@ impl Trees {
     /// # Errors
     /// As [`Self::get`].
     pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
-        if !self.l0.is_empty() || self.levels.iter().any(|level| !level.runs.is_empty()) {
-            let hash = hash_key(key);
-            for handle in &self.l0 {
-                if let Some(found) = handle.run.get_at_cost(key, hash, snapshot, costs)? {
-                    return Ok(Some(found));
-                }
-            }
-            for level in &self.levels {
-                if let Some(run) = run_of(&level.runs, key)
-                    && let Some(found) = run.get_at_cost(key, hash, snapshot, costs)?
-                {
-                    return Ok(Some(found));
-                }
-            }
+        if (!self.l0.is_empty() || self.levels.iter().any(|level| !level.runs.is_empty()))
+            && let Some(found) = get_newest(self.runs_of(key), key, hash_key(key), snapshot, costs)?
+        {
+            return Ok(Some(found));
         }
         let Some(root) = &self.btree else { return Ok(None) };
         count_btree(root, 1, costs);
@@ -271,12 +261,7 @@ impl Trees {
     /// # Errors
     /// As [`Self::get`].
     pub fn get_many(&self, lookups: &mut Lookups<'_>) -> Result<()> {
-        lookups.search(|asks, snapshot, costs| {
-            get_many(asks, snapshot, costs, |key| {
-                let l0 = self.l0.iter().map(|handle| &*handle.run);
-                l0.chain(self.levels.iter().filter_map(move |level| run_of(&level.runs, key).map(|run| &**run)))
-            })
-        })?;
+        lookups.search(|asks, snapshot, costs| get_many(asks, snapshot, costs, |key| self.runs_of(key)))?;
         match &self.btree {
             Some(root) => lookups.search(|asks, snapshot, costs| {
                 count_btree(root, u64_of(asks.len()), costs);
@@ -284,6 +269,12 @@ impl Trees {
             }),
             None => Ok(()),
         }
+    }
+
+    /// The runs that may hold `key`, newest first.
+    fn runs_of(&self, key: &[u8]) -> impl Iterator<Item = &Run> {
+        let l0 = self.l0.iter().map(|handle| &*handle.run);
+        l0.chain(self.levels.iter().filter_map(move |level| run_of(&level.runs, key).map(|run| &**run)))
     }
 
     /// A cursor per tree of which `snapshot` sees anything, newest first.

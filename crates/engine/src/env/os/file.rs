@@ -2,8 +2,9 @@
 
 use super::super::{BatchRead, File, SECTOR_BYTES};
 use super::readers::Batch;
-use crate::base::num::u64_of;
-use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl, fdatasync, fstat, ftruncate};
+use crate::base::num::{u64_of, usize_of32};
+use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
+use rustix::fs::{fallocate, fcntl_getfl, fcntl_setfl, fdatasync, fstat, ftruncate, statx};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
 use std::fmt;
 use std::io;
@@ -16,6 +17,8 @@ pub(super) struct OsFile {
     /// Whether the page cache is passed by. Publishes nothing: a thread that still sees the old value only hands in aligned
     /// buffers without need.
     direct: AtomicBool,
+    /// What direct reads are a multiple of.
+    read_unit: usize,
 }
 
 impl OsFile {
@@ -23,7 +26,8 @@ impl OsFile {
     pub(super) fn new(fd: OwnedFd, direct: bool) -> io::Result<Self> {
         // O_DIRECT is set on the open descriptor and not handed to open(2), which on refusal may leave a new file behind.
         let direct = direct && set_direct(&fd, true)?;
-        Ok(Self { fd, direct: AtomicBool::new(direct) })
+        let read_unit = if direct { read_unit(&fd) } else { 1 };
+        Ok(Self { fd, direct: AtomicBool::new(direct), read_unit })
     }
 
     fn is_direct(&self) -> bool {
@@ -53,7 +57,7 @@ impl OsFile {
         write: impl Fn(&[u8], u64) -> rustix::io::Result<usize>,
     ) -> io::Result<()> {
         // Asked of the whole: what a call left over may begin anywhere, and is then finished through the page cache.
-        let aligned = is_aligned(bytes, offset);
+        let aligned = is_aligned(bytes, offset, SECTOR_BYTES);
         while !bytes.is_empty() {
             let written = self.call(aligned, || write(bytes, offset))?;
             if written == 0 {
@@ -68,7 +72,7 @@ impl OsFile {
 
 impl File for OsFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let aligned = is_aligned(buffer, offset);
+        let aligned = is_aligned(buffer, offset, self.read_unit);
         let mut filled = 0;
         while filled < buffer.len() {
             let rest = &mut buffer[filled..];
@@ -77,7 +81,7 @@ impl File for OsFile {
             filled += read;
             // A direct read that ends inside a sector has met the end of the file, and asking there for more would be refused; or,
             // rarely, an error that only asking for more shows.
-            let inside_sector = self.is_direct() && !filled.is_multiple_of(SECTOR_BYTES);
+            let inside_sector = self.is_direct() && !filled.is_multiple_of(self.read_unit);
             if read == 0 || (inside_sector && offset + u64_of(filled) >= self.len()?) {
                 break;
             }
@@ -148,6 +152,10 @@ impl File for OsFile {
     fn alignment(&self) -> usize {
         if self.is_direct() { SECTOR_BYTES } else { 1 }
     }
+
+    fn read_alignment(&self) -> usize {
+        if self.is_direct() { self.read_unit } else { 1 }
+    }
 }
 
 impl AsFd for OsFile {
@@ -173,9 +181,17 @@ fn set_direct(fd: &OwnedFd, direct: bool) -> io::Result<bool> {
     }
 }
 
-fn is_aligned(bytes: &[u8], offset: u64) -> bool {
-    let sector = u64_of(SECTOR_BYTES);
-    [u64_of(bytes.as_ptr().addr()), u64_of(bytes.len()), offset].iter().all(|number| number.is_multiple_of(sector))
+/// What direct reads of the file must be a multiple of, as far as the kernel says (Linux 6.1 and later).
+fn read_unit(fd: &OwnedFd) -> usize {
+    let known = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
+    let units = known.filter(|known| known.stx_mask & StatxFlags::DIOALIGN.bits() != 0);
+    let unit = units.map(|units| usize_of32(units.stx_dio_offset_align.max(units.stx_dio_mem_align)));
+    unit.filter(|unit| unit.is_power_of_two() && *unit <= SECTOR_BYTES).unwrap_or(SECTOR_BYTES)
+}
+
+fn is_aligned(bytes: &[u8], offset: u64, unit: usize) -> bool {
+    let numbers = [u64_of(bytes.as_ptr().addr()), u64_of(bytes.len()), offset];
+    numbers.iter().all(|number| number.is_multiple_of(u64_of(unit)))
 }
 
 fn is_unsupported(error: &io::Error) -> bool {

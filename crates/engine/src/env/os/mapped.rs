@@ -98,6 +98,10 @@ impl File for MappedFile {
     fn alignment(&self) -> usize {
         self.file.alignment()
     }
+
+    fn read_alignment(&self) -> usize {
+        self.file.read_alignment()
+    }
 }
 
 /// Pages of a file in memory, shared with the page cache.

@@ -13,6 +13,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// What direct reads are a multiple of, as of most devices.
+const READ_BYTES: usize = 512;
+
 /// A handle on a file. It dies with the process that opened it.
 pub(super) struct SimFile {
     fs: SimFileSystem,
@@ -42,9 +45,8 @@ impl SimFile {
     }
 
     /// What the kernel refuses only on some devices is a bug of the caller everywhere.
-    fn assert_aligned(&self, bytes: &[u8], offset: u64) {
-        let sector = u64_of(SECTOR_BYTES);
-        let aligned = |number: u64| !self.direct || number.is_multiple_of(sector);
+    fn assert_aligned(&self, bytes: &[u8], offset: u64, unit: usize) {
+        let aligned = |number: u64| number.is_multiple_of(u64_of(unit));
         assert!(
             aligned(offset) && aligned(u64_of(bytes.len())) && aligned(u64_of(bytes.as_ptr().addr())),
             "direct I/O on {} that is not aligned: {} bytes from {:p} at {offset}",
@@ -55,7 +57,7 @@ impl SimFile {
     }
 
     fn write(&self, bytes: &[u8], offset: u64, durable: bool) -> io::Result<()> {
-        self.assert_aligned(bytes, offset);
+        self.assert_aligned(bytes, offset, self.alignment());
         self.check_writable()?;
         give_way();
         let mut state = self.fs.machine.state.lock();
@@ -100,7 +102,7 @@ impl SimFile {
 
 impl File for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.assert_aligned(buffer, offset);
+        self.assert_aligned(buffer, offset, self.read_alignment());
         let mut state = self.fs.machine.state.lock();
         let deceit = match state.judge(self.fs.process, Call::Read, &self.path)? {
             Verdict::Go | Verdict::Crash => None,
@@ -180,6 +182,10 @@ impl File for SimFile {
 
     fn alignment(&self) -> usize {
         if self.direct { SECTOR_BYTES } else { 1 }
+    }
+
+    fn read_alignment(&self) -> usize {
+        if self.direct { READ_BYTES } else { 1 }
     }
 }
 
