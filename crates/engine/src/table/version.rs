@@ -21,7 +21,7 @@ use crate::tree::lookup::{Answers, Lookups};
 use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::together::get_many;
-use crate::tree::run::{LevelCursor, Run, get_newest, merge_source, run_of};
+use crate::tree::run::{LevelCursor, Run, merge_source, run_of};
 use crate::tree::values::ValueFiles;
 use crate::tree::{Costs, Cursor, Found};
 
@@ -246,10 +246,13 @@ impl Trees {
     /// # Errors
     /// As [`Self::get`].
     pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
-        if (!self.l0.is_empty() || self.levels.iter().any(|level| !level.runs.is_empty()))
-            && let Some(found) = get_newest(self.runs_of(key), key, hash_key(key), snapshot, costs)?
-        {
-            return Ok(Some(found));
+        if !self.l0.is_empty() || self.levels.iter().any(|level| !level.runs.is_empty()) {
+            let hash = hash_key(key);
+            for run in self.runs_of(key) {
+                if let Some(found) = run.get_at_cost(key, hash, snapshot, costs)? {
+                    return Ok(Some(found));
+                }
+            }
         }
         let Some(root) = &self.btree else { return Ok(None) };
         count_btree(root, 1, costs);

@@ -3,7 +3,6 @@
 //! [`RunBuilder`] writes one front to back, [`Run`] answers from it, [`RunCursor`] walks it, and [`LevelCursor`] walks
 //! runs that lie side by side.
 
-mod abreast;
 mod ahead;
 pub mod builder;
 pub mod cursor;
@@ -19,7 +18,6 @@ pub mod together;
 pub mod verify;
 mod warm;
 
-pub use abreast::get_newest;
 pub use builder::{RunBuilder, RunOptions};
 pub use cursor::RunCursor;
 pub use level::{LevelCursor, are_apart, run_of};

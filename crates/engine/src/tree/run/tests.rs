@@ -1,6 +1,6 @@
 //! Tests of runs: against vectors of entries, with every byte wrong, cut short, and failing.
 
-use super::{LevelCursor, Run, RunBuilder, RunMeta, RunOptions, are_apart, get_newest, run_of};
+use super::{LevelCursor, Run, RunBuilder, RunMeta, RunOptions, are_apart, run_of};
 use crate::base::checksum::hash_key;
 use crate::base::codec::Decoder;
 use crate::base::num::{u64_of, usize_of};
@@ -327,49 +327,6 @@ fn an_index_of_many_parts_leads_to_every_key() {
         assert_eq!(cursor.entry(), Some(entry.entry()));
     }
     assert_eq!(run.verify().unwrap().entries, 20_000);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
-
-    #[test]
-    fn a_lookup_in_several_runs_finds_what_the_newest_of_them_has(
-        runs in proptest::collection::vec((run_entries(), any::<bool>()), 1..20),
-        probes in proptest::collection::vec((keys(), 0..150u64), 0..30),
-    ) {
-        let runs: Vec<_> = runs.into_iter().filter(|(entries, _)| !entries.is_empty()).collect();
-        let mut bench = Bench::new();
-        let mut open = |(entries, filtered): &(Vec<OwnedEntry>, bool)| {
-            bench.options.filter_bits_per_key = if *filtered { 10.0 } else { 0.0 };
-            bench.run(entries)
-        };
-        let opened: Vec<_> = runs.iter().map(&mut open).collect();
-        let all = runs.iter().flat_map(|(entries, _)| entries).map(|entry| (entry.key.clone(), entry.seqnum.0));
-        // Once with nothing in the cache, then with all.
-        for (key, snapshot) in probes.into_iter().chain(all).flat_map(|ask| [ask.clone(), ask]) {
-            let expected = runs.iter().find_map(|(entries, _)| model_get(entries, &key, snapshot));
-            let mut costs = Costs::default();
-            let newest = get_newest(opened.iter().map(|run| &**run), &key, hash_key(&key), SeqNum(snapshot), &mut costs);
-            let found = newest.unwrap().map(|found| (found.seqnum, found.kind, Vec::from(found.value)));
-            prop_assert_eq!(found, expected.map(|entry| (entry.seqnum, entry.kind, entry.value)));
-        }
-    }
-}
-
-#[test]
-fn a_lookup_reads_no_run_behind_the_one_that_has_the_key() {
-    let mut bench = Bench::with(RunOptions { filter_bits_per_key: 0.0, ..Bench::new().options });
-    let runs: Vec<_> = (0..4).map(|_| bench.run(&numbered(1000))).collect();
-    let key = &numbered(1000)[500].key;
-    let blocks_read = || {
-        let before = bench.stats.block_reads.load(Ordering::Relaxed);
-        let mut costs = Costs::default();
-        let runs = runs.iter().map(|run| &**run);
-        assert!(get_newest(runs, key, hash_key(key), SeqNum::MAX, &mut costs).unwrap().is_some());
-        assert_eq!((costs.trees, costs.blocks), (1, 2));
-        bench.stats.block_reads.load(Ordering::Relaxed) - before
-    };
-    assert_eq!([blocks_read(), blocks_read()], [2, 0]);
 }
 
 #[test]
