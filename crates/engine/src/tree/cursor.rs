@@ -56,6 +56,10 @@ pub trait Cursor: Send {
     fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
         leave_key(self, key)
     }
+    /// Whether the entry before this one is known to be of another key. Only a walk backward asks.
+    fn begins_key(&self) -> bool {
+        false
+    }
     /// Moves to the entry before this one. Nowhere stays nowhere.
     ///
     /// # Errors

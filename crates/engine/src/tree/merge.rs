@@ -309,6 +309,12 @@ impl Cursor for MergeCursor {
         if self.forward() && self.here.next_key() { Ok(0) } else { leave_key(self, key) }
     }
 
+    #[inline]
+    fn begins_key(&self) -> bool {
+        matches!(self.state, State::Backward) && self.here.begins_key()
+    }
+
+    #[inline]
     fn prev(&mut self) -> Result<()> {
         match self.state {
             State::Backward if self.here.prev_entry() => return Ok(()),

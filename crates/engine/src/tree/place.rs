@@ -115,6 +115,13 @@ impl Place {
         more
     }
 
+    /// Whether the entry before is in the leaf, and of another key.
+    #[inline]
+    #[must_use]
+    pub fn begins_key(&self) -> bool {
+        self.at > 0 && self.leaf.as_ref().is_some_and(|(leaf, shape)| !leaf.is_same_key(shape, self.at - 1))
+    }
+
     /// Goes to the entry before in the leaf; false where there is none.
     #[inline]
     pub fn prev_entry(&mut self) -> bool {

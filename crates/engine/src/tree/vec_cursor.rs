@@ -107,6 +107,10 @@ impl Cursor for VecCursor {
         self.go(self.at.and_then(|at| at.checked_sub(1)))
     }
 
+    fn begins_key(&self) -> bool {
+        self.at.is_some_and(|at| at > 0 && self.entries[at - 1].key != self.entries[at].key)
+    }
+
     fn ages(&self) -> Ages {
         self.ages
     }

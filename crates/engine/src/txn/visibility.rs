@@ -27,7 +27,7 @@ pub struct Visible<C> {
     limits: Arc<Limits>,
     high_head: u64,
     travel: Travel,
-    /// The key here, unless it is that of the entry where a walk forward stands. The last dead key, unless an entry was shown since.
+    /// The key here, unless it is that of the entry where the cursor stands. The last dead key, unless an entry was shown since.
     key: Vec<u8>,
     /// The value of `key` when the cursor has gone on: to the key before (backward), or over the operands that the value was folded from.
     found: Option<Value>,
@@ -58,6 +58,8 @@ enum Travel {
     /// Forward, and the cursor stands on what ended the operands of `key`.
     Folded,
     Backward,
+    /// Backward, and the cursor stands on the entry that is shown, the only one of its key.
+    Standing,
     Done,
 }
 
@@ -134,7 +136,7 @@ impl<C: Cursor> Visible<C> {
                 }
             }
             Travel::Done => return Ok(false),
-            Travel::Backward => panic!("a walk does not turn around"),
+            Travel::Backward | Travel::Standing => panic!("a walk does not turn around"),
         }
         while let Some(entry) = self.cursor.entry()
             && !self.is_past_high(entry.key)
@@ -187,6 +189,10 @@ impl<C: Cursor> Visible<C> {
             // Nowhere is the start of the range, or a failure, which a further move says again.
             Travel::Backward if self.cursor.entry().is_none() => self.cursor.prev()?,
             Travel::Backward => {}
+            Travel::Standing => {
+                self.travel = Travel::Backward;
+                self.cursor.prev()?;
+            }
             Travel::Fresh => {
                 self.travel = Travel::Backward;
                 self.cursor.limit(&self.limits);
@@ -201,6 +207,11 @@ impl<C: Cursor> Visible<C> {
         while let Some(entry) = self.cursor.entry()
             && *entry.key >= *self.limits.low
         {
+            if entry.kind == Kind::Put && entry.seqnum <= self.snapshot && self.cursor.begins_key() {
+                self.skips.show(entry.key);
+                (self.found, self.apart, self.travel) = (None, Apart::No, Travel::Standing);
+                return Ok(true);
+            }
             self.key.clear();
             self.key.extend_from_slice(entry.key);
             self.decide_backward()?;
@@ -309,7 +320,7 @@ impl<C: Cursor> Visible<C> {
     #[inline]
     pub fn key(&self) -> &[u8] {
         match (self.travel, self.cursor.entry()) {
-            (Travel::Forward, Some(entry)) => entry.key,
+            (Travel::Forward | Travel::Standing, Some(entry)) => entry.key,
             _ => &self.key,
         }
     }
@@ -321,7 +332,7 @@ impl<C: Cursor> Visible<C> {
     #[inline]
     pub fn entry(&self) -> (&[u8], &[u8]) {
         match (self.travel, &self.found) {
-            (Travel::Forward, None) => {
+            (Travel::Forward | Travel::Standing, None) => {
                 let entry = self.cursor.entry().expect("the last move returned true");
                 (entry.key, entry.value)
             }
