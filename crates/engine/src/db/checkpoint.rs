@@ -63,12 +63,14 @@ impl Core {
             // Not what was frozen since: it would be in the copy of one table and its like in no other.
             self.flush_gated(table, at)?;
         }
-        // Tables and catalog are of one moment when both are held; under the ledger no compaction removes a run or a value file.
-        let (roots, ledger) = {
-            let open = self.tables.read();
-            let root = |table: &Arc<TableState>| Some((table.id, table.version.load().trees.btree.clone()?));
-            (open.values().filter_map(root).collect::<BTreeMap<_, _>>(), self.ledger.lock())
-        };
+        let open = self.tables.read();
+        // From here on tables and their roots are what the catalog says, and no compaction removes a run or a value file.
+        let ledger = self.ledger.lock();
+        // A manifest that failed may say more than there is.
+        self.health.check_writable()?;
+        let root = |table: &Arc<TableState>| Some((table.id, table.version.load().trees.btree.clone()?));
+        let roots: BTreeMap<_, _> = open.values().filter_map(root).collect();
+        drop(open);
         let catalog = ledger.catalog.clone();
         let runs = catalog.tables.values().flat_map(TableRecord::runs).map(|run| (FileKind::Run, run.id));
         let values = catalog.tables.values().flat_map(TableRecord::values).map(|id| (FileKind::Values, id));

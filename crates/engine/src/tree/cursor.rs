@@ -48,8 +48,8 @@ pub trait Cursor: Send {
     /// # Errors
     /// See the trait.
     fn next(&mut self) -> Result<()>;
-    /// Moves to the first entry of the next key, and says over how many versions of this one. Then `key` is this one; else it may be
-    /// anything. Nowhere stays nowhere.
+    /// Moves to the first entry of the next key, and says over how many more versions of this one. If over any, `key` becomes this one; else
+    /// what it becomes means nothing. Nowhere stays nowhere.
     ///
     /// # Errors
     /// See the trait.
@@ -114,7 +114,7 @@ pub(super) fn leave_key(cursor: &mut (impl Cursor + ?Sized), key: &mut Vec<u8>) 
     let mut older = 0;
     while cursor.entry().is_some_and(|entry| entry.key == *key) {
         older += 1;
-        if older % STEPS_MAX == 0 {
+        if older == STEPS_MAX {
             key.push(0);
             let moved = cursor.seek_ge(key);
             key.pop();

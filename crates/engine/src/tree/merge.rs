@@ -282,7 +282,6 @@ impl Cursor for MergeCursor {
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
         self.check()?;
-        self.give_back();
         if self.sources.len() > 1 {
             while self.sources.iter_mut().map(|source| usize::from(source.approach_ge(key))).sum::<usize>() > 0 {}
         }

@@ -8,7 +8,7 @@ const KEY_BYTES: usize = 48;
 
 /// A walk of so many steps goes on for long, so that it pays to ask for what it comes to soon.
 const STEPS_MIN: usize = 16;
-/// So far ahead of a walk is asked for. Processors see where it goes, but not over the ends of pages and leaves.
+/// So far ahead of a walk is asked for. Processors see where it goes, but not over the ends of pages.
 const AHEAD_BYTES: usize = 1024;
 
 /// An entry of a leaf, looked at once, or nowhere.
@@ -88,7 +88,7 @@ impl Place {
             && let Some((leaf, _)) = &self.leaf
         {
             let at = if backward { self.value_at.wrapping_sub(AHEAD_BYTES) } else { self.value_at + AHEAD_BYTES };
-            leaf.prefetch_from(at, self.value_len.min(AHEAD_BYTES));
+            leaf.prefetch_from(at, self.value_len.clamp(1, AHEAD_BYTES));
         }
     }
 
