@@ -9,6 +9,7 @@ use crate::block::Compression;
 use crate::cache::{Cache, Fill};
 use crate::env::sim::{Fault, SimEnv};
 use crate::store::StoreStats;
+use crate::tree::merge::MergeCursor;
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
 use crate::tree::{Costs, Cursor, Limits, Prefix};
 use proptest::prelude::*;
@@ -109,6 +110,7 @@ enum Move {
     ApproachGe(Vec<u8>, usize),
     SeekLt(Vec<u8>),
     Next,
+    NextKey,
     Prev,
 }
 
@@ -120,13 +122,15 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         3 => (keys(), 0..9usize).prop_map(|(key, steps)| Move::ApproachGe(key, steps)),
         3 => keys().prop_map(Move::SeekLt),
         10 => Just(Move::Next),
+        5 => Just(Move::NextKey),
         10 => Just(Move::Prev),
     ];
     proptest::collection::vec(one, 0..80)
 }
 
-fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<()> {
-    match step {
+/// Makes a move; over how many older versions it went, if it says so.
+fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<u64> {
+    let moved = match step {
         Move::First => cursor.first(),
         Move::Last => cursor.last(),
         Move::SeekGe(key) => cursor.seek_ge(key),
@@ -136,14 +140,16 @@ fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<()> {
         }
         Move::SeekLt(key) => cursor.seek_lt(key),
         Move::Next => cursor.next(),
+        Move::NextKey => return cursor.next_key(&mut Vec::new()),
         Move::Prev => cursor.prev(),
-    }
+    };
+    moved.map(|()| 0)
 }
 
 fn walk_alike(cursor: &mut dyn Cursor, model: &mut VecCursor, moves: &[Move]) -> Result<(), TestCaseError> {
     for step in moves {
-        apply(cursor, step).unwrap();
-        apply(model, step).unwrap();
+        prop_assert_eq!(apply(cursor, step).unwrap(), apply(model, step).unwrap());
+        prop_assert!(!cursor.begins_key() || model.begins_key(), "after {:?}", step);
         prop_assert_eq!(cursor.entry(), model.entry(), "after {:?}", step);
         prop_assert_eq!(cursor.value().map(Vec::from), model.value().map(Vec::from));
     }
@@ -199,6 +205,9 @@ proptest! {
         walk_alike(&mut keep, &mut VecCursor::new(entries.clone()), &moves)?;
         walk_alike(&mut bypass, &mut VecCursor::new(entries.clone()), &moves)?;
         prop_assert_eq!(&all_entries(&mut bypass).unwrap(), &entries);
+        // A merge of one tree walks in its leaves itself.
+        let mut merge = MergeCursor::new(vec![Box::new(run.cursor(Fill::Keep))]);
+        walk_alike(&mut merge, &mut VecCursor::new(entries.clone()), &moves)?;
 
         let all = entries.iter().map(|entry| (entry.key.clone(), entry.seqnum.0));
         for (key, snapshot) in probes.into_iter().chain(all) {
@@ -234,6 +243,8 @@ proptest! {
         for fill in [Fill::Keep, Fill::Bypass] {
             let mut level = LevelCursor::new(runs.clone().into(), fill);
             walk_alike(&mut level, &mut VecCursor::new(entries.clone()), &moves)?;
+            let mut merge = MergeCursor::new(vec![Box::new(LevelCursor::new(runs.clone().into(), fill))]);
+            walk_alike(&mut merge, &mut VecCursor::new(entries.clone()), &moves)?;
         }
     }
 }
