@@ -93,4 +93,8 @@ impl File for Null {
     fn alignment(&self) -> usize {
         1
     }
+
+    fn read_alignment(&self) -> usize {
+        1
+    }
 }

@@ -187,8 +187,6 @@ pub trait File: Send + Sync + Debug {
     fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<()>;
     /// What offsets, lengths and buffer addresses must be a multiple of: [`super::SECTOR_BYTES`] for direct files, else 1.
     fn alignment(&self) -> usize;
-    /// The same of reads: a device may lend less of itself than it writes without reading first.
-    fn read_alignment(&self) -> usize {
-        self.alignment()
-    }
+    /// The same of reads, at most [`File::alignment`]: many devices can be read in smaller pieces than they are best written in.
+    fn read_alignment(&self) -> usize;
 }

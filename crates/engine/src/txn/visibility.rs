@@ -145,16 +145,17 @@ impl<C: Cursor> Visible<C> {
                 self.cursor.next()?;
                 continue;
             }
-            if entry.kind == Kind::Put {
+            let kind = entry.kind;
+            if kind == Kind::Put {
                 self.skips.show(entry.key);
                 return Ok(true);
             }
             self.key.clear();
             self.key.extend_from_slice(entry.key);
-            match entry.kind {
-                Kind::Put | Kind::PutApart | Kind::Merge => return self.show_rare(),
-                Kind::Delete | Kind::SingleDelete | Kind::Erase => self.skips.step(1, &self.key),
+            if !kind.is_tombstone() {
+                return self.show_rare();
             }
+            self.skips.step(1, &self.key);
             self.leave_key()?;
         }
         self.skips.show(&self.key);

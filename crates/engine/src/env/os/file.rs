@@ -18,7 +18,7 @@ pub(super) struct OsFile {
     /// buffers without need.
     direct: AtomicBool,
     /// What direct reads are a multiple of.
-    read_unit: usize,
+    read_alignment: usize,
 }
 
 impl OsFile {
@@ -26,8 +26,8 @@ impl OsFile {
     pub(super) fn new(fd: OwnedFd, direct: bool) -> io::Result<Self> {
         // O_DIRECT is set on the open descriptor and not handed to open(2), which on refusal may leave a new file behind.
         let direct = direct && set_direct(&fd, true)?;
-        let read_unit = if direct { read_unit(&fd) } else { 1 };
-        Ok(Self { fd, direct: AtomicBool::new(direct), read_unit })
+        let read_alignment = if direct { read_alignment_of(&fd) } else { 1 };
+        Ok(Self { fd, direct: AtomicBool::new(direct), read_alignment })
     }
 
     fn is_direct(&self) -> bool {
@@ -72,7 +72,7 @@ impl OsFile {
 
 impl File for OsFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let aligned = is_aligned(buffer, offset, self.read_unit);
+        let aligned = is_aligned(buffer, offset, self.read_alignment);
         let mut filled = 0;
         while filled < buffer.len() {
             let rest = &mut buffer[filled..];
@@ -81,7 +81,7 @@ impl File for OsFile {
             filled += read;
             // A direct read that ends inside a sector has met the end of the file, and asking there for more would be refused; or,
             // rarely, an error that only asking for more shows.
-            let inside_sector = self.is_direct() && !filled.is_multiple_of(self.read_unit);
+            let inside_sector = self.is_direct() && !filled.is_multiple_of(self.read_alignment);
             if read == 0 || (inside_sector && offset + u64_of(filled) >= self.len()?) {
                 break;
             }
@@ -154,7 +154,7 @@ impl File for OsFile {
     }
 
     fn read_alignment(&self) -> usize {
-        if self.is_direct() { self.read_unit } else { 1 }
+        if self.is_direct() { self.read_alignment } else { 1 }
     }
 }
 
@@ -182,7 +182,7 @@ fn set_direct(fd: &OwnedFd, direct: bool) -> io::Result<bool> {
 }
 
 /// What direct reads of the file must be a multiple of, as far as the kernel says (Linux 6.1 and later).
-fn read_unit(fd: &OwnedFd) -> usize {
+fn read_alignment_of(fd: &OwnedFd) -> usize {
     let known = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
     let units = known.filter(|known| known.stx_mask & StatxFlags::DIOALIGN.bits() != 0);
     let unit = units.map(|units| usize_of32(units.stx_dio_offset_align.max(units.stx_dio_mem_align)));

@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What direct reads are a multiple of, as of most devices.
-const READ_BYTES: usize = 512;
+const READ_ALIGNMENT: usize = 512;
 
 /// A handle on a file. It dies with the process that opened it.
 pub(super) struct SimFile {
@@ -185,7 +185,7 @@ impl File for SimFile {
     }
 
     fn read_alignment(&self) -> usize {
-        if self.direct { READ_BYTES } else { 1 }
+        if self.direct { READ_ALIGNMENT } else { 1 }
     }
 }
 
