@@ -1,5 +1,7 @@
 //! Tests of the B-tree: random merges beside a model, its space over time, crashes and faults at every step, flipped bytes.
 
+mod crash;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +11,7 @@ use crate::base::codec::Decoder;
 use crate::base::{ErrorKind, Kind, SeqNum};
 use crate::block::Block;
 use crate::cache::Fill;
-use crate::env::sim::{CrashProfile, Fault, SimEnv};
+use crate::env::sim::{Fault, SimEnv};
 use crate::tree::operator::TableOperator;
 use crate::tree::vec_cursor::{Append, OwnedEntry, VecCursor};
 
@@ -661,44 +663,6 @@ fn where_the_disk_is_full_holes_are_used() {
     (0..20).for_each(|i| fixture.model.put(key(i * 1000), [9; 60]));
     fixture.merge(false);
     fixture.check();
-}
-
-#[test]
-fn a_crash_at_any_moment_leaves_the_last_installed_root() {
-    for profile in CrashProfile::EVERY {
-        let mut fixture = Fixture::plain(400);
-        let mut random = Random(profile as u64);
-        (0..500).for_each(|i| fixture.model.put(key(i), "value"));
-        fixture.merge(false);
-        for round in 0..12 {
-            random_batch(&mut random, &mut fixture.model);
-            let meta = fixture.meta();
-            let expected = entries(&fixture.tree.root());
-            let options = fixture.options;
-            let mut changes = 0u64;
-            let recover = move |sim: SimEnv| {
-                changes += 1;
-                sim.reseed(changes);
-                sim.power_crash(profile);
-                let tree = open(&sim, options, meta).unwrap();
-                tree.verify(&tree.root()).unwrap();
-                assert!(entries(&tree.root()) == expected, "round {round}, change {changes}, {profile:?}");
-            };
-            fixture.sim.observe(Some(Box::new(recover.clone())));
-            let pending = fixture.prepare(round % 5 == 0).unwrap();
-            fixture.sim.observe(None);
-            let mut recover = recover;
-            recover(fixture.sim.fork());
-            // From here on the manifest may name the new root.
-            let next = *pending.meta();
-            let sim = fixture.sim.fork();
-            sim.power_crash(profile);
-            let tree = fixture.reopen(&sim, next).unwrap();
-            tree.verify(&tree.root()).unwrap();
-            check(&tree.root(), &fixture.model, fixture.model.seqnum);
-            fixture.tree.install(pending).unwrap();
-        }
-    }
 }
 
 /// Calls `met` with the height, block and pointer of everything that a root reaches.
