@@ -1,4 +1,5 @@
-//! What a get, a seek, a step and a range of ten cost in a database whose blocks are all in memory, in one tree of each layout.
+//! What a get, gets of 16 keys at once, a seek, a range of ten and a step of a long one either way cost in a database whose blocks are all in
+//! memory, and not in the processor's cache, in one tree of each layout.
 //!
 //! Run with `cargo bench -p spinney --bench reads -- [DIRECTORY]`: nanoseconds for each operation, the best of rounds that take turns. With
 //! `DIRECTORY LAYOUT OPERATION TIMES` it does one operation so many times and nothing else, for a profiler that counts
@@ -12,7 +13,7 @@ use spinney_testkit::Rng;
 use std::ops::Bound;
 use std::path::PathBuf;
 
-const ENTRIES: u64 = 1_000_000;
+const ENTRIES: u64 = 4_000_000;
 const ROUNDS: u64 = 15;
 const TIMES: u64 = 100_000;
 const LAYOUTS: [(&str, Layout); 2] = [("btree", Layout::BTree), ("lsm", Layout::Lsm)];
@@ -22,14 +23,20 @@ const SHORT: u64 = 9;
 /// An operation, and how many entries it reads.
 type Operation = (&'static str, fn(&Snapshot, &Table, &mut Rng), u64);
 
-const OPERATIONS: [Operation; 4] =
-    [("get", get, 1), ("seek", seek::<1>, 1), ("seek + 8 next", seek::<SHORT>, 1), ("next", scan, 10_000)];
+const OPERATIONS: [Operation; 6] = [
+    ("get", get, 1),
+    ("multi_get of 16", get_many, 16),
+    ("seek", seek::<1>, 1),
+    ("seek + 8 next", seek::<SHORT>, 1),
+    ("next", scan, 10_000),
+    ("prev", scan_backward, 10_000),
+];
 
 fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let directory = arguments.first().map_or_else(std::env::temp_dir, PathBuf::from);
     let directory = tempfile::tempdir_in(directory).expect("the directory can be written");
-    let database = Database::open(directory.path().join("db"), Options { memory_bytes: 2 << 30, ..Options::default() });
+    let database = Database::open(directory.path().join("db"), Options { memory_bytes: 4 << 30, ..Options::default() });
     let database = database.expect("the directory is new");
     let chosen = |name: &str| arguments.get(1).is_none_or(|layout| layout == name);
     let layouts = LAYOUTS.into_iter().filter(|(name, _)| chosen(name));
@@ -88,12 +95,30 @@ fn get(snapshot: &Snapshot, table: &Table, random: &mut Rng) {
     assert_eq!(value.expect("it is there").len(), 128);
 }
 
+fn get_many(snapshot: &Snapshot, table: &Table, random: &mut Rng) {
+    let keys: [_; 16] = std::array::from_fn(|_| key(random.number() % ENTRIES));
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    let values = snapshot.multi_get(table, &keys).expect("they can be read");
+    assert!(values.iter().all(Option::is_some));
+}
+
 fn seek<const TAKE: u64>(snapshot: &Snapshot, table: &Table, random: &mut Rng) {
     read(snapshot, table, &key(random.number() % ENTRIES), TAKE);
 }
 
 fn scan(snapshot: &Snapshot, table: &Table, random: &mut Rng) {
     read(snapshot, table, &key((random.number() % ENTRIES).min(ENTRIES - 10_000)), 10_000);
+}
+
+fn scan_backward(snapshot: &Snapshot, table: &Table, random: &mut Rng) {
+    let from = key((random.number() % ENTRIES).max(10_000));
+    let mut range = snapshot.range_rev(table, (Bound::Unbounded, Bound::Excluded(&from[..])));
+    let mut bytes = 0;
+    for _ in 0..10_000 {
+        let Some((key, value)) = range.advance().expect("it can be read") else { break };
+        bytes += key.len() + usize::from(value[127]);
+    }
+    assert!(bytes > 0);
 }
 
 fn read(snapshot: &Snapshot, table: &Table, from: &[u8], count: u64) {

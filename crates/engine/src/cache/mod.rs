@@ -17,6 +17,7 @@
 mod ghost;
 mod list;
 mod shard;
+mod table;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,10 +27,10 @@ use serde::Serialize;
 
 use crate::base::Result;
 use crate::base::num::{u64_of, usize_of};
-use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 use crate::block::{Block, BlockPointer};
 use crate::store::BlockFile;
-use shard::{Key, Shard, Shared};
+use shard::{Shard, Shared};
+use table::{Guide, Key};
 
 const SHARDS_MAX: u64 = 64;
 /// A smaller share would hold too few blocks to evict well, so that small caches have fewer shards.
@@ -65,10 +66,6 @@ pub struct CacheCounters {
     pub capacity: u64,
 }
 
-/// Where the cache may know of a block.
-#[derive(Clone, Copy, Debug)]
-pub struct Hint(list::Index);
-
 /// A bounded set of blocks in memory.
 pub struct Cache {
     shards: Box<[Latched]>,
@@ -84,7 +81,10 @@ impl Shared for Block {
 
 /// Aligned so that latches of two shards share no cache line (nor a pair of lines that is fetched together).
 #[repr(align(128))]
-struct Latched(Mutex<Shard<Block>>);
+struct Latched {
+    guide: Guide,
+    shard: Mutex<Shard<Block>>,
+}
 
 impl Cache {
     /// An empty cache for `capacity` bytes of blocks. Zero keeps nothing.
@@ -95,7 +95,12 @@ impl Cache {
         let shards = (capacity / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
         let shards = usize_of(1 << shards.ilog2());
         let share = capacity / u64_of(shards);
-        let shards = (0..shards).map(|_| Latched(Mutex::new(Shard::new(share)))).collect();
+        let latched = |shard: Shard<Block>| {
+            let guide = Guide::default();
+            guide.follow(shard.table());
+            Latched { guide, shard: Mutex::new(shard) }
+        };
+        let shards = (0..shards).map(|_| latched(Shard::new(share))).collect();
         Self { shards, capacity: AtomicU64::new(capacity) }
     }
 
@@ -120,6 +125,8 @@ impl Cache {
         let same = |a: (&BlockFile, BlockPointer), b: (&BlockFile, BlockPointer)| {
             a.1 == b.1 && a.0.instance() == b.0.instance()
         };
+        wanted.iter().for_each(|(file, pointer)| self.expect(file.instance(), *pointer));
+        wanted.iter().for_each(|(file, pointer)| _ = self.approach(file.instance(), *pointer));
         let mut blocks: Vec<Option<Block>> = Vec::with_capacity(wanted.len());
         let mut missing: Vec<(&BlockFile, BlockPointer)> = Vec::new();
         for (i, (file, pointer)) in wanted.iter().enumerate() {
@@ -152,38 +159,22 @@ impl Cache {
     pub fn lookup(&self, instance: u64, pointer: BlockPointer, fill: Fill) -> Option<Block> {
         let key = Key { instance, offset: pointer.offset };
         let hash = key.hash();
-        self.shard(hash).lock().get(hash, key, tag(pointer), fill == Fill::Keep)
+        self.shard(hash).shard.lock().get(hash, key, tag(pointer), fill == Fill::Keep)
     }
 
-    /// Goes the first step of [`Cache::lookup`]: finds where the cache keeps what it knows of the block, and asks for that memory.
+    /// Asks for the memory where a lookup of the block looks first.
     #[inline]
-    #[must_use]
-    pub fn locate(&self, instance: u64, pointer: BlockPointer) -> Option<Hint> {
+    pub fn expect(&self, instance: u64, pointer: BlockPointer) {
+        let hash = Key { instance, offset: pointer.offset }.hash();
+        self.shard(hash).guide.prefetch(hash);
+    }
+
+    /// Asks for the memory of the block; false when it is not there.
+    #[inline]
+    pub fn approach(&self, instance: u64, pointer: BlockPointer) -> bool {
         let key = Key { instance, offset: pointer.offset };
         let hash = key.hash();
-        let shard = self.shard(hash).lock();
-        let hint = Hint(shard.locate(hash, key)?);
-        prefetch(shard.slot_address(hint.0), CACHE_LINE_BYTES);
-        Some(hint)
-    }
-
-    /// Goes the next step: asks for the memory of the block.
-    #[inline]
-    pub fn approach(&self, instance: u64, pointer: BlockPointer, hint: Hint) {
-        let key = Key { instance, offset: pointer.offset };
-        let shard = self.shard(key.hash()).lock();
-        if let Some(block) = shard.peek(hint.0, key) {
-            block.prefetch_front();
-        }
-    }
-
-    /// As [`Cache::lookup`], of a block that was approached.
-    #[inline]
-    #[must_use]
-    pub fn lookup_at(&self, instance: u64, pointer: BlockPointer, fill: Fill, hint: Hint) -> Option<Block> {
-        let key = Key { instance, offset: pointer.offset };
-        let hash = key.hash();
-        self.shard(hash).lock().get_at(hint.0, hash, key, tag(pointer), fill == Fill::Keep)
+        self.shard(hash).shard.lock().approach(hash, key)
     }
 
     /// Puts in a block that was just written or read, and returns the one to use: an equal one that was already there, or
@@ -192,21 +183,26 @@ impl Cache {
         let key = Key { instance, offset: pointer.offset };
         let weight = u64_of(block.memory_bytes());
         let mut dropped = Vec::new();
-        self.shard(key.hash()).lock().insert(key, tag(pointer), block, weight, &mut dropped)
+        let latched = self.shard(key.hash());
+        let mut shard = latched.shard.lock();
+        let kept = shard.insert(key, tag(pointer), block, weight, &mut dropped);
+        latched.guide.follow(shard.table());
+        drop(shard);
+        kept
     }
 
     /// Forgets the block at `offset` of the file `instance`, because another will be written there.
     pub fn forget_block(&self, instance: u64, offset: u64) {
         let key = Key { instance, offset };
         let mut dropped = Vec::new();
-        self.shard(key.hash()).lock().forget(key, &mut dropped);
+        self.shard(key.hash()).shard.lock().forget(key, &mut dropped);
     }
 
     /// Forgets all blocks of the file `instance`, which is no longer read.
     pub fn forget(&self, instance: u64) {
-        for shard in &self.shards {
+        for latched in &self.shards {
             let mut dropped = Vec::new();
-            shard.0.lock().forget_file(instance, &mut dropped);
+            latched.shard.lock().forget_file(instance, &mut dropped);
         }
     }
 
@@ -214,9 +210,9 @@ impl Cache {
     pub fn set_capacity(&self, bytes: u64) {
         // Relaxed: publishes nothing but itself.
         self.capacity.store(bytes, Ordering::Relaxed);
-        for shard in &self.shards {
+        for latched in &self.shards {
             let mut dropped = Vec::new();
-            shard.0.lock().set_capacity(bytes / u64_of(self.shards.len()), &mut dropped);
+            latched.shard.lock().set_capacity(bytes / u64_of(self.shards.len()), &mut dropped);
         }
     }
 
@@ -229,15 +225,15 @@ impl Cache {
     /// Bytes of memory that blocks take now.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.0.lock().bytes()).sum()
+        self.shards.iter().map(|latched| latched.shard.lock().bytes()).sum()
     }
 
     /// What the cache did so far.
     #[must_use]
     pub fn counters(&self) -> CacheCounters {
         let mut sum = CacheCounters { capacity: self.capacity(), ..CacheCounters::default() };
-        for shard in &self.shards {
-            let shard = shard.0.lock();
+        for latched in &self.shards {
+            let shard = latched.shard.lock();
             sum.hits += shard.tally.hits;
             sum.misses += shard.tally.misses;
             sum.inserted += shard.tally.inserted;
@@ -261,9 +257,9 @@ impl Cache {
     }
 
     #[inline]
-    fn shard(&self, hash: u64) -> &Mutex<Shard<Block>> {
-        // Bits that the index of a shard does not look at: it takes the low ones and the top seven.
-        &self.shards[usize_of(hash >> 48) & (self.shards.len() - 1)].0
+    fn shard(&self, hash: u64) -> &Latched {
+        // Bits that the table of a shard does not look at: it takes the low ones.
+        &self.shards[usize_of(hash >> 48) & (self.shards.len() - 1)]
     }
 }
 

@@ -8,20 +8,18 @@
 //!
 //! # Invariants
 //! 1. The weights of all blocks kept sum to `bytes`, which is never above `capacity`.
-//! 2. Each slot is in exactly one of the queues free, small and main; a slot in use is also in its file's list and in the index.
+//! 2. Each slot is in exactly one of the queues free, small and main; a slot in use is also in its file's list, and has a line in the table.
 //! 3. A key has at most one block, the one that was inserted last.
 
 use std::collections::HashMap;
 
-use hashbrown::HashTable;
-
 use super::ghost::Ghost;
 use super::list::{Index, Linked, Links, List, NONE, at};
+use super::table::{Key, Line, Table};
 use crate::base::num::{u32_of, u64_of, usize_of32};
-use crate::base::prefetch::CACHE_LINE_BYTES;
 
-/// What a kept value costs beside its own bytes: its slot, its places in the index and the ghost, with the slack of growth.
-pub(super) const ENTRY_BYTES: u64 = 200;
+/// What a kept value costs beside its own bytes: its line, its slot, its place in the ghost, with the slack of growth.
+pub(super) const ENTRY_BYTES: u64 = 220;
 
 /// Reads that are remembered per block: more say nothing new.
 const FREQUENCY_MAX: u8 = 3;
@@ -38,30 +36,6 @@ const VALUE_PART: u64 = 4;
 /// time under the latch when all blocks are hot.
 const SPARED_MAX: usize = 256;
 
-/// Where a value lies: a file, by the number that its open handle has in this process, and an offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    pub(super) instance: u64,
-    pub(super) offset: u64,
-}
-
-impl Key {
-    /// A hash with all bits spread (the finaliser of splitmix64). Low bits index, the top seven tag, the middle ones shard.
-    #[inline]
-    pub(super) const fn hash(self) -> u64 {
-        let mut hash = self.offset ^ self.instance.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        hash ^ (hash >> 31)
-    }
-
-    /// The bits of the hash that the ghost remembers.
-    #[expect(clippy::cast_possible_truncation, reason = "32 bits of the hash are wanted")]
-    const fn fingerprint(self) -> u32 {
-        (self.hash() >> 16) as u32
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queue {
     Free,
@@ -74,26 +48,18 @@ const QUEUE: usize = 0;
 /// The family of lists that hold the values of one file each.
 const FILE: usize = 1;
 
-/// What a hit looks at is in its first line.
+/// What is known of a value, and no hit looks at.
 #[derive(Debug)]
-#[repr(C, align(64))]
-struct Slot<V> {
-    key: Key,
-    /// Tells two values at one key apart: blocks of a tree file are rewritten where an older block was.
-    tag: u64,
-    value: Option<V>,
-    /// How many values had been inserted into the shard before this one.
-    born: u64,
-    frequency: u8,
-    queue: Queue,
+struct Slot {
     weight: u64,
+    queue: Queue,
+    /// Where its line is in the table.
+    line: u32,
     queue_links: Links,
     file_links: Links,
 }
 
-const _: () = assert!(std::mem::offset_of!(Slot<[usize; 2]>, queue) < CACHE_LINE_BYTES);
-
-impl<V> Linked<QUEUE> for Slot<V> {
+impl Linked<QUEUE> for Slot {
     fn links(&self) -> Links {
         self.queue_links
     }
@@ -103,7 +69,7 @@ impl<V> Linked<QUEUE> for Slot<V> {
     }
 }
 
-impl<V> Linked<FILE> for Slot<V> {
+impl Linked<FILE> for Slot {
     fn links(&self) -> Links {
         self.file_links
     }
@@ -128,8 +94,8 @@ pub(super) struct Shard<V> {
     capacity: u64,
     bytes: u64,
     small_bytes: u64,
-    index: HashTable<Index>,
-    slots: Vec<Slot<V>>,
+    table: Table<V>,
+    slots: Vec<Slot>,
     queues: [List<QUEUE>; 3],
     files: HashMap<u64, List<FILE>>,
     ghost: Ghost,
@@ -149,7 +115,7 @@ impl<V: Shared> Shard<V> {
             capacity,
             bytes: 0,
             small_bytes: 0,
-            index: HashTable::new(),
+            table: Table::new(),
             slots: Vec::new(),
             queues: [List::EMPTY; 3],
             files: HashMap::new(),
@@ -163,97 +129,72 @@ impl<V: Shared> Shard<V> {
         self.bytes
     }
 
+    /// Where values are found.
+    #[inline]
+    pub(super) const fn table(&self) -> &Table<V> {
+        &self.table
+    }
+
     /// The value at `key`, if it is the one that `tag` names. `touch` says that this is a read that should keep it here.
     #[inline]
     pub(super) fn get(&mut self, hash: u64, key: Key, tag: u64, touch: bool) -> Option<V> {
-        let found = self.locate(hash, key);
-        self.take(found, tag, touch)
-    }
-
-    /// As [`Self::get`], of a key whose value is at `index`.
-    #[inline]
-    pub(super) fn get_at(&mut self, index: Index, hash: u64, key: Key, tag: u64, touch: bool) -> Option<V> {
-        if self.peek(index, key).is_none() {
-            return self.get(hash, key, tag, touch);
-        }
-        self.take(Some(index), tag, touch)
-    }
-
-    #[inline]
-    fn take(&mut self, found: Option<Index>, tag: u64, touch: bool) -> Option<V> {
-        let slots = &mut self.slots;
-        let slot = found.map(|index| at(slots, index)).filter(|slot| slot.tag == tag);
+        let len = u64_of(self.table.len());
+        let found = self.table.find(hash, key).map(|at| self.table.line(at)).filter(|line| line.tag == tag);
         if touch {
-            let count = if slot.is_some() { &mut self.tally.hits } else { &mut self.tally.misses };
+            let count = if found.is_some() { &mut self.tally.hits } else { &mut self.tally.misses };
             *count += 1;
         }
-        let slot = slot?;
+        let line = found?;
         // The clone waits for its count, and the processor lets nothing behind it go ahead.
-        slot.value.as_ref().inspect(|value| value.prefetch());
-        if touch && slot.frequency < FREQUENCY_MAX {
-            let age = self.tally.inserted - slot.born;
-            let young = slot.queue == Queue::Small && age * YOUNG_PART < u64_of(self.index.len());
-            slot.frequency += u8::from(!young);
+        line.value.prefetch();
+        if touch && line.frequency < FREQUENCY_MAX {
+            let young = (self.tally.inserted - line.born) * YOUNG_PART < len;
+            line.frequency += u8::from(!young);
         }
-        slot.value.clone()
+        Some(line.value.clone())
     }
 
-    /// Where the value at `key` is, if there is one: a hint for [`Self::peek`] and [`Self::get_at`], which holds until it is evicted.
+    /// Asks for the memory of the value at `key`, if there is one.
     #[inline]
-    pub(super) fn locate(&self, hash: u64, key: Key) -> Option<Index> {
-        self.index.find(hash, |index| self.slots[usize_of32(*index)].key == key).copied()
-    }
-
-    /// The address of what is at `index`, whatever that is by now.
-    #[inline]
-    pub(super) fn slot_address(&self, index: Index) -> *const u8 {
-        self.slots.as_ptr().wrapping_add(usize_of32(index)).cast()
-    }
-
-    /// The value at `index`, if it is still that of `key`.
-    #[inline]
-    pub(super) fn peek(&self, index: Index, key: Key) -> Option<&V> {
-        self.slots.get(usize_of32(index)).filter(|slot| slot.key == key)?.value.as_ref()
+    pub(super) fn approach(&mut self, hash: u64, key: Key) -> bool {
+        let found = self.table.find(hash, key);
+        found.inspect(|at| self.table.line(*at).value.prefetch()).is_some()
     }
 
     /// Keeps `value` in place of what was at `key`, unless it is too large, and returns it; if the same value is there
     /// already, keeps and returns that one. What had to go is left in `dropped`, to be dropped outside the latch.
     pub(super) fn insert(&mut self, key: Key, tag: u64, value: V, weight: u64, dropped: &mut Vec<V>) -> V {
-        let hash = key.hash();
-        if let Some(index) = self.find(key) {
-            match &self.slots[usize_of32(index)] {
-                Slot { tag: other, value: Some(value), .. } if *other == tag => return value.clone(),
-                _ => self.remove(index, dropped),
+        if let Some(at) = self.table.find(key.hash(), key) {
+            let line = self.table.line(at);
+            if line.tag == tag {
+                return line.value.clone();
             }
+            let slot = line.slot;
+            self.remove(slot, dropped);
         }
         let weight = weight.saturating_add(ENTRY_BYTES);
         if weight > self.capacity / VALUE_PART {
             return value;
         }
         self.evict_to(self.capacity - weight, dropped);
-        let queue = if self.ghost.take(key.fingerprint(), self.index.len()) { Queue::Main } else { Queue::Small };
-        let slot = Slot {
-            key,
-            tag,
-            value: Some(value.clone()),
-            weight,
-            queue_links: Links::UNLINKED,
-            file_links: Links::UNLINKED,
-            queue,
-            frequency: 0,
-            born: self.tally.inserted,
-        };
-        let index = self.place(slot);
-        let slots = &self.slots;
-        self.index.insert_unique(hash, index, |index| slots[usize_of32(*index)].key.hash());
+        let queue = if self.ghost.take(key.fingerprint(), self.table.len()) { Queue::Main } else { Queue::Small };
+        let born = if queue == Queue::Main { 0 } else { self.tally.inserted };
+        let slot =
+            self.place(Slot { weight, queue, line: 0, queue_links: Links::UNLINKED, file_links: Links::UNLINKED });
+        self.files.entry(key.instance).or_insert(List::EMPTY).push_front(&mut self.slots, slot);
+        let line = Line { key, tag, value: value.clone(), born, slot, frequency: 0 };
+        let slots = &mut self.slots;
+        let line = self.table.insert(line, |slot, line| at(slots, slot).line = u32_of(line));
+        at(&mut self.slots, slot).line = u32_of(line);
         self.tally.inserted += 1;
         value
     }
 
     /// Forgets what is kept at `key`.
     pub(super) fn forget(&mut self, key: Key, dropped: &mut Vec<V>) {
-        if let Some(index) = self.find(key) {
-            self.remove(index, dropped);
+        if let Some(at) = self.table.find(key.hash(), key) {
+            let slot = self.table.line(at).slot;
+            self.remove(slot, dropped);
         }
     }
 
@@ -270,10 +211,6 @@ impl<V: Shared> Shard<V> {
         self.evict_to(capacity, dropped);
     }
 
-    fn find(&self, key: Key) -> Option<Index> {
-        self.locate(key.hash(), key)
-    }
-
     fn evict_to(&mut self, bytes: u64, dropped: &mut Vec<V>) {
         while self.bytes > bytes {
             self.evict(dropped);
@@ -288,25 +225,31 @@ impl<V: Shared> Shard<V> {
             let (small, main) = (self.queue(Queue::Small).back(), self.queue(Queue::Main).back());
             let from_small = main == NONE || (small != NONE && self.small_bytes > self.capacity / SMALL_PART);
             let index = if from_small { small } else { main };
-            let slot = at(&mut self.slots, index);
-            let spare = if from_small { slot.frequency >= PROMOTE_AT } else { slot.frequency > 0 };
+            let line = self.line(index);
+            let spare = if from_small { line.frequency >= PROMOTE_AT } else { line.frequency > 0 };
             if spare && spared < SPARED_MAX {
                 spared += 1;
-                slot.frequency = if from_small { 0 } else { slot.frequency - 1 };
+                line.frequency = if from_small { 0 } else { line.frequency - 1 };
+                line.born = 0;
                 self.requeue(index, Queue::Main);
                 continue;
             }
             if from_small {
-                let fingerprint = slot.key.fingerprint();
-                self.ghost.put(fingerprint, self.index.len());
+                let fingerprint = line.key.fingerprint();
+                self.ghost.put(fingerprint, self.table.len());
             }
             return self.remove(index, dropped);
         }
     }
 
-    /// Puts a filled slot into a free place of the vector, its queue and its file's list.
-    fn place(&mut self, slot: Slot<V>) -> Index {
-        let (queue, instance) = (slot.queue, slot.key.instance);
+    /// The line of a slot in use.
+    fn line(&mut self, index: Index) -> &mut Line<V> {
+        self.table.line(usize_of32(at(&mut self.slots, index).line))
+    }
+
+    /// Puts a filled slot into a free place of the vector, and into its queue.
+    fn place(&mut self, slot: Slot) -> Index {
+        let queue = slot.queue;
         self.bytes += slot.weight;
         if queue == Queue::Small {
             self.small_bytes += slot.weight;
@@ -323,19 +266,17 @@ impl<V: Shared> Shard<V> {
             }
         };
         self.queues[queue as usize].push_front(&mut self.slots, index);
-        self.files.entry(instance).or_insert(List::EMPTY).push_front(&mut self.slots, index);
         index
     }
 
-    /// Moves a slot in use to the free queue.
+    /// Takes a value out, and moves its slot to the free queue.
     fn remove(&mut self, index: Index, dropped: &mut Vec<V>) {
-        let slot = at(&mut self.slots, index);
-        let key = slot.key;
-        self.bytes -= slot.weight;
-        dropped.extend(slot.value.take());
-        if let Ok(entry) = self.index.find_entry(key.hash(), |other| *other == index) {
-            entry.remove();
-        }
+        let &mut Slot { weight, line, .. } = at(&mut self.slots, index);
+        self.bytes -= weight;
+        let slots = &mut self.slots;
+        let Line { key, value, .. } =
+            self.table.remove(usize_of32(line), |slot, line| at(slots, slot).line = u32_of(line));
+        dropped.push(value);
         if let Some(list) = self.files.get_mut(&key.instance) {
             list.unlink(&mut self.slots, index);
             if list.front() == NONE {
@@ -370,8 +311,8 @@ impl<V: Shared> Shard<V> {
         assert_eq!(self.bytes, used().map(|slot| slot.weight).sum::<u64>());
         assert_eq!(self.small_bytes, small().map(|slot| slot.weight).sum::<u64>());
         assert!(self.bytes <= self.capacity, "{} bytes in {}", self.bytes, self.capacity);
-        assert_eq!(self.index.len(), used().count());
-        assert!(self.slots.iter().all(|slot| slot.value.is_some() == (slot.queue != Queue::Free)));
+        self.table.verify();
+        assert_eq!(self.table.len(), used().count());
         for queue in [Queue::Free, Queue::Small, Queue::Main] {
             let members = self.queue(queue).iter(&self.slots).collect::<Vec<_>>();
             assert!(members.iter().all(|slot| slot.queue == queue));
@@ -379,12 +320,15 @@ impl<V: Shared> Shard<V> {
         }
         for (instance, list) in &self.files {
             let members = list.iter(&self.slots).collect::<Vec<_>>();
-            assert!(!members.is_empty() && members.iter().all(|slot| slot.key.instance == *instance));
+            assert!(
+                !members.is_empty() && members.iter().all(|slot| self.table.at(slot.line).key.instance == *instance)
+            );
         }
         assert_eq!(self.files.values().map(|list| list.iter(&self.slots).count()).sum::<usize>(), used().count());
         for slot in used() {
-            let index = self.find(slot.key).expect("a slot in use is in the index");
-            assert!(std::ptr::eq(slot, &raw const self.slots[usize_of32(index)]));
+            let line = self.table.at(slot.line);
+            assert!(std::ptr::eq(slot, &raw const self.slots[usize_of32(line.slot)]));
+            assert!(slot.queue == Queue::Small || line.born == 0);
         }
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::shard::{ENTRY_BYTES, Key, Shard};
+use super::shard::{ENTRY_BYTES, Shard};
+use super::table::Key;
 use super::*;
 use crate::block::{Compression, raw_image};
 use crate::env::Access;
@@ -270,6 +271,17 @@ fn a_kept_block_is_read_once_and_a_bypassing_read_keeps_nothing() {
 }
 
 #[test]
+fn who_asks_ahead_changes_nothing() {
+    let (file, pointers, _) = file_of_blocks(&SimEnv::new(1), "/blocks", 2);
+    let cache = Cache::new(8 << 20);
+    cache.get(&file, pointers[0], Fill::Keep).unwrap();
+    let before = cache.counters();
+    pointers.iter().for_each(|pointer| cache.expect(file.instance(), *pointer));
+    assert!(pointers.iter().map(|pointer| cache.approach(file.instance(), *pointer)).eq([true, false]));
+    assert_eq!(cache.counters(), before);
+}
+
+#[test]
 fn forgetting_a_file_or_a_block_frees_just_its_bytes() {
     let sim = SimEnv::new(1);
     let (one, pointers, _) = file_of_blocks(&sim, "/one", 50);
@@ -341,5 +353,5 @@ fn threads_share_the_blocks_and_the_bound() {
     });
     let counters = cache.counters();
     assert_eq!(counters.hits + counters.misses, 20_000);
-    cache.shards.iter().for_each(|shard| shard.0.lock().verify());
+    cache.shards.iter().for_each(|latched| latched.shard.lock().verify());
 }

@@ -20,6 +20,9 @@ use crate::tree::Limits;
 /// The longest read ahead in bytes, unless one leaf is longer.
 const BYTES_MAX: u64 = 256 << 10;
 
+/// A walk that would read more leaves at once than this goes on for long.
+const LONG_ROW: usize = 4;
+
 /// As many leaves as that may take.
 const LEAVES_MAX: usize = usize_of(BYTES_MAX / UNIT_BYTES);
 
@@ -101,6 +104,9 @@ impl ReadAhead {
             None => (self.read(file, branch, i, fill, way)?, false),
         };
         file.check(&leaf, pointer, 0)?;
+        if was_cached && fill == Fill::Keep && self.leaves > LONG_ROW {
+            ask_ahead(file, branch, i, way);
+        }
         self.leaves = (2 * self.leaves).clamp(2, LEAVES_MAX);
         Ok((leaf, was_cached))
     }
@@ -153,4 +159,15 @@ impl ReadAhead {
         }
         Ok(row)
     }
+}
+
+/// Asks for the leaf that a walk comes to behind leaf `i` of `branch`, and for what the cache knows of the one behind that.
+fn ask_ahead(file: &TreeFile, branch: &Block, i: usize, way: Way<'_>) {
+    let instance = file.blocks.instance();
+    let leaf = |steps: usize| {
+        let at = if way.backward { i.wrapping_sub(steps) } else { i + steps };
+        if at < branch.count() { file.child(branch, at).ok() } else { None }
+    };
+    leaf(1).inspect(|next| _ = file.cache.approach(instance, *next));
+    leaf(2).inspect(|behind| file.cache.expect(instance, *behind));
 }

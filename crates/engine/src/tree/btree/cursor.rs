@@ -7,7 +7,7 @@ use super::root::{TreeRoot, route};
 use crate::base::num::usize_of32;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer};
-use crate::cache::{Fill, Hint};
+use crate::cache::Fill;
 use crate::tree::place::Place;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 
@@ -48,7 +48,7 @@ enum Approach {
     /// To this block.
     At(Block),
     /// To where the cache knows of the block below; then, `known`, to the block itself.
-    Above { pointer: BlockPointer, hint: Hint, known: bool },
+    Above { pointer: BlockPointer, known: bool },
     /// To this leaf.
     Leaf(Block),
     /// The rest is for the seek.
@@ -129,16 +129,15 @@ impl BTreeCursor {
             Approach::At(branch) => {
                 let child = route(&branch, key);
                 let pointer = file.child(&branch, child).ok()?;
-                let hint = file.cache.locate(instance, pointer)?;
+                file.cache.expect(instance, pointer);
                 self.path.push(Step { branch, child });
-                Approach::Above { pointer, hint, known: false }
+                Approach::Above { pointer, known: false }
             }
-            Approach::Above { pointer, hint, known: false } => {
-                file.cache.approach(instance, pointer, hint);
-                Approach::Above { pointer, hint, known: true }
+            Approach::Above { pointer, known: false } => {
+                file.cache.approach(instance, pointer).then_some(Approach::Above { pointer, known: true })?
             }
-            Approach::Above { pointer, hint, known: true } => {
-                let block = file.cache.lookup_at(instance, pointer, self.fill, hint)?;
+            Approach::Above { pointer, known: true } => {
+                let block = file.cache.lookup(instance, pointer, self.fill)?;
                 file.check(&block, pointer, self.height()).ok()?;
                 self.blocks += 1;
                 block.prefetch_search();

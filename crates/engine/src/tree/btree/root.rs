@@ -92,6 +92,7 @@ impl TreeRoot {
             }
             blocks = self.file.cache.get_many(&pointers, Fill::Keep)?;
             blocks.iter().for_each(|block| block.prefetch_search());
+            blocks.iter().zip(asks).for_each(|(block, ask)| block.prefetch_entries(ask.key));
             for (block, (_, pointer)) in blocks.iter().zip(&pointers) {
                 self.file.check(block, *pointer, height)?;
             }

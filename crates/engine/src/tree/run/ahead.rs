@@ -4,7 +4,7 @@ use super::Run;
 use crate::base::Result;
 use crate::base::num::{u64_of, usize_of, usize_of32};
 use crate::block::{Block, BlockPointer};
-use crate::cache::{Fill, Hint};
+use crate::cache::Fill;
 use crate::env::buffer::AlignedBuffer;
 use std::ops::Range;
 
@@ -53,22 +53,25 @@ impl ReadAhead {
         (self.held, self.last, self.row, self.span) = (0..0, 0..0, Row::NONE, 0);
     }
 
-    /// The leaf that `pointer` points to, and whether it was in the cache. `hint` is of the cache. `wanted` says in
-    /// which part of the file it pays to read ahead.
+    /// Whether the leaves asked for last are a row that is likely to go on, in the cache.
+    pub(super) fn goes_on(&self) -> bool {
+        self.fill == Fill::Keep && self.row.leaves >= LONG_ROW
+    }
+
+    /// The leaf that `pointer` points to, and whether it was in the cache. `wanted` says in which part of
+    /// the file it pays to read ahead.
     pub(super) fn leaf(
         &mut self,
         run: &Run,
         pointer: BlockPointer,
-        hint: Option<Hint>,
         wanted: impl FnOnce() -> Range<u64>,
     ) -> Result<(Block, bool)> {
         self.row = self.row_with(pointer);
         self.last = pointer.offset..pointer.end();
         let instance = run.file().instance();
-        let cached = match hint {
-            Some(hint) => run.cache().lookup_at(instance, pointer, self.fill, hint),
-            None if self.fill == Fill::Bypass => None,
-            None => run.cache().lookup(instance, pointer, self.fill),
+        let cached = match self.fill {
+            Fill::Bypass => None,
+            Fill::Keep | Fill::Merge => run.cache().lookup(instance, pointer, self.fill),
         };
         if let Some(leaf) = cached {
             return Ok((leaf, true));

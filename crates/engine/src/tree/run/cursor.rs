@@ -5,7 +5,7 @@ use super::ahead::ReadAhead;
 use super::fuse::Fuse;
 use crate::base::{Entry, Result, Value};
 use crate::block::{Block, BlockPointer};
-use crate::cache::{Fill, Hint};
+use crate::cache::Fill;
 use crate::tree::place::Place;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
@@ -47,7 +47,7 @@ enum Approach {
     /// To this part of it.
     Part(usize),
     /// To where the cache knows of the leaf of entry `slot` of the part; then, `known`, to the leaf itself.
-    Slot { part: usize, slot: usize, pointer: BlockPointer, hint: Option<Hint>, known: bool },
+    Slot { part: usize, slot: usize, pointer: BlockPointer, known: bool },
     /// To this leaf.
     Leaf(LeafOf),
     /// As far as it goes: to a leaf, unless there is a reason to leave the rest to the seek.
@@ -158,16 +158,16 @@ impl RunCursor {
                     return Ok(Approach::Done(None));
                 }
                 let pointer = self.run.pointer(&index, slot)?;
-                let hint = self.run.cache().locate(self.run.file().instance(), pointer);
-                Approach::Slot { part, slot, pointer, hint, known: false }
+                self.run.cache().expect(self.run.file().instance(), pointer);
+                Approach::Slot { part, slot, pointer, known: false }
             }
-            Approach::Slot { part, slot, pointer, hint: Some(hint), known: false } => {
-                self.run.cache().approach(self.run.file().instance(), pointer, hint);
-                Approach::Slot { part, slot, pointer, hint: Some(hint), known: true }
+            Approach::Slot { part, slot, pointer, known: false } => {
+                self.run.cache().approach(self.run.file().instance(), pointer);
+                Approach::Slot { part, slot, pointer, known: true }
             }
-            Approach::Slot { part, slot, pointer, hint, .. } => {
+            Approach::Slot { part, slot, pointer, known: true } => {
                 let index = self.load_part(part)?;
-                let leaf = self.load_leaf_at(&index, slot, pointer, hint)?;
+                let leaf = self.load_leaf_at(&index, slot, pointer)?;
                 leaf.prefetch_search();
                 Approach::Leaf((part, slot, leaf))
             }
@@ -227,12 +227,12 @@ impl RunCursor {
     /// The leaf of entry `slot` of `index`.
     fn load_leaf(&mut self, index: &Block, slot: usize) -> Result<Block> {
         let pointer = self.run.pointer(index, slot)?;
-        self.load_leaf_at(index, slot, pointer, None)
+        self.load_leaf_at(index, slot, pointer)
     }
 
-    fn load_leaf_at(&mut self, index: &Block, slot: usize, pointer: BlockPointer, hint: Option<Hint>) -> Result<Block> {
+    fn load_leaf_at(&mut self, index: &Block, slot: usize, pointer: BlockPointer) -> Result<Block> {
         let Self { run, ahead, limits, .. } = self;
-        let (leaf, is_cached) = ahead.leaf(run, pointer, hint, || wanted(run, limits.as_deref(), index))?;
+        let (leaf, is_cached) = ahead.leaf(run, pointer, || wanted(run, limits.as_deref(), index))?;
         self.is_cached = is_cached;
         self.run.check_leaf(pointer, &leaf)?;
         self.costs.blocks += 1;
@@ -253,12 +253,29 @@ impl RunCursor {
     /// Goes to one end of the leaf of entry `slot` of `index`.
     fn enter_leaf(&mut self, index: &Block, slot: usize, to: To) -> Result<()> {
         let leaf = self.load_leaf(index, slot)?;
+        if self.ahead.goes_on() {
+            self.ask_ahead(index, slot, to);
+        }
         let at = match to {
             To::First => 0,
             To::Last => leaf.count() - 1,
         };
         self.here.stand(leaf, at);
         Ok(())
+    }
+
+    /// Asks for the leaf that a walk comes to next, and for what the cache knows of the one behind it.
+    fn ask_ahead(&self, index: &Block, slot: usize, to: To) {
+        let (cache, instance) = (self.run.cache(), self.run.file().instance());
+        let leaf = |steps: usize| {
+            let at = match to {
+                To::First => slot + steps,
+                To::Last => slot.wrapping_sub(steps),
+            };
+            if at < index.count() { self.run.pointer(index, at).ok() } else { None }
+        };
+        leaf(1).inspect(|next| _ = cache.approach(instance, *next));
+        leaf(2).inspect(|behind| cache.expect(instance, *behind));
     }
 
     /// Goes to the first entry behind the leaf of entry `slot` of index part `part`.

@@ -91,6 +91,7 @@ fn search(
     let parts = round.iter().map(|(i, run)| ((*i, *run), run.top().lower_bound(asks[*i].key)));
     let (round, parts): (Vec<_>, Vec<_>) = parts.filter(|((_, run), part)| *part < run.top().count()).unzip();
     let indexes = blocks(&round, BlockKind::Branch, |at, (_, run)| run.pointer(run.top(), parts[at]))?;
+    indexes.iter().zip(&round).for_each(|(index, (i, _))| index.prefetch_entries(asks[*i].key));
     let slots: Vec<_> = indexes.iter().zip(&round).map(|(index, (i, _))| index.lower_bound(asks[*i].key)).collect();
     // A key between the last separator of a part and that of the top is looked for by itself: it is hardly ever there.
     let (mut here, mut at_slots) = (Vec::with_capacity(round.len()), Vec::with_capacity(round.len()));
@@ -104,6 +105,7 @@ fn search(
     }
     let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| run.pointer(&indexes[at_slots[n]], slots[at_slots[n]]))?;
     costs.blocks += u64_of(indexes.len() + leaves.len());
+    leaves.iter().zip(&here).for_each(|(leaf, (i, _))| leaf.prefetch_entries(asks[*i].key));
     for ((i, run), leaf) in here.into_iter().zip(leaves) {
         answers[i] = match look(leaf, asks[i].key, snapshot, run.visible_from()) {
             Look::Found(found) => Some(found),
