@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use spinney::env::sim::{Call, Fault, SimEnv};
-use spinney::{Batch, Compression, Database, Durability, ErrorKind, Layout, Options, Table, TableOptions};
+use spinney::{Batch, Compression, Database, Durability, ErrorKind, Layout, Options, Prefix, Table, TableOptions};
 use std::time::Duration;
 
 const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
@@ -109,6 +109,34 @@ fn gets_pay_as_scans_do() {
         assert!(gets < 60_000, "{:?}", table.shape().unwrap());
     }
     assert!(gets > 5_000, "{gets}");
+}
+
+#[test]
+fn walks_pay_little_for_runs_that_a_filter_keeps_them_out_of() {
+    const WALKS: u32 = 20_000;
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let options = TableOptions { prefix_filter: Some(Prefix::Bytes(2)), ..TableOptions::default() };
+    let table = db.create_table("t", options).unwrap();
+    let key = |group: u32, i: u32| (group << 16) + i;
+    for round in 0..3 {
+        write(&db, &table, (0..100).flat_map(|i| [key(3 * i + round, 0), key(3 * i + round, 1)]), Some(&[7; 20]));
+        table.flush().unwrap();
+    }
+    let walk = |from: u32, to: u32| {
+        let (from, to) = (from.to_be_bytes(), to.to_be_bytes());
+        assert_eq!(db.snapshot().range(&table, &from[..]..&to[..]).count(), 2);
+    };
+    for count in 0..WALKS {
+        let group = 10 + count % 280;
+        walk(key(group, 0), key(group, 2));
+    }
+    assert_eq!(table.shape().unwrap().trees, 3, "each found what it wanted in one run, and looked into no other");
+    for count in 0..WALKS {
+        let group = 10 + count % 280;
+        walk(key(group, 1), key(group + 1, 1));
+    }
+    assert_eq!(table.shape().unwrap().trees, 1, "these had to look into all");
 }
 
 #[test]

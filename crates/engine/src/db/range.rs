@@ -15,10 +15,10 @@ use crate::tree::erasure::Erasures;
 use crate::tree::merge::MergeCursor;
 use crate::tree::operator::TableOperator;
 use crate::tree::{Cursor, Limits};
-use crate::txn::skips::Told;
 use crate::txn::visibility::{Known, Visible};
 
 use super::key_writes::KeyWrites;
+use super::savings::Payer;
 use super::table::Reader;
 
 /// The two ends of a key range, owned.
@@ -73,6 +73,8 @@ pub struct Range {
     failed: Option<Error>,
     /// Where its costs are counted when it ends.
     reads: Option<Arc<ReadCounters>>,
+    /// Who pays then for more trees than one.
+    payer: Option<Payer>,
 }
 
 /// What of an entry is wanted.
@@ -118,21 +120,26 @@ impl Range {
             }
         }
         let writes = Vec::new().into_iter().peekable();
-        Self { visible, ready: false, direction, operator, writes, shown: Shown::Nothing, failed, reads }
+        Self { visible, ready: false, direction, operator, writes, shown: Shown::Nothing, failed, reads, payer: None }
     }
 
     /// Leaves what the snapshot sees.
     fn leave(&mut self) {
         if let (Some(visible), Some(reads)) = (self.visible.take(), self.reads.take()) {
-            reads.walked(u64_of(visible.cursor().sources()), &visible.cursor().costs());
+            let costs = visible.cursor().costs();
+            reads.walked(u64_of(visible.cursor().sources()), &costs);
+            if let Some(payer) = &self.payer {
+                payer.pay(&costs);
+            }
         }
     }
 
-    /// Tells, when the range is dropped, what dead entries it stepped over.
-    pub(crate) fn telling(mut self, told: Box<dyn Told>) -> Self {
+    /// Lets somebody pay, when the range ends, for the trees that it walked over and the dead entries that it stepped over.
+    pub(crate) fn paid_by(mut self, payer: Payer) -> Self {
         if let Some(visible) = &mut self.visible {
-            visible.tell(told);
+            visible.tell(Box::new(payer.clone()));
         }
+        self.payer = Some(payer);
         self
     }
 

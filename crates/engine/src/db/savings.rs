@@ -10,7 +10,8 @@ use std::sync::{Arc, Weak};
 use crate::base::sync::Mutex;
 
 use crate::base::shards::Sharded;
-use crate::table::policy::{Account, FILTER_NS, Paid};
+use crate::table::policy::{Account, FILTER_NS, Paid, SEARCH_NS};
+use crate::tree::Costs;
 use crate::txn::skips::Told;
 
 use super::core::Core;
@@ -80,13 +81,30 @@ impl Savings {
     }
 }
 
-/// Takes what a scan stepped over to the savings of its table.
-pub(crate) struct ScanTold {
+/// A scan, which pays to the savings of its table.
+#[derive(Clone)]
+pub(crate) struct Payer {
     pub(crate) savings: Arc<Savings>,
     pub(crate) core: Weak<Core>,
+    /// Trees beside the first.
+    pub(crate) extra: u64,
 }
 
-impl Told for ScanTold {
+impl Payer {
+    /// Pays for the trees beside the first: little for those that a filter did not let the scan into.
+    pub(crate) fn pay(&self, costs: &Costs) {
+        let passed = (costs.filters - costs.trees).min(self.extra);
+        self.wake_if(self.savings.pay((self.extra - passed) * SEARCH_NS + passed * FILTER_NS));
+    }
+
+    fn wake_if(&self, look: bool) {
+        if look && let Some(core) = self.core.upgrade() {
+            core.wake_compact();
+        }
+    }
+}
+
+impl Told for Payer {
     fn told(&self, scattered: u64, in_rows: u64, rows: Option<(Vec<u8>, Vec<u8>)>) {
         let mut look = self.savings.pay(scattered * FILTER_NS);
         if let Some((low, high)) = rows {
@@ -97,8 +115,6 @@ impl Told for ScanTold {
             }
             look = true;
         }
-        if look && let Some(core) = self.core.upgrade() {
-            core.wake_compact();
-        }
+        self.wake_if(look);
     }
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::base::key::check_key;
 use crate::base::num::u64_of;
 use crate::base::{Kind, Result, SeqNum, Value};
-use crate::table::policy::{SEARCH_NS, extra_ns};
+use crate::table::policy::extra_ns;
 use crate::tree::erasure::Erasures;
 use crate::tree::{Costs, Found};
 
 use super::core::TableState;
 use super::database::Database;
 use super::range::{Direction, Range, bounds};
-use super::savings::ScanTold;
+use super::savings::Payer;
 use super::table::{Reader, Table};
 
 /// A view of all tables at one moment. Later changes are invisible to it; it blocks nobody. Dropping it lets the versions that only
@@ -110,10 +110,8 @@ impl Snapshot {
         if is_merged {
             return range;
         }
-        if state.savings.pay(u64_of(extra) * SEARCH_NS) {
-            core.wake_compact();
-        }
-        range.telling(Box::new(ScanTold { savings: Arc::clone(&state.savings), core: Arc::downgrade(core) }))
+        let (savings, core) = (Arc::clone(&state.savings), Arc::downgrade(core));
+        range.paid_by(Payer { savings, core, extra: u64_of(extra) })
     }
 
     /// The newest version of a key that the snapshot sees, and where it was found.

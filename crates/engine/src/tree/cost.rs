@@ -3,7 +3,7 @@
 /// What one or some reads looked at. (Kept by whoever reads, and added to shared counters once.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// Trees in which a key was looked for, those that a filter ruled out not counted.
+    /// Trees in which a key was looked for, those that a filter ruled out not counted. Of a walk, only those whose filter was asked.
     pub trees: u64,
     /// Filters that were asked.
     pub filters: u64,

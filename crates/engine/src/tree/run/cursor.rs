@@ -124,6 +124,7 @@ impl RunCursor {
         let has_prefix = self.run.may_contain(hash)?;
         self.has_prefix = Some(has_prefix);
         if has_prefix {
+            self.costs.trees += 1;
             go(self)?;
             let within = self.limits.as_ref().is_some_and(|limits| limits.contain(self.here.key()));
             self.costs.filter_misses += u64::from(self.is_nowhere() || !within);
