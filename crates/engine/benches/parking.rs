@@ -18,8 +18,9 @@ const ENTRY_BYTES: u64 = 150;
 const LEAF_ENTRIES: u64 = LEAF_BYTES * 2 / 3 / ENTRY_BYTES;
 /// Runs of a size that become one.
 const FANOUT: usize = 4;
-/// So many memtables fill up before counting begins, and while it goes on.
+/// So many memtables fill up before counting begins.
 const WARM_UP: u64 = 40;
+/// So many fill up while it goes on.
 const ROUNDS: u64 = 80;
 
 /// Where changes fall.
@@ -142,13 +143,16 @@ fn cost(read: u64, written: u64, changes: u64) -> Cost {
 }
 
 fn main() {
-    println!("KB read and written for each change of {ENTRY_BYTES} bytes in a tree of {LEAVES} leaves of {LEAF_BYTES} bytes\n");
+    println!(
+        "KB read and written for each change of {ENTRY_BYTES} bytes in a tree of {LEAVES} leaves of {LEAF_BYTES} bytes\n"
+    );
     println!("{:<18}{:>22}{:>16}{:>16}{:>16}", "changes fall", "memory / data", "whole", "densest", "parked");
     let kinds = [("anywhere", Keys::Uniform), ("zipf 0.99", Keys::Zipf), ("90 % in a tenth", Keys::HotTenth)];
     for (name, keys) in kinds {
         for part in [200, 40, 10] {
             let room = LEAVES as u64 * LEAF_ENTRIES / part;
-            let costs = [whole, densest, parked].map(|rule: fn(&mut Draw, u64) -> Cost| rule(&mut Draw::new(keys), room));
+            let costs =
+                [whole, densest, parked].map(|rule: fn(&mut Draw, u64) -> Cost| rule(&mut Draw::new(keys), room));
             let costs = costs.map(|(read, written)| format!("{read:>9.2}{written:>7.2}")).concat();
             println!("{name:<18}{:>22}{costs}", format!("1/{part}"));
         }

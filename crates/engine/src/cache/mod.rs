@@ -125,8 +125,13 @@ impl Cache {
         let same = |a: (&BlockFile, BlockPointer), b: (&BlockFile, BlockPointer)| {
             a.1 == b.1 && a.0.instance() == b.0.instance()
         };
-        wanted.iter().for_each(|(file, pointer)| self.expect(file.instance(), *pointer));
-        wanted.iter().for_each(|(file, pointer)| _ = self.approach(file.instance(), *pointer));
+        // Of one there is nothing to wait for meanwhile.
+        if wanted.len() > 1 {
+            let first = |i: &usize| *i == 0 || !same(wanted[*i - 1], wanted[*i]);
+            let each = || (0..wanted.len()).filter(first).map(|i| wanted[i]);
+            each().for_each(|(file, pointer)| self.prefetch_line(file.instance(), pointer));
+            each().for_each(|(file, pointer)| _ = self.approach(file.instance(), pointer));
+        }
         let mut blocks: Vec<Option<Block>> = Vec::with_capacity(wanted.len());
         let mut missing: Vec<(&BlockFile, BlockPointer)> = Vec::new();
         for (i, (file, pointer)) in wanted.iter().enumerate() {
@@ -164,12 +169,12 @@ impl Cache {
 
     /// Asks for the memory where a lookup of the block looks first.
     #[inline]
-    pub fn expect(&self, instance: u64, pointer: BlockPointer) {
+    pub fn prefetch_line(&self, instance: u64, pointer: BlockPointer) {
         let hash = Key { instance, offset: pointer.offset }.hash();
         self.shard(hash).guide.prefetch(hash);
     }
 
-    /// Asks for the memory of the block; false when it is not there.
+    /// Asks for the memory of the block that is kept at this place; false when none is.
     #[inline]
     pub fn approach(&self, instance: u64, pointer: BlockPointer) -> bool {
         let key = Key { instance, offset: pointer.offset };

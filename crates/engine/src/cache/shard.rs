@@ -8,7 +8,8 @@
 //!
 //! # Invariants
 //! 1. The weights of all blocks kept sum to `bytes`, which is never above `capacity`.
-//! 2. Each slot is in exactly one of the queues free, small and main; a slot in use is also in its file's list, and has a line in the table.
+//! 2. Each slot is in exactly one of the queues free, small and main; a slot in use is also in its file's list, and it and its
+//!    line in the table name each other.
 //! 3. A key has at most one block, the one that was inserted last.
 
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use super::list::{Index, Linked, Links, List, NONE, at};
 use super::table::{Key, Line, Table};
 use crate::base::num::{u32_of, u64_of, usize_of32};
 
-/// What a kept value costs beside its own bytes: its line, its slot, its place in the ghost, with the slack of growth.
+/// What a kept value costs beside its own bytes, on average: its line, its slot, its place in the ghost, with the slack of growth.
 pub(super) const ENTRY_BYTES: u64 = 220;
 
 /// Reads that are remembered per block: more say nothing new.

@@ -128,17 +128,15 @@ impl Range {
         if let (Some(visible), Some(reads)) = (self.visible.take(), self.reads.take()) {
             let costs = visible.cursor().costs();
             reads.walked(u64_of(visible.cursor().sources()), &costs);
-            if let Some(payer) = &self.payer {
-                payer.pay(&costs);
+            let skips = visible.into_skips();
+            if let Some(payer) = self.payer.take() {
+                payer.pay(&costs, skips);
             }
         }
     }
 
     /// Lets somebody pay, when the range ends, for the trees that it walked over and the dead entries that it stepped over.
     pub(crate) fn paid_by(mut self, payer: Payer) -> Self {
-        if let Some(visible) = &mut self.visible {
-            visible.tell(Box::new(payer.clone()));
-        }
         self.payer = Some(payer);
         self
     }

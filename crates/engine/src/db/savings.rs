@@ -12,7 +12,7 @@ use crate::base::sync::Mutex;
 use crate::base::shards::Sharded;
 use crate::table::policy::{Account, FILTER_NS, Paid, SEARCH_NS};
 use crate::tree::Costs;
-use crate::txn::skips::Told;
+use crate::txn::skips::Skips;
 
 use super::core::Core;
 
@@ -82,7 +82,6 @@ impl Savings {
 }
 
 /// A scan, which pays to the savings of its table.
-#[derive(Clone)]
 pub(crate) struct Payer {
     pub(crate) savings: Arc<Savings>,
     pub(crate) core: Weak<Core>,
@@ -91,30 +90,21 @@ pub(crate) struct Payer {
 }
 
 impl Payer {
-    /// Pays for the trees beside the first: little for those that a filter did not let the scan into.
-    pub(crate) fn pay(&self, costs: &Costs) {
-        let passed = (costs.filters - costs.trees).min(self.extra);
-        self.wake_if(self.savings.pay((self.extra - passed) * SEARCH_NS + passed * FILTER_NS));
-    }
-
-    fn wake_if(&self, look: bool) {
-        if look && let Some(core) = self.core.upgrade() {
-            core.wake_compact();
-        }
-    }
-}
-
-impl Told for Payer {
-    fn told(&self, scattered: u64, in_rows: u64, rows: Option<(Vec<u8>, Vec<u8>)>) {
-        let mut look = self.savings.pay(scattered * FILTER_NS);
-        if let Some((low, high)) = rows {
+    /// Pays for the trees beside the first, little for those that a filter kept the scan out of, and for dead entries.
+    pub(crate) fn pay(&self, costs: &Costs, skips: Skips) {
+        let stopped = costs.filter_stops.min(self.extra);
+        let ns = (self.extra - stopped) * SEARCH_NS + (stopped + skips.scattered) * FILTER_NS;
+        let mut look = self.savings.pay(ns);
+        if let Some((low, high)) = skips.rows {
             let mut book = self.savings.book.lock();
             // While a table is held nobody looks.
             if book.rows.len() < ROWS_MAX {
-                book.rows.push((low, high, in_rows));
+                book.rows.push((low, high, skips.in_rows));
             }
             look = true;
         }
-        self.wake_if(look);
+        if look && let Some(core) = self.core.upgrade() {
+            core.wake_compact();
+        }
     }
 }

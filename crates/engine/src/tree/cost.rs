@@ -3,10 +3,12 @@
 /// What one or some reads looked at. (Kept by whoever reads, and added to shared counters once.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// Trees in which a key was looked for, those that a filter ruled out not counted. Of a walk, only those whose filter was asked.
+    /// Trees in which a key was looked for, those that a filter ruled out not counted.
     pub trees: u64,
     /// Filters that were asked.
     pub filters: u64,
+    /// Filters that kept a walk out of their run.
+    pub filter_stops: u64,
     /// Filters that let a key pass which the run then had no version of that is seen.
     pub filter_misses: u64,
     /// Blocks of indexes and leaves that were looked at, in the cache or not; filters are not among them.
@@ -20,6 +22,7 @@ impl Costs {
         Self {
             trees: self.trees + other.trees,
             filters: self.filters + other.filters,
+            filter_stops: self.filter_stops + other.filter_stops,
             filter_misses: self.filter_misses + other.filter_misses,
             blocks: self.blocks + other.blocks,
         }

@@ -68,7 +68,7 @@ pub trait Cursor: Send {
     /// From now on entries outside of the limits need not be shown: where one would be, the cursor may stand nowhere instead, and read
     /// nothing.
     fn limit(&mut self, _limits: &Arc<Limits>) {}
-    /// Blocks that the cursor has looked at so far, and filters that it asked for a prefix.
+    /// Blocks that the cursor has looked at so far, filters that it asked for a prefix, and those of them that kept it out.
     fn costs(&self) -> Costs {
         Costs::default()
     }

@@ -17,7 +17,7 @@ use crate::tree::operator::TableOperator;
 use crate::tree::values::ValueFiles;
 use crate::tree::{Cursor, Limits, Prefix};
 
-use super::skips::{Skips, Told};
+use super::skips::Skips;
 
 /// A walk in one direction over the keys and values that a snapshot sees in a range.
 pub struct Visible<C> {
@@ -95,9 +95,10 @@ impl<C: Cursor> Visible<C> {
         }
     }
 
-    /// Tells, when the walk is dropped, what dead entries it stepped over.
-    pub fn tell(&mut self, told: Box<dyn Told>) {
-        self.skips.tell(told);
+    /// Ends the walk, and says what dead entries it stepped over.
+    #[must_use]
+    pub fn into_skips(self) -> Skips {
+        self.skips
     }
 
     /// The cursor over all versions.

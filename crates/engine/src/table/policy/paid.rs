@@ -10,7 +10,7 @@ use crate::base::num::u64_of;
 use crate::table::version::{LEVELS, RunHandle};
 use crate::tree::Costs;
 
-/// A tree passed by a get whose filter says no, or that lies in the processor's cache.
+/// A tree passed by a get or a scan whose filter says no, or that lies in the processor's cache.
 pub const FILTER_NS: u64 = 25;
 /// A tree searched in vain, or a further tree in a scan; also an entry that a scan steps over in a long row of dead ones.
 pub const SEARCH_NS: u64 = 1_200;

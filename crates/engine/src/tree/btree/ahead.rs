@@ -20,11 +20,11 @@ use crate::tree::Limits;
 /// The longest read ahead in bytes, unless one leaf is longer.
 const BYTES_MAX: u64 = 256 << 10;
 
-/// A walk that would read more leaves at once than this goes on for long.
-const LONG_ROW: usize = 4;
-
 /// As many leaves as that may take.
 const LEAVES_MAX: usize = usize_of(BYTES_MAX / UNIT_BYTES);
+
+/// A walk that would read more leaves at once than this goes on for long.
+const READ_ROW: usize = 4;
 
 /// Where a walk over leaves goes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,8 +104,8 @@ impl ReadAhead {
             None => (self.read(file, branch, i, fill, way)?, false),
         };
         file.check(&leaf, pointer, 0)?;
-        if was_cached && fill == Fill::Keep && self.leaves > LONG_ROW {
-            ask_ahead(file, branch, i, way);
+        if was_cached && fill == Fill::Keep && self.leaves > READ_ROW {
+            let _ = ask_ahead(file, branch, i, way);
         }
         self.leaves = (2 * self.leaves).clamp(2, LEAVES_MAX);
         Ok((leaf, was_cached))
@@ -162,12 +162,11 @@ impl ReadAhead {
 }
 
 /// Asks for the leaf that a walk comes to behind leaf `i` of `branch`, and for what the cache knows of the one behind that.
-fn ask_ahead(file: &TreeFile, branch: &Block, i: usize, way: Way<'_>) {
-    let instance = file.blocks.instance();
-    let leaf = |steps: usize| {
-        let at = if way.backward { i.wrapping_sub(steps) } else { i + steps };
-        if at < branch.count() { file.child(branch, at).ok() } else { None }
-    };
-    leaf(1).inspect(|next| _ = file.cache.approach(instance, *next));
-    leaf(2).inspect(|behind| file.cache.expect(instance, *behind));
+fn ask_ahead(file: &TreeFile, branch: &Block, i: usize, way: Way<'_>) -> Option<()> {
+    let (cache, instance) = (&file.cache, file.blocks.instance());
+    let next = way.after(branch, i)?;
+    cache.approach(instance, file.child(branch, next).ok()?);
+    let behind = way.after(branch, next)?;
+    cache.prefetch_line(instance, file.child(branch, behind).ok()?);
+    Some(())
 }

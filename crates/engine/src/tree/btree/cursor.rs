@@ -129,7 +129,7 @@ impl BTreeCursor {
             Approach::At(branch) => {
                 let child = route(&branch, key);
                 let pointer = file.child(&branch, child).ok()?;
-                file.cache.expect(instance, pointer);
+                file.cache.prefetch_line(instance, pointer);
                 self.path.push(Step { branch, child });
                 Approach::Above { pointer, known: false }
             }

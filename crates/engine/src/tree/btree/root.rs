@@ -92,10 +92,10 @@ impl TreeRoot {
             }
             blocks = self.file.cache.get_many(&pointers, Fill::Keep)?;
             blocks.iter().for_each(|block| block.prefetch_search());
-            blocks.iter().zip(asks).for_each(|(block, ask)| block.prefetch_entries(ask.key));
             for (block, (_, pointer)) in blocks.iter().zip(&pointers) {
                 self.file.check(block, *pointer, height)?;
             }
+            blocks.iter().zip(asks).for_each(|(block, ask)| block.prefetch_entries(ask.key));
         }
         let answer = |((ask, leaf), spread): ((&Ask<'_>, Block), bool)| match visible(&leaf, ask.key, snapshot) {
             Some(i) => Ok(Some(self.found(leaf, i))),

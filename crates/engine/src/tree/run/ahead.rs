@@ -53,7 +53,7 @@ impl ReadAhead {
         (self.held, self.last, self.row, self.span) = (0..0, 0..0, Row::NONE, 0);
     }
 
-    /// Whether the leaves asked for last are a row that is likely to go on, in the cache.
+    /// Whether the leaves asked for last are a row that is likely to go on, and to be found in the cache as far as it holds them.
     pub(super) fn goes_on(&self) -> bool {
         self.fill == Fill::Keep && self.row.leaves >= LONG_ROW
     }

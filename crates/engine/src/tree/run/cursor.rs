@@ -123,8 +123,8 @@ impl RunCursor {
         self.costs.filters += 1;
         let has_prefix = self.run.may_contain(hash)?;
         self.has_prefix = Some(has_prefix);
+        self.costs.filter_stops += u64::from(!has_prefix);
         if has_prefix {
-            self.costs.trees += 1;
             go(self)?;
             let within = self.limits.as_ref().is_some_and(|limits| limits.contain(self.here.key()));
             self.costs.filter_misses += u64::from(self.is_nowhere() || !within);
@@ -159,7 +159,7 @@ impl RunCursor {
                     return Ok(Approach::Done(None));
                 }
                 let pointer = self.run.pointer(&index, slot)?;
-                self.run.cache().expect(self.run.file().instance(), pointer);
+                self.run.cache().prefetch_line(self.run.file().instance(), pointer);
                 Approach::Slot { part, slot, pointer, known: false }
             }
             Approach::Slot { part, slot, pointer, known: false } => {
@@ -254,7 +254,7 @@ impl RunCursor {
     /// Goes to one end of the leaf of entry `slot` of `index`.
     fn enter_leaf(&mut self, index: &Block, slot: usize, to: To) -> Result<()> {
         let leaf = self.load_leaf(index, slot)?;
-        if self.ahead.goes_on() {
+        if self.is_cached && self.ahead.goes_on() {
             self.ask_ahead(index, slot, to);
         }
         let at = match to {
@@ -276,7 +276,7 @@ impl RunCursor {
             if at < index.count() { self.run.pointer(index, at).ok() } else { None }
         };
         leaf(1).inspect(|next| _ = cache.approach(instance, *next));
-        leaf(2).inspect(|behind| cache.expect(instance, *behind));
+        leaf(2).inspect(|behind| cache.prefetch_line(instance, *behind));
     }
 
     /// Goes to the first entry behind the leaf of entry `slot` of index part `part`.
