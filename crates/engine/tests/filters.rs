@@ -135,6 +135,38 @@ fn where_misses_are_rare_the_last_level_has_no_filter() {
     assert_eq!(db.stats().table_reads["t"].get_filters, 0, "a load into an empty table is its last level");
 }
 
+#[test]
+fn a_filter_that_says_no_to_nobody_is_asked_only_before_a_leaf_is_read() {
+    let sim = SimEnv::new(1);
+    let options = Options { memory_bytes: 2 << 20, log_segment_bytes: 256 << 10, ..Options::default() };
+    let db = Database::builder("/db").env(sim.env()).options(options).open().expect("a machine in order");
+    let table = create(&db, TableOptions::default());
+    for from in (0..40_000).step_by(2000) {
+        let mut batch = Batch::new();
+        (from..from + 2000).for_each(|number| batch.put(&table, &key(3 * number + 1), &[7; 100]));
+        db.write(batch, Durability::Buffered).expect("a write");
+    }
+    table.compact().expect("a compaction");
+    // Twice: all that is there, far more than memory.
+    gets(&db, &table, 1);
+    let there = gets(&db, &table, 1);
+    assert!(there.get_filters < there.gets, "many share a leaf that is in memory: {there:?}");
+    // Keys that are not there, beside so many that are that it goes on: no leaf is read for them.
+    let (snapshot, mut read_for_nothing) = (db.snapshot(), 0);
+    for number in 0..2000 {
+        let before = db.stats().storage.reads;
+        let absent = key(3 * (number * 7919 % 40_000));
+        assert!(!snapshot.contains(&table, &absent).expect("a read"));
+        read_for_nothing += db.stats().storage.reads - before;
+        for near in 0..30 {
+            let there = key(3 * ((number * 7919 + 100 + near) % 40_000) + 1);
+            assert!(snapshot.contains(&table, &there).expect("a read"));
+        }
+    }
+    // Parts of index and filter come and go too, and a filter is wrong at times.
+    assert!(read_for_nothing < 400, "{read_for_nothing} blocks read for 2,000 keys that are not there");
+}
+
 /// Keys that are written in their order would keep the bits of small runs for ever, as they are moved and not rewritten.
 #[test]
 fn a_run_beside_all_others_gets_the_average() {

@@ -248,8 +248,12 @@ impl Cache {
         sum
     }
 
+    /// As [`Cache::get`], of a block that a lookup did not find.
+    ///
+    /// # Errors
+    /// As [`Cache::get`].
     #[cold]
-    fn read(&self, file: &BlockFile, pointer: BlockPointer, fill: Fill) -> Result<Block> {
+    pub fn read(&self, file: &BlockFile, pointer: BlockPointer, fill: Fill) -> Result<Block> {
         let block = file.read(pointer)?;
         Ok(self.keep(file.instance(), pointer, block, fill))
     }

@@ -12,6 +12,7 @@ mod fuse;
 pub mod level;
 pub mod meta;
 mod reader;
+mod refusals;
 mod separator;
 mod stamped;
 pub mod together;

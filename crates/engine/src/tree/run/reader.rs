@@ -4,6 +4,7 @@ use super::RunCursor;
 use super::filter::{LINE_BYTES, Layout};
 use super::format::{FOOTER_BYTES, Footer};
 use super::meta::{Reference, RunMeta};
+use super::refusals::Refusals;
 use crate::base::codec::Decoder;
 use crate::base::key::head;
 use crate::base::num::{u64_of, usize_of, usize_of32};
@@ -35,6 +36,7 @@ pub struct Run {
     footer: Footer,
     top: Block,
     filter: Option<Filter>,
+    refusals: Refusals,
     /// The heads of the first and last key, which tell most keys outside of the run.
     heads: (u64, u64),
     /// See [`Run::visible_from`]. Set before the run is in any version, whose swap publishes it to readers.
@@ -78,7 +80,8 @@ impl Run {
         let filter = tail.filter(&footer)?;
         let heads = (head(&meta.smallest), head(&meta.largest));
         let visible_from = AtomicU64::new(meta.clean_to.0);
-        Ok(Arc::new(Self { file, cache, meta, footer, top, filter, heads, visible_from, values: OnceLock::new() }))
+        let (refusals, values) = (Refusals::new(), OnceLock::new());
+        Ok(Arc::new(Self { file, cache, meta, footer, top, filter, refusals, heads, visible_from, values }))
     }
 
     /// The seqnum that the run's entries count as having at least: what the run is clean up to. A bulk load writes its entries with
@@ -136,13 +139,19 @@ impl Run {
         if !self.may_span(key) {
             return Ok(None);
         }
-        costs.filters += u64::from(self.filter.is_some());
-        if !self.may_contain(hash)? {
-            return Ok(None);
+        let asks = self.filter.is_some() && self.refusals.are_worth_asking(hash);
+        if asks {
+            costs.filters += 1;
+            let passes = self.may_contain(hash)?;
+            self.refusals.learn(hash, !passes);
+            if !passes {
+                return Ok(None);
+            }
         }
         costs.trees += 1;
-        let found = self.search(key, snapshot, costs)?;
-        costs.filter_misses += u64::from(found.is_none() && self.filter.is_some());
+        let unasked = if asks { None } else { Some(hash) };
+        let found = self.search(key, unasked, snapshot, costs)?;
+        costs.filter_misses += u64::from(found.is_none() && asks);
         Ok(found)
     }
 
@@ -182,7 +191,14 @@ impl Run {
         Ok(filter.layout.may_contain(self.line(&block, at, pointer)?, hash))
     }
 
-    pub(super) fn search(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
+    /// Looks for `key`. `unasked` is its hash if the filter was not asked yet: it is before a leaf must be read.
+    pub(super) fn search(
+        &self,
+        key: &[u8],
+        unasked: Option<u64>,
+        snapshot: SeqNum,
+        costs: &mut Costs,
+    ) -> Result<Option<Found>> {
         let mut part = self.top.lower_bound(key);
         while part < self.top.count() {
             let index = self.index_part(part, Fill::Keep)?;
@@ -190,7 +206,15 @@ impl Run {
             for slot in index.lower_bound(key)..index.count() {
                 costs.blocks += 1;
                 let pointer = self.pointer(&index, slot)?;
-                let leaf = self.cache.get(&self.file, pointer, Fill::Keep)?;
+                let leaf = match self.cache.lookup(self.file.instance(), pointer, Fill::Keep) {
+                    Some(leaf) => leaf,
+                    None if !self.may_be_read_for(unasked, costs)? => {
+                        // Ruled out after all.
+                        costs.trees -= 1;
+                        return Ok(None);
+                    }
+                    None => self.cache.read(&self.file, pointer, Fill::Keep)?,
+                };
                 check(&self.file, pointer, &leaf, BlockKind::Leaf)?;
                 leaf.prefetch_search();
                 match look(leaf, key, snapshot, self.visible_from()) {
@@ -203,6 +227,14 @@ impl Run {
             part += 1;
         }
         Ok(None)
+    }
+
+    /// Whether the filter, if it is still `unasked`, lets a key pass for which a leaf would have to be read.
+    #[cold]
+    fn may_be_read_for(&self, unasked: Option<u64>, costs: &mut Costs) -> Result<bool> {
+        let Some(hash) = unasked.filter(|_| self.filter.is_some()) else { return Ok(true) };
+        costs.filters += 1;
+        self.may_contain(hash)
     }
 
     /// Between what seqnums the run's entries are.

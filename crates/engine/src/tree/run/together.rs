@@ -100,7 +100,7 @@ fn search(
             here.push((*i, *run));
             at_slots.push(at);
         } else {
-            answers[*i] = run.search(asks[*i].key, snapshot, costs)?;
+            answers[*i] = run.search(asks[*i].key, None, snapshot, costs)?;
         }
     }
     let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| run.pointer(&indexes[at_slots[n]], slots[at_slots[n]]))?;
@@ -110,7 +110,7 @@ fn search(
         answers[i] = match look(leaf, asks[i].key, snapshot, run.visible_from()) {
             Look::Found(found) => Some(found),
             Look::Absent => None,
-            Look::TooNew => run.search(asks[i].key, snapshot, costs)?,
+            Look::TooNew => run.search(asks[i].key, None, snapshot, costs)?,
         };
     }
     Ok(())
