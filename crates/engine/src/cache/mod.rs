@@ -54,7 +54,7 @@ pub enum Fill {
 pub struct CacheCounters {
     /// Lookups that found their block.
     pub hits: u64,
-    /// Lookups that had to read it.
+    /// Lookups that did not find it: as a rule it was read then.
     pub misses: u64,
     /// Blocks that were put in.
     pub inserted: u64,

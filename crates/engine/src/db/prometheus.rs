@@ -96,7 +96,7 @@ impl Stats {
         let help = "Compactions in the background that something could not be read for.";
         text.counter("failed_compactions", help, flush.failed_compactions);
         text.counter("cache_hits", "Lookups in the block cache that found their block.", cache.hits);
-        text.counter("cache_misses", "Lookups in the block cache that had to read.", cache.misses);
+        text.counter("cache_misses", "Lookups in the block cache that did not find their block.", cache.misses);
         text.counter("cache_evictions", "Blocks thrown out of the cache.", cache.evicted);
         text.gauge("cache_bytes", "Bytes of blocks in the cache now.", cache.bytes);
         text.gauge("cache_limit_bytes", "Bytes that the cache may hold now.", cache.capacity_bytes);

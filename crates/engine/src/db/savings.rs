@@ -95,7 +95,7 @@ impl Payer {
         let stopped = costs.filter_stops.min(self.extra);
         let ns = (self.extra - stopped) * SEARCH_NS + (stopped + skips.scattered) * FILTER_NS;
         let mut look = self.savings.pay(ns);
-        if let Some((low, high)) = skips.rows {
+        if let Some((low, high)) = skips.rows.filter(|_| skips.in_rows > 0) {
             let mut book = self.savings.book.lock();
             // While a table is held nobody looks.
             if book.rows.len() < ROWS_MAX {

@@ -29,7 +29,9 @@ const SPANS_MAX: usize = 8;
 #[inline]
 #[must_use]
 pub const fn extra_ns(keys: u64, costs: &Costs) -> u64 {
-    costs.trees.saturating_sub(keys) * SEARCH_NS + costs.filters.saturating_sub(keys) * FILTER_NS
+    let searched = costs.trees.saturating_sub(keys);
+    let extra = (costs.trees + costs.filter_stops).saturating_sub(keys);
+    searched * SEARCH_NS + (extra - searched) * FILTER_NS
 }
 
 /// What the reads of a table have saved up since it was last written.

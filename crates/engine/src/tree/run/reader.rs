@@ -139,19 +139,26 @@ impl Run {
         if !self.may_span(key) {
             return Ok(None);
         }
-        let asks = self.filter.is_some() && self.refusals.are_worth_asking(hash);
-        if asks {
-            costs.filters += 1;
-            let passes = self.may_contain(hash)?;
+        let mut unasked = self.filter.is_some().then_some(hash);
+        if unasked.is_some() && self.refusals.are_worth_asking(hash) {
+            let passes = self.passes(&mut unasked, costs)?;
             self.refusals.learn(hash, !passes);
             if !passes {
                 return Ok(None);
             }
         }
-        costs.trees += 1;
-        let unasked = if asks { None } else { Some(hash) };
-        let found = self.search(key, unasked, snapshot, costs)?;
-        costs.filter_misses += u64::from(found.is_none() && asks);
+        let stops = costs.filter_stops;
+        let found = self.search(key, &mut unasked, snapshot, costs)?;
+        match (&found, unasked) {
+            (None, _) if costs.filter_stops > stops => {}
+            // As good as asked: where it was in memory, the search took about as long.
+            (None, Some(_)) => costs.filter_stops += 1,
+            (None, None) => {
+                costs.trees += 1;
+                costs.filter_misses += u64::from(self.filter.is_some());
+            }
+            (Some(_), _) => costs.trees += 1,
+        }
         Ok(found)
     }
 
@@ -191,31 +198,20 @@ impl Run {
         Ok(filter.layout.may_contain(self.line(&block, at, pointer)?, hash))
     }
 
-    /// Looks for `key`. `unasked` is its hash if the filter was not asked yet: it is before a leaf must be read.
+    /// Looks for `key`. `unasked` is its hash while the filter was not asked about it: it is before a block must be read.
     pub(super) fn search(
         &self,
         key: &[u8],
-        unasked: Option<u64>,
+        unasked: &mut Option<u64>,
         snapshot: SeqNum,
         costs: &mut Costs,
     ) -> Result<Option<Found>> {
-        let mut part = self.top.lower_bound(key);
-        while part < self.top.count() {
-            let index = self.index_part(part, Fill::Keep)?;
-            costs.blocks += 1;
+        for part in self.top.lower_bound(key)..self.top.count() {
+            let pointer = self.pointer(&self.top, part)?;
+            let Some(index) = self.block_for(pointer, BlockKind::Branch, unasked, costs)? else { return Ok(None) };
             for slot in index.lower_bound(key)..index.count() {
-                costs.blocks += 1;
                 let pointer = self.pointer(&index, slot)?;
-                let leaf = match self.cache.lookup(self.file.instance(), pointer, Fill::Keep) {
-                    Some(leaf) => leaf,
-                    None if !self.may_be_read_for(unasked, costs)? => {
-                        // Ruled out after all.
-                        costs.trees -= 1;
-                        return Ok(None);
-                    }
-                    None => self.cache.read(&self.file, pointer, Fill::Keep)?,
-                };
-                check(&self.file, pointer, &leaf, BlockKind::Leaf)?;
+                let Some(leaf) = self.block_for(pointer, BlockKind::Leaf, unasked, costs)? else { return Ok(None) };
                 leaf.prefetch_search();
                 match look(leaf, key, snapshot, self.visible_from()) {
                     Look::Found(found) => return Ok(Some(found)),
@@ -224,17 +220,42 @@ impl Run {
                     Look::TooNew | Look::Absent => return Ok(None),
                 }
             }
-            part += 1;
         }
         Ok(None)
     }
 
-    /// Whether the filter, if it is still `unasked`, lets a key pass for which a leaf would have to be read.
-    #[cold]
-    fn may_be_read_for(&self, unasked: Option<u64>, costs: &mut Costs) -> Result<bool> {
-        let Some(hash) = unasked.filter(|_| self.filter.is_some()) else { return Ok(true) };
+    /// A block on the way to a key; `None` when it is not in memory and the filter, if it is still `unasked`, says that it need not be read.
+    #[inline]
+    fn block_for(
+        &self,
+        pointer: BlockPointer,
+        kind: BlockKind,
+        unasked: &mut Option<u64>,
+        costs: &mut Costs,
+    ) -> Result<Option<Block>> {
+        let block = match self.cache.lookup(self.file.instance(), pointer, Fill::Keep) {
+            Some(block) => block,
+            None if !self.passes(unasked, costs)? => return Ok(None),
+            None => self.cache.read(&self.file, pointer, Fill::Keep)?,
+        };
+        check(&self.file, pointer, &block, kind)?;
+        costs.blocks += 1;
+        Ok(Some(block))
+    }
+
+    /// Asks the filter about a hash, unless that was done, and says whether it lets the key pass.
+    fn passes(&self, unasked: &mut Option<u64>, costs: &mut Costs) -> Result<bool> {
+        let Some(hash) = unasked.take() else { return Ok(true) };
         costs.filters += 1;
-        self.may_contain(hash)
+        let passes = self.may_contain(hash)?;
+        costs.filter_stops += u64::from(!passes);
+        Ok(passes)
+    }
+
+    /// Asks the filter late, as if it said no to nobody, or first.
+    #[cfg(test)]
+    pub(super) fn ask_late(&self, late: bool) {
+        self.refusals.pretend(!late);
     }
 
     /// Between what seqnums the run's entries are.

@@ -1,9 +1,9 @@
 //! How often the filter of a run says no. Where it hardly ever does, as in the last level of a table whose keys are found, a get first looks
-//! whether the leaf is in memory: then the leaf answers as well, and what the filter takes to be asked is saved.
+//! whether index and leaf are in memory: then the leaf answers as well, and what the filter takes to be asked is saved.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One get in so many asks the filter in any case, to learn. Which ones follows from their keys, so that they are the same each time.
+/// One get in so many asks the filter in any case, to learn. Which ones follows from their keys.
 const SAMPLED: u64 = 32;
 /// The share of all answers.
 const ALL: u32 = 1 << 10;
@@ -20,6 +20,12 @@ impl Refusals {
     /// The filter is asked until it is known better.
     pub(super) const fn new() -> Self {
         Self(AtomicU32::new(ALL))
+    }
+
+    /// As if it had refused all for long, or nothing.
+    #[cfg(test)]
+    pub(super) fn pretend(&self, all: bool) {
+        self.0.store(if all { ALL } else { 0 }, Ordering::Relaxed);
     }
 
     /// Whether the lookup of a key with this hash should ask the filter before all else.
@@ -66,7 +72,7 @@ mod tests {
     #[test]
     fn a_filter_is_asked_first_while_it_refuses_often() {
         let refusals = Refusals::new();
-        assert!(ask(&refusals, 500, 1_000_000), "it takes a thousand gets to know");
+        assert!(ask(&refusals, 500, 1_000_000), "it takes some thousand gets to know");
         assert!(!ask(&refusals, 4_000, 1_000_000), "it refused nothing");
         assert!(!ask(&refusals, 20_000, 100));
         assert!(ask(&refusals, 20_000, 2), "half of what is sampled is refused again");

@@ -166,7 +166,19 @@ fn all_entries(cursor: &mut dyn Cursor) -> Result<Vec<OwnedEntry>> {
     Ok(entries)
 }
 
+/// What a get finds, whether the filter is asked first or late.
 fn get(run: &Run, key: &[u8], snapshot: u64) -> Result<Option<OwnedEntry>> {
+    let [first, late] = [false, true].map(|late| {
+        run.ask_late(late);
+        get_once(run, key, snapshot)
+    });
+    if let (Ok(first), Ok(late)) = (&first, &late) {
+        assert_eq!(first, late, "key {key:?}");
+    }
+    first.and(late)
+}
+
+fn get_once(run: &Run, key: &[u8], snapshot: u64) -> Result<Option<OwnedEntry>> {
     let found = run.get(key, hash_key(key), SeqNum(snapshot))?;
     let entry = |found: crate::tree::Found| OwnedEntry {
         key: key.to_vec(),
@@ -373,6 +385,32 @@ fn most_absent_keys_are_answered_by_the_filter() {
     }
     assert!(costs.filter_misses < 150, "{} false positives in 10000", costs.filter_misses);
     assert_eq!((costs.filters, costs.trees), (10_000, costs.filter_misses));
+}
+
+#[test]
+fn absent_keys_are_not_read_for_by_who_asks_the_filter_late() {
+    let mut bench = Bench::new();
+    let run = bench.run(&numbered(20_000));
+    run.ask_late(true);
+    let look_up = |range: std::ops::Range<u64>| {
+        let mut costs = Costs::default();
+        for i in range {
+            let key = format!("key-{i:09}+");
+            assert!(
+                run.get_at_cost(key.as_bytes(), hash_key(key.as_bytes()), SeqNum(9), &mut costs).unwrap().is_none()
+            );
+            run.ask_late(true);
+        }
+        costs
+    };
+    let cold = look_up(0..10_000);
+    assert_eq!(cold.filter_stops + cold.trees, 10_000);
+    // It is wrong about some, whose leaves are in memory from then on. Of the others at most a part of the index is looked at.
+    assert!(cold.filters > 9_500 && cold.trees == cold.filter_misses && cold.blocks < 10_500, "{cold:?}");
+    (0..500).for_each(|i| assert!(get(&run, format!("key-{i:09}").as_bytes(), 9).unwrap().is_some()));
+    let warm = look_up(0..499);
+    assert!(warm.filters < 50 && warm.blocks > 900, "only those that are sampled ask: {warm:?}");
+    assert_eq!(warm.filter_stops + warm.trees, 499);
 }
 
 /// Keys such as "user000012/7": a user's keys have one prefix.

@@ -75,6 +75,7 @@ fn pass_filters(asks: &[Ask<'_>], tries: &mut Vec<Try<'_>>, costs: &mut Costs) -
         let (i, run) = tries[*at];
         passes[*at] = layout.may_contain(run.line(&blocks[n], lines[n], wanted[n].1)?, asks[i].hash);
     }
+    costs.filter_stops += u64_of(passes.iter().filter(|passes| !**passes).count());
     let mut passes = passes.into_iter();
     tries.retain(|_| passes.next().unwrap_or(true));
     Ok(())
@@ -100,7 +101,7 @@ fn search(
             here.push((*i, *run));
             at_slots.push(at);
         } else {
-            answers[*i] = run.search(asks[*i].key, None, snapshot, costs)?;
+            answers[*i] = run.search(asks[*i].key, &mut None, snapshot, costs)?;
         }
     }
     let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| run.pointer(&indexes[at_slots[n]], slots[at_slots[n]]))?;
@@ -110,7 +111,7 @@ fn search(
         answers[i] = match look(leaf, asks[i].key, snapshot, run.visible_from()) {
             Look::Found(found) => Some(found),
             Look::Absent => None,
-            Look::TooNew => run.search(asks[i].key, None, snapshot, costs)?,
+            Look::TooNew => run.search(asks[i].key, &mut None, snapshot, costs)?,
         };
     }
     Ok(())
