@@ -86,6 +86,14 @@ struct Latched {
     shard: Mutex<Shard<Block>>,
 }
 
+impl Latched {
+    fn new(shard: Shard<Block>) -> Self {
+        let guide = Guide::default();
+        guide.follow(shard.table());
+        Self { guide, shard: Mutex::new(shard) }
+    }
+}
+
 impl Cache {
     /// An empty cache for `capacity` bytes of blocks. Zero keeps nothing.
     ///
@@ -95,12 +103,7 @@ impl Cache {
         let shards = (capacity / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
         let shards = usize_of(1 << shards.ilog2());
         let share = capacity / u64_of(shards);
-        let latched = |shard: Shard<Block>| {
-            let guide = Guide::default();
-            guide.follow(shard.table());
-            Latched { guide, shard: Mutex::new(shard) }
-        };
-        let shards = (0..shards).map(|_| latched(Shard::new(share))).collect();
+        let shards = (0..shards).map(|_| Latched::new(Shard::new(share))).collect();
         Self { shards, capacity: AtomicU64::new(capacity) }
     }
 

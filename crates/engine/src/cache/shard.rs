@@ -103,6 +103,11 @@ pub(super) struct Shard<V> {
     pub(super) tally: Tally,
 }
 
+/// Notes in the slots where their lines are in the table.
+fn place_in(slots: &mut [Slot]) -> impl FnMut(Index, usize) {
+    |slot, line| at(slots, slot).line = u32_of(line)
+}
+
 /// A value that many can share.
 pub(super) trait Shared: Clone {
     /// Asks for the memory that a clone and what is done with it look at first.
@@ -184,9 +189,7 @@ impl<V: Shared> Shard<V> {
             self.place(Slot { weight, queue, line: 0, queue_links: Links::UNLINKED, file_links: Links::UNLINKED });
         self.files.entry(key.instance).or_insert(List::EMPTY).push_front(&mut self.slots, slot);
         let line = Line { key, tag, value: value.clone(), born, slot, frequency: 0 };
-        let slots = &mut self.slots;
-        let line = self.table.insert(line, |slot, line| at(slots, slot).line = u32_of(line));
-        at(&mut self.slots, slot).line = u32_of(line);
+        self.table.insert(line, place_in(&mut self.slots));
         self.tally.inserted += 1;
         value
     }
@@ -274,9 +277,7 @@ impl<V: Shared> Shard<V> {
     fn remove(&mut self, index: Index, dropped: &mut Vec<V>) {
         let &mut Slot { weight, line, .. } = at(&mut self.slots, index);
         self.bytes -= weight;
-        let slots = &mut self.slots;
-        let Line { key, value, .. } =
-            self.table.remove(usize_of32(line), |slot, line| at(slots, slot).line = u32_of(line));
+        let Line { key, value, .. } = self.table.remove(usize_of32(line), place_in(&mut self.slots));
         dropped.push(value);
         if let Some(list) = self.files.get_mut(&key.instance) {
             list.unlink(&mut self.slots, index);

@@ -92,37 +92,36 @@ impl<V> Table<V> {
         self.lines[at].as_mut().expect("a place that was found holds a line")
     }
 
-    /// Puts a line in whose key is not there, and says where. `moved` is told of all that change their places.
-    pub(super) fn insert(&mut self, line: Line<V>, mut moved: impl FnMut(Index, usize)) -> usize {
+    /// Puts a line in whose key is not there. `placed` is told of all that get a place: it, and those that are moved for it.
+    pub(super) fn insert(&mut self, line: Line<V>, mut placed: impl FnMut(Index, usize)) {
         self.len += 1;
         if self.len * 3 > self.lines.len() * 2 {
             let room = free(self.lines.len() * 2);
             for line in std::mem::replace(&mut self.lines, room).into_iter().flatten() {
-                let slot = line.slot;
-                moved(slot, self.put(line));
+                self.put(line, &mut placed);
             }
         }
-        self.put(line)
+        self.put(line, &mut placed);
     }
 
-    fn put(&mut self, line: Line<V>) -> usize {
+    fn put(&mut self, line: Line<V>, placed: &mut impl FnMut(Index, usize)) {
         let mut at = self.home(line.key.hash());
         while self.lines[at].is_some() {
             at = self.behind(at);
         }
+        placed(line.slot, at);
         self.lines[at] = Some(line);
-        at
     }
 
-    /// Takes out the line at `at`, where there must be one. `moved` is told of all that change their places.
-    pub(super) fn remove(&mut self, at: usize, mut moved: impl FnMut(Index, usize)) -> Line<V> {
+    /// Takes out the line at `at`, where there must be one. `placed` is told of all that are moved for it.
+    pub(super) fn remove(&mut self, at: usize, mut placed: impl FnMut(Index, usize)) -> Line<V> {
         let removed = self.lines[at].take().expect("a place that was found holds a line");
         self.len -= 1;
         let (mut hole, mut at) = (at, self.behind(at));
         while let Some(line) = &self.lines[at] {
             let (slot, home) = (line.slot, self.home(line.key.hash()));
             if self.distance(home, at) >= self.distance(hole, at) {
-                moved(slot, hole);
+                placed(slot, hole);
                 self.lines.swap(hole, at);
                 hole = at;
             }

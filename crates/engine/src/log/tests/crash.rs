@@ -6,6 +6,7 @@ use crate::env::sim::{CrashProfile, Fault, SimEnv};
 use crate::log::chain::open_all;
 use crate::log::segment::Directory;
 use parking_lot::Mutex;
+use spinney_testkit::parallel::count_from_env;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -202,7 +203,7 @@ fn recover_and_go_on(
 
 /// How many crashes the test tries: `SPINNEY_CRASH_POINTS`, or 2000.
 fn crash_points() -> usize {
-    std::env::var("SPINNEY_CRASH_POINTS").ok().and_then(|points| points.parse().ok()).unwrap_or(2000)
+    usize_of(count_from_env("SPINNEY_CRASH_POINTS", 2000))
 }
 
 #[test]

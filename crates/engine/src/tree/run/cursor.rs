@@ -166,9 +166,9 @@ impl RunCursor {
                 self.run.cache().approach(self.run.file().instance(), pointer);
                 Approach::Slot { part, slot, pointer, known: true }
             }
-            Approach::Slot { part, slot, pointer, known: true } => {
+            Approach::Slot { part, slot, known: true, .. } => {
                 let index = self.load_part(part)?;
-                let leaf = self.load_leaf_at(&index, slot, pointer)?;
+                let leaf = self.load_leaf(&index, slot)?;
                 leaf.prefetch_search();
                 Approach::Leaf((part, slot, leaf))
             }
@@ -228,10 +228,6 @@ impl RunCursor {
     /// The leaf of entry `slot` of `index`.
     fn load_leaf(&mut self, index: &Block, slot: usize) -> Result<Block> {
         let pointer = self.run.pointer(index, slot)?;
-        self.load_leaf_at(index, slot, pointer)
-    }
-
-    fn load_leaf_at(&mut self, index: &Block, slot: usize, pointer: BlockPointer) -> Result<Block> {
         let Self { run, ahead, limits, .. } = self;
         let (leaf, is_cached) = ahead.leaf(run, pointer, || wanted(run, limits.as_deref(), index))?;
         self.is_cached = is_cached;

@@ -1,9 +1,11 @@
 //! Crashes at every change of the disk that merges, installs and returns of space make, and again inside the merge after each: the
 //! installed root is there with all that it had, whatever its readers hold and wherever freed extents were used again.
 
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use spinney_testkit::parallel::count_from_env;
 
 use super::*;
 use crate::env::sim::CrashProfile;
@@ -141,11 +143,11 @@ fn recover(
         sim.power_crash(profile);
         format!("the power failed, {profile:?}")
     };
-    let fault = |what: &str| format!("seed {seed}, before change {change}: {what}");
+    let fault = |fault: &dyn Display| format!("seed {seed}, before change {change}, {what}: {fault}");
     Tally::add(&tally.crashes);
-    let tree = open(&sim, options, durable.meta).unwrap_or_else(|error| panic!("{}: {error}", fault(&what)));
-    tree.verify(&tree.root()).unwrap_or_else(|error| panic!("{}: {error}", fault(&what)));
-    assert!(entries(&tree.root()) == *durable.entries, "{}: other entries", fault(&what));
+    let tree = open(&sim, options, durable.meta).unwrap_or_else(|error| panic!("{}", fault(&error)));
+    tree.verify(&tree.root()).unwrap_or_else(|error| panic!("{}", fault(&error)));
+    assert!(entries(&tree.root()) == *durable.entries, "{}", fault(&"other entries"));
     if !again || random.below(4) > 0 {
         return;
     }
@@ -162,7 +164,7 @@ fn recover(
 
 /// How many crashes the test tries: `SPINNEY_CRASH_POINTS`, or 2000.
 fn crash_points() -> u64 {
-    std::env::var("SPINNEY_CRASH_POINTS").ok().and_then(|points| points.parse().ok()).unwrap_or(2000)
+    count_from_env("SPINNEY_CRASH_POINTS", 2000)
 }
 
 #[test]
