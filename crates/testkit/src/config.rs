@@ -2,6 +2,7 @@
 
 use crate::Rng;
 use crate::operators::{APPEND, Append, adds};
+use crate::ops::{self, Op, Write};
 use spinney::{
     Compression, Database, DatabaseBuilder, Durability, Layout, LogCompression, LogPadding, Options, Prefix,
     TableOptions,
@@ -26,6 +27,8 @@ pub struct Config {
     pub options: Options,
     /// Options of its tables; see [`Config::table_options`] for their layouts.
     pub table: TableOptions,
+    /// Its tables take operands. A compaction of those that do not puts its result in place slice by slice.
+    pub merges: bool,
 }
 
 /// What a set changes in the options.
@@ -128,7 +131,8 @@ impl Config {
             misses_are_rare: rng.chance(20),
             ..TableOptions::default()
         };
-        Self { name: format!("{layout:?}/random"), options, table }
+        let merges = rng.chance(60);
+        Self { name: format!("{layout:?}/random"), options, table, merges }
     }
 
     /// A layout with the option set of a name.
@@ -151,7 +155,23 @@ impl Config {
         };
         let mut table = TableOptions { layout, run_bytes_max: 128 << 10, fanout: 4, ..TableOptions::default() };
         change(&mut options, &mut table);
-        Self { name: format!("{layout:?}/{set}"), options, table }
+        Self { name: format!("{layout:?}/{set}"), options, table, merges: true }
+    }
+
+    /// An operation as the tables of this configuration take it: values for operands, where they take none.
+    #[must_use]
+    pub fn fit(&self, mut op: Op) -> Op {
+        let fit = |change: &mut ops::Change| {
+            if let Write::Merge(operand) = &mut change.write {
+                change.write = Write::PutNew(std::mem::take(operand));
+            }
+        };
+        match &mut op {
+            Op::Write(changes, _) if !self.merges => changes.iter_mut().for_each(fit),
+            Op::Change(_, change) if !self.merges => fit(change),
+            _ => {}
+        }
+        op
     }
 
     /// The database at `path`, about to be opened with these options and with the operators that its tables name.
@@ -167,7 +187,7 @@ impl Config {
         let own = LAYOUTS.iter().position(|layout| *layout == self.table.layout).unwrap_or_default();
         // So that commits are mixed.
         let logged = self.table.logged || number.is_multiple_of(2);
-        let merge = Some(if adds(number) { "add" } else { APPEND }.to_owned());
+        let merge = self.merges.then(|| if adds(number) { "add" } else { APPEND }.to_owned());
         let layout = LAYOUTS[(own + number % 2) % LAYOUTS.len()];
         // A B-tree has no filters and keeps values with their keys, and refuses to be asked for what it cannot do.
         let prefix_filter = self.table.prefix_filter.filter(|_| layout != Layout::BTree);

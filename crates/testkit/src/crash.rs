@@ -109,7 +109,7 @@ pub fn run(seed: u64, mut takes: impl FnMut(u64) -> bool + Send + 'static) -> Re
     let started = Engine::open(Path::new(PATH), sim.env(), &config, TABLES);
     let mut engine =
         started.map_err(|error| format!("seed {seed}, {}: creating the database: {error}", config.name))?;
-    for op in generate_writes(seed, TABLES, OPS) {
+    for op in generate_writes(seed, TABLES, OPS).into_iter().map(|op| config.fit(op)) {
         let durable = lock(&progress).durable;
         live(&op, &mut engine, &progress).map_err(|message| format!("seed {seed}, {}: {message}", config.name))?;
         let mut progress = lock(&progress);
@@ -144,7 +144,7 @@ pub(crate) fn config_of(seed: u64) -> Config {
         "fanout-2",
         "plain",
     ]);
-    Config::named(layout, set)
+    Config { merges: rng.chance(50), ..Config::named(layout, set) }
 }
 
 /// Examines one crash, and notes what was wrong.
@@ -221,7 +221,7 @@ impl<'a> World<'a> {
         self.tally.crashes += 1;
         let mut engine = self.crash(&mut progress)?;
         let shared = Mutex::new(progress);
-        for op in generate_writes(self.rng.number(), TABLES, OPS_AFTER) {
+        for op in generate_writes(self.rng.number(), TABLES, OPS_AFTER).into_iter().map(|op| self.config.fit(op)) {
             self.story += &format!("{op}\n");
             live(&op, &mut engine, &shared)?;
         }

@@ -105,7 +105,8 @@ pub fn steps(seed: u64) -> Vec<Step> {
     let odds: Vec<_> = (0..6).map(|_| *rng.pick(&[0, 0, 1, 2, 4])).collect();
     let works = *rng.pick(&[0, 1, 3]);
     let mut steps = Vec::new();
-    for op in generate(seed, TABLES, OPS) {
+    let config = Config::random(&mut Rng::new(seed));
+    for op in generate(seed, TABLES, OPS).into_iter().map(|op| config.fit(op)) {
         steps.push(Step::Op(op));
         steps.extend((0..rng.in_range(0..works + 1)).map(|_| Step::Work(rng.number())));
         let few = |rng: &mut Rng, end: u64| rng.number() % end;
@@ -356,7 +357,7 @@ impl Simulation {
         let version = versions.find(|version| progress.model.state_at(*version) == state);
         progress.recovered(version.ok_or("wrong entries")?);
         let progress = Mutex::new(progress);
-        for op in generate(rng.number(), TABLES, 15) {
+        for op in generate(rng.number(), TABLES, 15).into_iter().map(|op| self.config.fit(op)) {
             let verifies = op == Op::Verify;
             match live(&op, &mut engine, &progress) {
                 Ok(()) => {}

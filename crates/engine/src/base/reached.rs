@@ -29,6 +29,8 @@ pub enum Reached {
     Absorbed,
     /// Runs went to another level without being read.
     TrivialMove,
+    /// A part of a compaction took the place of inputs while it went on.
+    Slice,
     /// An erasure was left out because nobody needs it any more.
     ErasureRetired,
     /// A commit was refused because another came first.
@@ -39,7 +41,7 @@ pub enum Reached {
 
 impl Reached {
     /// Every event.
-    pub const EVERY: [Self; 12] = [
+    pub const EVERY: [Self; 13] = [
         Self::TornTail,
         Self::TombstoneDropped,
         Self::KeyKeptWhole,
@@ -49,6 +51,7 @@ impl Reached {
         Self::SegmentRecycled,
         Self::Absorbed,
         Self::TrivialMove,
+        Self::Slice,
         Self::ErasureRetired,
         Self::Conflict,
         Self::CorruptBlock,

@@ -13,8 +13,9 @@ use crate::table::{Place, RunHandle, Trees, policy};
 use crate::tree::btree::{BTree, PendingRoot, Turn};
 use crate::tree::merge::MergeCursor;
 
-use super::compact::{Step, goes_by};
+use super::compact::Step;
 use super::core::{Core, TableState};
+use super::merge::goes_by;
 
 /// After a merge of the whole tree half of its file is free. As much as this part of the tree is kept for what comes next.
 const KEPT_PART: u64 = 4;
@@ -107,7 +108,7 @@ impl Core {
         }
         let read: u64 = runs.iter().map(|handle| handle.run.meta().bytes).sum();
         self.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
-        self.remove_runs(runs.into_iter());
+        self.remove_runs(runs.iter().map(|handle| handle.id));
         self.rebalance();
         // What the next merge will need again soon stays.
         let keep = if rewrite { 0 } else { btree.root().meta().live_bytes() / KEPT_PART };

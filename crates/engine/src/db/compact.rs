@@ -1,23 +1,13 @@
-//! The compaction: runs are merged into fewer, as the table's layout wants it.
+//! The compaction: which runs are merged into fewer, as the table's layout, its readers or its user want it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::sync::MutexGuard;
-
-use crate::base::{Error, ErrorKind, FileId, Reached, Result, SeqNum};
-use crate::table::catalog::RunRecord;
-use crate::table::edit::Edit;
-use crate::table::policy::{self, Compaction, Job};
+use crate::base::{Error, ErrorKind, Result};
+use crate::table::policy::{self, Compaction, Job, Paid};
 use crate::table::version::LEVELS;
-use crate::table::{Place, RunHandle, Trees};
-use crate::tree::Cursor;
-use crate::tree::merge::MergeCursor;
-use crate::tree::retain::Retain;
-use crate::tree::run::merge_source;
 
-use super::core::{Core, Ledger, TableState};
-use super::run_writer::RunWriter;
+use super::core::{Core, TableState};
 
 /// What came of looking for a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +18,6 @@ pub(crate) enum Step {
     Nothing,
     /// One is due, and this many bytes of free space are missing for it.
     NoRoom(u64),
-}
-
-/// Whether the error leaves the database as it was: there was no room, or what is there could not be read or is damaged. It may be otherwise
-/// the next time; and a damaged block is no reason to take no commits.
-pub(super) fn goes_by(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Full | ErrorKind::Corruption) || error.is_of_read()
 }
 
 impl Core {
@@ -60,7 +44,10 @@ impl Core {
         let (needs, room) = (wanted.needs(&table.options), self.room_on_disk()?);
         let fitting = if needs <= room { Some(wanted) } else { policy::pick(&trees, &table.options, room) };
         match fitting {
-            Some(compaction) => self.carry_out(table, &compaction).map(|()| Step::Done),
+            Some(compaction) => {
+                drop(trees);
+                self.carry_out(table, compaction).map(|()| Step::Done)
+            }
             None => Ok(Step::NoRoom(needs - room)),
         }
     }
@@ -83,10 +70,12 @@ impl Core {
             return Ok(false);
         }
         let room = self.room_on_disk()?;
-        let Some(paid) = policy::pick_paid(&version.trees, &table.options, room, in_memory, &account) else {
+        let Some(Paid { job, price }) = policy::pick_paid(&version.trees, &table.options, room, in_memory, &account)
+        else {
             return Ok(false);
         };
-        match &paid.job {
+        drop(version);
+        match job {
             Job::Merge(compaction) => self.carry_out(table, compaction)?,
             Job::Absorb => {
                 if !self.absorb(table)? {
@@ -100,7 +89,7 @@ impl Core {
                 self.flush(table)?;
             }
         }
-        table.savings.spend(&paid);
+        table.savings.spend(&price);
         Ok(true)
     }
 
@@ -140,8 +129,10 @@ impl Core {
         table.check()?;
         self.drop_erased(table)?;
         let trees = Arc::clone(&table.version.load().trees);
-        let done = match policy::pick_level(&trees, &table.options, number) {
-            Some(compaction) => self.check_room(table, &compaction).and_then(|()| self.carry_out(table, &compaction)),
+        let wanted = policy::pick_level(&trees, &table.options, number);
+        drop(trees);
+        let done = match wanted {
+            Some(compaction) => self.check_room(table, &compaction).and_then(|()| self.carry_out(table, compaction)),
             None => Ok(()),
         };
         drop(compacting);
@@ -174,190 +165,9 @@ impl Core {
         if let Some(compaction) = policy::pick_all(&trees, table.filter.is_registered()) {
             self.check_room(table, &compaction)?;
             let anew = self.values_anew(&trees, &compaction)?;
-            self.run_compaction(table, &compaction, anew)?;
+            drop(trees);
+            self.run_compaction(table, compaction, anew)?;
         }
         self.reclaim_all(table)
-    }
-
-    fn carry_out(&self, table: &TableState, compaction: &Compaction) -> Result<()> {
-        if !compaction.is_trivial_move(&table.options) {
-            let anew = self.values_anew(&table.version.load().trees, compaction)?;
-            return self.run_compaction(table, compaction, anew);
-        }
-        Reached::TrivialMove.mark();
-        let moved = compaction.inputs().cloned().collect();
-        self.or_poison(self.install_compaction(table, compaction, moved))
-    }
-
-    /// Merges runs, and writes the values anew that they have in the value files named.
-    pub(super) fn run_compaction(
-        &self,
-        table: &TableState,
-        compaction: &Compaction,
-        values_anew: Vec<FileId>,
-    ) -> Result<()> {
-        let merged = match self.merge_runs(table, compaction, values_anew) {
-            // It has left nothing behind, and nothing depends on it.
-            Err(error) if goes_by(&error) => return Err(error),
-            merged => self.or_poison(merged)?,
-        };
-        let Some(merged) = merged else { return Ok(()) };
-        let read: u64 = compaction.inputs().map(|handle| handle.run.meta().bytes).sum();
-        let written: u64 = merged.iter().map(|handle| handle.run.meta().bytes).sum();
-        self.or_poison(self.install_compaction(table, compaction, merged))?;
-        self.remove_runs(compaction.inputs().cloned());
-        self.counters.compactions.fetch_add(1, Ordering::Relaxed);
-        self.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
-        self.counters.compaction_write_bytes.fetch_add(written, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Merges the inputs into new runs; nothing refers to them yet. `None` when the table was dropped meanwhile.
-    fn merge_runs(
-        &self,
-        table: &TableState,
-        compaction: &Compaction,
-        values_anew: Vec<FileId>,
-    ) -> Result<Option<Vec<RunHandle>>> {
-        let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
-        for handle in &compaction.l0 {
-            sources.push(merge_source(Arc::from([Arc::clone(&handle.run)])));
-        }
-        for (_, runs) in &compaction.levels {
-            sources.push(merge_source(runs.iter().map(|handle| Arc::clone(&handle.run)).collect()));
-        }
-        let mut input = MergeCursor::new(sources);
-        let (snapshots, published) = self.snapshots.live();
-        let trees = Arc::clone(&table.version.load().trees);
-        let retain = table.retain(snapshots, published, compaction.bottom).reading(trees.values.clone());
-        let mut retain = retain.erasing(Arc::clone(&trees.erasures));
-        let newest = compaction.inputs().map(|handle| handle.run.ages().most).max().unwrap_or_default();
-        let run_bytes_max = if compaction.target == Place::L0 { u64::MAX } else { table.options.run_bytes_max };
-        let filter_bits = policy::bits_of_compaction(&trees, &table.options, compaction);
-        let cuts = policy::cuts(&trees, compaction.target);
-        let writer = RunWriter::new(self, &table.options, run_bytes_max, filter_bits).with_cuts(cuts);
-        let mut writer = writer.with_values(trees.values.clone(), values_anew);
-        writer.clean_to(retain.clean_to(newest));
-        drop(trees);
-        let seen = match self.feed(table, compaction, &mut input, &mut retain, &mut writer) {
-            Ok(Some(seen)) => seen,
-            Ok(None) => {
-                writer.discard();
-                return Ok(None);
-            }
-            Err(error) => return Err(writer.give_up(error)),
-        };
-        let output = writer.finish()?;
-        let expected: u64 = compaction.inputs().map(|handle| handle.run.meta().entries).sum();
-        let written: u64 = output.iter().map(|handle| handle.run.meta().entries).sum();
-        if seen != expected || written + retain.dropped() != seen {
-            let message = format!(
-                "table '{}': a compaction read {seen} of {expected} entries, dropped {} and wrote {written}: run verify",
-                table.name,
-                retain.dropped()
-            );
-            return Err(Error::new(ErrorKind::Corruption, message));
-        }
-        Ok(Some(output))
-    }
-
-    /// Takes what is kept of the input to the writer; says how many entries there were, or nothing when the table was dropped meanwhile.
-    fn feed(
-        &self,
-        table: &TableState,
-        compaction: &Compaction,
-        input: &mut MergeCursor,
-        retain: &mut Retain,
-        writer: &mut RunWriter<'_>,
-    ) -> Result<Option<u64>> {
-        let mut seen = 0u64;
-        input.first()?;
-        while let Some(entry) = input.entry() {
-            seen += 1;
-            writer.source(input.is_cached());
-            let clean_to = if retain.compares_ages() { input.ages().least } else { SeqNum::ZERO };
-            retain.push_from(clean_to, &entry, &mut |entry| writer.push(entry))?;
-            // A long compaction must not keep a closed or failed database waiting, nor the drop of its table.
-            if seen.is_multiple_of(1 << 16) {
-                self.health.check_writable()?;
-                if table.check().is_err() {
-                    return Ok(None);
-                }
-                if compaction.target != Place::L0 {
-                    self.relieve(table, &compaction.removed())?;
-                }
-            }
-            input.next()?;
-        }
-        retain.end_key(&mut |entry| writer.push(entry))?;
-        Ok(Some(seen))
-    }
-
-    /// In a pause of a long compaction: merges the runs that have gathered in L0 meanwhile, of this table and of others that nobody
-    /// compacts. It is the one piece of work that a compaction is interrupted for: it is small, and every read waits for it.
-    pub(super) fn relieve(&self, table: &TableState, busy: &[FileId]) -> Result<()> {
-        for other in self.all_tables() {
-            let is_own = other.id == table.id;
-            let latch = if is_own { None } else { other.compaction.try_lock() };
-            if (latch.is_none() && !is_own) || !other.compacts_itself() || other.check().is_err() {
-                continue;
-            }
-            let busy = if is_own { busy } else { &[] };
-            let room = self.room_on_disk()?;
-            let merge = || policy::pick_within_l0(&other.version.load().trees, busy, room);
-            while let Some(merge) = merge() {
-                self.run_compaction(&other, &merge, Vec::new())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Records the compaction in the manifest, then shows readers the result instead of the inputs.
-    fn install_compaction(&self, table: &TableState, compaction: &Compaction, output: Vec<RunHandle>) -> Result<()> {
-        let mut ledger = self.ledger.lock();
-        if table.check().is_err() {
-            self.remove_output(&output);
-            return Ok(());
-        }
-        let removed = compaction.removed();
-        let added = output.iter().map(|handle| (compaction.target, RunRecord::of(handle)));
-        let edit = Edit::Compact { table: table.id, removed: removed.clone(), added: added.collect() };
-        self.record(&mut ledger, &edit)?;
-        self.show_replaced(ledger, table, &removed, compaction.target, &output)?;
-        self.rebalance();
-        Ok(())
-    }
-
-    /// Shows readers trees in which runs were replaced by others, as the manifest says already, without the erasures that nobody needs
-    /// beside them, and removes the value files to which nothing refers any more.
-    pub(super) fn show_replaced(
-        &self,
-        mut ledger: MutexGuard<'_, Ledger>,
-        table: &TableState,
-        removed: &[FileId],
-        place: Place,
-        added: &[RunHandle],
-    ) -> Result<()> {
-        let before = Arc::clone(&table.version.load().trees);
-        let mut after = before.replaced(removed, place, added);
-        let retired = self.retire(&mut ledger, table, &mut after);
-        let values = after.values.clone();
-        table.show(after);
-        drop(ledger);
-        self.remove_values(before.values.without(&values));
-        let written: u64 = values.without(&before.values).map(|file| file.bytes()).sum();
-        self.counters.compaction_write_bytes.fetch_add(written, Ordering::Relaxed);
-        retired
-    }
-}
-
-impl TableState {
-    /// Shows readers other trees. The caller holds the ledger.
-    pub(crate) fn show(&self, trees: Trees) {
-        let trees = Arc::new(trees);
-        self.version.rcu(|version| {
-            let in_memory = SeqNum(version.trees.erasures.newest().0 + 1);
-            version.with_trees(&trees, &[], in_memory)
-        });
     }
 }

@@ -18,6 +18,7 @@ mod key_writes;
 mod log;
 mod log_place;
 mod memory;
+mod merge;
 mod open;
 mod options;
 mod prometheus;
@@ -31,6 +32,8 @@ mod salvage_to;
 mod savings;
 #[cfg(all(test, shuttle))]
 mod schedules;
+#[cfg(test)]
+mod slices;
 mod snapshot;
 mod stats;
 mod table;

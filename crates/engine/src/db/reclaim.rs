@@ -32,7 +32,8 @@ impl Core {
         if needs > room {
             return Ok(Step::NoRoom(needs - room));
         }
-        self.run_compaction(table, &compaction, emptied).map(|()| Step::Done)
+        drop(trees);
+        self.run_compaction(table, compaction, emptied).map(|()| Step::Done)
     }
 
     /// Empties all value files of a table of which anything to speak of is dead.
@@ -54,8 +55,8 @@ impl Core {
     }
 
     /// Removes runs that the manifest no longer names.
-    pub(super) fn remove_runs(&self, runs: impl Iterator<Item = RunHandle>) {
-        runs.for_each(|handle| self.remove(&FileKind::Run.path(&self.dir, handle.id)));
+    pub(super) fn remove_runs(&self, runs: impl IntoIterator<Item = FileId>) {
+        runs.into_iter().for_each(|id| self.remove(&FileKind::Run.path(&self.dir, id)));
     }
 
     /// Removes value files to which nothing in the manifest refers any more.
@@ -65,7 +66,7 @@ impl Core {
 
     /// Removes runs that never became part of a table, or of one that was dropped, with the value files that they refer to.
     pub(super) fn remove_output(&self, runs: &[RunHandle]) {
-        self.remove_runs(runs.iter().cloned());
+        self.remove_runs(runs.iter().map(|handle| handle.id));
         runs.iter().for_each(|handle| self.remove_values(handle.run.values().iter()));
     }
 }

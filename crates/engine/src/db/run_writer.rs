@@ -12,8 +12,8 @@ use crate::table::{RunHandle, TableOptions};
 use crate::tree::run::{Run, RunBuilder, RunMeta, RunOptions};
 use crate::tree::values::ValueFiles;
 
-use super::compact::goes_by;
 use super::core::Core;
+use super::merge::goes_by;
 use super::value_writer::ValueWriter;
 
 /// Writes runs.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use crate::base::sync::Mutex;
 
 use crate::base::shards::Sharded;
-use crate::table::policy::{Account, FILTER_NS, Paid, SEARCH_NS};
+use crate::table::policy::{Account, FILTER_NS, Price, SEARCH_NS};
 use crate::tree::Costs;
 use crate::txn::skips::Skips;
 
@@ -76,8 +76,8 @@ impl Savings {
     }
 
     /// What was paid for is done.
-    pub(crate) fn spend(&self, paid: &Paid) {
-        self.book.lock().account.spend(paid);
+    pub(crate) fn spend(&self, price: &Price) {
+        self.book.lock().account.spend(price);
     }
 }
 

@@ -108,7 +108,7 @@ impl Core {
         drop(state.compaction.lock());
         let (version, tree) = state.empty(&mut self.commit.lock());
         version.memtables().for_each(|mem| self.memory.forget(mem));
-        self.remove_runs(version.trees.runs());
+        self.remove_runs(version.trees.runs().map(|handle| handle.id));
         self.remove_values(version.trees.values.iter());
         if let Some(file) = tree {
             self.remove(&FileKind::Tree.path(&self.dir, file));

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! 1. Of two places that hold the same key, the one searched first holds the newer versions: active memtable, immutable memtables
-//!    newest first, L0 newest first, levels from the top down, B-tree.
+//!    newest first, L0 newest first, levels from the top down, B-tree. While a compaction puts its result in place slice by slice, and
+//!    after one that was given up, two of these places may hold the same version; never operands.
 //! 2. The runs of a level are disjoint and ascend; all versions of a key lie in one of them.
 //! 3. An erasure is in the version before it is published. Those of `trees` are in the manifest; all others are newer.
 //! 4. A version never changes. A flush or compaction installs a new one; readers go on with theirs.

@@ -73,6 +73,13 @@ impl MergeCursor {
         Self { sources, winner: 0, here: Place::nowhere(), nodes, state: State::Nowhere, prefix: Vec::new(), ties: 0 }
     }
 
+    /// The number of the cursor that the entry comes from.
+    #[inline]
+    #[must_use]
+    pub const fn source(&self) -> usize {
+        self.winner
+    }
+
     /// How many cursors are merged.
     #[must_use]
     pub fn sources(&self) -> usize {

@@ -7,6 +7,7 @@ mod load;
 mod paid;
 mod parked;
 mod pressure;
+mod slices;
 #[cfg(test)]
 mod tests;
 mod tiered;
@@ -23,9 +24,10 @@ use crate::tree::run::RunMeta;
 use super::options::{Layout, TableOptions};
 use super::version::{LEVELS, Place, RunHandle, Trees};
 
-pub use paid::{Account, FILTER_NS, Job, Paid, SEARCH_NS, extra_ns, pick_paid};
+pub use paid::{Account, FILTER_NS, Job, Paid, Price, SEARCH_NS, extra_ns, pick_paid};
 pub use parked::{absorption_needs, is_absorption_due, leaves_worth};
 pub use pressure::{FULL, pressure};
+pub use slices::Slice;
 pub use values::{LIVE_PERCENT, PACKED_PERCENT, ValueBytes, emptied, moved_bytes, pick_values};
 
 /// How many runs in L0 make a compaction due.
@@ -81,12 +83,6 @@ impl Compaction {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.inputs().map(|handle| handle.run.meta().bytes).sum()
-    }
-
-    /// Bytes of space that must be free for it: the inputs go only when the result is durable.
-    #[must_use]
-    pub fn needs(&self, options: &TableOptions) -> u64 {
-        if self.is_trivial_move(options) { 0 } else { self.bytes() }
     }
 
     /// Whether the inputs are disjoint already and none is in the target: they can be moved there without being read. Small runs are

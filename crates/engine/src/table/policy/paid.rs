@@ -89,10 +89,10 @@ impl Account {
     }
 
     /// What was paid for is done.
-    pub fn spend(&mut self, paid: &Paid) {
-        match &paid.span {
+    pub fn spend(&mut self, price: &Price) {
+        match &price.span {
             Some((low, high)) => self.spans.retain(|span| span.low < *low || *high < span.high),
-            None => self.balance_ns = self.balance_ns.saturating_sub(paid.cost_ns),
+            None => self.balance_ns = self.balance_ns.saturating_sub(price.cost_ns),
         }
     }
 }
@@ -113,8 +113,22 @@ pub enum Job {
 pub struct Paid {
     /// What is to be done.
     pub job: Job,
+    /// What it takes.
+    pub price: Price,
+}
+
+/// What a job takes from the account.
+#[derive(Clone, Debug)]
+pub struct Price {
     cost_ns: u64,
+    /// Only reads of these keys have paid.
     span: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Paid {
+    const fn new(job: Job, cost_ns: u64, span: Option<(Vec<u8>, Vec<u8>)>) -> Self {
+        Self { job, price: Price { cost_ns, span } }
+    }
 }
 
 /// The next job that reads have paid for, of those that need no more than `room` bytes of free space. `in_memory` is how many entries the
@@ -131,18 +145,18 @@ pub fn pick_paid(trees: &Trees, options: &TableOptions, room: u64, in_memory: u6
     let flush = flush_cost(in_memory);
     // Before any merge: what is flushed is then merged with the rest.
     if in_memory > 0 && pays(1, flush) {
-        return Some(Paid { job: Job::Flush, cost_ns: flush, span: None });
+        return Some(Paid::new(Job::Flush, flush, None));
     }
     if let Some((saved, cost_ns)) = absorption(trees, room)
         && pays(saved, cost_ns)
     {
-        return Some(Paid { job: Job::Absorb, cost_ns, span: None });
+        return Some(Paid::new(Job::Absorb, cost_ns, None));
     }
     let mut merges = merges(trees, options);
     merges.reverse();
     merges.into_iter().filter(|(_, merge)| merge.needs(options) <= room).find_map(|(saved, merge)| {
         let cost_ns = merge_cost(&merge, options);
-        pays(saved, cost_ns).then_some(Paid { job: Job::Merge(merge), cost_ns, span: None })
+        pays(saved, cost_ns).then_some(Paid::new(Job::Merge(merge), cost_ns, None))
     })
 }
 
@@ -189,16 +203,16 @@ fn merges(trees: &Trees, options: &TableOptions) -> Vec<(u64, Compaction)> {
 fn pick_span(trees: &Trees, options: &TableOptions, room: u64, in_memory: u64, found: &Span) -> Option<Paid> {
     let flush = flush_cost(in_memory);
     if in_memory > 0 && found.saved_ns >= flush {
-        return Some(Paid { job: Job::Flush, cost_ns: flush, span: None });
+        return Some(Paid::new(Job::Flush, flush, None));
     }
     if trees.btree.is_some() {
         let (_, cost_ns) = absorption(trees, room).filter(|(_, cost)| found.saved_ns >= *cost)?;
-        return Some(Paid { job: Job::Absorb, cost_ns, span: Some((found.low.clone(), found.high.clone())) });
+        return Some(Paid::new(Job::Absorb, cost_ns, Some((found.low.clone(), found.high.clone()))));
     }
     let merge = span_to_the_bottom(trees, found).filter(|merge| merge.needs(options) <= room)?;
     let cost_ns = merge_cost(&merge, options);
     let span = Some((found.low.clone(), found.high.clone()));
-    (found.saved_ns >= cost_ns).then_some(Paid { job: Job::Merge(merge), cost_ns, span })
+    (found.saved_ns >= cost_ns).then_some(Paid::new(Job::Merge(merge), cost_ns, span))
 }
 
 /// The runs that touch a key range, and whatever lies between them and the last level, merged into it. `None` when they are there.

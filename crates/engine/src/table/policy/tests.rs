@@ -384,7 +384,7 @@ fn what_reads_have_paid_for_is_merged_down_to_one_tree_and_nothing_before() {
             assert_eq!(assert_order(&trees) as u64, seqnum, "no version is lost");
             assert!((trees.count() as u64) < last, "each merge leaves fewer trees");
             last = trees.count() as u64;
-            account.spend(&paid);
+            account.spend(&paid.price);
         }
         assert_eq!(trees.count(), 1);
     }
@@ -408,7 +408,7 @@ fn a_merge_takes_no_more_than_was_saved_and_writes_take_it_back() {
     assert!(pick_paid(&trees, &options, u64::MAX, 0, &account).is_none(), "200 writes take 200 microseconds");
     account.earn(200_000);
     assert!(pick_paid(&trees, &options, u64::MAX, 0, &account).is_some());
-    account.spend(&paid);
+    account.spend(&paid.price);
     assert!(pick_paid(&trees, &options, u64::MAX, 0, &account).is_none(), "nothing is spent twice");
     account.decay(1 << 40);
     assert!(account.is_empty());
@@ -436,7 +436,7 @@ fn a_row_of_dead_entries_goes_to_the_last_level_with_all_that_lies_between() {
         let above = trees.l0.iter().filter(|handle| handle.run.meta().overlaps(&low, &high)).count()
             + (0..last).map(|level| overlapping(&trees, level, (&low, &high)).len()).sum::<usize>();
         assert_eq!(above, 0, "the range lies in the last level only");
-        account.spend(&paid);
+        account.spend(&paid.price);
         assert!(account.is_empty() && pick_paid(&trees, &options, u64::MAX, 0, &account).is_none());
     }
 }

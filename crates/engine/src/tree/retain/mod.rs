@@ -17,8 +17,10 @@
 //! 7. The table's compaction filter is asked about a put that every snapshot sees and that has no newer version here. What it removes becomes a
 //!    tombstone above the bottom.
 //! 8. A value that is kept apart is read only to fold operands into it and to ask the filter; else its entry is kept or dropped as any put.
-//! 9. An erasure is a tombstone of every key that it covers, between the versions before and after it. Nothing that lies behind it is
-//!    changed by operands, here or below.
+//! 9. The stream may have a version twice, in different trees: a compaction that was given up has left slices of its result beside its inputs.
+//!    It is kept once.
+//! 10. An erasure is a tombstone of every key that it covers, between the versions before and after it. Nothing that lies behind it is
+//!     changed by operands, here or below.
 
 mod chain;
 mod filtering;
@@ -70,6 +72,8 @@ pub struct Retain {
     key: Vec<u8>,
     /// Of `key`, the versions met so far serve the snapshots from this index on; `usize::MAX` before the first version.
     served_from: usize,
+    /// The seqnum of the version before, where it is newer than all snapshots; else one that none has.
+    ahead: SeqNum,
     /// The version kept last is an operand: the next one of its stripe serves the same snapshots with it.
     open: bool,
     /// Operands of `key` in the stripe of `served_from`, held back until it is known what they can be folded with.
@@ -105,6 +109,7 @@ impl Retain {
             erased: 0,
             key: Vec::new(),
             served_from: usize::MAX,
+            ahead: SeqNum::MAX,
             open: false,
             chain: Chain::default(),
             chain_is_newest: false,
@@ -238,6 +243,7 @@ impl Retain {
         self.key.clear();
         self.key.extend_from_slice(key);
         self.served_from = usize::MAX;
+        self.ahead = SeqNum::MAX;
         self.open = false;
         self.erased = 0;
         Ok(())
@@ -312,8 +318,9 @@ impl Retain {
     fn decide(&mut self, entry: &Entry<'_>, seen: usize) -> Option<Seen> {
         if seen == self.snapshots.len() {
             // Newer than `published`: some snapshot may see just this version, and the next may see another. It serves none of those here.
-            self.served_from = seen;
-            return Some(Seen::BySome);
+            let is_again = self.ahead == entry.seqnum;
+            (self.served_from, self.ahead) = (seen, entry.seqnum);
+            return (!is_again).then_some(Seen::BySome);
         }
         if seen >= self.served_from && !self.open {
             return None;

@@ -1,0 +1,249 @@
+//! The merge of runs: carries a compaction out, slice by slice, each of which takes the place of inputs as soon as it is durable.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::sync::MutexGuard;
+
+use crate::base::{Error, ErrorKind, FileId, Reached, Result, SeqNum};
+use crate::table::catalog::RunRecord;
+use crate::table::edit::Edit;
+use crate::table::policy::{self, Compaction, Slice};
+use crate::table::{Place, RunHandle, Trees};
+use crate::tree::Cursor;
+use crate::tree::merge::MergeCursor;
+use crate::tree::retain::Retain;
+use crate::tree::run::merge_source;
+
+use super::core::{Core, Ledger, TableState};
+use super::run_writer::RunWriter;
+
+/// Whether the error leaves the database as it was: there was no room, or what is there could not be read or is damaged. It may be otherwise
+/// the next time; and a damaged block is no reason to take no commits.
+pub(super) fn goes_by(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Full | ErrorKind::Corruption) || error.is_of_read()
+}
+
+/// A merge under way.
+struct Merge<'a> {
+    table: &'a TableState,
+    target: Place,
+    /// See [`Compaction::bottom`].
+    bottom: bool,
+    filter_bits: f64,
+    /// All inputs, also those that are gone.
+    busy: Vec<FileId>,
+    /// Value files whose values are written anew.
+    values_anew: Vec<FileId>,
+    /// Entries read so far, by source.
+    seen: Vec<u64>,
+    /// How many entries the inputs had that are done with, by source.
+    ended: Vec<u64>,
+}
+
+impl Core {
+    /// Does a compaction: moves the runs, or merges them.
+    pub(super) fn carry_out(&self, table: &TableState, compaction: Compaction) -> Result<()> {
+        if !compaction.is_trivial_move(&table.options) {
+            let anew = self.values_anew(&table.version.load().trees, &compaction)?;
+            return self.run_compaction(table, compaction, anew);
+        }
+        Reached::TrivialMove.mark();
+        let moved: Vec<_> = compaction.inputs().cloned().collect();
+        self.or_poison(self.install(table, &compaction.removed(), compaction.target, &moved))
+    }
+
+    /// Merges runs, and writes the values anew that they have in the value files named. Whoever calls keeps no input open: its space could
+    /// not be given back.
+    pub(super) fn run_compaction(
+        &self,
+        table: &TableState,
+        compaction: Compaction,
+        values_anew: Vec<FileId>,
+    ) -> Result<()> {
+        let filter_bits = policy::bits_of_compaction(&table.version.load().trees, &table.options, &compaction);
+        let (slices, busy) = (compaction.slices(&table.options), compaction.removed());
+        let (target, bottom) = (compaction.target, compaction.bottom);
+        drop(compaction);
+        let none = vec![0; slices[0].sources.len()];
+        let (seen, ended) = (none.clone(), none);
+        let mut merge = Merge { table, target, bottom, filter_bits, busy, values_anew, seen, ended };
+        for slice in slices {
+            let output = match self.merge_slice(&mut merge, &slice) {
+                // It has left nothing behind, and nothing depends on it.
+                Err(error) if goes_by(&error) => return Err(error),
+                output => self.or_poison(output)?,
+            };
+            let Some(output) = output else { return Ok(()) };
+            let ending: Vec<_> = slice.ending().map(|handle| handle.id).collect();
+            self.or_poison(self.install(table, &ending, target, &output))?;
+            let bytes = |runs: &mut dyn Iterator<Item = &RunHandle>| runs.map(|it| it.run.meta().bytes).sum();
+            self.counters.compaction_read_bytes.fetch_add(bytes(&mut slice.ending()), Ordering::Relaxed);
+            self.counters.compaction_write_bytes.fetch_add(bytes(&mut output.iter()), Ordering::Relaxed);
+            if slice.limits.high.is_some() {
+                Reached::Slice.mark();
+            }
+            drop(slice);
+            self.remove_runs(ending);
+        }
+        self.counters.compactions.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Merges a slice of the inputs into new runs; nothing refers to them yet. `None` when the table was dropped meanwhile.
+    fn merge_slice(&self, merge: &mut Merge<'_>, slice: &Slice) -> Result<Option<Vec<RunHandle>>> {
+        let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
+        for runs in &slice.sources {
+            sources.push(merge_source(runs.iter().map(|handle| Arc::clone(&handle.run)).collect()));
+        }
+        let mut input = MergeCursor::new(sources);
+        input.limit(&slice.limits);
+        let table = merge.table;
+        let (snapshots, published) = self.snapshots.live();
+        let trees = Arc::clone(&table.version.load().trees);
+        let retain = table.retain(snapshots, published, merge.bottom).reading(trees.values.clone());
+        let mut retain = retain.erasing(Arc::clone(&trees.erasures));
+        let newest = slice.runs().map(|handle| handle.run.ages().most).max().unwrap_or_default();
+        let cuts = policy::cuts(&trees, merge.target);
+        let writer = RunWriter::new(self, &table.options, slice.run_bytes_max, merge.filter_bits).with_cuts(cuts);
+        let mut writer = writer.with_values(trees.values.clone(), merge.values_anew.clone());
+        writer.clean_to(retain.clean_to(newest));
+        drop(trees);
+        let seen = match self.feed(merge, slice, &mut input, &mut retain, &mut writer) {
+            Ok(Some(seen)) => seen,
+            Ok(None) => {
+                writer.discard();
+                return Ok(None);
+            }
+            Err(error) => return Err(writer.give_up(error)),
+        };
+        drop(input);
+        let output = writer.finish()?;
+        let written: u64 = output.iter().map(|handle| handle.run.meta().entries).sum();
+        if !merge.is_whole(slice) || written + retain.dropped() != seen {
+            let (dropped, all) = (retain.dropped(), &merge.seen);
+            let message = format!(
+                "table '{}': a compaction read {seen} entries of a slice, {all:?} in all from each of its trees, dropped {dropped} and \
+                 wrote {written}, which is not what there was: run verify",
+                table.name
+            );
+            return Err(Error::new(ErrorKind::Corruption, message));
+        }
+        Ok(Some(output))
+    }
+
+    /// Takes what is kept of the slice to the writer; says how many entries there were, or nothing when the table was dropped meanwhile.
+    fn feed(
+        &self,
+        merge: &mut Merge<'_>,
+        slice: &Slice,
+        input: &mut MergeCursor,
+        retain: &mut Retain,
+        writer: &mut RunWriter<'_>,
+    ) -> Result<Option<u64>> {
+        let mut seen = 0u64;
+        input.seek_ge(&slice.limits.low)?;
+        while let Some(entry) = input.entry()
+            && !slice.limits.end_before(entry.key)
+        {
+            seen += 1;
+            merge.seen[input.source()] += 1;
+            writer.source(input.is_cached());
+            let clean_to = if retain.compares_ages() { input.ages().least } else { SeqNum::ZERO };
+            retain.push_from(clean_to, &entry, &mut |entry| writer.push(entry))?;
+            // A long compaction must not keep a closed or failed database waiting, nor the drop of its table.
+            if seen.is_multiple_of(1 << 16) {
+                self.health.check_writable()?;
+                if merge.table.check().is_err() {
+                    return Ok(None);
+                }
+                if merge.target != Place::L0 {
+                    self.relieve(merge.table, &merge.busy)?;
+                }
+            }
+            input.next()?;
+        }
+        retain.end_key(&mut |entry| writer.push(entry))?;
+        Ok(Some(seen))
+    }
+
+    /// In a pause of a long compaction: merges the runs that have gathered in L0 meanwhile, of this table and of others that nobody
+    /// compacts. It is the one piece of work that a compaction is interrupted for: it is small, and every read waits for it.
+    pub(super) fn relieve(&self, table: &TableState, busy: &[FileId]) -> Result<()> {
+        for other in self.all_tables() {
+            let is_own = other.id == table.id;
+            let latch = if is_own { None } else { other.compaction.try_lock() };
+            if (latch.is_none() && !is_own) || !other.compacts_itself() || other.check().is_err() {
+                continue;
+            }
+            let busy = if is_own { busy } else { &[] };
+            let room = self.room_on_disk()?;
+            let merge = || policy::pick_within_l0(&other.version.load().trees, busy, room);
+            while let Some(merge) = merge() {
+                self.run_compaction(&other, merge, Vec::new())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records in the manifest that runs took the place of others, then shows them to readers instead.
+    fn install(&self, table: &TableState, removed: &[FileId], target: Place, output: &[RunHandle]) -> Result<()> {
+        let mut ledger = self.ledger.lock();
+        if table.check().is_err() {
+            self.remove_output(output);
+            return Ok(());
+        }
+        let added = output.iter().map(|handle| (target, RunRecord::of(handle)));
+        let edit = Edit::Compact { table: table.id, removed: removed.to_vec(), added: added.collect() };
+        self.record(&mut ledger, &edit)?;
+        self.show_replaced(ledger, table, removed, target, output)?;
+        self.rebalance();
+        Ok(())
+    }
+
+    /// Shows readers trees in which runs were replaced by others, as the manifest says already, without the erasures that nobody needs
+    /// beside them, and removes the value files to which nothing refers any more.
+    pub(super) fn show_replaced(
+        &self,
+        mut ledger: MutexGuard<'_, Ledger>,
+        table: &TableState,
+        removed: &[FileId],
+        place: Place,
+        added: &[RunHandle],
+    ) -> Result<()> {
+        let before = Arc::clone(&table.version.load().trees);
+        let mut after = before.replaced(removed, place, added);
+        let retired = self.retire(&mut ledger, table, &mut after);
+        let values = after.values.clone();
+        table.show(after);
+        drop(ledger);
+        self.remove_values(before.values.without(&values));
+        let written: u64 = values.without(&before.values).map(|file| file.bytes()).sum();
+        self.counters.compaction_write_bytes.fetch_add(written, Ordering::Relaxed);
+        retired
+    }
+}
+
+impl Merge<'_> {
+    /// Whether all entries were read that end with a slice, from each of the sources.
+    fn is_whole(&mut self, slice: &Slice) -> bool {
+        let count = |runs: &mut dyn Iterator<Item = &RunHandle>| runs.map(|it| it.run.meta().entries).sum::<u64>();
+        let sources = slice.sources.iter().zip(&self.seen).zip(&mut self.ended);
+        sources.fold(true, |whole, ((runs, seen), ended)| {
+            *ended += count(&mut runs.iter().filter(|handle| slice.ends(handle)));
+            let goes_on = runs.last().is_some_and(|handle| !slice.ends(handle));
+            whole && (*seen == *ended || goes_on && *seen > *ended)
+        })
+    }
+}
+
+impl TableState {
+    /// Shows readers other trees. The caller holds the ledger.
+    pub(crate) fn show(&self, trees: Trees) {
+        let trees = Arc::new(trees);
+        self.version.rcu(|version| {
+            let in_memory = SeqNum(version.trees.erasures.newest().0 + 1);
+            version.with_trees(&trees, &[], in_memory)
+        });
+    }
+}

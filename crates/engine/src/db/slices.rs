@@ -1,0 +1,222 @@
+//! Tests of compactions whose result takes the place of inputs slice by slice: what they give back, and what a failure between two slices
+//! leaves.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use crate::base::{ErrorKind, FileId, SeqNum};
+use crate::block::Compression;
+use crate::env::sim::{CrashProfile, Fault, SimEnv};
+use crate::table::policy;
+use crate::table::{Layout, TableOptions};
+
+use super::{Batch, Database, Durability, Options, Snapshot, Table};
+
+const RUN_BYTES: u64 = 16 << 10;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn open(sim: &SimEnv) -> Database {
+    let options = Options { memory_bytes: 8 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+    Database::builder("/db").env(sim.env()).options(options).open().unwrap()
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key{number:05}").into_bytes()
+}
+
+/// What a table holds, by a walk and by gets.
+fn read(snapshot: &Snapshot, table: &Table) -> Model {
+    let walked: Model = snapshot
+        .range(table, ..)
+        .map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap())
+        .collect();
+    for number in (0..2000).step_by(7) {
+        let found = snapshot.get(table, &key(number)).unwrap().map(|value| value.to_vec());
+        assert_eq!(found.as_ref(), walked.get(&key(number)), "key {number}");
+    }
+    walked
+}
+
+/// A table with many runs in the last level and one in L0 that changes all of them in every way, and what it holds now. Compactions of it are
+/// by hand.
+fn changed_table(db: &Database) -> (Table, Model) {
+    let options = TableOptions {
+        layout: Layout::Lsm,
+        run_bytes_max: RUN_BYTES,
+        block_bytes: 512,
+        compression: Compression::None,
+        ..TableOptions::default()
+    };
+    let table = db.create_table("t", options).unwrap();
+    table.hold().unwrap();
+    let mut model = Model::new();
+    // Two runs that overlap: one would be moved down as it is.
+    for half in 0..2 {
+        let mut batch = Batch::new();
+        for number in (half..2000).step_by(2) {
+            let value = format!("an old value of key {number:0150}").into_bytes();
+            batch.put(&table, &key(number), &value);
+            model.insert(key(number), value);
+        }
+        db.write(batch, Durability::Sync).unwrap();
+        table.flush().unwrap();
+    }
+    table.compact_level(0).unwrap();
+    let mut batch = Batch::new();
+    let (low, high) = (key(700), key(800));
+    batch.delete_range(&table, (Bound::Included(&*low), Bound::Excluded(&*high)));
+    model.retain(|key, _| !(&low..&high).contains(&key));
+    for number in (0..2000).step_by(3) {
+        match number % 4 {
+            0 => batch.delete(&table, &key(number)),
+            1 => batch.single_delete(&table, &key(number)),
+            _ => batch.put(&table, &key(number), b"new"),
+        }
+        match number % 4 {
+            0 | 1 => model.remove(&key(number)),
+            _ => model.insert(key(number), b"new".to_vec()),
+        };
+    }
+    db.write(batch, Durability::Sync).unwrap();
+    table.flush().unwrap();
+    (table, model)
+}
+
+fn assert_sound(db: &Database) {
+    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+}
+
+/// The files of the levels.
+fn level_runs(table: &Table) -> Vec<FileId> {
+    table.state().version.load().trees.levels.iter().flat_map(|level| level.ids.clone()).collect()
+}
+
+#[test]
+fn a_compaction_gives_the_space_of_a_level_back_as_it_goes() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let (table, model) = changed_table(&db);
+    let trees = table.state().version.load().trees.clone();
+    let compaction = policy::pick_level(&trees, &table.state().options, 0).unwrap();
+    let (needs, all) = (compaction.needs(&table.state().options), compaction.bytes());
+    assert!(needs < all / 3, "{needs} of {all}");
+    drop(trees);
+    // Files take whole pages.
+    sim.set_free(needs + needs / 4);
+    let before = level_runs(&table);
+    // Past the check of the room, which keeps some for the log.
+    db.core().run_compaction(table.state(), compaction, Vec::new()).unwrap();
+    assert_eq!(table.shape().unwrap().l0.len(), 0);
+    assert!(level_runs(&table).iter().all(|id| !before.contains(id)));
+    assert_eq!(read(&db.snapshot(), &table), model);
+    assert_sound(&db);
+}
+
+#[test]
+fn a_reader_goes_on_while_slices_take_the_place_of_what_it_reads() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let (table, model) = changed_table(&db);
+    let snapshot = db.snapshot();
+    let mut range = snapshot.range(&table, ..);
+    let first = range.next().unwrap().unwrap();
+    table.compact_level(0).unwrap();
+    assert_eq!(*first.0, **model.keys().next().unwrap());
+    assert_eq!(range.map(Result::unwrap).count(), model.len() - 1);
+    assert_eq!(read(&snapshot, &table), model);
+}
+
+#[test]
+fn after_a_compaction_that_a_full_disk_ended_between_slices_all_is_there_and_it_can_be_done_again() {
+    let (mut ended, mut in_between) = (0, 0);
+    for at in 0.. {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let (table, model) = changed_table(&db);
+        // It sees what was before the next change, and so do the slices.
+        let snapshot = db.snapshot();
+        let before = level_runs(&table);
+        sim.fail_at(sim.op_count() + at, Fault::NoSpace);
+        let compacted = table.compact_level(0);
+        if sim.struck().is_none() {
+            break;
+        }
+        sim.clear_faults();
+        if db.core().health.check_poison().is_err() || compacted.is_ok() {
+            continue;
+        }
+        assert_eq!(compacted.unwrap_err().kind(), ErrorKind::Full);
+        ended += 1;
+        let now = level_runs(&table);
+        in_between += u32::from(now.iter().any(|id| !before.contains(id)));
+        assert_eq!(table.shape().unwrap().l0.len(), 1, "what goes down counts until the end");
+        assert_eq!(read(&db.snapshot(), &table), model);
+        assert_sound(&db);
+        table.compact_level(0).unwrap();
+        assert_eq!((read(&snapshot, &table), read(&db.snapshot(), &table)), (model.clone(), model));
+        assert_eq!(table.shape().unwrap().l0.len(), 0);
+        assert_sound(&db);
+    }
+    assert!(ended > 10 && in_between > 5, "{ended}, {in_between}");
+}
+
+#[test]
+fn a_crash_at_any_write_of_a_compaction_in_slices_loses_nothing() {
+    let mut points = 0;
+    for at in 0.. {
+        let sim = SimEnv::new(at);
+        let db = open(&sim);
+        let (table, model) = changed_table(&db);
+        sim.crash_at(sim.write_and_sync_count() + at);
+        if table.compact_level(0).is_ok() && !sim.is_down() {
+            break;
+        }
+        drop((table, db));
+        sim.power_crash(if at % 2 == 0 { CrashProfile::Strict } else { CrashProfile::Random });
+        // The next compaction begins where slices and their inputs lie beside each other, and is cut short as well.
+        let db = open(&sim);
+        let table = db.table("t").unwrap().unwrap();
+        assert_eq!(read(&db.snapshot(), &table), model, "at {at}");
+        assert_sound(&db);
+        table.hold().unwrap();
+        sim.crash_at(sim.write_and_sync_count() + at / 2);
+        let compacted = table.compact_level(0);
+        assert!(compacted.is_ok() || sim.is_down(), "at {at}: {compacted:?}");
+        drop((table, db));
+        sim.power_crash(CrashProfile::Strict);
+        let db = open(&sim);
+        let table = db.table("t").unwrap().unwrap();
+        table.compact().unwrap();
+        assert_eq!(read(&db.snapshot(), &table), model, "at {at}, twice");
+        let trees = table.state().version.load().trees.clone();
+        let entries: u64 = trees.runs().map(|handle| handle.run.meta().entries).sum();
+        assert_eq!(entries, model.len() as u64, "what is there twice is kept once");
+        assert!(trees.runs().all(|handle| handle.run.meta().seqnum_max == SeqNum::ZERO));
+        assert_sound(&db);
+        points += 1;
+    }
+    assert!(points > 50, "{points}");
+}
+
+#[test]
+fn operands_and_values_apart_go_down_all_at_once() {
+    let forged = |options: TableOptions| {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let (table, _) = changed_table(&db);
+        let trees = table.state().version.load().trees.clone();
+        let compaction = policy::pick_level(&trees, &table.state().options, 0).unwrap();
+        (compaction.needs(&options), compaction.bytes(), compaction.slices(&options).len())
+    };
+    let plain = TableOptions { run_bytes_max: RUN_BYTES, ..TableOptions::default() };
+    let (needs, all, slices) = forged(plain.clone());
+    assert!(needs < all && slices > 5);
+    for whole in [
+        TableOptions { merge: Some("add".to_owned()), ..plain.clone() },
+        TableOptions { large_value_bytes: 100, ..plain },
+    ] {
+        let (needs, all, slices) = forged(whole);
+        assert_eq!((needs, slices), (all, 1));
+    }
+}
