@@ -75,16 +75,16 @@ impl Core {
                 output => self.or_poison(output)?,
             };
             let Some(output) = output else { return Ok(()) };
-            let ending: Vec<_> = slice.ending().map(|handle| handle.id).collect();
-            self.or_poison(self.install(table, &ending, target, &output))?;
-            let bytes = |runs: &mut dyn Iterator<Item = &RunHandle>| runs.map(|it| it.run.meta().bytes).sum();
-            self.counters.compaction_read_bytes.fetch_add(bytes(&mut slice.ending()), Ordering::Relaxed);
-            self.counters.compaction_write_bytes.fetch_add(bytes(&mut output.iter()), Ordering::Relaxed);
+            let done: Vec<_> = slice.done.iter().map(|handle| handle.id).collect();
+            self.or_poison(self.install(table, &done, target, &output))?;
+            let bytes = |runs: &[RunHandle]| runs.iter().map(|handle| handle.run.meta().bytes).sum();
+            self.counters.compaction_read_bytes.fetch_add(bytes(&slice.done), Ordering::Relaxed);
+            self.counters.compaction_write_bytes.fetch_add(bytes(&output), Ordering::Relaxed);
             if slice.limits.high.is_some() {
                 Reached::Slice.mark();
             }
             drop(slice);
-            self.remove_runs(ending);
+            self.remove_runs(done);
         }
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
         Ok(())

@@ -2,12 +2,13 @@
 //! next is written.
 //!
 //! The deepest inputs are the most, as a rule, and lie side by side: where some of them end, a slice ends. The other inputs may reach over
-//! several slices. They stay until the last one that they reach is done, and show versions until then that the slices before show too:
-//! that changes nothing, but for operands, which would count twice. Values apart are complete only at the end.
+//! several slices. They stay until the last one that they reach is done, and all that is newer stays over them; until then they show versions
+//! that the slices before show too. That changes nothing, but for operands, which would count twice. Values apart are complete only at the
+//! end.
 
 use std::sync::Arc;
 
-use super::{Compaction, Place, RunHandle, TableOptions, bytes};
+use super::{Compaction, Place, RunHandle, TableOptions, bytes, key_range};
 use crate::tree::Limits;
 
 /// A run is cut when it has a sixteenth more bytes than expected: it should not end just before the slice does.
@@ -20,6 +21,8 @@ pub struct Slice {
     pub sources: Vec<Vec<RunHandle>>,
     /// Which keys.
     pub limits: Arc<Limits>,
+    /// The inputs that nobody needs any more when the result of the slice is in place.
+    pub done: Vec<RunHandle>,
     /// How many bytes a run of the result may have.
     pub run_bytes_max: u64,
 }
@@ -33,13 +36,27 @@ impl Slice {
     /// Whether no key of an input lies behind the slice.
     #[must_use]
     pub fn ends(&self, handle: &RunHandle) -> bool {
-        !self.limits.end_before(&handle.run.meta().largest)
+        ends(&self.limits, handle)
     }
+}
 
-    /// The inputs of which no key lies behind the slice.
-    pub fn ending(&self) -> impl Iterator<Item = &RunHandle> {
-        self.runs().filter(|handle| self.ends(handle))
+fn ends(limits: &Limits, handle: &RunHandle) -> bool {
+    !limits.end_before(&handle.run.meta().largest)
+}
+
+/// Takes the inputs out of those that are `left`, by source, that nobody needs any more behind a slice with these limits: those that end there,
+/// but for what lies over an older one that stays, which would show its versions.
+fn take_done(left: &mut [Vec<RunHandle>], limits: &Limits) -> Vec<RunHandle> {
+    let (mut done, mut staying): (Vec<_>, Vec<RunHandle>) = (Vec::new(), Vec::new());
+    for runs in left.iter_mut().rev() {
+        let hides = |handle: &RunHandle| {
+            let (low, high) = key_range(handle);
+            staying.iter().any(|older| older.run.meta().overlaps(low, high))
+        };
+        done.extend(runs.extract_if(.., |handle| ends(limits, handle) && !hides(handle)));
+        staying.extend(runs.iter().cloned());
     }
+    done
 }
 
 impl Compaction {
@@ -62,11 +79,13 @@ impl Compaction {
         let lows = std::iter::once(Vec::new()).chain(starts.clone());
         let limits = lows.zip(starts.map(Some).chain([None])).map(|(low, high)| Arc::new(Limits::new(low, high, None)));
         let deepest: u64 = groups.iter().map(|group| bytes(group)).sum();
+        let mut left = self.sources_within(&Limits::default());
         let slice = |(limits, group): (Arc<Limits>, &[RunHandle])| {
             // The other inputs have their keys where the deepest have theirs.
             let expected = u128::from(self.bytes()) * u128::from(bytes(group)) / u128::from(deepest.max(1));
             let run_bytes_max = self.run_bytes_max(expected.try_into().unwrap_or(u64::MAX), groups.len(), options);
-            Slice { sources: self.sources_within(&limits), limits, run_bytes_max }
+            let (sources, done) = (self.sources_within(&limits), take_done(&mut left, &limits));
+            Slice { sources, limits, done, run_bytes_max }
         };
         limits.zip(groups.iter().copied()).map(slice).collect()
     }
