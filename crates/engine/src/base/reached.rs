@@ -31,6 +31,8 @@ pub enum Reached {
     TrivialMove,
     /// A part of a compaction took the place of inputs while it went on.
     Slice,
+    /// A part of a merge into a B-tree was put in place while it went on.
+    TreeSlice,
     /// An erasure was left out because nobody needs it any more.
     ErasureRetired,
     /// A commit was refused because another came first.
@@ -41,7 +43,7 @@ pub enum Reached {
 
 impl Reached {
     /// Every event.
-    pub const EVERY: [Self; 13] = [
+    pub const EVERY: [Self; 14] = [
         Self::TornTail,
         Self::TombstoneDropped,
         Self::KeyKeptWhole,
@@ -52,6 +54,7 @@ impl Reached {
         Self::Absorbed,
         Self::TrivialMove,
         Self::Slice,
+        Self::TreeSlice,
         Self::ErasureRetired,
         Self::Conflict,
         Self::CorruptBlock,

@@ -7,18 +7,21 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{FileId, Reached, Result};
+use crate::base::{Error, FileId, Reached, Result};
 use crate::table::edit::Edit;
 use crate::table::{Place, RunHandle, Trees, policy};
 use crate::tree::btree::{BTree, PendingRoot, Turn};
 use crate::tree::merge::MergeCursor;
+use crate::tree::part::Part;
+use crate::tree::retain::Retain;
+use crate::tree::{Cursor, Limits};
 
 use super::compact::Step;
 use super::core::{Core, TableState};
 use super::merge::goes_by;
 
 /// After a merge of the whole tree half of its file is free. As much as this part of the tree is kept for what comes next.
-const KEPT_PART: u64 = 4;
+pub(super) const KEPT_PART: u64 = 4;
 
 impl Core {
     /// The right to merge changes of so many bytes into the tree right away, if they are dense enough. The caller holds the flush gate,
@@ -44,11 +47,14 @@ impl Core {
     }
 
     /// Merges the parked runs into the tree if they are dense enough. The caller holds the table's compaction latch.
-    pub(super) fn absorb_step(&self, table: &TableState, trees: &Trees) -> Result<Step> {
-        if trees.btree.is_none() || !policy::is_absorption_due(trees, &table.options, self.oldest_snapshot()) {
+    pub(super) fn absorb_step(&self, table: &TableState) -> Result<Step> {
+        let trees = Arc::clone(&table.version.load().trees);
+        if trees.btree.is_none() || !policy::is_absorption_due(&trees, &table.options, self.oldest_snapshot()) {
             return Ok(Step::Nothing);
         }
-        let (needs, room) = (policy::absorption_needs(trees), self.room_on_disk()?);
+        let (needs, room) = (policy::absorption_needs(&trees, &table.options), self.room_on_disk()?);
+        // Whoever holds the old root keeps the space of its leaves from being given back.
+        drop(trees);
         if needs > room {
             return Ok(Step::NoRoom(needs - room));
         }
@@ -95,13 +101,20 @@ impl Core {
             table.check()?;
             self.relieve(table, &ids)
         };
-        let pending = match btree.merge(turn, &mut MergeCursor::new(sources), &mut retain, rewrite, &mut pause) {
+        let mut changes = MergeCursor::new(sources);
+        let merged = match rewrite {
+            true => btree.merge(turn, &mut changes, &mut retain, true, &mut pause).map(|pending| (pending, 0)),
+            false => self.merge_in_slices(turn, (table, btree), &mut changes, &mut retain, &mut pause),
+        };
+        let (pending, written) = match merged {
             // It has left nothing behind, and nothing depends on it.
             Err(error) if goes_by(&error) => return Err(error),
             Err(_) if table.check().is_err() => return Ok(()),
             merged => self.or_poison(merged)?,
         };
+        let written = written + pending.written_bytes();
         self.or_poison(self.install_absorbed(table, btree, &ids, pending))?;
+        self.counters.compaction_write_bytes.fetch_add(written, Ordering::Relaxed);
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
         if !runs.is_empty() {
             Reached::Absorbed.mark();
@@ -110,20 +123,61 @@ impl Core {
         self.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
         self.remove_runs(runs.iter().map(|handle| handle.id));
         self.rebalance();
-        // What the next merge will need again soon stays.
-        let keep = if rewrite { 0 } else { btree.root().meta().live_bytes() / KEPT_PART };
+        self.give_back(btree, if rewrite { 0 } else { btree.root().meta().live_bytes() / KEPT_PART })
+    }
+
+    /// Gives the file system back what is free in a B-tree's file, but for what the next merge will need again soon.
+    pub(super) fn give_back(&self, btree: &BTree, keep: u64) -> Result<()> {
         match btree.turn() {
             Some(turn) => self.or_poison(btree.give_back(&turn, keep)),
             None => Ok(()),
         }
     }
 
-    /// Records the new root in the manifest, then shows it to readers instead of the runs that went into it.
-    fn install_absorbed(&self, table: &TableState, btree: &BTree, runs: &[FileId], pending: PendingRoot) -> Result<()> {
+    /// Merges changes into a B-tree. All slices of its keys but the last are in place then, of so many bytes; the root of the last is pending. The
+    /// changes stay where readers find them, so that it does not matter that they are in the tree too.
+    pub(super) fn merge_in_slices(
+        &self,
+        mut turn: Turn,
+        (table, btree): (&TableState, &BTree),
+        changes: &mut MergeCursor,
+        retain: &mut Retain,
+        pause: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<(PendingRoot, u64)> {
+        let root = btree.root();
+        let ends = root.parts(policy::slices_of_tree(root.meta(), &table.options))?;
+        drop(root);
+        let (mut low, mut written) = (Vec::new(), 0);
+        for end in ends {
+            let mut part = Part::new(changes, Limits::new(std::mem::take(&mut low), Some(end.clone()), None));
+            part.first()?;
+            if part.entry().is_some() {
+                let pending = btree.merge(turn, &mut part, retain, false, pause)?;
+                written += pending.written_bytes();
+                let installed = self.or_poison(self.install_absorbed(table, btree, &[], pending))?;
+                turn = installed.ok_or_else(|| Error::invalid(format!("table '{}' was dropped", table.name)))?;
+                Reached::TreeSlice.mark();
+            }
+            low = end;
+        }
+        let mut part = Part::new(changes, Limits::new(low, None, None));
+        Ok((btree.merge(turn, &mut part, retain, false, pause)?, written))
+    }
+
+    /// Records the new root in the manifest, then shows it to readers instead of the runs that went into it. `None` when the table was dropped.
+    fn install_absorbed(
+        &self,
+        table: &TableState,
+        btree: &BTree,
+        runs: &[FileId],
+        pending: PendingRoot,
+    ) -> Result<Option<Turn>> {
+        let next_seqnum = self.commit.lock().next_seqnum;
         let mut ledger = self.ledger.lock();
         if table.check().is_err() {
-            return Ok(());
+            return Ok(None);
         }
+        self.raise_seqnum_floor(&mut ledger, next_seqnum)?;
         let edit = Edit::Absorb {
             table: table.id,
             replay_from: ledger.catalog.tables[&table.id].replay_from,
@@ -133,12 +187,11 @@ impl Core {
             erasures: Arc::default(),
         };
         self.record(&mut ledger, &edit)?;
-        self.counters.compaction_write_bytes.fetch_add(pending.written_bytes(), Ordering::Relaxed);
-        btree.install(pending)?;
+        let turn = btree.install(pending)?;
         let mut trees = table.version.load().trees.replaced(runs, Place::L0, &[]);
         trees.btree = Some(btree.root());
         let retired = self.retire(&mut ledger, table, &mut trees);
         table.show(trees);
-        retired
+        retired.map(|()| Some(turn))
     }
 }

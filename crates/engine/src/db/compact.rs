@@ -31,11 +31,11 @@ impl Core {
         if self.drop_erased(table)? {
             return Ok(Step::Done);
         }
-        let trees = Arc::clone(&table.version.load().trees);
-        let absorbed = self.absorb_step(table, &trees)?;
+        let absorbed = self.absorb_step(table)?;
         if absorbed == Step::Done {
             return Ok(absorbed);
         }
+        let trees = Arc::clone(&table.version.load().trees);
         let wanted = policy::pick(&trees, &table.options, u64::MAX);
         let Some(wanted) = wanted.or_else(|| policy::pick_erased(&trees, self.oldest_snapshot())) else {
             let reclaimed = self.reclaim_step(table, policy::LIVE_PERCENT)?;

@@ -94,6 +94,8 @@ impl Core {
         cursors.extend(mems.iter().map(|mem| Box::new(mem.entries.cursor().warm(is_read)) as Box<dyn Cursor>));
         let (snapshots, published) = self.snapshots.live();
         let trees = Arc::clone(&table.version.load().trees);
+        // A slice may be in place before a crash takes the rest: of the log, which has it, and not of erasures that the manifest gets at the end.
+        let in_slices = table.options.logged && erasures.is_empty();
         let erasures =
             if erasures.is_empty() { Arc::clone(&trees.erasures) } else { Arc::new(trees.erasures.and(erasures)) };
         let mut changes = MergeCursor::new(cursors);
@@ -102,12 +104,23 @@ impl Core {
             && let Some(turn) = self.merges_now(table, &trees, &btree, &mut changes, bytes)?
         {
             let mut retain = table.retain(snapshots.clone(), published, true).erasing(Arc::clone(&erasures));
-            match btree.merge(turn, &mut changes, &mut retain, false, &mut || Ok(())) {
+            // The old root goes slice by slice.
+            drop(trees);
+            let merged = match in_slices {
+                true => self.merge_in_slices(turn, (table, &btree), &mut changes, &mut retain, &mut || Ok(())),
+                false => btree.merge(turn, &mut changes, &mut retain, false, &mut || Ok(())).map(|root| (root, 0)),
+            };
+            match merged {
                 // Parked, the changes wait until the tree can be read.
                 Err(error) if error.is_of_read() => {}
-                merged => return merged.map(Output::Root),
+                merged => {
+                    let (pending, written) = merged?;
+                    self.counters.flush_bytes.fetch_add(written, Ordering::Relaxed);
+                    return Ok(Output::Root(pending));
+                }
             }
         }
+        let trees = Arc::clone(&table.version.load().trees);
         let mut retain = table.retain(snapshots, published, trees.count() == 0).erasing(erasures);
         let filter_bits = policy::bits_of_flush(&trees, &table.options, entries, &mut changes)?;
         let mut writer = RunWriter::new(self, &table.options, u64::MAX, filter_bits);

@@ -39,46 +39,59 @@ fn assert_holds(snapshot: &Snapshot, table: &Table, model: &Model, when: &str) {
     assert_eq!(walked.len(), model.len(), "{when}");
 }
 
-/// A table with many runs in the last level, one in L0 that changes all of them in every way and one over it that changes a few keys, and what
-/// it holds now. Compactions of it are by hand.
-fn changed_table(db: &Database) -> (Table, Model) {
+fn create(db: &Database, layout: Layout) -> Table {
     let options = TableOptions {
-        layout: Layout::Lsm,
+        layout,
         run_bytes_max: RUN_BYTES,
-        block_bytes: 512,
+        // So that what changes is dense in a B-tree, and is not parked.
+        block_bytes: if layout == Layout::BTree { 4096 } else { 512 },
         compression: Compression::None,
         ..TableOptions::default()
     };
-    let table = db.create_table("t", options).unwrap();
-    table.hold().unwrap();
-    let mut model = Model::new();
-    // Two runs that overlap: one would be moved down as it is.
-    for half in 0..2 {
-        let mut batch = Batch::new();
-        for number in (half..2000).step_by(2) {
-            let value = format!("an old value of key {number:0150}").into_bytes();
-            batch.put(&table, &key(number), &value);
-            model.insert(key(number), value);
-        }
-        db.write(batch, Durability::Sync).unwrap();
-        table.flush().unwrap();
-    }
-    table.compact_level(0).unwrap();
+    db.create_table("t", options).unwrap()
+}
+
+/// Puts keys, and flushes them.
+fn put_old(db: &Database, table: &Table, model: &mut Model, numbers: impl Iterator<Item = u32>) {
     let mut batch = Batch::new();
-    let (low, high) = (key(700), key(800));
-    batch.delete_range(&table, (Bound::Included(&*low), Bound::Excluded(&*high)));
-    model.retain(|key, _| !(&low..&high).contains(&key));
+    for number in numbers {
+        let value = format!("an old value of key {number:0150}").into_bytes();
+        batch.put(table, &key(number), &value);
+        model.insert(key(number), value);
+    }
+    db.write(batch, Durability::Sync).unwrap();
+    table.flush().unwrap();
+}
+
+/// Changes a third of the keys.
+fn change_third(batch: &mut Batch, table: &Table, model: &mut Model) {
     for number in (0..2000).step_by(3) {
         match number % 4 {
-            0 => batch.delete(&table, &key(number)),
-            1 => batch.single_delete(&table, &key(number)),
-            _ => batch.put(&table, &key(number), b"new"),
+            0 => batch.delete(table, &key(number)),
+            1 => batch.single_delete(table, &key(number)),
+            _ => batch.put(table, &key(number), b"new"),
         }
         match number % 4 {
             0 | 1 => model.remove(&key(number)),
             _ => model.insert(key(number), b"new".to_vec()),
         };
     }
+}
+
+/// A table with many runs in the last level, one in L0 that changes all of them in every way and one over it that changes a few keys, and what
+/// it holds now. Compactions of it are by hand.
+fn changed_table(db: &Database) -> (Table, Model) {
+    let table = create(db, Layout::Lsm);
+    table.hold().unwrap();
+    let mut model = Model::new();
+    // Two runs that overlap: one would be moved down as it is.
+    (0..2).for_each(|half| put_old(db, &table, &mut model, (half..2000).step_by(2)));
+    table.compact_level(0).unwrap();
+    let mut batch = Batch::new();
+    let (low, high) = (key(700), key(800));
+    batch.delete_range(&table, (Bound::Included(&*low), Bound::Excluded(&*high)));
+    model.retain(|key, _| !(&low..&high).contains(&key));
+    change_third(&mut batch, &table, &mut model);
     db.write(batch, Durability::Sync).unwrap();
     table.flush().unwrap();
     // Newer, and done with long before what it hides.
@@ -229,4 +242,65 @@ fn operands_and_values_apart_go_down_all_at_once() {
         let (needs, all, slices) = forged(whole);
         assert_eq!((needs, slices), (all, 1));
     }
+}
+
+/// Changes a third of the keys, and flushes nothing.
+fn change_tree(db: &Database, table: &Table, model: &mut Model) {
+    let mut batch = Batch::new();
+    change_third(&mut batch, table, model);
+    db.write(batch, Durability::Sync).unwrap();
+}
+
+#[test]
+fn a_merge_into_a_b_tree_reuses_the_space_of_one_slice_for_the_next() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let (table, mut model) = (create(&db, Layout::BTree), Model::new());
+    put_old(&db, &table, &mut model, 0..2000);
+    let file_bytes = || table.state().btree().unwrap().root().meta().file_bytes;
+    let before = file_bytes();
+    change_tree(&db, &table, &mut model);
+    table.flush().unwrap();
+    assert!(file_bytes() < before + before / 3, "{} after {before}", file_bytes());
+    assert_holds(&db.snapshot(), &table, &model, "in the end");
+    assert_sound(&db);
+}
+
+#[test]
+fn a_crash_at_any_write_of_a_merge_into_a_b_tree_loses_nothing() {
+    let (mut points, mut in_between) = (0, 0);
+    for at in 0.. {
+        let sim = SimEnv::new(at);
+        let db = open(&sim);
+        let (table, mut model) = (create(&db, Layout::BTree), Model::new());
+        put_old(&db, &table, &mut model, 0..2000);
+        let before = table.state().btree().unwrap().root().meta().generation;
+        change_tree(&db, &table, &mut model);
+        sim.crash_at(sim.write_and_sync_count() + at);
+        if table.flush().is_ok() && !sim.is_down() {
+            break;
+        }
+        drop((table, db));
+        sim.power_crash(if at % 2 == 0 { CrashProfile::Strict } else { CrashProfile::Random });
+        // What is in the tree already comes out of the log once more, and that is cut short as well.
+        sim.crash_at(if at % 3 == 0 { u64::MAX } else { sim.write_and_sync_count() + at / 2 });
+        if let Ok(db) = Database::builder("/db").env(sim.env()).open() {
+            let table = db.table("t").unwrap().unwrap();
+            let slices = table.state().btree().unwrap().root().meta().generation - before;
+            in_between += u32::from(!sim.is_down() && slices > 1);
+            let flushed = table.flush();
+            assert!(flushed.is_ok() || sim.is_down(), "at {at}: {flushed:?}");
+        }
+        sim.power_crash(CrashProfile::Strict);
+        let db = open(&sim);
+        let table = db.table("t").unwrap().unwrap();
+        assert_holds(&db.snapshot(), &table, &model, &format!("at {at}"));
+        table.compact().unwrap();
+        assert_holds(&db.snapshot(), &table, &model, &format!("at {at}, compacted"));
+        let entries = table.state().btree().unwrap().root().meta().entries;
+        assert_eq!(entries, model.len() as u64, "what is there twice is kept once");
+        assert_sound(&db);
+        points += 1;
+    }
+    assert!(points > 50 && in_between > 10, "{points}, {in_between}");
 }

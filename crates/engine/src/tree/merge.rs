@@ -387,40 +387,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
-
-    #[derive(Clone, Debug)]
-    enum Move {
-        First,
-        Last,
-        SeekGe(Vec<u8>),
-        SeekLt(Vec<u8>),
-        Next,
-        Prev,
-    }
-
-    fn moves() -> impl Strategy<Value = Vec<Move>> {
-        let one = prop_oneof![
-            1 => Just(Move::First),
-            1 => Just(Move::Last),
-            1 => keys().prop_map(Move::SeekGe),
-            1 => keys().prop_map(Move::SeekLt),
-            8 => Just(Move::Next),
-            8 => Just(Move::Prev),
-        ];
-        prop::collection::vec(one, 0..60)
-    }
-
-    fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<()> {
-        match step {
-            Move::First => cursor.first(),
-            Move::Last => cursor.last(),
-            Move::SeekGe(key) => cursor.seek_ge(key),
-            Move::SeekLt(key) => cursor.seek_lt(key),
-            Move::Next => cursor.next(),
-            Move::Prev => cursor.prev(),
-        }
-    }
+    use crate::tree::vec_cursor::{Move, OwnedEntry, VecCursor, apply, moves, trees};
 
     fn boxed(cursor: VecCursor) -> Box<dyn Cursor> {
         Box::new(cursor)

@@ -9,6 +9,7 @@ pub mod lookup;
 pub mod memtable;
 pub mod merge;
 pub mod operator;
+pub mod part;
 pub mod place;
 pub mod prefix;
 pub mod retain;

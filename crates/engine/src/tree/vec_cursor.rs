@@ -137,6 +137,51 @@ pub fn keys() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// A move of a cursor.
+#[derive(Clone, Debug)]
+pub enum Move {
+    /// To the first entry.
+    First,
+    /// To the last one.
+    Last,
+    /// To the first that is not below a key.
+    SeekGe(Vec<u8>),
+    /// To the last below a key.
+    SeekLt(Vec<u8>),
+    /// To the one behind.
+    Next,
+    /// To the one before.
+    Prev,
+}
+
+/// Moves, most of them steps.
+pub fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let one = prop_oneof![
+        1 => Just(Move::First),
+        1 => Just(Move::Last),
+        1 => keys().prop_map(Move::SeekGe),
+        1 => keys().prop_map(Move::SeekLt),
+        8 => Just(Move::Next),
+        8 => Just(Move::Prev),
+    ];
+    prop::collection::vec(one, 0..60)
+}
+
+/// Makes a move.
+///
+/// # Errors
+/// As the move.
+pub fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<()> {
+    match step {
+        Move::First => cursor.first(),
+        Move::Last => cursor.last(),
+        Move::SeekGe(key) => cursor.seek_ge(key),
+        Move::SeekLt(key) => cursor.seek_lt(key),
+        Move::Next => cursor.next(),
+        Move::Prev => cursor.prev(),
+    }
+}
+
 /// Entries of one tree in stored order: keys ascending, seqnums (up to 20) of one key descending and different.
 pub fn trees() -> impl Strategy<Value = Vec<OwnedEntry>> {
     let kind = prop_oneof![3 => Just(Kind::Put), 1 => Just(Kind::Delete), 3 => Just(Kind::Merge)];

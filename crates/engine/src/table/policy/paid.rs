@@ -147,7 +147,7 @@ pub fn pick_paid(trees: &Trees, options: &TableOptions, room: u64, in_memory: u6
     if in_memory > 0 && pays(1, flush) {
         return Some(Paid::new(Job::Flush, flush, None));
     }
-    if let Some((saved, cost_ns)) = absorption(trees, room)
+    if let Some((saved, cost_ns)) = absorption(trees, options, room)
         && pays(saved, cost_ns)
     {
         return Some(Paid::new(Job::Absorb, cost_ns, None));
@@ -171,14 +171,14 @@ fn merge_cost(merge: &Compaction, options: &TableOptions) -> u64 {
 }
 
 /// How many trees the merge of all runs into the B-tree does away with, and what it costs; `None` without runs or B-tree.
-fn absorption(trees: &Trees, room: u64) -> Option<(u64, u64)> {
+fn absorption(trees: &Trees, options: &TableOptions, room: u64) -> Option<(u64, u64)> {
     let root = trees.btree.as_ref()?;
     let runs = u64_of(trees.l0.len() + occupied(trees).count());
     let parked: u64 = trees.runs().map(|handle| handle.run.meta().entries).sum();
     let merged = root.meta().entries + parked;
     let bytes = root.meta().live_bytes() + parked_bytes(trees);
     let cost = JOB_NS + merged.saturating_mul(ENTRY_NS) + bytes * BYTE_NS;
-    (runs > 0 && absorption_needs(trees) <= room).then_some((runs, cost))
+    (runs > 0 && absorption_needs(trees, options) <= room).then_some((runs, cost))
 }
 
 /// The merges of all trees from the newest down to each of the levels, with how many trees each does away with; the deepest last.
@@ -206,7 +206,7 @@ fn pick_span(trees: &Trees, options: &TableOptions, room: u64, in_memory: u64, f
         return Some(Paid::new(Job::Flush, flush, None));
     }
     if trees.btree.is_some() {
-        let (_, cost_ns) = absorption(trees, room).filter(|(_, cost)| found.saved_ns >= *cost)?;
+        let (_, cost_ns) = absorption(trees, options, room).filter(|(_, cost)| found.saved_ns >= *cost)?;
         return Some(Paid::new(Job::Absorb, cost_ns, Some((found.low.clone(), found.high.clone()))));
     }
     let merge = span_to_the_bottom(trees, found).filter(|merge| merge.needs(options) <= room)?;

@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use super::{ERASURES_MANY, TableOptions, Trees};
 use crate::base::SeqNum;
+use crate::base::num::{u64_of, usize_of};
 use crate::tree::btree::TreeMeta;
 
 /// A flush may rewrite so many bytes of leaves for each byte of changes: about what a byte costs that is parked first.
@@ -12,6 +13,8 @@ const REWRITTEN_PER_BYTE: u64 = 8;
 const REWRITTEN_MIN_PART: u64 = 16;
 /// Runs over a tree are merged into it when they have, or erasures cover, this many percent of its bytes.
 const PARKED_PERCENT: u64 = 25;
+/// A merge of all leaves needs no more than this part of the tree's space at a time.
+const SLICES_MAX: usize = 16;
 
 /// How many leaves the flush of so many bytes may rewrite.
 #[must_use]
@@ -39,9 +42,20 @@ pub fn is_absorption_due(trees: &Trees, options: &TableOptions, oldest: SeqNum) 
 
 /// Bytes of space that the merge of all runs into the B-tree needs at most, beside what is free in its file.
 #[must_use]
-pub fn absorption_needs(trees: &Trees) -> u64 {
-    let tree = trees.btree.as_ref().map_or(0, |root| root.meta().live_bytes().saturating_sub(root.meta().free_bytes));
-    parked_bytes(trees) + tree
+pub fn absorption_needs(trees: &Trees, options: &TableOptions) -> u64 {
+    let Some(root) = &trees.btree else { return 0 };
+    let slices = u64_of(slices_of_tree(root.meta(), options));
+    parked_bytes(trees) + (root.meta().live_bytes() / slices).saturating_sub(root.meta().free_bytes)
+}
+
+/// In how many slices of keys changes are merged into a tree. Each makes a root of its own, and the leaves that it replaced are free for the next.
+/// Until the last the changes stay where they are too, so that operands would count twice, and go in at once.
+#[must_use]
+pub fn slices_of_tree(tree: &TreeMeta, options: &TableOptions) -> usize {
+    if options.merge.is_some() {
+        return 1;
+    }
+    usize_of(tree.live_bytes() / (2 * options.run_bytes_max)).clamp(1, SLICES_MAX)
 }
 
 /// Bytes of the runs over a B-tree.

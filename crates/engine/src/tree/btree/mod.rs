@@ -216,14 +216,14 @@ impl BTree {
         Ok(PendingRoot { meta, freed, claim, turn })
     }
 
-    /// Makes a pending root the one that [`BTree::root`] returns. The manifest must name it, durably.
+    /// Makes a pending root the one that [`BTree::root`] returns. The manifest must name it, durably. The turn goes on.
     ///
     /// # Errors
     /// When the free end of the file could not be cut off. The root is installed all the same, and the tree in order.
     ///
     /// # Panics
     /// When the root is of another tree.
-    pub fn install(&self, pending: PendingRoot) -> Result<()> {
+    pub fn install(&self, pending: PendingRoot) -> Result<Turn> {
         let PendingRoot { meta, freed, claim, turn } = pending;
         assert!(Arc::ptr_eq(&turn.0, &self.merging), "a root is installed in its own tree");
         let root = TreeRoot::new(Arc::clone(&self.file), meta);
@@ -237,8 +237,11 @@ impl BTree {
         }
         self.space.lock().defer(meta.generation, freed);
         let cut = claim.keep();
-        let Some(bytes) = cut else { return Ok(()) };
-        self.file.blocks.file().set_len(bytes).map_err(|error| Error::io("cut", self.file.path(), error))
+        if let Some(bytes) = cut {
+            let cut = self.file.blocks.file().set_len(bytes);
+            cut.map_err(|error| Error::io("cut", self.file.path(), error))?;
+        }
+        Ok(turn)
     }
 
     /// Gives the file system back the space of free blocks, but for about `keep_bytes` of it. They stay part of the file, as holes. The turn says

@@ -31,6 +31,34 @@ impl TreeRoot {
         Ok(reached)
     }
 
+    /// Keys that part the tree into at most so many pieces of about the same size; fewer when it has fewer leaves. Only branches are read.
+    ///
+    /// # Errors
+    /// When a branch cannot be read or is corrupt.
+    pub fn parts(&self, pieces: usize) -> Result<Vec<Vec<u8>>> {
+        let Some(root) = self.meta.root else { return Ok(Vec::new()) };
+        let mut children = vec![(Vec::new(), root)];
+        for height in (1..=self.meta.height).rev() {
+            if children.len() >= pieces {
+                break;
+            }
+            let mut below = Vec::new();
+            for (border, pointer) in children {
+                let branch = self.block(pointer, height, Fill::Keep)?;
+                for i in 0..branch.count() {
+                    let mut key = border.clone();
+                    if i > 0 {
+                        branch.key_into(i, &mut key);
+                    }
+                    below.push((key, self.file.child(&branch, i)?));
+                }
+            }
+            children = below;
+        }
+        let step = children.len().div_ceil(pieces.max(1));
+        Ok(children.into_iter().step_by(step).skip(1).map(|(key, _)| key).collect())
+    }
+
     /// The percent of the tree that erasures after `after` and up to `to` cover, as far as its topmost block tells; 0 when it cannot be read, which
     /// who needs it will meet.
     #[must_use]
