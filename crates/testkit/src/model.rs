@@ -222,6 +222,8 @@ impl Model {
             own.writes.retain(|(table, key), _| !erased.covers(*table, key));
             own.erased.push(erased);
         } else if !is_there || !matches!(write, Write::PutNew(_)) {
+            // Decided here: the commit does not know what was erased before.
+            let write = if let Write::PutNew(value) = write { &Write::Put(value.clone()) } else { write };
             own.writes.entry((*table, key.clone())).or_default().push(write.clone());
         }
         Some(())
