@@ -75,6 +75,7 @@ impl<'a> Merge<'a> {
     /// # Errors
     /// When the changes or a block cannot be read, a block cannot be written, or the tree is not what `base` says.
     pub(super) fn run(&mut self, base: &TreeMeta) -> Result<TreeMeta> {
+        self.retain.restart();
         let dropped_before = self.retain.dropped();
         (self.clean_to, self.newest) = (base.clean_to, base.seqnum_max);
         self.changes.first()?;

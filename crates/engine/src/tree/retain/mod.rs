@@ -155,6 +155,11 @@ impl Retain {
         self
     }
 
+    /// Begins with another stream, which may show keys of the one before once more. That one was shown to its end.
+    pub fn restart(&mut self) {
+        self.key.clear();
+    }
+
     /// Whether it matters up to where the trees of the stream are clean.
     #[inline]
     #[must_use]

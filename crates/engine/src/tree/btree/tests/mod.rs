@@ -463,6 +463,22 @@ fn readers_see_whole_roots_while_merges_go_on() {
     tree.verify(&tree.root()).unwrap();
 }
 
+/// As two slices of a merge do where the leaf that one ends with is rewritten by the other.
+#[test]
+fn merges_under_one_rule_may_come_to_a_key_twice() {
+    let mut fixture = Fixture::plain(4096);
+    for round in 0..3_u8 {
+        fixture.model.put(key(1), [round; 8]);
+        let mut retain = fixture.model.retain();
+        let mut changes = fixture.model.take_batch();
+        for _ in 0..2 {
+            let pending = merge(&fixture.tree, &mut changes, &mut retain, true).unwrap();
+            fixture.tree.install(pending).unwrap();
+            check(&fixture.tree.root(), &fixture.model, fixture.model.seqnum);
+        }
+    }
+}
+
 #[test]
 fn a_tree_in_a_real_file_is_found_again() {
     for direct in [false, true] {
