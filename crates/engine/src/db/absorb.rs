@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Error, FileId, Reached, Result};
+use crate::base::{Error, ErrorKind, FileId, Reached, Result};
 use crate::table::edit::Edit;
 use crate::table::{Place, RunHandle, Trees, policy};
 use crate::tree::btree::{BTree, PendingRoot, Turn};
@@ -20,8 +20,44 @@ use super::compact::Step;
 use super::core::{Core, TableState};
 use super::merge::goes_by;
 
-/// After a merge of the whole tree half of its file is free. As much as this part of the tree is kept for what comes next.
-pub(super) const KEPT_PART: u64 = 4;
+/// What came of a merge into a B-tree.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    /// The root that is pending.
+    pub(super) last: Option<PendingRoot>,
+    /// Bytes of the tree's file that were written, for all slices.
+    pub(super) written: u64,
+    /// Changes that went in, into all slices.
+    changes: u64,
+}
+
+impl Merged {
+    pub(super) fn of(last: PendingRoot) -> Self {
+        Self::default().ending_with(last)
+    }
+
+    fn add(&mut self, pending: &PendingRoot) {
+        self.written += pending.written_bytes();
+        self.changes += pending.changes();
+    }
+
+    fn ending_with(mut self, last: PendingRoot) -> Self {
+        self.add(&last);
+        Self { last: Some(last), ..self }
+    }
+
+    /// Checks that no change was left out, before what has them goes.
+    fn check(self, table: &TableState, changes: u64) -> Result<Self> {
+        if self.changes == changes {
+            return Ok(self);
+        }
+        let message = format!(
+            "table '{}': a merge into its B-tree met {} of {changes} changes, which does not add up: run verify",
+            table.name, self.changes
+        );
+        Err(Error::new(ErrorKind::Corruption, message))
+    }
+}
 
 impl Core {
     /// The right to merge changes of so many bytes into the tree right away, if they are dense enough. The caller holds the flush gate,
@@ -91,6 +127,8 @@ impl Core {
         let trees = Arc::clone(&table.version.load().trees);
         let runs: Vec<RunHandle> = trees.runs().collect();
         let ids: Vec<FileId> = runs.iter().map(|handle| handle.id).collect();
+        let read: u64 = runs.iter().map(|handle| handle.run.meta().bytes).sum();
+        let entries: u64 = runs.iter().map(|handle| handle.run.meta().entries).sum();
         let mut sources = Vec::new();
         trees.merge_sources(&mut sources);
         let (snapshots, published) = self.snapshots.live();
@@ -103,27 +141,27 @@ impl Core {
         };
         let mut changes = MergeCursor::new(sources);
         let merged = match rewrite {
-            true => btree.merge(turn, &mut changes, &mut retain, true, &mut pause).map(|pending| (pending, 0)),
-            false => self.merge_in_slices(turn, (table, btree), &mut changes, &mut retain, &mut pause),
+            true => btree.merge(turn, &mut changes, &mut retain, true, &mut pause).map(Merged::of),
+            false => self.merge_in_slices(turn, (table, btree), (&mut changes, read), &mut retain, &mut pause),
         };
-        let (pending, written) = match merged {
-            // It has left nothing behind, and nothing depends on it.
+        let merged = match merged.and_then(|merged| merged.check(table, entries)) {
+            // It has left nothing behind but slices that are in place, and nothing depends on it.
             Err(error) if goes_by(&error) => return Err(error),
             Err(_) if table.check().is_err() => return Ok(()),
             merged => self.or_poison(merged)?,
         };
-        let written = written + pending.written_bytes();
-        self.or_poison(self.install_absorbed(table, btree, &ids, pending))?;
-        self.counters.compaction_write_bytes.fetch_add(written, Ordering::Relaxed);
+        self.counters.compaction_write_bytes.fetch_add(merged.written, Ordering::Relaxed);
+        if let Some(pending) = merged.last {
+            self.or_poison(self.install_absorbed(table, btree, &ids, pending))?;
+        }
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
         if !runs.is_empty() {
             Reached::Absorbed.mark();
         }
-        let read: u64 = runs.iter().map(|handle| handle.run.meta().bytes).sum();
         self.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
         self.remove_runs(runs.iter().map(|handle| handle.id));
         self.rebalance();
-        self.give_back(btree, if rewrite { 0 } else { btree.root().meta().live_bytes() / KEPT_PART })
+        self.give_back(btree, if rewrite { 0 } else { btree.root().meta().live_bytes() / policy::KEPT_PART })
     }
 
     /// Gives the file system back what is free in a B-tree's file, but for what the next merge will need again soon.
@@ -134,26 +172,25 @@ impl Core {
         }
     }
 
-    /// Merges changes into a B-tree. All slices of its keys but the last are in place then, of so many bytes; the root of the last is pending. The
-    /// changes stay where readers find them, so that it does not matter that they are in the tree too.
+    /// Merges changes into a B-tree. All slices of its keys but the last are in place then; the root of the last is pending. The
+    /// changes, of so many bytes, stay where readers find them, so that it does not matter that they are in the tree too.
     pub(super) fn merge_in_slices(
         &self,
         mut turn: Turn,
         (table, btree): (&TableState, &BTree),
-        changes: &mut MergeCursor,
+        (changes, bytes): (&mut MergeCursor, u64),
         retain: &mut Retain,
         pause: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<(PendingRoot, u64)> {
-        let root = btree.root();
-        let ends = root.parts(policy::slices_of_tree(root.meta(), &table.options))?;
-        drop(root);
-        let (mut low, mut written) = (Vec::new(), 0);
+    ) -> Result<Merged> {
+        let slices = policy::slices_of_tree(&table.version.load().trees, &table.options, bytes);
+        let ends = btree.root().parts(slices)?;
+        let (mut low, mut before) = (Vec::new(), Merged::default());
         for end in ends {
             let mut part = Part::new(changes, Limits::new(std::mem::take(&mut low), Some(end.clone()), None));
             part.first()?;
             if part.entry().is_some() {
                 let pending = btree.merge(turn, &mut part, retain, false, pause)?;
-                written += pending.written_bytes();
+                before.add(&pending);
                 let installed = self.or_poison(self.install_absorbed(table, btree, &[], pending))?;
                 turn = installed.ok_or_else(|| Error::invalid(format!("table '{}' was dropped", table.name)))?;
                 Reached::TreeSlice.mark();
@@ -161,7 +198,8 @@ impl Core {
             low = end;
         }
         let mut part = Part::new(changes, Limits::new(low, None, None));
-        Ok((btree.merge(turn, &mut part, retain, false, pause)?, written))
+        let last = btree.merge(turn, &mut part, retain, false, pause)?;
+        Ok(before.ending_with(last))
     }
 
     /// Records the new root in the manifest, then shows it to readers instead of the runs that went into it. `None` when the table was dropped.

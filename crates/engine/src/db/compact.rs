@@ -42,7 +42,12 @@ impl Core {
             return Ok(if reclaimed == Step::Nothing { absorbed } else { reclaimed });
         };
         let (needs, room) = (wanted.needs(&table.options), self.room_on_disk()?);
-        let fitting = if needs <= room { Some(wanted) } else { policy::pick(&trees, &table.options, room) };
+        let fitting = if needs <= room {
+            Some(wanted)
+        } else {
+            drop(wanted);
+            policy::pick(&trees, &table.options, room)
+        };
         match fitting {
             Some(compaction) => {
                 drop(trees);

@@ -15,6 +15,7 @@ use crate::tree::erasure::Erasures;
 use crate::tree::merge::MergeCursor;
 use crate::tree::retain::Retain;
 
+use super::absorb::Merged;
 use super::core::{Core, TableState};
 use super::run_writer::RunWriter;
 
@@ -107,16 +108,16 @@ impl Core {
             // The old root goes slice by slice.
             drop(trees);
             let merged = match in_slices {
-                true => self.merge_in_slices(turn, (table, &btree), &mut changes, &mut retain, &mut || Ok(())),
-                false => btree.merge(turn, &mut changes, &mut retain, false, &mut || Ok(())).map(|root| (root, 0)),
+                true => self.merge_in_slices(turn, (table, &btree), (&mut changes, bytes), &mut retain, &mut || Ok(())),
+                false => btree.merge(turn, &mut changes, &mut retain, false, &mut || Ok(())).map(Merged::of),
             };
             match merged {
                 // Parked, the changes wait until the tree can be read.
                 Err(error) if error.is_of_read() => {}
                 merged => {
-                    let (pending, written) = merged?;
+                    let Merged { last, written, .. } = merged?;
                     self.counters.flush_bytes.fetch_add(written, Ordering::Relaxed);
-                    return Ok(Output::Root(pending));
+                    return Ok(last.map_or(Output::Nothing, Output::Root));
                 }
             }
         }
@@ -159,7 +160,6 @@ impl Core {
             }
             Output::Root(pending) => {
                 let btree = table.btree().expect("only a table with a B-tree merges into it");
-                self.counters.flush_bytes.fetch_add(pending.written_bytes(), Ordering::Relaxed);
                 btree.install(pending)?;
                 trees.btree = Some(btree.root());
             }

@@ -24,6 +24,9 @@ pub(super) fn goes_by(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Full | ErrorKind::Corruption) || error.is_of_read()
 }
 
+/// A merge pauses after so many entries.
+const PAUSE_ENTRIES: u64 = if cfg!(test) { 1 << 8 } else { 1 << 16 };
+
 /// A merge under way.
 struct Merge<'a> {
     table: &'a TableState,
@@ -39,6 +42,8 @@ struct Merge<'a> {
     seen: Vec<u64>,
     /// How many entries the inputs had that are done with, by source.
     ended: Vec<u64>,
+    /// Entries read since it was looked last whether there is something more urgent.
+    since_pause: u64,
 }
 
 impl Core {
@@ -67,10 +72,14 @@ impl Core {
         drop(compaction);
         let none = vec![0; slices[0].sources.len()];
         let (seen, ended) = (none.clone(), none);
-        let mut merge = Merge { table, target, bottom, filter_bits, busy, values_anew, seen, ended };
+        let mut merge = Merge { table, target, bottom, filter_bits, busy, values_anew, seen, ended, since_pause: 0 };
         for slice in slices {
+            self.health.check_writable()?;
+            if table.check().is_err() {
+                return Ok(());
+            }
             let output = match self.merge_slice(&mut merge, &slice) {
-                // It has left nothing behind, and nothing depends on it.
+                // It has left nothing behind but slices that are in place, and nothing depends on it.
                 Err(error) if goes_by(&error) => return Err(error),
                 output => self.or_poison(output)?,
             };
@@ -152,7 +161,9 @@ impl Core {
             let clean_to = if retain.compares_ages() { input.ages().least } else { SeqNum::ZERO };
             retain.push_from(clean_to, &entry, &mut |entry| writer.push(entry))?;
             // A long compaction must not keep a closed or failed database waiting, nor the drop of its table.
-            if seen.is_multiple_of(1 << 16) {
+            merge.since_pause += 1;
+            if merge.since_pause >= PAUSE_ENTRIES {
+                merge.since_pause = 0;
                 self.health.check_writable()?;
                 if merge.table.check().is_err() {
                     return Ok(None);

@@ -13,6 +13,8 @@ const REWRITTEN_PER_BYTE: u64 = 8;
 const REWRITTEN_MIN_PART: u64 = 16;
 /// Runs over a tree are merged into it when they have, or erasures cover, this many percent of its bytes.
 const PARKED_PERCENT: u64 = 25;
+/// After a merge as much as this part of the tree stays free in its file, for what comes next.
+pub const KEPT_PART: u64 = 4;
 /// A merge of all leaves needs no more than this part of the tree's space at a time.
 const SLICES_MAX: usize = 16;
 
@@ -40,22 +42,27 @@ pub fn is_absorption_due(trees: &Trees, options: &TableOptions, oldest: SeqNum) 
     parked > 0 && (dense || small || erased())
 }
 
-/// Bytes of space that the merge of all runs into the B-tree needs at most, beside what is free in its file.
+/// Bytes of space that the merge of all runs into the B-tree needs, beside what is free in its file, while nobody holds an older root.
 #[must_use]
 pub fn absorption_needs(trees: &Trees, options: &TableOptions) -> u64 {
     let Some(root) = &trees.btree else { return 0 };
-    let slices = u64_of(slices_of_tree(root.meta(), options));
-    parked_bytes(trees) + (root.meta().live_bytes() / slices).saturating_sub(root.meta().free_bytes)
+    let parked = parked_bytes(trees);
+    let (live, slices) = (root.meta().live_bytes(), u64_of(slices_of_tree(trees, options, parked)));
+    // More than this part of what is free was given back.
+    parked + (live / slices).saturating_sub(root.meta().free_bytes.min(live / KEPT_PART))
 }
 
-/// In how many slices of keys changes are merged into a tree. Each makes a root of its own, and the leaves that it replaced are free for the next.
-/// Until the last the changes stay where they are too, so that operands would count twice, and go in at once.
+/// In how many slices of keys changes of so many bytes are merged into the B-tree. Each makes a root of its own, and the leaves that it replaced
+/// are free for the next. Until the last the changes stay where they are too, so that operands would count twice, and go in at once; where
+/// ranges were erased since the last merge, the first one reaches into all of the tree.
 #[must_use]
-pub fn slices_of_tree(tree: &TreeMeta, options: &TableOptions) -> usize {
-    if options.merge.is_some() {
+pub fn slices_of_tree(trees: &Trees, options: &TableOptions, bytes: u64) -> usize {
+    let Some(root) = &trees.btree else { return 1 };
+    if options.merge.is_some() || trees.erasures.touch(&[], Bound::Unbounded, (root.meta().clean_to, SeqNum::MAX)) {
         return 1;
     }
-    usize_of(tree.live_bytes() / (2 * options.run_bytes_max)).clamp(1, SLICES_MAX)
+    let rewritten = root.meta().live_bytes().min(bytes.saturating_mul(REWRITTEN_PER_BYTE));
+    usize_of(rewritten / (2 * options.run_bytes_max)).clamp(1, SLICES_MAX)
 }
 
 /// Bytes of the runs over a B-tree.

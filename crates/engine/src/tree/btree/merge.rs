@@ -65,9 +65,9 @@ impl<'a> Merge<'a> {
         Self { file, changes, retain, rewrite, pause, output, freed, read, clean_to, newest, ahead, rewrote: false }
     }
 
-    /// What wrote the blocks, and the blocks that the new root does not reach.
-    pub(super) fn into_parts(self) -> (ExtentWriter<'a>, Vec<Extent>) {
-        (self.output.writer, self.freed)
+    /// What wrote the blocks, the blocks that the new root does not reach, and how many changes there were.
+    pub(super) fn into_parts(self) -> (ExtentWriter<'a>, Vec<Extent>, u64) {
+        (self.output.writer, self.freed, self.read.changes)
     }
 
     /// Merges all changes into the tree of `base`: what the new root is and reaches, except for the space of the file.

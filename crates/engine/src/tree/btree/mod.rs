@@ -93,6 +93,7 @@ struct Roots {
 pub struct PendingRoot {
     meta: TreeMeta,
     freed: Vec<Extent>,
+    changes: u64,
     claim: Claim,
     // Dropped last: the next merge begins when the space is back.
     turn: Turn,
@@ -103,6 +104,12 @@ impl PendingRoot {
     #[must_use]
     pub const fn meta(&self) -> &TreeMeta {
         &self.meta
+    }
+
+    /// How many changes the merge met.
+    #[must_use]
+    pub const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Bytes of the file that the merge wrote.
@@ -208,12 +215,12 @@ impl BTree {
         let output = Output::new(&self.file, writer, self.options.block_bytes, self.options.compression);
         let mut merge = Merge::new(&self.file, changes, retain, rewrite, pause, output);
         let mut meta = merge.run(&base)?;
-        let (mut writer, mut freed) = merge.into_parts();
+        let (mut writer, mut freed, changes) = merge.into_parts();
         freed.extend(base.free_list.map(extent));
         meta = self.write_free_list(&mut writer, &freed, meta)?;
         let claim = writer.finish()?;
         self.file.sync()?;
-        Ok(PendingRoot { meta, freed, claim, turn })
+        Ok(PendingRoot { meta, freed, changes, claim, turn })
     }
 
     /// Makes a pending root the one that [`BTree::root`] returns. The manifest must name it, durably. The turn goes on.
@@ -224,7 +231,7 @@ impl BTree {
     /// # Panics
     /// When the root is of another tree.
     pub fn install(&self, pending: PendingRoot) -> Result<Turn> {
-        let PendingRoot { meta, freed, claim, turn } = pending;
+        let PendingRoot { meta, freed, claim, turn, .. } = pending;
         assert!(Arc::ptr_eq(&turn.0, &self.merging), "a root is installed in its own tree");
         let root = TreeRoot::new(Arc::clone(&self.file), meta);
         {

@@ -55,8 +55,8 @@ impl TreeRoot {
             }
             children = below;
         }
-        let step = children.len().div_ceil(pieces.max(1));
-        Ok(children.into_iter().step_by(step).skip(1).map(|(key, _)| key).collect())
+        let (count, pieces) = (children.len(), pieces.min(children.len()));
+        Ok((1..pieces).map(|piece| std::mem::take(&mut children[piece * count / pieces].0)).collect())
     }
 
     /// The percent of the tree that erasures after `after` and up to `to` cover, as far as its topmost block tells; 0 when it cannot be read, which

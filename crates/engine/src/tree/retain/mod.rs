@@ -17,8 +17,8 @@
 //! 7. The table's compaction filter is asked about a put that every snapshot sees and that has no newer version here. What it removes becomes a
 //!    tombstone above the bottom.
 //! 8. A value that is kept apart is read only to fold operands into it and to ask the filter; else its entry is kept or dropped as any put.
-//! 9. The stream may have a version twice, in different trees: a compaction that was given up has left slices of its result beside its inputs.
-//!    It is kept once.
+//! 9. The stream may have a version twice, in different trees: a compaction or a merge into a B-tree that was given up has left slices of its
+//!    result beside its inputs, or beside the log. It is kept once.
 //! 10. An erasure is a tombstone of every key that it covers, between the versions before and after it. Nothing that lies behind it is
 //!     changed by operands, here or below.
 
@@ -72,7 +72,7 @@ pub struct Retain {
     key: Vec<u8>,
     /// Of `key`, the versions met so far serve the snapshots from this index on; `usize::MAX` before the first version.
     served_from: usize,
-    /// The seqnum of the version before, where it is newer than all snapshots; else one that none has.
+    /// The seqnum of the oldest version so far that is newer than all snapshots, or one that none has: what comes then is there twice.
     ahead: SeqNum,
     /// The version kept last is an operand: the next one of its stripe serves the same snapshots with it.
     open: bool,
@@ -323,9 +323,11 @@ impl Retain {
     fn decide(&mut self, entry: &Entry<'_>, seen: usize) -> Option<Seen> {
         if seen == self.snapshots.len() {
             // Newer than `published`: some snapshot may see just this version, and the next may see another. It serves none of those here.
-            let is_again = self.ahead == entry.seqnum;
+            if entry.seqnum >= self.ahead {
+                return None;
+            }
             (self.served_from, self.ahead) = (seen, entry.seqnum);
-            return (!is_again).then_some(Seen::BySome);
+            return Some(Seen::BySome);
         }
         if seen >= self.served_from && !self.open {
             return None;

@@ -358,3 +358,28 @@ proptest! {
         prop_assert_eq!(kept, apply(moment.rule(bottom), &operator, &history));
     }
 }
+
+proptest! {
+    /// As a compaction that was given up leaves it: what it wrote, beside the newer of its inputs.
+    #[test]
+    fn what_is_there_twice_is_kept_once(
+        history in trees(), (first, later) in (moment(), moment()), newer_than in 0..=NEWEST, bottom: bool,
+    ) {
+        let plain = |entry: &OwnedEntry| matches!(entry.kind, Kind::Put | Kind::Delete);
+        let history: Vec<_> = history.into_iter().filter(plain).collect();
+        let later = Moment {
+            live: later.live.into_iter().filter(|at| first.live.contains(at) || *at >= first.published).collect(),
+            published: later.published.max(first.published),
+        };
+        let none = TableOperator::default();
+        let twice = merge(&split(&history, newer_than).0, &apply(first.rule(bottom), &none, &history));
+        let kept = apply(later.rule(bottom), &none, &twice);
+        assert_in_order(&kept);
+        for entry in &history {
+            for snapshot in later.snapshots() {
+                let value = |tree: &[OwnedEntry]| read(&[tree], &entry.key, snapshot).flatten();
+                prop_assert_eq!(value(&kept), value(&history), "at {}: {:?} of {:?}", snapshot, kept, twice);
+            }
+        }
+    }
+}

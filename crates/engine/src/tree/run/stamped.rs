@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{LevelCursor, Run};
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::{Ages, Cursor};
+use crate::tree::{Ages, Cursor, Limits};
 
 /// A cursor over runs that ascend and do not touch, for a merge that writes what it reads.
 #[must_use]
@@ -46,6 +46,10 @@ impl Cursor for Stamped {
 
     fn prev(&mut self) -> Result<()> {
         self.0.prev()
+    }
+
+    fn limit(&mut self, limits: &Arc<Limits>) {
+        self.0.limit(limits);
     }
 
     fn is_cached(&self) -> bool {
