@@ -1,11 +1,14 @@
 //! One root of a B-tree and all that it reaches: a point in the tree's history that stays as it is while it is held.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::cursor::BTreeCursor;
 use super::file::TreeFile;
 use super::format::{TreeMeta, continues};
 use super::read_free_list;
+use crate::base::num::u64_of;
+use crate::base::sync::AtomicU64;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
@@ -20,11 +23,22 @@ pub struct TreeRoot {
     pub(super) meta: TreeMeta,
     /// The topmost block, kept from its first use on: every lookup begins there.
     top: OnceLock<Block>,
+    /// The branches below it, by their place in it: gets find them without the cache, and hold none of them. Each is kept from its first use on,
+    /// as long as there is room.
+    branches: OnceLock<Box<[OnceLock<Block>]>>,
+    /// Bytes of memory that [`Self::branches`] may still take.
+    room: AtomicU64,
 }
+
+/// The branches that a root keeps have at most this part of the cache's bytes, which does not count them once it has let go of them.
+const KEPT_PART: u64 = 32;
+/// And at most so many bytes.
+const KEPT_BYTES_MAX: u64 = 16 << 20;
 
 impl TreeRoot {
     pub(super) fn new(file: Arc<TreeFile>, meta: TreeMeta) -> Arc<Self> {
-        Arc::new(Self { file, meta, top: OnceLock::new() })
+        let room = AtomicU64::new((file.cache.capacity() / KEPT_PART).min(KEPT_BYTES_MAX));
+        Arc::new(Self { file, meta, top: OnceLock::new(), branches: OnceLock::new(), room })
     }
 
     /// Where the root lies, and what it reaches.
@@ -54,16 +68,18 @@ impl TreeRoot {
     /// When a block cannot be read or is corrupt.
     pub fn get(self: &Arc<Self>, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
         let Some(mut pointer) = self.meta.root else { return Ok(None) };
-        let mut spread = false;
+        let (mut spread, mut i) = (false, 0);
         for height in (1..=self.meta.height).rev() {
             let below;
-            let branch = if height == self.meta.height {
-                self.top(pointer, Fill::Keep)?
-            } else {
-                below = self.block(pointer, height, Fill::Keep)?;
-                &below
+            let branch = match self.meta.height - height {
+                0 => self.top(pointer, Fill::Keep)?,
+                1 if let Some(kept) = self.kept(i, pointer)? => kept,
+                _ => {
+                    below = self.block(pointer, height, Fill::Keep)?;
+                    &below
+                }
             };
-            let i = route(branch, key);
+            i = route(branch, key);
             spread |= i + 1 < branch.count() && continues(branch, i + 1);
             pointer = self.file.child(branch, i)?;
         }
@@ -154,6 +170,34 @@ impl TreeRoot {
         }
         let block = self.file.get(pointer, self.meta.height, fill)?;
         Ok(self.top.get_or_init(|| block))
+    }
+
+    /// Branch `i` below the topmost one, which `pointer` names; `None` when there is no room to keep it.
+    #[inline]
+    fn kept(&self, i: usize, pointer: BlockPointer) -> Result<Option<&Block>> {
+        match self.branches.get().and_then(|branches| branches.get(i)?.get()) {
+            Some(branch) => {
+                branch.prefetch_search();
+                Ok(Some(branch))
+            }
+            None if self.room.load(Ordering::Relaxed) == 0 => Ok(None),
+            None => self.keep(i, pointer),
+        }
+    }
+
+    /// As [`Self::kept`], the first time.
+    #[cold]
+    fn keep(&self, i: usize, pointer: BlockPointer) -> Result<Option<&Block>> {
+        let count = self.top.get().map_or(0, Block::count);
+        let branches = self.branches.get_or_init(|| (0..count).map(|_| OnceLock::new()).collect());
+        let block = self.file.get(pointer, self.meta.height - 1, Fill::Keep)?;
+        let bytes = u64_of(block.memory_bytes());
+        let taken = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(bytes));
+        if taken.is_err() {
+            self.room.store(0, Ordering::Relaxed);
+            return Ok(None);
+        }
+        Ok(branches.get(i).map(|kept| kept.get_or_init(|| block)))
     }
 }
 

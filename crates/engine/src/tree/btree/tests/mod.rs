@@ -411,8 +411,8 @@ fn untouched_subtrees_are_neither_read_nor_written() {
 fn a_scan_reads_many_leaves_at_once_and_a_seek_one() {
     let mut fixture = Fixture::plain(4096);
     (0..50_000).for_each(|i| fixture.model.put(key(i), [7; 50]));
-    fixture.merge(false);
     fixture.cache.set_capacity(0);
+    fixture.merge(false);
     let (root, stats) = (fixture.tree.root(), fixture.tree.file.blocks.stats());
     let reads = |action: &dyn Fn()| {
         let before = stats.block_reads.load(Ordering::Relaxed);
@@ -461,6 +461,27 @@ fn readers_see_whole_roots_while_merges_go_on() {
         readers.into_iter().for_each(|reader| reader.join().unwrap());
     });
     tree.verify(&tree.root()).unwrap();
+}
+
+#[test]
+fn a_get_looks_up_the_leaf_only_below_branches_that_the_root_keeps() {
+    let lookups = |cache_bytes: u64| {
+        let mut fixture = Fixture::plain(512);
+        fixture.cache.set_capacity(cache_bytes);
+        (0..4000).for_each(|i| fixture.model.put(key(i), [7; 40]));
+        fixture.merge(false);
+        assert_eq!(fixture.meta().height, 2, "{:?}", fixture.meta());
+        let root = fixture.tree.root();
+        let looked_up = || fixture.cache.counters().hits + fixture.cache.counters().misses;
+        let get = || root.get(&key(1234), SeqNum::MAX).unwrap().unwrap();
+        drop(get());
+        let before = looked_up();
+        drop(get());
+        looked_up() - before
+    };
+    assert_eq!(lookups(1 << 20), 1);
+    // Nothing is kept where that would be much beside the cache.
+    assert_eq!(lookups(1 << 10), 2);
 }
 
 /// As two slices of a merge do where the leaf that one ends with is rewritten by the other.
