@@ -21,10 +21,10 @@ use super::core::{Core, TableState};
 use super::merge::goes_by;
 
 /// What came of a merge into a B-tree.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Merged {
     /// The root that is pending.
-    pub(super) last: Option<PendingRoot>,
+    pub(super) last: PendingRoot,
     /// Bytes of the tree's file that were written, for all slices.
     pub(super) written: u64,
     /// Changes that went in, into all slices.
@@ -32,18 +32,9 @@ pub(super) struct Merged {
 }
 
 impl Merged {
+    /// What came of a merge in one piece.
     pub(super) fn of(last: PendingRoot) -> Self {
-        Self::default().ending_with(last)
-    }
-
-    fn add(&mut self, pending: &PendingRoot) {
-        self.written += pending.written_bytes();
-        self.changes += pending.changes();
-    }
-
-    fn ending_with(mut self, last: PendingRoot) -> Self {
-        self.add(&last);
-        Self { last: Some(last), ..self }
+        Self { written: last.written_bytes(), changes: last.changes(), last }
     }
 
     /// Checks that no change was left out, before what has them goes.
@@ -151,21 +142,16 @@ impl Core {
             merged => self.or_poison(merged)?,
         };
         self.counters.compaction_write_bytes.fetch_add(merged.written, Ordering::Relaxed);
-        if let Some(pending) = merged.last {
-            self.or_poison(self.install_absorbed(table, btree, &ids, pending))?;
-        }
+        self.or_poison(self.install_absorbed(table, btree, &ids, merged.last))?;
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
-        if !runs.is_empty() {
+        if !ids.is_empty() {
             Reached::Absorbed.mark();
         }
         self.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
-        self.remove_runs(runs.iter().map(|handle| handle.id));
+        self.remove_runs(ids);
         self.rebalance();
-        self.give_back(btree, if rewrite { 0 } else { btree.root().meta().live_bytes() / policy::KEPT_PART })
-    }
-
-    /// Gives the file system back what is free in a B-tree's file, but for what the next merge will need again soon.
-    pub(super) fn give_back(&self, btree: &BTree, keep: u64) -> Result<()> {
+        // What the next merge will need again soon stays.
+        let keep = if rewrite { 0 } else { btree.root().meta().live_bytes() / policy::KEPT_PART };
         match btree.turn() {
             Some(turn) => self.or_poison(btree.give_back(&turn, keep)),
             None => Ok(()),
@@ -184,13 +170,14 @@ impl Core {
     ) -> Result<Merged> {
         let slices = policy::slices_of_tree(&table.version.load().trees, &table.options, bytes);
         let ends = btree.root().parts(slices)?;
-        let (mut low, mut before) = (Vec::new(), Merged::default());
+        let (mut low, mut written, mut changed) = (Vec::new(), 0, 0);
         for end in ends {
             let mut part = Part::new(changes, Limits::new(std::mem::take(&mut low), Some(end.clone()), None));
             part.first()?;
             if part.entry().is_some() {
                 let pending = btree.merge(turn, &mut part, retain, false, pause)?;
-                before.add(&pending);
+                written += pending.written_bytes();
+                changed += pending.changes();
                 let installed = self.or_poison(self.install_absorbed(table, btree, &[], pending))?;
                 turn = installed.ok_or_else(|| Error::invalid(format!("table '{}' was dropped", table.name)))?;
                 Reached::TreeSlice.mark();
@@ -199,7 +186,7 @@ impl Core {
         }
         let mut part = Part::new(changes, Limits::new(low, None, None));
         let last = btree.merge(turn, &mut part, retain, false, pause)?;
-        Ok(before.ending_with(last))
+        Ok(Merged { written: written + last.written_bytes(), changes: changed + last.changes(), last })
     }
 
     /// Records the new root in the manifest, then shows it to readers instead of the runs that went into it. `None` when the table was dropped.

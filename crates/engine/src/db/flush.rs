@@ -117,7 +117,7 @@ impl Core {
                 merged => {
                     let Merged { last, written, .. } = merged?;
                     self.counters.flush_bytes.fetch_add(written, Ordering::Relaxed);
-                    return Ok(last.map_or(Output::Nothing, Output::Root));
+                    return Ok(Output::Root(last));
                 }
             }
         }

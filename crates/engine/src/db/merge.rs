@@ -238,10 +238,10 @@ impl Core {
 impl Merge<'_> {
     /// Whether all entries were read that end with a slice, from each of the sources.
     fn is_whole(&mut self, slice: &Slice) -> bool {
-        let count = |runs: &mut dyn Iterator<Item = &RunHandle>| runs.map(|it| it.run.meta().entries).sum::<u64>();
         let sources = slice.sources.iter().zip(&self.seen).zip(&mut self.ended);
         sources.fold(true, |whole, ((runs, seen), ended)| {
-            *ended += count(&mut runs.iter().filter(|handle| slice.ends(handle)));
+            let here = runs.iter().filter(|handle| slice.ends(handle));
+            *ended += here.map(|handle| handle.run.meta().entries).sum::<u64>();
             let goes_on = runs.last().is_some_and(|handle| !slice.ends(handle));
             whole && (*seen == *ended || goes_on && *seen > *ended)
         })
