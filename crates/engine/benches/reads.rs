@@ -1,5 +1,5 @@
 //! What a get, gets of 16 keys at once, a seek, a range of ten and a step of a long one either way cost in a database whose blocks are all in
-//! memory, and not in the processor's cache, in one tree of each layout.
+//! memory, and not in the processor's cache: in one tree of each layout, and in a memtable, six runs and a level, with filters and without.
 //!
 //! Run with `cargo bench -p spinney --bench reads -- [DIRECTORY]`: nanoseconds for each operation, the best of rounds that take turns. With
 //! `DIRECTORY LAYOUT OPERATION TIMES` it does one operation so many times and nothing else, for a profiler that counts
@@ -16,7 +16,15 @@ use std::path::PathBuf;
 const ENTRIES: u64 = 4_000_000;
 const ROUNDS: u64 = 15;
 const TIMES: u64 = 100_000;
-const LAYOUTS: [(&str, Layout); 2] = [("btree", Layout::BTree), ("lsm", Layout::Lsm)];
+/// Name, layout, trees, bits of filter a key.
+const SHAPES: [(&str, Layout, u64, u32); 4] = [
+    ("btree", Layout::BTree, 1, 0),
+    ("lsm", Layout::Lsm, 1, 10),
+    ("lsm8", Layout::Lsm, 8, 10),
+    ("nofilter8", Layout::Lsm, 8, 0),
+];
+/// Entries of a small tree over a large one are one in so many, as in the lab's `shape`.
+const SMALL_PART: u64 = 20;
 /// Entries of a short range.
 const SHORT: u64 = 9;
 
@@ -39,8 +47,8 @@ fn main() {
     let database = Database::open(directory.path().join("db"), Options { memory_bytes: 4 << 30, ..Options::default() });
     let database = database.expect("the directory is new");
     let chosen = |name: &str| arguments.get(1).is_none_or(|layout| layout == name);
-    let layouts = LAYOUTS.into_iter().filter(|(name, _)| chosen(name));
-    let tables: Vec<_> = layouts.map(|(name, layout)| (name, fill(&database, name, layout))).collect();
+    let shapes = SHAPES.into_iter().filter(|(name, ..)| chosen(name));
+    let tables: Vec<_> = shapes.map(|shape| (shape.0, fill(&database, shape))).collect();
     let snapshot = database.snapshot();
     if let [_, _, operation, times] = &arguments[..] {
         let (_, run, _) = OPERATIONS.into_iter().find(|(name, ..)| name == operation).expect("one of the operations");
@@ -64,19 +72,31 @@ fn main() {
     }
 }
 
-/// A table with all entries in one tree, put in random order.
-fn fill(database: &Database, name: &str, layout: Layout) -> Table {
-    let options = TableOptions { layout, ..TableOptions::default() };
+/// A table with all entries, put in random order, in one tree, and some of them in smaller ones over it, the last of which is the memtable.
+fn fill(database: &Database, (name, layout, trees, filter_bits_per_key): (&str, Layout, u64, u32)) -> Table {
+    let options = TableOptions { layout, filter_bits_per_key, ..TableOptions::default() };
     let table = database.create_table(name, options).expect("it is new");
+    put(database, &table, 0..ENTRIES);
+    table.compact().expect("there is room");
+    table.hold().expect("the database is open");
+    let small = ENTRIES / SMALL_PART;
+    for tree in 1..trees {
+        put(database, &table, tree * small..(tree + 1) * small);
+        if tree + 1 < trees {
+            table.flush().expect("there is room");
+        }
+    }
+    table
+}
+
+fn put(database: &Database, table: &Table, numbers: std::ops::Range<u64>) {
     let mut batch = spinney::Batch::new();
-    for number in 0..ENTRIES {
-        batch.put(&table, &key(number * 611_953 % ENTRIES), &[7; 128]);
+    for number in numbers {
+        batch.put(table, &key(number * 611_953 % ENTRIES), &[7; 128]);
         if number % 1000 == 999 {
             database.write(std::mem::take(&mut batch), Durability::Buffered).expect("there is room");
         }
     }
-    table.compact().expect("there is room");
-    table
 }
 
 /// 16 bytes, as in the lab.

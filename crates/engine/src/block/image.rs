@@ -219,10 +219,23 @@ impl Block {
         &self.image[PREFIX_AT..][..self.prefix_len()]
     }
 
+    /// The address of the memory that every access looks at first.
+    #[inline]
+    #[must_use]
+    pub fn front(&self) -> usize {
+        self.image.as_ptr().addr().wrapping_sub(COUNTS_BYTES)
+    }
+
     /// Asks for the memory that every access looks at first, before it is needed.
     #[inline]
     pub fn prefetch_front(&self) {
-        prefetch(self.image.as_ptr().wrapping_sub(COUNTS_BYTES), FRONT_BYTES);
+        Self::prefetch_front_at(self.front());
+    }
+
+    /// As [`Self::prefetch_front`], of a block that has, or had, its [`Self::front`] there.
+    #[inline]
+    pub fn prefetch_front_at(front: usize) {
+        prefetch(std::ptr::without_provenance(front), FRONT_BYTES);
     }
 
     /// Asks for the memory that a search of the block looks at first, before it is needed.
@@ -449,8 +462,8 @@ fn prefetch_all(bytes: &[u8]) {
 
 /// The counts of who shares a block, before its image.
 const COUNTS_BYTES: usize = 2 * size_of::<usize>();
-/// Counts, header, and what a search of a leaf of 4 KiB looks at.
-const FRONT_BYTES: usize = 4 * CACHE_LINE_BYTES;
+/// Counts, header, and what a search of a leaf of 8 KiB with fifty entries looks at.
+const FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
 /// A search of more than so much halves it first, which no prefetch can follow.
 const SEARCHED_BYTES_MAX: usize = 2 << 10;
 /// So much of the entries from some point on is as good as sure to be read.

@@ -36,6 +36,9 @@ const SHARDS_MAX: u64 = 64;
 /// A smaller share would hold too few blocks to evict well, so that small caches have fewer shards.
 const SHARD_BYTES_MIN: u64 = 2 << 20;
 
+/// Blocks that trees keep for themselves may take this part of the capacity beside it.
+const KEPT_PART: u64 = 32;
+
 /// What becomes of a block that was not in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
@@ -71,6 +74,8 @@ pub struct Cache {
     shards: Box<[Latched]>,
     /// For [`Cache::capacity`] only: the shards have their own shares.
     capacity: AtomicU64,
+    /// Bytes of the blocks that trees keep for themselves.
+    kept: AtomicU64,
 }
 
 impl Shared for Block {
@@ -104,7 +109,7 @@ impl Cache {
         let shards = usize_of(1 << shards.ilog2());
         let share = capacity / u64_of(shards);
         let shards = (0..shards).map(|_| Latched::new(Shard::new(share))).collect();
-        Self { shards, capacity: AtomicU64::new(capacity) }
+        Self { shards, capacity: AtomicU64::new(capacity), kept: AtomicU64::new(0) }
     }
 
     /// The block that `pointer` names in `file`, from memory or else from the file.
@@ -228,6 +233,22 @@ impl Cache {
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// Grants `bytes` of memory to a tree for blocks that it keeps for itself, if there are as many: all trees together get a thirty-second
+    /// of the capacity, beside it. Such blocks are in the cache as well until it evicts them.
+    #[must_use]
+    pub fn take_room(&self, bytes: u64) -> bool {
+        let room = self.capacity() / KEPT_PART;
+        let take = |kept: u64| kept.checked_add(bytes).filter(|kept| *kept <= room);
+        // Relaxed: a counter. Most of those who ask when all is taken need not write.
+        take(self.kept.load(Ordering::Relaxed)).is_some()
+            && self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    /// Takes back what [`Self::take_room`] granted.
+    pub fn give_room(&self, bytes: u64) {
+        self.kept.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Bytes of memory that blocks take now.

@@ -249,6 +249,9 @@ impl Trees {
     pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
         if !self.l0.is_empty() || self.levels.iter().any(|level| !level.runs.is_empty()) {
             let hash = hash_key(key);
+            if self.l0.len() > 1 {
+                self.runs_of(key).for_each(|run| run.approach(key));
+            }
             for run in self.runs_of(key) {
                 if let Some(found) = run.get_at_cost(key, hash, snapshot, costs)? {
                     return Ok(Some(found));

@@ -1,5 +1,6 @@
 //! Ordered maps of versioned entries: in memory, in immutable runs, in copy-on-write B-trees; and their merge.
 
+pub mod branch;
 pub mod btree;
 pub mod compaction_filter;
 pub mod cost;

@@ -8,6 +8,7 @@ use crate::base::num::usize_of32;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
+use crate::tree::branch::Branch;
 use crate::tree::place::Place;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 
@@ -98,10 +99,8 @@ impl BTreeCursor {
     /// Walks from the block that the path leads to, and `pointer` names, to a leaf.
     fn descend(&mut self, mut pointer: BlockPointer, choose: impl Fn(&Block) -> usize) -> Result<Block> {
         loop {
-            let height = self.height();
-            let block = self.root.block(pointer, height, self.fill)?;
-            self.blocks += 1;
-            if height == 0 {
+            let block = self.block(pointer)?;
+            if self.height() == 0 {
                 return Ok(block);
             }
             let child = choose(&block);
@@ -110,17 +109,30 @@ impl BTreeCursor {
         }
     }
 
+    /// The block that the path leads to, and `pointer` names.
+    fn block(&mut self, pointer: BlockPointer) -> Result<Block> {
+        self.blocks += 1;
+        let above = self.above();
+        match self.height() {
+            0 => self.root.leaf(above, pointer, self.fill),
+            height => self.root.branch(above, pointer, height, self.fill).map(|step| step.block().clone()),
+        }
+    }
+
+    /// The branch that the path ends in, and the child that it takes there, if the branch is kept.
+    fn above(&self) -> Option<(&Branch, usize)> {
+        self.root.kept(self.path.iter().map(|step| step.child))
+    }
+
     /// Goes a step on, and asks for the memory that the next one looks at. `None` leaves the rest to the seek.
     fn approach_from(&mut self, approach: Approach, key: &[u8]) -> Option<Approach> {
-        let TreeRoot { file, meta, .. } = &*self.root;
-        let instance = file.blocks.instance();
         Some(match approach {
             Approach::Away if self.fill == Fill::Keep && !self.failed => {
                 self.here.leave();
-                self.blocks += 1;
                 self.path.clear();
                 self.ahead.restart(1);
-                Approach::At(self.root.block(meta.root?, meta.height, self.fill).ok()?)
+                let root = self.root.meta.root?;
+                Approach::At(self.block(root).ok()?)
             }
             Approach::At(leaf) if self.height() == 0 => {
                 leaf.prefetch_entries(key);
@@ -128,21 +140,18 @@ impl BTreeCursor {
             }
             Approach::At(branch) => {
                 let child = route(&branch, key);
-                let pointer = file.child(&branch, child).ok()?;
-                file.cache.prefetch_line(instance, pointer);
+                let pointer = self.root.file.child(&branch, child).ok()?;
                 self.path.push(Step { branch, child });
-                Approach::Above { pointer, known: false }
+                let known = self.root.approach(self.above(), pointer);
+                Approach::Above { pointer, known }
             }
             Approach::Above { pointer, known: false } => {
-                file.cache.approach(instance, pointer).then_some(Approach::Above { pointer, known: true })?
+                let file = &self.root.file;
+                file.cache
+                    .approach(file.blocks.instance(), pointer)
+                    .then_some(Approach::Above { pointer, known: true })?
             }
-            Approach::Above { pointer, known: true } => {
-                let block = file.cache.lookup(instance, pointer, self.fill)?;
-                file.check(&block, pointer, self.height()).ok()?;
-                self.blocks += 1;
-                block.prefetch_search();
-                Approach::At(block)
-            }
+            Approach::Above { pointer, known: true } => Approach::At(self.block(pointer).ok()?),
             Approach::Away | Approach::Leaf(_) | Approach::Left => return None,
         })
     }
@@ -185,13 +194,17 @@ impl BTreeCursor {
             let height = self.height();
             self.blocks += 1;
             if height == 0 {
+                let above = self.root.kept(self.path.iter().map(|step| step.child));
+                let trace = above.and_then(|(above, i)| above.trace(i));
+                trace.inspect(|trace| trace.follow());
                 let (leaf, _) = self.ahead.leaf(&self.root.file, branch, *child, self.fill, way)?;
+                trace.inspect(|trace| trace.found(&leaf));
                 let index = if way.backward { leaf.count() - 1 } else { 0 };
                 self.here.stand(leaf, index);
                 break;
             }
             let pointer = self.root.file.child(branch, *child)?;
-            let branch = self.root.block(pointer, height, self.fill)?;
+            let branch = self.block(pointer)?;
             let child = if way.backward { branch.count() - 1 } else { 0 };
             self.path.push(Step { branch, child });
         }

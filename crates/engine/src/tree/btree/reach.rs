@@ -44,7 +44,7 @@ impl TreeRoot {
             }
             let mut below = Vec::new();
             for (border, pointer) in children {
-                let branch = self.block(pointer, height, Fill::Keep)?;
+                let branch = self.file.get(pointer, height, Fill::Keep)?;
                 for i in 0..branch.count() {
                     let mut key = border.clone();
                     if i > 0 {
@@ -64,7 +64,7 @@ impl TreeRoot {
     #[must_use]
     pub fn erased_percent(&self, erasures: &Erasures, (after, to): (SeqNum, SeqNum)) -> u64 {
         let root = self.meta.root.filter(|_| !erasures.is_empty());
-        let top = root.and_then(|pointer| self.block(pointer, self.meta.height, Fill::Keep).ok());
+        let top = root.and_then(|pointer| self.file.get(pointer, self.meta.height, Fill::Keep).ok());
         let Some(top) = top else { return 0 };
         let (mut low, mut high) = (Vec::new(), Vec::new());
         let is_covered = |i: &usize| {
@@ -78,15 +78,17 @@ impl TreeRoot {
     /// Makes `end` the border behind the leaf for `key`; false when that is the last one.
     fn leaf_end(&self, key: &[u8], end: &mut Vec<u8>) -> Result<bool> {
         let Some(mut pointer) = self.meta.root else { return Ok(false) };
-        let mut found = false;
+        let (mut found, mut above) = (false, None);
         for height in (1..=self.meta.height).rev() {
-            let branch = self.block(pointer, height, Fill::Keep)?;
+            let step = self.branch(above, pointer, height, Fill::Keep)?;
+            let branch = step.block();
             let next = branch.upper_bound(key).max(1);
             if next < branch.count() {
                 branch.key_into(next, end);
                 found = true;
             }
-            pointer = self.file.child(&branch, next - 1)?;
+            pointer = self.file.child(branch, next - 1)?;
+            above = step.kept().map(|kept| (kept, next - 1));
         }
         Ok(found)
     }

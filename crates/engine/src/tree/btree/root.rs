@@ -1,18 +1,16 @@
 //! One root of a B-tree and all that it reaches: a point in the tree's history that stays as it is while it is held.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::cursor::BTreeCursor;
 use super::file::TreeFile;
 use super::format::{TreeMeta, continues};
 use super::read_free_list;
-use crate::base::num::u64_of;
-use crate::base::sync::AtomicU64;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
 use crate::store::Extent;
+use crate::tree::branch::{Branch, Room, Trace};
 use crate::tree::lookup::{Answers, Ask, nothing};
 use crate::tree::{Ages, Cursor, Found};
 
@@ -21,24 +19,15 @@ use crate::tree::{Ages, Cursor, Found};
 pub struct TreeRoot {
     pub(super) file: Arc<TreeFile>,
     pub(super) meta: TreeMeta,
-    /// The topmost block, kept from its first use on: every lookup begins there.
-    top: OnceLock<Block>,
-    /// The branches below it, by their place in it: gets find them without the cache, and hold none of them. Each is kept from its first use on,
-    /// as long as there is room.
-    branches: OnceLock<Box<[OnceLock<Block>]>>,
-    /// Bytes of memory that [`Self::branches`] may still take.
-    room: AtomicU64,
+    /// The topmost branch, if there is any: every lookup begins there.
+    top: OnceLock<Branch>,
+    room: Room,
 }
-
-/// The branches that a root keeps have at most this part of the cache's bytes, which does not count them once it has let go of them.
-const KEPT_PART: u64 = 32;
-/// And at most so many bytes.
-const KEPT_BYTES_MAX: u64 = 16 << 20;
 
 impl TreeRoot {
     pub(super) fn new(file: Arc<TreeFile>, meta: TreeMeta) -> Arc<Self> {
-        let room = AtomicU64::new((file.cache.capacity() / KEPT_PART).min(KEPT_BYTES_MAX));
-        Arc::new(Self { file, meta, top: OnceLock::new(), branches: OnceLock::new(), room })
+        let room = Room::new(&file.cache);
+        Arc::new(Self { file, meta, top: OnceLock::new(), room })
     }
 
     /// Where the root lies, and what it reaches.
@@ -68,22 +57,16 @@ impl TreeRoot {
     /// When a block cannot be read or is corrupt.
     pub fn get(self: &Arc<Self>, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
         let Some(mut pointer) = self.meta.root else { return Ok(None) };
-        let (mut spread, mut i) = (false, 0);
+        let (mut spread, mut above) = (false, None);
         for height in (1..=self.meta.height).rev() {
-            let below;
-            let branch = match self.meta.height - height {
-                0 => self.top(pointer, Fill::Keep)?,
-                1 if let Some(kept) = self.kept(i, pointer)? => kept,
-                _ => {
-                    below = self.block(pointer, height, Fill::Keep)?;
-                    &below
-                }
-            };
-            i = route(branch, key);
+            let step = self.branch(above, pointer, height, Fill::Keep)?;
+            let branch = step.block();
+            let i = route(branch, key);
             spread |= i + 1 < branch.count() && continues(branch, i + 1);
+            above = step.kept().map(|kept| (kept, i));
             pointer = self.file.child(branch, i)?;
         }
-        let leaf = self.block(pointer, 0, Fill::Keep)?;
+        let leaf = self.leaf(above, pointer, Fill::Keep)?;
         match visible(&leaf, key, snapshot) {
             Some(i) => Ok(Some(self.found(leaf, i))),
             None if spread => self.get_spread(key, snapshot),
@@ -97,22 +80,30 @@ impl TreeRoot {
     /// As [`Self::get`].
     pub fn get_many(self: &Arc<Self>, asks: &[Ask<'_>], snapshot: SeqNum) -> Result<Answers> {
         let Some(root) = self.meta.root else { return Ok(nothing(asks.len())) };
-        let mut blocks = vec![self.block(root, self.meta.height, Fill::Keep)?; asks.len()];
-        let mut spread = vec![false; asks.len()];
-        for height in (0..self.meta.height).rev() {
-            let mut pointers = Vec::with_capacity(asks.len());
-            for ((ask, branch), spread) in asks.iter().zip(&blocks).zip(&mut spread) {
+        let (mut pointers, mut spread) = (vec![root; asks.len()], vec![false; asks.len()]);
+        let mut above = vec![None; asks.len()];
+        for height in (1..=self.meta.height).rev() {
+            let steps = self.branches(&above, &pointers, height)?;
+            steps.iter().for_each(|step| step.block().prefetch_search());
+            steps.iter().zip(asks).for_each(|(step, ask)| step.block().prefetch_entries(ask.key));
+            for (at, (step, ask)) in steps.iter().zip(asks).enumerate() {
+                let branch = step.block();
                 let i = route(branch, ask.key);
-                *spread |= i + 1 < branch.count() && continues(branch, i + 1);
-                pointers.push((&self.file.blocks, self.file.child(branch, i)?));
+                spread[at] |= i + 1 < branch.count() && continues(branch, i + 1);
+                pointers[at] = self.file.child(branch, i)?;
+                above[at] = step.kept().map(|kept| (kept, i));
             }
-            blocks = self.file.cache.get_many(&pointers, Fill::Keep)?;
-            blocks.iter().for_each(|block| block.prefetch_search());
-            for (block, (_, pointer)) in blocks.iter().zip(&pointers) {
-                self.file.check(block, *pointer, height)?;
-            }
-            blocks.iter().zip(asks).for_each(|(block, ask)| block.prefetch_entries(ask.key));
         }
+        let traces = || above.iter().map(|above| above.and_then(|(above, i)| above.trace(i)));
+        traces().flatten().for_each(Trace::follow);
+        let wanted: Vec<_> = pointers.iter().map(|pointer| (&self.file.blocks, *pointer)).collect();
+        let blocks = self.file.cache.get_many(&wanted, Fill::Keep)?;
+        for ((block, pointer), trace) in blocks.iter().zip(&pointers).zip(traces()) {
+            trace.inspect(|trace| trace.found(block));
+            block.prefetch_search();
+            self.file.check(block, *pointer, 0)?;
+        }
+        blocks.iter().zip(asks).for_each(|(block, ask)| block.prefetch_entries(ask.key));
         let answer = |((ask, leaf), spread): ((&Ask<'_>, Block), bool)| match visible(&leaf, ask.key, snapshot) {
             Some(i) => Ok(Some(self.found(leaf, i))),
             None if spread => self.get_spread(ask.key, snapshot),
@@ -150,54 +141,114 @@ impl TreeRoot {
         BTreeCursor::new(Arc::clone(self), fill)
     }
 
-    /// The block that `pointer` names, `height` levels above the leaves, on its way into the nearest cache.
+    /// The branch that `pointer` names, `height` levels above the leaves, on its way into the nearest cache. It is child `i` of the branch `above`, if that is kept.
     #[inline]
-    pub(super) fn block(&self, pointer: BlockPointer, height: u32, fill: Fill) -> Result<Block> {
-        // A small tree's only leaf is not kept: it may be large, and the cache counts it.
-        if height == self.meta.height && height > 0 {
-            return self.top(pointer, fill).cloned();
+    pub(super) fn branch<'r>(
+        &'r self,
+        above: Option<(&'r Branch, usize)>,
+        pointer: BlockPointer,
+        height: u32,
+        fill: Fill,
+    ) -> Result<Step<'r>> {
+        let kept = match above {
+            None if height == self.meta.height => Some(self.top(pointer, fill)?),
+            above => above.and_then(|(above, i)| above.child(i)),
+        };
+        if let Some(kept) = kept {
+            kept.block().prefetch_search();
+            return Ok(Step::Kept(kept));
         }
-        let block = self.file.get(pointer, height, fill)?;
-        block.prefetch_search();
-        Ok(block)
+        let branch = self.file.get(pointer, height, fill)?;
+        branch.prefetch_search();
+        if let Some((above, i)) = above.filter(|_| fill == Fill::Keep) {
+            above.keep(i, &branch, height, &self.room);
+        }
+        Ok(Step::Fetched(branch))
     }
 
-    /// The topmost block, which `pointer` names, if it is a branch. Lent, as all readers share the count of who holds it.
+    /// [`Self::branch`] of several: those that are not in memory are read together.
+    fn branches<'r>(
+        &'r self,
+        above: &[Option<(&'r Branch, usize)>],
+        pointers: &[BlockPointer],
+        height: u32,
+    ) -> Result<Vec<Step<'r>>> {
+        let is_kept = |above: &Option<(&Branch, usize)>| above.is_some_and(|(above, i)| above.child(i).is_some());
+        if height < self.meta.height && !above.iter().all(is_kept) {
+            let wanted: Vec<_> = pointers.iter().map(|pointer| (&self.file.blocks, *pointer)).collect();
+            self.file.cache.get_many(&wanted, Fill::Keep)?;
+        }
+        above.iter().zip(pointers).map(|(above, pointer)| self.branch(*above, *pointer, height, Fill::Keep)).collect()
+    }
+
+    /// The leaf that `pointer` names, on its way into the nearest cache. It is child `i` of the branch `above`, if that is kept.
     #[inline]
-    fn top(&self, pointer: BlockPointer, fill: Fill) -> Result<&Block> {
+    pub(super) fn leaf(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer, fill: Fill) -> Result<Block> {
+        let trace = above.and_then(|(above, i)| above.trace(i));
+        trace.inspect(|trace| trace.follow());
+        let leaf = self.file.get(pointer, 0, fill)?;
+        trace.inspect(|trace| trace.found(&leaf));
+        leaf.prefetch_search();
+        Ok(leaf)
+    }
+
+    /// Asks for the memory where [`Self::branch`] and [`Self::leaf`] will look; whether that is known to be the block itself.
+    pub(super) fn approach(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer) -> bool {
+        if let Some(kept) = above.and_then(|(above, i)| above.child(i)) {
+            kept.block().prefetch_search();
+            return true;
+        }
+        self.file.cache.prefetch_line(self.file.blocks.instance(), pointer);
+        above.and_then(|(above, i)| above.trace(i)).inspect(|trace| trace.follow()).is_some()
+    }
+
+    /// The topmost branch, which `pointer` names. Lent, as all readers share the count of who holds it.
+    #[inline]
+    fn top(&self, pointer: BlockPointer, fill: Fill) -> Result<&Branch> {
         if let Some(top) = self.top.get() {
             return Ok(top);
         }
         let block = self.file.get(pointer, self.meta.height, fill)?;
-        Ok(self.top.get_or_init(|| block))
+        Ok(self.top.get_or_init(|| Branch::new(block, self.meta.height)))
     }
 
-    /// Branch `i` below the topmost one, which `pointer` names; `None` when there is no room to keep it.
-    #[inline]
-    fn kept(&self, i: usize, pointer: BlockPointer) -> Result<Option<&Block>> {
-        match self.branches.get().and_then(|branches| branches.get(i)?.get()) {
-            Some(branch) => {
-                branch.prefetch_search();
-                Ok(Some(branch))
+    /// The last branch on a path from the root, and the child that the path takes there, if the branch is kept.
+    pub(super) fn kept(&self, path: impl Iterator<Item = usize>) -> Option<(&Branch, usize)> {
+        let (mut branch, mut path) = (self.top.get()?, path.peekable());
+        while let Some(i) = path.next() {
+            if path.peek().is_none() {
+                return Some((branch, i));
             }
-            None if self.room.load(Ordering::Relaxed) == 0 => Ok(None),
-            None => self.keep(i, pointer),
+            branch = branch.child(i)?;
+        }
+        None
+    }
+}
+
+/// A branch on the way to a leaf.
+#[derive(Debug)]
+pub(super) enum Step<'r> {
+    /// One that the root keeps: lent, as all readers share the count of who holds it.
+    Kept(&'r Branch),
+    /// One from the cache.
+    Fetched(Block),
+}
+
+impl<'r> Step<'r> {
+    #[inline]
+    pub(super) const fn block(&self) -> &Block {
+        match self {
+            Self::Kept(branch) => branch.block(),
+            Self::Fetched(branch) => branch,
         }
     }
 
-    /// As [`Self::kept`], the first time.
-    #[cold]
-    fn keep(&self, i: usize, pointer: BlockPointer) -> Result<Option<&Block>> {
-        let count = self.top.get().map_or(0, Block::count);
-        let branches = self.branches.get_or_init(|| (0..count).map(|_| OnceLock::new()).collect());
-        let block = self.file.get(pointer, self.meta.height - 1, Fill::Keep)?;
-        let bytes = u64_of(block.memory_bytes());
-        let taken = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(bytes));
-        if taken.is_err() {
-            self.room.store(0, Ordering::Relaxed);
-            return Ok(None);
+    #[inline]
+    pub(super) const fn kept(&self) -> Option<&'r Branch> {
+        match self {
+            Self::Kept(branch) => Some(branch),
+            Self::Fetched(_) => None,
         }
-        Ok(branches.get(i).map(|kept| kept.get_or_init(|| block)))
     }
 }
 

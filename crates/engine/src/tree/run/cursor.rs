@@ -160,7 +160,9 @@ impl RunCursor {
                 }
                 let pointer = self.run.pointer(&index, slot)?;
                 self.run.cache().prefetch_line(self.run.file().instance(), pointer);
-                Approach::Slot { part, slot, pointer, known: false }
+                let trace = self.run.trace(part, slot);
+                trace.inspect(|trace| trace.follow());
+                Approach::Slot { part, slot, pointer, known: trace.is_some() }
             }
             Approach::Slot { part, slot, pointer, known: false } => {
                 self.run.cache().approach(self.run.file().instance(), pointer);
@@ -168,7 +170,7 @@ impl RunCursor {
             }
             Approach::Slot { part, slot, known: true, .. } => {
                 let index = self.load_part(part)?;
-                let leaf = self.load_leaf(&index, slot)?;
+                let leaf = self.load_leaf(part, &index, slot)?;
                 leaf.prefetch_search();
                 Approach::Leaf((part, slot, leaf))
             }
@@ -225,11 +227,14 @@ impl RunCursor {
         }
     }
 
-    /// The leaf of entry `slot` of `index`.
-    fn load_leaf(&mut self, index: &Block, slot: usize) -> Result<Block> {
+    /// The leaf of entry `slot` of `index`, which is part `part`.
+    fn load_leaf(&mut self, part: usize, index: &Block, slot: usize) -> Result<Block> {
         let pointer = self.run.pointer(index, slot)?;
         let Self { run, ahead, limits, .. } = self;
+        let trace = run.trace(part, slot);
+        trace.inspect(|trace| trace.follow());
         let (leaf, is_cached) = ahead.leaf(run, pointer, || wanted(run, limits.as_deref(), index))?;
+        trace.inspect(|trace| trace.found(&leaf));
         self.is_cached = is_cached;
         self.run.check_leaf(pointer, &leaf)?;
         self.costs.blocks += 1;
@@ -244,14 +249,14 @@ impl RunCursor {
             To::First => 0,
             To::Last => index.count() - 1,
         };
-        self.enter_leaf(&index, slot, to)
+        self.enter_leaf(part, &index, slot, to)
     }
 
-    /// Goes to one end of the leaf of entry `slot` of `index`.
-    fn enter_leaf(&mut self, index: &Block, slot: usize, to: To) -> Result<()> {
-        let leaf = self.load_leaf(index, slot)?;
+    /// Goes to one end of the leaf of entry `slot` of index part `part`.
+    fn enter_leaf(&mut self, part: usize, index: &Block, slot: usize, to: To) -> Result<()> {
+        let leaf = self.load_leaf(part, index, slot)?;
         if self.is_cached && self.ahead.goes_on() {
-            self.ask_ahead(index, slot, to);
+            self.ask_ahead(part, index, slot, to);
         }
         let at = match to {
             To::First => 0,
@@ -262,17 +267,18 @@ impl RunCursor {
     }
 
     /// Asks for the leaf that a walk comes to next, and for what the cache knows of the one behind it.
-    fn ask_ahead(&self, index: &Block, slot: usize, to: To) {
+    fn ask_ahead(&self, part: usize, index: &Block, slot: usize, to: To) {
         let (cache, instance) = (self.run.cache(), self.run.file().instance());
-        let leaf = |steps: usize| {
-            let at = match to {
-                To::First => slot + steps,
-                To::Last => slot.wrapping_sub(steps),
-            };
-            if at < index.count() { self.run.pointer(index, at).ok() } else { None }
+        let next = match to {
+            To::First => slot + 1,
+            To::Last => slot.wrapping_sub(1),
         };
-        leaf(1).inspect(|next| _ = cache.approach(instance, *next));
-        leaf(2).inspect(|behind| cache.prefetch_line(instance, *behind));
+        if next < index.count()
+            && let Ok(pointer) = self.run.pointer(index, next)
+        {
+            cache.prefetch_line(instance, pointer);
+            self.run.trace(part, next).inspect(|trace| trace.follow());
+        }
     }
 
     /// Goes to the first entry behind the leaf of entry `slot` of index part `part`.
@@ -281,7 +287,7 @@ impl RunCursor {
         if self.ends_with(part, index, slot) {
             Ok(())
         } else if slot + 1 < index.count() {
-            self.enter_leaf(index, slot + 1, To::First)
+            self.enter_leaf(part, index, slot + 1, To::First)
         } else if part + 1 < self.run.top().count() {
             self.enter_part(part + 1, To::First)
         } else {
@@ -295,7 +301,7 @@ impl RunCursor {
         if self.begins_with(part, index, slot) {
             Ok(())
         } else if slot > 0 {
-            self.enter_leaf(index, slot - 1, To::Last)
+            self.enter_leaf(part, index, slot - 1, To::Last)
         } else if part > 0 {
             self.enter_part(part - 1, To::Last)
         } else {
@@ -354,7 +360,7 @@ impl Cursor for RunCursor {
                     if slot == index.count() {
                         return cursor.after_leaf(part, &index, slot);
                     }
-                    let leaf = cursor.load_leaf(&index, slot)?;
+                    let leaf = cursor.load_leaf(part, &index, slot)?;
                     leaf.prefetch_search();
                     leaf.prefetch_entries(key);
                     (part, slot, leaf)
@@ -389,9 +395,9 @@ impl Cursor for RunCursor {
             let index = cursor.load_part(part)?;
             let slot = index.lower_bound(key);
             if slot == index.count() {
-                return cursor.enter_leaf(&index, slot - 1, To::Last);
+                return cursor.enter_leaf(part, &index, slot - 1, To::Last);
             }
-            let leaf = cursor.load_leaf(&index, slot)?;
+            let leaf = cursor.load_leaf(part, &index, slot)?;
             match leaf.lower_bound(key) {
                 0 => cursor.before_leaf(part, &index, slot),
                 at => {

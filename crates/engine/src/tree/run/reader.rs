@@ -14,6 +14,7 @@ use crate::cache::{Cache, Fill};
 use crate::env::buffer::AlignedBuffer;
 use crate::env::{Access, Env};
 use crate::store::{BlockFile, StoreStats};
+use crate::tree::branch::{Branch, Room, Trace};
 use crate::tree::values::ValueFiles;
 use crate::tree::{Ages, Costs, Found, Prefix};
 use std::cmp::Ordering;
@@ -25,18 +26,23 @@ use std::sync::{Arc, OnceLock};
 /// Bytes at the end of the file that opening reads at once: as a rule they hold all that it needs.
 const TAIL_BYTES: u64 = 16 << 10;
 
+/// The top of the index lies so many levels above the leaves.
+const INDEX_HEIGHT: u32 = 2;
+
 /// An immutable sorted file of entries, open for reading.
 ///
-/// In memory for itself it has only its key range, the top of its index and the pointers to its filter, about one byte in ten
-/// thousand; the rest comes and goes with the cache, and leaves it when the run is dropped.
+/// In memory for itself it has its key range, the top of its index and the pointers to its filter, about one byte in ten
+/// thousand, and as there is room what lookups used of its index and filter; the rest comes and goes with the cache, and leaves it when the run is dropped.
 pub struct Run {
     file: BlockFile,
     cache: Arc<Cache>,
     meta: RunMeta,
     footer: Footer,
-    top: Block,
+    /// The top of the index, and the parts of it that are kept.
+    top: Branch,
     filter: Option<Filter>,
     refusals: Refusals,
+    room: Room,
     /// The heads of the first and last key, which tell most keys outside of the run.
     heads: (u64, u64),
     /// See [`Run::visible_from`]. Set before the run is in any version, whose swap publishes it to readers.
@@ -49,6 +55,8 @@ pub struct Run {
 struct Filter {
     layout: Layout,
     parts: Box<[BlockPointer]>,
+    /// Those that are kept.
+    kept: Box<[OnceLock<Block>]>,
 }
 
 impl Run {
@@ -80,8 +88,9 @@ impl Run {
         let filter = tail.filter(&footer)?;
         let heads = (head(&meta.smallest), head(&meta.largest));
         let visible_from = AtomicU64::new(meta.clean_to.0);
+        let (top, room) = (Branch::new(top, INDEX_HEIGHT), Room::new(&cache));
         let (refusals, values) = (Refusals::new(), OnceLock::new());
-        Ok(Arc::new(Self { file, cache, meta, footer, top, filter, refusals, heads, visible_from, values }))
+        Ok(Arc::new(Self { file, cache, meta, footer, top, filter, refusals, room, heads, visible_from, values }))
     }
 
     /// The seqnum that the run's entries count as having at least: what the run is clean up to. A bulk load writes its entries with
@@ -194,8 +203,18 @@ impl Run {
         let Some(filter) = &self.filter else { return Ok(true) };
         let (part, at) = filter.layout.place(hash);
         let pointer = filter.parts[part];
-        let block = self.cache.get(&self.file, pointer, Fill::Keep)?;
-        Ok(filter.layout.may_contain(self.line(&block, at, pointer)?, hash))
+        let fetched;
+        let block = match filter.kept[part].get() {
+            Some(kept) => kept,
+            None => {
+                fetched = self.cache.get(&self.file, pointer, Fill::Keep)?;
+                if self.refusals.are_usual() && self.room.take(u64_of(fetched.memory_bytes())) {
+                    filter.kept[part].get_or_init(|| fetched.clone());
+                }
+                &fetched
+            }
+        };
+        Ok(filter.layout.may_contain(self.line(block, at, pointer)?, hash))
     }
 
     /// Looks for `key`. `unasked` is its hash while the filter was not asked about it: it is before a block must be read.
@@ -206,12 +225,30 @@ impl Run {
         snapshot: SeqNum,
         costs: &mut Costs,
     ) -> Result<Option<Found>> {
-        for part in self.top.lower_bound(key)..self.top.count() {
-            let pointer = self.pointer(&self.top, part)?;
-            let Some(index) = self.block_for(pointer, BlockKind::Branch, unasked, costs)? else { return Ok(None) };
+        for part in self.top().lower_bound(key)..self.top().count() {
+            let kept = self.top.child(part);
+            let fetched;
+            let index = match kept {
+                Some(kept) => {
+                    costs.blocks += 1;
+                    kept.block()
+                }
+                None => {
+                    let pointer = self.pointer(self.top(), part)?;
+                    let Some(index) = self.block_for(pointer, BlockKind::Branch, unasked, costs)? else {
+                        return Ok(None);
+                    };
+                    self.keep(part, &index);
+                    fetched = index;
+                    &fetched
+                }
+            };
             for slot in index.lower_bound(key)..index.count() {
-                let pointer = self.pointer(&index, slot)?;
+                let trace = kept.and_then(|kept| kept.trace(slot));
+                trace.inspect(|trace| trace.follow());
+                let pointer = self.pointer(index, slot)?;
                 let Some(leaf) = self.block_for(pointer, BlockKind::Leaf, unasked, costs)? else { return Ok(None) };
+                trace.inspect(|trace| trace.found(&leaf));
                 leaf.prefetch_search();
                 match look(leaf, key, snapshot, self.visible_from()) {
                     Look::Found(found) => return Ok(Some(found)),
@@ -308,15 +345,60 @@ impl Run {
     }
 
     /// The top of the index.
+    #[inline]
     pub(super) const fn top(&self) -> &Block {
-        &self.top
+        self.top.block()
+    }
+
+    /// Part `part` of the filter, if it is kept.
+    #[inline]
+    pub(super) fn kept_filter(&self, part: usize) -> Option<&Block> {
+        self.filter.as_ref()?.kept.get(part)?.get()
+    }
+
+    /// Asks for the memory where [`Self::get_at_cost`] will look for `key` if no filter speaks against it.
+    pub fn approach(&self, key: &[u8]) {
+        if self.filter.is_some() || !self.may_span(key) {
+            return;
+        }
+        let part = self.top().lower_bound(key);
+        let Some(kept) = self.top.child(part) else { return };
+        let slot = kept.block().lower_bound(key);
+        let Some(trace) = kept.trace(slot) else { return };
+        trace.follow();
+        if let Ok(pointer) = self.pointer(kept.block(), slot) {
+            self.cache.prefetch_line(self.file.instance(), pointer);
+        }
+    }
+
+    /// Index part `part`, if it is kept.
+    #[inline]
+    pub(super) fn kept_part(&self, part: usize) -> Option<&Block> {
+        self.top.child(part).map(Branch::block)
+    }
+
+    /// Where the leaf of entry `slot` of index part `part` was last seen, if the part is kept.
+    #[inline]
+    pub(super) fn trace(&self, part: usize, slot: usize) -> Option<&Trace> {
+        self.top.child(part)?.trace(slot)
+    }
+
+    /// Keeps index part `part`, which a lookup used, if there is room.
+    pub(super) fn keep(&self, part: usize, index: &Block) {
+        self.top.keep(part, index, INDEX_HEIGHT - 1, &self.room);
     }
 
     /// Index part `part`, which is below [`Block::count`] of the top.
     pub(super) fn index_part(&self, part: usize, fill: Fill) -> Result<Block> {
-        let pointer = self.pointer(&self.top, part)?;
+        if let Some(kept) = self.top.child(part) {
+            return Ok(kept.block().clone());
+        }
+        let pointer = self.pointer(self.top(), part)?;
         let index = self.cache.get(&self.file, pointer, fill)?;
         check(&self.file, pointer, &index, BlockKind::Branch)?;
+        if fill == Fill::Keep {
+            self.keep(part, &index);
+        }
         Ok(index)
     }
 
@@ -454,7 +536,8 @@ impl<'a> Tail<'a> {
         let mut decoder = Decoder::new(table.bytes());
         let parts = (0..layout.parts()).map(|_| BlockPointer::decode(&mut decoder).map_err(|_| corrupt()));
         let parts = parts.collect::<Result<_>>()?;
-        Ok(Some(Filter { layout, parts }))
+        let kept = (0..layout.parts()).map(|_| OnceLock::new()).collect();
+        Ok(Some(Filter { layout, parts, kept }))
     }
 }
 

@@ -31,7 +31,13 @@ impl Refusals {
     /// Whether the lookup of a key with this hash should ask the filter before all else.
     #[inline]
     pub(super) fn are_worth_asking(&self, hash: u64) -> bool {
-        self.0.load(Ordering::Relaxed) >= RARE || is_sampled(hash)
+        self.are_usual() || is_sampled(hash)
+    }
+
+    /// Whether the filter says no often enough to be asked before all else.
+    #[inline]
+    pub(super) fn are_usual(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= RARE
     }
 
     /// The filter was asked about a key with this hash.

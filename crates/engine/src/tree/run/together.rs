@@ -13,6 +13,7 @@ use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::Fill;
 use crate::tree::Costs;
+use crate::tree::branch::Trace;
 use crate::tree::lookup::{Answers, Ask, nothing};
 
 /// As many runs may hold a key as a rule: only room is taken for them.
@@ -55,25 +56,33 @@ fn pass_filters(asks: &[Ask<'_>], tries: &mut Vec<Try<'_>>, costs: &mut Costs) -
     let Some((_, first)) = tries.first() else { return Ok(()) };
     let cache = first.cache();
     let room = tries.len();
-    let (mut filtered, mut wanted, mut lines) =
-        (Vec::with_capacity(room), Vec::with_capacity(room), Vec::with_capacity(room));
+    let (mut filtered, mut wanted) = (Vec::with_capacity(room), Vec::with_capacity(room));
     for (at, (i, run)) in tries.iter().enumerate() {
         if let Some((layout, parts)) = run.filter() {
             let (part, line) = layout.place(asks[*i].hash);
-            filtered.push((at, layout));
-            wanted.push((run.file(), parts[part]));
-            lines.push(line);
+            let kept = run.kept_filter(part);
+            kept.inspect(|block| prefetch(block.bytes().as_ptr().wrapping_add(line), LINE_BYTES));
+            if kept.is_none() {
+                wanted.push((run.file(), parts[part]));
+            }
+            filtered.push((at, layout, kept, parts[part], line));
         }
     }
     costs.filters += u64_of(filtered.len());
     let blocks = cache.get_many(&wanted, Fill::Keep)?;
-    for (block, line) in blocks.iter().zip(&lines) {
-        prefetch(block.bytes().as_ptr().wrapping_add(*line), LINE_BYTES);
+    let mut fetched = blocks.iter();
+    for (.., kept, _, line) in &mut filtered {
+        if kept.is_none() {
+            *kept = fetched.next();
+            kept.inspect(|block| prefetch(block.bytes().as_ptr().wrapping_add(*line), LINE_BYTES));
+        }
     }
     let mut passes = vec![true; tries.len()];
-    for (n, (at, layout)) in filtered.iter().enumerate() {
-        let (i, run) = tries[*at];
-        passes[*at] = layout.may_contain(run.line(&blocks[n], lines[n], wanted[n].1)?, asks[i].hash);
+    for (at, layout, block, pointer, line) in filtered {
+        let (i, run) = tries[at];
+        if let Some(block) = block {
+            passes[at] = layout.may_contain(run.line(block, line, pointer)?, asks[i].hash);
+        }
     }
     costs.filter_stops += u64_of(passes.iter().filter(|passes| !**passes).count());
     let mut passes = passes.into_iter();
@@ -91,7 +100,7 @@ fn search(
 ) -> Result<()> {
     let parts = round.iter().map(|(i, run)| ((*i, *run), run.top().lower_bound(asks[*i].key)));
     let (round, parts): (Vec<_>, Vec<_>) = parts.filter(|((_, run), part)| *part < run.top().count()).unzip();
-    let indexes = blocks(&round, BlockKind::Branch, |at, (_, run)| run.pointer(run.top(), parts[at]))?;
+    let indexes = index_parts(&round, &parts)?;
     indexes.iter().zip(&round).for_each(|(index, (i, _))| index.prefetch_entries(asks[*i].key));
     let slots: Vec<_> = indexes.iter().zip(&round).map(|(index, (i, _))| index.lower_bound(asks[*i].key)).collect();
     // A key between the last separator of a part and that of the top is looked for by itself: it is hardly ever there.
@@ -104,7 +113,10 @@ fn search(
             answers[*i] = run.search(asks[*i].key, &mut None, snapshot, costs)?;
         }
     }
+    let traces = || here.iter().zip(&at_slots).map(|((_, run), at)| run.trace(parts[*at], slots[*at]));
+    traces().flatten().for_each(Trace::follow);
     let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| run.pointer(&indexes[at_slots[n]], slots[at_slots[n]]))?;
+    traces().zip(&leaves).for_each(|(trace, leaf)| _ = trace.inspect(|trace| trace.found(leaf)));
     costs.blocks += u64_of(indexes.len() + leaves.len());
     leaves.iter().zip(&here).for_each(|(leaf, (i, _))| leaf.prefetch_entries(asks[*i].key));
     for ((i, run), leaf) in here.into_iter().zip(leaves) {
@@ -115,6 +127,20 @@ fn search(
         };
     }
     Ok(())
+}
+
+/// The index part with this number for each of the tries, on its way into the nearest cache.
+fn index_parts(tries: &[Try<'_>], parts: &[usize]) -> Result<Vec<Block>> {
+    let kept: Option<Vec<_>> = tries.iter().zip(parts).map(|((_, run), part)| run.kept_part(*part)).collect();
+    if let Some(kept) = kept {
+        kept.iter().for_each(|part| part.prefetch_search());
+        return Ok(kept.into_iter().cloned().collect());
+    }
+    let indexes = blocks(tries, BlockKind::Branch, |at, (_, run)| run.pointer(run.top(), parts[at]))?;
+    for (((_, run), part), index) in tries.iter().zip(parts).zip(&indexes) {
+        run.keep(*part, index);
+    }
+    Ok(indexes)
 }
 
 /// A block of a kind for each of the tries, on their way into the nearest cache.

@@ -1,0 +1,134 @@
+//! The branches that a tree keeps in memory, and where the blocks below them were last seen there.
+//!
+//! A lookup in the cache waits for the line that knows of a block, and only then for the block. Branches that their tree keeps, each from its
+//! first use on and as long as there is room, are found by their places in the branch above. One that is right above leaves also remembers
+//! where its leaves were in memory: so the leaf itself is asked for while the cache is asked about it.
+//!
+//! # Invariants
+//! 1. A kept branch is the block that the pointer at its place in the branch above names. Its tree never changes.
+//! 2. What is remembered of a leaf is asked for ahead and never read: the leaf may have left the memory since.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::base::num::u64_of;
+use crate::base::sync::AtomicU64;
+use crate::block::Block;
+use crate::cache::Cache;
+
+/// A branch in memory, and what is known of its children.
+#[derive(Debug)]
+pub struct Branch {
+    block: Block,
+    below: Below,
+}
+
+#[derive(Debug)]
+enum Below {
+    Branches(Box<[OnceLock<Branch>]>),
+    Leaves(Box<[Trace]>),
+}
+
+impl Branch {
+    /// A branch that lies `height` levels above the leaves, of whose children nothing is known yet.
+    #[must_use]
+    pub fn new(block: Block, height: u32) -> Self {
+        let count = block.count();
+        let below = match height {
+            1 => Below::Leaves((0..count).map(|_| Trace::default()).collect()),
+            _ => Below::Branches((0..count).map(|_| OnceLock::new()).collect()),
+        };
+        Self { block, below }
+    }
+
+    /// Its block.
+    #[inline]
+    #[must_use]
+    pub const fn block(&self) -> &Block {
+        &self.block
+    }
+
+    /// Child `i`, if it is a branch that is kept.
+    #[inline]
+    #[must_use]
+    pub fn child(&self, i: usize) -> Option<&Self> {
+        match &self.below {
+            Below::Branches(branches) => branches.get(i)?.get(),
+            Below::Leaves(_) => None,
+        }
+    }
+
+    /// Where child `i` was last seen, if it is a leaf.
+    #[inline]
+    #[must_use]
+    pub fn trace(&self, i: usize) -> Option<&Trace> {
+        match &self.below {
+            Below::Branches(_) => None,
+            Below::Leaves(traces) => traces.get(i),
+        }
+    }
+
+    /// Keeps `child` as child `i`, a branch that lies `height` levels above the leaves, if there is room.
+    pub fn keep(&self, i: usize, child: &Block, height: u32, room: &Room) {
+        let Below::Branches(branches) = &self.below else { return };
+        let below = if height == 1 { size_of::<Trace>() } else { size_of::<OnceLock<Self>>() };
+        let Some(place) = branches.get(i) else { return };
+        if room.take(u64_of(child.memory_bytes() + child.count() * below)) {
+            // Another reader may have come first; then the room was taken twice, which is rare and given back with the rest.
+            place.get_or_init(|| Self::new(child.clone(), height));
+        }
+    }
+}
+
+/// Where a block was in memory when it was last found; zero when it never was.
+#[derive(Debug, Default)]
+pub struct Trace(AtomicUsize);
+
+impl Trace {
+    /// Asks for the front of the block, wherever that is now.
+    #[inline]
+    pub fn follow(&self) {
+        // Relaxed: publishes nothing that is relied on.
+        Block::prefetch_front_at(self.0.load(Ordering::Relaxed));
+    }
+
+    /// The block was found.
+    #[inline]
+    pub fn found(&self, block: &Block) {
+        let front = block.front();
+        // Readers share the line: it is left alone while nothing changes.
+        if self.0.load(Ordering::Relaxed) != front {
+            self.0.store(front, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The room that one tree's kept blocks have taken from what the cache grants to all; given back when the tree is dropped.
+#[derive(Debug)]
+pub struct Room {
+    cache: Arc<Cache>,
+    taken: AtomicU64,
+}
+
+impl Room {
+    /// Nothing taken yet.
+    #[must_use]
+    pub fn new(cache: &Arc<Cache>) -> Self {
+        Self { cache: Arc::clone(cache), taken: AtomicU64::new(0) }
+    }
+
+    /// Takes so many bytes, if there are as many.
+    pub fn take(&self, bytes: u64) -> bool {
+        let has = self.cache.take_room(bytes);
+        if has {
+            self.taken.fetch_add(bytes, Ordering::Relaxed);
+        }
+        has
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.cache.give_room(self.taken.load(Ordering::Relaxed));
+    }
+}
