@@ -246,14 +246,25 @@ impl Block {
         prefetch_all(&self.image[..end]);
     }
 
-    /// Searches the block for `key`, which must be in near memory, and asks for the entries from there on.
+    /// Searches the block, whose front must be in near memory, for `key`, and asks for the entries from there on.
     #[inline]
     pub fn prefetch_entries(&self, key: &[u8]) {
+        self.prefetch_found(key, ENTRIES_BYTES);
+    }
+
+    /// As [`Self::prefetch_entries`], when only the first entry is as good as sure to be read.
+    #[inline]
+    pub fn prefetch_entry(&self, key: &[u8]) {
+        self.prefetch_found(key, ENTRY_BYTES);
+    }
+
+    #[inline]
+    fn prefetch_found(&self, key: &[u8], bytes: usize) {
         let Some(suffix) = key.strip_prefix(self.prefix()) else { return };
         let target = head(suffix);
         let low = search::partition(self.heads(), |head| head < target);
         let from = self.offset(low);
-        prefetch_all(&self.image[from..self.image.len().min(from + ENTRIES_BYTES)]);
+        prefetch_all(&self.image[from..self.image.len().min(from + bytes)]);
     }
 
     /// Asks for `len` bytes from `at` on, before they are needed.
@@ -467,7 +478,9 @@ const FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
 /// A search of more than so much halves it first, which no prefetch can follow.
 const SEARCHED_BYTES_MAX: usize = 2 << 10;
 /// So much of the entries from some point on is as good as sure to be read.
-const ENTRIES_BYTES: usize = 512;
+const ENTRIES_BYTES: usize = 1 << 10;
+/// The key of an entry and the front of its value.
+const ENTRY_BYTES: usize = 3 * CACHE_LINE_BYTES;
 
 /// So many entries with tied heads are walked before the rest of them is halved.
 const LINEAR: usize = 4;

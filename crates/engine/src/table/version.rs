@@ -29,6 +29,9 @@ use crate::tree::{Costs, Cursor, Found};
 /// How many levels there are below L0. The data sinks to the last one; upper ones come into use as it grows.
 pub const LEVELS: usize = 7;
 
+/// So many runs wait for memory together in a get.
+const APPROACHED: usize = 8;
+
 /// A memtable in its place in the log.
 #[derive(Debug)]
 pub struct Mem {
@@ -249,11 +252,14 @@ impl Trees {
     pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
         if !self.l0.is_empty() || self.levels.iter().any(|level| !level.runs.is_empty()) {
             let hash = hash_key(key);
-            if self.l0.len() > 1 {
-                self.runs_of(key).for_each(|run| run.approach(key));
+            // Of one run there is nothing to wait for meanwhile.
+            let mut starts = [None; APPROACHED];
+            if !self.l0.is_empty() {
+                starts.iter_mut().zip(self.runs_of(key)).for_each(|(start, run)| *start = run.approach(key));
             }
-            for run in self.runs_of(key) {
-                if let Some(found) = run.get_at_cost(key, hash, snapshot, costs)? {
+            let starts = starts.into_iter().chain(std::iter::repeat(None));
+            for (run, start) in self.runs_of(key).zip(starts) {
+                if let Some(found) = run.get_at_cost((key, hash), start, snapshot, costs)? {
                     return Ok(Some(found));
                 }
             }

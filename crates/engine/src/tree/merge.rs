@@ -160,14 +160,16 @@ impl MergeCursor {
         Ok(())
     }
 
-    /// Fills the tree of losers, with heads of whole keys.
-    #[cold]
+    /// Fills the tree of losers.
     fn play_all(&mut self) {
         self.prefix.clear();
-        self.ties = 0;
-        match self.sources.is_empty() {
-            true => self.state = State::Nowhere,
-            false => self.winner = self.play(1).source,
+        match self.sources.len() {
+            0 => self.state = State::Nowhere,
+            1 => self.winner = 0,
+            _ => {
+                self.take_prefix();
+                self.winner = self.play(1).source;
+            }
         }
     }
 
@@ -216,19 +218,27 @@ impl MergeCursor {
         Some(if self.forward() { head(rest) } else { !head(rest) })
     }
 
-    /// Takes into the prefix nearly all that the keys have in common.
+    /// Plays on with a longer prefix, if the keys have more in common.
     #[cold]
     fn lengthen_prefix(&mut self) {
-        self.ties = 0;
-        let mut keys = self.sources.iter().filter_map(|source| Some(source.entry()?.key));
-        let Some(first) = keys.next() else { return };
-        let common = keys.fold(first, |common, key| &common[..common_bytes(common, key)]);
-        let common = &common[..common.len().saturating_sub(PREFIX_SLACK)];
-        if common.len() > self.prefix.len() {
-            self.prefix.clear();
-            self.prefix.extend_from_slice(common);
+        if self.take_prefix() {
             self.winner = self.play(1).source;
         }
+    }
+
+    /// Takes into the prefix nearly all that the keys have in common; whether that made it longer.
+    fn take_prefix(&mut self) -> bool {
+        self.ties = 0;
+        let mut keys = self.sources.iter().filter_map(|source| Some(source.entry()?.key));
+        let Some(first) = keys.next() else { return false };
+        let common = keys.fold(first, |common, key| &common[..common_bytes(common, key)]);
+        let common = &common[..common.len().saturating_sub(PREFIX_SLACK)];
+        let longer = common.len() > self.prefix.len();
+        if longer {
+            self.prefix.clear();
+            self.prefix.extend_from_slice(common);
+        }
+        longer
     }
 
     /// Whether `a` comes before `b` in the direction of travel.

@@ -135,7 +135,7 @@ impl BTreeCursor {
                 Approach::At(self.block(root).ok()?)
             }
             Approach::At(leaf) if self.height() == 0 => {
-                leaf.prefetch_entries(key);
+                leaf.prefetch_entry(key);
                 Approach::Leaf(leaf)
             }
             Approach::At(branch) => {

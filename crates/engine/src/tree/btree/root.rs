@@ -85,7 +85,7 @@ impl TreeRoot {
         for height in (1..=self.meta.height).rev() {
             let steps = self.branches(&above, &pointers, height)?;
             steps.iter().for_each(|step| step.block().prefetch_search());
-            steps.iter().zip(asks).for_each(|(step, ask)| step.block().prefetch_entries(ask.key));
+            steps.iter().zip(asks).for_each(|(step, ask)| step.block().prefetch_entry(ask.key));
             for (at, (step, ask)) in steps.iter().zip(asks).enumerate() {
                 let branch = step.block();
                 let i = route(branch, ask.key);
@@ -103,7 +103,7 @@ impl TreeRoot {
             block.prefetch_search();
             self.file.check(block, *pointer, 0)?;
         }
-        blocks.iter().zip(asks).for_each(|(block, ask)| block.prefetch_entries(ask.key));
+        blocks.iter().zip(asks).for_each(|(block, ask)| block.prefetch_entry(ask.key));
         let answer = |((ask, leaf), spread): ((&Ask<'_>, Block), bool)| match visible(&leaf, ask.key, snapshot) {
             Some(i) => Ok(Some(self.found(leaf, i))),
             None if spread => self.get_spread(ask.key, snapshot),

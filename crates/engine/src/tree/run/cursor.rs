@@ -4,7 +4,7 @@ use super::Run;
 use super::ahead::ReadAhead;
 use super::fuse::Fuse;
 use crate::base::{Entry, Result, Value};
-use crate::block::{Block, BlockPointer};
+use crate::block::Block;
 use crate::cache::Fill;
 use crate::tree::place::Place;
 use crate::tree::{Ages, Costs, Cursor, Limits};
@@ -42,14 +42,8 @@ enum Approach {
     /// Nowhere yet.
     #[default]
     Away,
-    /// To the top of the index.
-    Top,
-    /// To this part of it.
-    Part(usize),
-    /// To where the cache knows of the leaf of entry `slot` of the part; then, `known`, to the leaf itself.
-    Slot { part: usize, slot: usize, pointer: BlockPointer, known: bool },
-    /// To this leaf.
-    Leaf(LeafOf),
+    /// To where the leaf of entry `slot` of index part `part` is, if that is known, and else to where the cache knows of it.
+    Slot { part: usize, slot: usize },
     /// As far as it goes: to a leaf, unless there is a reason to leave the rest to the seek.
     Done(Option<LeafOf>),
 }
@@ -142,41 +136,25 @@ impl RunCursor {
                 if self.fill != Fill::Keep || self.is_apart() || self.limits.as_ref().is_some_and(asks_filter) {
                     return Ok(Approach::Done(None));
                 }
-                self.run.top().prefetch_search();
-                Approach::Top
-            }
-            Approach::Top => match self.run.top().lower_bound(key) {
-                part if part == self.run.top().count() => Approach::Done(None),
-                part => {
-                    self.load_part(part)?.prefetch_search();
-                    Approach::Part(part)
+                let part = self.run.top().lower_bound(key);
+                if part == self.run.top().count() {
+                    return Ok(Approach::Done(None));
                 }
-            },
-            Approach::Part(part) => {
                 let index = self.load_part(part)?;
                 let slot = index.lower_bound(key);
                 if slot == index.count() {
                     return Ok(Approach::Done(None));
                 }
-                let pointer = self.run.pointer(&index, slot)?;
-                self.run.cache().prefetch_line(self.run.file().instance(), pointer);
-                let trace = self.run.trace(part, slot);
-                trace.inspect(|trace| trace.follow());
-                Approach::Slot { part, slot, pointer, known: trace.is_some() }
+                self.run.trace(part, slot).inspect(|trace| trace.follow());
+                self.run.cache().prefetch_line(self.run.file().instance(), self.run.pointer(&index, slot)?);
+                Approach::Slot { part, slot }
             }
-            Approach::Slot { part, slot, pointer, known: false } => {
-                self.run.cache().approach(self.run.file().instance(), pointer);
-                Approach::Slot { part, slot, pointer, known: true }
-            }
-            Approach::Slot { part, slot, known: true, .. } => {
+            Approach::Slot { part, slot } => {
                 let index = self.load_part(part)?;
                 let leaf = self.load_leaf(part, &index, slot)?;
                 leaf.prefetch_search();
-                Approach::Leaf((part, slot, leaf))
-            }
-            Approach::Leaf(place) => {
-                place.2.prefetch_entries(key);
-                Approach::Done(Some(place))
+                leaf.prefetch_entry(key);
+                Approach::Done(Some((part, slot, leaf)))
             }
             done @ Approach::Done(_) => done,
         })

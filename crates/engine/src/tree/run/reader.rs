@@ -51,6 +51,13 @@ pub struct Run {
     values: OnceLock<ValueFiles>,
 }
 
+/// Where in the index of a run the lookup of a key begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    part: usize,
+    slot: usize,
+}
+
 /// Where the parts of the filter are.
 struct Filter {
     layout: Layout,
@@ -136,15 +143,21 @@ impl Run {
     /// # Errors
     /// `Corruption` or `Io` when a block that the lookup needs cannot be read.
     pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNum) -> Result<Option<Found>> {
-        self.get_at_cost(key, hash, snapshot, &mut Costs::default())
+        self.get_at_cost((key, hash), None, snapshot, &mut Costs::default())
     }
 
-    /// [`Self::get`], which adds to `costs`.
+    /// [`Self::get`], which adds to `costs`, and begins where [`Self::approach`] says.
     ///
     /// # Errors
     /// As [`Self::get`].
     #[inline]
-    pub fn get_at_cost(&self, key: &[u8], hash: u64, snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
+    pub fn get_at_cost(
+        &self,
+        (key, hash): (&[u8], u64),
+        start: Option<Start>,
+        snapshot: SeqNum,
+        costs: &mut Costs,
+    ) -> Result<Option<Found>> {
         if !self.may_span(key) {
             return Ok(None);
         }
@@ -157,7 +170,7 @@ impl Run {
             }
         }
         let stops = costs.filter_stops;
-        let found = self.search(key, &mut unasked, snapshot, costs)?;
+        let found = self.search(key, start, &mut unasked, snapshot, costs)?;
         match (&found, unasked) {
             (None, _) if costs.filter_stops > stops => {}
             // As good as asked: where it was in memory, the search took about as long.
@@ -221,11 +234,16 @@ impl Run {
     pub(super) fn search(
         &self,
         key: &[u8],
+        start: Option<Start>,
         unasked: &mut Option<u64>,
         snapshot: SeqNum,
         costs: &mut Costs,
     ) -> Result<Option<Found>> {
-        for part in self.top().lower_bound(key)..self.top().count() {
+        let (first, mut slot) = match start {
+            Some(Start { part, slot }) => (part, Some(slot)),
+            None => (self.top().lower_bound(key), None),
+        };
+        for part in first..self.top().count() {
             let kept = self.top.child(part);
             let fetched;
             let index = match kept {
@@ -243,7 +261,7 @@ impl Run {
                     &fetched
                 }
             };
-            for slot in index.lower_bound(key)..index.count() {
+            for slot in slot.take().unwrap_or_else(|| index.lower_bound(key))..index.count() {
                 let trace = kept.and_then(|kept| kept.trace(slot));
                 trace.inspect(|trace| trace.follow());
                 let pointer = self.pointer(index, slot)?;
@@ -356,19 +374,18 @@ impl Run {
         self.filter.as_ref()?.kept.get(part)?.get()
     }
 
-    /// Asks for the memory where [`Self::get_at_cost`] will look for `key` if no filter speaks against it.
-    pub fn approach(&self, key: &[u8]) {
+    /// Asks for the memory where a lookup of `key` looks that no filter can spare, and says where it may begin.
+    pub fn approach(&self, key: &[u8]) -> Option<Start> {
         if self.filter.is_some() || !self.may_span(key) {
-            return;
+            return None;
         }
         let part = self.top().lower_bound(key);
-        let Some(kept) = self.top.child(part) else { return };
+        let kept = self.top.child(part)?;
         let slot = kept.block().lower_bound(key);
-        let Some(trace) = kept.trace(slot) else { return };
-        trace.follow();
-        if let Ok(pointer) = self.pointer(kept.block(), slot) {
-            self.cache.prefetch_line(self.file.instance(), pointer);
-        }
+        kept.trace(slot)?.follow();
+        let pointer = self.pointer(kept.block(), slot).ok()?;
+        self.cache.prefetch_line(self.file.instance(), pointer);
+        Some(Start { part, slot })
     }
 
     /// Index part `part`, if it is kept.

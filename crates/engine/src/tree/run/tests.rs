@@ -381,7 +381,7 @@ fn most_absent_keys_are_answered_by_the_filter() {
     for i in 0..10_000 {
         let key = format!("key-{i:09}+");
         let hash = hash_key(key.as_bytes());
-        assert!(run.get_at_cost(key.as_bytes(), hash, SeqNum(9), &mut costs).unwrap().is_none());
+        assert!(run.get_at_cost((key.as_bytes(), hash), None, SeqNum(9), &mut costs).unwrap().is_none());
     }
     assert!(costs.filter_misses < 150, "{} false positives in 10000", costs.filter_misses);
     assert_eq!((costs.filters, costs.trees), (10_000, costs.filter_misses));
@@ -397,7 +397,9 @@ fn absent_keys_are_not_read_for_by_who_asks_the_filter_late() {
         for i in range {
             let key = format!("key-{i:09}+");
             assert!(
-                run.get_at_cost(key.as_bytes(), hash_key(key.as_bytes()), SeqNum(9), &mut costs).unwrap().is_none()
+                run.get_at_cost((key.as_bytes(), hash_key(key.as_bytes())), None, SeqNum(9), &mut costs)
+                    .unwrap()
+                    .is_none()
             );
             run.ask_late(true);
         }
@@ -458,7 +460,9 @@ fn a_key_that_is_all_prefix_is_another_thing_than_the_prefix() {
     let mut costs = Costs::default();
     for user in 0..500 {
         let key = format!("user{user:06}/");
-        assert!(run.get_at_cost(key.as_bytes(), hash_key(key.as_bytes()), SeqNum(9), &mut costs).unwrap().is_none());
+        assert!(
+            run.get_at_cost((key.as_bytes(), hash_key(key.as_bytes())), None, SeqNum(9), &mut costs).unwrap().is_none()
+        );
     }
     assert!(costs.filter_misses < 20, "{costs:?}");
 }

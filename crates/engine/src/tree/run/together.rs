@@ -101,7 +101,7 @@ fn search(
     let parts = round.iter().map(|(i, run)| ((*i, *run), run.top().lower_bound(asks[*i].key)));
     let (round, parts): (Vec<_>, Vec<_>) = parts.filter(|((_, run), part)| *part < run.top().count()).unzip();
     let indexes = index_parts(&round, &parts)?;
-    indexes.iter().zip(&round).for_each(|(index, (i, _))| index.prefetch_entries(asks[*i].key));
+    indexes.iter().zip(&round).for_each(|(index, (i, _))| index.prefetch_entry(asks[*i].key));
     let slots: Vec<_> = indexes.iter().zip(&round).map(|(index, (i, _))| index.lower_bound(asks[*i].key)).collect();
     // A key between the last separator of a part and that of the top is looked for by itself: it is hardly ever there.
     let (mut here, mut at_slots) = (Vec::with_capacity(round.len()), Vec::with_capacity(round.len()));
@@ -110,7 +110,7 @@ fn search(
             here.push((*i, *run));
             at_slots.push(at);
         } else {
-            answers[*i] = run.search(asks[*i].key, &mut None, snapshot, costs)?;
+            answers[*i] = run.search(asks[*i].key, None, &mut None, snapshot, costs)?;
         }
     }
     let traces = || here.iter().zip(&at_slots).map(|((_, run), at)| run.trace(parts[*at], slots[*at]));
@@ -118,12 +118,12 @@ fn search(
     let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| run.pointer(&indexes[at_slots[n]], slots[at_slots[n]]))?;
     traces().zip(&leaves).for_each(|(trace, leaf)| _ = trace.inspect(|trace| trace.found(leaf)));
     costs.blocks += u64_of(indexes.len() + leaves.len());
-    leaves.iter().zip(&here).for_each(|(leaf, (i, _))| leaf.prefetch_entries(asks[*i].key));
+    leaves.iter().zip(&here).for_each(|(leaf, (i, _))| leaf.prefetch_entry(asks[*i].key));
     for ((i, run), leaf) in here.into_iter().zip(leaves) {
         answers[i] = match look(leaf, asks[i].key, snapshot, run.visible_from()) {
             Look::Found(found) => Some(found),
             Look::Absent => None,
-            Look::TooNew => run.search(asks[i].key, &mut None, snapshot, costs)?,
+            Look::TooNew => run.search(asks[i].key, None, &mut None, snapshot, costs)?,
         };
     }
     Ok(())
