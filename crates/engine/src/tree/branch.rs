@@ -69,14 +69,13 @@ impl Branch {
     }
 
     /// Keeps `child` as child `i`, a branch that lies `height` levels above the leaves, if there is room.
-    pub fn keep(&self, i: usize, child: &Block, height: u32, room: &Room) {
-        let Below::Branches(branches) = &self.below else { return };
+    pub fn keep(&self, i: usize, child: &Block, height: u32, room: &Room) -> Option<&Self> {
+        let Below::Branches(branches) = &self.below else { return None };
+        let place = branches.get(i)?;
         let below = if height == 1 { size_of::<Trace>() } else { size_of::<OnceLock<Self>>() };
-        let Some(place) = branches.get(i) else { return };
-        if room.take(u64_of(child.memory_bytes() + child.count() * below)) {
-            // Another reader may have come first; then the room was taken twice, which is rare and given back with the rest.
-            place.get_or_init(|| Self::new(child.clone(), height));
-        }
+        // Another reader may come first; then the room is taken twice, which is rare, and given back with the rest.
+        let has_room = room.take(u64_of(child.memory_bytes() + child.count() * below));
+        has_room.then(|| place.get_or_init(|| Self::new(child.clone(), height)))
     }
 }
 

@@ -160,10 +160,9 @@ impl TreeRoot {
         }
         let branch = self.file.get(pointer, height, fill)?;
         branch.prefetch_search();
-        if let Some((above, i)) = above.filter(|_| fill == Fill::Keep) {
-            above.keep(i, &branch, height, &self.room);
-        }
-        Ok(Step::Fetched(branch))
+        let above = above.filter(|_| fill == Fill::Keep);
+        let kept = above.and_then(|(above, i)| above.keep(i, &branch, height, &self.room));
+        Ok(kept.map_or(Step::Fetched(branch), Step::Kept))
     }
 
     /// [`Self::branch`] of several: those that are not in memory are read together.

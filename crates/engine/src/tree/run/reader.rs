@@ -244,7 +244,7 @@ impl Run {
             None => (self.top().lower_bound(key), None),
         };
         for part in first..self.top().count() {
-            let kept = self.top.child(part);
+            let mut kept = self.top.child(part);
             let fetched;
             let index = match kept {
                 Some(kept) => {
@@ -256,7 +256,7 @@ impl Run {
                     let Some(index) = self.block_for(pointer, BlockKind::Branch, unasked, costs)? else {
                         return Ok(None);
                     };
-                    self.keep(part, &index);
+                    kept = self.keep(part, &index);
                     fetched = index;
                     &fetched
                 }
@@ -401,8 +401,8 @@ impl Run {
     }
 
     /// Keeps index part `part`, which a lookup used, if there is room.
-    pub(super) fn keep(&self, part: usize, index: &Block) {
-        self.top.keep(part, index, INDEX_HEIGHT - 1, &self.room);
+    pub(super) fn keep(&self, part: usize, index: &Block) -> Option<&Branch> {
+        self.top.keep(part, index, INDEX_HEIGHT - 1, &self.room)
     }
 
     /// Index part `part`, which is below [`Block::count`] of the top.

@@ -172,21 +172,21 @@ fn get(run: &Run, key: &[u8], snapshot: u64) -> Result<Option<OwnedEntry>> {
         run.ask_late(late);
         get_once(run, key, snapshot)
     });
-    if let (Ok(first), Ok(late)) = (&first, &late) {
-        assert_eq!(first, late, "key {key:?}");
+    let start = run.approach(key);
+    let approached = run.get_at_cost((key, hash_key(key)), start, SeqNum(snapshot), &mut Costs::default());
+    let approached = approached.map(|found| found.map(|found| owned(key, found)));
+    if let (Ok(first), Ok(late), Ok(approached)) = (&first, &late, &approached) {
+        assert_eq!((first, first), (late, approached), "key {key:?}");
     }
-    first.and(late)
+    first.and(late).and(approached)
 }
 
 fn get_once(run: &Run, key: &[u8], snapshot: u64) -> Result<Option<OwnedEntry>> {
-    let found = run.get(key, hash_key(key), SeqNum(snapshot))?;
-    let entry = |found: crate::tree::Found| OwnedEntry {
-        key: key.to_vec(),
-        seqnum: found.seqnum,
-        kind: found.kind,
-        value: found.value.into(),
-    };
-    Ok(found.map(entry))
+    Ok(run.get(key, hash_key(key), SeqNum(snapshot))?.map(|found| owned(key, found)))
+}
+
+fn owned(key: &[u8], found: crate::tree::Found) -> OwnedEntry {
+    OwnedEntry { key: key.to_vec(), seqnum: found.seqnum, kind: found.kind, value: found.value.into() }
 }
 
 fn model_get(entries: &[OwnedEntry], key: &[u8], snapshot: u64) -> Option<OwnedEntry> {
@@ -350,6 +350,32 @@ fn an_index_of_many_parts_leads_to_every_key() {
         assert_eq!(cursor.entry(), Some(entry.entry()));
     }
     assert_eq!(run.verify().unwrap().entries, 20_000);
+}
+
+#[test]
+fn a_run_keeps_what_there_is_room_for_and_gives_it_back() {
+    let entries = numbered(20_000);
+    // How many lookups in the cache does a get take?
+    for (filter_bits_per_key, cache_bytes, looked_up) in [(0.0, 32 << 20, 1), (10.0, 32 << 20, 1), (0.0, 1 << 20, 2)] {
+        let mut bench = Bench::with(RunOptions { filter_bits_per_key, ..Bench::new().options });
+        bench.cache = Arc::new(Cache::new(cache_bytes));
+        let run = bench.run(&entries);
+        run.ask_late(false);
+        // The small cache has no room for all leaves, which so are not where they were seen; and none for all parts of the index.
+        for _ in 0..2 {
+            for entry in entries.iter().step_by(5) {
+                assert_eq!(get_once(&run, &entry.key, 9).unwrap().as_ref(), Some(entry));
+            }
+        }
+        let lookups = || bench.cache.counters().hits + bench.cache.counters().misses;
+        let before = lookups();
+        get_once(&run, &entries[19_000].key, 9).unwrap().unwrap();
+        assert_eq!(lookups() - before, looked_up, "{filter_bits_per_key} bits, {cache_bytes} bytes of cache");
+        assert!(!bench.cache.take_room(cache_bytes / 32), "the run has taken room");
+        drop(run);
+        assert!(bench.cache.take_room(cache_bytes / 32), "and has given all of it back");
+        assert!(!bench.cache.take_room(1));
+    }
 }
 
 #[test]

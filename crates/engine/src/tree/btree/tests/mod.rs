@@ -465,12 +465,12 @@ fn readers_see_whole_roots_while_merges_go_on() {
 
 #[test]
 fn a_get_looks_up_the_leaf_only_below_branches_that_the_root_keeps() {
-    let lookups = |cache_bytes: u64| {
-        let mut fixture = Fixture::plain(512);
+    let lookups = |block_bytes: u32, height: u32, cache_bytes: u64| {
+        let mut fixture = Fixture::plain(block_bytes);
         fixture.cache.set_capacity(cache_bytes);
         (0..4000).for_each(|i| fixture.model.put(key(i), [7; 40]));
         fixture.merge(false);
-        assert_eq!(fixture.meta().height, 2, "{:?}", fixture.meta());
+        assert_eq!(fixture.meta().height, height, "{:?}", fixture.meta());
         let root = fixture.tree.root();
         let looked_up = || fixture.cache.counters().hits + fixture.cache.counters().misses;
         let get = || root.get(&key(1234), SeqNum::MAX).unwrap().unwrap();
@@ -479,9 +479,10 @@ fn a_get_looks_up_the_leaf_only_below_branches_that_the_root_keeps() {
         drop(get());
         looked_up() - before
     };
-    assert_eq!(lookups(1 << 20), 1);
+    assert_eq!(lookups(512, 2, 1 << 20), 1);
+    assert_eq!(lookups(256, 3, 1 << 20), 1);
     // Nothing is kept where that would be much beside the cache.
-    assert_eq!(lookups(1 << 10), 2);
+    assert_eq!(lookups(512, 2, 1 << 10), 2);
 }
 
 /// As two slices of a merge do where the leaf that one ends with is rewritten by the other.
