@@ -31,7 +31,8 @@ pub enum Durability {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Memory for memtables, cached blocks, filters and indexes together. More memory means fewer reads from storage, and fewer and
-    /// larger flushes. The process needs a small fixed part besides. Default 256 MiB; 1 MiB to 1 TiB.
+    /// larger flushes. The process needs a small fixed part besides, and trees may keep
+    /// up to a thirty-second more of what they use of their indexes. Default 256 MiB; 1 MiB to 1 TiB.
     pub memory_bytes: u64,
     /// Pass the page cache by for data files and synced log writes, where the file system can. Saves copies and memory; without it
     /// the operating system caches blocks a second time. Default true.

@@ -72,8 +72,11 @@ impl Branch {
     pub fn keep(&self, i: usize, child: &Block, height: u32, room: &Room) -> Option<&Self> {
         let Below::Branches(branches) = &self.below else { return None };
         let place = branches.get(i)?;
+        if let Some(kept) = place.get() {
+            return Some(kept);
+        }
         let below = if height == 1 { size_of::<Trace>() } else { size_of::<OnceLock<Self>>() };
-        // Another reader may come first; then the room is taken twice, which is rare, and given back with the rest.
+        // Another reader may have come first since; then the room is taken twice, which is rare, and given back with the rest.
         let has_room = room.take(u64_of(child.memory_bytes() + child.count() * below));
         has_room.then(|| place.get_or_init(|| Self::new(child.clone(), height)))
     }
@@ -84,11 +87,15 @@ impl Branch {
 pub struct Trace(AtomicUsize);
 
 impl Trace {
-    /// Asks for the front of the block, wherever that is now.
+    /// Asks for the front of the block where it was; false when it was never found.
     #[inline]
-    pub fn follow(&self) {
+    pub fn follow(&self) -> bool {
         // Relaxed: publishes nothing that is relied on.
-        Block::prefetch_front_at(self.0.load(Ordering::Relaxed));
+        let front = self.0.load(Ordering::Relaxed);
+        if front != 0 {
+            Block::prefetch_front_at(front);
+        }
+        front != 0
     }
 
     /// The block was found.

@@ -41,7 +41,7 @@ pub struct MergeCursor {
     /// Of as many sources; none are played of one. The first is not used.
     nodes: Vec<Player>,
     state: State,
-    /// Empty until ties show that a longer one may pay.
+    /// Nearly all that the keys had in common when it was last looked at: at the beginning, and after many ties.
     prefix: Vec<u8>,
     /// Ties since the prefix was last looked at.
     ties: u32,
@@ -230,7 +230,9 @@ impl MergeCursor {
     fn take_prefix(&mut self) -> bool {
         self.ties = 0;
         let mut keys = self.sources.iter().filter_map(|source| Some(source.entry()?.key));
-        let Some(first) = keys.next() else { return false };
+        // What a single key has in common with itself says nothing of the next one.
+        let (Some(first), Some(second)) = (keys.next(), keys.next()) else { return false };
+        let first = &first[..common_bytes(first, second)];
         let common = keys.fold(first, |common, key| &common[..common_bytes(common, key)]);
         let common = &common[..common.len().saturating_sub(PREFIX_SLACK)];
         let longer = common.len() > self.prefix.len();
@@ -504,6 +506,19 @@ mod tests {
         assert_eq!(merge.entry().unwrap().key, b"c");
         merge.next().unwrap();
         assert_eq!(merge.entry().unwrap().key, b"d");
+    }
+
+    #[test]
+    fn the_prefix_is_what_two_keys_have_in_common() {
+        let tree = |keys: &[&[u8]]| boxed(VecCursor::new(keys.iter().map(|key| put(key)).collect()));
+        let (a, b, c) = (&b"spinney-a"[..], &b"spinney-b"[..], &b"spinney-c"[..]);
+        let mut merge = MergeCursor::new(vec![tree(&[a, c]), tree(&[b])]);
+        merge.first().unwrap();
+        assert_eq!(merge.prefix, b"spinney");
+        // Of a key alone all is common, and the next one would not have it.
+        merge.seek_ge(c).unwrap();
+        assert_eq!(merge.entry().unwrap().key, c);
+        assert!(merge.prefix.is_empty());
     }
 
     fn put(key: &[u8]) -> OwnedEntry {

@@ -191,12 +191,11 @@ impl BTreeCursor {
     /// Steps to the first entry on the way below the block that the path leads to.
     fn enter(&mut self, way: Way<'_>) -> Result<()> {
         while let Some(Step { branch, child }) = self.path.last() {
-            let height = self.height();
-            self.blocks += 1;
-            if height == 0 {
+            if self.height() == 0 {
+                self.blocks += 1;
                 let above = self.root.kept(self.path.iter().map(|step| step.child));
-                let trace = above.and_then(|(above, i)| above.trace(i));
-                trace.inspect(|trace| trace.follow());
+                let trace = above.filter(|_| self.fill == Fill::Keep).and_then(|(above, i)| above.trace(i));
+                trace.inspect(|trace| _ = trace.follow());
                 let (leaf, _) = self.ahead.leaf(&self.root.file, branch, *child, self.fill, way)?;
                 trace.inspect(|trace| trace.found(&leaf));
                 let index = if way.backward { leaf.count() - 1 } else { 0 };

@@ -3,6 +3,7 @@
 use super::root::TreeRoot;
 use crate::base::num::u64_of;
 use crate::base::{Result, SeqNum};
+use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
 use crate::tree::Cursor;
 use crate::tree::erasure::Erasures;
@@ -44,13 +45,14 @@ impl TreeRoot {
             }
             let mut below = Vec::new();
             for (border, pointer) in children {
-                let branch = self.file.get(pointer, height, Fill::Keep)?;
+                let step = self.branch(None, pointer, height, Fill::Keep)?;
+                let branch = step.block();
                 for i in 0..branch.count() {
                     let mut key = border.clone();
                     if i > 0 {
                         branch.key_into(i, &mut key);
                     }
-                    below.push((key, self.file.child(&branch, i)?));
+                    below.push((key, self.file.child(branch, i)?));
                 }
             }
             children = below;
@@ -64,7 +66,7 @@ impl TreeRoot {
     #[must_use]
     pub fn erased_percent(&self, erasures: &Erasures, (after, to): (SeqNum, SeqNum)) -> u64 {
         let root = self.meta.root.filter(|_| !erasures.is_empty());
-        let top = root.and_then(|pointer| self.file.get(pointer, self.meta.height, Fill::Keep).ok());
+        let top = root.and_then(|pointer| self.topmost(pointer).ok());
         let Some(top) = top else { return 0 };
         let (mut low, mut high) = (Vec::new(), Vec::new());
         let is_covered = |i: &usize| {
@@ -73,6 +75,14 @@ impl TreeRoot {
             erasures.cover(&low, &high, (after, to))
         };
         u64_of((0..top.count()).filter(is_covered).count()) * 100 / u64_of(top.count())
+    }
+
+    /// The topmost block, which `pointer` names.
+    fn topmost(&self, pointer: BlockPointer) -> Result<Block> {
+        match self.meta.height {
+            0 => self.file.get(pointer, 0, Fill::Keep),
+            height => self.branch(None, pointer, height, Fill::Keep).map(|step| step.block().clone()),
+        }
     }
 
     /// Makes `end` the border behind the leaf for `key`; false when that is the last one.

@@ -95,7 +95,7 @@ impl TreeRoot {
             }
         }
         let traces = || above.iter().map(|above| above.and_then(|(above, i)| above.trace(i)));
-        traces().flatten().for_each(Trace::follow);
+        traces().flatten().for_each(|trace| _ = trace.follow());
         let wanted: Vec<_> = pointers.iter().map(|pointer| (&self.file.blocks, *pointer)).collect();
         let blocks = self.file.cache.get_many(&wanted, Fill::Keep)?;
         for ((block, pointer), trace) in blocks.iter().zip(&pointers).zip(traces()) {
@@ -172,33 +172,41 @@ impl TreeRoot {
         pointers: &[BlockPointer],
         height: u32,
     ) -> Result<Vec<Step<'r>>> {
-        let is_kept = |above: &Option<(&Branch, usize)>| above.is_some_and(|(above, i)| above.child(i).is_some());
-        if height < self.meta.height && !above.iter().all(is_kept) {
-            let wanted: Vec<_> = pointers.iter().map(|pointer| (&self.file.blocks, *pointer)).collect();
-            self.file.cache.get_many(&wanted, Fill::Keep)?;
+        if height == self.meta.height {
+            return pointers.iter().map(|pointer| self.branch(None, *pointer, height, Fill::Keep)).collect();
         }
-        above.iter().zip(pointers).map(|(above, pointer)| self.branch(*above, *pointer, height, Fill::Keep)).collect()
+        let kept: Vec<_> = above.iter().map(|above| above.and_then(|(above, i)| above.child(i))).collect();
+        let missing = || (0..kept.len()).filter(|at| kept[*at].is_none());
+        let wanted: Vec<_> = missing().map(|at| (&self.file.blocks, pointers[at])).collect();
+        let fetched = self.file.cache.get_many(&wanted, Fill::Keep)?;
+        let mut steps: Vec<_> = kept.iter().map(|kept| kept.map(Step::Kept)).collect();
+        for (at, branch) in missing().zip(fetched) {
+            self.file.check(&branch, pointers[at], height)?;
+            let kept = above[at].and_then(|(above, i)| above.keep(i, &branch, height, &self.room));
+            steps[at] = Some(kept.map_or(Step::Fetched(branch), Step::Kept));
+        }
+        Ok(steps.into_iter().flatten().collect())
     }
 
     /// The leaf that `pointer` names, on its way into the nearest cache. It is child `i` of the branch `above`, if that is kept.
     #[inline]
     pub(super) fn leaf(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer, fill: Fill) -> Result<Block> {
-        let trace = above.and_then(|(above, i)| above.trace(i));
-        trace.inspect(|trace| trace.follow());
+        let trace = above.filter(|_| fill == Fill::Keep).and_then(|(above, i)| above.trace(i));
+        trace.inspect(|trace| _ = trace.follow());
         let leaf = self.file.get(pointer, 0, fill)?;
         trace.inspect(|trace| trace.found(&leaf));
         leaf.prefetch_search();
         Ok(leaf)
     }
 
-    /// Asks for the memory where [`Self::branch`] and [`Self::leaf`] will look; whether that is known to be the block itself.
+    /// Asks for the memory where [`Self::branch`] and [`Self::leaf`] will look; whether the block itself was there when it was last found.
     pub(super) fn approach(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer) -> bool {
         if let Some(kept) = above.and_then(|(above, i)| above.child(i)) {
             kept.block().prefetch_search();
             return true;
         }
         self.file.cache.prefetch_line(self.file.blocks.instance(), pointer);
-        above.and_then(|(above, i)| above.trace(i)).inspect(|trace| trace.follow()).is_some()
+        above.and_then(|(above, i)| above.trace(i)).is_some_and(Trace::follow)
     }
 
     /// The topmost branch, which `pointer` names. Lent, as all readers share the count of who holds it.

@@ -6,6 +6,7 @@ use super::fuse::Fuse;
 use crate::base::{Entry, Result, Value};
 use crate::block::Block;
 use crate::cache::Fill;
+use crate::tree::branch::Trace;
 use crate::tree::place::Place;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
@@ -145,7 +146,7 @@ impl RunCursor {
                 if slot == index.count() {
                     return Ok(Approach::Done(None));
                 }
-                self.run.trace(part, slot).inspect(|trace| trace.follow());
+                self.run.trace(part, slot).inspect(|trace| _ = trace.follow());
                 self.run.cache().prefetch_line(self.run.file().instance(), self.run.pointer(&index, slot)?);
                 Approach::Slot { part, slot }
             }
@@ -209,8 +210,8 @@ impl RunCursor {
     fn load_leaf(&mut self, part: usize, index: &Block, slot: usize) -> Result<Block> {
         let pointer = self.run.pointer(index, slot)?;
         let Self { run, ahead, limits, .. } = self;
-        let trace = run.trace(part, slot);
-        trace.inspect(|trace| trace.follow());
+        let trace = run.trace(part, slot).filter(|_| self.fill == Fill::Keep);
+        trace.inspect(|trace| _ = trace.follow());
         let (leaf, is_cached) = ahead.leaf(run, pointer, || wanted(run, limits.as_deref(), index))?;
         trace.inspect(|trace| trace.found(&leaf));
         self.is_cached = is_cached;
@@ -244,7 +245,7 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Asks for the leaf that a walk comes to next, and for what the cache knows of the one behind it.
+    /// Asks for the leaf that a walk comes to next.
     fn ask_ahead(&self, part: usize, index: &Block, slot: usize, to: To) {
         let (cache, instance) = (self.run.cache(), self.run.file().instance());
         let next = match to {
@@ -254,8 +255,11 @@ impl RunCursor {
         if next < index.count()
             && let Ok(pointer) = self.run.pointer(index, next)
         {
-            cache.prefetch_line(instance, pointer);
-            self.run.trace(part, next).inspect(|trace| trace.follow());
+            if self.run.trace(part, next).is_some_and(Trace::follow) {
+                cache.prefetch_line(instance, pointer);
+            } else {
+                cache.approach(instance, pointer);
+            }
         }
     }
 

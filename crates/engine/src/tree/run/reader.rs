@@ -263,7 +263,7 @@ impl Run {
             };
             for slot in slot.take().unwrap_or_else(|| index.lower_bound(key))..index.count() {
                 let trace = kept.and_then(|kept| kept.trace(slot));
-                trace.inspect(|trace| trace.follow());
+                trace.inspect(|trace| _ = trace.follow());
                 let pointer = self.pointer(index, slot)?;
                 let Some(leaf) = self.block_for(pointer, BlockKind::Leaf, unasked, costs)? else { return Ok(None) };
                 trace.inspect(|trace| trace.found(&leaf));

@@ -1,5 +1,6 @@
 //! Tests of runs: against vectors of entries, with every byte wrong, cut short, and failing.
 
+use super::together::get_many;
 use super::{LevelCursor, Run, RunBuilder, RunMeta, RunOptions, are_apart, run_of};
 use crate::base::checksum::hash_key;
 use crate::base::codec::Decoder;
@@ -9,6 +10,7 @@ use crate::block::Compression;
 use crate::cache::{Cache, Fill};
 use crate::env::sim::{Fault, SimEnv};
 use crate::store::StoreStats;
+use crate::tree::lookup::Lookups;
 use crate::tree::merge::MergeCursor;
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
 use crate::tree::{Costs, Cursor, Limits, Prefix};
@@ -376,6 +378,26 @@ fn a_run_keeps_what_there_is_room_for_and_gives_it_back() {
         assert!(bench.cache.take_room(cache_bytes / 32), "and has given all of it back");
         assert!(!bench.cache.take_room(1));
     }
+}
+
+#[test]
+fn several_gets_keep_a_part_of_the_index_once() {
+    let entries = numbered(20_000);
+    let taken = |keys: &[&[u8]]| {
+        let mut bench = Bench::with(RunOptions { filter_bits_per_key: 0.0, ..Bench::new().options });
+        bench.cache = Arc::new(Cache::new(32 << 20));
+        let run = bench.run(&entries);
+        for _ in 0..2 {
+            let found = Lookups::run(keys, SeqNum(9), &mut Costs::default(), |lookups| {
+                lookups.search(|asks, snapshot, costs| get_many(asks, snapshot, costs, |_| std::iter::once(&*run)))
+            });
+            assert!(found.unwrap().iter().all(Option::is_some));
+        }
+        (0..1 << 20).rev().find(|free| bench.cache.take_room(*free)).map(|free| (1 << 20) - free)
+    };
+    let keys: Vec<_> = entries[..20].iter().map(|entry| &entry.key[..]).collect();
+    assert_eq!(taken(&keys), taken(&keys[..1]));
+    assert!(taken(&keys) > Some(0));
 }
 
 #[test]

@@ -13,7 +13,6 @@ use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::Fill;
 use crate::tree::Costs;
-use crate::tree::branch::Trace;
 use crate::tree::lookup::{Answers, Ask, nothing};
 
 /// As many runs may hold a key as a rule: only room is taken for them.
@@ -114,7 +113,7 @@ fn search(
         }
     }
     let traces = || here.iter().zip(&at_slots).map(|((_, run), at)| run.trace(parts[*at], slots[*at]));
-    traces().flatten().for_each(Trace::follow);
+    traces().flatten().for_each(|trace| _ = trace.follow());
     let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| run.pointer(&indexes[at_slots[n]], slots[at_slots[n]]))?;
     traces().zip(&leaves).for_each(|(trace, leaf)| _ = trace.inspect(|trace| trace.found(leaf)));
     costs.blocks += u64_of(indexes.len() + leaves.len());
@@ -131,16 +130,16 @@ fn search(
 
 /// The index part with this number for each of the tries, on its way into the nearest cache.
 fn index_parts(tries: &[Try<'_>], parts: &[usize]) -> Result<Vec<Block>> {
-    let kept: Option<Vec<_>> = tries.iter().zip(parts).map(|((_, run), part)| run.kept_part(*part)).collect();
-    if let Some(kept) = kept {
-        kept.iter().for_each(|part| part.prefetch_search());
-        return Ok(kept.into_iter().cloned().collect());
+    let mut indexes: Vec<_> = tries.iter().zip(parts).map(|((_, run), part)| run.kept_part(*part).cloned()).collect();
+    indexes.iter().flatten().for_each(|index| index.prefetch_search());
+    let missing: Vec<_> = (0..tries.len()).filter(|at| indexes[*at].is_none()).collect();
+    let wanted: Vec<_> = missing.iter().map(|at| tries[*at]).collect();
+    let fetched = blocks(&wanted, BlockKind::Branch, |n, (_, run)| run.pointer(run.top(), parts[missing[n]]))?;
+    for (at, index) in missing.into_iter().zip(fetched) {
+        tries[at].1.keep(parts[at], &index);
+        indexes[at] = Some(index);
     }
-    let indexes = blocks(tries, BlockKind::Branch, |at, (_, run)| run.pointer(run.top(), parts[at]))?;
-    for (((_, run), part), index) in tries.iter().zip(parts).zip(&indexes) {
-        run.keep(*part, index);
-    }
-    Ok(indexes)
+    Ok(indexes.into_iter().flatten().collect())
 }
 
 /// A block of a kind for each of the tries, on their way into the nearest cache.
