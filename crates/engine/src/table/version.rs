@@ -22,15 +22,15 @@ use crate::tree::lookup::{Answers, Lookups};
 use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::together::get_many;
-use crate::tree::run::{LevelCursor, Run, merge_source, run_of};
+use crate::tree::run::{LevelCursor, Run, Start, merge_source, run_of};
 use crate::tree::values::ValueFiles;
 use crate::tree::{Costs, Cursor, Found};
 
 /// How many levels there are below L0. The data sinks to the last one; upper ones come into use as it grows.
 pub const LEVELS: usize = 7;
 
-/// So many runs wait for memory together in a get.
-const APPROACHED: usize = 8;
+/// Where the lookup of a key may begin in each of the newest runs: so many wait for memory together.
+type Approached = [Option<Start>; 8];
 
 /// A memtable in its place in the log.
 #[derive(Debug)]
@@ -242,21 +242,31 @@ impl Trees {
     /// # Errors
     /// When a block cannot be read or is corrupt.
     pub fn get(&self, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
-        self.get_at_cost(key, snapshot, &mut Costs::default())
+        self.get_at_cost((key, Approached::default()), snapshot, &mut Costs::default())
     }
 
-    /// [`Self::get`], which adds to `costs`.
+    /// Asks for the memory where a lookup of `key` looks first in each tree, where there are several.
+    fn approach(&self, key: &[u8]) -> Approached {
+        let mut starts = Approached::default();
+        if !self.l0.is_empty() {
+            let hash = hash_key(key);
+            starts.iter_mut().zip(self.runs_of(key)).for_each(|(start, run)| *start = run.approach(key, hash));
+        }
+        starts
+    }
+
+    /// [`Self::get`] of a key that was approached or not, which adds to `costs`.
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
+    fn get_at_cost(
+        &self,
+        (key, starts): (&[u8], Approached),
+        snapshot: SeqNum,
+        costs: &mut Costs,
+    ) -> Result<Option<Found>> {
         if !self.l0.is_empty() || self.levels.iter().any(|level| !level.runs.is_empty()) {
             let hash = hash_key(key);
-            // Of one run there is nothing to wait for meanwhile.
-            let mut starts = [None; APPROACHED];
-            if !self.l0.is_empty() {
-                starts.iter_mut().zip(self.runs_of(key)).for_each(|(start, run)| *start = run.approach(key));
-            }
             let starts = starts.into_iter().chain(std::iter::repeat(None));
             for (run, start) in self.runs_of(key).zip(starts) {
                 if let Some(found) = run.get_at_cost((key, hash), start, snapshot, costs)? {
@@ -522,13 +532,14 @@ impl Version {
     /// # Errors
     /// As [`Self::get`].
     pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
+        let approached = self.trees.approach(key);
         for mem in self.memtables().filter(|mem| !mem.is_unused()) {
             costs.trees += 1;
             if let Some(found) = mem.entries.get(key, snapshot) {
                 return Ok(self.unerased(key, snapshot, Some(found)));
             }
         }
-        let found = self.trees.get_at_cost(key, snapshot, costs)?;
+        let found = self.trees.get_at_cost((key, approached), snapshot, costs)?;
         Ok(self.unerased(key, snapshot, found))
     }
 

@@ -23,7 +23,7 @@ pub use builder::{RunBuilder, RunOptions};
 pub use cursor::RunCursor;
 pub use level::{LevelCursor, are_apart, run_of};
 pub use meta::{Reference, RunMeta};
-pub use reader::Run;
+pub use reader::{Run, Start};
 pub use stamped::merge_source;
 pub use verify::RunReport;
 

@@ -8,6 +8,7 @@ use super::refusals::Refusals;
 use crate::base::codec::Decoder;
 use crate::base::key::head;
 use crate::base::num::{u64_of, usize_of, usize_of32};
+use crate::base::prefetch::prefetch;
 use crate::base::{Kind, Result, SeqNum, Value};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::{Cache, Fill};
@@ -374,9 +375,15 @@ impl Run {
         self.filter.as_ref()?.kept.get(part)?.get()
     }
 
-    /// Asks for the memory where a lookup of `key` looks that no filter can spare, and says where it may begin.
-    pub fn approach(&self, key: &[u8]) -> Option<Start> {
-        if self.filter.is_some() || !self.may_span(key) {
+    /// Asks for the memory where a lookup of `key`, which has this hash, looks first: the filter, or else the leaf. Then it also says where in the
+    /// index the lookup may begin.
+    pub fn approach(&self, key: &[u8], hash: u64) -> Option<Start> {
+        if !self.may_span(key) {
+            return None;
+        }
+        if let Some(filter) = self.filter.as_ref().filter(|_| self.refusals.are_usual()) {
+            let (part, at) = filter.layout.place(hash);
+            prefetch(filter.kept.get(part)?.get()?.bytes().as_ptr().wrapping_add(at), LINE_BYTES);
             return None;
         }
         let part = self.top().lower_bound(key);

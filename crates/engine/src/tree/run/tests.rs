@@ -174,7 +174,7 @@ fn get(run: &Run, key: &[u8], snapshot: u64) -> Result<Option<OwnedEntry>> {
         run.ask_late(late);
         get_once(run, key, snapshot)
     });
-    let start = run.approach(key);
+    let start = run.approach(key, hash_key(key));
     let approached = run.get_at_cost((key, hash_key(key)), start, SeqNum(snapshot), &mut Costs::default());
     let approached = approached.map(|found| found.map(|found| owned(key, found)));
     if let (Ok(first), Ok(late), Ok(approached)) = (&first, &late, &approached) {
