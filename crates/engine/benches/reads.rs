@@ -2,7 +2,7 @@
 //! memory, and not in the processor's cache: in one tree of each layout, and in a memtable, six runs and a level, with filters and without.
 //!
 //! Run with `cargo bench -p spinney --bench reads -- [DIRECTORY]`: nanoseconds for each operation, the best of rounds that take turns. With
-//! `DIRECTORY LAYOUT OPERATION TIMES` it does one operation so many times and nothing else, for a profiler that counts
+//! `DIRECTORY SHAPE OPERATION TIMES` it does one operation so many times and nothing else, for a profiler that counts
 //! instructions: what two numbers of times differ by is the operation's.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
@@ -46,7 +46,7 @@ fn main() {
     let directory = tempfile::tempdir_in(directory).expect("the directory can be written");
     let database = Database::open(directory.path().join("db"), Options { memory_bytes: 4 << 30, ..Options::default() });
     let database = database.expect("the directory is new");
-    let chosen = |name: &str| arguments.get(1).is_none_or(|layout| layout == name);
+    let chosen = |name: &str| arguments.get(1).is_none_or(|shape| shape == name);
     let shapes = SHAPES.into_iter().filter(|(name, ..)| chosen(name));
     let tables: Vec<_> = shapes.map(|shape| (shape.0, fill(&database, shape))).collect();
     let snapshot = database.snapshot();

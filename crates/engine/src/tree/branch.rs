@@ -71,14 +71,9 @@ impl Branch {
     /// Keeps `child` as child `i`, a branch that lies `height` levels above the leaves, if there is room.
     pub fn keep(&self, i: usize, child: &Block, height: u32, room: &Room) -> Option<&Self> {
         let Below::Branches(branches) = &self.below else { return None };
-        let place = branches.get(i)?;
-        if let Some(kept) = place.get() {
-            return Some(kept);
-        }
         let below = if height == 1 { size_of::<Trace>() } else { size_of::<OnceLock<Self>>() };
-        // Another reader may have come first since; then the room is taken twice, which is rare, and given back with the rest.
-        let has_room = room.take(u64_of(child.memory_bytes() + child.count() * below));
-        has_room.then(|| place.get_or_init(|| Self::new(child.clone(), height)))
+        let bytes = child.memory_bytes() + child.count() * below;
+        room.keep(branches.get(i)?, bytes, || Self::new(child.clone(), height))
     }
 }
 
@@ -123,13 +118,18 @@ impl Room {
         Self { cache: Arc::clone(cache), taken: AtomicU64::new(0) }
     }
 
-    /// Takes so many bytes, if there are as many.
-    pub fn take(&self, bytes: u64) -> bool {
-        let has = self.cache.take_room(bytes);
-        if has {
-            self.taken.fetch_add(bytes, Ordering::Relaxed);
+    /// What is kept at a place: what was there, or what `make` makes of so many bytes, if there is room for them.
+    pub fn keep<'p, T>(&self, place: &'p OnceLock<T>, bytes: usize, make: impl FnOnce() -> T) -> Option<&'p T> {
+        if let Some(kept) = place.get() {
+            return Some(kept);
         }
-        has
+        let bytes = u64_of(bytes);
+        if !self.cache.take_room(bytes) {
+            return None;
+        }
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        // Another reader may have come first since; then the room is taken twice, which is rare, and given back with the rest.
+        Some(place.get_or_init(make))
     }
 }
 

@@ -10,8 +10,9 @@
 
 use super::format::FILTER_PART_LINES;
 use crate::base::num::{u32_of, u64_of, usize_of};
+use crate::base::prefetch::prefetch;
 use crate::block::format::RAW_PAYLOAD_AT;
-use crate::block::raw_image;
+use crate::block::{Block, raw_image};
 use crate::env::AlignedBuffer;
 
 /// Bytes of a line.
@@ -95,6 +96,12 @@ impl Layout {
         }
         images
     }
+}
+
+/// Asks for the line at `at` of a part of a filter, before it is needed.
+#[inline]
+pub(super) fn prefetch_line(part: &Block, at: usize) {
+    prefetch(part.bytes().as_ptr().wrapping_add(at), LINE_BYTES);
 }
 
 /// Bits for so many keys.

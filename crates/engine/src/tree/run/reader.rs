@@ -1,14 +1,13 @@
 //! An open run: point lookups, and what cursors and verification read through.
 
 use super::RunCursor;
-use super::filter::{LINE_BYTES, Layout};
+use super::filter::{LINE_BYTES, Layout, prefetch_line};
 use super::format::{FOOTER_BYTES, Footer};
 use super::meta::{Reference, RunMeta};
 use super::refusals::Refusals;
 use crate::base::codec::Decoder;
 use crate::base::key::head;
 use crate::base::num::{u64_of, usize_of, usize_of32};
-use crate::base::prefetch::prefetch;
 use crate::base::{Kind, Result, SeqNum, Value};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::{Cache, Fill};
@@ -218,12 +217,12 @@ impl Run {
         let (part, at) = filter.layout.place(hash);
         let pointer = filter.parts[part];
         let fetched;
-        let block = match filter.kept[part].get() {
+        let block = match self.kept_filter(part) {
             Some(kept) => kept,
             None => {
                 fetched = self.cache.get(&self.file, pointer, Fill::Keep)?;
-                if self.refusals.are_usual() && self.room.take(u64_of(fetched.memory_bytes())) {
-                    filter.kept[part].get_or_init(|| fetched.clone());
+                if self.refusals.are_usual() {
+                    self.room.keep(&filter.kept[part], fetched.memory_bytes(), || fetched.clone());
                 }
                 &fetched
             }
@@ -383,7 +382,7 @@ impl Run {
         }
         if let Some(filter) = self.filter.as_ref().filter(|_| self.refusals.are_usual()) {
             let (part, at) = filter.layout.place(hash);
-            prefetch(filter.kept.get(part)?.get()?.bytes().as_ptr().wrapping_add(at), LINE_BYTES);
+            prefetch_line(self.kept_filter(part)?, at);
             return None;
         }
         let part = self.top().lower_bound(key);

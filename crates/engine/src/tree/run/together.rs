@@ -5,10 +5,9 @@
 //! memory are read together.
 
 use super::Run;
-use super::filter::LINE_BYTES;
+use super::filter::prefetch_line;
 use super::reader::{Look, check, look};
 use crate::base::num::u64_of;
-use crate::base::prefetch::prefetch;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::Fill;
@@ -60,7 +59,7 @@ fn pass_filters(asks: &[Ask<'_>], tries: &mut Vec<Try<'_>>, costs: &mut Costs) -
         if let Some((layout, parts)) = run.filter() {
             let (part, line) = layout.place(asks[*i].hash);
             let kept = run.kept_filter(part);
-            kept.inspect(|block| prefetch(block.bytes().as_ptr().wrapping_add(line), LINE_BYTES));
+            kept.inspect(|block| prefetch_line(block, line));
             if kept.is_none() {
                 wanted.push((run.file(), parts[part]));
             }
@@ -73,7 +72,7 @@ fn pass_filters(asks: &[Ask<'_>], tries: &mut Vec<Try<'_>>, costs: &mut Costs) -
     for (.., kept, _, line) in &mut filtered {
         if kept.is_none() {
             *kept = fetched.next();
-            kept.inspect(|block| prefetch(block.bytes().as_ptr().wrapping_add(*line), LINE_BYTES));
+            kept.inspect(|block| prefetch_line(block, *line));
         }
     }
     let mut passes = vec![true; tries.len()];
