@@ -50,6 +50,15 @@ pub struct Slot<'a> {
     pub value_len: usize,
 }
 
+/// How far the heads tell where the first entry is whose key is not below some key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// It is not before this one.
+    pub at: usize,
+    /// It is this one.
+    pub sure: bool,
+}
+
 impl Block {
     /// Checks an image and makes a block of it.
     ///
@@ -246,25 +255,27 @@ impl Block {
         prefetch_all(&self.image[..end]);
     }
 
-    /// Searches the block, whose front must be in near memory, for `key`, and asks for the entries from there on.
+    /// Asks for the entries from one on that was searched for.
     #[inline]
-    pub fn prefetch_entries(&self, key: &[u8]) {
-        self.prefetch_found(key, ENTRIES_BYTES);
+    pub fn prefetch_entries(&self, bound: Bound) {
+        self.prefetch_at(bound, ENTRIES_BYTES);
     }
 
     /// As [`Self::prefetch_entries`], when only the first entry is as good as sure to be read.
     #[inline]
+    pub fn prefetch_bound(&self, bound: Bound) {
+        self.prefetch_at(bound, ENTRY_BYTES);
+    }
+
+    /// Searches the block, whose front must be in near memory, for `key`, and asks for the first entry from there on.
+    #[inline]
     pub fn prefetch_entry(&self, key: &[u8]) {
-        self.prefetch_found(key, ENTRY_BYTES);
+        self.prefetch_bound(self.bound(key));
     }
 
     #[inline]
-    fn prefetch_found(&self, key: &[u8], bytes: usize) {
-        let Some(suffix) = key.strip_prefix(self.prefix()) else { return };
-        let target = head(suffix);
-        let low = search::partition(self.heads(), |head| head < target);
-        let from = self.offset(low);
-        prefetch_all(&self.image[from..self.image.len().min(from + bytes)]);
+    fn prefetch_at(&self, bound: Bound, bytes: usize) {
+        self.prefetch_from(self.offset(bound.at), bytes);
     }
 
     /// Asks for `len` bytes from `at` on, before they are needed.
@@ -410,6 +421,36 @@ impl Block {
         self.partition(key, Ordering::is_lt)
     }
 
+    /// What the heads alone say of [`Self::lower_bound`]: no entry is looked at.
+    #[inline]
+    #[must_use]
+    pub fn bound(&self, key: &[u8]) -> Bound {
+        let prefix = self.prefix();
+        let Some(suffix) = key.strip_prefix(prefix) else {
+            return Bound { at: if key < prefix { 0 } else { self.count() }, sure: true };
+        };
+        let (heads, target) = (self.heads(), head(suffix));
+        let at = search::partition(heads, |head| head < target);
+        Bound { at, sure: !is_tied(heads, at, target) }
+    }
+
+    /// [`Self::lower_bound`] of a key for which this is the [`Self::bound`].
+    #[inline]
+    #[must_use]
+    pub fn lower_bound_from(&self, bound: Bound, key: &[u8]) -> usize {
+        if bound.sure {
+            return bound.at;
+        }
+        self.pass_ties(bound.at, key.get(self.prefix_len()..).unwrap_or_default(), Ordering::is_lt)
+    }
+
+    /// The first bytes of the key of entry `i` of the block, which has this shape, behind the prefix; zeros where there are no more.
+    #[inline]
+    #[must_use]
+    pub fn head_of(&self, shape: &Shape, i: usize) -> u32 {
+        self.field(shape.heads_at + 4 * i)
+    }
+
     /// The first entry whose key is above `key`; [`Block::count`] when there is none.
     #[inline]
     #[must_use]
@@ -431,18 +472,23 @@ impl Block {
 
     /// How many entries come before the point where `before`, told how an entry's key compares with `key`, turns false.
     #[inline]
-    fn partition(&self, key: &[u8], mut before: impl FnMut(Ordering) -> bool) -> usize {
+    fn partition(&self, key: &[u8], before: impl FnMut(Ordering) -> bool) -> usize {
         let prefix = self.prefix();
         let Some(suffix) = key.strip_prefix(prefix) else {
             return if key < prefix { 0 } else { self.count() };
         };
+        let target = head(suffix);
+        self.pass_ties(search::partition(self.heads(), |head| head < target), suffix, before)
+    }
+
+    /// As [`Block::partition`], among the entries from `low` on whose heads are that of `suffix`, as long as there are few.
+    #[inline]
+    fn pass_ties(&self, mut low: usize, suffix: &[u8], mut before: impl FnMut(Ordering) -> bool) -> usize {
         let (heads, target) = (self.heads(), head(suffix));
-        let tied = |i: usize| heads.get(i).is_some_and(|head| u32::from_le_bytes(*head) == target);
-        let mut low = search::partition(heads, |head| head < target);
         // A key shares its head with few others as a rule: most searches end after one comparison here.
-        while tied(low) && before(self.suffix(low).cmp(suffix)) {
+        while is_tied(heads, low, target) && before(self.suffix(low).cmp(suffix)) {
             low += 1;
-            if tied(low + LINEAR) {
+            if is_tied(heads, low + LINEAR, target) {
                 return self.partition_ties(low, suffix, before);
             }
         }
@@ -465,6 +511,12 @@ impl Block {
         }
         low
     }
+}
+
+/// Whether there is an entry `i`, and this is its head.
+#[inline]
+fn is_tied(heads: &[Head], i: usize, target: u32) -> bool {
+    heads.get(i).is_some_and(|head| u32::from_le_bytes(*head) == target)
 }
 
 fn prefetch_all(bytes: &[u8]) {

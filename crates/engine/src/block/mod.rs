@@ -13,7 +13,7 @@ mod search;
 pub use builder::BlockBuilder;
 pub use format::{BlockKind, IMAGE_BYTES_MAX, raw_image};
 pub use frame::{Compression, FrameError};
-pub use image::{Block, Shape, Slot};
+pub use image::{Block, Bound, Shape, Slot};
 pub use pointer::BlockPointer;
 
 #[cfg(test)]

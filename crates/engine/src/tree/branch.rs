@@ -1,8 +1,8 @@
 //! The branches that a tree keeps in memory, and where the blocks below them were last seen there.
 //!
 //! A lookup in the cache waits for the line that knows of a block, and only then for the block. Branches that their tree keeps, each from its
-//! first use on and as long as there is room, are found by their places in the branch above. One that is right above leaves also remembers
-//! where its leaves were in memory: so the leaf itself is asked for while the cache is asked about it.
+//! first use on and as long as there is room, are found by their places in the branch above. One that is right above leaves has their pointers at
+//! hand, and remembers where they were in memory: so the leaf itself is asked for while the cache is asked about it.
 //!
 //! # Invariants
 //! 1. A kept branch is the block that the pointer at its place in the branch above names. Its tree never changes.
@@ -11,9 +11,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::base::codec::{Decoder, Malformed};
 use crate::base::num::u64_of;
+use crate::base::prefetch::prefetch;
 use crate::base::sync::AtomicU64;
-use crate::block::Block;
+use crate::block::{Block, BlockPointer};
 use crate::cache::Cache;
 
 /// A branch in memory, and what is known of its children.
@@ -30,15 +32,17 @@ enum Below {
 }
 
 impl Branch {
-    /// A branch that lies `height` levels above the leaves, of whose children nothing is known yet.
-    #[must_use]
-    pub fn new(block: Block, height: u32) -> Self {
-        let count = block.count();
+    /// A branch that lies `height` levels above the leaves, of whose children nothing is known yet but where they lie.
+    ///
+    /// # Errors
+    /// [`Malformed`] when an entry right above the leaves is no pointer.
+    pub fn new(block: Block, height: u32) -> Result<Self, Malformed> {
+        let places = 0..block.count();
         let below = match height {
-            1 => Below::Leaves((0..count).map(|_| Trace::default()).collect()),
-            _ => Below::Branches((0..count).map(|_| OnceLock::new()).collect()),
+            1 => Below::Leaves(places.map(|i| pointer(&block, i).map(Trace::new)).collect::<Result<_, _>>()?),
+            _ => Below::Branches(places.map(|_| OnceLock::new()).collect()),
         };
-        Self { block, below }
+        Ok(Self { block, below })
     }
 
     /// Its block.
@@ -58,7 +62,7 @@ impl Branch {
         }
     }
 
-    /// Where child `i` was last seen, if it is a leaf.
+    /// What is known of child `i`, if it is a leaf.
     #[inline]
     #[must_use]
     pub fn trace(&self, i: usize) -> Option<&Trace> {
@@ -73,20 +77,57 @@ impl Branch {
         let Below::Branches(branches) = &self.below else { return None };
         let below = if height == 1 { size_of::<Trace>() } else { size_of::<OnceLock<Self>>() };
         let bytes = child.memory_bytes() + child.count() * below;
-        room.keep(branches.get(i)?, bytes, || Self::new(child.clone(), height))
+        room.keep(branches.get(i)?, bytes, || Self::new(child.clone(), height).ok())
     }
 }
 
-/// Where a block was in memory when it was last found; zero when it never was.
-#[derive(Debug, Default)]
-pub struct Trace(AtomicUsize);
+/// The pointer in entry `i` of a branch.
+///
+/// # Errors
+/// [`Malformed`] when it is none.
+#[inline]
+pub fn pointer(branch: &Block, i: usize) -> Result<BlockPointer, Malformed> {
+    let mut decoder = Decoder::new(branch.value(i));
+    let pointer = BlockPointer::decode(&mut decoder)?;
+    if decoder.is_empty() { Ok(pointer) } else { Err(Malformed) }
+}
+
+/// Where a leaf lies, and where it was in memory when it was last found.
+#[derive(Debug)]
+pub struct Trace {
+    pointer: BlockPointer,
+    /// Zero when it never was.
+    front: AtomicUsize,
+}
 
 impl Trace {
+    const fn new(pointer: BlockPointer) -> Self {
+        Self { pointer, front: AtomicUsize::new(0) }
+    }
+
+    /// Where the leaf lies in its file.
+    #[inline]
+    pub const fn pointer(&self) -> BlockPointer {
+        self.pointer
+    }
+
+    /// Asks for what is known of the leaf.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(std::ptr::from_ref(self).cast(), size_of::<Self>());
+    }
+
+    /// Where the front of the block was; zero when it was never found.
+    #[inline]
+    fn front(&self) -> usize {
+        // Relaxed: publishes nothing that is relied on.
+        self.front.load(Ordering::Relaxed)
+    }
+
     /// Asks for the front of the block where it was; false when it was never found.
     #[inline]
     pub fn follow(&self) -> bool {
-        // Relaxed: publishes nothing that is relied on.
-        let front = self.0.load(Ordering::Relaxed);
+        let front = self.front();
         if front != 0 {
             Block::prefetch_front_at(front);
         }
@@ -98,8 +139,8 @@ impl Trace {
     pub fn found(&self, block: &Block) {
         let front = block.front();
         // Readers share the line: it is left alone while nothing changes.
-        if self.0.load(Ordering::Relaxed) != front {
-            self.0.store(front, Ordering::Relaxed);
+        if self.front() != front {
+            self.front.store(front, Ordering::Relaxed);
         }
     }
 }
@@ -118,8 +159,8 @@ impl Room {
         Self { cache: Arc::clone(cache), taken: AtomicU64::new(0) }
     }
 
-    /// What is kept at a place: what was there, or what `make` makes of so many bytes, if there is room for them.
-    pub fn keep<'p, T>(&self, place: &'p OnceLock<T>, bytes: usize, make: impl FnOnce() -> T) -> Option<&'p T> {
+    /// What is kept at a place: what was there, or what `make` makes of so many bytes, if there is room for them and it does.
+    pub fn keep<'p, T>(&self, place: &'p OnceLock<T>, bytes: usize, make: impl FnOnce() -> Option<T>) -> Option<&'p T> {
         if let Some(kept) = place.get() {
             return Some(kept);
         }
@@ -128,8 +169,8 @@ impl Room {
             return None;
         }
         self.taken.fetch_add(bytes, Ordering::Relaxed);
-        // Another reader may have come first since; then the room is taken twice, which is rare, and given back with the rest.
-        Some(place.get_or_init(make))
+        // Another reader may have come first since, or nothing is made of bytes that are wrong; then the room is given back with the rest.
+        make().map(|made| place.get_or_init(|| made))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::checksum::hash_prefix;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
 
-use super::place::Place;
+use super::place::{Near, Place};
 use super::{Costs, Prefix};
 
 /// A position in an ordered set of entries (user key ascending, then seqnum descending), or nowhere.
@@ -38,6 +38,20 @@ pub trait Cursor: Send {
     fn approach_ge(&mut self, _key: &[u8]) -> bool {
         false
     }
+    /// As [`Cursor::seek_ge`], but may only come near the entry: then [`Cursor::near`] says how its key begins, and nothing else is to be asked
+    /// before [`Cursor::arrive`]. So a merge does not look at entries that it never comes to.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_ge(key)
+    }
+    /// How the key begins that [`Cursor::near_ge`] came near to; `None` when it arrived.
+    fn near(&self) -> Option<Near<'_>> {
+        None
+    }
+    /// Stands on the entry that [`Cursor::near_ge`] came near to.
+    fn arrive(&mut self) {}
     /// Moves to the last entry whose user key is below `key` (its oldest version).
     ///
     /// # Errors
@@ -48,8 +62,8 @@ pub trait Cursor: Send {
     /// # Errors
     /// See the trait.
     fn next(&mut self) -> Result<()>;
-    /// Moves to the first entry of the next key, and says over how many more versions of this one. If over any, `key` becomes this one; else
-    /// what it becomes means nothing. Nowhere stays nowhere.
+    /// Moves to the first entry of the next key, and says over how many more versions of this one. If over any, `key` becomes this one; else it
+    /// becomes this one or stays. Nowhere stays nowhere.
     ///
     /// # Errors
     /// See the trait.
@@ -99,6 +113,10 @@ pub trait Cursor: Send {
     }
     /// The entry here, if the cursor stands on one.
     fn entry(&self) -> Option<Entry<'_>>;
+    /// The key of the entry here.
+    fn key(&self) -> Option<&[u8]> {
+        self.entry().map(|entry| entry.key)
+    }
     /// The value of the entry here, kept alive without a copy where the tree can. `None` when nowhere.
     fn value(&self) -> Option<Value>;
 }

@@ -13,6 +13,8 @@
 //! 3. While `here` is somewhere, it is where the winner stood, or came to since; the winner itself stands nowhere.
 //! 4. All keys that the sources stand on begin with `prefix`, and a player's head is of what follows it. So heads order
 //!    sources in the direction of travel, up to ties; a source that stands nowhere has the largest.
+//! 5. Behind a seek, a source may only have come near its entry ([`Cursor::near_ge`]): its head is then the smallest that the entry can have, and
+//!    it wins ties. When it wins all matches it arrives, and plays again: who never wins is never looked at. Going backward, none is near.
 //!
 //! Algorithm: Knuth, The Art of Computer Programming, volume 3, section 5.4.1.
 
@@ -25,6 +27,7 @@ use super::cursor::leave_key;
 use super::place::Place;
 use super::{Ages, Costs, Cursor, Limits};
 use crate::base::key::head;
+use crate::base::num::{u32_of, usize_of32};
 use crate::base::{Entry, Error, Result, Value};
 
 /// After so many ties of heads it is worth to look what the keys have in common.
@@ -35,7 +38,13 @@ const PREFIX_SLACK: usize = if cfg!(test) { 1 } else { 4 };
 /// A cursor over all entries of several cursors.
 pub struct MergeCursor {
     sources: Vec<Box<dyn Cursor>>,
+    /// Sources may be near their entries.
+    any_near: bool,
     winner: usize,
+    /// The winner's head.
+    head: u64,
+    /// The head of whoever would win without it: the smallest of those that lost to it. As long as the winner's is smaller, it stays the winner.
+    second: u64,
     /// Where the winner stands in its leaf, while the merge walks there itself.
     here: Place,
     /// Of as many sources; none are played of one. The first is not used.
@@ -61,7 +70,8 @@ enum State {
 struct Player {
     /// The head of its key after the prefix; going backward its complement, so that the smaller always comes first.
     head: u64,
-    source: usize,
+    source: u32,
+    is_near: bool,
 }
 
 impl MergeCursor {
@@ -69,8 +79,20 @@ impl MergeCursor {
     #[must_use]
     pub fn new(sources: Vec<Box<dyn Cursor>>) -> Self {
         let matches = if sources.len() > 1 { sources.len() } else { 0 };
-        let nodes = vec![Player { head: 0, source: 0 }; matches];
-        Self { sources, winner: 0, here: Place::nowhere(), nodes, state: State::Nowhere, prefix: Vec::new(), ties: 0 }
+        let nodes = vec![Player { head: 0, source: 0, is_near: false }; matches];
+        let (here, prefix) = (Place::nowhere(), Vec::new());
+        Self {
+            sources,
+            any_near: false,
+            winner: 0,
+            head: 0,
+            second: 0,
+            here,
+            nodes,
+            state: State::Nowhere,
+            prefix,
+            ties: 0,
+        }
     }
 
     /// The number of the cursor that the entry comes from.
@@ -92,10 +114,45 @@ impl MergeCursor {
         self.check()?;
         let moved = self.sources.iter_mut().try_for_each(|source| step(&mut **source));
         self.guard(moved)?;
-        self.state = state;
+        (self.state, self.any_near) = (state, false);
         self.play_all();
         self.borrow();
         Ok(())
+    }
+
+    /// Moves every source near the first entry that is not below `key`, and goes on forward from there.
+    fn start_near(&mut self, key: &[u8]) -> Result<()> {
+        self.check()?;
+        while self.sources.iter_mut().map(|source| usize::from(source.approach_ge(key))).sum::<usize>() > 0 {}
+        let moved = self.sources.iter_mut().try_for_each(|source| source.near_ge(key));
+        self.guard(moved)?;
+        self.state = State::Forward;
+        self.any_near = true;
+        self.prefix.clear();
+        self.prefix.extend_from_slice(&key[..self.common(key)]);
+        self.ties = 0;
+        self.play_matches();
+        Ok(())
+    }
+
+    /// How many bytes of `key` all keys begin with that the sources stand on or near, or nearly as many; none where a single source has any left.
+    fn common(&self, key: &[u8]) -> usize {
+        let common = |source: &dyn Cursor| match source.near() {
+            Some(near) => Some(common_bytes(near.prefix, key)),
+            None => Some(common_bytes(source.key()?, key).saturating_sub(PREFIX_SLACK)),
+        };
+        let mut commons = self.sources.iter().filter_map(|source| common(&**source));
+        match (commons.next(), commons.next()) {
+            (Some(first), Some(second)) => commons.fold(first.min(second), usize::min),
+            _ => 0,
+        }
+    }
+
+    /// Lets all sources arrive.
+    fn arrive_all(&mut self) {
+        if std::mem::take(&mut self.any_near) {
+            self.sources.iter_mut().for_each(|source| source.arrive());
+        }
     }
 
     /// Moves the winner with `step` in the direction of `state`, to where the merge goes on.
@@ -108,6 +165,27 @@ impl MergeCursor {
         self.replay(winner);
         self.borrow();
         Ok(())
+    }
+
+    /// Moves the winner to its next key.
+    #[inline]
+    fn step_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        let winner = self.winner;
+        let moved = self.sources[winner].next_key(key);
+        let older = self.guard(moved)?;
+        self.replay(winner);
+        Ok(older)
+    }
+
+    /// As [`Self::step_key`], where another source may stand on the same key, and is moved with it then.
+    fn step_tied_keys(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        key.clear();
+        key.extend_from_slice(self.sources[self.winner].key().unwrap_or_default());
+        let mut older = self.step_key(key)?;
+        while self.sources[self.winner].key().is_some_and(|here| here == *key) {
+            older += 1 + self.step_key(key)?;
+        }
+        Ok(older)
     }
 
     /// Takes over from the winner where it stands in its leaf, if no other tree has anything between.
@@ -130,6 +208,7 @@ impl MergeCursor {
     #[cold]
     fn turn(&mut self, state: State) -> Result<()> {
         self.give_back();
+        self.arrive_all();
         let forward = matches!(state, State::Forward);
         let moved = self.cross(forward);
         self.guard(moved)?;
@@ -162,14 +241,36 @@ impl MergeCursor {
 
     /// Fills the tree of losers.
     fn play_all(&mut self) {
+        self.arrive_all();
         self.prefix.clear();
         match self.sources.len() {
             0 => self.state = State::Nowhere,
             1 => self.winner = 0,
             _ => {
                 self.take_prefix();
-                self.winner = self.play(1).source;
+                self.play_matches();
             }
+        }
+    }
+
+    /// Plays all matches.
+    fn play_matches(&mut self) {
+        let winner = self.play(1);
+        self.crown(winner);
+    }
+
+    /// Makes the player who won all matches the winner, once it has arrived.
+    #[inline]
+    fn crown(&mut self, winner: Player) {
+        (self.winner, self.head, self.second) = (usize_of32(winner.source), winner.head, u64::MAX);
+        let mut node = (self.nodes.len() + self.winner) / 2;
+        while node > 0 {
+            self.second = self.second.min(self.nodes[node].head);
+            node /= 2;
+        }
+        if winner.is_near {
+            self.sources[self.winner].arrive();
+            self.replay(self.winner);
         }
     }
 
@@ -177,8 +278,8 @@ impl MergeCursor {
     fn play(&mut self, node: usize) -> Player {
         if node >= self.sources.len() {
             let source = node - self.sources.len();
-            let head = self.head(source).expect("the prefix is of all keys");
-            return Player { head, source };
+            let near = if self.any_near { self.near_player(source) } else { None };
+            return near.or_else(|| self.player(source)).expect("the prefix is of all keys");
         }
         let (left, right) = (self.play(2 * node), self.play(2 * node + 1));
         let (winner, loser) = if self.beats(left, right) { (left, right) } else { (right, left) };
@@ -193,8 +294,11 @@ impl MergeCursor {
         if count == 1 {
             return;
         }
-        let Some(head) = self.head(source) else { return self.play_all() };
-        let mut winner = Player { head, source };
+        let Some(mut winner) = self.player(source) else { return self.play_all() };
+        if winner.head < self.second {
+            self.head = winner.head;
+            return;
+        }
         let mut node = (count + source) / 2;
         while node > 0 {
             let other = self.nodes[node];
@@ -204,32 +308,44 @@ impl MergeCursor {
             winner = select_unpredictable(lost, other, winner);
             node /= 2;
         }
-        self.winner = winner.source;
+        self.crown(winner);
         if self.ties >= TIES_MAX {
             self.lengthen_prefix();
         }
     }
 
-    /// The head of the source's key after the prefix, in the direction of travel, or `None` when the key begins otherwise.
+    /// The source as a player, if it only came near its entry.
+    fn near_player(&self, source: usize) -> Option<Player> {
+        let head = self.sources[source].near()?.floor(self.prefix.len());
+        Some(Player { head, source: u32_of(source), is_near: true })
+    }
+
+    /// The source as a player, or `None` when its key does not begin with the prefix.
     #[inline]
-    fn head(&self, source: usize) -> Option<u64> {
-        let Some(entry) = self.sources[source].entry() else { return Some(u64::MAX) };
-        let rest = if self.prefix.is_empty() { entry.key } else { entry.key.strip_prefix(&*self.prefix)? };
-        Some(if self.forward() { head(rest) } else { !head(rest) })
+    fn player(&self, source: usize) -> Option<Player> {
+        let head = match self.sources[source].key() {
+            None => u64::MAX,
+            Some(key) => {
+                let rest = if self.prefix.is_empty() { key } else { key.strip_prefix(&*self.prefix)? };
+                if self.forward() { head(rest) } else { !head(rest) }
+            }
+        };
+        Some(Player { head, source: u32_of(source), is_near: false })
     }
 
     /// Plays on with a longer prefix, if the keys have more in common.
     #[cold]
     fn lengthen_prefix(&mut self) {
+        self.arrive_all();
         if self.take_prefix() {
-            self.winner = self.play(1).source;
+            self.play_matches();
         }
     }
 
     /// Takes into the prefix nearly all that the keys have in common; whether that made it longer.
     fn take_prefix(&mut self) -> bool {
         self.ties = 0;
-        let mut keys = self.sources.iter().filter_map(|source| Some(source.entry()?.key));
+        let mut keys = self.sources.iter().filter_map(|source| source.key());
         // What a single key has in common with itself says nothing of the next one.
         let (Some(first), Some(second)) = (keys.next(), keys.next()) else { return false };
         let first = &first[..common_bytes(first, second)];
@@ -250,12 +366,15 @@ impl MergeCursor {
     }
 
     fn beats_in_tie(&mut self, a: Player, b: Player) -> bool {
+        if a.is_near || b.is_near {
+            return a.is_near;
+        }
         self.ties += 1;
-        match (self.sources[a.source].entry(), self.sources[b.source].entry()) {
+        match (self.sources[usize_of32(a.source)].key(), self.sources[usize_of32(b.source)].key()) {
             (None, _) => false,
             (_, None) => true,
             (Some(x), Some(y)) => {
-                let order = x.key.cmp(y.key).then(a.source.cmp(&b.source));
+                let order = x.cmp(y).then(a.source.cmp(&b.source));
                 order == if self.forward() { Ordering::Less } else { Ordering::Greater }
             }
         }
@@ -268,7 +387,7 @@ impl MergeCursor {
 
     /// Remembers that a move of a source failed: from then on the merge is fused.
     #[inline]
-    fn guard(&mut self, moved: Result<()>) -> Result<()> {
+    fn guard<T>(&mut self, moved: Result<T>) -> Result<T> {
         moved.inspect_err(|error| self.state = State::Failed(again(error)))
     }
 
@@ -300,11 +419,10 @@ impl Cursor for MergeCursor {
     }
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.check()?;
-        if self.sources.len() > 1 {
-            while self.sources.iter_mut().map(|source| usize::from(source.approach_ge(key))).sum::<usize>() > 0 {}
+        match self.sources.len() {
+            0 | 1 => self.start(State::Forward, |source| source.seek_ge(key)),
+            _ => self.start_near(key),
         }
-        self.start(State::Forward, |source| source.seek_ge(key))
     }
 
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
@@ -324,7 +442,17 @@ impl Cursor for MergeCursor {
 
     #[inline]
     fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        if self.forward() && self.here.next_key() { Ok(0) } else { leave_key(self, key) }
+        if !self.forward() {
+            return leave_key(self, key);
+        }
+        if self.here.next_key() {
+            return Ok(0);
+        }
+        match self.sources.len() {
+            0 | 1 => leave_key(self, key),
+            _ if self.head == self.second => self.step_tied_keys(key),
+            _ => self.step_key(key),
+        }
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! Where a cursor stands in a leaf.
 
+use crate::base::key::head;
 use crate::base::{Entry, Kind, SeqNum, Value};
 use crate::block::{Block, Shape};
 
@@ -11,11 +12,16 @@ const STEPS_MIN: usize = 16;
 /// So far ahead of a walk is asked for. Processors see where it goes, but not over the ends of pages.
 const AHEAD_BYTES: usize = 1024;
 
+/// So much behind an entry is asked for by who comes there from elsewhere.
+const ARRIVAL_BYTES: usize = 1024;
+
 /// An entry of a leaf, looked at once, or nowhere.
 #[derive(Debug)]
 pub struct Place {
     leaf: Option<(Block, Shape)>,
     at: usize,
+    /// The entry was not looked at yet.
+    is_near: bool,
     key: Vec<u8>,
     /// So many bytes of the key are the leaf's prefix.
     prefix_len: usize,
@@ -27,6 +33,26 @@ pub struct Place {
     steps: usize,
 }
 
+/// What a leaf tells of the key of an entry that was not looked at: how it begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Near<'a> {
+    /// Its first bytes.
+    pub prefix: &'a [u8],
+    /// The four behind them, as a big-endian number; zeros where there are no more.
+    next: u32,
+}
+
+impl Near<'_> {
+    /// The smallest head that the key can have behind its first `skip` bytes, of which the leaf knows all.
+    #[inline]
+    #[must_use]
+    pub fn floor(&self, skip: usize) -> u64 {
+        let known = &self.prefix[skip..];
+        let next = u64::from(self.next) << u32::BITS;
+        head(known) | if known.len() < size_of::<u64>() { next >> (8 * known.len()) } else { 0 }
+    }
+}
+
 impl Place {
     /// Nowhere.
     #[must_use]
@@ -35,6 +61,7 @@ impl Place {
         Self {
             leaf: None,
             at: 0,
+            is_near: false,
             key,
             prefix_len: 0,
             seqnum: SeqNum::ZERO,
@@ -53,19 +80,53 @@ impl Place {
     }
 
     /// Goes nowhere.
+    #[inline]
     pub fn leave(&mut self) {
-        self.leaf = None;
+        (self.leaf, self.is_near) = (None, false);
     }
 
     /// Stands on entry `at` of `leaf`.
     pub fn stand(&mut self, leaf: Block, at: usize) {
+        self.come_near(leaf, at);
+        self.arrive();
+    }
+
+    /// Comes near entry `at` of `leaf`: it is not looked at before [`Self::arrive`], and nothing but [`Self::near`] is to be asked until then.
+    #[inline]
+    pub fn come_near(&mut self, leaf: Block, at: usize) {
+        let shape = leaf.shape();
+        (self.leaf, self.at, self.is_near) = (Some((leaf, shape)), at, true);
+    }
+
+    /// Stands on the entry that it came near to, if it did.
+    #[inline]
+    pub fn arrive(&mut self) {
+        if !std::mem::take(&mut self.is_near) {
+            return;
+        }
+        let Some((leaf, _)) = &self.leaf else { return };
         self.key.clear();
         self.key.reserve(KEY_BYTES);
         self.key.extend_from_slice(leaf.prefix());
         self.prefix_len = self.key.len();
-        let shape = leaf.shape();
-        self.leaf = Some((leaf, shape));
-        self.stand_at(at);
+        self.stand_at(self.at);
+        self.prefetch_behind();
+    }
+
+    /// Asks for the entries behind this one.
+    #[inline]
+    fn prefetch_behind(&self) {
+        if let Some((leaf, _)) = &self.leaf {
+            leaf.prefetch_from(self.value_at, ARRIVAL_BYTES);
+        }
+    }
+
+    /// What the leaf tells of the key that it came near to; `None` where it stands on an entry, or nowhere.
+    #[inline]
+    #[must_use]
+    pub fn near(&self) -> Option<Near<'_>> {
+        let (leaf, shape) = self.leaf.as_ref().filter(|_| self.is_near)?;
+        Some(Near { prefix: leaf.prefix(), next: leaf.head_of(shape, self.at) })
     }
 
     /// Stands on entry `at` of the leaf where it is.
@@ -133,11 +194,12 @@ impl Place {
         more
     }
 
-    /// The key of the entry.
+    /// The key of the entry, unless nowhere.
     #[inline]
     #[must_use]
-    pub fn key(&self) -> &[u8] {
-        &self.key
+    pub fn key(&self) -> Option<&[u8]> {
+        debug_assert!(!self.is_near, "the entry was not looked at");
+        (!self.is_nowhere()).then_some(&*self.key)
     }
 
     /// The entry, unless nowhere.
@@ -145,6 +207,7 @@ impl Place {
     #[must_use]
     pub fn entry(&self) -> Option<Entry<'_>> {
         let (leaf, _) = self.leaf.as_ref()?;
+        debug_assert!(!self.is_near, "the entry was not looked at");
         let value = leaf.bytes_at(self.value_at, self.value_len);
         Some(Entry { key: &self.key, seqnum: self.seqnum, kind: self.kind, value })
     }

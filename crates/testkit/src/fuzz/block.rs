@@ -19,7 +19,10 @@ pub(super) fn run(input: &[u8]) -> bool {
         let (low, high) = (block.lower_bound(&key), block.upper_bound(&key));
         assert!(low <= i && i < high, "entry {i} lies in {low}..{high}, where its key is");
         assert_eq!(block.find(&key), Some(low));
-        block.prefetch_entries(&key);
+        let bound = block.bound(&key);
+        block.prefetch_entries(bound);
+        assert!(bound.at <= low && !bound.sure, "the heads cannot tell that no entry before {i} has its key");
+        assert_eq!(block.lower_bound_from(bound, &key), low);
         // A key beside it.
         key.push(0);
         assert!(block.lower_bound(&key) >= high);
@@ -28,6 +31,9 @@ pub(super) fn run(input: &[u8]) -> bool {
         let (low, high) = (block.lower_bound(probe), block.upper_bound(probe));
         assert!(low <= high && high <= block.count());
         assert_eq!(block.find(probe), (low < high).then_some(low));
+        let bound = block.bound(probe);
+        assert_eq!(block.lower_bound_from(bound, probe), low);
+        assert!(bound.at == low || bound.at < low && !bound.sure);
     }
     assert!(block.bytes().len() <= input.len() && block.memory_bytes() >= input.len());
     true

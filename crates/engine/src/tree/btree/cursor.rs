@@ -6,10 +6,11 @@ use super::ahead::{ReadAhead, Way};
 use super::root::{TreeRoot, route};
 use crate::base::num::usize_of32;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
-use crate::block::{Block, BlockPointer};
+use crate::block::{Block, BlockPointer, Bound};
 use crate::cache::Fill;
 use crate::tree::branch::Branch;
-use crate::tree::place::Place;
+use crate::tree::cursor::leave_key;
+use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 
 /// A branch on the path, and the child that the path takes.
@@ -50,8 +51,8 @@ enum Approach {
     At(Block),
     /// To where the cache knows of the block below; then, `known`, to the block itself.
     Above { pointer: BlockPointer, known: bool },
-    /// To this leaf.
-    Leaf(Block),
+    /// To this leaf, and as far in it as its heads tell.
+    Leaf(Block, Bound),
     /// The rest is for the seek.
     Left,
 }
@@ -135,8 +136,9 @@ impl BTreeCursor {
                 Approach::At(self.block(root).ok()?)
             }
             Approach::At(leaf) if self.height() == 0 => {
-                leaf.prefetch_entry(key);
-                Approach::Leaf(leaf)
+                let bound = leaf.bound(key);
+                leaf.prefetch_bound(bound);
+                Approach::Leaf(leaf, bound)
             }
             Approach::At(branch) => {
                 let child = route(&branch, key);
@@ -152,7 +154,7 @@ impl BTreeCursor {
                     .then_some(Approach::Above { pointer, known: true })?
             }
             Approach::Above { pointer, known: true } => Approach::At(self.block(pointer).ok()?),
-            Approach::Away | Approach::Leaf(_) | Approach::Left => return None,
+            Approach::Away | Approach::Leaf(..) | Approach::Left => return None,
         })
     }
 
@@ -232,31 +234,56 @@ impl Cursor for BTreeCursor {
     }
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.near_ge(key)?;
+        self.here.arrive();
+        Ok(())
+    }
+
+    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
         let approach = std::mem::take(&mut self.approach);
         self.go(|cursor| {
-            let leaf = match approach {
-                Approach::Leaf(leaf) => leaf,
+            let (leaf, bound) = match approach {
+                Approach::Leaf(leaf, bound) => (leaf, bound),
                 _ => {
                     let Some(leaf) = cursor.seek(|branch| route(branch, key))? else { return Ok(()) };
-                    leaf.prefetch_entries(key);
-                    leaf
+                    let bound = leaf.bound(key);
+                    leaf.prefetch_entries(bound);
+                    (leaf, bound)
                 }
             };
-            let index = leaf.lower_bound(key);
+            let index = leaf.lower_bound_from(bound, key);
             if index == leaf.count() {
                 return cursor.next_leaf();
             }
-            cursor.here.stand(leaf, index);
+            cursor.here.come_near(leaf, index);
+            if !bound.sure {
+                cursor.here.arrive();
+            }
             Ok(())
         })
     }
 
+    #[inline]
+    fn near(&self) -> Option<Near<'_>> {
+        self.here.near()
+    }
+
+    #[inline]
+    fn arrive(&mut self) {
+        self.here.arrive();
+    }
+
+    #[inline]
+    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        if self.here.next_key() { Ok(0) } else { leave_key(self, key) }
+    }
+
     fn approach_ge(&mut self, key: &[u8]) -> bool {
         self.approach = match std::mem::take(&mut self.approach) {
-            done @ (Approach::Leaf(_) | Approach::Left) => done,
+            done @ (Approach::Leaf(..) | Approach::Left) => done,
             approach => self.approach_from(approach, key).unwrap_or(Approach::Left),
         };
-        !matches!(self.approach, Approach::Leaf(_) | Approach::Left)
+        !matches!(self.approach, Approach::Leaf(..) | Approach::Left)
     }
 
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
@@ -306,6 +333,11 @@ impl Cursor for BTreeCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.here.entry()
+    }
+
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.here.key()
     }
 
     fn value(&self) -> Option<Value> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::format::{HEADER_BYTES, check_header, child, encode_header};
+use super::format::{HEADER_BYTES, check_header, encode_header};
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{Error, Result};
 use crate::block::{Block, BlockKind, BlockPointer};
@@ -11,6 +11,7 @@ use crate::cache::{Cache, Fill};
 use crate::env::AlignedBuffer;
 use crate::store::BlockFile;
 use crate::store::space::UNIT_BYTES;
+use crate::tree::branch;
 
 /// A tree file and the cache that its blocks are kept in.
 #[derive(Debug)]
@@ -47,7 +48,8 @@ impl TreeFile {
     /// When the branch says nothing sensible there.
     #[inline]
     pub(super) fn child(&self, branch: &Block, i: usize) -> Result<BlockPointer> {
-        child(branch, i).map_err(|_| Error::corruption(self.path(), 0, format_args!("{branch:?} has no child {i}")))
+        branch::pointer(branch, i)
+            .map_err(|_| Error::corruption(self.path(), 0, format_args!("{branch:?} has no child {i}")))
     }
 
     pub(super) fn corruption(&self, pointer: BlockPointer, what: impl std::fmt::Display) -> Error {

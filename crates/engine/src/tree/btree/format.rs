@@ -179,11 +179,6 @@ impl TreeMeta {
     }
 }
 
-/// Child `i` of a branch.
-pub(super) fn child(branch: &Block, i: usize) -> Result<BlockPointer, Malformed> {
-    BlockPointer::decode(&mut Decoder::new(branch.value(i)))
-}
-
 /// Whether the key of separator `i` also ends the child before it.
 #[inline]
 pub(super) fn continues(branch: &Block, i: usize) -> bool {

@@ -7,12 +7,13 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use super::extent;
-use super::format::{TreeMeta, child};
+use super::format::TreeMeta;
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{Error, Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::store::space::{UNIT_BYTES, decode_extents};
 use crate::store::{BlockFile, Extent};
+use crate::tree::branch;
 use crate::tree::salvage::{FrameScan, Leaves, LostRange, Step};
 
 /// The leaves of a root.
@@ -86,7 +87,7 @@ impl TreeLeaves {
             // Keys before the first separator go to the first child.
             let from = if i == 0 { std::mem::take(&mut keys.from) } else { from };
             let keys = Keys { to: keys.to.replace(from.clone()), from };
-            match child(branch, i) {
+            match branch::pointer(branch, i) {
                 Ok(pointer) => self.ahead.push(Ahead::Block { pointer, height: height - 1, keys }),
                 Err(_) => {
                     let error = self.scan.file().corruption(pointer.offset, "a branch does not say where its child is");

@@ -64,7 +64,7 @@ impl TreeRoot {
             let i = route(branch, key);
             spread |= i + 1 < branch.count() && continues(branch, i + 1);
             above = step.kept().map(|kept| (kept, i));
-            pointer = self.file.child(branch, i)?;
+            pointer = self.child(&step, i)?;
         }
         let leaf = self.leaf(above, pointer, Fill::Keep)?;
         match visible(&leaf, key, snapshot) {
@@ -90,7 +90,7 @@ impl TreeRoot {
                 let branch = step.block();
                 let i = route(branch, ask.key);
                 spread[at] |= i + 1 < branch.count() && continues(branch, i + 1);
-                pointers[at] = self.file.child(branch, i)?;
+                pointers[at] = self.child(step, i)?;
                 above[at] = step.kept().map(|kept| (kept, i));
             }
         }
@@ -209,6 +209,15 @@ impl TreeRoot {
         above.and_then(|(above, i)| above.trace(i)).is_some_and(Trace::follow)
     }
 
+    /// Child `i` of a branch.
+    #[inline]
+    fn child(&self, step: &Step<'_>, i: usize) -> Result<BlockPointer> {
+        match step.kept().and_then(|kept| kept.trace(i)) {
+            Some(trace) => Ok(trace.pointer()),
+            None => self.file.child(step.block(), i),
+        }
+    }
+
     /// The topmost branch, which `pointer` names. Lent, as all readers share the count of who holds it.
     #[inline]
     fn top(&self, pointer: BlockPointer, fill: Fill) -> Result<&Branch> {
@@ -216,7 +225,9 @@ impl TreeRoot {
             return Ok(top);
         }
         let block = self.file.get(pointer, self.meta.height, fill)?;
-        Ok(self.top.get_or_init(|| Branch::new(block, self.meta.height)))
+        let top = Branch::new(block, self.meta.height);
+        let top = top.map_err(|_| self.file.corruption(pointer, "an entry of the tree's root is no pointer"))?;
+        Ok(self.top.get_or_init(|| top))
     }
 
     /// The last branch on a path from the root, and the child that the path takes there, if the branch is kept.

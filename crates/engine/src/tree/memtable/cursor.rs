@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::node::{Link, Node, SLOTS};
 use super::pin::pin;
 use super::record::{Place, Record};
-use super::tree::Tree;
+use super::tree::{Tree, Way};
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::tree::Cursor;
 
@@ -27,6 +27,8 @@ pub struct MemtableCursor {
     /// The slot of the image that the cursor stands on.
     at: usize,
     is_warm: bool,
+    /// How far a seek has come before it was begun.
+    way: Way,
     /// Keeps the records of the image alive.
     tree: Arc<Tree>,
 }
@@ -42,7 +44,7 @@ struct Image {
 impl MemtableCursor {
     pub(super) fn new(tree: Arc<Tree>) -> Self {
         let image = Image { records: [None; SLOTS], count: 0, low: None, next: Link::new() };
-        Self { image, at: NOWHERE, is_warm: false, tree }
+        Self { image, at: NOWHERE, is_warm: false, way: Way::default(), tree }
     }
 
     /// The same cursor, for a merge: what it writes of the memtable is likely to be read soon, or not.
@@ -58,8 +60,9 @@ impl MemtableCursor {
 
     /// Moves to `place`: the first record behind it is the current one, perhaps only after [`Self::settle`].
     fn seek(&mut self, place: &Place<'_>) {
+        let way = std::mem::take(&mut self.way);
         loop {
-            let (leaf, version) = self.tree.descend(0, place);
+            let (leaf, version) = self.tree.descend_from(&way, place);
             self.at = leaf.rank(place);
             if self.image.read(leaf, version) {
                 return;
@@ -142,6 +145,10 @@ impl Cursor for MemtableCursor {
         self.seek(&Place::before(key, SeqNum::MAX));
         self.settle();
         Ok(())
+    }
+
+    fn approach_ge(&mut self, key: &[u8]) -> bool {
+        self.tree.go_on(&mut self.way, &Place::before(key, SeqNum::MAX))
     }
 
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {

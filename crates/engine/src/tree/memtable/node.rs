@@ -81,6 +81,12 @@ impl Clone for Link {
     }
 }
 
+impl Default for Link {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Link {
     pub(super) const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
@@ -285,6 +291,16 @@ impl Node {
         }
         // SAFETY: invariant 4, and a leaf's slots are records.
         NonNull::new(self.slot(at)).map(|at| unsafe { Record::from_ptr(at) })
+    }
+
+    /// Asks for the record in slot `at` of a leaf, before it is needed.
+    #[inline]
+    pub(super) fn prefetch_record(&self, at: usize) {
+        if at < self.count()
+            && let Some(record) = self.record(at)
+        {
+            record.prefetch();
+        }
     }
 
     /// The node in slot `at` of a branch.

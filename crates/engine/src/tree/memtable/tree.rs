@@ -140,6 +140,33 @@ impl Tree {
         }
     }
 
+    /// As [`Self::descend`] to a leaf, from where a way to the same place has come.
+    pub(super) fn descend_from<'t>(&'t self, way: &'t Way, place: &Place<'_>) -> (&'t Node, u64) {
+        let mut descent = self.resume(way);
+        loop {
+            if let Some(version) = descent.step(0, place) {
+                return (descent.node, version);
+            }
+        }
+    }
+
+    /// Goes a step on towards the leaf that `place` belongs to, and asks for the memory that the next one looks at; whether there is one.
+    pub(super) fn go_on(&self, way: &mut Way, place: &Place<'_>) -> bool {
+        let come = way.clone();
+        let mut descent = self.resume(&come);
+        let arrived = descent.step(0, place).is_some();
+        if arrived {
+            descent.node.prefetch_record(descent.node.rank(place));
+        }
+        way.node.set(Some(descent.node));
+        way.bound.set(descent.bound);
+        !arrived
+    }
+
+    fn resume<'t>(&'t self, way: &'t Way) -> Descent<'t> {
+        Descent { node: way.node.get().unwrap_or_else(|| self.root()), bound: way.bound.get() }
+    }
+
     /// The newest version of `key` that a snapshot at `seqnum` sees.
     #[inline]
     pub(super) fn find(&self, key: &[u8], seqnum: SeqNum) -> Option<Record<'_>> {
@@ -187,6 +214,14 @@ fn candidate<'t>(leaf: &'t Node, version: u64, place: &Place<'_>) -> Option<Opti
     }
     let record = if leaf.may_match(at, place) { leaf.record(at) } else { None };
     leaf.is_at(version).then_some(record)
+}
+
+/// How far a way down a tree has come, whoever holds it until it goes on.
+#[derive(Clone, Default)]
+pub(super) struct Way {
+    /// Nowhere yet when there is none.
+    node: Link,
+    bound: Link,
 }
 
 /// A way down the tree.

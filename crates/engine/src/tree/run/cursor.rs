@@ -4,10 +4,10 @@ use super::Run;
 use super::ahead::ReadAhead;
 use super::fuse::Fuse;
 use crate::base::{Entry, Result, Value};
-use crate::block::Block;
+use crate::block::{Block, Bound};
 use crate::cache::Fill;
-use crate::tree::branch::Trace;
-use crate::tree::place::Place;
+use crate::tree::cursor::leave_key;
+use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
 use std::ops::Range;
@@ -16,15 +16,17 @@ use std::sync::Arc;
 /// A cursor over the entries of one run.
 ///
 /// # Invariants
-/// 1. When it stands on an entry, its leaf is that of entry `leaf_slot` of `index`.
+/// 1. When it stands on an entry, its leaf is that of entry `slot` of index part `part`.
 pub struct RunCursor {
     run: Arc<Run>,
     ahead: ReadAhead,
     fill: Fill,
     fuse: Fuse,
-    /// A part of the index, and its number.
-    index: Option<(usize, Block)>,
-    leaf_slot: usize,
+    /// Where it is in the index; [`NO_PART`] before it was anywhere.
+    part: usize,
+    slot: usize,
+    /// The part of the index where it is, unless the run keeps it.
+    fetched: Option<Block>,
     here: Place,
     /// The leaf was in the cache.
     is_cached: bool,
@@ -33,24 +35,29 @@ pub struct RunCursor {
     has_prefix: Option<bool>,
     /// What was looked at so far.
     costs: Costs,
-    /// How far a seek has come before it was begun.
+    /// How far a seek has come before it was begun, and what it found there.
     approach: Approach,
+    bound: Bound,
+    leaf: Option<Block>,
 }
 
+const NO_PART: usize = usize::MAX;
+
 /// How far a cursor has come towards the first entry that is not below a key.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Approach {
     /// Nowhere yet.
     #[default]
     Away,
-    /// To where the leaf of entry `slot` of index part `part` is, if that is known, and else to where the cache knows of it.
-    Slot { part: usize, slot: usize },
-    /// As far as it goes: to a leaf, unless there is a reason to leave the rest to the seek.
-    Done(Option<LeafOf>),
+    /// To a part of the index, and as far in it as its heads tell.
+    Part,
+    /// To where the leaf was in memory, if that is known, and to where the cache knows of it.
+    Slot,
+    /// To the leaf, and as far in it as its heads tell.
+    Leaf,
+    /// The rest is for the seek.
+    Left,
 }
-
-/// A leaf, and the part and the entry of the index that lead to it.
-type LeafOf = (usize, usize, Block);
 
 /// Where in a leaf to go.
 #[derive(Clone, Copy)]
@@ -67,14 +74,17 @@ impl RunCursor {
             ahead: ReadAhead::new(fill),
             fill,
             fuse: Fuse::default(),
-            index: None,
-            leaf_slot: 0,
+            part: NO_PART,
+            slot: 0,
+            fetched: None,
             here: Place::nowhere(),
             is_cached: false,
             limits: None,
             has_prefix: None,
             costs: Costs::default(),
             approach: Approach::Away,
+            bound: Bound { at: 0, sure: false },
+            leaf: None,
         }
     }
 
@@ -83,11 +93,17 @@ impl RunCursor {
         if !Arc::ptr_eq(&self.run, run) {
             self.run = Arc::clone(run);
             self.ahead.reset();
-            self.index = None;
+            (self.part, self.fetched) = (NO_PART, None);
             self.has_prefix = None;
         }
         self.here.leave();
         self.approach = Approach::Away;
+    }
+
+    /// Goes to the next key if that is in the leaf where the cursor is, right behind this entry.
+    #[inline]
+    pub(super) fn next_key_here(&mut self) -> bool {
+        self.here.next_key()
     }
 
     /// Whether the cursor stands on no entry.
@@ -121,44 +137,81 @@ impl RunCursor {
         self.costs.filter_stops += u64::from(!has_prefix);
         if has_prefix {
             go(self)?;
-            let within = self.limits.as_ref().is_some_and(|limits| limits.contain(self.here.key()));
+            self.here.arrive();
+            let within = self.limits.as_ref().is_some_and(|limits| limits.contain(self.here.key().unwrap_or_default()));
             self.costs.filter_misses += u64::from(self.is_nowhere() || !within);
         }
         Ok(())
     }
 
-    /// Goes a step on, and asks for the memory that the next one looks at.
-    fn approach_from(&mut self, approach: Approach, key: &[u8]) -> Result<Approach> {
-        Ok(match approach {
-            Approach::Away => {
-                self.here.leave();
-                let asks_filter =
-                    |limits: &Arc<Limits>| limits.prefix.is_some_and(|(rule, _)| self.run.knows_prefixes(rule));
-                if self.fill != Fill::Keep || self.is_apart() || self.limits.as_ref().is_some_and(asks_filter) {
-                    return Ok(Approach::Done(None));
-                }
-                let part = self.run.top().lower_bound(key);
-                if part == self.run.top().count() {
-                    return Ok(Approach::Done(None));
-                }
-                let index = self.load_part(part)?;
-                let slot = index.lower_bound(key);
-                if slot == index.count() {
-                    return Ok(Approach::Done(None));
-                }
-                self.run.trace(part, slot).inspect(|trace| _ = trace.follow());
-                self.run.cache().prefetch_line(self.run.file().instance(), self.run.pointer(&index, slot)?);
-                Approach::Slot { part, slot }
+    /// Goes the first step: to a part of the index, and as far in it as its heads tell. Asks for what it looks at next.
+    fn approach_index(&mut self, key: &[u8]) -> Result<Approach> {
+        if !self.may_approach() || !self.find_part(key)? {
+            return Ok(Approach::Left);
+        }
+        let bound = self.index().bound(key);
+        if bound.at == self.index().count() {
+            return Ok(Approach::Left);
+        }
+        if !bound.sure {
+            self.index().prefetch_bound(bound);
+        }
+        self.run.trace(self.part, bound.at).inspect(|trace| trace.prefetch());
+        self.bound = bound;
+        Ok(Approach::Part)
+    }
+
+    /// Goes the second step: to the entry of the index that leads to the leaf.
+    fn approach_slot(&mut self, key: &[u8]) -> Result<Approach> {
+        self.slot = self.index().lower_bound_from(self.bound, key);
+        if self.slot == self.index().count() {
+            return Ok(Approach::Left);
+        }
+        match self.run.trace(self.part, self.slot) {
+            Some(trace) => {
+                trace.follow();
+                self.run.prefetch_line(trace.pointer());
             }
-            Approach::Slot { part, slot } => {
-                let index = self.load_part(part)?;
-                let leaf = self.load_leaf(part, &index, slot)?;
-                leaf.prefetch_search();
-                leaf.prefetch_entry(key);
-                Approach::Done(Some((part, slot, leaf)))
-            }
-            done @ Approach::Done(_) => done,
-        })
+            None => self.run.prefetch_line(self.run.pointer(self.index(), self.slot)?),
+        }
+        Ok(Approach::Slot)
+    }
+
+    /// Goes the last step: to the leaf, and as far in it as its heads tell. Asks for the entry.
+    fn approach_leaf(&mut self, key: &[u8]) -> Result<Approach> {
+        let leaf = self.load_leaf(self.slot)?;
+        self.bound = leaf.bound(key);
+        leaf.prefetch_bound(self.bound);
+        self.leaf = Some(leaf);
+        Ok(Approach::Leaf)
+    }
+
+    /// Whether a seek goes straight to a leaf.
+    fn may_approach(&mut self) -> bool {
+        self.here.leave();
+        let asks_filter = |limits: &Arc<Limits>| limits.prefix.is_some_and(|(rule, _)| self.run.knows_prefixes(rule));
+        self.fill == Fill::Keep && !self.is_apart() && !self.limits.as_ref().is_some_and(asks_filter)
+    }
+
+    /// Finds where in the index the leaf of `key` is. False where all keys are below it, or below it in the part of the index in which it would
+    /// be: then the cursor is at its end.
+    fn find_slot(&mut self, key: &[u8]) -> Result<bool> {
+        if !self.find_part(key)? {
+            return Ok(false);
+        }
+        self.slot = self.index().lower_bound(key);
+        Ok(self.slot < self.index().count())
+    }
+
+    /// Finds the part of the index where `key` is looked for; false where all keys are below it.
+    fn find_part(&mut self, key: &[u8]) -> Result<bool> {
+        let part = self.run.top().lower_bound(key);
+        if part == self.run.top().count() {
+            self.part = NO_PART;
+            return Ok(false);
+        }
+        self.load_part(part)?;
+        Ok(true)
     }
 
     /// Whether no key of the run is within the limits.
@@ -167,18 +220,19 @@ impl RunCursor {
         limits.end_before(&self.run.meta().smallest) || self.run.meta().largest < limits.low
     }
 
-    /// Whether all keys behind the leaf of entry `slot` of index part `part` lie behind the limits.
-    fn ends_with(&self, part: usize, index: &Block, slot: usize) -> bool {
+    /// Whether all keys behind the leaf where the cursor is lie behind the limits.
+    fn ends_here(&self) -> bool {
         let Some(high) = self.limits.as_ref().and_then(|limits| limits.high.as_deref()) else { return false };
-        let (separators, at) = if slot < index.count() { (index, slot) } else { (self.run.top(), part) };
+        let index = self.index();
+        let (separators, at) = if self.slot < index.count() { (index, self.slot) } else { (self.run.top(), self.part) };
         separators.compare_key(at, high).is_ge()
     }
 
-    /// Whether all keys before the leaf of entry `slot` of index part `part` lie before the limits.
-    fn begins_with(&self, part: usize, index: &Block, slot: usize) -> bool {
+    /// Whether all keys before the leaf where the cursor is lie before the limits.
+    fn begins_here(&self) -> bool {
         let Some(limits) = &self.limits else { return false };
-        let before = match (slot.checked_sub(1), part.checked_sub(1)) {
-            (Some(slot), _) => index.compare_key(slot, &limits.low),
+        let before = match (self.slot.checked_sub(1), self.part.checked_sub(1)) {
+            (Some(slot), _) => self.index().compare_key(slot, &limits.low),
             (None, Some(part)) => self.run.top().compare_key(part, &limits.low),
             (None, None) => return true,
         };
@@ -193,49 +247,66 @@ impl RunCursor {
         self.fuse.guard(gone)
     }
 
-    /// Index part `part`, which must be there.
-    fn load_part(&mut self, part: usize) -> Result<Block> {
-        match &self.index {
-            Some((here, index)) if *here == part => Ok(index.clone()),
-            _ => {
-                let index = self.run.index_part(part, self.fill)?;
-                self.costs.blocks += 1;
-                self.index = Some((part, index.clone()));
-                Ok(index)
-            }
+    /// Goes to index part `part`, which must be there.
+    fn load_part(&mut self, part: usize) -> Result<()> {
+        if self.part == part {
+            return Ok(());
         }
+        if self.run.kept_part(part).is_none() {
+            self.fetched = Some(self.run.index_part(part, self.fill)?);
+        }
+        self.costs.blocks += 1;
+        self.part = part;
+        Ok(())
     }
 
-    /// The leaf of entry `slot` of `index`, which is part `part`.
-    fn load_leaf(&mut self, part: usize, index: &Block, slot: usize) -> Result<Block> {
-        let pointer = self.run.pointer(index, slot)?;
-        let Self { run, ahead, limits, .. } = self;
-        let trace = run.trace(part, slot).filter(|_| self.fill == Fill::Keep);
-        trace.inspect(|trace| _ = trace.follow());
-        let (leaf, is_cached) = ahead.leaf(run, pointer, || wanted(run, limits.as_deref(), index))?;
-        trace.inspect(|trace| trace.found(&leaf));
+    /// The index part where the cursor is.
+    fn index(&self) -> &Block {
+        index_of(&self.run, &self.fetched, self.part)
+    }
+
+    /// The leaf of entry `slot` of the index part where the cursor is: it goes there.
+    fn load_leaf(&mut self, slot: usize) -> Result<Block> {
+        let Self { run, ahead, limits, fetched, part, .. } = self;
+        let index = || index_of(run, fetched, *part);
+        let trace = run.trace(*part, slot);
+        let pointer = match trace {
+            Some(trace) => trace.pointer(),
+            None => run.pointer(index(), slot)?,
+        };
+        let (leaf, is_cached) = ahead.leaf(run, pointer, || wanted(run, limits.as_deref(), index()))?;
+        trace.filter(|_| self.fill == Fill::Keep).inspect(|trace| trace.found(&leaf));
         self.is_cached = is_cached;
         self.run.check_leaf(pointer, &leaf)?;
         self.costs.blocks += 1;
-        self.leaf_slot = slot;
+        self.slot = slot;
         Ok(leaf)
+    }
+
+    /// Asks for the memory where a leaf of the index part where the cursor is was last seen.
+    #[inline]
+    fn follow(&self, slot: usize) {
+        if self.fill == Fill::Keep {
+            self.run.trace(self.part, slot).inspect(|trace| _ = trace.follow());
+        }
     }
 
     /// Goes to one end of index part `part`.
     fn enter_part(&mut self, part: usize, to: To) -> Result<()> {
-        let index = self.load_part(part)?;
+        self.load_part(part)?;
         let slot = match to {
             To::First => 0,
-            To::Last => index.count() - 1,
+            To::Last => self.index().count() - 1,
         };
-        self.enter_leaf(part, &index, slot, to)
+        self.enter_leaf(slot, to)
     }
 
-    /// Goes to one end of the leaf of entry `slot` of index part `part`.
-    fn enter_leaf(&mut self, part: usize, index: &Block, slot: usize, to: To) -> Result<()> {
-        let leaf = self.load_leaf(part, index, slot)?;
+    /// Goes to one end of the leaf of entry `slot` of the index part.
+    fn enter_leaf(&mut self, slot: usize, to: To) -> Result<()> {
+        self.follow(slot);
+        let leaf = self.load_leaf(slot)?;
         if self.is_cached && self.ahead.goes_on() {
-            self.ask_ahead(part, index, slot, to);
+            self.ask_ahead(to);
         }
         let at = match to {
             To::First => 0,
@@ -246,46 +317,45 @@ impl RunCursor {
     }
 
     /// Asks for the leaf that a walk comes to next.
-    fn ask_ahead(&self, part: usize, index: &Block, slot: usize, to: To) {
-        let (cache, instance) = (self.run.cache(), self.run.file().instance());
+    fn ask_ahead(&self, to: To) {
         let next = match to {
-            To::First => slot + 1,
-            To::Last => slot.wrapping_sub(1),
+            To::First => self.slot + 1,
+            To::Last => self.slot.wrapping_sub(1),
         };
-        if next < index.count()
-            && let Ok(pointer) = self.run.pointer(index, next)
-        {
-            if self.run.trace(part, next).is_some_and(Trace::follow) {
-                cache.prefetch_line(instance, pointer);
-            } else {
-                cache.approach(instance, pointer);
+        match self.run.trace(self.part, next) {
+            Some(trace) if trace.follow() => self.run.prefetch_line(trace.pointer()),
+            _ if next < self.index().count() => {
+                if let Ok(pointer) = self.run.pointer(self.index(), next) {
+                    self.run.cache().approach(self.run.file().instance(), pointer);
+                }
             }
+            _ => {}
         }
     }
 
-    /// Goes to the first entry behind the leaf of entry `slot` of index part `part`.
-    fn after_leaf(&mut self, part: usize, index: &Block, slot: usize) -> Result<()> {
+    /// Goes to the first entry behind the leaf where the cursor is.
+    fn after_leaf(&mut self) -> Result<()> {
         self.here.leave();
-        if self.ends_with(part, index, slot) {
+        if self.ends_here() {
             Ok(())
-        } else if slot + 1 < index.count() {
-            self.enter_leaf(part, index, slot + 1, To::First)
-        } else if part + 1 < self.run.top().count() {
-            self.enter_part(part + 1, To::First)
+        } else if self.slot + 1 < self.index().count() {
+            self.enter_leaf(self.slot + 1, To::First)
+        } else if self.part + 1 < self.run.top().count() {
+            self.enter_part(self.part + 1, To::First)
         } else {
             Ok(())
         }
     }
 
-    /// Goes to the last entry before the leaf of entry `slot` of index part `part`.
-    fn before_leaf(&mut self, part: usize, index: &Block, slot: usize) -> Result<()> {
+    /// Goes to the last entry before the leaf where the cursor is.
+    fn before_leaf(&mut self) -> Result<()> {
         self.here.leave();
-        if self.begins_with(part, index, slot) {
+        if self.begins_here() {
             Ok(())
-        } else if slot > 0 {
-            self.enter_leaf(part, index, slot - 1, To::Last)
-        } else if part > 0 {
-            self.enter_part(part - 1, To::Last)
+        } else if self.slot > 0 {
+            self.enter_leaf(self.slot - 1, To::Last)
+        } else if self.part > 0 {
+            self.enter_part(self.part - 1, To::Last)
         } else {
             Ok(())
         }
@@ -293,12 +363,15 @@ impl RunCursor {
 
     /// Goes over the edge of the leaf where the cursor is.
     #[cold]
-    fn leave_leaf(&mut self, go: impl FnOnce(&mut Self, usize, &Block, usize) -> Result<()>) -> Result<()> {
-        match self.index.clone() {
-            Some((part, index)) => self.guarded(|cursor| go(cursor, part, &index, cursor.leaf_slot)),
-            None => Ok(()),
-        }
+    fn leave_leaf(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        if self.part == NO_PART { Ok(()) } else { self.guarded(go) }
     }
+}
+
+/// Part `part` of the index of `run`, which keeps it, or else it was fetched.
+#[inline]
+fn index_of<'c>(run: &'c Run, fetched: &'c Option<Block>, part: usize) -> &'c Block {
+    run.kept_part(part).or(fetched.as_ref()).expect("the part was loaded")
 }
 
 /// The part of the file where leaves within the limits lie, as far as this part of the index knows.
@@ -328,60 +401,69 @@ impl Cursor for RunCursor {
     }
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
-        let approach = std::mem::take(&mut self.approach);
+        self.near_ge(key)?;
+        self.here.arrive();
+        Ok(())
+    }
+
+    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
+        let approached = self.leaf.take().filter(|_| self.approach == Approach::Leaf);
         self.absolute(|cursor| {
-            let (part, slot, leaf) = match approach {
-                Approach::Done(Some(place)) => place,
-                _ => {
-                    let part = cursor.run.top().lower_bound(key);
-                    if part == cursor.run.top().count() {
-                        return Ok(());
-                    }
-                    let index = cursor.load_part(part)?;
-                    let slot = index.lower_bound(key);
-                    if slot == index.count() {
-                        return cursor.after_leaf(part, &index, slot);
-                    }
-                    let leaf = cursor.load_leaf(part, &index, slot)?;
+            let (leaf, bound) = match approached {
+                Some(leaf) => (leaf, cursor.bound),
+                None if cursor.find_slot(key)? => {
+                    cursor.follow(cursor.slot);
+                    let leaf = cursor.load_leaf(cursor.slot)?;
                     leaf.prefetch_search();
-                    leaf.prefetch_entries(key);
-                    (part, slot, leaf)
+                    let bound = leaf.bound(key);
+                    leaf.prefetch_entries(bound);
+                    (leaf, bound)
                 }
+                None if cursor.part == NO_PART => return Ok(()),
+                None => return cursor.after_leaf(),
             };
-            match leaf.lower_bound(key) {
+            match leaf.lower_bound_from(bound, key) {
                 // The separator may be above the last key of its leaf.
-                at if at == leaf.count() => {
-                    let index = cursor.load_part(part)?;
-                    cursor.after_leaf(part, &index, slot)
-                }
-                at => {
-                    cursor.here.stand(leaf, at);
-                    Ok(())
-                }
+                at if at == leaf.count() => cursor.after_leaf()?,
+                at => cursor.here.come_near(leaf, at),
             }
+            if !bound.sure {
+                cursor.here.arrive();
+            }
+            Ok(())
         })
     }
 
+    fn near(&self) -> Option<Near<'_>> {
+        self.here.near()
+    }
+
+    #[inline]
+    fn arrive(&mut self) {
+        self.here.arrive();
+    }
+
     fn approach_ge(&mut self, key: &[u8]) -> bool {
-        let approach = std::mem::take(&mut self.approach);
-        self.approach = self.approach_from(approach, key).unwrap_or(Approach::Done(None));
-        !matches!(self.approach, Approach::Done(_))
+        let gone = match self.approach {
+            Approach::Away => self.approach_index(key),
+            Approach::Part => self.approach_slot(key),
+            Approach::Slot => self.approach_leaf(key),
+            done @ (Approach::Leaf | Approach::Left) => Ok(done),
+        };
+        self.approach = gone.unwrap_or(Approach::Left);
+        !matches!(self.approach, Approach::Leaf | Approach::Left)
     }
 
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
         self.absolute(|cursor| {
-            let part = cursor.run.top().lower_bound(key);
-            if part == cursor.run.top().count() {
-                return cursor.enter_part(part - 1, To::Last);
+            if !cursor.find_slot(key)? {
+                let last = if cursor.part == NO_PART { cursor.run.top().count() - 1 } else { cursor.part };
+                return cursor.enter_part(last, To::Last);
             }
-            let index = cursor.load_part(part)?;
-            let slot = index.lower_bound(key);
-            if slot == index.count() {
-                return cursor.enter_leaf(part, &index, slot - 1, To::Last);
-            }
-            let leaf = cursor.load_leaf(part, &index, slot)?;
+            cursor.follow(cursor.slot);
+            let leaf = cursor.load_leaf(cursor.slot)?;
             match leaf.lower_bound(key) {
-                0 => cursor.before_leaf(part, &index, slot),
+                0 => cursor.before_leaf(),
                 at => {
                     cursor.here.stand(leaf, at - 1);
                     Ok(())
@@ -396,6 +478,11 @@ impl Cursor for RunCursor {
             return Ok(());
         }
         if self.is_nowhere() { self.fuse.check() } else { self.leave_leaf(Self::after_leaf) }
+    }
+
+    #[inline]
+    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        if self.next_key_here() { Ok(0) } else { leave_key(self, key) }
     }
 
     #[inline]
@@ -431,6 +518,11 @@ impl Cursor for RunCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.here.entry()
+    }
+
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.here.key()
     }
 
     fn value(&self) -> Option<Value> {

@@ -5,7 +5,8 @@ use super::{Run, RunCursor};
 use crate::base::key::head;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::place::Place;
+use crate::tree::cursor::leave_key;
+use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
 use std::sync::Arc;
@@ -107,14 +108,32 @@ impl Cursor for LevelCursor {
     }
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.near_ge(key)?;
+        self.arrive();
+        Ok(())
+    }
+
+    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
         self.fuse.check()?;
         if std::mem::take(&mut self.approaches)
             && let Some(cursor) = &mut self.cursor
         {
-            let gone = cursor.seek_ge(key);
+            let gone = cursor.near_ge(key);
             return self.fuse.guard(gone);
         }
-        self.enter(Some(first_not_below(&self.runs, key)), |cursor| cursor.seek_ge(key))
+        self.enter(Some(first_not_below(&self.runs, key)), |cursor| cursor.near_ge(key))
+    }
+
+    #[inline]
+    fn near(&self) -> Option<Near<'_>> {
+        self.cursor.as_ref()?.near()
+    }
+
+    #[inline]
+    fn arrive(&mut self) {
+        if let Some(cursor) = &mut self.cursor {
+            cursor.arrive();
+        }
     }
 
     fn approach_ge(&mut self, key: &[u8]) -> bool {
@@ -165,6 +184,11 @@ impl Cursor for LevelCursor {
     }
 
     #[inline]
+    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        if self.cursor.as_mut().is_some_and(RunCursor::next_key_here) { Ok(0) } else { leave_key(self, key) }
+    }
+
+    #[inline]
     fn prev(&mut self) -> Result<()> {
         if self.is_nowhere() {
             return self.fuse.check();
@@ -207,6 +231,11 @@ impl Cursor for LevelCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.cursor.as_ref()?.entry()
+    }
+
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.cursor.as_ref()?.key()
     }
 
     fn value(&self) -> Option<Value> {

@@ -8,13 +8,13 @@ use super::refusals::Refusals;
 use crate::base::codec::Decoder;
 use crate::base::key::head;
 use crate::base::num::{u64_of, usize_of, usize_of32};
-use crate::base::{Kind, Result, SeqNum, Value};
+use crate::base::{Error, Kind, Result, SeqNum, Value};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::{Cache, Fill};
 use crate::env::buffer::AlignedBuffer;
 use crate::env::{Access, Env};
 use crate::store::{BlockFile, StoreStats};
-use crate::tree::branch::{Branch, Room, Trace};
+use crate::tree::branch::{self, Branch, Room, Trace};
 use crate::tree::values::ValueFiles;
 use crate::tree::{Ages, Costs, Found, Prefix};
 use std::cmp::Ordering;
@@ -95,7 +95,8 @@ impl Run {
         let filter = tail.filter(&footer)?;
         let heads = (head(&meta.smallest), head(&meta.largest));
         let visible_from = AtomicU64::new(meta.clean_to.0);
-        let (top, room) = (Branch::new(top, INDEX_HEIGHT), Room::new(&cache));
+        let top = Branch::new(top, INDEX_HEIGHT).map_err(|_| no_pointer(&file, &footer))?;
+        let room = Room::new(&cache);
         let (refusals, values) = (Refusals::new(), OnceLock::new());
         Ok(Arc::new(Self { file, cache, meta, footer, top, filter, refusals, room, heads, visible_from, values }))
     }
@@ -222,7 +223,7 @@ impl Run {
             None => {
                 fetched = self.cache.get(&self.file, pointer, Fill::Keep)?;
                 if self.refusals.are_usual() {
-                    self.room.keep(&filter.kept[part], fetched.memory_bytes(), || fetched.clone());
+                    self.room.keep(&filter.kept[part], fetched.memory_bytes(), || Some(fetched.clone()));
                 }
                 &fetched
             }
@@ -263,8 +264,13 @@ impl Run {
             };
             for slot in slot.take().unwrap_or_else(|| index.lower_bound(key))..index.count() {
                 let trace = kept.and_then(|kept| kept.trace(slot));
-                trace.inspect(|trace| _ = trace.follow());
-                let pointer = self.pointer(index, slot)?;
+                let pointer = match trace {
+                    Some(trace) => {
+                        trace.follow();
+                        trace.pointer()
+                    }
+                    None => self.pointer(index, slot)?,
+                };
                 let Some(leaf) = self.block_for(pointer, BlockKind::Leaf, unasked, costs)? else { return Ok(None) };
                 trace.inspect(|trace| trace.found(&leaf));
                 leaf.prefetch_search();
@@ -388,10 +394,16 @@ impl Run {
         let part = self.top().lower_bound(key);
         let kept = self.top.child(part)?;
         let slot = kept.block().lower_bound(key);
-        kept.trace(slot)?.follow();
-        let pointer = self.pointer(kept.block(), slot).ok()?;
-        self.cache.prefetch_line(self.file.instance(), pointer);
+        let trace = kept.trace(slot)?;
+        trace.follow();
+        self.prefetch_line(trace.pointer());
         Some(Start { part, slot })
+    }
+
+    /// Asks for the memory where the cache knows of a block.
+    #[inline]
+    pub(super) fn prefetch_line(&self, pointer: BlockPointer) {
+        self.cache.prefetch_line(self.file.instance(), pointer);
     }
 
     /// Index part `part`, if it is kept.
@@ -400,7 +412,7 @@ impl Run {
         self.top.child(part).map(Branch::block)
     }
 
-    /// Where the leaf of entry `slot` of index part `part` was last seen, if the part is kept.
+    /// What is known of the leaf of entry `slot` of index part `part`, if the part is kept.
     #[inline]
     pub(super) fn trace(&self, part: usize, slot: usize) -> Option<&Trace> {
         self.top.child(part)?.trace(slot)
@@ -428,11 +440,7 @@ impl Run {
     /// The pointer in entry `i` of a part of the index.
     #[inline]
     pub(super) fn pointer(&self, branch: &Block, i: usize) -> Result<BlockPointer> {
-        let mut decoder = Decoder::new(branch.value(i));
-        match BlockPointer::decode(&mut decoder) {
-            Ok(pointer) if decoder.is_empty() => Ok(pointer),
-            _ => Err(self.file.corruption(self.footer.leaves_end, "an entry of the run's index is no pointer")),
-        }
+        branch::pointer(branch, i).map_err(|_| no_pointer(&self.file, &self.footer))
     }
 
     /// Checks that `leaf`, which `pointer` points to, is one.
@@ -461,6 +469,12 @@ impl Run {
     pub(super) fn filter(&self) -> Option<(Layout, &[BlockPointer])> {
         self.filter.as_ref().map(|filter| (filter.layout, &*filter.parts))
     }
+}
+
+/// Something else stands where the index should point to a block.
+#[cold]
+fn no_pointer(file: &BlockFile, footer: &Footer) -> Error {
+    file.corruption(footer.leaves_end, "an entry of the run's index is no pointer")
 }
 
 /// What a leaf says of a key.

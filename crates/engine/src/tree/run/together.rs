@@ -113,7 +113,11 @@ fn search(
     }
     let traces = || here.iter().zip(&at_slots).map(|((_, run), at)| run.trace(parts[*at], slots[*at]));
     traces().flatten().for_each(|trace| _ = trace.follow());
-    let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| run.pointer(&indexes[at_slots[n]], slots[at_slots[n]]))?;
+    let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| {
+        let at = at_slots[n];
+        let trace = run.trace(parts[at], slots[at]);
+        trace.map_or_else(|| run.pointer(&indexes[at], slots[at]), |trace| Ok(trace.pointer()))
+    })?;
     traces().zip(&leaves).for_each(|(trace, leaf)| _ = trace.inspect(|trace| trace.found(leaf)));
     costs.blocks += u64_of(indexes.len() + leaves.len());
     leaves.iter().zip(&here).for_each(|(leaf, (i, _))| leaf.prefetch_entry(asks[*i].key));
