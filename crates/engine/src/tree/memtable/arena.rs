@@ -40,8 +40,8 @@ const TAKEN_RECORD: u64 = 1 << 32;
 pub(super) struct Arena {
     /// The chunk that pieces come from. A store publishes the chunk's header to every thread that takes pieces.
     current: AtomicPtr<Chunk>,
-    /// The sum of the chunks' lengths. Publishes nothing.
-    bytes: AtomicUsize,
+    /// The sum of the lengths of all chunks but the current one. Publishes nothing.
+    full_bytes: AtomicUsize,
     /// All chunks, freed by drop.
     chunks: Mutex<Vec<ChunkPtr>>,
 }
@@ -66,12 +66,12 @@ impl Arena {
     pub(super) fn new() -> Self {
         let first = ChunkPtr::map(CHUNK_BYTES_MIN);
         let current = AtomicPtr::new(first.0.as_ptr());
-        Self { current, bytes: AtomicUsize::new(CHUNK_BYTES_MIN), chunks: Mutex::new(vec![first]) }
+        Self { current, full_bytes: AtomicUsize::new(0), chunks: Mutex::new(vec![first]) }
     }
 
-    /// Memory mapped so far, in bytes.
+    /// Memory taken so far, in bytes: what the current chunk has left takes none yet.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
+        self.full_bytes.load(Ordering::Relaxed) + self.current().resident_bytes()
     }
 
     /// How many records were taken.
@@ -118,23 +118,26 @@ impl Arena {
         let mut chunks = self.chunks.lock();
         if self.current() == used_up {
             let grown = (2 * used_up.header().len).min(CHUNK_BYTES_MAX);
-            let chunk = self.map(grown.max((HEADER_BYTES + len).next_power_of_two()), &mut chunks);
+            let chunk = map(grown.max((HEADER_BYTES + len).next_power_of_two()), &mut chunks);
             self.current.store(chunk.0.as_ptr(), Ordering::Release);
+            // Not before: who adds the two must not count one chunk twice.
+            self.full_bytes.fetch_add(used_up.header().len, Ordering::Relaxed);
         }
     }
 
     #[cold]
     fn take_own_chunk(&self, len: usize, records: u64) -> NonNull<u8> {
-        let chunk = self.map((HEADER_BYTES + len).next_multiple_of(CHUNK_BYTES_MIN), &mut self.chunks.lock());
+        let chunk = map((HEADER_BYTES + len).next_multiple_of(CHUNK_BYTES_MIN), &mut self.chunks.lock());
+        self.full_bytes.fetch_add(chunk.header().len, Ordering::Relaxed);
         chunk.take(len, records).expect("the chunk was made for this piece")
     }
+}
 
-    fn map(&self, len: usize, chunks: &mut Vec<ChunkPtr>) -> ChunkPtr {
-        let chunk = ChunkPtr::map(len);
-        chunks.push(chunk);
-        self.bytes.fetch_add(len, Ordering::Relaxed);
-        chunk
-    }
+/// Another chunk of an arena.
+fn map(len: usize, chunks: &mut Vec<ChunkPtr>) -> ChunkPtr {
+    let chunk = ChunkPtr::map(len);
+    chunks.push(chunk);
+    chunk
 }
 
 impl Drop for Arena {
@@ -160,6 +163,13 @@ impl ChunkPtr {
     fn header(&self) -> &Chunk {
         // SAFETY: the header was written by `map`, and the chunk outlives every user of its arena.
         unsafe { self.0.as_ref() }
+    }
+
+    /// How many of its bytes take memory. The pages of a chunk come as they are touched, the largest chunk at once, as a huge page.
+    fn resident_bytes(self) -> usize {
+        let Chunk { taken, len } = self.header();
+        let taken = usize_of(taken.load(Ordering::Relaxed) & TAKEN_BYTES);
+        if *len >= CHUNK_BYTES_MAX { *len } else { taken.next_multiple_of(CHUNK_BYTES_MIN).min(*len) }
     }
 
     /// The next `len` bytes, or `None` when the chunk is used up.

@@ -78,7 +78,7 @@ impl Memtable {
         MemtableCursor::new(Arc::clone(&self.0))
     }
 
-    /// The memory that the memtable has from the system, in bytes.
+    /// The memory that the memtable takes, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.arena().bytes()

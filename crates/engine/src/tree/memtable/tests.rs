@@ -309,6 +309,19 @@ fn a_pinned_value_outlives_its_memtable() {
     assert_eq!(value, b"value");
 }
 
+/// A memtable was full when its last chunk, as large as all before, had just been mapped: a quarter of what memtables may have held nothing.
+#[test]
+fn what_a_chunk_has_left_does_not_count() {
+    const RECORD_BYTES: usize = 1000;
+    let arena = arena::Arena::new();
+    for taken in (0..1 << 20).step_by(RECORD_BYTES) {
+        let counted = arena.bytes();
+        // Each of seven chunks may have ended before it was full.
+        assert!((taken..taken + 7 * 1100 + (16 << 10)).contains(&counted), "{counted} bytes for {taken}");
+        arena.take_record(RECORD_BYTES);
+    }
+}
+
 #[test]
 fn large_entries_get_memory_of_their_own() {
     let memtable = Memtable::new();
