@@ -10,23 +10,25 @@ use crate::base::num::u64_of;
 
 /// More runs than this in L0 are merged.
 pub(super) const RUNS_MAX: usize = 6;
+/// While a compaction is under way, which each merge keeps from going on, more runs than this are merged.
+pub(super) const RUNS_MAX_BESIDE: usize = 11;
 /// A merge takes at least so many runs: fewer would rewrite the same entries too often.
 const MERGED_MIN: usize = 4;
 
 /// The merge of neighbours that writes the fewest bytes for each run that it saves. Runs of L0 from the first one in `busy` on, which are the
 /// older ones, belong to a compaction that is under way.
 ///
-/// As long as the others are few, only neighbours of similar size are merged, so that a merge at least doubles the run in which each of its
-/// entries lies and no entry is rewritten more often than the logarithm of L0's size.
-pub(super) fn pick(trees: &Trees, busy: &[FileId], room: u64) -> Option<Compaction> {
-    if trees.l0.len() <= RUNS_MAX {
+/// Neighbours of similar size come first, and are the only ones as long as the others are few: a merge of them at least doubles the run in
+/// which each of its entries lies, so that no entry is rewritten more often than the logarithm of L0's size.
+pub(super) fn pick(trees: &Trees, busy: &[FileId], room: u64, runs_max: usize) -> Option<Compaction> {
+    if trees.l0.len() <= runs_max {
         return None;
     }
     let free = trees.l0.iter().take_while(|handle| !busy.contains(&handle.id)).count();
     let windows = (0..free).flat_map(|from| (from + MERGED_MIN..=free).map(move |to| &trees.l0[from..to]));
     let is_due = |window: &&[RunHandle]| bytes(window) <= room && (free > RUNS_MAX || are_similar(window));
     let cost = |window: &&[RunHandle]| bytes(window) / u64_of(window.len() - 1);
-    let best = windows.filter(is_due).min_by_key(cost)?;
+    let best = windows.filter(is_due).min_by_key(|window| (!are_similar(window), cost(window)))?;
     // Older runs of the same keys lie below: tombstones stay.
     Some(Compaction { l0: best.to_vec(), levels: Vec::new(), target: Place::L0, bottom: false })
 }

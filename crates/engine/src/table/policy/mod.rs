@@ -137,7 +137,7 @@ pub fn pick_erased(trees: &Trees, oldest: SeqNum) -> Option<Compaction> {
 /// time; of those that need no more than `room` bytes.
 #[must_use]
 pub fn pick_within_l0(trees: &Trees, busy: &[FileId], room: u64) -> Option<Compaction> {
-    l0::pick(trees, busy, room)
+    l0::pick(trees, busy, room, l0::RUNS_MAX_BESIDE)
 }
 
 /// Where the runs begin that lie below what a compaction writes: runs that end there overlap fewer of them when they go down in their turn.

@@ -268,7 +268,7 @@ fn a_tombstone_beside_the_run_that_goes_down_stays_above_what_it_hides() {
     assert_eq!((compaction.levels.len(), compaction.target), (2, Place::Level(5)));
     assert_bottom(&trees, &compaction);
     // The same from L0.
-    let mut trees = Trees { l0: (0..4).map(|_| forge.run(&many(1_000, 1_010, 3))).collect(), ..Trees::default() };
+    let mut trees = Trees { l0: (0..4).map(|_| forge.run(&many(1_000, 1_100, 3))).collect(), ..Trees::default() };
     trees.levels[5] = Level::new(vec![forge.run(&many(500, 1_200, 2))]);
     trees.levels[6] = Level::new(vec![forge.run(&many(1_100, 61_000, 1))]);
     let compaction = pick(&trees, &TableOptions { fanout: 32, ..options }, u64::MAX).unwrap();
@@ -301,6 +301,41 @@ fn l0_stays_small_while_a_long_compaction_goes_on() {
         }
         assert!(written < 4 * seqnum, "{layout:?}: {written} entries were rewritten for {seqnum}");
     }
+}
+
+/// Entries for a run, as many bytes as there are others in a run of as many.
+fn many(count: u32, seqnum: u64) -> Vec<Version> {
+    (0..count).map(|key| (key, seqnum)).collect()
+}
+
+/// It went down from an eighth of it on, so that each of its bytes rewrote eight.
+#[test]
+fn l0_goes_down_when_it_has_half_of_what_it_overlaps() {
+    let options = TableOptions { run_bytes_max: 1 << 20, ..TableOptions::default() };
+    let mut forge = Forge::new(1);
+    let mut trees = Trees::default();
+    trees.levels[LEVELS - 1] = Level::new(vec![forge.run(&many(20_000, 1))]);
+    let mut picked = |entries| {
+        trees.l0 = (0..4).map(|_| forge.run(&many(entries, 2))).collect();
+        pick(&trees, &options, u64::MAX).map(|down| down.target)
+    };
+    assert_eq!((picked(2_000), picked(3_000)), (None, Some(Place::Level(LEVELS - 1))));
+}
+
+/// While a compaction went on, L0 of each table was merged whenever it had seven runs: compactions did not get on, and what waited for them
+/// was merged within L0 again and again, up to three times as much as the level below.
+#[test]
+fn a_long_compaction_is_interrupted_for_many_runs_and_those_of_similar_size_go_first() {
+    let mut forge = Forge::new(1);
+    let mut trees = Trees::default();
+    // Newest first. The four newest would be the least to write for each run saved, and leave a run that is hardly larger.
+    let entries = [10, 10, 10, 1000].into_iter().chain(std::iter::repeat(400));
+    trees.l0 = entries.take(l0::RUNS_MAX_BESIDE).map(|count| forge.run(&many(count, 1))).collect();
+    assert!(pick_within_l0(&trees, &[], u64::MAX).is_none());
+    trees.l0.push(forge.run(&many(400, 1)));
+    let merge = pick_within_l0(&trees, &[], u64::MAX).unwrap();
+    let ids = |runs: &[RunHandle]| runs.iter().map(|handle| handle.id).collect::<Vec<_>>();
+    assert_eq!(ids(&merge.l0), ids(&trees.l0[..7]));
 }
 
 #[test]

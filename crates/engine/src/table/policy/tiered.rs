@@ -13,7 +13,7 @@ const SPACE_AMP_PERCENT: u64 = 200;
 /// The next merge, newest sequences first.
 pub(super) fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<Compaction> {
     let merge = wanted(trees, options)?;
-    if merge.needs(options) <= room { Some(merge) } else { l0::pick(trees, &[], room) }
+    if merge.needs(options) <= room { Some(merge) } else { l0::pick(trees, &[], room, l0::RUNS_MAX) }
 }
 
 fn wanted(trees: &Trees, options: &TableOptions) -> Option<Compaction> {
