@@ -1,7 +1,8 @@
 //! The memory budget: how much of it memtables hold, when they must be flushed, and how much writers are slowed meanwhile.
 //!
-//! A quarter of the budget is for active memtables. Full ones on their way to disk may take another quarter; from half of that on,
-//! writers are slowed in proportion. The block cache has the rest.
+//! Active memtables may take three eighths of the budget: the larger they are, the fewer bytes are written, and merged again, for each entry.
+//! Full ones on their way to disk may take another quarter; from half of that on, writers are slowed in proportion. The block cache has what
+//! memtables do not hold now, and at most three quarters, so a database that is only read does not keep memory for writes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -35,7 +36,7 @@ impl Memory {
 
     /// The share of the budget that active memtables may take.
     pub(crate) const fn active_max(&self) -> u64 {
-        self.budget / 4
+        self.budget / 8 * 3
     }
 
     /// The largest batch that fits.
@@ -89,15 +90,21 @@ impl Memory {
         self.active.load(Ordering::Relaxed) + self.immutable.load(Ordering::Relaxed)
     }
 
-    /// What is left for the cache when active memtables grow to their share.
+    /// What is left for the cache.
     pub(crate) fn cache_bytes(&self) -> u64 {
-        let reserved = self.immutable.load(Ordering::Relaxed) + self.active_max();
-        self.budget.saturating_sub(reserved).max(self.budget / 8)
+        let taken = self.memtable_bytes().max(self.budget / 4);
+        self.budget.saturating_sub(taken).max(self.budget / 8)
+    }
+
+    /// Whether memtables have grown so far into what a cache of so many bytes may have that it must be made smaller. A step of a
+    /// sixty-fourth spares writers the cache's latches.
+    pub(crate) fn presses_cache(&self, capacity: u64) -> bool {
+        capacity > self.cache_bytes() + self.budget / 64
     }
 
     /// Whether writers must wait for a flush.
     pub(crate) fn is_full(&self) -> bool {
-        self.memtable_bytes() > self.budget / 2 && self.immutable.load(Ordering::Relaxed) > 0
+        self.memtable_bytes() > self.budget / 8 * 5 && self.immutable.load(Ordering::Relaxed) > 0
     }
 
     /// Tells what the compaction debt of the worst table asks of writers, in thousandths.
@@ -111,7 +118,7 @@ impl Memory {
     }
 
     fn pressure(&self) -> u64 {
-        let (low, high) = (self.budget / 8 * 3, self.budget / 2);
+        let (low, high) = (self.budget / 2, self.budget / 8 * 5);
         let over = self.memtable_bytes().clamp(low, high) - low;
         self.debt.load(Ordering::Relaxed).max(over * FULL / (high - low).max(1))
     }
@@ -139,13 +146,24 @@ mod tests {
     #[test]
     fn writers_are_slowed_smoothly_and_only_under_pressure() {
         let memory = Memory::new(64 << 20);
-        memory.active.store(16 << 20, Ordering::Relaxed);
+        memory.active.store(24 << 20, Ordering::Relaxed);
         assert_eq!(memory.delay(1 << 20), None);
         memory.immutable.store(10 << 20, Ordering::Relaxed);
         let some = memory.delay(1 << 20).unwrap();
         memory.immutable.store(15 << 20, Ordering::Relaxed);
         let more = memory.delay(1 << 20).unwrap();
         assert!(some < more && more < Duration::from_millis(300));
+    }
+
+    #[test]
+    fn the_cache_has_what_memtables_do_not_hold_and_at_most_three_quarters() {
+        let memory = Memory::new(64 << 20);
+        assert_eq!(memory.cache_bytes(), 48 << 20);
+        memory.active.store(24 << 20, Ordering::Relaxed);
+        assert_eq!((memory.cache_bytes(), memory.is_active_full()), (40 << 20, false));
+        assert!(memory.presses_cache(42 << 20) && !memory.presses_cache(41 << 20));
+        memory.immutable.store(40 << 20, Ordering::Relaxed);
+        assert_eq!(memory.cache_bytes(), 8 << 20);
     }
 
     fn grow(mem: &Mem, seqnum: u64) {

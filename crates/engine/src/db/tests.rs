@@ -42,6 +42,24 @@ fn assert_sound(db: &Database) {
     assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
 }
 
+/// The cache kept as much as is left beside memtables of a quarter of the budget while these grew beyond that.
+#[test]
+fn memtables_grow_into_the_cache_and_both_stay_within_the_budget() {
+    let sim = SimEnv::new(1);
+    let options = Options { memory_bytes: 8 << 20, log_segment_bytes: 8 << 20, ..Options::default() };
+    let db = Database::builder("/db").env(sim.env()).options(options).open().unwrap();
+    let tables = [create(&db, "a", Layout::Lsm), create(&db, "b", Layout::Lsm)];
+    let (budget, mut most) = (db.options().memory_bytes, 0);
+    for number in 0..6_000u32 {
+        put(&db, &[&tables[0], &tables[1]], &number.to_be_bytes(), &[7; 400]);
+        let stats = db.stats();
+        most = most.max(stats.memtable_bytes);
+        let taken = stats.memtable_bytes + stats.cache.capacity_bytes;
+        assert!(taken <= budget + budget / 64, "{taken} bytes of {budget}");
+    }
+    assert!(most > budget / 4 + budget / 16, "{most} bytes at most");
+}
+
 #[test]
 fn small_durable_commits_go_round_in_few_segments() {
     let sim = SimEnv::new(1);

@@ -231,6 +231,9 @@ impl Core {
             let limit = self.options.memtable_bytes;
             full |= limit != 0 && mem.accounted_bytes() >= limit && mem.frozen_at().is_none();
         }
+        if self.memory.presses_cache(self.cache.capacity()) {
+            self.cache.set_capacity(self.memory.cache_bytes());
+        }
         if full {
             self.make_room();
         }
