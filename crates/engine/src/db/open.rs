@@ -340,14 +340,20 @@ fn create_manifest(
             drop(env.fs.remove(&dir.join(&entry.name)));
         }
     }
-    // What failed may have been the sync of the directory, when the switch was made already.
-    if Manifest::in_force(env, dir)? != Some(id) {
-        drop(env.fs.remove(&FileKind::Manifest.path(dir, id)));
+    // What failed may have been the sync of the directory, when the switch was made already: then this one goes when the next is in force.
+    let failed = FileKind::Manifest.path(dir, id);
+    let is_in_force = Manifest::in_force(env, dir)? == Some(id);
+    if !is_in_force {
+        drop(env.fs.remove(&failed));
     }
     crate::log::remove_spares(env, log_dir);
     let id = catalog.next_file;
     catalog.next_file = FileId(id.0 + 1);
-    Manifest::create(env, dir, id, catalog)
+    let manifest = Manifest::create(env, dir, id, catalog)?;
+    if is_in_force {
+        drop(env.fs.remove(&failed));
+    }
+    Ok(manifest)
 }
 
 /// Removes the files of ours that the manifest does not name: what a flush, compaction or drop left behind when the process died.

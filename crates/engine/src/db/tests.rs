@@ -594,6 +594,26 @@ fn a_disk_that_fills_up_under_a_compaction_ends_it_and_nothing_else() {
     assert!(ended > 1, "{ended}");
 }
 
+/// The manifest that was put in force, and its name not made durable for want of room, stayed beside the one that took its place.
+#[test]
+fn a_disk_that_is_full_for_a_moment_while_a_database_opens_leaves_no_second_manifest() {
+    let mut opened = 0;
+    for at in 0..60 {
+        let sim = SimEnv::new(1);
+        drop(open(&sim, "/db"));
+        sim.fail_at(sim.op_count() + at, Fault::NoSpace);
+        let again = Database::builder("/db").env(sim.env()).open();
+        sim.clear_faults();
+        if let Ok(db) = again
+            && db.core().health.check_poison().is_ok()
+        {
+            opened += 1;
+            assert_sound(&db);
+        }
+    }
+    assert!(opened > 1, "{opened}");
+}
+
 #[test]
 fn a_dropped_table_gives_its_space_and_memory_back_though_handles_of_it_are_kept() {
     for layout in LAYOUTS {
