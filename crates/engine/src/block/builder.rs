@@ -1,13 +1,12 @@
 //! Makes the image of a block from entries in stored order.
 
 use super::format::{
-    BlockKind, COUNT_AT, FLAG_VERSIONED, FLAGS_AT, IMAGE_BYTES_MAX, KIND_AT, META_BYTES, PREFIX_AT, PREFIX_LEN_AT,
-    head, heads_at,
+    BlockKind, COUNT_AT, FLAGS_AT, IMAGE_BYTES_MAX, KIND_AT, Meta, PREFIX_AT, PREFIX_LEN_AT, head, heads_at,
 };
 use crate::base::codec::{put_varint, varint_len};
 use crate::base::key::descends;
 use crate::base::num::{u32_of, u64_of, usize_of32};
-use crate::base::{Entry, Kind, SeqNum};
+use crate::base::{Entry, SeqNum};
 use std::cmp::Ordering;
 
 /// Buffers that grew beyond this many bytes are given back after the block.
@@ -19,7 +18,7 @@ const KEEP_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub struct BlockBuilder {
     kind: BlockKind,
-    versioned: bool,
+    meta: Meta,
     keys: Vec<u8>,
     values: Vec<u8>,
     entries: Vec<Pushed>,
@@ -37,8 +36,6 @@ struct Pushed {
     meta: u64,
 }
 
-const META_PUT: u64 = Kind::Put as u64;
-
 impl BlockBuilder {
     /// An empty builder.
     ///
@@ -49,7 +46,7 @@ impl BlockBuilder {
         assert!(kind != BlockKind::Raw, "a raw block has no entries");
         Self {
             kind,
-            versioned: false,
+            meta: Meta::None,
             keys: Vec::new(),
             values: Vec::new(),
             entries: Vec::new(),
@@ -82,7 +79,7 @@ impl BlockBuilder {
         self.prefix_len = self.prefix_len_with(entry.key);
         self.keys.extend_from_slice(entry.key);
         self.values.extend_from_slice(entry.value);
-        self.versioned |= meta != META_PUT;
+        self.meta = self.meta.max(Meta::needed(entry.seqnum, entry.kind));
         self.varint_bytes += varint_len(u64_of(entry.key.len()));
         self.entries.push(Pushed { key_end: u32_of(self.keys.len()), value_end: u32_of(self.values.len()), meta });
         order != Ordering::Equal
@@ -129,17 +126,17 @@ impl BlockBuilder {
     #[must_use]
     pub fn image_bytes(&self) -> usize {
         let keys = self.keys.len() + self.varint_bytes;
-        layout_bytes(self.prefix_len, self.count(), self.versioned, keys, self.values.len())
+        layout_bytes(self.prefix_len, self.count(), self.meta, keys, self.values.len())
     }
 
     /// What [`BlockBuilder::image_bytes`] would be after pushing `entry`.
     #[inline]
     #[must_use]
     pub fn image_bytes_with(&self, entry: &Entry<'_>) -> usize {
-        let versioned = self.versioned || entry.seqnum != SeqNum::ZERO || entry.kind != Kind::Put;
+        let meta = self.meta.max(Meta::needed(entry.seqnum, entry.kind));
         let keys = self.keys.len() + self.varint_bytes + entry.key.len() + varint_len(u64_of(entry.key.len()));
         let values = self.values.len() + entry.value.len();
-        layout_bytes(self.prefix_len_with(entry.key), self.count() + 1, versioned, keys, values)
+        layout_bytes(self.prefix_len_with(entry.key), self.count() + 1, meta, keys, values)
     }
 
     /// How many bytes all keys and `key` share.
@@ -174,7 +171,7 @@ impl BlockBuilder {
         image.reserve(self.image_bytes());
         image.resize(heap_at, 0);
         image[KIND_AT] = self.kind as u8;
-        image[FLAGS_AT] = if self.versioned { FLAG_VERSIONED } else { 0 };
+        image[FLAGS_AT] = self.meta.flags();
         image[COUNT_AT..][..4].copy_from_slice(&u32_of(count).to_le_bytes());
         image[PREFIX_LEN_AT..][..4].copy_from_slice(&u32_of(prefix_len).to_le_bytes());
         image[PREFIX_AT..][..prefix_len].copy_from_slice(&self.keys[..prefix_len]);
@@ -186,9 +183,8 @@ impl BlockBuilder {
             let offset = u32_of(image.len());
             image[heads_at + 4 * i..][..4].copy_from_slice(&head(suffix).to_le_bytes());
             image[offsets_at + 4 * i..][..4].copy_from_slice(&offset.to_le_bytes());
-            if self.versioned {
-                image.extend_from_slice(&entry.meta.to_le_bytes());
-            }
+            // The kind is the lowest byte.
+            image.extend_from_slice(&entry.meta.to_le_bytes()[..self.meta.bytes()]);
             put_varint(image, u64_of(suffix.len()));
             image.extend_from_slice(suffix);
             image.extend_from_slice(&self.values[value_start..value_end]);
@@ -206,13 +202,12 @@ impl BlockBuilder {
         self.entries.clear();
         self.keys.shrink_to(KEEP_BYTES);
         self.values.shrink_to(KEEP_BYTES);
-        (self.prefix_len, self.varint_bytes, self.versioned) = (0, 0, false);
+        (self.prefix_len, self.varint_bytes, self.meta) = (0, 0, Meta::None);
     }
 }
 
 /// The length of an image whose `count` keys, with their varints, have `keys` bytes before the prefix is stripped.
 #[inline]
-const fn layout_bytes(prefix_len: usize, count: usize, versioned: bool, keys: usize, values: usize) -> usize {
-    let meta = if versioned { META_BYTES } else { 0 };
-    heads_at(prefix_len) + 4 + count * (8 + meta) + (keys - count * prefix_len) + values
+const fn layout_bytes(prefix_len: usize, count: usize, meta: Meta, keys: usize, values: usize) -> usize {
+    heads_at(prefix_len) + 4 + count * (8 + meta.bytes()) + (keys - count * prefix_len) + values
 }

@@ -5,7 +5,7 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 1 | kind ([`BlockKind`]) |
-//! | 1 | 1 | flags: bit 0 [`FLAG_VERSIONED`], the others zero |
+//! | 1 | 1 | flags: bit 0 [`FLAG_VERSIONED`] or bit 1 [`FLAG_KINDS`], the others zero |
 //! | 2 | 2 | zero |
 //! | 4 | 4 | `n`, the number of entries |
 //! | 8 | 4 | `p`, the length of the prefix that all keys share |
@@ -20,11 +20,12 @@
 //! | bytes | field |
 //! |---|---|
 //! | 8, only with [`FLAG_VERSIONED`] | seqnum << 8 \| kind |
+//! | 1, only with [`FLAG_KINDS`] | kind |
 //! | varint | length of the suffix |
 //! | | the suffix: the key without the prefix |
 //! | | the value: the rest of the entry |
 //!
-//! Without [`FLAG_VERSIONED`] all entries are puts with seqnum zero. The heads lie apart from the entries, so that a search touches few cache lines.
+//! With [`FLAG_KINDS`] all entries have seqnum zero; without a flag they are puts besides. The heads lie apart from the entries, so that a search touches few cache lines.
 //!
 //! A raw block is [`RAW_PAYLOAD_AT`] bytes of header (kind, then zeros) and the payload.
 //!
@@ -35,9 +36,12 @@
 //! 3. A tombstone has no value.
 
 use crate::base::num::{round_up, u64_of, usize_of};
+use crate::base::{Kind, SeqNum};
 
 /// Entries carry their seqnum and kind.
 pub const FLAG_VERSIONED: u8 = 1;
+/// Entries carry their kind: their seqnum is zero.
+pub const FLAG_KINDS: u8 = 2;
 
 pub(super) const KIND_AT: usize = 0;
 pub(super) const FLAGS_AT: usize = 1;
@@ -45,7 +49,6 @@ pub(super) const ZERO_AT: usize = 2;
 pub(super) const COUNT_AT: usize = 4;
 pub(super) const PREFIX_LEN_AT: usize = 8;
 pub(super) const PREFIX_AT: usize = 12;
-pub(super) const META_BYTES: usize = 8;
 const _: () = assert!(ZERO_AT + 2 == COUNT_AT && COUNT_AT + 4 == PREFIX_LEN_AT && PREFIX_LEN_AT + 4 == PREFIX_AT);
 
 /// Where the payload of a raw block begins.
@@ -54,6 +57,58 @@ pub const RAW_PAYLOAD_AT: usize = 64;
 /// The longest image: the largest value, its key and then some.
 pub const IMAGE_BYTES_MAX: usize = 1 << 30;
 const _: () = assert!(IMAGE_BYTES_MAX > crate::base::key::VALUE_BYTES_MAX + 4 * crate::base::key::KEY_BYTES_MAX);
+
+/// What the entries of a block carry in front of their keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Meta {
+    /// Nothing.
+    None,
+    /// Their kind.
+    Kind,
+    /// Their seqnum and kind.
+    Version,
+}
+
+impl Meta {
+    /// What the flags of a block say, if these are sound.
+    #[inline]
+    pub(super) const fn of_flags(flags: u8) -> Option<Self> {
+        match flags {
+            0 => Some(Self::None),
+            FLAG_KINDS => Some(Self::Kind),
+            FLAG_VERSIONED => Some(Self::Version),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn flags(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Kind => FLAG_KINDS,
+            Self::Version => FLAG_VERSIONED,
+        }
+    }
+
+    /// The least that an entry must carry.
+    #[inline]
+    pub(super) const fn needed(seqnum: SeqNum, kind: Kind) -> Self {
+        match (seqnum, kind) {
+            (SeqNum::ZERO, Kind::Put) => Self::None,
+            (SeqNum::ZERO, _) => Self::Kind,
+            _ => Self::Version,
+        }
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub(super) const fn bytes(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Kind => 1,
+            Self::Version => 8,
+        }
+    }
+}
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! A block in memory: an image that was checked once, and the accessors that rely on it.
 
 use super::format::{
-    BlockKind, COUNT_AT, FLAG_VERSIONED, FLAGS_AT, IMAGE_BYTES_MAX, KIND_AT, META_BYTES, PREFIX_AT, PREFIX_LEN_AT,
-    RAW_PAYLOAD_AT, head, heads_at,
+    BlockKind, COUNT_AT, FLAGS_AT, IMAGE_BYTES_MAX, KIND_AT, Meta, PREFIX_AT, PREFIX_LEN_AT, RAW_PAYLOAD_AT, head,
+    heads_at,
 };
 use super::search::{self, Head};
 use crate::base::codec::{Decoder, Malformed};
@@ -32,7 +32,7 @@ pub struct Shape {
     pub count: usize,
     heads_at: usize,
     offsets_at: usize,
-    is_versioned: bool,
+    meta: Meta,
 }
 
 /// One entry of a block, without the prefix of its key.
@@ -71,7 +71,7 @@ impl Block {
         let zero = header.u16()?;
         let (_, prefix_len) = (header.u32()?, header.u32()?);
         header.bytes(usize_of32(prefix_len))?;
-        let known = flags & !FLAG_VERSIONED == 0 && zero == 0 && image.len() <= IMAGE_BYTES_MAX;
+        let known = Meta::of_flags(flags).is_some() && zero == 0 && image.len() <= IMAGE_BYTES_MAX;
         if !known || usize_of32(prefix_len) > KEY_BYTES_MAX {
             return Err(Malformed);
         }
@@ -131,12 +131,12 @@ impl Block {
 
     fn check_slot(&self, entry: Range<usize>) -> Result<Slot<'_>, Malformed> {
         let mut decoder = Decoder::new(self.image.get(entry.clone()).ok_or(Malformed)?);
-        let (mut seqnum, mut kind) = (SeqNum::ZERO, Kind::Put);
-        if self.is_versioned() {
-            let meta = decoder.u64()?;
-            kind = Kind::from_byte(meta.to_le_bytes()[0]).ok_or(Malformed)?;
-            seqnum = SeqNum(meta >> 8);
-        }
+        let meta = match self.meta() {
+            Meta::None => Kind::Put as u64,
+            Meta::Kind => u64::from(decoder.u8()?),
+            Meta::Version => decoder.u64()?,
+        };
+        let (seqnum, kind) = (SeqNum(meta >> 8), Kind::from_byte(meta.to_le_bytes()[0]).ok_or(Malformed)?);
         let suffix = decoder.len_prefixed()?;
         let value_len = decoder.rest().len();
         let key_len = self.prefix_len() + suffix.len();
@@ -152,8 +152,8 @@ impl Block {
     }
 
     #[inline]
-    fn is_versioned(&self) -> bool {
-        self.image[FLAGS_AT] & FLAG_VERSIONED != 0
+    fn meta(&self) -> Meta {
+        Meta::of_flags(self.image[FLAGS_AT]).unwrap_or(Meta::None)
     }
 
     #[inline]
@@ -304,7 +304,7 @@ impl Block {
     #[must_use]
     pub fn shape(&self) -> Shape {
         let (count, heads_at) = (self.count(), self.heads_at());
-        Shape { count, heads_at, offsets_at: heads_at + 4 * count, is_versioned: self.is_versioned() }
+        Shape { count, heads_at, offsets_at: heads_at + 4 * count, meta: self.meta() }
     }
 
     /// Whether entries `i` and `i + 1` have the same key.
@@ -347,12 +347,21 @@ impl Block {
         let [start, end] = self.numbers(shape.offsets_at + 4 * i).map(usize_of32);
         let mut entry = &self.image[start..end];
         let (mut seqnum, mut kind) = (SeqNum::ZERO, Kind::Put);
-        if shape.is_versioned
-            && let Some((meta, rest)) = entry.split_first_chunk::<META_BYTES>()
-        {
-            seqnum = SeqNum(u64::from_le_bytes(*meta) >> 8);
-            kind = Kind::from_byte(meta[0]).unwrap_or(Kind::Put);
-            entry = rest;
+        match shape.meta {
+            Meta::None => {}
+            Meta::Kind => {
+                if let Some((byte, rest)) = entry.split_first() {
+                    kind = Kind::from_byte(*byte).unwrap_or(Kind::Put);
+                    entry = rest;
+                }
+            }
+            Meta::Version => {
+                if let Some((meta, rest)) = entry.split_first_chunk::<{ Meta::Version.bytes() }>() {
+                    seqnum = SeqNum(u64::from_le_bytes(*meta) >> 8);
+                    kind = Kind::from_byte(meta[0]).unwrap_or(Kind::Put);
+                    entry = rest;
+                }
+            }
         }
         let (suffix, value) = split_suffix(entry);
         Slot { suffix, seqnum, kind, value_at: end - value.len(), value_len: value.len() }
@@ -362,8 +371,7 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn suffix(&self, i: usize) -> &[u8] {
-        let skip = if self.is_versioned() { META_BYTES } else { 0 };
-        split_suffix(&self.image[self.offset(i) + skip..]).0
+        split_suffix(&self.image[self.offset(i) + self.meta().bytes()..]).0
     }
 
     /// Makes `out` the key of entry `i`.

@@ -55,13 +55,13 @@ fn keys() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Entries in stored order, sometimes all of them plain.
+/// Entries in stored order, sometimes all of them plain, or all with seqnum zero.
 fn sorted_entries() -> impl Strategy<Value = Vec<Owned>> {
     let versions = (keys(), 0u64..6, any::<bool>(), proptest::collection::vec(any::<u8>(), 0..40));
-    (proptest::collection::vec(versions, 0..120), any::<bool>()).prop_map(|(versions, plain)| {
+    (proptest::collection::vec(versions, 0..120), 0..3).prop_map(|(versions, meta)| {
         let mut entries = Vec::new();
         for (key, seqnum, delete, value) in versions {
-            let (seqnum, delete) = if plain { (0, false) } else { (seqnum, delete) };
+            let (seqnum, delete) = (if meta < 2 { 0 } else { seqnum }, delete && meta > 0);
             let kind = if delete { Kind::Delete } else { Kind::Put };
             entries.push(Owned { key, seqnum, kind, value: if delete { Vec::new() } else { value } });
         }
@@ -317,6 +317,23 @@ fn the_bytes_of_a_plain_leaf_are_pinned() {
 0030: 69 6e 67 77 68 65 65 6c
 ";
     assert_eq!(hex_dump(&image), expected);
+}
+
+#[test]
+fn the_bytes_of_a_leaf_that_all_see_are_pinned() {
+    let delete = Owned { key: b"ka".to_vec(), seqnum: 0, kind: Kind::Delete, value: Vec::new() };
+    let image = image_of(BlockKind::Leaf, &[delete, Owned::put(b"kb", 0, b"v")]);
+    // kind leaf, with kinds, 2 entries, prefix "k", 3 bytes of padding; heads "a" and "b"; offsets 0x24, 0x27, 0x2b; then (kind, suffix
+    // length, suffix, value) twice.
+    let expected = "\
+0000: 01 02 00 00 02 00 00 00 01 00 00 00 6b 00 00 00
+0010: 00 00 00 61 00 00 00 62 24 00 00 00 27 00 00 00
+0020: 2b 00 00 00 02 01 61 01 01 62 76
+";
+    assert_eq!(hex_dump(&image), expected);
+    let mut both = image;
+    both[1] = 3;
+    assert!(Block::parse(both.into()).is_err(), "an entry has its kind once");
 }
 
 #[test]

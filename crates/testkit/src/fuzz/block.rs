@@ -73,6 +73,10 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         build(BlockKind::Branch, 9, |_| (SeqNum::ZERO, Kind::Put)),
         build(BlockKind::Branch, 9, |number| (SeqNum(number % 2), Kind::Put)),
         build(BlockKind::Leaf, 1, |_| (SeqNum::ZERO, Kind::Put)),
+        // Of each key a put, and behind it a single-delete, which may have the same seqnum.
+        build(BlockKind::Leaf, 6, |number| {
+            (SeqNum::ZERO, if number % 2 == 0 { Kind::Put } else { Kind::SingleDelete })
+        }),
         leaf.clone(),
         raw,
     ];
