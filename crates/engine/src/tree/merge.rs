@@ -548,8 +548,7 @@ mod tests {
             let (mut merge, mut model) = merge_and_model(trees);
             prop_assert_eq!(merge.entry(), None);
             for step in moves {
-                apply(&mut merge, &step).unwrap();
-                apply(&mut model, &step).unwrap();
+                prop_assert_eq!(apply(&mut merge, &step).unwrap(), apply(&mut model, &step).unwrap(), "by {:?}", step);
                 prop_assert_eq!(merge.entry(), model.entry(), "after {:?}", step);
                 prop_assert_eq!(merge.value().map(Vec::from), model.value().map(Vec::from));
             }

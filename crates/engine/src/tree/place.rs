@@ -39,7 +39,7 @@ pub struct Near<'a> {
     /// Its first bytes.
     pub prefix: &'a [u8],
     /// The four behind them, as a big-endian number; zeros where there are no more.
-    next: u32,
+    pub next: u32,
 }
 
 impl Near<'_> {

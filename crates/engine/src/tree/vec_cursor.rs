@@ -6,7 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::operator::{MergeOperator, Operators, TableOperator};
+use super::place::Near;
 use super::{Ages, Cursor};
+use crate::base::key::head;
 use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, Value};
 
 /// An entry with bytes of its own.
@@ -44,6 +46,8 @@ pub struct VecCursor {
     /// Moves that succeed before all others fail.
     moves_left: usize,
     ages: Ages,
+    /// It came near its entry, which nobody may look at before it arrives.
+    is_near: bool,
 }
 
 impl VecCursor {
@@ -54,7 +58,7 @@ impl VecCursor {
     #[must_use]
     pub fn new(entries: Vec<OwnedEntry>) -> Self {
         assert!(entries.is_sorted_by(|a, b| a.key <= b.key), "entries out of order");
-        Self { entries, at: None, moves_left: usize::MAX, ages: Ages::UNKNOWN }
+        Self { entries, at: None, moves_left: usize::MAX, ages: Ages::UNKNOWN, is_near: false }
     }
 
     /// The same cursor, failing from the move after the next `moves` on.
@@ -72,7 +76,7 @@ impl VecCursor {
     }
 
     fn go(&mut self, to: Option<usize>) -> Result<()> {
-        self.at = None;
+        (self.at, self.is_near) = (None, false);
         let Some(left) = self.moves_left.checked_sub(1) else {
             return Err(Error::new(ErrorKind::Io, "the cursor was told to fail"));
         };
@@ -95,15 +99,35 @@ impl Cursor for VecCursor {
         self.go(Some(self.entries.partition_point(|entry| *entry.key < *key)))
     }
 
+    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_ge(key)?;
+        self.is_near = self.entry().is_some_and(|entry| entry.key != key);
+        Ok(())
+    }
+
+    /// As if the first half of the key were the prefix of a leaf.
+    fn near(&self) -> Option<Near<'_>> {
+        let key = &self.entries[self.at.filter(|_| self.is_near)?].key;
+        let (prefix, rest) = key.split_at(key.len() / 2);
+        let next = u32::try_from(head(rest) >> u32::BITS).expect("it has 32 bits");
+        Some(Near { prefix, next })
+    }
+
+    fn arrive(&mut self) {
+        self.is_near = false;
+    }
+
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
         self.go(self.entries.partition_point(|entry| *entry.key < *key).checked_sub(1))
     }
 
     fn next(&mut self) -> Result<()> {
+        assert!(!self.is_near, "it did not arrive");
         self.go(self.at.map(|at| at + 1))
     }
 
     fn prev(&mut self) -> Result<()> {
+        assert!(!self.is_near, "it did not arrive");
         self.go(self.at.and_then(|at| at.checked_sub(1)))
     }
 
@@ -116,6 +140,7 @@ impl Cursor for VecCursor {
     }
 
     fn entry(&self) -> Option<Entry<'_>> {
+        assert!(!self.is_near, "it did not arrive");
         self.at.map(|at| self.entries[at].entry())
     }
 
@@ -150,6 +175,8 @@ pub enum Move {
     SeekLt(Vec<u8>),
     /// To the one behind.
     Next,
+    /// To the first of the next key.
+    NextKey,
     /// To the one before.
     Prev,
 }
@@ -162,24 +189,35 @@ pub fn moves() -> impl Strategy<Value = Vec<Move>> {
         1 => keys().prop_map(Move::SeekGe),
         1 => keys().prop_map(Move::SeekLt),
         8 => Just(Move::Next),
+        4 => Just(Move::NextKey),
         8 => Just(Move::Prev),
     ];
     prop::collection::vec(one, 0..60)
 }
 
-/// Makes a move.
+/// Makes a move, and says over how many versions it went.
 ///
 /// # Errors
 /// As the move.
-pub fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<()> {
+///
+/// # Panics
+/// When a move over versions of a key gives another key.
+pub fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<u64> {
     match step {
         Move::First => cursor.first(),
         Move::Last => cursor.last(),
         Move::SeekGe(key) => cursor.seek_ge(key),
         Move::SeekLt(key) => cursor.seek_lt(key),
         Move::Next => cursor.next(),
+        Move::NextKey => {
+            let (here, mut key) = (cursor.key().map(Vec::from), Vec::new());
+            let older = cursor.next_key(&mut key)?;
+            assert!(older == 0 || here == Some(key), "it went over versions of another key");
+            return Ok(older);
+        }
         Move::Prev => cursor.prev(),
-    }
+    }?;
+    Ok(0)
 }
 
 /// Entries of one tree in stored order: keys ascending, seqnums (up to 20) of one key descending and different.
