@@ -60,7 +60,12 @@ impl MemtableCursor {
 
     /// Moves to `place`: the first record behind it is the current one, perhaps only after [`Self::settle`].
     fn seek(&mut self, place: &Place<'_>) {
-        let way = std::mem::take(&mut self.way);
+        self.seek_from(Way::default(), place);
+    }
+
+    /// As [`Self::seek`], from where a way to the same place has come.
+    fn seek_from(&mut self, way: Way, place: &Place<'_>) {
+        self.way = Way::default();
         loop {
             let (leaf, version) = self.tree.descend_from(&way, place);
             self.at = leaf.rank(place);
@@ -123,6 +128,7 @@ impl Image {
 
 impl Cursor for MemtableCursor {
     fn first(&mut self) -> Result<()> {
+        self.way = Way::default();
         self.image.read_now(self.tree.first_leaf());
         self.at = 0;
         self.settle();
@@ -130,6 +136,7 @@ impl Cursor for MemtableCursor {
     }
 
     fn last(&mut self) -> Result<()> {
+        self.way = Way::default();
         self.image.read_now(self.tree.tail());
         let mut next = self.image.next.clone();
         while let Some(leaf) = next.get() {
@@ -142,7 +149,8 @@ impl Cursor for MemtableCursor {
     }
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.seek(&Place::before(key, SeqNum::MAX));
+        let way = std::mem::take(&mut self.way);
+        self.seek_from(way, &Place::before(key, SeqNum::MAX));
         self.settle();
         Ok(())
     }

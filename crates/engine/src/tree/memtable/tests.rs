@@ -63,6 +63,7 @@ enum Op {
     First,
     Last,
     SeekGe(Vec<u8>),
+    ApproachGe { key: Vec<u8>, steps: usize },
     SeekLt(Vec<u8>),
     Next,
     Prev,
@@ -94,6 +95,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::First),
         1 => Just(Op::Last),
         2 => key().prop_map(Op::SeekGe),
+        2 => (key(), 1..4usize).prop_map(|(key, steps)| Op::ApproachGe { key, steps }),
         2 => key().prop_map(Op::SeekLt),
         4 => Just(Op::Next),
         4 => Just(Op::Prev),
@@ -109,35 +111,46 @@ struct Twin {
     here: Option<Place>,
     /// What was in the model when the cursor was placed: this much it must show.
     owed: Model,
+    /// The key that was approached, which the next move, if it is a seek, is for.
+    approached: Option<Vec<u8>>,
 }
 
 impl Twin {
     fn new() -> Self {
         let memtable = Memtable::new();
         let cursor = memtable.cursor();
-        Self { memtable, model: Model::new(), cursor, here: None, owed: Model::new() }
+        Self { memtable, model: Model::new(), cursor, here: None, owed: Model::new(), approached: None }
     }
 
     fn apply(&mut self, op: Op) {
         match op {
             Op::Insert { key, seqnum, kind, value } => self.insert(key, seqnum, kind, value),
             Op::Get { key, seqnum } => self.get(&key, seqnum),
+            Op::ApproachGe { key, steps } => {
+                let key = self.approached.get_or_insert(key);
+                (0..steps).for_each(|_| _ = self.cursor.approach_ge(key));
+            }
             Op::First => {
+                self.approached = None;
                 self.cursor.first().unwrap();
                 self.placed(self.model.keys().next().cloned());
             }
             Op::Last => {
+                self.approached = None;
                 self.cursor.last().unwrap();
                 self.placed(self.model.keys().next_back().cloned());
             }
             Op::SeekGe(key) => {
+                let key = self.approached.take().unwrap_or(key);
                 self.cursor.seek_ge(&key).unwrap();
                 self.placed(self.model.range((key, Reverse(u64::MAX))..).next().map(|(place, _)| place.clone()));
             }
             Op::SeekLt(key) => {
+                self.approached = None;
                 self.cursor.seek_lt(&key).unwrap();
                 self.placed(self.model.range(..(key, Reverse(u64::MAX))).next_back().map(|(place, _)| place.clone()));
             }
+            Op::Next | Op::Prev if self.approached.is_some() => {}
             Op::Next => {
                 self.cursor.next().unwrap();
                 if let Some(here) = self.here.take() {
