@@ -545,7 +545,7 @@ const ENTRY_BYTES: usize = 3 * CACHE_LINE_BYTES;
 /// So many entries with tied heads are walked before the rest of them is halved.
 const LINEAR: usize = 4;
 
-/// Splits an entry, behind its seqnum, into suffix and value. The lengths were checked by [`Block::parse`].
+/// Splits an entry, behind what it carries in front, into suffix and value. The lengths were checked by [`Block::parse`].
 #[inline]
 fn split_suffix(entry: &[u8]) -> (&[u8], &[u8]) {
     if let [len, rest @ ..] = entry

@@ -75,6 +75,8 @@ pub struct Cache {
     shards: Box<[Latched]>,
     /// For [`Cache::capacity`] only: the shards have their own shares.
     capacity: AtomicU64,
+    /// Held while the capacity changes.
+    fitting: Mutex<()>,
     /// Bytes of the blocks that trees keep for themselves.
     kept: AtomicU64,
 }
@@ -110,7 +112,7 @@ impl Cache {
         let shards = usize_of(1 << shards.ilog2());
         let share = capacity / u64_of(shards);
         let shards = (0..shards).map(|_| Latched::new(Shard::new(share))).collect();
-        Self { shards, capacity: AtomicU64::new(capacity), kept: AtomicU64::new(0) }
+        Self { shards, capacity: AtomicU64::new(capacity), fitting: Mutex::new(()), kept: AtomicU64::new(0) }
     }
 
     /// The block that `pointer` names in `file`, from memory or else from the file.
@@ -222,6 +224,14 @@ impl Cache {
 
     /// Changes the capacity, and evicts down to it before it returns.
     pub fn set_capacity(&self, bytes: u64) {
+        self.fit(|_| Some(bytes));
+    }
+
+    /// Changes the capacity to what `wanted` makes of the one so far, if anything, and evicts down to it before it returns. One caller
+    /// does so after the other, so that the last one decides.
+    pub fn fit(&self, wanted: impl FnOnce(u64) -> Option<u64>) {
+        let _fitting = self.fitting.lock();
+        let Some(bytes) = wanted(self.capacity()) else { return };
         // Relaxed: publishes nothing but itself.
         self.capacity.store(bytes, Ordering::Relaxed);
         for latched in &self.shards {
@@ -237,7 +247,7 @@ impl Cache {
     }
 
     /// Grants `bytes` of memory to a tree for blocks that it keeps for itself, if there are as many: all trees together get a thirty-second
-    /// of the capacity, beside it. Such blocks are in the cache as well until it evicts them.
+    /// of the capacity at that moment, beside it. Such blocks are in the cache as well until it evicts them.
     #[must_use]
     pub fn take_room(&self, bytes: u64) -> bool {
         let room = self.capacity() / KEPT_PART;

@@ -374,7 +374,7 @@ impl Core {
 
     /// Fits the cache to what memtables leave, tells writers how deep the compaction debt is.
     pub(crate) fn rebalance(&self) {
-        self.cache.set_capacity(self.memory.cache_bytes());
+        self.cache.fit(|_| Some(self.memory.cache_bytes()));
         let tables = self.tables.read();
         // Waiting does not help where nothing compacts in the background.
         let compacted = tables.values().filter(|table| table.compacts_itself());

@@ -58,6 +58,9 @@ impl Core {
         };
         let log = LogWriter::open(&self.env, &dir, options, recovered)?;
         assert!(self.log.set(log).is_ok(), "the log is opened once");
+        // Counts what was replayed last, which the cache must leave room for.
+        let _ = self.is_replay_large(&tables);
+        self.rebalance();
         let mut commit = self.commit.lock();
         commit.next_seqnum = commit.next_seqnum.max(SeqNum(next.load(Ordering::Relaxed)));
         Ok(())

@@ -223,7 +223,7 @@ impl Core {
         Reached::Conflict.mark();
     }
 
-    /// Counts the growth of memtables, and sends full ones to disk.
+    /// Counts the growth of memtables, for which the cache makes room, and sends full ones to disk.
     fn account(&self, ticket: &Ticket) {
         let mut full = self.is_log_long(ticket.end);
         for mem in &ticket.mems {
@@ -231,8 +231,10 @@ impl Core {
             let limit = self.options.memtable_bytes;
             full |= limit != 0 && mem.accounted_bytes() >= limit && mem.frozen_at().is_none();
         }
-        if self.memory.presses_cache(self.cache.capacity()) {
-            self.cache.set_capacity(self.memory.cache_bytes());
+        let presses = |capacity: &u64| self.memory.presses_cache(*capacity);
+        if presses(&self.cache.capacity()) {
+            // Another writer may have been faster.
+            self.cache.fit(|capacity| presses(&capacity).then(|| self.memory.cache_bytes()));
         }
         if full {
             self.make_room();

@@ -168,14 +168,36 @@ impl Room {
         if !self.cache.take_room(bytes) {
             return None;
         }
+        let Some(made) = make() else {
+            self.cache.give_room(bytes);
+            return None;
+        };
         self.taken.fetch_add(bytes, Ordering::Relaxed);
-        // Another reader may have come first since, or nothing is made of bytes that are wrong; then the room is given back with the rest.
-        make().map(|made| place.get_or_init(|| made))
+        // Another reader may have come first since; then the room is taken twice, which is rare, and given back with the rest.
+        Some(place.get_or_init(|| made))
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
         self.cache.give_room(self.taken.load(Ordering::Relaxed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a block says nothing sensible each lookup tries to keep it, and took room each time.
+    #[test]
+    fn nothing_made_takes_no_room() {
+        let cache = Arc::new(Cache::new(32 << 10));
+        let room = Room::new(&cache);
+        let place = OnceLock::<u8>::new();
+        (0..3).for_each(|_| assert!(room.keep(&place, 1 << 10, || None).is_none()));
+        assert_eq!(room.keep(&place, 1 << 10, || Some(7)), Some(&7));
+        assert!(!cache.take_room(1), "all of it is taken");
+        drop(room);
+        assert!(cache.take_room(1 << 10));
     }
 }

@@ -15,7 +15,7 @@ const AHEAD_BYTES: usize = 1024;
 /// So much behind an entry is asked for by who comes there from elsewhere.
 const ARRIVAL_BYTES: usize = 1024;
 
-/// An entry of a leaf, looked at once, or nowhere.
+/// An entry of a leaf, looked at once, or near one, or nowhere.
 #[derive(Debug)]
 pub struct Place {
     leaf: Option<(Block, Shape)>,
@@ -215,6 +215,7 @@ impl Place {
     /// Its value.
     #[must_use]
     pub fn value(&self) -> Option<Value> {
+        debug_assert!(!self.is_near, "the entry was not looked at");
         let (leaf, _) = self.leaf.clone()?;
         Some(leaf.pinned(self.value_at, self.value_len))
     }

@@ -3,7 +3,8 @@
 use super::{L0_TRIGGER, Layout, TableOptions, Trees, bytes, l0, leveled};
 use crate::base::num::u64_of;
 
-/// So many runs in L0 over those that are wanted slow writers for the first time, and most.
+/// So many runs in L0 over those that are wanted slow writers for the first time, and most. (Beside a compaction they are merged from twelve on: a
+/// few flushes before.)
 const RUNS_SLOW: (usize, usize) = (8, 40);
 /// Pressure is counted in thousandths.
 pub const FULL: u64 = 1000;

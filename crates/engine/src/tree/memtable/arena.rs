@@ -40,7 +40,7 @@ const TAKEN_RECORD: u64 = 1 << 32;
 pub(super) struct Arena {
     /// The chunk that pieces come from. A store publishes the chunk's header to every thread that takes pieces.
     current: AtomicPtr<Chunk>,
-    /// The sum of the lengths of all chunks but the current one. Publishes nothing.
+    /// The sum of the lengths of all chunks but the current one. Publishes that these are not current any more.
     full_bytes: AtomicUsize,
     /// All chunks, freed by drop.
     chunks: Mutex<Vec<ChunkPtr>>,
@@ -69,9 +69,9 @@ impl Arena {
         Self { current, full_bytes: AtomicUsize::new(0), chunks: Mutex::new(vec![first]) }
     }
 
-    /// Memory taken so far, in bytes: what the current chunk has left takes none yet.
+    /// Memory taken so far, in bytes: what the current chunk has left takes none yet, unless it is one of the largest.
     pub(super) fn bytes(&self) -> usize {
-        self.full_bytes.load(Ordering::Relaxed) + self.current().resident_bytes()
+        self.full_bytes.load(Ordering::Acquire) + self.current().resident_bytes()
     }
 
     /// How many records were taken.
@@ -121,14 +121,14 @@ impl Arena {
             let chunk = map(grown.max((HEADER_BYTES + len).next_power_of_two()), &mut chunks);
             self.current.store(chunk.0.as_ptr(), Ordering::Release);
             // Not before: who adds the two must not count one chunk twice.
-            self.full_bytes.fetch_add(used_up.header().len, Ordering::Relaxed);
+            self.full_bytes.fetch_add(used_up.header().len, Ordering::Release);
         }
     }
 
     #[cold]
     fn take_own_chunk(&self, len: usize, records: u64) -> NonNull<u8> {
         let chunk = map((HEADER_BYTES + len).next_multiple_of(CHUNK_BYTES_MIN), &mut self.chunks.lock());
-        self.full_bytes.fetch_add(chunk.header().len, Ordering::Relaxed);
+        self.full_bytes.fetch_add(chunk.header().len, Ordering::Release);
         chunk.take(len, records).expect("the chunk was made for this piece")
     }
 }

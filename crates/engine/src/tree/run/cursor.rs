@@ -35,26 +35,24 @@ pub struct RunCursor {
     has_prefix: Option<bool>,
     /// What was looked at so far.
     costs: Costs,
-    /// How far a seek has come before it was begun, and what it found there.
+    /// How far a seek has come before it was begun.
     approach: Approach,
-    bound: Bound,
-    leaf: Option<Block>,
 }
 
 const NO_PART: usize = usize::MAX;
 
 /// How far a cursor has come towards the first entry that is not below a key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 enum Approach {
     /// Nowhere yet.
     #[default]
     Away,
     /// To a part of the index, and as far in it as its heads tell.
-    Part,
+    Part(Bound),
     /// To where the leaf was in memory, if that is known, and to where the cache knows of it.
     Slot,
     /// To the leaf, and as far in it as its heads tell.
-    Leaf,
+    Leaf(Block, Bound),
     /// The rest is for the seek.
     Left,
 }
@@ -83,8 +81,6 @@ impl RunCursor {
             has_prefix: None,
             costs: Costs::default(),
             approach: Approach::Away,
-            bound: Bound { at: 0, sure: false },
-            leaf: None,
         }
     }
 
@@ -157,13 +153,12 @@ impl RunCursor {
             self.index().prefetch_bound(bound);
         }
         self.run.trace(self.part, bound.at).inspect(|trace| trace.prefetch());
-        self.bound = bound;
-        Ok(Approach::Part)
+        Ok(Approach::Part(bound))
     }
 
     /// Goes the second step: to the entry of the index that leads to the leaf.
-    fn approach_slot(&mut self, key: &[u8]) -> Result<Approach> {
-        self.slot = self.index().lower_bound_from(self.bound, key);
+    fn approach_slot(&mut self, bound: Bound, key: &[u8]) -> Result<Approach> {
+        self.slot = self.index().lower_bound_from(bound, key);
         if self.slot == self.index().count() {
             return Ok(Approach::Left);
         }
@@ -180,10 +175,9 @@ impl RunCursor {
     /// Goes the last step: to the leaf, and as far in it as its heads tell. Asks for the entry.
     fn approach_leaf(&mut self, key: &[u8]) -> Result<Approach> {
         let leaf = self.load_leaf(self.slot)?;
-        self.bound = leaf.bound(key);
-        leaf.prefetch_bound(self.bound);
-        self.leaf = Some(leaf);
-        Ok(Approach::Leaf)
+        let bound = leaf.bound(key);
+        leaf.prefetch_bound(bound);
+        Ok(Approach::Leaf(leaf, bound))
     }
 
     /// Whether a seek goes straight to a leaf.
@@ -407,11 +401,11 @@ impl Cursor for RunCursor {
     }
 
     fn near_ge(&mut self, key: &[u8]) -> Result<()> {
-        let approached = self.leaf.take().filter(|_| self.approach == Approach::Leaf);
+        let approach = std::mem::take(&mut self.approach);
         self.absolute(|cursor| {
-            let (leaf, bound) = match approached {
-                Some(leaf) => (leaf, cursor.bound),
-                None if cursor.find_slot(key)? => {
+            let (leaf, bound) = match approach {
+                Approach::Leaf(leaf, bound) => (leaf, bound),
+                _ if cursor.find_slot(key)? => {
                     cursor.follow(cursor.slot);
                     let leaf = cursor.load_leaf(cursor.slot)?;
                     leaf.prefetch_search();
@@ -419,8 +413,8 @@ impl Cursor for RunCursor {
                     leaf.prefetch_entries(bound);
                     (leaf, bound)
                 }
-                None if cursor.part == NO_PART => return Ok(()),
-                None => return cursor.after_leaf(),
+                _ if cursor.part == NO_PART => return Ok(()),
+                _ => return cursor.after_leaf(),
             };
             match leaf.lower_bound_from(bound, key) {
                 // The separator may be above the last key of its leaf.
@@ -446,12 +440,12 @@ impl Cursor for RunCursor {
     fn approach_ge(&mut self, key: &[u8]) -> bool {
         let gone = match self.approach {
             Approach::Away => self.approach_index(key),
-            Approach::Part => self.approach_slot(key),
+            Approach::Part(bound) => self.approach_slot(bound, key),
             Approach::Slot => self.approach_leaf(key),
-            done @ (Approach::Leaf | Approach::Left) => Ok(done),
+            Approach::Leaf(..) | Approach::Left => return false,
         };
         self.approach = gone.unwrap_or(Approach::Left);
-        !matches!(self.approach, Approach::Leaf | Approach::Left)
+        matches!(self.approach, Approach::Part(_) | Approach::Slot)
     }
 
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
@@ -532,6 +526,6 @@ impl Cursor for RunCursor {
 
 impl fmt::Debug for RunCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunCursor").field("run", &self.run).field("entry", &self.entry()).finish_non_exhaustive()
+        f.debug_struct("RunCursor").field("run", &self.run).field("here", &self.here).finish_non_exhaustive()
     }
 }

@@ -139,7 +139,8 @@ impl Cursor for LevelCursor {
     fn approach_ge(&mut self, key: &[u8]) -> bool {
         if !self.approaches {
             let at = first_not_below(&self.runs, key);
-            if self.fuse.check().is_err() || self.enter(Some(at), |_| Ok(())).is_err() {
+            let entered = self.fuse.check().and_then(|()| self.enter(Some(at), |_| Ok(())));
+            if entered.is_err() || at == self.runs.len() {
                 return false;
             }
             self.approaches = true;
