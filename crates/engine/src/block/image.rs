@@ -446,10 +446,7 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn lower_bound_from(&self, bound: Bound, key: &[u8]) -> usize {
-        if bound.sure {
-            return bound.at;
-        }
-        self.pass_ties(bound.at, key.get(self.prefix_len()..).unwrap_or_default(), Ordering::is_lt)
+        self.pass_ties(bound, key, Ordering::is_lt)
     }
 
     /// The first bytes of the key of entry `i` of the block, which has this shape, behind the prefix; zeros where there are no more.
@@ -481,17 +478,17 @@ impl Block {
     /// How many entries come before the point where `before`, told how an entry's key compares with `key`, turns false.
     #[inline]
     fn partition(&self, key: &[u8], before: impl FnMut(Ordering) -> bool) -> usize {
-        let prefix = self.prefix();
-        let Some(suffix) = key.strip_prefix(prefix) else {
-            return if key < prefix { 0 } else { self.count() };
-        };
-        let target = head(suffix);
-        self.pass_ties(search::partition(self.heads(), |head| head < target), suffix, before)
+        self.pass_ties(self.bound(key), key, before)
     }
 
-    /// As [`Block::partition`], among the entries from `low` on whose heads are that of `suffix`, as long as there are few.
+    /// As [`Block::partition`], from the bound of `key` on.
     #[inline]
-    fn pass_ties(&self, mut low: usize, suffix: &[u8], mut before: impl FnMut(Ordering) -> bool) -> usize {
+    fn pass_ties(&self, bound: Bound, key: &[u8], mut before: impl FnMut(Ordering) -> bool) -> usize {
+        let mut low = bound.at;
+        if bound.sure {
+            return low;
+        }
+        let suffix = key.get(self.prefix_len()..).unwrap_or_default();
         let (heads, target) = (self.heads(), head(suffix));
         // A key shares its head with few others as a rule: most searches end after one comparison here.
         while is_tied(heads, low, target) && before(self.suffix(low).cmp(suffix)) {

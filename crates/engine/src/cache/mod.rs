@@ -222,7 +222,8 @@ impl Cache {
         }
     }
 
-    /// Changes the capacity, and evicts down to it before it returns.
+    /// [`Self::fit`] to so many bytes.
+    #[cfg(test)]
     pub fn set_capacity(&self, bytes: u64) {
         self.fit(|_| Some(bytes));
     }

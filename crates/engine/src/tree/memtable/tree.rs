@@ -132,22 +132,12 @@ impl Tree {
     /// The node of `level` that `place` belongs to, and a version at which it did.
     #[inline]
     pub(super) fn descend(&self, level: u32, place: &Place<'_>) -> (&Node, u64) {
-        let mut descent = Descent { node: self.root(), bound: None };
-        loop {
-            if let Some(version) = descent.step(level, place) {
-                return (descent.node, version);
-            }
-        }
+        Descent { node: self.root(), bound: None }.finish(level, place)
     }
 
     /// As [`Self::descend`] to a leaf, from where a way to the same place has come.
     pub(super) fn descend_from<'t>(&'t self, way: &'t Way, place: &Place<'_>) -> (&'t Node, u64) {
-        let mut descent = self.resume(way);
-        loop {
-            if let Some(version) = descent.step(0, place) {
-                return (descent.node, version);
-            }
-        }
+        self.resume(way).finish(0, place)
     }
 
     /// Goes a step on towards the leaf that `place` belongs to, and asks for the memory that the next one looks at; whether there is one.
@@ -231,7 +221,17 @@ struct Descent<'t> {
     bound: Option<&'t Node>,
 }
 
-impl Descent<'_> {
+impl<'t> Descent<'t> {
+    /// Goes all the way to the node of `level` that `place` belongs to, and says a version at which it did.
+    #[inline]
+    fn finish(mut self, level: u32, place: &Place<'_>) -> (&'t Node, u64) {
+        loop {
+            if let Some(version) = self.step(level, place) {
+                return (self.node, version);
+            }
+        }
+    }
+
     /// Goes one step towards the node of `level` that `place` belongs to, unless this is it: then returns a version at which it was.
     #[inline]
     fn step(&mut self, level: u32, place: &Place<'_>) -> Option<u64> {
