@@ -92,7 +92,7 @@ fn walk(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("merge");
     group.throughput(Throughput::Elements(ENTRIES));
     for (name, shape) in SHAPES {
-        for sources in [1, 2, 4, 8] {
+        for sources in [1, 2, 4, 8, 16] {
             let mut merge = merge_of(sources, shape);
             group.bench_function(BenchmarkId::new(format!("{name}/next"), sources), |bencher| {
                 bencher.iter(|| {

@@ -367,6 +367,21 @@ impl Block {
         Slot { suffix, seqnum, kind, value_at: end - value.len(), value_len: value.len() }
     }
 
+    /// Appends the suffix of an entry of the block to `key`.
+    #[inline]
+    pub fn append_suffix(&self, slot: &Slot<'_>, key: &mut Vec<u8>) {
+        let len = slot.suffix.len();
+        // A copy of a length that is known beforehand takes two instructions: what is too much is cut off.
+        match self.image[slot.value_at - len..].first_chunk::<SHORT_BYTES>() {
+            Some(bytes) if len <= SHORT_BYTES => {
+                let end = key.len() + len;
+                key.extend_from_slice(bytes);
+                key.truncate(end);
+            }
+            _ => key.extend_from_slice(slot.suffix),
+        }
+    }
+
     /// The key of entry `i` without the prefix.
     #[inline]
     #[must_use]
@@ -538,6 +553,9 @@ const SEARCHED_BYTES_MAX: usize = 2 << 10;
 const ENTRIES_BYTES: usize = 1 << 10;
 /// The key of an entry and the front of its value.
 const ENTRY_BYTES: usize = 3 * CACHE_LINE_BYTES;
+
+/// Most suffixes are no longer.
+const SHORT_BYTES: usize = 16;
 
 /// So many entries with tied heads are walked before the rest of them is halved.
 const LINEAR: usize = 4;

@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::iter::Peekable;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::vec;
@@ -67,8 +66,10 @@ pub struct Range {
     /// Folds the operands among `writes`.
     operator: TableOperator,
     /// The transaction's writes in the range, in the order of the walk.
-    writes: Peekable<vec::IntoIter<Write>>,
+    writes: vec::IntoIter<Write>,
     shown: Shown,
+    /// The transaction's own entry that was shown last.
+    own: Option<(Vec<u8>, Value)>,
     /// Why the range could not be begun.
     failed: Option<Error>,
     /// Where its costs are counted when it ends.
@@ -85,12 +86,13 @@ enum Want {
 }
 
 /// Where the entry that was shown last is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Nothing,
     /// Where `visible` stands.
     Visible,
-    /// The transaction's own.
-    Own(Vec<u8>, Value),
+    /// It is the transaction's own.
+    Own,
 }
 
 impl Range {
@@ -119,8 +121,8 @@ impl Range {
                 reads = Some(Arc::clone(&table.reads));
             }
         }
-        let writes = Vec::new().into_iter().peekable();
-        Self { visible, ready: false, direction, operator, writes, shown: Shown::Nothing, failed, reads, payer: None }
+        let (writes, shown, own) = (Vec::new().into_iter(), Shown::Nothing, None);
+        Self { visible, ready: false, direction, operator, writes, shown, own, failed, reads, payer: None }
     }
 
     /// Leaves what the snapshot sees.
@@ -146,7 +148,7 @@ impl Range {
         if self.direction == Direction::Backward {
             writes.reverse();
         }
-        self.writes = writes.into_iter().peekable();
+        self.writes = writes.into_iter();
         self
     }
 
@@ -174,9 +176,9 @@ impl Range {
     #[inline]
     pub fn advance(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.go(Want::All)?;
-        Ok(match (&self.shown, &self.visible) {
+        Ok(match (self.shown, &self.visible) {
             (Shown::Visible, Some(visible)) => Some(visible.entry()),
-            (Shown::Own(key, value), _) => Some((key, value)),
+            (Shown::Own, _) => self.own.as_ref().map(|(key, value)| (&**key, &**value)),
             _ => None,
         })
     }
@@ -205,9 +207,9 @@ impl Range {
     #[inline]
     pub fn advance_key(&mut self) -> Result<Option<&[u8]>> {
         self.go(Want::Key)?;
-        Ok(match (&self.shown, &self.visible) {
+        Ok(match (self.shown, &self.visible) {
             (Shown::Visible, Some(visible)) => Some(visible.key()),
-            (Shown::Own(key, _), _) => Some(key),
+            (Shown::Own, _) => self.own.as_ref().map(|(key, _)| &**key),
             _ => None,
         })
     }
@@ -220,13 +222,17 @@ impl Range {
                 self.shown = shown;
                 Ok(())
             }
-            Err(error) => {
-                self.leave();
-                (self.ready, self.shown) = (false, Shown::Nothing);
-                self.writes = Vec::new().into_iter().peekable();
-                Err(error)
-            }
+            Err(error) => self.end(error),
         }
+    }
+
+    /// Is at its end, because of an error.
+    #[cold]
+    fn end(&mut self, error: Error) -> Result<()> {
+        self.leave();
+        (self.ready, self.shown) = (false, Shown::Nothing);
+        self.writes = Vec::new().into_iter();
+        Err(error)
     }
 
     #[inline]
@@ -235,45 +241,53 @@ impl Range {
             return Err(error);
         }
         loop {
-            if !self.ready
-                && let Some(visible) = &mut self.visible
-            {
-                self.ready = match self.direction {
-                    Direction::Forward => visible.next()?,
-                    Direction::Backward => visible.prev()?,
-                };
-                if !self.ready {
-                    self.leave();
-                }
+            if !self.ready {
+                self.ready = self.step_visible()?;
             }
-            let order = match (&self.visible, self.writes.peek()) {
-                (Some(_), None) => Ordering::Greater,
-                (Some(visible), Some((key, _))) => {
-                    let order = key.as_slice().cmp(visible.key());
-                    if self.direction == Direction::Forward { order } else { order.reverse() }
-                }
-                (None, Some(_)) => Ordering::Less,
-                (None, None) => return Ok(Shown::Nothing),
+            let Some((key, _)) = self.writes.as_slice().first() else { return self.show_visible(want) };
+            let order = match &self.visible {
+                Some(visible) if self.direction == Direction::Forward => (**key).cmp(visible.key()),
+                Some(visible) => visible.key().cmp(key),
+                None => Ordering::Less,
             };
-            // The snapshot's entry is shown, or lies under a write.
-            if order != Ordering::Less {
-                self.ready = false;
-            }
             if order == Ordering::Greater {
-                if want == Want::All
-                    && let Some(visible) = &mut self.visible
-                {
-                    visible.fetch()?;
-                }
-                return Ok(Shown::Visible);
+                return self.show_visible(want);
             }
             let Some((key, writes)) = self.writes.next() else { continue };
+            // The snapshot's entry lies under the write.
+            self.ready &= order == Ordering::Less;
             let below = self.visible.as_mut().filter(|_| order == Ordering::Equal);
             let below = || below.map(|visible| visible.fetch().map(|()| visible.value())).transpose();
             if let Some(value) = writes.over(&key, below, &self.operator)? {
-                return Ok(Shown::Own(key, value));
+                self.own = Some((key, value));
+                return Ok(Shown::Own);
             }
         }
+    }
+
+    /// Goes on to the snapshot's next entry; false where there is none.
+    #[inline]
+    fn step_visible(&mut self) -> Result<bool> {
+        let Some(visible) = &mut self.visible else { return Ok(false) };
+        let more = match self.direction {
+            Direction::Forward => visible.next()?,
+            Direction::Backward => visible.prev()?,
+        };
+        if !more {
+            self.leave();
+        }
+        Ok(more)
+    }
+
+    /// Shows the snapshot's entry, if it is at one.
+    #[inline]
+    fn show_visible(&mut self, want: Want) -> Result<Shown> {
+        let Some(visible) = &mut self.visible else { return Ok(Shown::Nothing) };
+        self.ready = false;
+        if want == Want::All {
+            visible.fetch()?;
+        }
+        Ok(Shown::Visible)
     }
 }
 
@@ -284,9 +298,9 @@ impl Iterator for Range {
         if let Err(error) = self.go(Want::All) {
             return Some(Err(error));
         }
-        match (&self.shown, &self.visible) {
+        match (self.shown, &self.visible) {
             (Shown::Visible, Some(visible)) => Some(Ok((visible.key().to_vec(), visible.value()))),
-            (Shown::Own(key, value), _) => Some(Ok((key.clone(), value.clone()))),
+            (Shown::Own, _) => self.own.clone().map(Ok),
             _ => None,
         }
     }

@@ -70,6 +70,11 @@ pub trait Cursor: Send {
     fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
         leave_key(self, key)
     }
+    /// As [`Cursor::next_key`] where that is cheap: the next entry is of another key, and lies beside this one. False, and stays, where it does
+    /// not, or where that is not known.
+    fn next_key_here(&mut self) -> bool {
+        false
+    }
     /// Whether the entry before this one is known to be of another key. Only a walk backward asks.
     fn begins_key(&self) -> bool {
         false

@@ -1,4 +1,4 @@
-//! The merge of several cursors into one, by a tree of losers.
+//! The merge of several cursors into one, which keeps them in the order of their entries.
 //!
 //! Sources come newest tree first. The merge shows every entry of every source: keys ascending; for one key, the entries of
 //! the first source that has it, then those of the second, and so on; within a source in its own order. So rank decides
@@ -8,19 +8,19 @@
 //! 1. Going forward, each source but the winner stands on its first entry after the winner's, in the order above, or past
 //!    its end; going backward, on its last entry before it, or before its start. So a change of direction takes each of them
 //!    over the winner's entry, which is one step, or more if a live memtable grew in between.
-//! 2. `winner` is the source that comes first in the direction of travel. `nodes[n]` for n > 0 is the one that lost the
-//!    match at node n between the winners of nodes 2n and 2n + 1; source i enters at node k + i, for k sources.
+//! 2. `order` has all sources in the order in which their entries come in the direction of travel, where there are several; `winner` is the first.
 //! 3. While `here` is somewhere, it is where the winner stood, or came to since; the winner itself stands nowhere.
 //! 4. All keys that the sources stand on begin with `prefix`, and a player's head is of what follows it. So heads order
 //!    sources in the direction of travel, up to ties; a source that stands nowhere has the largest.
 //! 5. Behind a seek, a source may only have come near its entry ([`Cursor::near_ge`]): its head is then the smallest that the entry can have, and
-//!    it wins ties. When it wins all matches it arrives, and plays again: who never wins is never looked at. Going backward, none is near.
+//!    it comes before its equals. When it comes first it arrives, and takes its place anew: who never comes first is never looked at. Going
+//!    backward, none is near.
 //!
-//! Algorithm: Knuth, The Art of Computer Programming, volume 3, section 5.4.1.
+//! Who moved is put in its place step by step. That takes as many steps as there are sources that come before its next entry: mostly none or
+//! few, since large trees hold nearly all entries. A tree of losers plays as many matches as its height each time, and each takes longer.
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::hint::select_unpredictable;
 use std::sync::Arc;
 
 use super::cursor::leave_key;
@@ -41,14 +41,10 @@ pub struct MergeCursor {
     /// Sources may be near their entries.
     any_near: bool,
     winner: usize,
-    /// The winner's head.
-    head: u64,
-    /// The head of whoever would win without it: the smallest of those that lost to it. As long as the winner's is smaller, it stays the winner.
-    second: u64,
+    /// Empty for a single source.
+    order: Vec<Player>,
     /// Where the winner stands in its leaf, while the merge walks there itself.
     here: Place,
-    /// Of as many sources; none are played of one. The first is not used.
-    nodes: Vec<Player>,
     state: State,
     /// Nearly all that the keys had in common when it was last looked at: at the beginning, and after many ties.
     prefix: Vec<u8>,
@@ -65,7 +61,7 @@ enum State {
     Failed(Error),
 }
 
-/// A source in the tree of losers.
+/// A source and what orders it among the others.
 #[derive(Clone, Copy, Debug)]
 struct Player {
     /// The head of its key after the prefix; going backward its complement, so that the smaller always comes first.
@@ -78,21 +74,9 @@ impl MergeCursor {
     /// A merge of `sources`, newest tree first.
     #[must_use]
     pub fn new(sources: Vec<Box<dyn Cursor>>) -> Self {
-        let matches = if sources.len() > 1 { sources.len() } else { 0 };
-        let nodes = vec![Player { head: 0, source: 0, is_near: false }; matches];
         let (here, prefix) = (Place::nowhere(), Vec::new());
-        Self {
-            sources,
-            any_near: false,
-            winner: 0,
-            head: 0,
-            second: 0,
-            here,
-            nodes,
-            state: State::Nowhere,
-            prefix,
-            ties: 0,
-        }
+        let order = Vec::with_capacity(if sources.len() > 1 { sources.len() } else { 0 });
+        Self { sources, any_near: false, winner: 0, order, here, state: State::Nowhere, prefix, ties: 0 }
     }
 
     /// The number of the cursor that the entry comes from.
@@ -115,7 +99,7 @@ impl MergeCursor {
         let moved = self.sources.iter_mut().try_for_each(|source| step(&mut **source));
         self.guard(moved)?;
         (self.state, self.any_near) = (state, false);
-        self.play_all();
+        self.begin();
         self.borrow();
         Ok(())
     }
@@ -131,7 +115,7 @@ impl MergeCursor {
         self.prefix.clear();
         self.prefix.extend_from_slice(&key[..self.common(key)]);
         self.ties = 0;
-        self.play_matches();
+        self.place_all();
         Ok(())
     }
 
@@ -162,7 +146,7 @@ impl MergeCursor {
         let winner = self.winner;
         let moved = step(&mut *self.sources[winner]);
         self.guard(moved)?;
-        self.replay(winner);
+        self.place_winner();
         self.borrow();
         Ok(())
     }
@@ -173,7 +157,7 @@ impl MergeCursor {
         let winner = self.winner;
         let moved = self.sources[winner].next_key(key);
         let older = self.guard(moved)?;
-        self.replay(winner);
+        self.place_winner();
         Ok(older)
     }
 
@@ -213,7 +197,7 @@ impl MergeCursor {
         let moved = self.cross(forward);
         self.guard(moved)?;
         self.state = state;
-        self.play_all();
+        self.begin();
         Ok(())
     }
 
@@ -239,8 +223,8 @@ impl MergeCursor {
         Ok(())
     }
 
-    /// Fills the tree of losers.
-    fn play_all(&mut self) {
+    /// Goes on from where the sources stand.
+    fn begin(&mut self) {
         self.arrive_all();
         self.prefix.clear();
         match self.sources.len() {
@@ -248,69 +232,59 @@ impl MergeCursor {
             1 => self.winner = 0,
             _ => {
                 self.take_prefix();
-                self.play_matches();
+                self.place_all();
             }
         }
     }
 
-    /// Plays all matches.
-    fn play_matches(&mut self) {
-        let winner = self.play(1);
-        self.crown(winner);
-    }
-
-    /// Makes the player who won all matches the winner, once it has arrived.
-    #[inline]
-    fn crown(&mut self, winner: Player) {
-        (self.winner, self.head, self.second) = (usize_of32(winner.source), winner.head, u64::MAX);
-        let mut node = (self.nodes.len() + self.winner) / 2;
-        while node > 0 {
-            self.second = self.second.min(self.nodes[node].head);
-            node /= 2;
-        }
-        if winner.is_near {
-            self.sources[self.winner].arrive();
-            self.replay(self.winner);
-        }
-    }
-
-    /// Plays all matches at and below a node, and returns the winner.
-    fn play(&mut self, node: usize) -> Player {
-        if node >= self.sources.len() {
-            let source = node - self.sources.len();
+    /// Puts all sources in their places.
+    fn place_all(&mut self) {
+        self.order.clear();
+        for source in 0..self.sources.len() {
             let near = if self.any_near { self.near_player(source) } else { None };
-            return near.or_else(|| self.player(source)).expect("the prefix is of all keys");
+            let player = near.or_else(|| self.player(source)).expect("the prefix is of all keys");
+            self.order.push(player);
+            let mut at = source;
+            while at > 0 && self.is_before(player, self.order[at - 1]) {
+                self.order[at] = self.order[at - 1];
+                at -= 1;
+            }
+            self.order[at] = player;
         }
-        let (left, right) = (self.play(2 * node), self.play(2 * node + 1));
-        let (winner, loser) = if self.beats(left, right) { (left, right) } else { (right, left) };
-        self.nodes[node] = loser;
-        winner
+        self.crown();
     }
 
-    /// Plays the matches of one source again, after it moved: only the winner of all may have.
+    /// Makes the first source the winner, once it has arrived.
     #[inline]
-    fn replay(&mut self, source: usize) {
-        let count = self.sources.len();
-        if count == 1 {
+    fn crown(&mut self) {
+        let first = self.order[0];
+        self.winner = usize_of32(first.source);
+        if first.is_near {
+            self.sources[self.winner].arrive();
+            self.place_winner();
+        }
+    }
+
+    /// Puts the winner, which was moved, in its place.
+    #[inline]
+    fn place_winner(&mut self) {
+        if self.sources.len() == 1 {
             return;
         }
-        let Some(mut winner) = self.player(source) else { return self.play_all() };
-        if winner.head < self.second {
-            self.head = winner.head;
-            return;
+        let Some(player) = self.player(self.winner) else { return self.begin() };
+        let mut at = 0;
+        while let Some(next) = self.order.get(at + 1).copied()
+            && self.is_before(next, player)
+        {
+            self.order[at] = next;
+            at += 1;
         }
-        let mut node = (count + source) / 2;
-        while node > 0 {
-            let other = self.nodes[node];
-            let lost = self.beats(other, winner);
-            // Who wins is as good as random, so a branch would often be predicted wrong.
-            self.nodes[node] = select_unpredictable(lost, winner, other);
-            winner = select_unpredictable(lost, other, winner);
-            node /= 2;
-        }
-        self.crown(winner);
-        if self.ties >= TIES_MAX {
-            self.lengthen_prefix();
+        self.order[at] = player;
+        if at > 0 {
+            self.crown();
+            if self.ties >= TIES_MAX {
+                self.lengthen_prefix();
+            }
         }
     }
 
@@ -338,7 +312,7 @@ impl MergeCursor {
     fn lengthen_prefix(&mut self) {
         self.arrive_all();
         if self.take_prefix() {
-            self.play_matches();
+            self.place_all();
         }
     }
 
@@ -361,11 +335,11 @@ impl MergeCursor {
 
     /// Whether `a` comes before `b` in the direction of travel.
     #[inline]
-    fn beats(&mut self, a: Player, b: Player) -> bool {
-        if a.head == b.head { self.beats_in_tie(a, b) } else { a.head < b.head }
+    fn is_before(&mut self, a: Player, b: Player) -> bool {
+        if a.head == b.head { self.is_before_in_tie(a, b) } else { a.head < b.head }
     }
 
-    fn beats_in_tie(&mut self, a: Player, b: Player) -> bool {
+    fn is_before_in_tie(&mut self, a: Player, b: Player) -> bool {
         if a.is_near || b.is_near {
             return a.is_near;
         }
@@ -401,7 +375,9 @@ impl MergeCursor {
 
 /// How many bytes two keys have in common at their front.
 fn common_bytes(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
+    let at = 8 * words.take_while(|(a, b)| a == b).count();
+    at + a[at..].iter().zip(&b[at..]).take_while(|(a, b)| a == b).count()
 }
 
 /// The same error once more, without its source.
@@ -441,16 +417,21 @@ impl Cursor for MergeCursor {
     }
 
     #[inline]
+    fn next_key_here(&mut self) -> bool {
+        self.forward() && self.here.next_key()
+    }
+
+    #[inline]
     fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        if self.next_key_here() {
+            return Ok(0);
+        }
         if !self.forward() {
             return leave_key(self, key);
         }
-        if self.here.next_key() {
-            return Ok(0);
-        }
         match self.sources.len() {
             0 | 1 => leave_key(self, key),
-            _ if self.head == self.second => self.step_tied_keys(key),
+            _ if self.order[0].head == self.order[1].head => self.step_tied_keys(key),
             _ => self.step_key(key),
         }
     }

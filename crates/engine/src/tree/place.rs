@@ -135,7 +135,7 @@ impl Place {
         let Some((leaf, shape)) = &self.leaf else { return };
         let slot = leaf.slot_of(shape, at);
         self.key.truncate(self.prefix_len);
-        self.key.extend_from_slice(slot.suffix);
+        leaf.append_suffix(&slot, &mut self.key);
         self.at = at;
         (self.seqnum, self.kind) = (slot.seqnum, slot.kind);
         (self.value_at, self.value_len) = (slot.value_at, slot.value_len);

@@ -114,7 +114,16 @@ impl<C: Cursor> Visible<C> {
     /// # Panics
     /// After [`Self::prev`].
     #[expect(clippy::should_implement_trait, reason = "what is here is lent, not given")]
+    #[inline]
     pub fn next(&mut self) -> Result<bool> {
+        // Nearly all steps.
+        if self.travel == Travel::Forward && self.apart == Apart::No && self.cursor.next_key_here() {
+            return self.settle();
+        }
+        self.next_elsewhere()
+    }
+
+    fn next_elsewhere(&mut self) -> Result<bool> {
         if self.apart != Apart::No {
             self.leave_apart();
         }
@@ -139,6 +148,25 @@ impl<C: Cursor> Visible<C> {
             Travel::Done => return Ok(false),
             Travel::Backward | Travel::Standing => panic!("a walk does not turn around"),
         }
+        self.settle()
+    }
+
+    /// Goes on forward to the next entry that is seen, where the cursor stands or behind it.
+    #[inline]
+    fn settle(&mut self) -> Result<bool> {
+        if let Some(entry) = self.cursor.entry()
+            && entry.kind == Kind::Put
+            && entry.seqnum <= self.snapshot
+            && !self.is_past_high(entry.key)
+        {
+            self.skips.show(entry.key);
+            return Ok(true);
+        }
+        self.settle_behind()
+    }
+
+    /// As [`Self::settle`], where the entry here is as good as sure not to be seen.
+    fn settle_behind(&mut self) -> Result<bool> {
         while let Some(entry) = self.cursor.entry()
             && !self.is_past_high(entry.key)
         {
