@@ -245,6 +245,8 @@ impl Block {
     #[inline]
     pub fn prefetch_front_at(front: usize) {
         prefetch(std::ptr::without_provenance(front), FRONT_BYTES);
+        // A line of the page behind: for the search in the page table, which takes as long as the wait for a line.
+        prefetch(std::ptr::without_provenance(front.wrapping_add(PAGE_BYTES)), 1);
     }
 
     /// Asks for the memory that a search of the block looks at first, before it is needed.
@@ -547,6 +549,8 @@ fn prefetch_all(bytes: &[u8]) {
 const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 /// Counts, header, and what a search of a leaf of 8 KiB with fifty entries looks at.
 const FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
+/// Of the processor's page table, in which a block of 8 KiB lies on two or three.
+const PAGE_BYTES: usize = 4 << 10;
 /// A search of more than so much halves it first, which no prefetch can follow.
 const SEARCHED_BYTES_MAX: usize = 2 << 10;
 /// So much of the entries from some point on is as good as sure to be read.

@@ -242,17 +242,15 @@ impl Trees {
     /// # Errors
     /// When a block cannot be read or is corrupt.
     pub fn get(&self, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
-        self.get_at_cost((key, Approached::default()), snapshot, &mut Costs::default())
+        self.get_at_cost((key, hash_key(key)), &Approached::default(), snapshot, &mut Costs::default())
     }
 
-    /// Asks for the memory where a lookup of `key` looks first in each tree, where there are several.
-    fn approach(&self, key: &[u8]) -> Approached {
-        let mut starts = Approached::default();
+    /// Asks for the memory where a lookup of `key` looks first in each tree, where there are several. `hash` is the key's.
+    #[inline]
+    fn approach(&self, (key, hash): (&[u8], u64), starts: &mut Approached) {
         if !self.l0.is_empty() {
-            let hash = hash_key(key);
             starts.iter_mut().zip(self.runs_of(key)).for_each(|(start, run)| *start = run.approach(key, hash));
         }
-        starts
     }
 
     /// [`Self::get`] of a key that was approached or not, which adds to `costs`.
@@ -261,18 +259,18 @@ impl Trees {
     /// As [`Self::get`].
     fn get_at_cost(
         &self,
-        (key, starts): (&[u8], Approached),
+        (key, hash): (&[u8], u64),
+        starts: &Approached,
         snapshot: SeqNum,
         costs: &mut Costs,
     ) -> Result<Option<Found>> {
-        if !self.l0.is_empty() || self.levels.iter().any(|level| !level.runs.is_empty()) {
-            let hash = hash_key(key);
-            let starts = starts.into_iter().chain(std::iter::repeat(None));
-            for (run, start) in self.runs_of(key).zip(starts) {
-                if let Some(found) = run.get_at_cost((key, hash), start, snapshot, costs)? {
-                    return Ok(Some(found));
-                }
-            }
+        let mut starts = starts.iter();
+        let found = self.runs_of(key).find_map(|run| {
+            let start = starts.next().copied().flatten();
+            run.get_at_cost((key, hash), start, snapshot, costs).transpose()
+        });
+        if let Some(found) = found {
+            return found.map(Some);
         }
         let Some(root) = &self.btree else { return Ok(None) };
         count_btree(root, 1, costs);
@@ -295,6 +293,7 @@ impl Trees {
     }
 
     /// The runs that may hold `key`, newest first.
+    #[inline]
     fn runs_of(&self, key: &[u8]) -> impl Iterator<Item = &Run> {
         let l0 = self.l0.iter().map(|handle| &*handle.run);
         l0.chain(self.levels.iter().filter_map(move |level| run_of(&level.runs, key).map(|run| &**run)))
@@ -532,14 +531,15 @@ impl Version {
     /// # Errors
     /// As [`Self::get`].
     pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
-        let approached = self.trees.approach(key);
+        let (hash, mut starts) = (hash_key(key), Approached::default());
+        self.trees.approach((key, hash), &mut starts);
         for mem in self.memtables().filter(|mem| !mem.is_unused()) {
             costs.trees += 1;
             if let Some(found) = mem.entries.get(key, snapshot) {
                 return Ok(self.unerased(key, snapshot, Some(found)));
             }
         }
-        let found = self.trees.get_at_cost((key, approached), snapshot, costs)?;
+        let found = self.trees.get_at_cost((key, hash), &starts, snapshot, costs)?;
         Ok(self.unerased(key, snapshot, found))
     }
 

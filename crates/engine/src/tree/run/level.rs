@@ -28,6 +28,9 @@ pub fn are_apart(runs: &[Arc<Run>]) -> bool {
 /// The first run with keys that are not below `key`.
 #[inline]
 fn first_not_below(runs: &[Arc<Run>], key: &[u8]) -> usize {
+    if runs.is_empty() {
+        return 0;
+    }
     let head = head(key);
     runs.partition_point(|run| run.is_below(key, head))
 }
