@@ -245,7 +245,12 @@ impl Block {
     #[inline]
     pub fn prefetch_front_at(front: usize) {
         prefetch(std::ptr::without_provenance(front), FRONT_BYTES);
-        // A line of the page behind: for the search in the page table, which takes as long as the wait for a line.
+    }
+
+    /// Asks for a line of the page behind the front, so that it is found in the page table by the time that an entry is known to lie there:
+    /// the search there takes as long as the wait for a line.
+    #[inline]
+    pub fn prefetch_page_behind(front: usize) {
         prefetch(std::ptr::without_provenance(front.wrapping_add(PAGE_BYTES)), 1);
     }
 

@@ -5,7 +5,6 @@
 //!    compaction that does not know a snapshot started before it, and keeps all that snapshots from then on may see.
 
 use crate::base::sync::{AtomicU64, Mutex};
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use crate::base::SeqNum;
@@ -13,8 +12,8 @@ use crate::base::SeqNum;
 /// The registry of live snapshots, and the newest seqnum that new ones get.
 #[derive(Debug, Default)]
 pub struct Snapshots {
-    /// How many snapshots are live at each seqnum.
-    live: Mutex<BTreeMap<SeqNum, usize>>,
+    /// How many snapshots are live at each seqnum, ascending. Nearly all come and go at the end.
+    live: Mutex<Vec<(SeqNum, usize)>>,
     /// All changes up to here are complete in the memtables and as durable as they promised. Published by the publisher with
     /// `Release` to readers, who `Acquire` it and then find those changes.
     published: AtomicU64,
@@ -25,7 +24,10 @@ impl Snapshots {
     pub fn take(&self) -> SeqNum {
         let mut live = self.live.lock();
         let seqnum = self.published();
-        *live.entry(seqnum).or_insert(0) += 1;
+        match live.last_mut() {
+            Some((newest, count)) if *newest == seqnum => *count += 1,
+            _ => live.push((seqnum, 1)),
+        }
         seqnum
     }
 
@@ -35,26 +37,27 @@ impl Snapshots {
     /// When it was released before.
     pub fn release(&self, seqnum: SeqNum) -> bool {
         let mut live = self.live.lock();
-        let count = live.get_mut(&seqnum).expect("a snapshot is released once");
-        *count -= 1;
-        if *count > 0 {
+        let at = live.iter().rposition(|(live, _)| *live <= seqnum).filter(|at| live[*at].0 == seqnum);
+        let at = at.expect("a snapshot is released once");
+        live[at].1 -= 1;
+        if live[at].1 > 0 {
             return false;
         }
-        live.remove(&seqnum);
-        live.first_key_value().is_none_or(|(oldest, _)| *oldest > seqnum)
+        live.remove(at);
+        at == 0
     }
 
     /// The seqnums of live snapshots, ascending, and the least seqnum that later ones get.
     #[must_use]
     pub fn live(&self) -> (Vec<SeqNum>, SeqNum) {
         let live = self.live.lock();
-        (live.keys().copied().collect(), self.published())
+        (live.iter().map(|(seqnum, _)| *seqnum).collect(), self.published())
     }
 
     /// How many snapshots are live.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.live.lock().values().sum()
+        self.live.lock().iter().map(|(_, count)| count).sum()
     }
 
     /// The newest published seqnum.
