@@ -123,6 +123,7 @@ impl<C: Cursor> Visible<C> {
         self.next_elsewhere()
     }
 
+    /// As [`Self::next`], where the next key may lie in another leaf or tree.
     fn next_elsewhere(&mut self) -> Result<bool> {
         if self.apart != Apart::No {
             self.leave_apart();
@@ -154,42 +155,45 @@ impl<C: Cursor> Visible<C> {
     /// Goes on forward to the next entry that is seen, where the cursor stands or behind it.
     #[inline]
     fn settle(&mut self) -> Result<bool> {
-        if let Some(entry) = self.cursor.entry()
-            && entry.kind == Kind::Put
-            && entry.seqnum <= self.snapshot
-            && !self.is_past_high(entry.key)
-        {
-            self.skips.show(entry.key);
-            return Ok(true);
-        }
-        self.settle_behind()
-    }
-
-    /// As [`Self::settle`], where the entry here is as good as sure not to be seen.
-    fn settle_behind(&mut self) -> Result<bool> {
         while let Some(entry) = self.cursor.entry()
             && !self.is_past_high(entry.key)
         {
-            if entry.seqnum > self.snapshot {
-                self.cursor.next()?;
-                continue;
-            }
-            let kind = entry.kind;
-            if kind == Kind::Put {
+            if entry.kind == Kind::Put && entry.seqnum <= self.snapshot {
                 self.skips.show(entry.key);
                 return Ok(true);
             }
-            self.key.clear();
-            self.key.extend_from_slice(entry.key);
-            if !kind.is_tombstone() {
-                return self.show_rare();
+            if self.pass()? {
+                return Ok(true);
             }
-            self.skips.step(1, &self.key);
-            self.leave_key()?;
         }
+        self.end();
+        Ok(false)
+    }
+
+    /// Passes over an entry that is not shown, or shows what is rare.
+    #[inline(never)]
+    fn pass(&mut self) -> Result<bool> {
+        let Some(entry) = self.cursor.entry() else { return Ok(false) };
+        if entry.seqnum > self.snapshot {
+            self.cursor.next()?;
+            return Ok(false);
+        }
+        let kind = entry.kind;
+        self.key.clear();
+        self.key.extend_from_slice(entry.key);
+        if !kind.is_tombstone() {
+            return self.show_rare();
+        }
+        self.skips.step(1, &self.key);
+        self.leave_key()?;
+        Ok(false)
+    }
+
+    /// Is at the end of the range.
+    #[cold]
+    fn end(&mut self) {
         self.skips.show(&self.key);
         self.travel = Travel::Done;
-        Ok(false)
     }
 
     /// Steps over what is left of the key where the cursor stands.
@@ -250,8 +254,7 @@ impl<C: Cursor> Visible<C> {
                 return Ok(true);
             }
         }
-        self.skips.show(&self.key);
-        self.travel = Travel::Done;
+        self.end();
         Ok(false)
     }
 
