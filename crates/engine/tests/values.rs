@@ -229,6 +229,14 @@ fn a_flipped_byte_is_found_by_who_reads_the_value_and_by_verify() {
     assert_eq!(walk.by_ref().take(10).filter(Result::is_ok).count(), 10);
     wrong(walk.next().unwrap().unwrap_err());
     assert!(walk.next().is_none());
+    let mut transaction = db.begin();
+    transaction.put(&table, &key(5), &value(5, 1)).unwrap();
+    transaction.put(&table, &key(15), &value(15, 1)).unwrap();
+    for mut walk in [transaction.range(&table, ..), transaction.range_rev(&table, ..)] {
+        wrong(walk.find_map(Result::err).unwrap());
+        assert!(walk.next().is_none(), "an error is the end, whatever the transaction has behind it");
+    }
+    drop(transaction);
     assert!(snapshot.contains(&table, &key(10)).unwrap());
     let problems = db.verify().unwrap().problems;
     assert!(problems.len() == 1 && problems[0].contains(".values"), "{problems:?}");

@@ -1,18 +1,18 @@
 //! Counters that many threads change all the time: each thread adds to a shard of its own, without a locked instruction, as long as there are any.
 //!
 //! # Invariants
-//! 1. A shard below [`SHARED`] is changed by at most one living thread, which owns it from its first addition to its end, in all counters of the
+//! 1. A shard below [`OWN`] is changed by at most one living thread, which owns it from its first addition to its end, in all counters of the
 //!    process.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::num::usize_of32;
 
-/// Shards of a counter: some more than threads that run at a time, as a rule.
-const SHARDS: usize = 16;
-/// The shard of all threads that own none.
-const SHARED: usize = SHARDS - 1;
+/// Shards that threads own: as many as run at a time, as a rule.
+const OWN: usize = 16;
+/// All shards: those behind are shared by the threads that own none.
+const SHARDS: usize = OWN + 8;
 
 /// `N` counters that belong together. They only grow; each is exact by itself, and together they are no consistent cut.
 #[derive(Debug)]
@@ -23,19 +23,53 @@ pub struct Sharded<const N: usize>([Shard<N>; SHARDS]);
 #[repr(align(128))]
 struct Shard<const N: usize>([AtomicU64; N]);
 
-/// The shards that are owned, a bit each.
-static OWNED: AtomicU64 = AtomicU64::new(0);
+/// Who owns which shard.
+static OWNERS: Owners = Owners { owned: AtomicU64::new(0), others: AtomicUsize::new(0) };
 
-/// This thread's, as long as it has not come to its end.
+struct Owners {
+    /// The shards that are owned, a bit each.
+    owned: AtomicU64,
+    /// Threads that found none. Publishes nothing.
+    others: AtomicUsize,
+}
+
+impl Owners {
+    /// A shard that nobody owns.
+    fn take(&self) -> Option<usize> {
+        let mut owned = self.owned.load(Ordering::Relaxed);
+        loop {
+            let free = owned.trailing_ones();
+            if usize_of32(free) >= OWN {
+                return None;
+            }
+            // Acquire: what the owner before has counted.
+            match self.owned.compare_exchange_weak(owned, owned | 1 << free, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(usize_of32(free)),
+                Err(now) => owned = now,
+            }
+        }
+    }
+
+    fn give_back(&self, shard: usize) {
+        // Release: the next owner goes on from what this one has counted.
+        self.owned.fetch_and(!(1 << shard), Ordering::Release);
+    }
+
+    /// One of those that are shared.
+    fn share(&self) -> usize {
+        OWN + self.others.fetch_add(1, Ordering::Relaxed) % (SHARDS - OWN)
+    }
+}
+
+/// This thread's shard, as long as the thread has not come to its end.
 struct Lease;
 
 impl Drop for Lease {
     fn drop(&mut self) {
         // What ends after this may still count.
-        let mine = MINE.replace(SHARED);
-        if mine < SHARED {
-            // Release: the next owner goes on from what this one has counted.
-            OWNED.fetch_and(!(1 << mine), Ordering::Release);
+        let mine = MINE.replace(OWNERS.share());
+        if mine < OWN {
+            OWNERS.give_back(mine);
         }
     }
 }
@@ -43,6 +77,7 @@ impl Drop for Lease {
 thread_local! {
     /// The shard that this thread adds to; [`SHARDS`] before its first time.
     static MINE: Cell<usize> = const { Cell::new(SHARDS) };
+    /// Gives it back at the thread's end.
     static LEASE: Lease = const { Lease };
 }
 
@@ -88,7 +123,7 @@ impl<const N: usize> Default for Sharded<N> {
 #[inline]
 fn add(mine: usize, counter: &AtomicU64, count: u64) -> u64 {
     // Relaxed: publishes nothing but itself.
-    if mine == SHARED {
+    if mine >= OWN {
         return counter.fetch_add(count, Ordering::Relaxed);
     }
     let before = counter.load(Ordering::Relaxed);
@@ -106,19 +141,9 @@ fn mine() -> usize {
 /// Gives this thread a shard of its own, if one is left.
 #[cold]
 fn choose() -> usize {
-    let mut owned = OWNED.load(Ordering::Relaxed);
-    let mine = loop {
-        let free = owned.trailing_ones();
-        // At the thread's end nobody would give it back.
-        if usize_of32(free) >= SHARED || LEASE.try_with(|_| ()).is_err() {
-            break SHARED;
-        }
-        // Acquire: what the owner before has counted.
-        match OWNED.compare_exchange_weak(owned, owned | 1 << free, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => break usize_of32(free),
-            Err(now) => owned = now,
-        }
-    };
+    // At the thread's end nobody would give it back.
+    let may_own = LEASE.try_with(|_| ()).is_ok();
+    let mine = if may_own { OWNERS.take() } else { None }.unwrap_or_else(|| OWNERS.share());
     MINE.set(mine);
     mine
 }
@@ -139,7 +164,7 @@ mod tests {
         assert_eq!(counters.sums(), [4000, 100 * (0..40).sum::<u64>()]);
     }
 
-    /// More threads than shards at once: who finds no shard of its own shares one.
+    /// More threads than shards at once: who finds no shard of its own shares one. Other tests own some meanwhile.
     #[test]
     fn no_two_threads_own_one_shard() {
         let (counters, here) = (Sharded::<1>::default(), std::sync::Barrier::new(2 * SHARDS));
@@ -153,16 +178,45 @@ mod tests {
             let threads: Vec<_> = (0..2 * SHARDS).map(|_| scope.spawn(count)).collect();
             threads.into_iter().map(|thread| thread.join().expect("it counts")).collect()
         });
-        shards.retain(|shard| *shard != SHARED);
+        shards.retain(|shard| *shard < OWN);
         shards.sort_unstable();
         assert!(shards.is_sorted_by(|a, b| a < b), "{shards:?}");
         assert_eq!(counters.sums(), [2 * SHARDS as u64]);
     }
 
     #[test]
-    fn a_thread_that_ends_gives_its_shard_back() {
-        let owns = |_: &u32| std::thread::scope(|scope| scope.spawn(mine).join().expect("it chooses") != SHARED);
-        // Other tests own some, but not all the time.
-        assert!((0..10_000).filter(owns).nth(2 * SHARDS).is_some());
+    fn a_shard_has_one_owner_until_it_is_given_back() {
+        let owners = Owners { owned: AtomicU64::new(0), others: AtomicUsize::new(0) };
+        assert!((0..OWN).all(|shard| owners.take() == Some(shard)));
+        assert_eq!(owners.take(), None);
+        owners.give_back(3);
+        assert_eq!((owners.take(), owners.take()), (Some(3), None));
+        let shared: Vec<_> = (OWN..=SHARDS).map(|_| owners.share()).collect();
+        assert!(shared.iter().all(|shard| (OWN..SHARDS).contains(shard)), "{shared:?}");
+    }
+
+    /// Of the destructors that run at the end of a thread, one comes before that of the lease and one behind it.
+    #[test]
+    fn what_a_thread_counts_at_its_end_goes_to_a_shared_shard() {
+        struct Late(std::sync::mpsc::Sender<usize>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                self.0.send(mine()).expect("the test waits");
+            }
+        }
+        thread_local! {
+            static BEFORE: Cell<Option<Late>> = const { Cell::new(None) };
+            static BEHIND: Cell<Option<Late>> = const { Cell::new(None) };
+        }
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                BEFORE.set(Some(Late(sender.clone())));
+                mine();
+                BEHIND.set(Some(Late(sender)));
+            });
+        });
+        let shards: Vec<_> = receiver.iter().collect();
+        assert!(shards.len() == 2 && shards.iter().any(|shard| *shard >= OWN), "{shards:?}");
     }
 }

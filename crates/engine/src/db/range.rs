@@ -300,7 +300,7 @@ impl Iterator for Range {
         }
         match (self.shown, &self.visible) {
             (Shown::Visible, Some(visible)) => Some(Ok((visible.key().to_vec(), visible.value()))),
-            (Shown::Own, _) => self.own.clone().map(Ok),
+            (Shown::Own, _) => self.own.take().map(Ok),
             _ => None,
         }
     }

@@ -531,6 +531,7 @@ impl Version {
     /// # Errors
     /// As [`Self::get`].
     pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
+        // One hash for all filters. A table without runs does without, but to ask takes as long.
         let (hash, mut starts) = (hash_key(key), Approached::default());
         self.trees.approach((key, hash), &mut starts);
         for mem in self.memtables().filter(|mem| !mem.is_unused()) {

@@ -8,7 +8,8 @@
 //! 1. Going forward, each source but the winner stands on its first entry after the winner's, in the order above, or past
 //!    its end; going backward, on its last entry before it, or before its start. So a change of direction takes each of them
 //!    over the winner's entry, which is one step, or more if a live memtable grew in between.
-//! 2. `order` has all sources in the order in which their entries come in the direction of travel, where there are several; `winner` is the first.
+//! 2. `order` has all sources in the order in which their entries come in the direction of travel, or may come at the earliest (5), where there are
+//!    several; `winner` is the first.
 //! 3. While `here` is somewhere, it is where the winner stood, or came to since; the winner itself stands nowhere.
 //! 4. All keys that the sources stand on begin with `prefix`, and a player's head is of what follows it. So heads order
 //!    sources in the direction of travel, up to ties; a source that stands nowhere has the largest.
@@ -16,8 +17,8 @@
 //!    it comes before its equals. When it comes first it arrives, and takes its place anew: who never comes first is never looked at. Going
 //!    backward, none is near.
 //!
-//! Who moved is put in its place step by step. That takes as many steps as there are sources that come before its next entry: mostly none or
-//! few, since large trees hold nearly all entries. A tree of losers plays as many matches as its height each time, and each takes longer.
+//! Who moved is put in its place step by step, which takes as many steps as there are sources that come before its next entry: mostly none or
+//! few, since large trees hold nearly all entries. A tree of losers is slower for any number of sources that was tried, up to 128.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -32,6 +33,8 @@ use crate::base::{Entry, Error, Result, Value};
 
 /// After so many ties of heads it is worth to look what the keys have in common.
 const TIES_MAX: u32 = if cfg!(test) { 2 } else { 32 };
+/// Who moved passes so many others one by one before the rest of them is halved.
+const STEPS_MAX: usize = if cfg!(test) { 2 } else { 8 };
 /// Bytes in common that are left to the heads: neighbours have nearly all in common, but not for long.
 const PREFIX_SLACK: usize = if cfg!(test) { 1 } else { 4 };
 
@@ -273,19 +276,39 @@ impl MergeCursor {
         }
         let Some(player) = self.player(self.winner) else { return self.begin() };
         let mut at = 0;
-        while let Some(next) = self.order.get(at + 1).copied()
+        while at < STEPS_MAX
+            && let Some(next) = self.order.get(at + 1).copied()
             && self.is_before(next, player)
         {
             self.order[at] = next;
             at += 1;
         }
+        if at == STEPS_MAX {
+            at = self.pass_many(at, player);
+        }
         self.order[at] = player;
         if at > 0 {
             self.crown();
-            if self.ties >= TIES_MAX {
-                self.lengthen_prefix();
+        }
+        if self.ties >= TIES_MAX {
+            self.lengthen_prefix();
+        }
+    }
+
+    /// Moves all who come before `player` one place to the front, from place `at` on, and says which place that leaves free.
+    #[cold]
+    fn pass_many(&mut self, at: usize, player: Player) -> usize {
+        let (mut low, mut high) = (at, self.order.len() - 1);
+        while low < high {
+            let middle = high - (high - low) / 2;
+            if self.is_before(self.order[middle], player) {
+                low = middle;
+            } else {
+                high = middle - 1;
             }
         }
+        self.order.copy_within(at + 1..=low, at);
+        low
     }
 
     /// The source as a player, if it only came near its entry.
@@ -614,6 +637,18 @@ mod tests {
         assert_eq!(merge.entry().unwrap().key, b"c");
         merge.next().unwrap();
         assert_eq!(merge.entry().unwrap().key, b"d");
+    }
+
+    /// A tree that ties with the next one and stays first all the time takes a longer prefix too.
+    #[test]
+    fn ties_of_who_stays_first_lengthen_the_prefix() {
+        let names: Vec<_> = (0..10).map(|i| put(format!("spinney-{i}").as_bytes())).collect();
+        let first = std::iter::once(put(b"a")).chain(names).collect();
+        let mut merge =
+            MergeCursor::new(vec![boxed(VecCursor::new(first)), boxed(VecCursor::new(vec![put(b"spinney-z")]))]);
+        merge.first().unwrap();
+        (0..5).for_each(|_| merge.next().unwrap());
+        assert_eq!(merge.prefix, b"spinney");
     }
 
     #[test]

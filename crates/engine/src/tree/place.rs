@@ -4,8 +4,8 @@ use crate::base::key::head;
 use crate::base::{Entry, Kind, SeqNum, Value};
 use crate::block::{Block, Shape};
 
-/// So long a key needs no second allocation.
-const KEY_BYTES: usize = 48;
+/// A key of so many bytes less 16 needs no second allocation.
+const KEY_BYTES: usize = 64;
 
 /// A walk of so many steps goes on for long, so that it pays to ask for what it comes to soon.
 const STEPS_MIN: usize = 16;

@@ -131,6 +131,15 @@ impl Cursor for VecCursor {
         self.go(self.at.and_then(|at| at.checked_sub(1)))
     }
 
+    fn next_key_here(&mut self) -> bool {
+        let Some(at) = self.at.filter(|_| self.moves_left > 0) else { return false };
+        let more = self.entries.get(at + 1).is_some_and(|next| next.key != self.entries[at].key);
+        if more {
+            self.at = Some(at + 1);
+        }
+        more
+    }
+
     fn begins_key(&self) -> bool {
         self.at.is_some_and(|at| at > 0 && self.entries[at - 1].key != self.entries[at].key)
     }

@@ -3,6 +3,7 @@
 //! # Invariants
 //! 1. A snapshot is registered under the latch under which [`Snapshots::live`] looks, with a seqnum published by then: a flush or
 //!    compaction that does not know a snapshot started before it, and keeps all that snapshots from then on may see.
+//! 2. `live` ascends: what is published does.
 
 use crate::base::sync::{AtomicU64, Mutex};
 use std::sync::atomic::Ordering;
@@ -37,8 +38,7 @@ impl Snapshots {
     /// When it was released before.
     pub fn release(&self, seqnum: SeqNum) -> bool {
         let mut live = self.live.lock();
-        let at = live.iter().rposition(|(live, _)| *live <= seqnum).filter(|at| live[*at].0 == seqnum);
-        let at = at.expect("a snapshot is released once");
+        let at = live.binary_search_by_key(&seqnum, |(live, _)| *live).expect("a snapshot is released once");
         live[at].1 -= 1;
         if live[at].1 > 0 {
             return false;
@@ -70,5 +70,28 @@ impl Snapshots {
     pub fn publish(&self, seqnum: SeqNum) {
         debug_assert!(self.published() <= seqnum);
         self.published.store(seqnum.0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_says_whether_it_was_the_last_of_the_oldest() {
+        let snapshots = Snapshots::default();
+        let taken = [1, 2, 2, 3].map(|seqnum| {
+            snapshots.publish(SeqNum(seqnum));
+            snapshots.take()
+        });
+        assert_eq!(taken, [1, 2, 2, 3].map(SeqNum));
+        assert_eq!(snapshots.live(), (vec![SeqNum(1), SeqNum(2), SeqNum(3)], SeqNum(3)));
+        assert_eq!(snapshots.count(), 4);
+        assert!(!snapshots.release(SeqNum(2)), "there is another");
+        assert!(!snapshots.release(SeqNum(2)), "one is older");
+        assert!(snapshots.release(SeqNum(1)));
+        assert_eq!(snapshots.live(), (vec![SeqNum(3)], SeqNum(3)));
+        assert!(snapshots.release(SeqNum(3)));
+        assert_eq!(snapshots.count(), 0);
     }
 }
