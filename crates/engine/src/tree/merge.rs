@@ -34,7 +34,7 @@ use crate::base::{Entry, Error, Result, Value};
 /// After so many ties of heads it is worth to look what the keys have in common.
 const TIES_MAX: u32 = if cfg!(test) { 2 } else { 32 };
 /// Who moved passes so many others one by one before the rest of them is halved.
-const STEPS_MAX: usize = if cfg!(test) { 2 } else { 8 };
+const STEPS_MAX: usize = if cfg!(test) { 2 } else { 32 };
 /// Bytes in common that are left to the heads: neighbours have nearly all in common, but not for long.
 const PREFIX_SLACK: usize = if cfg!(test) { 1 } else { 4 };
 
