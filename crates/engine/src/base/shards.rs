@@ -1,7 +1,7 @@
 //! Counters that many threads change all the time: each thread adds to a shard of its own, without a locked instruction, as long as there are any.
 //!
 //! # Invariants
-//! 1. A shard below [`OWN`] is changed by at most one living thread, which owns it from its first addition to its end, in all counters of the
+//! 1. A shard below `OWN` is changed by at most one living thread, which owns it from its first addition to its end, in all counters of the
 //!    process.
 
 use std::cell::Cell;
