@@ -247,13 +247,6 @@ impl Block {
         prefetch(std::ptr::without_provenance(front), FRONT_BYTES);
     }
 
-    /// Asks for a line of the page behind the front, so that it is found in the page table by the time that an entry is known to lie there:
-    /// the search there takes as long as the wait for a line.
-    #[inline]
-    pub fn prefetch_page_behind(front: usize) {
-        prefetch(std::ptr::without_provenance(front.wrapping_add(PAGE_BYTES)), 1);
-    }
-
     /// Asks for the memory that a search of the block looks at first, before it is needed.
     #[inline]
     pub fn prefetch_search(&self) {
@@ -554,8 +547,6 @@ fn prefetch_all(bytes: &[u8]) {
 const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 /// Counts, header, and what a search of a leaf of 8 KiB with fifty entries looks at.
 const FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
-/// Of the processor's page table, in which a block of 8 KiB lies on two or three.
-const PAGE_BYTES: usize = 4 << 10;
 /// A search of more than so much halves it first, which no prefetch can follow.
 const SEARCHED_BYTES_MAX: usize = 2 << 10;
 /// So much of the entries from some point on is as good as sure to be read.

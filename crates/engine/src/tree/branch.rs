@@ -134,14 +134,6 @@ impl Trace {
         front != 0
     }
 
-    /// As [`Self::follow`], when an entry of the leaf is as good as sure to be read.
-    #[inline]
-    pub fn follow_to_entry(&self) {
-        if self.follow() {
-            Block::prefetch_page_behind(self.front());
-        }
-    }
-
     /// The block was found.
     #[inline]
     pub fn found(&self, block: &Block) {

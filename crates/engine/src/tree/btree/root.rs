@@ -192,7 +192,7 @@ impl TreeRoot {
     #[inline]
     pub(super) fn leaf(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer, fill: Fill) -> Result<Block> {
         let trace = above.filter(|_| fill == Fill::Keep).and_then(|(above, i)| above.trace(i));
-        trace.inspect(|trace| trace.follow_to_entry());
+        trace.inspect(|trace| _ = trace.follow());
         let leaf = self.file.get(pointer, 0, fill)?;
         trace.inspect(|trace| trace.found(&leaf));
         leaf.prefetch_search();

@@ -281,7 +281,7 @@ impl RunCursor {
     #[inline]
     fn follow(&self, slot: usize) {
         if self.fill == Fill::Keep {
-            self.run.trace(self.part, slot).inspect(|trace| trace.follow_to_entry());
+            self.run.trace(self.part, slot).inspect(|trace| _ = trace.follow());
         }
     }
 

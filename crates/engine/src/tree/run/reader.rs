@@ -266,7 +266,7 @@ impl Run {
                 let trace = kept.and_then(|kept| kept.trace(slot));
                 let pointer = match trace {
                     Some(trace) => {
-                        trace.follow_to_entry();
+                        trace.follow();
                         trace.pointer()
                     }
                     None => self.pointer(index, slot)?,
