@@ -67,8 +67,9 @@ pub trait Cursor: Send {
     ///
     /// # Errors
     /// See the trait.
+    #[inline]
     fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        leave_key(self, key)
+        if self.next_key_here() { Ok(0) } else { leave_key(self, key) }
     }
     /// As [`Cursor::next_key`] where that is cheap: the next entry is of another key, and lies beside this one. False, and stays, where it does
     /// not, or where that is not known.

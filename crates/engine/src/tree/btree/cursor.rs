@@ -9,7 +9,6 @@ use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer, Bound};
 use crate::cache::Fill;
 use crate::tree::branch::Branch;
-use crate::tree::cursor::leave_key;
 use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 
@@ -274,8 +273,8 @@ impl Cursor for BTreeCursor {
     }
 
     #[inline]
-    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        if self.here.next_key() { Ok(0) } else { leave_key(self, key) }
+    fn next_key_here(&mut self) -> bool {
+        self.here.next_key()
     }
 
     fn approach_ge(&mut self, key: &[u8]) -> bool {

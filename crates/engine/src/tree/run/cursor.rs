@@ -6,7 +6,6 @@ use super::fuse::Fuse;
 use crate::base::{Entry, Result, Value};
 use crate::block::{Block, Bound};
 use crate::cache::Fill;
-use crate::tree::cursor::leave_key;
 use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
@@ -94,12 +93,6 @@ impl RunCursor {
         }
         self.here.leave();
         self.approach = Approach::Away;
-    }
-
-    /// Goes to the next key if that is in the leaf where the cursor is, right behind this entry.
-    #[inline]
-    pub(super) fn next_key_here(&mut self) -> bool {
-        self.here.next_key()
     }
 
     /// Whether the cursor stands on no entry.
@@ -475,8 +468,8 @@ impl Cursor for RunCursor {
     }
 
     #[inline]
-    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        if self.next_key_here() { Ok(0) } else { leave_key(self, key) }
+    fn next_key_here(&mut self) -> bool {
+        self.here.next_key()
     }
 
     #[inline]

@@ -5,7 +5,6 @@ use super::{Run, RunCursor};
 use crate::base::key::head;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::cursor::leave_key;
 use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
@@ -188,8 +187,8 @@ impl Cursor for LevelCursor {
     }
 
     #[inline]
-    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        if self.cursor.as_mut().is_some_and(RunCursor::next_key_here) { Ok(0) } else { leave_key(self, key) }
+    fn next_key_here(&mut self) -> bool {
+        self.cursor.as_mut().is_some_and(RunCursor::next_key_here)
     }
 
     #[inline]
