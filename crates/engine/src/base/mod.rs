@@ -7,6 +7,8 @@ pub mod error;
 pub mod histogram;
 pub mod ids;
 pub mod key;
+pub mod list;
+pub mod memory;
 pub mod num;
 pub mod prefetch;
 pub mod reached;

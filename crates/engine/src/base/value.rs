@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::memory::Image;
+
 /// Memory that values can point into without a copy.
 pub trait ByteSource: Send + Sync {
     /// The `len` bytes at position `at`, where both came from the source itself.
@@ -17,7 +19,7 @@ pub struct Value(Repr);
 #[derive(Clone)]
 enum Repr {
     Owned(Box<[u8]>),
-    Shared { bytes: Arc<[u8]>, at: usize, len: usize },
+    Shared { bytes: Image, at: usize, len: usize },
     Pinned { source: Arc<dyn ByteSource>, at: usize, len: usize },
 }
 
@@ -30,7 +32,7 @@ impl Value {
 
     /// A view of `len` bytes at `at` in `bytes`, which stay alive as long as the value.
     #[must_use]
-    pub fn shared(bytes: Arc<[u8]>, at: usize, len: usize) -> Self {
+    pub fn shared(bytes: Image, at: usize, len: usize) -> Self {
         Self(Repr::Shared { bytes, at, len })
     }
 

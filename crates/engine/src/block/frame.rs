@@ -18,10 +18,9 @@ use super::format::IMAGE_BYTES_MAX;
 use super::pointer::BlockPointer;
 use crate::base::checksum::checksum;
 use crate::base::codec::{Decoder, Malformed};
+use crate::base::memory::Image;
 use crate::base::num::{u32_of, u64_of, usize_of32};
 use std::fmt;
-use std::iter;
-use std::sync::Arc;
 
 pub use crate::base::compress::Compression;
 
@@ -123,7 +122,7 @@ pub fn seal(frame: &mut [u8], identity: u64, offset: u64) -> BlockPointer {
 ///
 /// # Errors
 /// [`FrameError`] when the frame is not what was written there.
-pub fn decode(frame: &[u8], identity: u64, pointer: BlockPointer) -> Result<Arc<[u8]>, FrameError> {
+pub fn decode(frame: &[u8], identity: u64, pointer: BlockPointer) -> Result<Image, FrameError> {
     if frame.len() != usize_of32(pointer.bytes) || frame.len() < FRAME_HEADER_BYTES {
         return Err(FrameError::Length { expected: pointer.bytes, actual: frame.len() });
     }
@@ -146,8 +145,8 @@ pub fn decode(frame: &[u8], identity: u64, pointer: BlockPointer) -> Result<Arc<
     if compression == Compression::None {
         return Ok(payload.into());
     }
-    let mut image: Arc<[u8]> = iter::repeat_n(0, image_bytes).collect();
-    compression.decompress(payload, Arc::make_mut(&mut image))?;
+    let mut image = Image::of_len(image_bytes);
+    compression.decompress(payload, image.make_mut())?;
     Ok(image)
 }
 

@@ -7,22 +7,23 @@ use super::format::{
 use super::search::{self, Head};
 use crate::base::codec::{Decoder, Malformed};
 use crate::base::key::{KEY_BYTES_MAX, descends};
+use crate::base::memory::Image;
+use crate::base::memory::image::HEAD_BYTES;
 use crate::base::num::{u32_of, u64_of, usize_of32};
 use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 use crate::base::{Kind, SeqNum, Value};
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
-/// A valid block in memory. Clones share its bytes, which lie behind their count: who comes to a block comes to both at once.
+/// A valid block in memory. Clones share its bytes.
 ///
 /// # Invariants
 /// 1. The image satisfies the invariants of [`super::format`], so that no accessor panics for an index below [`Block::count`].
 /// 2. In memory, a raw block's number of entries says where its payload begins.
 #[derive(Clone)]
 pub struct Block {
-    image: Arc<[u8]>,
+    image: Image,
 }
 
 /// Where the entries of a block lie: found once for a walk over them.
@@ -64,7 +65,7 @@ impl Block {
     ///
     /// # Errors
     /// [`Malformed`] when the image breaks any rule of [`super::format`].
-    pub fn parse(image: Arc<[u8]>) -> Result<Self, Malformed> {
+    pub fn parse(image: Image) -> Result<Self, Malformed> {
         let mut header = Decoder::new(&image);
         let kind = BlockKind::from_byte(header.u8()?).ok_or(Malformed)?;
         let flags = header.u8()?;
@@ -87,7 +88,7 @@ impl Block {
         if self.image.len() < RAW_PAYLOAD_AT || self.image[1..RAW_PAYLOAD_AT].iter().any(|byte| *byte != 0) {
             return Err(Malformed);
         }
-        let image = Arc::make_mut(&mut self.image);
+        let image = self.image.make_mut();
         let aligned_at = image[PREFIX_AT..].as_ptr().align_offset(RAW_PAYLOAD_AT).saturating_add(PREFIX_AT);
         let payload_at = aligned_at.min(RAW_PAYLOAD_AT);
         image.copy_within(RAW_PAYLOAD_AT.., payload_at);
@@ -187,7 +188,7 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        COUNTS_BYTES + self.image.len()
+        self.image.memory_bytes()
     }
 
     /// The payload of a raw block, at an address that is a multiple of 64 as a rule; empty for the other kinds.
@@ -232,7 +233,7 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn front(&self) -> usize {
-        self.image.as_ptr().addr().wrapping_sub(COUNTS_BYTES)
+        self.image.as_ptr().addr().wrapping_sub(HEAD_BYTES)
     }
 
     /// Asks for the memory that every access looks at first, before it is needed.
@@ -543,9 +544,7 @@ fn prefetch_all(bytes: &[u8]) {
     prefetch(bytes.as_ptr(), bytes.len());
 }
 
-/// The counts of who shares a block, before its image.
-const COUNTS_BYTES: usize = 2 * size_of::<usize>();
-/// Counts, header, and what a search of a leaf of 8 KiB with fifty entries looks at.
+/// The image's head, the header, and what a search of a leaf of 8 KiB with fifty entries looks at.
 const FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
 /// A search of more than so much halves it first, which no prefetch can follow.
 const SEARCHED_BYTES_MAX: usize = 2 << 10;

@@ -16,7 +16,6 @@
 //! threads that miss the same block both read it, and the first to insert it gives its copy to both.
 
 mod ghost;
-mod list;
 mod shard;
 mod table;
 

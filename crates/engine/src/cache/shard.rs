@@ -15,8 +15,8 @@
 use std::collections::HashMap;
 
 use super::ghost::Ghost;
-use super::list::{Index, Linked, Links, List, NONE, at};
 use super::table::{Key, Line, Table};
+use crate::base::list::{Index, Linked, Links, List, NONE, at};
 use crate::base::num::{u32_of, u64_of, usize_of32};
 
 /// What a kept value costs beside its own bytes, on average: its line, its slot, its place in the ghost, with the slack of growth.

@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::list::Index;
+use crate::base::list::Index;
 use crate::base::num::usize_of;
 use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 

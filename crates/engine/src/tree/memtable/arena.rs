@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex};
 
+use crate::base::memory::pages::{self, HUGE_PAGE_BYTES};
 use crate::base::num::{u64_of, usize_of};
 use crate::base::prefetch::CACHE_LINE_BYTES;
 
@@ -19,7 +20,7 @@ use crate::base::prefetch::CACHE_LINE_BYTES;
 const CHUNK_BYTES_MIN: usize = 16 << 10;
 
 /// The size up to which each chunk is twice the one before: one huge page.
-const CHUNK_BYTES_MAX: usize = 2 << 20;
+const CHUNK_BYTES_MAX: usize = HUGE_PAGE_BYTES;
 
 /// A longer piece gets a chunk of its own, so that it does not waste the rest of the current one.
 const SHARED_PIECE_BYTES_MAX: usize = CHUNK_BYTES_MAX / 8;
@@ -145,7 +146,7 @@ impl Drop for Arena {
         for chunk in self.chunks.get_mut().drain(..) {
             let len = chunk.header().len;
             // SAFETY: mapped with this length; whoever drops the arena has let go of all pieces.
-            unsafe { system::unmap(chunk.0.cast(), len) };
+            unsafe { pages::unmap(chunk.0.cast(), len) };
         }
     }
 }
@@ -153,7 +154,7 @@ impl Drop for Arena {
 impl ChunkPtr {
     /// A new chunk of `len` bytes.
     fn map(len: usize) -> Self {
-        let chunk = system::map(len).cast::<Chunk>();
+        let chunk = pages::map(len).cast::<Chunk>();
         let header = Chunk { taken: AtomicU64::new(u64_of(HEADER_BYTES)), len };
         // SAFETY: the mapping is longer than a header, aligned to pages, and nobody else's yet.
         unsafe { chunk.write(header) };
@@ -184,87 +185,5 @@ impl ChunkPtr {
         }
         // SAFETY: within the chunk, as just checked.
         Some(unsafe { self.0.cast::<u8>().add(at) })
-    }
-}
-
-/// Memory straight from the system and straight back to it, so that a dropped memtable does not linger in an allocator.
-#[cfg(not(any(miri, sanitized)))]
-mod system {
-    use std::alloc::{Layout, handle_alloc_error};
-    use std::ptr::{self, NonNull};
-
-    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-
-    use super::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN};
-
-    /// The alignment and unit of huge pages.
-    const HUGE_PAGE_BYTES: usize = CHUNK_BYTES_MAX;
-
-    /// `len` zero bytes, aligned to pages; on huge pages where there are enough of them.
-    pub(super) fn map(len: usize) -> NonNull<u8> {
-        if len < HUGE_PAGE_BYTES {
-            return map_pages(len);
-        }
-        let slack = map_pages(len + HUGE_PAGE_BYTES);
-        let front = slack.align_offset(HUGE_PAGE_BYTES);
-        // SAFETY: `slack` is longer by a huge page than what stays; the ends were just mapped and hold nothing.
-        unsafe {
-            let memory = slack.add(front);
-            unmap_pages(slack, front);
-            unmap_pages(memory.add(len), HUGE_PAGE_BYTES - front);
-            // Without huge pages the memory works as well, only slower.
-            #[cfg(target_os = "linux")]
-            rustix::mm::madvise(memory.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage).ok();
-            memory
-        }
-    }
-
-    fn map_pages(len: usize) -> NonNull<u8> {
-        // SAFETY: a new mapping touches no memory that is in use.
-        let memory =
-            unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
-        memory.ok().and_then(|memory| NonNull::new(memory.cast())).unwrap_or_else(|| {
-            handle_alloc_error(Layout::from_size_align(len, CHUNK_BYTES_MIN).expect("chunks are far below isize::MAX"))
-        })
-    }
-
-    /// Gives back what [`map`] returned for `len`.
-    ///
-    /// # Safety
-    /// Nobody uses the memory any more.
-    pub(super) unsafe fn unmap(memory: NonNull<u8>, len: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { unmap_pages(memory, len) }
-    }
-
-    /// # Safety
-    /// Nobody uses the memory, which [`map_pages`] returned.
-    unsafe fn unmap_pages(memory: NonNull<u8>, len: usize) {
-        if len > 0 {
-            // SAFETY: the caller's promise.
-            unsafe { munmap(memory.as_ptr().cast(), len) }.expect("the pages are mapped");
-        }
-    }
-}
-
-/// The same from the allocator, for Miri, which knows no huge pages, and for sanitizers, which do not see system calls that are made directly
-/// and take memory that is mapped again for memory in use.
-#[cfg(any(miri, sanitized))]
-mod system {
-    use std::alloc::{Layout, alloc_zeroed, dealloc};
-    use std::ptr::NonNull;
-
-    fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len, super::CHUNK_BYTES_MIN).expect("a small power of two")
-    }
-
-    pub(super) fn map(len: usize) -> NonNull<u8> {
-        // SAFETY: no chunk is empty.
-        NonNull::new(unsafe { alloc_zeroed(layout(len)) }).expect("a test has memory")
-    }
-
-    pub(super) unsafe fn unmap(memory: NonNull<u8>, len: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { dealloc(memory.as_ptr(), layout(len)) }
     }
 }

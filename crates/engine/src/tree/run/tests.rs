@@ -358,7 +358,7 @@ fn an_index_of_many_parts_leads_to_every_key() {
 fn a_run_keeps_what_there_is_room_for_and_gives_it_back() {
     let entries = numbered(20_000);
     // How many lookups in the cache does a get take?
-    for (filter_bits_per_key, cache_bytes, looked_up) in [(0.0, 32 << 20, 1), (10.0, 32 << 20, 1), (0.0, 2 << 20, 2)] {
+    for (filter_bits_per_key, cache_bytes, looked_up) in [(0.0, 64 << 20, 1), (10.0, 64 << 20, 1), (0.0, 2 << 20, 2)] {
         let mut bench = Bench::with(RunOptions { filter_bits_per_key, ..Bench::new().options });
         bench.cache = Arc::new(Cache::new(cache_bytes));
         let run = bench.run(&entries);

@@ -1,0 +1,219 @@
+//! The bytes of a block in memory.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ops::Deref;
+use std::process::abort;
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+
+use parking_lot::Mutex;
+
+use super::slabs::{Slabs, piece_for};
+use crate::base::num::{u32_of, usize_of};
+use crate::base::prefetch::CACHE_LINE_BYTES;
+
+/// Bytes that many share, the image of a block: an `Arc<[u8]>` that is one pointer, and lies on huge pages if it is as long as most blocks are.
+/// In front of the bytes is the count of those who share them, so that who comes to them comes to both at once.
+pub struct Image(NonNull<Head>);
+
+#[repr(C)]
+struct Head {
+    holders: AtomicUsize,
+    len: u32,
+    /// Where the memory is from: [`ALLOCATOR`] is no slab.
+    slab: u32,
+}
+
+// SAFETY: who shares an image only reads it, and the count is atomic.
+unsafe impl Send for Image {}
+// SAFETY: as above.
+unsafe impl Sync for Image {}
+
+/// So many bytes before the first of an image its memory begins.
+pub const HEAD_BYTES: usize = size_of::<Head>();
+
+const ALLOCATOR: u32 = u32::MAX;
+
+/// The memory of all images, but for the shortest and longest.
+static SLABS: Mutex<Slabs> = Mutex::new(Slabs::new());
+
+/// Miri and sanitizers watch what the allocator gives and takes.
+const IS_WATCHED: bool = cfg!(any(miri, sanitized));
+
+impl Image {
+    /// An image of `len` bytes of any value, for who made it to write.
+    ///
+    /// # Panics
+    /// When `len` is 4 GiB or more.
+    #[must_use]
+    pub fn of_len(len: usize) -> Self {
+        let piece = if IS_WATCHED { None } else { SLABS.lock().take(HEAD_BYTES + len) };
+        let (start, slab) = piece.unwrap_or_else(|| (allocate(layout(len)), ALLOCATOR));
+        let head = Head { holders: AtomicUsize::new(1), len: u32_of(len), slab };
+        let start = start.cast::<Head>();
+        // SAFETY: the memory is as long as a head and `len` bytes, as strictly aligned as a cache line, and nobody else's.
+        unsafe { start.write(head) };
+        Self(start)
+    }
+
+    /// The bytes, to be written: a copy of them, if others hold them as well.
+    #[must_use]
+    pub fn make_mut(&mut self) -> &mut [u8] {
+        // Acquire: after the last look of whoever let go of them.
+        if self.head().holders.load(Ordering::Acquire) != 1 {
+            *self = Self::from(&**self);
+        }
+        // SAFETY: initialised since the memory came from the system or the allocator; and who alone holds them is borrowed.
+        unsafe { slice::from_raw_parts_mut(self.start().as_ptr(), self.len()) }
+    }
+
+    /// Bytes of memory that the image takes.
+    #[inline]
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let bytes = HEAD_BYTES + self.len();
+        if self.head().slab == ALLOCATOR { bytes } else { piece_for(bytes).unwrap_or(bytes) }
+    }
+
+    #[inline]
+    fn head(&self) -> &Head {
+        // SAFETY: it was written when the image was made, and lives until the last holder is gone.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    fn start(&self) -> NonNull<u8> {
+        // SAFETY: the bytes are behind the head.
+        unsafe { self.0.add(1) }.cast()
+    }
+
+    /// Gives the memory back, which nobody holds any more.
+    #[cold]
+    fn free(&self) {
+        let (start, &Head { slab, .. }) = (self.0.cast::<u8>(), self.head());
+        if slab == ALLOCATOR {
+            // SAFETY: it was allocated with this layout.
+            unsafe { dealloc(start.as_ptr(), layout(self.len())) };
+            return;
+        }
+        // The region, if it leaves, is unmapped behind the latch.
+        let region = SLABS.lock().give(start, slab);
+        drop(region);
+    }
+}
+
+/// The layout of an image of `len` bytes that is no piece of a slab.
+fn layout(len: usize) -> Layout {
+    Layout::from_size_align(HEAD_BYTES + len, CACHE_LINE_BYTES).expect("an image is smaller than the address space")
+}
+
+/// Zeroed memory of this layout.
+fn allocate(layout: Layout) -> NonNull<u8> {
+    // SAFETY: no layout of an image is empty.
+    NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+impl Deref for Image {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: initialised, and nobody writes what is shared.
+        unsafe { slice::from_raw_parts(self.start().as_ptr(), usize_of(self.head().len.into())) }
+    }
+}
+
+impl Clone for Image {
+    #[inline]
+    fn clone(&self) -> Self {
+        // Relaxed: who has one holder can make others without telling anybody.
+        if self.head().holders.fetch_add(1, Ordering::Relaxed) > usize::MAX / 2 {
+            abort();
+        }
+        Self(self.0)
+    }
+}
+
+impl Drop for Image {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: all looks at the bytes come before.
+        if self.head().holders.fetch_sub(1, Ordering::Release) == 1 {
+            // And this comes after all of them.
+            fence(Ordering::Acquire);
+            self.free();
+        }
+    }
+}
+
+impl From<&[u8]> for Image {
+    fn from(bytes: &[u8]) -> Self {
+        let mut image = Self::of_len(bytes.len());
+        image.make_mut().copy_from_slice(bytes);
+        image
+    }
+}
+
+impl From<Vec<u8>> for Image {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::from(&*bytes)
+    }
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Image").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    /// Short ones, some of each kind of piece, and long ones.
+    const LENS: [usize; 9] = [0, 1, 1000, 1024, 4096, 8200, 33_000, 67_000, 100_000];
+
+    #[test]
+    fn an_image_keeps_its_bytes_whoever_comes_and_goes() {
+        let of = |len: usize, byte: u8| Image::from(vec![byte; len]);
+        let mut images: Vec<_> = LENS.iter().map(|len| (*len, 1, of(*len, 1))).collect();
+        for byte in 2..50 {
+            let changed = usize::from(byte) * 5 % LENS.len();
+            images[changed] = (LENS[changed], byte, of(LENS[changed], byte));
+            assert!(images.iter().all(|(len, byte, image)| **image == vec![*byte; *len]));
+        }
+    }
+
+    #[test]
+    fn nobody_writes_what_others_hold() {
+        let mut image = Image::from(&b"image"[..]);
+        let other = image.clone();
+        image.make_mut()[0] = b'I';
+        assert_eq!((&*image, &*other), (&b"Image"[..], &b"image"[..]));
+        let bytes = image.as_ptr();
+        assert_eq!(image.make_mut().as_ptr(), bytes, "who is alone need not copy");
+    }
+
+    #[test]
+    fn the_memory_of_an_image_is_what_is_taken_for_it() {
+        for len in LENS {
+            let taken = Image::of_len(len).memory_bytes();
+            assert!(taken >= HEAD_BYTES + len && taken <= HEAD_BYTES + len + len / 2 + 1100, "{len} {taken}");
+        }
+    }
+
+    #[test]
+    fn the_last_holder_of_many_threads_frees_it() {
+        let image = Image::from(vec![7; 8200]);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                let image = image.clone();
+                scope.spawn(move || (0..100).for_each(|_| assert_eq!(image.clone()[8199], 7)));
+            }
+        });
+        drop(image);
+    }
+}

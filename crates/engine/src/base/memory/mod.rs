@@ -1,0 +1,7 @@
+//! Memory that is not the allocator's: pages from the system, and images of blocks in pieces of them.
+
+pub mod image;
+pub mod pages;
+mod slabs;
+
+pub use image::Image;

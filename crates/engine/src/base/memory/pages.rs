@@ -1,0 +1,98 @@
+//! Memory straight from the system and straight back to it, so that what is dropped does not linger in an allocator.
+//!
+//! Miri knows no huge pages, and sanitizers do not see system calls that are made directly and take memory that is mapped again for memory in
+//! use: for both it comes from the allocator.
+
+use std::alloc::Layout;
+
+pub use system::{map, unmap};
+
+/// The alignment and unit of huge pages.
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// The alignment of all pages, at least.
+const PAGE_BYTES: usize = 4 << 10;
+
+fn layout(len: usize) -> Layout {
+    Layout::from_size_align(len, PAGE_BYTES).expect("pages are far below isize::MAX")
+}
+
+#[cfg(not(any(miri, sanitized)))]
+mod system {
+    use std::alloc::handle_alloc_error;
+    use std::ptr::{self, NonNull};
+
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+    use super::{HUGE_PAGE_BYTES, layout};
+
+    /// `len` zero bytes, aligned to pages; from [`HUGE_PAGE_BYTES`] on aligned to, and lying on, huge pages where there are enough of them.
+    #[must_use]
+    pub fn map(len: usize) -> NonNull<u8> {
+        if len < HUGE_PAGE_BYTES {
+            return map_pages(len);
+        }
+        let slack = map_pages(len + HUGE_PAGE_BYTES);
+        let front = slack.align_offset(HUGE_PAGE_BYTES);
+        // SAFETY: `slack` is longer by a huge page than what stays; the ends were just mapped and hold nothing.
+        unsafe {
+            let memory = slack.add(front);
+            unmap_pages(slack, front);
+            unmap_pages(memory.add(len), HUGE_PAGE_BYTES - front);
+            // Without huge pages the memory works as well, only slower.
+            #[cfg(target_os = "linux")]
+            rustix::mm::madvise(memory.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage).ok();
+            memory
+        }
+    }
+
+    fn map_pages(len: usize) -> NonNull<u8> {
+        // SAFETY: a new mapping touches no memory that is in use.
+        let memory =
+            unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
+        let memory = memory.ok().and_then(|memory| NonNull::new(memory.cast()));
+        memory.unwrap_or_else(|| handle_alloc_error(layout(len)))
+    }
+
+    /// Gives back what [`map`] returned for `len`.
+    ///
+    /// # Safety
+    /// Nobody uses the memory any more.
+    pub unsafe fn unmap(memory: NonNull<u8>, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { unmap_pages(memory, len) }
+    }
+
+    /// # Safety
+    /// Nobody uses the memory, which [`map_pages`] returned.
+    unsafe fn unmap_pages(memory: NonNull<u8>, len: usize) {
+        if len > 0 {
+            // SAFETY: the caller's promise.
+            unsafe { munmap(memory.as_ptr().cast(), len) }.expect("the pages are mapped");
+        }
+    }
+}
+
+#[cfg(any(miri, sanitized))]
+mod system {
+    use std::alloc::{alloc_zeroed, dealloc};
+    use std::ptr::NonNull;
+
+    use super::layout;
+
+    /// `len` zero bytes, aligned to pages.
+    #[must_use]
+    pub fn map(len: usize) -> NonNull<u8> {
+        // SAFETY: nobody asks for no bytes.
+        NonNull::new(unsafe { alloc_zeroed(layout(len)) }).expect("a test has memory")
+    }
+
+    /// Gives back what [`map`] returned for `len`.
+    ///
+    /// # Safety
+    /// Nobody uses the memory any more.
+    pub unsafe fn unmap(memory: NonNull<u8>, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { dealloc(memory.as_ptr(), layout(len)) }
+    }
+}
