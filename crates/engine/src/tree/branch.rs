@@ -28,7 +28,11 @@ pub struct Branch {
 #[derive(Debug)]
 enum Below {
     Branches(Box<[OnceLock<Branch>]>),
-    Leaves(Box<[Trace]>),
+    /// Apart, since who goes to a leaf waits for where it was first, and all those together are few lines of memory.
+    Leaves {
+        fronts: Box<[AtomicUsize]>,
+        pointers: Box<[BlockPointer]>,
+    },
 }
 
 impl Branch {
@@ -39,7 +43,10 @@ impl Branch {
     pub fn new(block: Block, height: u32) -> Result<Self, Malformed> {
         let places = 0..block.count();
         let below = match height {
-            1 => Below::Leaves(places.map(|i| pointer(&block, i).map(Trace::new)).collect::<Result<_, _>>()?),
+            1 => Below::Leaves {
+                fronts: places.clone().map(|_| AtomicUsize::new(0)).collect(),
+                pointers: places.map(|i| pointer(&block, i)).collect::<Result<_, _>>()?,
+            },
             _ => Below::Branches(places.map(|_| OnceLock::new()).collect()),
         };
         Ok(Self { block, below })
@@ -58,24 +65,25 @@ impl Branch {
     pub fn child(&self, i: usize) -> Option<&Self> {
         match &self.below {
             Below::Branches(branches) => branches.get(i)?.get(),
-            Below::Leaves(_) => None,
+            Below::Leaves { .. } => None,
         }
     }
 
     /// What is known of child `i`, if it is a leaf.
     #[inline]
     #[must_use]
-    pub fn trace(&self, i: usize) -> Option<&Trace> {
+    pub fn trace(&self, i: usize) -> Option<Trace<'_>> {
         match &self.below {
             Below::Branches(_) => None,
-            Below::Leaves(traces) => traces.get(i),
+            Below::Leaves { fronts, pointers } => Some(Trace { front: fronts.get(i)?, pointer: pointers.get(i)? }),
         }
     }
 
     /// Keeps `child` as child `i`, a branch that lies `height` levels above the leaves, if there is room.
     pub fn keep(&self, i: usize, child: &Block, height: u32, room: &Room) -> Option<&Self> {
         let Below::Branches(branches) = &self.below else { return None };
-        let below = if height == 1 { size_of::<Trace>() } else { size_of::<OnceLock<Self>>() };
+        let leaf = size_of::<AtomicUsize>() + size_of::<BlockPointer>();
+        let below = if height == 1 { leaf } else { size_of::<OnceLock<Self>>() };
         let bytes = child.memory_bytes() + child.count() * below;
         room.keep(branches.get(i)?, bytes, || Self::new(child.clone(), height).ok())
     }
@@ -93,40 +101,37 @@ pub fn pointer(branch: &Block, i: usize) -> Result<BlockPointer, Malformed> {
 }
 
 /// Where a leaf lies, and where it was in memory when it was last found.
-#[derive(Debug)]
-pub struct Trace {
-    pointer: BlockPointer,
+#[derive(Clone, Copy, Debug)]
+pub struct Trace<'b> {
     /// Zero when it never was.
-    front: AtomicUsize,
+    front: &'b AtomicUsize,
+    pointer: &'b BlockPointer,
 }
 
-impl Trace {
-    const fn new(pointer: BlockPointer) -> Self {
-        Self { pointer, front: AtomicUsize::new(0) }
-    }
-
+impl Trace<'_> {
     /// Where the leaf lies in its file.
     #[inline]
-    pub const fn pointer(&self) -> BlockPointer {
-        self.pointer
+    pub const fn pointer(self) -> BlockPointer {
+        *self.pointer
     }
 
     /// Asks for what is known of the leaf.
     #[inline]
-    pub fn prefetch(&self) {
-        prefetch(std::ptr::from_ref(self).cast(), size_of::<Self>());
+    pub fn prefetch(self) {
+        prefetch(std::ptr::from_ref(self.front).cast(), size_of::<AtomicUsize>());
+        prefetch(std::ptr::from_ref(self.pointer).cast(), size_of::<BlockPointer>());
     }
 
     /// Where the front of the block was; zero when it was never found.
     #[inline]
-    fn front(&self) -> usize {
+    fn front(self) -> usize {
         // Relaxed: publishes nothing that is relied on.
         self.front.load(Ordering::Relaxed)
     }
 
     /// Asks for the front of the block where it was; false when it was never found.
     #[inline]
-    pub fn follow(&self) -> bool {
+    pub fn follow(self) -> bool {
         let front = self.front();
         if front != 0 {
             Block::prefetch_front_at(front);
@@ -136,7 +141,7 @@ impl Trace {
 
     /// The block was found.
     #[inline]
-    pub fn found(&self, block: &Block) {
+    pub fn found(self, block: &Block) {
         let front = block.front();
         // Readers share the line: it is left alone while nothing changes.
         if self.front() != front {

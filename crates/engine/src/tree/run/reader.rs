@@ -414,7 +414,7 @@ impl Run {
 
     /// What is known of the leaf of entry `slot` of index part `part`, if the part is kept.
     #[inline]
-    pub(super) fn trace(&self, part: usize, slot: usize) -> Option<&Trace> {
+    pub(super) fn trace(&self, part: usize, slot: usize) -> Option<Trace<'_>> {
         self.top.child(part)?.trace(slot)
     }
 
