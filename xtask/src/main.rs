@@ -124,8 +124,9 @@ fn schedules() -> Result<(), String> {
 
 /// Runs the tests of the modules with unsafe code that Miri can run: it has no memory maps, and takes a thousand times as long.
 fn miri() -> Result<(), String> {
-    let mut command =
-        nightly("miri test --package spinney --lib --target-dir target/miri -- tree::memtable env::buffer");
+    let mut command = nightly(
+        "miri test --package spinney --lib --target-dir target/miri -- base::memory tree::memtable env::buffer",
+    );
     run("miri", command.env("MIRIFLAGS", "-Zmiri-disable-isolation"))
 }
 
@@ -134,7 +135,7 @@ fn sanitize(what: &str) -> Result<(), String> {
     let target = "x86_64-unknown-linux-gnu";
     let common = format!("test -Zbuild-std --target {target} --target-dir target/{what} --package spinney");
     let suppressions = concat!(env!("CARGO_MANIFEST_DIR"), "/tsan.txt");
-    for tests in ["--lib -- tree::memtable log::beside txn:: cache:: env::", "--test concurrent"] {
+    for tests in ["--lib -- base::memory tree::memtable log::beside txn:: cache:: env::", "--test concurrent"] {
         let mut command = nightly(&format!("{common} {tests}"));
         command.env("RUSTFLAGS", format!("-Zsanitizer={what} --cfg sanitized"));
         command.env("TSAN_OPTIONS", format!("suppressions={suppressions}"));

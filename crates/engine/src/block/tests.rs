@@ -360,3 +360,19 @@ fn the_bytes_of_a_versioned_leaf_and_its_frame_are_pinned() {
     assert_eq!(hex_dump(&framed[..20]), expected);
     assert_eq!(hex_dump(&pointer.encode()), "0000: 00 10 00 00 00 00 00 00 4b 00 00 00 24 63 c9 ac\n");
 }
+
+/// Whatever an earlier image left in memory is nobody's: a payload must fill the image that it is said to be.
+#[test]
+fn a_payload_that_fills_less_than_its_image_is_refused() {
+    for compression in [Compression::Lz4, Compression::Zstd] {
+        for missing in [1, 100] {
+            let image = vec![7; 8000];
+            let mut frame = Vec::new();
+            let pointer = frame::encode(&image, compression, 1, 0, &mut frame);
+            assert_eq!(*frame::decode(&frame, 1, pointer).unwrap(), *image);
+            frame[12..16].copy_from_slice(&(8000_u32 + missing).to_le_bytes());
+            let pointer = frame::seal(&mut frame, 1, 0);
+            assert!(matches!(frame::decode(&frame, 1, pointer), Err(FrameError::Malformed)), "{compression:?}");
+        }
+    }
+}

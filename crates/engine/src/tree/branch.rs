@@ -28,7 +28,7 @@ pub struct Branch {
 #[derive(Debug)]
 enum Below {
     Branches(Box<[OnceLock<Branch>]>),
-    /// Apart, since who goes to a leaf waits for where it was first, and all those together are few lines of memory.
+    /// In two rows: a reader waits for the front first, and all fronts together are few lines of memory.
     Leaves {
         fronts: Box<[AtomicUsize]>,
         pointers: Box<[BlockPointer]>,
@@ -82,8 +82,8 @@ impl Branch {
     /// Keeps `child` as child `i`, a branch that lies `height` levels above the leaves, if there is room.
     pub fn keep(&self, i: usize, child: &Block, height: u32, room: &Room) -> Option<&Self> {
         let Below::Branches(branches) = &self.below else { return None };
-        let leaf = size_of::<AtomicUsize>() + size_of::<BlockPointer>();
-        let below = if height == 1 { leaf } else { size_of::<OnceLock<Self>>() };
+        let leaf_bytes = size_of::<AtomicUsize>() + size_of::<BlockPointer>();
+        let below = if height == 1 { leaf_bytes } else { size_of::<OnceLock<Self>>() };
         let bytes = child.memory_bytes() + child.count() * below;
         room.keep(branches.get(i)?, bytes, || Self::new(child.clone(), height).ok())
     }

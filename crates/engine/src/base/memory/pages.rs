@@ -27,13 +27,21 @@ mod system {
     use super::{HUGE_PAGE_BYTES, layout};
 
     /// `len` zero bytes, aligned to pages; from [`HUGE_PAGE_BYTES`] on aligned to, and lying on, huge pages where there are enough of them.
+    ///
+    /// # Panics
+    /// When `len` is zero.
     #[must_use]
     pub fn map(len: usize) -> NonNull<u8> {
+        assert!(len > 0, "no pages have no address");
         if len < HUGE_PAGE_BYTES {
             return map_pages(len);
         }
         let slack = map_pages(len + HUGE_PAGE_BYTES);
-        let front = slack.align_offset(HUGE_PAGE_BYTES);
+        // The last place, which the next mapping will end at: neighbours are one mapping to the system, which allows only so many.
+        let front = match slack.align_offset(HUGE_PAGE_BYTES) {
+            0 => HUGE_PAGE_BYTES,
+            front => front,
+        };
         // SAFETY: `slack` is longer by a huge page than what stays; the ends were just mapped and hold nothing.
         unsafe {
             let memory = slack.add(front);
@@ -67,8 +75,9 @@ mod system {
     /// Nobody uses the memory, which [`map_pages`] returned.
     unsafe fn unmap_pages(memory: NonNull<u8>, len: usize) {
         if len > 0 {
+            // Where the system has no room to note one more hole between mappings, the pages stay.
             // SAFETY: the caller's promise.
-            unsafe { munmap(memory.as_ptr().cast(), len) }.expect("the pages are mapped");
+            unsafe { munmap(memory.as_ptr().cast(), len) }.ok();
         }
     }
 }
@@ -81,9 +90,13 @@ mod system {
     use super::layout;
 
     /// `len` zero bytes, aligned to pages.
+    ///
+    /// # Panics
+    /// When `len` is zero.
     #[must_use]
     pub fn map(len: usize) -> NonNull<u8> {
-        // SAFETY: nobody asks for no bytes.
+        assert!(len > 0, "no pages have no address");
+        // SAFETY: the layout is not empty.
         NonNull::new(unsafe { alloc_zeroed(layout(len)) }).expect("a test has memory")
     }
 
