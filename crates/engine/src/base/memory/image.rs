@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 
 use super::slabs::{Slabs, piece_for};
 use crate::base::num::{u32_of, usize_of};
-use crate::base::prefetch::CACHE_LINE_BYTES;
 
 /// Bytes that many share, the image of a block: an `Arc<[u8]>` that is one pointer, and lies on huge pages if it is as long as most blocks are.
 /// In front of the bytes is the count of those who share them, so that who comes to them comes to both at once.
@@ -58,7 +57,7 @@ impl Image {
         let (start, slab) = piece.unwrap_or_else(|| (allocate(layout(len)), ALLOCATOR));
         let head = Head { holders: AtomicUsize::new(1), len: stored_len, slab };
         let start = start.cast::<Head>();
-        // SAFETY: the memory is as long as a head and `len` bytes, as strictly aligned as a cache line, and nobody else's.
+        // SAFETY: the memory is as long as a head and `len` bytes, at least as strictly aligned as a head, and nobody else's.
         unsafe { start.write(head) };
         let mut image = Self(start);
         if cfg!(test) || IS_WATCHED {
@@ -118,9 +117,9 @@ impl Image {
     }
 }
 
-/// The layout of an image of `len` bytes that is no piece of a slab.
+/// The layout of an image of `len` bytes that is no piece of a slab. (Stricter than a head's, zeros would be written where the system has them.)
 fn layout(len: usize) -> Layout {
-    Layout::from_size_align(HEAD_BYTES + len, CACHE_LINE_BYTES).expect("an image is smaller than the address space")
+    Layout::from_size_align(HEAD_BYTES + len, align_of::<Head>()).expect("an image is smaller than the address space")
 }
 
 /// Zeroed memory of this layout.
@@ -186,6 +185,7 @@ impl fmt::Debug for Image {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::prefetch::CACHE_LINE_BYTES;
     use std::thread;
 
     /// Short ones, some of each kind of piece, some that would waste too much of one, and long ones.
