@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::slabs::{Slabs, piece_for};
-use crate::base::num::{u32_of, usize_of};
+use crate::base::num::{u32_of, usize_of32};
 
 /// Bytes that many share, the image of a block: an `Arc<[u8]>` that is one pointer, and lies on huge pages if it is as long as most blocks are.
 /// In front of the bytes is the count of those who share them, so that who comes to them comes to both at once.
@@ -134,7 +134,7 @@ impl Deref for Image {
     #[inline]
     fn deref(&self) -> &[u8] {
         // SAFETY: initialised, and nobody writes what is shared.
-        unsafe { slice::from_raw_parts(self.start().as_ptr(), usize_of(self.head().len.into())) }
+        unsafe { slice::from_raw_parts(self.start().as_ptr(), usize_of32(self.head().len)) }
     }
 }
 
