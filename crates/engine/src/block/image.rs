@@ -229,23 +229,22 @@ impl Block {
         &self.image[PREFIX_AT..][..self.prefix_len()]
     }
 
-    /// The address of the memory that every access looks at first.
+    /// The block of an image that was a block's.
     #[inline]
-    #[must_use]
-    pub fn front(&self) -> usize {
-        self.image.as_ptr().addr().wrapping_sub(HEAD_BYTES)
+    pub(super) const fn again(image: Image) -> Self {
+        Self { image }
+    }
+
+    /// Its bytes.
+    #[inline]
+    pub(super) const fn image(&self) -> &Image {
+        &self.image
     }
 
     /// Asks for the memory that every access looks at first, before it is needed.
     #[inline]
     pub fn prefetch_front(&self) {
-        Self::prefetch_front_at(self.front());
-    }
-
-    /// As [`Self::prefetch_front`], of a block that has, or had, its [`Self::front`] there.
-    #[inline]
-    pub fn prefetch_front_at(front: usize) {
-        prefetch(std::ptr::without_provenance(front), FRONT_BYTES);
+        prefetch(self.image.as_ptr().wrapping_sub(HEAD_BYTES), FRONT_BYTES);
     }
 
     /// Asks for the memory that a search of the block looks at first, before it is needed.
@@ -545,7 +544,7 @@ fn prefetch_all(bytes: &[u8]) {
 }
 
 /// The image's head, the header, and what a search of a leaf of 8 KiB with fifty entries looks at.
-const FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
+pub const FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
 /// A search of more than so much halves it first, which no prefetch can follow.
 const SEARCHED_BYTES_MAX: usize = 2 << 10;
 /// So much of the entries from some point on is as good as sure to be read.

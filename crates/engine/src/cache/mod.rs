@@ -13,10 +13,12 @@
 //!
 //! # Concurrency
 //! Each shard has a latch, held for a lookup or an insert and never over a read of a file or the freeing of a block. Two
-//! threads that miss the same block both read it, and the first to insert it gives its copy to both.
+//! threads that miss the same block both read it, and the first to insert it gives its copy to both. What is read often is found without the
+//! latch, in the swips of the branch above it; they are filled and emptied under it.
 
 mod ghost;
 mod shard;
+mod swips;
 mod table;
 
 use std::fmt;
@@ -27,10 +29,13 @@ use serde::Serialize;
 
 use crate::base::Result;
 use crate::base::num::{u64_of, usize_of};
+use crate::base::shards::Sharded;
 use crate::block::{Block, BlockPointer};
 use crate::store::BlockFile;
-use shard::{Shard, Shared};
+use shard::Shard;
 use table::{Guide, Key};
+
+pub use swips::{SwipOf, Swips};
 
 const SHARDS_MAX: u64 = 64;
 /// A smaller share would hold too few blocks to evict well, so that small caches have fewer shards.
@@ -69,6 +74,17 @@ pub struct CacheCounters {
     pub capacity: u64,
 }
 
+/// One of several blocks that are wanted together.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'w> {
+    /// Where it is read from.
+    pub file: &'w BlockFile,
+    /// Where it lies there.
+    pub pointer: BlockPointer,
+    /// Where it may be at hand.
+    pub swip: Option<SwipOf<'w>>,
+}
+
 /// A bounded set of blocks in memory.
 pub struct Cache {
     shards: Box<[Latched]>,
@@ -78,12 +94,8 @@ pub struct Cache {
     fitting: Mutex<()>,
     /// Bytes of the blocks that trees keep for themselves.
     kept: AtomicU64,
-}
-
-impl Shared for Block {
-    fn prefetch(&self) {
-        self.prefetch_front();
-    }
+    /// Reads that found their block at hand, past the shards.
+    at_hand: Sharded<1>,
 }
 
 /// Aligned so that latches of two shards share no cache line (nor a pair of lines that is fetched together).
@@ -111,7 +123,13 @@ impl Cache {
         let shards = usize_of(1 << shards.ilog2());
         let share = capacity / u64_of(shards);
         let shards = (0..shards).map(|_| Latched::new(Shard::new(share))).collect();
-        Self { shards, capacity: AtomicU64::new(capacity), fitting: Mutex::new(()), kept: AtomicU64::new(0) }
+        Self {
+            shards,
+            capacity: AtomicU64::new(capacity),
+            fitting: Mutex::new(()),
+            kept: AtomicU64::new(0),
+            at_hand: Sharded::default(),
+        }
     }
 
     /// The block that `pointer` names in `file`, from memory or else from the file.
@@ -126,28 +144,26 @@ impl Cache {
         }
     }
 
-    /// The blocks that the pointers name in their files, in that order; those not in memory are read together. Equal neighbours cost
-    /// one lookup.
+    /// Blocks that are wanted together, in that order; those not in memory are read together. Equal neighbours cost one lookup.
     ///
     /// # Errors
     /// As [`BlockFile::read_many`].
-    pub fn get_many(&self, wanted: &[(&BlockFile, BlockPointer)], fill: Fill) -> Result<Vec<Block>> {
-        let same = |a: (&BlockFile, BlockPointer), b: (&BlockFile, BlockPointer)| {
-            a.1 == b.1 && a.0.instance() == b.0.instance()
-        };
+    pub fn get_many(&self, wanted: &[Wanted<'_>], fill: Fill) -> Result<Vec<Block>> {
+        let same = |a: Wanted<'_>, b: Wanted<'_>| a.pointer == b.pointer && a.file.instance() == b.file.instance();
         // Of one there is nothing to wait for meanwhile.
         if wanted.len() > 1 {
             let first = |i: &usize| *i == 0 || !same(wanted[*i - 1], wanted[*i]);
             let each = || (0..wanted.len()).filter(first).map(|i| wanted[i]);
-            each().for_each(|(file, pointer)| self.prefetch_line(file.instance(), pointer));
-            each().for_each(|(file, pointer)| _ = self.approach(file.instance(), pointer));
+            let far = each().filter(|wanted| !self.follow(wanted.swip, wanted.file.instance(), wanted.pointer));
+            let far: Vec<_> = far.collect();
+            far.iter().for_each(|wanted| _ = self.approach(wanted.file.instance(), wanted.pointer));
         }
         let mut blocks: Vec<Option<Block>> = Vec::with_capacity(wanted.len());
-        let mut missing: Vec<(&BlockFile, BlockPointer)> = Vec::new();
-        for (i, (file, pointer)) in wanted.iter().enumerate() {
+        let mut missing: Vec<Wanted<'_>> = Vec::new();
+        for (i, Wanted { file, pointer, swip }) in wanted.iter().enumerate() {
             let block = match i.checked_sub(1) {
                 Some(before) if same(wanted[before], wanted[i]) => blocks[before].clone(),
-                _ => self.lookup(file.instance(), *pointer, fill),
+                _ => self.lookup_at(*swip, file.instance(), *pointer, fill),
             };
             if block.is_none() && !missing.iter().any(|other| same(*other, wanted[i])) {
                 missing.push(wanted[i]);
@@ -157,11 +173,11 @@ impl Cache {
         if missing.is_empty() {
             return Ok(blocks.into_iter().flatten().collect());
         }
-        let keep = |((file, pointer), block): (&(&BlockFile, BlockPointer), Block)| {
-            self.keep(file.instance(), *pointer, block, fill)
-        };
-        let read: Vec<_> = missing.iter().zip(BlockFile::read_many(&missing)?).map(keep).collect();
-        let find = |(wanted, block): (&(&BlockFile, BlockPointer), Option<Block>)| {
+        let keep =
+            |(wanted, block): (&Wanted<'_>, Block)| self.keep(wanted.file.instance(), wanted.pointer, block, fill);
+        let places: Vec<_> = missing.iter().map(|wanted| (wanted.file, wanted.pointer)).collect();
+        let read: Vec<_> = missing.iter().zip(BlockFile::read_many(&places)?).map(keep).collect();
+        let find = |(wanted, block): (&Wanted<'_>, Option<Block>)| {
             let number = missing.iter().position(|other| same(*other, *wanted));
             block.or_else(|| number.map(|number| read[number].clone()))
         };
@@ -175,6 +191,37 @@ impl Cache {
         let key = Key { instance, offset: pointer.offset };
         let hash = key.hash();
         self.shard(hash).shard.lock().get(hash, key, tag(pointer), fill == Fill::Keep)
+    }
+
+    /// As [`Self::lookup`], of a block that may be at hand: `swip` is that of `pointer`, in the branch that has it.
+    #[inline]
+    #[must_use]
+    pub fn lookup_at(
+        &self,
+        swip: Option<SwipOf<'_>>,
+        instance: u64,
+        pointer: BlockPointer,
+        fill: Fill,
+    ) -> Option<Block> {
+        let swip = swip.filter(|_| fill == Fill::Keep);
+        let Some(swip) = swip else { return self.lookup(instance, pointer, fill) };
+        if let Some(block) = swip.get() {
+            self.at_hand.add([1]);
+            return Some(block);
+        }
+        let key = Key { instance, offset: pointer.offset };
+        let hash = key.hash();
+        self.shard(hash).shard.lock().get_for(hash, key, tag(pointer), || swip.kept())
+    }
+
+    /// Asks for the memory where a lookup of the block looks first; where it is at hand, for the block itself, and says so.
+    #[inline]
+    pub fn follow(&self, swip: Option<SwipOf<'_>>, instance: u64, pointer: BlockPointer) -> bool {
+        let is_at_hand = swip.is_some_and(SwipOf::follow);
+        if !is_at_hand {
+            self.prefetch_line(instance, pointer);
+        }
+        is_at_hand
     }
 
     /// Asks for the memory where a lookup of the block looks first.
@@ -271,7 +318,8 @@ impl Cache {
     /// What the cache did so far.
     #[must_use]
     pub fn counters(&self) -> CacheCounters {
-        let mut sum = CacheCounters { capacity: self.capacity(), ..CacheCounters::default() };
+        let [hits] = self.at_hand.sums();
+        let mut sum = CacheCounters { hits, capacity: self.capacity(), ..CacheCounters::default() };
         for latched in &self.shards {
             let shard = latched.shard.lock();
             sum.hits += shard.tally.hits;

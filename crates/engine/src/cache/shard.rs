@@ -10,7 +10,8 @@
 //! 1. The weights of all blocks kept sum to `bytes`, which is never above `capacity`.
 //! 2. Each slot is in exactly one of the queues free, small and main; a slot in use is also in its file's list, and it and its
 //!    line in the table name each other.
-//! 3. A key has at most one block, the one that was inserted last.
+//! 3. What is in a swip of a slot is the slot's value; a swip that no slot has is empty, or its branch is gone.
+//! 4. A key has at most one block, the one that was inserted last.
 
 use std::collections::HashMap;
 
@@ -20,7 +21,7 @@ use crate::base::list::{Index, Linked, Links, List, NONE, at};
 use crate::base::num::{u32_of, u64_of, usize_of32};
 
 /// What a kept value costs beside its own bytes, on average: its line, its slot, its place in the ghost, with the slack of growth.
-pub(super) const ENTRY_BYTES: u64 = 220;
+pub(super) const ENTRY_BYTES: u64 = 240;
 
 /// Reads that are remembered per block: more say nothing new.
 const FREQUENCY_MAX: u8 = 3;
@@ -51,16 +52,18 @@ const FILE: usize = 1;
 
 /// What is known of a value, and no hit looks at.
 #[derive(Debug)]
-struct Slot {
+struct Slot<W> {
     weight: u64,
     queue: Queue,
     /// Where its line is in the table.
     line: u32,
     queue_links: Links,
     file_links: Links,
+    /// Where readers find it without the shard.
+    swip: Option<W>,
 }
 
-impl Linked<QUEUE> for Slot {
+impl<W> Linked<QUEUE> for Slot<W> {
     fn links(&self) -> Links {
         self.queue_links
     }
@@ -70,7 +73,7 @@ impl Linked<QUEUE> for Slot {
     }
 }
 
-impl Linked<FILE> for Slot {
+impl<W> Linked<FILE> for Slot<W> {
     fn links(&self) -> Links {
         self.file_links
     }
@@ -91,12 +94,12 @@ pub(super) struct Tally {
 
 /// A bounded map from keys to values that are cheap to clone.
 #[derive(Debug)]
-pub(super) struct Shard<V> {
+pub(super) struct Shard<V: Shared> {
     capacity: u64,
     bytes: u64,
     small_bytes: u64,
     table: Table<V>,
-    slots: Vec<Slot>,
+    slots: Vec<Slot<V::Swip>>,
     queues: [List<QUEUE>; 3],
     files: HashMap<u64, List<FILE>>,
     ghost: Ghost,
@@ -104,14 +107,27 @@ pub(super) struct Shard<V> {
 }
 
 /// Notes in the slots where their lines are in the table.
-fn place_in(slots: &mut [Slot]) -> impl FnMut(Index, usize) {
+fn place_in<W>(slots: &mut [Slot<W>]) -> impl FnMut(Index, usize) {
     |slot, line| at(slots, slot).line = u32_of(line)
 }
 
 /// A value that many can share.
 pub(super) trait Shared: Clone {
+    /// Where it may be found without the shard.
+    type Swip: Swizzle<Self>;
+
     /// Asks for the memory that a clone and what is done with it look at first.
     fn prefetch(&self) {}
+}
+
+/// A place outside of the shard, which puts a value there and takes it out.
+pub(super) trait Swizzle<V> {
+    /// Puts the value in.
+    fn put(&self, value: &V);
+    /// Takes it out.
+    fn take(&self) -> Option<V>;
+    /// Reads of it there since this was last asked, up to some number.
+    fn cool(&self) -> u8;
 }
 
 impl<V: Shared> Shard<V> {
@@ -160,6 +176,27 @@ impl<V: Shared> Shard<V> {
         Some(line.value.clone())
     }
 
+    /// As [`Self::get`] of a read, by someone who found the value's swip empty: there it is found from now on, if it is worth it.
+    pub(super) fn get_for(&mut self, hash: u64, key: Key, tag: u64, swip: impl FnOnce() -> V::Swip) -> Option<V> {
+        let value = self.get(hash, key, tag, true)?;
+        let found = self.table.find(hash, key)?;
+        let line = self.table.line(found);
+        if line.frequency > 0 {
+            let slot = line.slot;
+            let swip = swip();
+            // Of the branch of an older tree, as a rule.
+            drop(self.unswizzle(slot));
+            swip.put(&value);
+            at(&mut self.slots, slot).swip = Some(swip);
+        }
+        Some(value)
+    }
+
+    /// Takes a value out of its swip, if it has one.
+    fn unswizzle(&mut self, index: Index) -> Option<V> {
+        at(&mut self.slots, index).swip.take()?.take()
+    }
+
     /// Asks for the memory of the value at `key`, if there is one.
     #[inline]
     pub(super) fn approach(&mut self, hash: u64, key: Key) -> bool {
@@ -185,8 +222,8 @@ impl<V: Shared> Shard<V> {
         self.evict_to(self.capacity - weight, dropped);
         let queue = if self.ghost.take(key.fingerprint(), self.table.len()) { Queue::Main } else { Queue::Small };
         let born = if queue == Queue::Main { 0 } else { self.tally.inserted };
-        let slot =
-            self.place(Slot { weight, queue, line: 0, queue_links: Links::UNLINKED, file_links: Links::UNLINKED });
+        let (queue_links, file_links) = (Links::UNLINKED, Links::UNLINKED);
+        let slot = self.place(Slot { weight, queue, line: 0, queue_links, file_links, swip: None });
         self.files.entry(key.instance).or_insert(List::EMPTY).push_front(&mut self.slots, slot);
         let line = Line { key, tag, value: value.clone(), born, slot, frequency: 0 };
         self.table.insert(line, place_in(&mut self.slots));
@@ -229,7 +266,9 @@ impl<V: Shared> Shard<V> {
             let (small, main) = (self.queue(Queue::Small).back(), self.queue(Queue::Main).back());
             let from_small = main == NONE || (small != NONE && self.small_bytes > self.capacity / SMALL_PART);
             let index = if from_small { small } else { main };
+            let heat = at(&mut self.slots, index).swip.as_ref().map_or(0, V::Swip::cool);
             let line = self.line(index);
+            line.frequency = FREQUENCY_MAX.min(line.frequency + heat);
             let spare = if from_small { line.frequency >= PROMOTE_AT } else { line.frequency > 0 };
             if spare && spared < SPARED_MAX {
                 spared += 1;
@@ -252,7 +291,7 @@ impl<V: Shared> Shard<V> {
     }
 
     /// Puts a filled slot into a free place of the vector, and into its queue.
-    fn place(&mut self, slot: Slot) -> Index {
+    fn place(&mut self, slot: Slot<V::Swip>) -> Index {
         let queue = slot.queue;
         self.bytes += slot.weight;
         if queue == Queue::Small {
@@ -278,6 +317,7 @@ impl<V: Shared> Shard<V> {
         let &mut Slot { weight, line, .. } = at(&mut self.slots, index);
         self.bytes -= weight;
         let Line { key, value, .. } = self.table.remove(usize_of32(line), place_in(&mut self.slots));
+        dropped.extend(self.unswizzle(index));
         dropped.push(value);
         if let Some(list) = self.files.get_mut(&key.instance) {
             list.unlink(&mut self.slots, index);

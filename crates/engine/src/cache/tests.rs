@@ -1,20 +1,51 @@
 //! Tests of the cache: its invariants over random steps, its hits beside those of LRU, and its use of files.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::shard::{ENTRY_BYTES, Shard};
+use super::shard::{ENTRY_BYTES, Shard, Shared, Swizzle};
 use super::table::Key;
 use super::*;
+use crate::base::memory::ImageSwip;
 use crate::block::{Compression, raw_image};
 use crate::env::Access;
 use crate::env::sim::SimEnv;
 use crate::store::{BlockWriter, StoreStats};
 
-impl Shared for u64 {}
+impl Shared for u64 {
+    type Swip = TestSwip;
+}
+
+/// A swip of a shard of numbers: what is in it, and the reads there.
+type TestSwip = Rc<Cell<(Option<u64>, u8)>>;
+
+impl Swizzle<u64> for TestSwip {
+    fn put(&self, value: &u64) {
+        assert_eq!(self.replace((Some(*value), 0)).0, None, "only an empty one is filled");
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.replace((None, 0)).0
+    }
+
+    fn cool(&self) -> u8 {
+        let (value, heat) = self.get();
+        self.set((value, 0));
+        heat
+    }
+}
+
+/// The value in a swip, as a reader finds it there.
+fn at_hand(swip: &TestSwip) -> Option<u64> {
+    let (value, heat) = swip.get();
+    swip.set((value, (heat + u8::from(value.is_some())).min(ImageSwip::HEAT_MAX)));
+    value
+}
 
 /// What every value of the traces weighs, with the overhead.
 const WEIGHT: u64 = 4096;
@@ -33,19 +64,55 @@ fn read(shard: &mut Shard<u64>, offset: u64) -> bool {
     hit
 }
 
+/// As [`read`], by a reader who has swips for all blocks.
+fn read_at_hand(shard: &mut Shard<u64>, swips: &mut HashMap<u64, TestSwip>, offset: u64) -> bool {
+    let (key, swip) = (key(1, offset), swips.entry(offset).or_default());
+    let hit = at_hand(swip).or_else(|| shard.get_for(key.hash(), key, 0, || Rc::clone(swip)));
+    if hit.is_none() {
+        shard.insert(key, 0, offset, WEIGHT - ENTRY_BYTES, &mut Vec::new());
+    }
+    hit.is_some()
+}
+
 #[derive(Clone, Debug)]
 enum Step {
-    Get { key: (u64, u64), tag: u64, touch: bool },
-    Insert { key: (u64, u64), tag: u64, weight: u64 },
-    Forget { key: (u64, u64) },
-    ForgetFile { instance: u64 },
-    SetCapacity { bytes: u64 },
+    Get {
+        key: (u64, u64),
+        tag: u64,
+        touch: bool,
+    },
+    /// By one of two branches, which have the same blocks below them.
+    GetFor {
+        key: (u64, u64),
+        tag: u64,
+        branch: usize,
+    },
+    /// The branch is gone, and another in its place.
+    Replace {
+        branch: usize,
+    },
+    Insert {
+        key: (u64, u64),
+        tag: u64,
+        weight: u64,
+    },
+    Forget {
+        key: (u64, u64),
+    },
+    ForgetFile {
+        instance: u64,
+    },
+    SetCapacity {
+        bytes: u64,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let key = || (0..4u64, 0..40u64);
     let step = prop_oneof![
         20 => (key(), 0..2u64, any::<bool>()).prop_map(|(key, tag, touch)| Step::Get { key, tag, touch }),
+        20 => (key(), 0..2u64, 0..2usize).prop_map(|(key, tag, branch)| Step::GetFor { key, tag, branch }),
+        1 => (0..2usize).prop_map(|branch| Step::Replace { branch }),
         20 => (key(), 0..2u64, 0..3000u64).prop_map(|(key, tag, weight)| Step::Insert { key, tag, weight }),
         2 => key().prop_map(|key| Step::Forget { key }),
         1 => (0..4u64).prop_map(|instance| Step::ForgetFile { instance }),
@@ -61,6 +128,7 @@ proptest! {
         let mut shard = Shard::new(room);
         let mut last = BTreeMap::new();
         let mut dropped = Vec::new();
+        let mut branches = [BTreeMap::<_, TestSwip>::new(), BTreeMap::new()];
         for (serial, step) in (0u64..).zip(steps) {
             match step {
                 Step::Get { key: (instance, offset), tag, touch } => {
@@ -69,6 +137,14 @@ proptest! {
                         prop_assert_eq!(last.get(&(instance, offset)), Some(&(tag, found)));
                     }
                 }
+                Step::GetFor { key: (instance, offset), tag, branch } => {
+                    let (key, swip) = (key(instance, offset), branches[branch].entry((instance, offset, tag)).or_default());
+                    let found = at_hand(swip).or_else(|| shard.get_for(key.hash(), key, tag, || Rc::clone(swip)));
+                    if let Some(found) = found {
+                        prop_assert_eq!(last.get(&(instance, offset)), Some(&(tag, found)));
+                    }
+                }
+                Step::Replace { branch } => branches[branch].clear(),
                 Step::Insert { key: (instance, offset), tag, weight } => {
                     let used = shard.insert(key(instance, offset), tag, serial, weight, &mut dropped);
                     let before = last.insert((instance, offset), (tag, used));
@@ -85,6 +161,11 @@ proptest! {
                 Step::SetCapacity { bytes } => shard.set_capacity(bytes, &mut dropped),
             }
             shard.verify();
+            for ((instance, offset, tag), swip) in branches.iter().flatten() {
+                let key = key(*instance, *offset);
+                let (here, _) = swip.get();
+                prop_assert!(here.is_none() || here == shard.get(key.hash(), key, *tag, false), "it left the shard");
+            }
         }
     }
 }
@@ -145,11 +226,17 @@ fn zipf(blocks: usize, skew: f64, reads: usize, seed: u64) -> Vec<u64> {
 
 /// Hits of a shard and of LRU in the second half of a trace.
 fn compare(trace: &[u64], room: usize) -> (usize, usize) {
-    let mut shard = Shard::new(room as u64 * WEIGHT);
+    let (mut shard, mut other) = (Shard::new(room as u64 * WEIGHT), Shard::new(room as u64 * WEIGHT));
+    let mut swips = HashMap::new();
     let mut lru = Lru { room, now: 0, times: HashMap::new(), order: BTreeMap::new() };
     let (mut ours, mut theirs) = (0, 0);
     for (position, offset) in trace.iter().enumerate() {
         let (hit, lru_hit) = (read(&mut shard, *offset), lru.read(*offset));
+        assert_eq!(
+            read_at_hand(&mut other, &mut swips, *offset),
+            hit,
+            "what is at hand is evicted no sooner nor later"
+        );
         if position >= trace.len() / 2 {
             ours += usize::from(hit);
             theirs += usize::from(lru_hit);
@@ -281,6 +368,68 @@ fn who_asks_ahead_changes_nothing() {
     assert_eq!(cache.counters(), before);
 }
 
+/// Looks for a block as a reader does who has swips.
+fn look(cache: &Cache, file: &BlockFile, pointer: BlockPointer, swip: (&Arc<Swips>, usize)) -> Option<Block> {
+    cache.lookup_at(SwipOf::new(swip.0, swip.1), file.instance(), pointer, Fill::Keep)
+}
+
+#[test]
+fn what_is_at_hand_leaves_with_the_cache() {
+    let (file, pointers, _) = file_of_blocks(&SimEnv::new(1), "/blocks", 3);
+    let cache = Cache::new(8 << 20);
+    let swips = Arc::new(Swips::new(3));
+    assert!(SwipOf::new(&swips, 3).is_none());
+    let at_hand = |at: usize| SwipOf::new(&swips, at).unwrap().follow();
+    for (at, pointer) in pointers.iter().enumerate() {
+        assert!(look(&cache, &file, *pointer, (&swips, at)).is_none());
+        cache.get(&file, *pointer, Fill::Keep).unwrap();
+        assert!(!at_hand(at));
+        (0..3).for_each(|_| assert!(look(&cache, &file, *pointer, (&swips, at)).is_some()));
+    }
+    assert!((0..3).all(at_hand));
+    let counters = cache.counters();
+    assert_eq!((counters.hits, counters.misses), (9, 6));
+    cache.forget_block(file.instance(), pointers[1].offset);
+    assert_eq!([0, 1, 2].map(at_hand), [true, false, true]);
+    let held = look(&cache, &file, pointers[2], (&swips, 2)).unwrap();
+    cache.set_capacity(0);
+    assert!(!(0..3).any(at_hand));
+    assert_eq!(*held.bytes(), vec![0; 4000], "who holds it still does");
+}
+
+#[test]
+fn the_branch_that_came_last_has_a_block_at_hand() {
+    let (file, pointers, _) = file_of_blocks(&SimEnv::new(1), "/blocks", 1);
+    let cache = Cache::new(8 << 20);
+    let [old, new] = [(); 2].map(|()| Arc::new(Swips::new(1)));
+    let at_hand = |swips: &Arc<Swips>| SwipOf::new(swips, 0).unwrap().follow();
+    cache.get(&file, pointers[0], Fill::Keep).unwrap();
+    (0..2).for_each(|_| assert!(look(&cache, &file, pointers[0], (&old, 0)).is_some()));
+    assert!(at_hand(&old));
+    assert!(look(&cache, &file, pointers[0], (&new, 0)).is_some());
+    assert!(at_hand(&new) && !at_hand(&old));
+    drop(new);
+    assert!(look(&cache, &file, pointers[0], (&old, 0)).is_some(), "a branch may go at any time");
+    assert!(at_hand(&old));
+    cache.forget(file.instance());
+    assert!(!at_hand(&old));
+}
+
+#[test]
+fn merges_leave_alone_what_is_at_hand() {
+    let (file, pointers, _) = file_of_blocks(&SimEnv::new(1), "/blocks", 1);
+    let cache = Cache::new(8 << 20);
+    let swips = Arc::new(Swips::new(1));
+    cache.get(&file, pointers[0], Fill::Keep).unwrap();
+    let before = cache.counters();
+    for fill in [Fill::Merge, Fill::Bypass] {
+        let swip = SwipOf::new(&swips, 0);
+        (0..3).for_each(|_| assert!(cache.lookup_at(swip, file.instance(), pointers[0], fill).is_some()));
+    }
+    assert!(!SwipOf::new(&swips, 0).unwrap().follow());
+    assert_eq!(cache.counters(), before);
+}
+
 #[test]
 fn forgetting_a_file_or_a_block_frees_just_its_bytes() {
     let sim = SimEnv::new(1);
@@ -335,14 +484,20 @@ fn a_failed_read_is_reported_and_not_remembered() {
 fn threads_share_the_blocks_and_the_bound() {
     let (file, pointers, _) = file_of_blocks(&SimEnv::new(1), "/blocks", 400);
     let cache = Cache::new(1 << 20);
+    let swips = Arc::new(Swips::new(pointers.len()));
     std::thread::scope(|scope| {
         for seed in 1..=4 {
-            let (cache, file, pointers) = (&cache, &file, &pointers);
+            let (cache, file, pointers, swips) = (&cache, &file, &pointers, &swips);
             scope.spawn(move || {
                 let mut random = Random(seed);
                 for turn in 0..5000u64 {
-                    let pointer = pointers[usize_of(random.next()) % pointers.len()];
-                    cache.get(file, pointer, Fill::Keep).unwrap();
+                    // Some are read all the time.
+                    let at = usize_of(random.next()) % if turn % 2 == 0 { 20 } else { pointers.len() };
+                    let block = match look(cache, file, pointers[at], (swips, at)) {
+                        Some(block) => block,
+                        None => cache.read(file, pointers[at], Fill::Keep).unwrap(),
+                    };
+                    assert_eq!(block.bytes().len(), 4000);
                     assert!(cache.bytes() <= 1 << 20);
                     if turn.is_multiple_of(500) {
                         cache.forget(file.instance());

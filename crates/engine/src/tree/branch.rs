@@ -1,22 +1,22 @@
-//! The branches that a tree keeps in memory, and where the blocks below them were last seen there.
+//! The branches that a tree keeps in memory, and where the blocks below them are at hand.
 //!
 //! A lookup in the cache waits for the line that knows of a block, and only then for the block. Branches that their tree keeps, each from its
-//! first use on and as long as there is room, are found by their places in the branch above. One that is right above leaves has their pointers at
-//! hand, and remembers where they were in memory: so the leaf itself is asked for while the cache is asked about it.
+//! first use on and as long as there is room, are found by their places in the branch above. One that is right above leaves has their pointers, and
+//! their swips: those of them that are read often are found there without the cache.
 //!
 //! # Invariants
 //! 1. A kept branch is the block that the pointer at its place in the branch above names. Its tree never changes.
-//! 2. What is remembered of a leaf is asked for ahead and never read: the leaf may have left the memory since.
+//! 2. A leaf in a swip is the block that the pointer at its place names.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use crate::base::codec::{Decoder, Malformed};
 use crate::base::num::u64_of;
 use crate::base::prefetch::prefetch;
 use crate::base::sync::AtomicU64;
-use crate::block::{Block, BlockPointer};
-use crate::cache::Cache;
+use crate::block::{Block, BlockPointer, Swip};
+use crate::cache::{Cache, SwipOf, Swips};
 
 /// A branch in memory, and what is known of its children.
 #[derive(Debug)]
@@ -28,9 +28,9 @@ pub struct Branch {
 #[derive(Debug)]
 enum Below {
     Branches(Box<[OnceLock<Branch>]>),
-    /// In two rows: a reader waits for the front first, and all fronts together are few lines of memory.
+    /// In two rows: a reader waits for the swip first, and all swips together are few lines of memory.
     Leaves {
-        fronts: Box<[AtomicUsize]>,
+        swips: Arc<Swips>,
         pointers: Box<[BlockPointer]>,
     },
 }
@@ -44,7 +44,7 @@ impl Branch {
         let places = 0..block.count();
         let below = match height {
             1 => Below::Leaves {
-                fronts: places.clone().map(|_| AtomicUsize::new(0)).collect(),
+                swips: Arc::new(Swips::new(block.count())),
                 pointers: places.map(|i| pointer(&block, i)).collect::<Result<_, _>>()?,
             },
             _ => Below::Branches(places.map(|_| OnceLock::new()).collect()),
@@ -75,14 +75,16 @@ impl Branch {
     pub fn trace(&self, i: usize) -> Option<Trace<'_>> {
         match &self.below {
             Below::Branches(_) => None,
-            Below::Leaves { fronts, pointers } => Some(Trace { front: fronts.get(i)?, pointer: pointers.get(i)? }),
+            Below::Leaves { swips, pointers } => {
+                Some(Trace { swip: SwipOf::new(swips, i)?, pointer: pointers.get(i)? })
+            }
         }
     }
 
     /// Keeps `child` as child `i`, a branch that lies `height` levels above the leaves, if there is room.
     pub fn keep(&self, i: usize, child: &Block, height: u32, room: &Room) -> Option<&Self> {
         let Below::Branches(branches) = &self.below else { return None };
-        let leaf_bytes = size_of::<AtomicUsize>() + size_of::<BlockPointer>();
+        let leaf_bytes = size_of::<Swip>() + size_of::<BlockPointer>();
         let below = if height == 1 { leaf_bytes } else { size_of::<OnceLock<Self>>() };
         let bytes = child.memory_bytes() + child.count() * below;
         room.keep(branches.get(i)?, bytes, || Self::new(child.clone(), height).ok())
@@ -100,53 +102,31 @@ pub fn pointer(branch: &Block, i: usize) -> Result<BlockPointer, Malformed> {
     if decoder.is_empty() { Ok(pointer) } else { Err(Malformed) }
 }
 
-/// Where a leaf lies, and where it was in memory when it was last found.
+/// Where a leaf lies, and where it is at hand if it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace<'b> {
-    /// Zero when it never was.
-    front: &'b AtomicUsize,
+    swip: SwipOf<'b>,
     pointer: &'b BlockPointer,
 }
 
-impl Trace<'_> {
+impl<'b> Trace<'b> {
     /// Where the leaf lies in its file.
     #[inline]
     pub const fn pointer(self) -> BlockPointer {
         *self.pointer
     }
 
+    /// Where it may be at hand.
+    #[inline]
+    pub const fn swip(self) -> SwipOf<'b> {
+        self.swip
+    }
+
     /// Asks for what is known of the leaf.
     #[inline]
     pub fn prefetch(self) {
-        prefetch(std::ptr::from_ref(self.front).cast(), size_of::<AtomicUsize>());
+        self.swip.prefetch();
         prefetch(std::ptr::from_ref(self.pointer).cast(), size_of::<BlockPointer>());
-    }
-
-    /// Where the front of the block was; zero when it was never found.
-    #[inline]
-    fn front(self) -> usize {
-        // Relaxed: publishes nothing that is relied on.
-        self.front.load(Ordering::Relaxed)
-    }
-
-    /// Asks for the front of the block where it was; false when it was never found.
-    #[inline]
-    pub fn follow(self) -> bool {
-        let front = self.front();
-        if front != 0 {
-            Block::prefetch_front_at(front);
-        }
-        front != 0
-    }
-
-    /// The block was found.
-    #[inline]
-    pub fn found(self, block: &Block) {
-        let front = block.front();
-        // Readers share the line: it is left alone while nothing changes.
-        if self.front() != front {
-            self.front.store(front, Ordering::Relaxed);
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::process::abort;
 use std::ptr::NonNull;
@@ -18,7 +19,7 @@ use crate::base::num::{u32_of, usize_of32};
 pub struct Image(NonNull<Head>);
 
 #[repr(C)]
-struct Head {
+pub(super) struct Head {
     holders: AtomicUsize,
     len: u32,
     /// Where the memory is from: [`ALLOCATOR`] is no slab.
@@ -84,6 +85,20 @@ impl Image {
     pub fn memory_bytes(&self) -> usize {
         let bytes = HEAD_BYTES + self.len();
         if self.head().slab == ALLOCATOR { bytes } else { piece_for(bytes).unwrap_or(bytes) }
+    }
+
+    /// Gives up the name of a holder, but not the hold.
+    pub(super) fn into_raw(self) -> NonNull<Head> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// The holder that was [`Self::into_raw`].
+    ///
+    /// # Safety
+    /// There is a hold that no other holder stands for.
+    #[inline]
+    pub(super) unsafe fn from_raw(head: NonNull<Head>) -> Self {
+        Self(head)
     }
 
     #[inline]

@@ -3,5 +3,7 @@
 pub mod image;
 pub mod pages;
 mod slabs;
+mod swip;
 
 pub use image::Image;
+pub use swip::ImageSwip;

@@ -12,7 +12,7 @@ use super::format::continues;
 use crate::base::Result;
 use crate::base::num::{usize_of, usize_of32};
 use crate::block::{Block, BlockPointer};
-use crate::cache::Fill;
+use crate::cache::{Fill, SwipOf};
 use crate::env::AlignedBuffer;
 use crate::store::space::UNIT_BYTES;
 use crate::tree::Limits;
@@ -83,8 +83,8 @@ impl ReadAhead {
     pub(super) fn leaf(
         &mut self,
         file: &TreeFile,
-        branch: &Block,
-        i: usize,
+        (branch, i): (&Block, usize),
+        swip: Option<SwipOf<'_>>,
         fill: Fill,
         way: Way<'_>,
     ) -> Result<(Block, bool)> {
@@ -98,7 +98,7 @@ impl ReadAhead {
                 return Ok((leaf, false));
             }
         }
-        let cached = file.cache.lookup(file.blocks.instance(), pointer, fill);
+        let cached = file.cache.lookup_at(swip, file.blocks.instance(), pointer, fill);
         let (leaf, was_cached) = match cached {
             Some(leaf) => (leaf, true),
             None => (self.read(file, branch, i, fill, way)?, false),

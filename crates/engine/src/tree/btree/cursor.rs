@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::ahead::{ReadAhead, Way};
-use super::root::{TreeRoot, route};
+use super::root::{TreeRoot, route, swip};
 use crate::base::num::usize_of32;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer, Bound};
@@ -195,10 +195,8 @@ impl BTreeCursor {
             if self.height() == 0 {
                 self.blocks += 1;
                 let above = self.root.kept(self.path.iter().map(|step| step.child));
-                let trace = above.filter(|_| self.fill == Fill::Keep).and_then(|(above, i)| above.trace(i));
-                trace.inspect(|trace| _ = trace.follow());
-                let (leaf, _) = self.ahead.leaf(&self.root.file, branch, *child, self.fill, way)?;
-                trace.inspect(|trace| trace.found(&leaf));
+                let swip = swip(above);
+                let (leaf, _) = self.ahead.leaf(&self.root.file, (branch, *child), swip, self.fill, way)?;
                 let index = if way.backward { leaf.count() - 1 } else { 0 };
                 self.here.stand(leaf, index);
                 break;

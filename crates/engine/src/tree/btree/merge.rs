@@ -197,7 +197,7 @@ impl<'a> Merge<'a> {
             let (pointer, bounds) = (self.file.child(branch, i)?, Bounds { lower, upper });
             if self.reached(&bounds) || !self.output.settle(height - 1)? {
                 let block = match height {
-                    1 => self.ahead.leaf(self.file, branch, i, Fill::Merge, Way::FORWARD)?,
+                    1 => self.ahead.leaf(self.file, (branch, i), None, Fill::Merge, Way::FORWARD)?,
                     _ => self.block(height - 1, pointer)?,
                 };
                 self.subtree(height - 1, pointer, block, bounds)?;

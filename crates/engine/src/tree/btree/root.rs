@@ -8,7 +8,7 @@ use super::format::{TreeMeta, continues};
 use super::read_free_list;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockPointer};
-use crate::cache::Fill;
+use crate::cache::{Fill, SwipOf, Wanted};
 use crate::store::Extent;
 use crate::tree::branch::{Branch, Room, Trace};
 use crate::tree::lookup::{Answers, Ask, nothing};
@@ -94,12 +94,11 @@ impl TreeRoot {
                 above[at] = step.kept().map(|kept| (kept, i));
             }
         }
-        let traces = || above.iter().map(|above| above.and_then(|(above, i)| above.trace(i)));
-        traces().flatten().for_each(|trace| _ = trace.follow());
-        let wanted: Vec<_> = pointers.iter().map(|pointer| (&self.file.blocks, *pointer)).collect();
-        let blocks = self.file.cache.get_many(&wanted, Fill::Keep)?;
-        for ((block, pointer), trace) in blocks.iter().zip(&pointers).zip(traces()) {
-            trace.inspect(|trace| trace.found(block));
+        let file = &self.file.blocks;
+        let wanted = pointers.iter().zip(&above);
+        let wanted = wanted.map(|(pointer, above)| Wanted { file, pointer: *pointer, swip: swip(*above) });
+        let blocks = self.file.cache.get_many(&wanted.collect::<Vec<_>>(), Fill::Keep)?;
+        for (block, pointer) in blocks.iter().zip(&pointers) {
             block.prefetch_search();
             self.file.check(block, *pointer, 0)?;
         }
@@ -177,8 +176,9 @@ impl TreeRoot {
         }
         let kept: Vec<_> = above.iter().map(|above| above.and_then(|(above, i)| above.child(i))).collect();
         let missing = || (0..kept.len()).filter(|at| kept[*at].is_none());
-        let wanted: Vec<_> = missing().map(|at| (&self.file.blocks, pointers[at])).collect();
-        let fetched = self.file.cache.get_many(&wanted, Fill::Keep)?;
+        let file = &self.file.blocks;
+        let wanted = missing().map(|at| Wanted { file, pointer: pointers[at], swip: None });
+        let fetched = self.file.cache.get_many(&wanted.collect::<Vec<_>>(), Fill::Keep)?;
         let mut steps: Vec<_> = kept.iter().map(|kept| kept.map(Step::Kept)).collect();
         for (at, branch) in missing().zip(fetched) {
             self.file.check(&branch, pointers[at], height)?;
@@ -191,10 +191,11 @@ impl TreeRoot {
     /// The leaf that `pointer` names, on its way into the nearest cache. It is child `i` of the branch `above`, if that is kept.
     #[inline]
     pub(super) fn leaf(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer, fill: Fill) -> Result<Block> {
-        let trace = above.filter(|_| fill == Fill::Keep).and_then(|(above, i)| above.trace(i));
-        trace.inspect(|trace| _ = trace.follow());
-        let leaf = self.file.get(pointer, 0, fill)?;
-        trace.inspect(|trace| trace.found(&leaf));
+        let swip = swip(above);
+        _ = swip.is_some_and(SwipOf::follow);
+        let found = self.file.cache.lookup_at(swip, self.file.blocks.instance(), pointer, fill);
+        let leaf = found.map_or_else(|| self.file.cache.read(&self.file.blocks, pointer, fill), Ok)?;
+        self.file.check(&leaf, pointer, 0)?;
         leaf.prefetch_search();
         Ok(leaf)
     }
@@ -205,8 +206,7 @@ impl TreeRoot {
             kept.block().prefetch_search();
             return true;
         }
-        self.file.cache.prefetch_line(self.file.blocks.instance(), pointer);
-        above.and_then(|(above, i)| above.trace(i)).is_some_and(Trace::follow)
+        self.file.cache.follow(swip(above), self.file.blocks.instance(), pointer)
     }
 
     /// Child `i` of a branch.
@@ -241,6 +241,12 @@ impl TreeRoot {
         }
         None
     }
+}
+
+/// Where a child of a kept branch may be at hand, if it is a leaf.
+#[inline]
+pub(super) fn swip<'r>(above: Option<(&'r Branch, usize)>) -> Option<SwipOf<'r>> {
+    above.and_then(|(above, i)| above.trace(i)).map(Trace::swip)
 }
 
 /// A branch on the way to a leaf.

@@ -4,7 +4,7 @@ use super::Run;
 use crate::base::Result;
 use crate::base::num::{u64_of, usize_of, usize_of32};
 use crate::block::{Block, BlockPointer};
-use crate::cache::Fill;
+use crate::cache::{Fill, SwipOf};
 use crate::env::buffer::AlignedBuffer;
 use std::ops::Range;
 
@@ -58,12 +58,12 @@ impl ReadAhead {
         self.fill == Fill::Keep && self.row.leaves >= LONG_ROW
     }
 
-    /// The leaf that `pointer` points to, and whether it was in the cache. `wanted` says in which part of
+    /// The leaf that `pointer` points to, which may be at hand in `swip`, and whether it was in the cache. `wanted` says in which part of
     /// the file it pays to read ahead.
     pub(super) fn leaf(
         &mut self,
         run: &Run,
-        pointer: BlockPointer,
+        (pointer, swip): (BlockPointer, Option<SwipOf<'_>>),
         wanted: impl FnOnce() -> Range<u64>,
     ) -> Result<(Block, bool)> {
         self.row = self.row_with(pointer);
@@ -71,7 +71,7 @@ impl ReadAhead {
         let instance = run.file().instance();
         let cached = match self.fill {
             Fill::Bypass => None,
-            Fill::Keep | Fill::Merge => run.cache().lookup(instance, pointer, self.fill),
+            Fill::Keep | Fill::Merge => run.cache().lookup_at(swip, instance, pointer, self.fill),
         };
         if let Some(leaf) = cached {
             return Ok((leaf, true));

@@ -5,7 +5,7 @@ use super::ahead::ReadAhead;
 use super::fuse::Fuse;
 use crate::base::{Entry, Result, Value};
 use crate::block::{Block, Bound};
-use crate::cache::Fill;
+use crate::cache::{Fill, SwipOf};
 use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
@@ -48,7 +48,7 @@ enum Approach {
     Away,
     /// To a part of the index, and as far in it as its heads tell.
     Part(Bound),
-    /// To where the leaf was in memory, if that is known, and to where the cache knows of it.
+    /// To where the leaf is at hand, or to where the cache knows of it.
     Slot,
     /// To the leaf, and as far in it as its heads tell.
     Leaf(Block, Bound),
@@ -155,13 +155,8 @@ impl RunCursor {
         if self.slot == self.index().count() {
             return Ok(Approach::Left);
         }
-        match self.run.trace(self.part, self.slot) {
-            Some(trace) => {
-                trace.follow();
-                self.run.prefetch_line(trace.pointer());
-            }
-            None => self.run.prefetch_line(self.run.pointer(self.index(), self.slot)?),
-        }
+        let (pointer, swip) = self.run.leaf_at(self.index(), self.part, self.slot)?;
+        self.run.follow(swip, pointer);
         Ok(Approach::Slot)
     }
 
@@ -256,13 +251,9 @@ impl RunCursor {
     fn load_leaf(&mut self, slot: usize) -> Result<Block> {
         let Self { run, ahead, limits, fetched, part, .. } = self;
         let index = || index_of(run, fetched, *part);
-        let trace = run.trace(*part, slot);
-        let pointer = match trace {
-            Some(trace) => trace.pointer(),
-            None => run.pointer(index(), slot)?,
-        };
-        let (leaf, is_cached) = ahead.leaf(run, pointer, || wanted(run, limits.as_deref(), index()))?;
-        trace.filter(|_| self.fill == Fill::Keep).inspect(|trace| trace.found(&leaf));
+        let place = run.leaf_at(index(), *part, slot)?;
+        let pointer = place.0;
+        let (leaf, is_cached) = ahead.leaf(run, place, || wanted(run, limits.as_deref(), index()))?;
         self.is_cached = is_cached;
         self.run.check_leaf(pointer, &leaf)?;
         self.costs.blocks += 1;
@@ -274,7 +265,7 @@ impl RunCursor {
     #[inline]
     fn follow(&self, slot: usize) {
         if self.fill == Fill::Keep {
-            self.run.trace(self.part, slot).inspect(|trace| _ = trace.follow());
+            self.run.trace(self.part, slot).inspect(|trace| _ = trace.swip().follow());
         }
     }
 
@@ -309,14 +300,11 @@ impl RunCursor {
             To::First => self.slot + 1,
             To::Last => self.slot.wrapping_sub(1),
         };
-        match self.run.trace(self.part, next) {
-            Some(trace) if trace.follow() => self.run.prefetch_line(trace.pointer()),
-            _ if next < self.index().count() => {
-                if let Ok(pointer) = self.run.pointer(self.index(), next) {
-                    self.run.cache().approach(self.run.file().instance(), pointer);
-                }
-            }
-            _ => {}
+        if next < self.index().count()
+            && let Ok((pointer, swip)) = self.run.leaf_at(self.index(), self.part, next)
+            && !swip.is_some_and(SwipOf::follow)
+        {
+            self.run.cache().approach(self.run.file().instance(), pointer);
         }
     }
 

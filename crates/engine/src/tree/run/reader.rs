@@ -10,7 +10,7 @@ use crate::base::key::head;
 use crate::base::num::{u64_of, usize_of, usize_of32};
 use crate::base::{Error, Kind, Result, SeqNum, Value};
 use crate::block::{Block, BlockKind, BlockPointer};
-use crate::cache::{Cache, Fill};
+use crate::cache::{Cache, Fill, SwipOf};
 use crate::env::buffer::AlignedBuffer;
 use crate::env::{Access, Env};
 use crate::store::{BlockFile, StoreStats};
@@ -254,7 +254,7 @@ impl Run {
                 }
                 None => {
                     let pointer = self.pointer(self.top(), part)?;
-                    let Some(index) = self.block_for(pointer, BlockKind::Branch, unasked, costs)? else {
+                    let Some(index) = self.block_for((pointer, None), BlockKind::Branch, unasked, costs)? else {
                         return Ok(None);
                     };
                     kept = self.keep(part, &index);
@@ -264,15 +264,11 @@ impl Run {
             };
             for slot in slot.take().unwrap_or_else(|| index.lower_bound(key))..index.count() {
                 let trace = kept.and_then(|kept| kept.trace(slot));
-                let pointer = match trace {
-                    Some(trace) => {
-                        trace.follow();
-                        trace.pointer()
-                    }
-                    None => self.pointer(index, slot)?,
-                };
-                let Some(leaf) = self.block_for(pointer, BlockKind::Leaf, unasked, costs)? else { return Ok(None) };
-                trace.inspect(|trace| trace.found(&leaf));
+                let swip = trace.map(Trace::swip);
+                let pointer = trace.map_or_else(|| self.pointer(index, slot), |trace| Ok(trace.pointer()))?;
+                _ = swip.is_some_and(SwipOf::follow);
+                let leaf = self.block_for((pointer, swip), BlockKind::Leaf, unasked, costs)?;
+                let Some(leaf) = leaf else { return Ok(None) };
                 leaf.prefetch_search();
                 match look(leaf, key, snapshot, self.visible_from()) {
                     Look::Found(found) => return Ok(Some(found)),
@@ -289,12 +285,12 @@ impl Run {
     #[inline]
     fn block_for(
         &self,
-        pointer: BlockPointer,
+        (pointer, swip): (BlockPointer, Option<SwipOf<'_>>),
         kind: BlockKind,
         unasked: &mut Option<u64>,
         costs: &mut Costs,
     ) -> Result<Option<Block>> {
-        let block = match self.cache.lookup(self.file.instance(), pointer, Fill::Keep) {
+        let block = match self.cache.lookup_at(swip, self.file.instance(), pointer, Fill::Keep) {
             Some(block) => block,
             None if !self.passes(unasked, costs)? => return Ok(None),
             None => self.cache.read(&self.file, pointer, Fill::Keep)?,
@@ -395,15 +391,14 @@ impl Run {
         let kept = self.top.child(part)?;
         let slot = kept.block().lower_bound(key);
         let trace = kept.trace(slot)?;
-        trace.follow();
-        self.prefetch_line(trace.pointer());
+        self.follow(Some(trace.swip()), trace.pointer());
         Some(Start { part, slot })
     }
 
-    /// Asks for the memory where the cache knows of a block.
+    /// Asks for the memory where a lookup of a block looks first: for the block itself if it is at hand, and says so.
     #[inline]
-    pub(super) fn prefetch_line(&self, pointer: BlockPointer) {
-        self.cache.prefetch_line(self.file.instance(), pointer);
+    pub(super) fn follow(&self, swip: Option<SwipOf<'_>>, pointer: BlockPointer) -> bool {
+        self.cache.follow(swip, self.file.instance(), pointer)
     }
 
     /// Index part `part`, if it is kept.
@@ -416,6 +411,20 @@ impl Run {
     #[inline]
     pub(super) fn trace(&self, part: usize, slot: usize) -> Option<Trace<'_>> {
         self.top.child(part)?.trace(slot)
+    }
+
+    /// Where the leaf of entry `slot` of index part `part`, which is `index`, lies, and where it may be at hand.
+    #[inline]
+    pub(super) fn leaf_at(
+        &self,
+        index: &Block,
+        part: usize,
+        slot: usize,
+    ) -> Result<(BlockPointer, Option<SwipOf<'_>>)> {
+        match self.trace(part, slot) {
+            Some(trace) => Ok((trace.pointer(), Some(trace.swip()))),
+            None => Ok((self.pointer(index, slot)?, None)),
+        }
     }
 
     /// Keeps index part `part`, which a lookup used, if there is room.

@@ -10,7 +10,7 @@ use super::reader::{Look, check, look};
 use crate::base::num::u64_of;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
-use crate::cache::Fill;
+use crate::cache::{Fill, SwipOf, Wanted};
 use crate::tree::Costs;
 use crate::tree::lookup::{Answers, Ask, nothing};
 
@@ -61,7 +61,7 @@ fn pass_filters(asks: &[Ask<'_>], tries: &mut Vec<Try<'_>>, costs: &mut Costs) -
             let kept = run.kept_filter(part);
             kept.inspect(|block| prefetch_line(block, line));
             if kept.is_none() {
-                wanted.push((run.file(), parts[part]));
+                wanted.push(Wanted { file: run.file(), pointer: parts[part], swip: None });
             }
             filtered.push((at, layout, kept, parts[part], line));
         }
@@ -111,14 +111,10 @@ fn search(
             answers[*i] = run.search(asks[*i].key, None, &mut None, snapshot, costs)?;
         }
     }
-    let traces = || here.iter().zip(&at_slots).map(|((_, run), at)| run.trace(parts[*at], slots[*at]));
-    traces().flatten().for_each(|trace| _ = trace.follow());
     let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| {
         let at = at_slots[n];
-        let trace = run.trace(parts[at], slots[at]);
-        trace.map_or_else(|| run.pointer(&indexes[at], slots[at]), |trace| Ok(trace.pointer()))
+        run.leaf_at(&indexes[at], parts[at], slots[at])
     })?;
-    traces().zip(&leaves).for_each(|(trace, leaf)| _ = trace.inspect(|trace| trace.found(leaf)));
     costs.blocks += u64_of(indexes.len() + leaves.len());
     leaves.iter().zip(&here).for_each(|(leaf, (i, _))| leaf.prefetch_entry(asks[*i].key));
     for ((i, run), leaf) in here.into_iter().zip(leaves) {
@@ -137,7 +133,8 @@ fn index_parts(tries: &[Try<'_>], parts: &[usize]) -> Result<Vec<Block>> {
     indexes.iter().flatten().for_each(|index| index.prefetch_search());
     let missing: Vec<_> = (0..tries.len()).filter(|at| indexes[*at].is_none()).collect();
     let wanted: Vec<_> = missing.iter().map(|at| tries[*at]).collect();
-    let fetched = blocks(&wanted, BlockKind::Branch, |n, (_, run)| run.pointer(run.top(), parts[missing[n]]))?;
+    let fetched =
+        blocks(&wanted, BlockKind::Branch, |n, (_, run)| Ok((run.pointer(run.top(), parts[missing[n]])?, None)))?;
     for (at, index) in missing.into_iter().zip(fetched) {
         tries[at].1.keep(parts[at], &index);
         indexes[at] = Some(index);
@@ -149,14 +146,17 @@ fn index_parts(tries: &[Try<'_>], parts: &[usize]) -> Result<Vec<Block>> {
 fn blocks<'r>(
     tries: &[Try<'r>],
     kind: BlockKind,
-    pointer: impl Fn(usize, Try<'r>) -> Result<BlockPointer>,
+    place: impl Fn(usize, Try<'r>) -> Result<(BlockPointer, Option<SwipOf<'r>>)>,
 ) -> Result<Vec<Block>> {
     let Some((_, first)) = tries.first() else { return Ok(Vec::new()) };
-    let wanted = tries.iter().enumerate().map(|(at, (i, run))| Ok((run.file(), pointer(at, (*i, *run))?)));
+    let wanted = tries.iter().enumerate().map(|(at, (i, run))| {
+        let (pointer, swip) = place(at, (*i, *run))?;
+        Ok(Wanted { file: run.file(), pointer, swip })
+    });
     let wanted = wanted.collect::<Result<Vec<_>>>()?;
     let blocks = first.cache().get_many(&wanted, Fill::Keep)?;
     blocks.iter().for_each(|block| block.prefetch_search());
-    for ((file, pointer), block) in wanted.iter().zip(&blocks) {
+    for (Wanted { file, pointer, .. }, block) in wanted.iter().zip(&blocks) {
         check(file, *pointer, block, kind)?;
     }
     Ok(blocks)

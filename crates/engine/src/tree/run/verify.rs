@@ -103,7 +103,7 @@ impl Walk<'_> {
             if pointer.offset != self.seen.leaves_end {
                 return Err(self.wrong(pointer, "a leaf does not begin where the one before it ends"));
             }
-            let (leaf, _) = ahead.leaf(self.run, pointer, || 0..self.run.leaves_end())?;
+            let (leaf, _) = ahead.leaf(self.run, (pointer, None), || 0..self.run.leaves_end())?;
             self.run.check_leaf(pointer, &leaf)?;
             self.blocks += 1;
             self.seen.leaves += 1;

@@ -2,7 +2,7 @@
 
 use crate::base::{FileId, Result, Value};
 use crate::block::{Block, BlockKind, BlockPointer};
-use crate::cache::{Cache, Fill};
+use crate::cache::{Cache, Fill, Wanted};
 use crate::env::{Access, Env};
 use crate::store::{BlockFile, StoreStats};
 use std::fmt;
@@ -68,7 +68,8 @@ impl ValueFile {
         let Some((first, _)) = wanted.first() else { return Ok(Vec::new()) };
         let read = |fill, cached: bool| {
             let those = wanted.iter().filter(|(_, pointer)| is_cached(*pointer) == cached);
-            let those: Vec<_> = those.map(|(file, pointer)| (&file.file, *pointer)).collect();
+            let those = those.map(|(file, pointer)| Wanted { file: &file.file, pointer: *pointer, swip: None });
+            let those: Vec<_> = those.collect();
             first.cache.get_many(&those, fill).map(Vec::into_iter)
         };
         let (mut small, mut large) = (read(Fill::Keep, true)?, read(Fill::Bypass, false)?);
