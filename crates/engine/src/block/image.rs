@@ -482,8 +482,15 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn find(&self, key: &[u8]) -> Option<usize> {
+        self.find_from(self.bound(key), key)
+    }
+
+    /// [`Self::find`] of a key for which this is the [`Self::bound`].
+    #[inline]
+    #[must_use]
+    pub fn find_from(&self, bound: Bound, key: &[u8]) -> Option<usize> {
         let mut met = false;
-        let i = self.partition(key, |order| {
+        let i = self.pass_ties(bound, key, |order| {
             met |= order.is_eq();
             order.is_lt()
         });

@@ -85,6 +85,12 @@ pub struct Wanted<'w> {
     pub swip: Option<SwipOf<'w>>,
 }
 
+impl Wanted<'_> {
+    fn is_same(&self, other: &Self) -> bool {
+        self.pointer == other.pointer && self.file.instance() == other.file.instance()
+    }
+}
+
 /// A bounded set of blocks in memory.
 pub struct Cache {
     shards: Box<[Latched]>,
@@ -149,39 +155,57 @@ impl Cache {
     /// # Errors
     /// As [`BlockFile::read_many`].
     pub fn get_many(&self, wanted: &[Wanted<'_>], fill: Fill) -> Result<Vec<Block>> {
-        let same = |a: Wanted<'_>, b: Wanted<'_>| a.pointer == b.pointer && a.file.instance() == b.file.instance();
+        let mut blocks = self.lookup_many(wanted, fill);
+        let missing: Vec<_> =
+            wanted.iter().zip(&blocks).filter(|(_, block)| block.is_none()).map(|(it, _)| *it).collect();
+        if !missing.is_empty() {
+            let read = self.read_many(&missing, fill)?;
+            blocks.iter_mut().filter(|block| block.is_none()).zip(read).for_each(|(block, read)| *block = Some(read));
+        }
+        Ok(blocks.into_iter().flatten().collect())
+    }
+
+    /// Those blocks that are in memory, in that order. Equal neighbours cost one lookup.
+    #[must_use]
+    pub fn lookup_many(&self, wanted: &[Wanted<'_>], fill: Fill) -> Vec<Option<Block>> {
+        let is_same = |i: usize| i > 0 && wanted[i].is_same(&wanted[i - 1]);
         // Of one there is nothing to wait for meanwhile.
         if wanted.len() > 1 {
-            let first = |i: &usize| *i == 0 || !same(wanted[*i - 1], wanted[*i]);
-            let each = || (0..wanted.len()).filter(first).map(|i| wanted[i]);
-            let far = each().filter(|wanted| !self.follow(wanted.swip, wanted.file.instance(), wanted.pointer));
-            let far: Vec<_> = far.collect();
-            far.iter().for_each(|wanted| _ = self.approach(wanted.file.instance(), wanted.pointer));
+            let each = || (0..wanted.len()).filter(|i| !is_same(*i)).map(|i| &wanted[i]);
+            let mut is_near = true;
+            each().for_each(|it| is_near &= self.follow(it.swip, it.file.instance(), it.pointer));
+            if !is_near {
+                let far = each().filter(|it| !it.swip.is_some_and(SwipOf::follow));
+                far.for_each(|it| _ = self.approach(it.file.instance(), it.pointer));
+            }
         }
         let mut blocks: Vec<Option<Block>> = Vec::with_capacity(wanted.len());
-        let mut missing: Vec<Wanted<'_>> = Vec::new();
         for (i, Wanted { file, pointer, swip }) in wanted.iter().enumerate() {
-            let block = match i.checked_sub(1) {
-                Some(before) if same(wanted[before], wanted[i]) => blocks[before].clone(),
+            blocks.push(match i.checked_sub(1) {
+                Some(before) if is_same(i) => blocks[before].clone(),
                 _ => self.lookup_at(*swip, file.instance(), *pointer, fill),
-            };
-            if block.is_none() && !missing.iter().any(|other| same(*other, wanted[i])) {
-                missing.push(wanted[i]);
+            });
+        }
+        blocks
+    }
+
+    /// Blocks that lookups did not find, in that order: each is read once, all together.
+    ///
+    /// # Errors
+    /// As [`BlockFile::read_many`].
+    pub fn read_many(&self, wanted: &[Wanted<'_>], fill: Fill) -> Result<Vec<Block>> {
+        let mut places: Vec<(&BlockFile, BlockPointer)> = Vec::with_capacity(wanted.len());
+        let mut numbers = Vec::with_capacity(wanted.len());
+        for (i, it) in wanted.iter().enumerate() {
+            let before = wanted[..i].iter().position(|other| other.is_same(it)).map(|other| numbers[other]);
+            numbers.push(before.unwrap_or(places.len()));
+            if before.is_none() {
+                places.push((it.file, it.pointer));
             }
-            blocks.push(block);
         }
-        if missing.is_empty() {
-            return Ok(blocks.into_iter().flatten().collect());
-        }
-        let keep =
-            |(wanted, block): (&Wanted<'_>, Block)| self.keep(wanted.file.instance(), wanted.pointer, block, fill);
-        let places: Vec<_> = missing.iter().map(|wanted| (wanted.file, wanted.pointer)).collect();
-        let read: Vec<_> = missing.iter().zip(BlockFile::read_many(&places)?).map(keep).collect();
-        let find = |(wanted, block): (&Wanted<'_>, Option<Block>)| {
-            let number = missing.iter().position(|other| same(*other, *wanted));
-            block.or_else(|| number.map(|number| read[number].clone()))
-        };
-        Ok(wanted.iter().zip(blocks).filter_map(find).collect())
+        let read = places.iter().zip(BlockFile::read_many(&places)?);
+        let read: Vec<_> = read.map(|((file, at), block)| self.keep(file.instance(), *at, block, fill)).collect();
+        Ok(numbers.into_iter().map(|number: usize| read[number].clone()).collect())
     }
 
     /// The block that `pointer` names in the file `instance`, if it is in memory.

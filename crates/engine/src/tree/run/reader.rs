@@ -9,7 +9,7 @@ use crate::base::codec::Decoder;
 use crate::base::key::head;
 use crate::base::num::{u64_of, usize_of, usize_of32};
 use crate::base::{Error, Kind, Result, SeqNum, Value};
-use crate::block::{Block, BlockKind, BlockPointer};
+use crate::block::{Block, BlockKind, BlockPointer, Bound};
 use crate::cache::{Cache, Fill, SwipOf};
 use crate::env::buffer::AlignedBuffer;
 use crate::env::{Access, Env};
@@ -270,7 +270,8 @@ impl Run {
                 let leaf = self.block_for((pointer, swip), BlockKind::Leaf, unasked, costs)?;
                 let Some(leaf) = leaf else { return Ok(None) };
                 leaf.prefetch_search();
-                match look(leaf, key, snapshot, self.visible_from()) {
+                let bound = leaf.bound(key);
+                match look(leaf, bound, key, snapshot, self.visible_from()) {
                     Look::Found(found) => return Ok(Some(found)),
                     // Only behind a separator that is the key itself can there be older versions.
                     Look::TooNew if index.compare_key(slot, key) == Ordering::Equal => {}
@@ -401,10 +402,22 @@ impl Run {
         self.cache.follow(swip, self.file.instance(), pointer)
     }
 
+    /// How often the filter says no.
+    #[inline]
+    pub(super) const fn refusals(&self) -> &Refusals {
+        &self.refusals
+    }
+
+    /// Index part `part` and what is known of its leaves, if it is kept.
+    #[inline]
+    pub(super) fn kept_branch(&self, part: usize) -> Option<&Branch> {
+        self.top.child(part)
+    }
+
     /// Index part `part`, if it is kept.
     #[inline]
     pub(super) fn kept_part(&self, part: usize) -> Option<&Block> {
-        self.top.child(part).map(Branch::block)
+        self.kept_branch(part).map(Branch::block)
     }
 
     /// What is known of the leaf of entry `slot` of index part `part`, if the part is kept.
@@ -494,10 +507,10 @@ pub(super) enum Look {
     TooNew,
 }
 
-/// Looks for the newest version of `key` in `leaf` that `snapshot` sees.
+/// Looks for the newest version of `key`, which has this bound in `leaf`, that `snapshot` sees.
 #[inline]
-pub(super) fn look(leaf: Block, key: &[u8], snapshot: SeqNum, visible_from: SeqNum) -> Look {
-    let Some(newest) = leaf.find(key) else { return Look::Absent };
+pub(super) fn look(leaf: Block, bound: Bound, key: &[u8], snapshot: SeqNum, visible_from: SeqNum) -> Look {
+    let Some(newest) = leaf.find_from(bound, key) else { return Look::Absent };
     for at in newest..leaf.count() {
         if at > newest && leaf.compare_key(at, key) != Ordering::Equal {
             return Look::Absent;

@@ -463,6 +463,41 @@ fn absent_keys_are_not_read_for_by_who_asks_the_filter_late() {
     assert_eq!(warm.filter_stops + warm.trees, 499);
 }
 
+#[test]
+fn absent_keys_are_not_read_for_where_several_are_looked_up() {
+    let mut bench = Bench::with(RunOptions { block_bytes: 700, ..Bench::new().options });
+    let run = bench.run(&numbered(20_000));
+    let look_up = |first: u64, suffix: &str, late: bool| {
+        run.ask_late(late);
+        let keys: Vec<_> = (first..first + 50).map(|i| format!("key-{i:09}{suffix}").into_bytes()).collect();
+        let keys: Vec<_> = keys.iter().map(Vec::as_slice).collect();
+        let (mut costs, before) = (Costs::default(), bench.stats.block_reads.load(Ordering::Relaxed));
+        let found = Lookups::run(&keys, SeqNum(9), &mut costs, |lookups| {
+            lookups.search(|asks, snapshot, costs| get_many(asks, snapshot, costs, |_| std::iter::once(&*run)))
+        });
+        let found = found.unwrap().iter().flatten().count();
+        (found, costs, bench.stats.block_reads.load(Ordering::Relaxed) - before)
+    };
+    // In memory are the filter and the index, and of the leaves those of the first keys.
+    (0..20_000).step_by(500).for_each(|i| assert_eq!(look_up(i, "+", false).0, 0));
+    assert_eq!(look_up(0, "", false).0, 50);
+    for late in [false, true] {
+        let (found, costs, reads) = look_up(10_000, "+", late);
+        assert_eq!((found, costs.filter_stops + costs.trees), (0, 50), "late {late}: {costs:?}");
+        // A leaf that was read for one that passed answers for its neighbours.
+        assert!(costs.filters > 20, "late {late}: {costs:?}");
+        assert!(costs.trees == costs.filter_misses && reads <= costs.filter_misses, "{reads} reads, {costs:?}");
+    }
+    // What is in memory answers by itself, and says as much as the filter would.
+    let (found, costs, reads) = look_up(0, "+", true);
+    assert_eq!((found, costs.filter_stops + costs.trees, reads), (0, 50, 0), "{costs:?}");
+    assert!(costs.filters < 10 && costs.blocks > 90, "only those that are sampled ask: {costs:?}");
+    // Those that are there are read for, once each.
+    let (found, costs, reads) = look_up(15_000, "", true);
+    assert_eq!((found, costs.trees, costs.filter_misses), (50, 50, 0), "{costs:?}");
+    assert!((1..=5).contains(&reads), "{reads} reads of leaves that lie side by side");
+}
+
 /// Keys such as "user000012/7": a user's keys have one prefix.
 fn of_users(users: impl Iterator<Item = u64>) -> Vec<OwnedEntry> {
     let key = |user: u64, i: u64| put(format!("user{user:06}/{i}").as_bytes(), 1, b"value");

@@ -1,24 +1,49 @@
 //! Point lookups of several keys in several runs, with each step taken by all of them before the next.
 //!
-//! All filters are asked first. Then each key looks into the newest of the runs that may hold it, and those that find nothing there
-//! into their next one, and so on: filters let few pass in vain, so one round is enough as a rule, and all leaves that are not in
-//! memory are read together.
+//! Filters that often say no are asked first. Then each key looks into the newest of the runs that may hold it, and those that find nothing
+//! there into their next one, and so on: filters let few pass in vain, so one round is enough as a rule, and all leaves that are not in
+//! memory are read together. The other filters are asked about those leaves, before they are read.
 
 use super::Run;
 use super::filter::prefetch_line;
 use super::reader::{Look, check, look};
 use crate::base::num::u64_of;
 use crate::base::{Result, SeqNum};
-use crate::block::{Block, BlockKind, BlockPointer};
-use crate::cache::{Fill, SwipOf, Wanted};
+use crate::block::{Block, BlockKind, Bound};
+use crate::cache::{Fill, Wanted};
 use crate::tree::Costs;
+use crate::tree::branch::{Branch, Trace};
 use crate::tree::lookup::{Answers, Ask, nothing};
 
-/// As many runs may hold a key as a rule: only room is taken for them.
-const RUNS_USUAL: usize = 8;
-
 /// A key, by its number, and a run that may hold it.
-type Try<'r> = (usize, &'r Run);
+#[derive(Clone, Copy)]
+struct Try<'r> {
+    ask: usize,
+    run: &'r Run,
+    filter: Filtered,
+}
+
+/// What a filter said to a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Filtered {
+    /// It was not asked yet.
+    Unasked,
+    /// The key may be there; or there is no filter.
+    Passed,
+    /// The key is not there.
+    Refused,
+}
+
+impl Try<'_> {
+    /// Adds what it cost, once it is known whether the run has the key.
+    fn account(&self, is_found: bool, costs: &mut Costs) {
+        // Not asked is as good as asked: where the leaf was in memory, the search took about as long.
+        let is_stopped = !is_found && self.filter == Filtered::Unasked;
+        costs.trees += u64::from(!is_stopped);
+        costs.filter_stops += u64::from(is_stopped);
+        costs.filter_misses += u64::from(!is_found && !is_stopped && self.run.filter().is_some());
+    }
+}
 
 /// The newest versions of keys, which ascend, that `snapshot` sees. `runs_of` names the runs that may hold a key, newest first.
 ///
@@ -31,133 +56,212 @@ pub fn get_many<'r, 'k, I: Iterator<Item = &'r Run>>(
     runs_of: impl Fn(&'k [u8]) -> I,
 ) -> Result<Answers> {
     let mut answers = nothing(asks.len());
-    let tries = asks.iter().enumerate().flat_map(|(i, ask)| runs_of(ask.key).map(move |run| (i, run)));
-    let mut near: Vec<Try<'_>> = Vec::with_capacity(asks.len() * RUNS_USUAL);
-    near.extend(tries.filter(|(i, run)| run.may_span(asks[*i].key)));
-    let mut tries = near;
-    pass_filters(asks, &mut tries, costs)?;
+    let mut tries = Vec::with_capacity(asks.len());
+    for (number, ask) in asks.iter().enumerate() {
+        for run in runs_of(ask.key).filter(|run| run.may_span(ask.key)) {
+            let filter = if run.filter().is_some() { Filtered::Unasked } else { Filtered::Passed };
+            tries.push(Try { ask: number, run, filter });
+        }
+    }
+    let is_worth_asking = |this: &Try<'_>| this.run.refusals().are_worth_asking(asks[this.ask].hash);
+    ask_filters(asks, &mut tries, costs, is_worth_asking)?;
+    tries.retain(|this| this.filter != Filtered::Refused);
     while !tries.is_empty() {
         // The first of each key; the others wait.
         let mut last = None;
-        let round: Vec<_> = tries.extract_if(.., |(i, _)| last.replace(*i) != Some(*i)).collect();
-        costs.trees += u64_of(round.len());
-        search(asks, &round, snapshot, &mut answers, costs)?;
-        let in_vain = round.iter().filter(|(i, run)| answers[*i].is_none() && run.filter().is_some());
-        costs.filter_misses += u64_of(in_vain.count());
-        tries.retain(|(i, _)| answers[*i].is_none());
+        let round = tries.extract_if(.., |this| last.replace(this.ask) != Some(this.ask)).collect();
+        search(asks, round, snapshot, &mut answers, costs)?;
+        tries.retain(|this| answers[this.ask].is_none());
     }
     Ok(answers)
 }
 
-/// Drops the tries that a filter rules out.
-fn pass_filters(asks: &[Ask<'_>], tries: &mut Vec<Try<'_>>, costs: &mut Costs) -> Result<()> {
-    let Some((_, first)) = tries.first() else { return Ok(()) };
-    let cache = first.cache();
-    let room = tries.len();
-    let (mut filtered, mut wanted) = (Vec::with_capacity(room), Vec::with_capacity(room));
-    for (at, (i, run)) in tries.iter().enumerate() {
-        if let Some((layout, parts)) = run.filter() {
-            let (part, line) = layout.place(asks[*i].hash);
-            let kept = run.kept_filter(part);
-            kept.inspect(|block| prefetch_line(block, line));
-            if kept.is_none() {
-                wanted.push(Wanted { file: run.file(), pointer: parts[part], swip: None });
-            }
-            filtered.push((at, layout, kept, parts[part], line));
+/// Asks the filters of some of the tries that were not asked yet.
+fn ask_filters(
+    asks: &[Ask<'_>],
+    tries: &mut [Try<'_>],
+    costs: &mut Costs,
+    is_asked: impl Fn(&Try<'_>) -> bool,
+) -> Result<()> {
+    let (mut asked, mut wanted) = (Vec::new(), Vec::new());
+    for this in tries.iter_mut().filter(|this| this.filter == Filtered::Unasked && is_asked(this)) {
+        let run = this.run;
+        let Some((layout, parts)) = run.filter() else { continue };
+        let (part, line) = layout.place(asks[this.ask].hash);
+        let kept = run.kept_filter(part);
+        match kept {
+            Some(block) => prefetch_line(block, line),
+            None => wanted.push(Wanted { file: run.file(), pointer: parts[part], swip: None }),
         }
+        asked.push((this, layout, kept, parts[part], line));
     }
-    costs.filters += u64_of(filtered.len());
-    let blocks = cache.get_many(&wanted, Fill::Keep)?;
+    let Some((first, ..)) = asked.first() else { return Ok(()) };
+    let blocks = first.run.cache().get_many(&wanted, Fill::Keep)?;
     let mut fetched = blocks.iter();
-    for (.., kept, _, line) in &mut filtered {
-        if kept.is_none() {
-            *kept = fetched.next();
-            kept.inspect(|block| prefetch_line(block, *line));
+    for (.., part, _, line) in &mut asked {
+        if part.is_none() {
+            *part = fetched.next();
+            part.inspect(|block| prefetch_line(block, *line));
         }
     }
-    let mut passes = vec![true; tries.len()];
-    for (at, layout, block, pointer, line) in filtered {
-        let (i, run) = tries[at];
-        if let Some(block) = block {
-            passes[at] = layout.may_contain(run.line(block, line, pointer)?, asks[i].hash);
-        }
+    for (this, layout, part, pointer, line) in asked {
+        let (run, hash) = (this.run, asks[this.ask].hash);
+        let part = part.expect("a part was fetched for each that is not kept");
+        let passes = layout.may_contain(run.line(part, line, pointer)?, hash);
+        run.refusals().learn(hash, !passes);
+        this.filter = if passes { Filtered::Passed } else { Filtered::Refused };
+        costs.filters += 1;
+        costs.filter_stops += u64::from(!passes);
     }
-    costs.filter_stops += u64_of(passes.iter().filter(|passes| !**passes).count());
-    let mut passes = passes.into_iter();
-    tries.retain(|_| passes.next().unwrap_or(true));
     Ok(())
 }
 
 /// Looks for keys in a run each.
 fn search(
     asks: &[Ask<'_>],
-    round: &[Try<'_>],
+    round: Vec<Try<'_>>,
     snapshot: SeqNum,
     answers: &mut Answers,
     costs: &mut Costs,
 ) -> Result<()> {
-    let parts = round.iter().map(|(i, run)| ((*i, *run), run.top().lower_bound(asks[*i].key)));
-    let (round, parts): (Vec<_>, Vec<_>) = parts.filter(|((_, run), part)| *part < run.top().count()).unzip();
-    let indexes = index_parts(&round, &parts)?;
-    indexes.iter().zip(&round).for_each(|(index, (i, _))| index.prefetch_entry(asks[*i].key));
-    let slots: Vec<_> = indexes.iter().zip(&round).map(|(index, (i, _))| index.lower_bound(asks[*i].key)).collect();
+    let mut ways = ways_to_parts(asks, round, costs)?;
+    for way in &mut ways {
+        let key = asks[way.this.ask].key;
+        way.bound = way.index().bound(key);
+        if !way.bound.sure {
+            way.index().prefetch_bound(way.bound);
+        }
+        way.trace(way.bound.at).inspect(|trace| trace.prefetch());
+    }
+    for way in &mut ways {
+        way.slot = way.index().lower_bound_from(way.bound, asks[way.this.ask].key);
+    }
     // A key between the last separator of a part and that of the top is looked for by itself: it is hardly ever there.
-    let (mut here, mut at_slots) = (Vec::with_capacity(round.len()), Vec::with_capacity(round.len()));
-    for (at, (i, run)) in round.iter().enumerate() {
-        if slots[at] < indexes[at].count() {
-            here.push((*i, *run));
-            at_slots.push(at);
-        } else {
-            answers[*i] = run.search(asks[*i].key, None, &mut None, snapshot, costs)?;
+    let is_between = |way: &Way<'_>| way.slot == way.index().count();
+    if ways.iter().any(is_between) {
+        for Way { this, .. } in ways.extract_if(.., |way| is_between(way)) {
+            answers[this.ask] = this.run.search(asks[this.ask].key, None, &mut None, snapshot, costs)?;
+            this.account(answers[this.ask].is_some(), costs);
         }
     }
-    let leaves = blocks(&here, BlockKind::Leaf, |n, (_, run)| {
-        let at = at_slots[n];
-        run.leaf_at(&indexes[at], parts[at], slots[at])
-    })?;
-    costs.blocks += u64_of(indexes.len() + leaves.len());
-    leaves.iter().zip(&here).for_each(|(leaf, (i, _))| leaf.prefetch_entry(asks[*i].key));
-    for ((i, run), leaf) in here.into_iter().zip(leaves) {
-        answers[i] = match look(leaf, asks[i].key, snapshot, run.visible_from()) {
+    go_to_leaves(asks, &mut ways, costs)?;
+    for way in &mut ways {
+        way.bound = way.leaf().bound(asks[way.this.ask].key);
+        way.leaf().prefetch_bound(way.bound);
+    }
+    for Way { this, bound, leaf, .. } in ways {
+        let (key, Some(leaf)) = (asks[this.ask].key, leaf) else { continue };
+        answers[this.ask] = match look(leaf, bound, key, snapshot, this.run.visible_from()) {
             Look::Found(found) => Some(found),
             Look::Absent => None,
-            Look::TooNew => run.search(asks[i].key, None, &mut None, snapshot, costs)?,
+            Look::TooNew => this.run.search(key, None, &mut None, snapshot, costs)?,
         };
+        this.account(answers[this.ask].is_some(), costs);
     }
     Ok(())
 }
 
-/// The index part with this number for each of the tries, on its way into the nearest cache.
-fn index_parts(tries: &[Try<'_>], parts: &[usize]) -> Result<Vec<Block>> {
-    let mut indexes: Vec<_> = tries.iter().zip(parts).map(|((_, run), part)| run.kept_part(*part).cloned()).collect();
-    indexes.iter().flatten().for_each(|index| index.prefetch_search());
-    let missing: Vec<_> = (0..tries.len()).filter(|at| indexes[*at].is_none()).collect();
-    let wanted: Vec<_> = missing.iter().map(|at| tries[*at]).collect();
-    let fetched =
-        blocks(&wanted, BlockKind::Branch, |n, (_, run)| Ok((run.pointer(run.top(), parts[missing[n]])?, None)))?;
-    for (at, index) in missing.into_iter().zip(fetched) {
-        tries[at].1.keep(parts[at], &index);
-        indexes[at] = Some(index);
-    }
-    Ok(indexes.into_iter().flatten().collect())
+/// How far a try has come.
+struct Way<'r> {
+    this: Try<'r>,
+    part: usize,
+    /// The part of the index, if its run keeps it; or else it was fetched.
+    kept: Option<&'r Branch>,
+    fetched: Option<Block>,
+    /// As far as heads tell: in the part of the index, then in the leaf.
+    bound: Bound,
+    slot: usize,
+    leaf: Option<Block>,
 }
 
-/// A block of a kind for each of the tries, on their way into the nearest cache.
-fn blocks<'r>(
-    tries: &[Try<'r>],
-    kind: BlockKind,
-    place: impl Fn(usize, Try<'r>) -> Result<(BlockPointer, Option<SwipOf<'r>>)>,
-) -> Result<Vec<Block>> {
-    let Some((_, first)) = tries.first() else { return Ok(Vec::new()) };
-    let wanted = tries.iter().enumerate().map(|(at, (i, run))| {
-        let (pointer, swip) = place(at, (*i, *run))?;
-        Ok(Wanted { file: run.file(), pointer, swip })
+impl<'r> Way<'r> {
+    #[inline]
+    fn index(&self) -> &Block {
+        self.kept.map(Branch::block).or(self.fetched.as_ref()).expect("it is kept or was fetched")
+    }
+
+    #[inline]
+    fn leaf(&self) -> &Block {
+        self.leaf.as_ref().expect("all ways go to their leaves")
+    }
+
+    #[inline]
+    fn trace(&self, slot: usize) -> Option<Trace<'r>> {
+        self.kept?.trace(slot)
+    }
+
+    /// Comes to its leaf, if that was found.
+    #[inline]
+    fn arrive(&mut self, leaf: Option<Block>, wanted: &Wanted<'_>) -> Result<()> {
+        if let Some(leaf) = &leaf {
+            check(wanted.file, wanted.pointer, leaf, BlockKind::Leaf)?;
+            leaf.prefetch_search();
+        }
+        self.leaf = leaf;
+        Ok(())
+    }
+
+    /// What it leads to in the part of the index.
+    fn wanted(&self) -> Result<Wanted<'r>> {
+        let (run, trace) = (self.this.run, self.trace(self.slot));
+        let pointer = trace.map_or_else(|| run.pointer(self.index(), self.slot), |trace| Ok(trace.pointer()))?;
+        Ok(Wanted { file: run.file(), pointer, swip: trace.map(Trace::swip) })
+    }
+}
+
+/// The ways of tries to their parts of the index, without those whose key is above all of the run.
+fn ways_to_parts<'r>(asks: &[Ask<'_>], round: Vec<Try<'r>>, costs: &mut Costs) -> Result<Vec<Way<'r>>> {
+    let mut ways = Vec::with_capacity(round.len());
+    for this in round {
+        let part = this.run.top().lower_bound(asks[this.ask].key);
+        if part == this.run.top().count() {
+            this.account(false, costs);
+            continue;
+        }
+        let kept = this.run.kept_branch(part);
+        kept.inspect(|kept| kept.block().prefetch_search());
+        let bound = Bound { at: 0, sure: false };
+        ways.push(Way { this, part, kept, fetched: None, bound, slot: 0, leaf: None });
+    }
+    let mut missing: Vec<_> = ways.iter_mut().filter(|way| way.kept.is_none()).collect();
+    let Some(first) = missing.first() else { return Ok(ways) };
+    let cache = first.this.run.cache();
+    let wanted = missing.iter().map(|Way { this, part, .. }| {
+        let pointer = this.run.pointer(this.run.top(), *part)?;
+        Ok(Wanted { file: this.run.file(), pointer, swip: None })
     });
     let wanted = wanted.collect::<Result<Vec<_>>>()?;
-    let blocks = first.cache().get_many(&wanted, Fill::Keep)?;
-    blocks.iter().for_each(|block| block.prefetch_search());
-    for (Wanted { file, pointer, .. }, block) in wanted.iter().zip(&blocks) {
-        check(file, *pointer, block, kind)?;
+    for ((way, index), wanted) in missing.iter_mut().zip(cache.get_many(&wanted, Fill::Keep)?).zip(&wanted) {
+        check(wanted.file, wanted.pointer, &index, BlockKind::Branch)?;
+        index.prefetch_search();
+        way.kept = way.this.run.keep(way.part, &index);
+        way.fetched = Some(index);
     }
-    Ok(blocks)
+    Ok(ways)
+}
+
+/// Goes on to the leaves. Ways to leaves that are not in memory end where a filter that was not asked yet says that it is in vain.
+fn go_to_leaves(asks: &[Ask<'_>], ways: &mut Vec<Way<'_>>, costs: &mut Costs) -> Result<()> {
+    let Some(first) = ways.first() else { return Ok(()) };
+    let cache = first.this.run.cache();
+    let wanted = ways.iter().map(Way::wanted).collect::<Result<Vec<_>>>()?;
+    let leaves = cache.lookup_many(&wanted, Fill::Keep);
+    for ((way, leaf), wanted) in ways.iter_mut().zip(leaves).zip(&wanted) {
+        way.arrive(leaf, wanted)?;
+    }
+    if ways.iter().any(|way| way.leaf.is_none()) {
+        let mut tries: Vec<_> = ways.iter().filter(|way| way.leaf.is_none()).map(|way| way.this).collect();
+        ask_filters(asks, &mut tries, costs, |_| true)?;
+        let missing = ways.iter_mut().filter(|way| way.leaf.is_none());
+        missing.zip(tries).for_each(|(way, this)| way.this = this);
+        ways.retain(|way| way.this.filter != Filtered::Refused);
+        let mut missing: Vec<_> = ways.iter_mut().filter(|way| way.leaf.is_none()).collect();
+        let wanted = missing.iter().map(|way| way.wanted()).collect::<Result<Vec<_>>>()?;
+        let leaves = cache.read_many(&wanted, Fill::Keep)?;
+        for ((way, leaf), wanted) in missing.iter_mut().zip(leaves).zip(&wanted) {
+            way.arrive(Some(leaf), wanted)?;
+        }
+    }
+    costs.blocks += 2 * u64_of(ways.len());
+    Ok(())
 }
