@@ -57,16 +57,12 @@ impl Core {
         }
     }
 
-    /// Does the next job that the table's reads have paid for; false when there is none, and while compactions are behind.
+    /// Does the next job that the table's reads have paid for; false when there is none, and while a flush of the table waits.
     pub(crate) fn paid_step(&self, table: &Arc<TableState>) -> Result<bool> {
         let compacting = table.compaction.lock();
         self.health.check_writable()?;
         let version = table.version.load_full();
-        if table.check().is_err()
-            || !table.compacts_itself()
-            || !version.immutables.is_empty()
-            || self.memory.is_pressed()
-        {
+        if table.check().is_err() || !table.compacts_itself() || !version.immutables.is_empty() {
             return Ok(false);
         }
         let in_memory = version.active.entries.entries();

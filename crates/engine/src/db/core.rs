@@ -44,6 +44,7 @@ use super::open::SEQNUM_GAP;
 use super::options::Options;
 use super::savings::Savings;
 use super::stats::Counters;
+use super::turns::Turns;
 
 /// What the program has registered for its tables to name.
 #[derive(Clone, Debug)]
@@ -80,6 +81,8 @@ pub(crate) struct TableState {
     pub(crate) expiry: Option<Expiry>,
     /// Held by whoever compacts the table.
     pub(crate) compaction: Mutex<()>,
+    /// The step of the background in which the table was last compacted. Steers only.
+    pub(crate) last_turn: AtomicU64,
     /// No compaction of the table begins by itself. Whoever has held `compaction` after it was set knows that none is under way.
     pub(crate) held: AtomicBool,
     /// Set under `commit` when the table is dropped; later commits and reads refuse.
@@ -113,6 +116,7 @@ impl TableState {
             expiry,
             btree: ArcSwapOption::from_pointee(btree),
             compaction: Mutex::new(()),
+            last_turn: AtomicU64::new(0),
             held: AtomicBool::new(false),
             dropped: AtomicBool::new(false),
         }
@@ -217,6 +221,7 @@ pub(crate) struct Core {
     pub(crate) replayed_to: AtomicU64,
     pub(crate) health: Health,
     pub(crate) memory: Memory,
+    pub(crate) turns: Turns,
     pub(crate) counters: Counters,
     pub(crate) snapshots: Snapshots,
     pub(crate) publisher: Publisher,

@@ -41,6 +41,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod turns;
 mod value_writer;
 mod verify;
 mod write;

@@ -43,6 +43,7 @@ use super::memory::Memory;
 use super::options::Options;
 use super::stats::Counters;
 use super::tables::tree_options;
+use super::turns::Turns;
 
 /// Seqnums that an open leaves unused above those it has seen: more than could have been given out and lost in a crash.
 pub(super) const SEQNUM_GAP: u64 = 1 << 32;
@@ -94,6 +95,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         replayed_to: AtomicU64::new(catalog.log_from.0),
         health: Health::default(),
         memory: Memory::new(options.memory_bytes),
+        turns: Turns::default(),
         counters: Counters::default(),
         snapshots: Snapshots::default(),
         publisher: Publisher::default(),

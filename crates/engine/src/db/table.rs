@@ -174,7 +174,7 @@ impl Table {
                     );
                     return Err(Error::new(ErrorKind::Full, message));
                 }
-                Step::Nothing if core.paid_step(state)? => {}
+                Step::Nothing if !core.memory.is_pressed() && core.paid_step(state)? => {}
                 Step::Nothing => return Ok(()),
             }
         }
