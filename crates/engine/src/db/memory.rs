@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::env::Threads;
 use crate::table::policy::FULL;
 use crate::table::version::{Mem, Stage};
 
@@ -14,6 +15,10 @@ use crate::table::version::{Mem, Stage};
 const DELAY_NS_PER_BYTE: u64 = 200;
 /// Shorter sleeps than this cost more than they delay; they are saved up.
 const SLEEP_NS_MIN: u64 = 200_000;
+/// Nobody is stopped for longer by one write, however large it is; what is left of the delay is a debt of all writers.
+const SLEEP_NS_MAX: u64 = 50_000_000;
+/// A sleeper looks so often whether there is still reason to sleep.
+const SLEEP_PIECE: Duration = Duration::from_millis(2);
 
 /// Counts the bytes of memtables: what each was counted as is known under its stage, so the counters end at zero when all are gone.
 /// They only steer.
@@ -24,14 +29,17 @@ pub(crate) struct Memory {
     immutable: AtomicU64,
     /// What compaction debt asks of writers, in thousandths; set when a version is installed.
     debt: AtomicU64,
-    /// Delay that writers owe and have not slept yet.
-    owed_ns: AtomicU64,
+    /// Delays of small writes, until they are worth a sleep.
+    saved_ns: AtomicU64,
+    /// What large writes have not slept of their delay. Each write pays as much of it as its own delay is, so that one that is small is not
+    /// slowed more than twice.
+    debt_ns: AtomicU64,
 }
 
 impl Memory {
     pub(crate) fn new(budget: u64) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { budget, active: zero(), immutable: zero(), debt: zero(), owed_ns: zero() }
+        Self { budget, active: zero(), immutable: zero(), debt: zero(), saved_ns: zero(), debt_ns: zero() }
     }
 
     /// The share of the budget that active memtables may take.
@@ -127,21 +135,52 @@ impl Memory {
     pub(crate) fn delay(&self, bytes: u64) -> Option<Duration> {
         let pressure = self.pressure();
         if pressure == 0 {
+            // Flushes and compactions have kept up with what was written meanwhile.
+            take(&self.debt_ns, u64::MAX);
             return None;
         }
-        let delay = bytes * DELAY_NS_PER_BYTE * pressure / FULL * pressure / FULL;
-        let owed = self.owed_ns.fetch_add(delay, Ordering::Relaxed) + delay;
-        if owed < SLEEP_NS_MIN {
-            return None;
+        let own = bytes * DELAY_NS_PER_BYTE * pressure / FULL * pressure / FULL;
+        let owed = own + take(&self.debt_ns, own);
+        let sleep = owed.min(SLEEP_NS_MAX);
+        if owed > sleep {
+            self.debt_ns.fetch_add(owed - sleep, Ordering::Relaxed);
         }
-        Some(Duration::from_nanos(self.owed_ns.swap(0, Ordering::Relaxed)))
+        if sleep >= SLEEP_NS_MIN {
+            return Some(Duration::from_nanos(sleep));
+        }
+        let saved = self.saved_ns.fetch_add(sleep, Ordering::Relaxed) + sleep;
+        (saved >= SLEEP_NS_MIN).then(|| Duration::from_nanos(take(&self.saved_ns, 2 * SLEEP_NS_MIN)))
     }
+
+    /// Sleeps so long, or until writers are not slowed any more; for how long it was.
+    pub(crate) fn sleep(&self, threads: &dyn Threads, delay: Duration) -> Duration {
+        let mut left = delay;
+        while !left.is_zero() && self.is_pressed() {
+            let piece = left.min(SLEEP_PIECE);
+            threads.sleep(piece);
+            left -= piece;
+        }
+        delay - left
+    }
+}
+
+/// Takes as much as there is, but at most so much.
+fn take(from: &AtomicU64, most: u64) -> u64 {
+    // Mostly there is nothing, and the line stays where it is.
+    if from.load(Ordering::Relaxed) == 0 {
+        return 0;
+    }
+    from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |there| Some(there - there.min(most)))
+        .map_or(0, |there| there.min(most))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::{Entry, Kind, SeqNum};
+    use crate::env::Next;
+    use crate::env::sim::SimEnv;
+    use std::sync::Arc;
 
     #[test]
     fn writers_are_slowed_smoothly_and_only_under_pressure() {
@@ -153,6 +192,91 @@ mod tests {
         memory.immutable.store(15 << 20, Ordering::Relaxed);
         let more = memory.delay(1 << 20).unwrap();
         assert!(some < more && more < Duration::from_millis(300));
+    }
+
+    /// Memory that asks the most of writers.
+    fn full() -> Memory {
+        let memory = Memory::new(256 << 20);
+        memory.set_debt(FULL);
+        memory
+    }
+
+    /// How long so many writes sleep, each of so many bytes, and the longest of them.
+    fn sleeps(memory: &Memory, writes: u64, bytes: u64) -> (u64, u64) {
+        let sleeps =
+            (0..writes).filter_map(|_| memory.delay(bytes)).map(|time| u64::try_from(time.as_nanos()).unwrap());
+        sleeps.fold((0, 0), |(sum, longest), time| (sum + time, longest.max(time)))
+    }
+
+    /// A batch of 64 MiB slept for 13 seconds, or a small write of another thread did in its place.
+    #[test]
+    fn no_write_sleeps_long_however_large_it_or_another_was() {
+        let memory = full();
+        assert_eq!(sleeps(&memory, 3, 64 << 20).1, SLEEP_NS_MAX);
+        let (_, longest) = sleeps(&memory, 10_000, 100);
+        assert!(longest <= 2 * SLEEP_NS_MIN, "{longest} ns");
+        let (_, longest) = sleeps(&memory, 100, 4 << 10);
+        assert_eq!(longest, 2 * (4 << 10) * DELAY_NS_PER_BYTE, "twice its share");
+    }
+
+    #[test]
+    fn what_a_large_write_did_not_sleep_later_ones_do() {
+        for later_bytes in [100, 4 << 10, 100 << 10] {
+            let memory = full();
+            let batch = 16 << 20;
+            let (slept, _) = sleeps(&memory, 1, batch);
+            // Twice its own share each, until all is paid.
+            let later = batch / later_bytes + 1;
+            let (paid, _) = sleeps(&memory, later, later_bytes);
+            let all = (batch + later * later_bytes) * DELAY_NS_PER_BYTE;
+            assert!((all - 2 * SLEEP_NS_MIN..=all).contains(&(slept + paid)), "{slept} and {paid} of {all} ns");
+            let (sum, _) = sleeps(&memory, 10_000, later_bytes);
+            let own = 10_000 * later_bytes * DELAY_NS_PER_BYTE;
+            assert!(sum.abs_diff(own) <= 2 * SLEEP_NS_MIN, "{sum} ns for {own}: nothing is owed any more");
+        }
+    }
+
+    #[test]
+    fn writers_are_held_to_the_rate_whatever_the_size_of_their_writes() {
+        for (debt, bytes) in [(FULL, 20), (FULL, 1000), (FULL / 2, 1000), (FULL, 200 << 10), (FULL / 4, 4 << 20)] {
+            let memory = Memory::new(256 << 20);
+            memory.set_debt(debt);
+            let (sum, longest) = sleeps(&memory, 20_000, bytes);
+            let rate = DELAY_NS_PER_BYTE * debt / FULL * debt / FULL;
+            let wanted = 20_000 * bytes * rate;
+            let held = wanted.min(20_000 * SLEEP_NS_MAX);
+            assert!(sum.abs_diff(held) <= 2 * SLEEP_NS_MIN, "{sum} ns of {held}, {bytes} bytes a write");
+            assert!(longest <= SLEEP_NS_MAX);
+        }
+    }
+
+    #[test]
+    fn nothing_is_owed_when_nobody_needs_it() {
+        let memory = full();
+        memory.delay(64 << 20);
+        memory.set_debt(0);
+        assert_eq!(memory.delay(1), None);
+        memory.set_debt(FULL);
+        let own = 10_000 * 100 * DELAY_NS_PER_BYTE;
+        assert_eq!(sleeps(&memory, 10_000, 100).0, own);
+    }
+
+    #[test]
+    fn a_sleep_ends_when_there_is_no_reason_for_it_any_more() {
+        let (sim, memory) = (SimEnv::new(1), Arc::new(full()));
+        let threads = sim.env().threads;
+        assert_eq!(memory.sleep(&*threads, 25 * SLEEP_PIECE), 25 * SLEEP_PIECE);
+        let flushed = Arc::clone(&memory);
+        let mut waits = true;
+        let flush = move || {
+            if std::mem::take(&mut waits) {
+                return Next::WaitAtMost(3 * SLEEP_PIECE);
+            }
+            flushed.set_debt(0);
+            Next::Wait
+        };
+        let _flush = threads.worker("flush", Box::new(flush)).unwrap();
+        assert_eq!(memory.sleep(&*threads, 25 * SLEEP_PIECE), 3 * SLEEP_PIECE);
     }
 
     #[test]

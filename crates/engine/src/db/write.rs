@@ -99,8 +99,8 @@ impl Core {
         if let Some(delay) = self.memory.delay(bytes)
             && self.env.threads.concurrent()
         {
-            self.counters.stalled(delay);
-            self.env.threads.sleep(delay);
+            let slept = self.memory.sleep(&*self.env.threads, delay);
+            self.counters.stalled(slept);
         }
         if self.memory.is_full() {
             self.wait_for_room()?;
