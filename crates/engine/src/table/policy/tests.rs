@@ -252,6 +252,37 @@ fn few_runs_in_l0_press_nobody_however_large_they_are() {
     assert!(pick(&trees, &options, u64::MAX).is_some() && pressure(&trees, &options) > 0);
 }
 
+/// The base level was over its target, and so L0 could gather more: both grew with the data.
+#[test]
+fn what_waits_above_the_last_level_slows_writers_wherever_it_lies() {
+    let options = TableOptions { run_bytes_max: 4 << 10, ..TableOptions::default() };
+    let mut forge = Forge::new(1);
+    let mut run_of = |entries: u32| {
+        forge.lay_down(|builder| {
+            for key in 0..entries {
+                let key = key.to_be_bytes();
+                let entry = Entry { key: &key, seqnum: SeqNum(1), kind: Kind::Put, value: &[7; 4 << 10] };
+                builder.push(&entry).unwrap();
+            }
+        })
+    };
+    let at = |level: usize, handle: &RunHandle| {
+        Trees::default().replaced(&[], Place::Level(level), std::slice::from_ref(handle))
+    };
+    let sizes = [1000, 3000, 5000, 9000].map(&mut run_of);
+    let asked = |level: usize| sizes.each_ref().map(|handle| pressure(&at(level, handle), &options));
+    let [few, more, many, most] = asked(LEVELS - 3);
+    assert!(few == 0 && 0 < more && more < many && many < most && most == FULL, "{few}, {more}, {many}, {most}");
+    assert!(asked(LEVELS - 2)[1] > 0);
+    assert_eq!(asked(LEVELS - 1), [0; 4], "what is in the last level waits for nothing");
+    // Half of it in L0, which may gather half of a level below that is over its target as well.
+    let mut trees = at(LEVELS - 3, &sizes[0]);
+    trees.l0 = (0..4).map(|_| run_of(200)).collect();
+    assert_eq!(pressure(&trees, &options), 0);
+    trees.l0 = (0..4).map(|_| run_of(400)).collect();
+    assert!(pressure(&trees, &options) > 0);
+}
+
 /// The range of a compaction was taken to be that of the run that goes down. What it is merged with reaches further, and a tombstone there
 /// was dropped over an older version two levels down, outside that range: the key came back.
 #[test]
