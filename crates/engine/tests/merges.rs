@@ -170,6 +170,57 @@ fn a_transaction_sees_its_merges_and_conflicts_over_them_as_over_puts() {
 }
 
 #[test]
+fn a_transaction_reads_many_keys_as_it_reads_each() {
+    for layout in LAYOUTS {
+        let db = with_operator(&SimEnv::new(8));
+        let table = create(&db, layout, "append");
+        let names =
+            ["absent", "deleted", "erased", "erased/merged", "erased/put", "merged", "new", "over", "put", "stays"];
+        for name in names.iter().filter(|name| !["absent", "new"].contains(name)) {
+            put(&db, &table, name, b"old ");
+        }
+        table.flush().unwrap();
+        merge(&db, &table, "stays", b"and more").unwrap();
+        let mut txn = db.begin();
+        txn.delete_range(&table, &b"erased"[..]..&b"erased0"[..]).unwrap();
+        txn.delete(&table, b"deleted").unwrap();
+        txn.put(&table, b"put", b"mine").unwrap();
+        txn.put(&table, b"erased/put", b"mine").unwrap();
+        txn.put(&table, b"over", b"mine ").unwrap();
+        for name in ["over", "merged", "new", "erased/merged"] {
+            txn.merge(&table, name.as_bytes(), b"and an operand").unwrap();
+        }
+        // What comes later is no business of the transaction's.
+        put(&db, &table, "stays", b"later");
+        put(&db, &table, "absent", b"later");
+        let expected = [
+            ("absent", None),
+            ("deleted", None),
+            ("erased", None),
+            ("erased/merged", Some("and an operand")),
+            ("erased/put", Some("mine")),
+            ("merged", Some("old and an operand")),
+            ("new", Some("and an operand")),
+            ("over", Some("mine and an operand")),
+            ("put", Some("mine")),
+            ("stays", Some("old and more")),
+        ];
+        // Twice, and not in the order of the keys.
+        let keys: Vec<&[u8]> = names.iter().rev().chain(&names).map(|name| name.as_bytes()).collect();
+        let expected: Vec<_> =
+            expected.iter().rev().chain(&expected).map(|(_, value)| value.map(str::as_bytes)).collect();
+        let together = txn.multi_get(&table, &keys).unwrap();
+        assert_eq!(together.iter().map(Option::as_deref).collect::<Vec<_>>(), expected, "{layout:?}");
+        let alone: Vec<_> = keys.iter().map(|key| txn.get(&table, key).unwrap()).collect();
+        assert_eq!(together, alone, "{layout:?}");
+        assert_eq!(txn.multi_get(&table, &[]).unwrap(), []);
+        assert_eq!(txn.multi_get(&table, &[b"put", b""]).unwrap_err().kind(), ErrorKind::Invalid);
+        let other = with_operator(&SimEnv::new(9));
+        assert_eq!(other.begin().multi_get(&table, &[b"put"]).unwrap_err().kind(), ErrorKind::Invalid);
+    }
+}
+
+#[test]
 fn the_change_feed_tells_merges_as_they_were_written() {
     let db = with_operator(&SimEnv::new(5));
     let table = create(&db, Layout::Lsm, "append");

@@ -217,20 +217,19 @@ impl Engine {
     }
 
     fn multi_get(&self, view: View, table: usize, keys: &[Key]) -> Result<Outcome> {
-        let now;
-        let snapshot = match view {
-            View::Now => {
-                now = self.database().snapshot();
-                &now
-            }
+        let table = &self.tables[table];
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let values = match view {
+            View::Now => self.database().snapshot().multi_get(table, &keys)?,
             View::Snapshot(slot) => match &self.snapshots[slot] {
-                Some(snapshot) => snapshot,
+                Some(snapshot) => snapshot.multi_get(table, &keys)?,
                 None => return Ok(Outcome::Nothing),
             },
-            View::Transaction(_) => return Ok(Outcome::Nothing),
+            View::Transaction(slot) => match &self.transactions[slot] {
+                Some(txn) => txn.multi_get(table, &keys)?,
+                None => return Ok(Outcome::Nothing),
+            },
         };
-        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        let values = snapshot.multi_get(&self.tables[table], &keys)?;
         Ok(Outcome::Values(values.into_iter().map(|value| value.map(Vec::from)).collect()))
     }
 

@@ -200,8 +200,7 @@ impl Episode {
             }
             6 => {
                 let keys = (0..self.rng.in_range(1..9)).map(|_| self.key().0).collect();
-                let view = if self.snapshots[slot] { View::Snapshot(slot) } else { View::Now };
-                Op::MultiGet(view, self.table(), keys)
+                Op::MultiGet(self.view(slot), self.table(), keys)
             }
             7 if self.scans[slot] => Op::Next(slot, self.rng.in_range(1..10)),
             _ => {

@@ -245,7 +245,7 @@ impl Generator {
             9 => Op::Contains(self.view(), self.table(), self.probe()),
             10 => {
                 let count = self.rng.in_range(0..12);
-                Op::MultiGet(self.still_view(), self.table(), (0..count).map(|_| self.probe()).collect())
+                Op::MultiGet(self.view(), self.table(), (0..count).map(|_| self.probe()).collect())
             }
             11 => Op::Range(self.view(), self.span(), *self.rng.pick(&[1, 5, 30, usize::MAX])),
             12 => Op::Scan(slot, self.still_view(), self.span()),

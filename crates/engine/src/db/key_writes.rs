@@ -53,6 +53,11 @@ impl KeyWrites {
         single.into_iter().chain([(self.first.0, &*self.first.1)]).chain(more)
     }
 
+    /// Whether the key's value follows from what is below: of the changes all are operands.
+    pub(crate) fn shows_below(&self) -> bool {
+        self.first.0 == Kind::Merge
+    }
+
     /// What the key has after the changes, where the snapshot shows `below` under it.
     ///
     /// # Errors

@@ -66,6 +66,11 @@ impl TableWrites {
     fn has_erased(&self, key: &[u8]) -> bool {
         !self.erased.is_empty() && !self.erased.covering(key).is_empty()
     }
+
+    /// Whether the value of `key` follows from what the snapshot shows of it.
+    fn shows_below(&self, key: &[u8]) -> bool {
+        self.keys.get(key).is_none_or(KeyWrites::shows_below) && !self.has_erased(key)
+    }
 }
 
 impl Transaction {
@@ -197,6 +202,42 @@ impl Transaction {
             Some(own) if own.keys.contains_key(key) || own.has_erased(key) => Ok(self.get(table, key)?.is_some()),
             _ => self.snapshot.contains(table, key),
         }
+    }
+
+    /// The values of several keys, in the order of the keys, the transaction's own writes included: faster than one
+    /// [`Transaction::get`] after the other, as [`Snapshot::multi_get`] is. What the writes decide alone is not looked up.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// # let table = db.create_table("t", TableOptions::default())?;
+    /// let mut txn = db.begin();
+    /// txn.put(&table, b"seat 1", b"Ann")?;
+    /// txn.put(&table, b"seat 2", b"Bob")?;
+    /// txn.commit()?;
+    /// let mut txn = db.begin();
+    /// txn.delete(&table, b"seat 1")?;
+    /// let seats = txn.multi_get(&table, &[b"seat 2", b"seat 1"])?;
+    /// assert_eq!((seats[0].as_deref(), seats[1].as_deref()), (Some(&b"Bob"[..]), None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::multi_get`].
+    pub fn multi_get(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
+        keys.iter().try_for_each(|key| check_key(key))?;
+        let Some(own) = self.own(table) else { return self.snapshot.multi_get(table, keys) };
+        let shown: Vec<&[u8]> = keys.iter().copied().filter(|key| own.shows_below(key)).collect();
+        let mut shown = self.snapshot.multi_get(table, &shown)?.into_iter().peekable();
+        let value = |key: &&[u8]| {
+            let below = shown.next_if(|_| own.shows_below(key)).flatten();
+            match own.keys.get(*key) {
+                Some(writes) => writes.over(key, || Ok(below), &table.state().operator),
+                None => Ok(below),
+            }
+        };
+        keys.iter().map(value).collect()
     }
 
     /// The entries of a key range, ascending, with the writes made so far.
