@@ -22,6 +22,7 @@ pub(crate) enum Command {
     Load(LoadArgs),
     Get(GetArgs),
     Put(PutArgs),
+    Merge(MergeArgs),
     Delete(DeleteArgs),
     Scan(ScanArgs),
     Count(CountArgs),
@@ -147,20 +148,25 @@ pub(crate) struct LoadArgs {
     pub(crate) json: bool,
 }
 
-/// Print the value of a key
+/// Print the value of a key, or the entries of several keys: key, tab, value
+///
+/// Several keys are looked up together and printed in the order of the arguments. Keys that are not there are named on stderr, and the
+/// exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney get shop orders 4711
   spinney get shop orders 4711 | jq .total
+  spinney get shop orders 4711 4712 4720 --json
   spinney get --escape blobs index '\\x00\\x2a'")]
 pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
-    /// The key
-    pub(crate) key: String,
+    /// The keys
+    #[arg(required = true, value_name = "KEY")]
+    pub(crate) keys: Vec<String>,
     #[arg(short, long, help = ESCAPE_HELP)]
     pub(crate) escape: bool,
-    /// Print key and value as JSON
+    /// Print each key with its value as a JSON object
     #[arg(long, conflicts_with = "escape")]
     pub(crate) json: bool,
 }
@@ -179,6 +185,30 @@ pub(crate) struct PutArgs {
     /// The value; without it the value is what stdin holds
     pub(crate) value: Option<String>,
     #[arg(short, long, help = ESCAPE_HELP)]
+    pub(crate) escape: bool,
+    #[command(flatten)]
+    pub(crate) commit: CommitArgs,
+}
+
+/// Merge an operand into the value of a key, without reading it; for tables made with --merge
+///
+/// The table's merge operator says what becomes of the value. `add` takes a whole number, below zero too, and keeps sums in 8 bytes,
+/// little-endian.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  spinney create shop visits --merge add
+  spinney merge shop visits front-page 1
+  spinney merge shop visits front-page -3
+  spinney get --escape shop visits front-page")]
+pub(crate) struct MergeArgs {
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+    /// The key
+    pub(crate) key: String,
+    /// The operand
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) operand: String,
+    #[arg(short, long, help = "Write the key with escapes: \\n \\r \\t \\\\ and \\xNN for a byte")]
     pub(crate) escape: bool,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,

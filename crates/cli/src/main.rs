@@ -46,6 +46,7 @@ fn run(command: &Command, out: &mut Output) -> Result<()> {
         Command::Load(args) => load::run(args, out),
         Command::Get(args) => entries::get(args, out),
         Command::Put(args) => entries::put(args),
+        Command::Merge(args) => entries::merge(args),
         Command::Delete(args) => entries::delete(args),
         Command::Scan(args) => scan::scan(args, out),
         Command::Count(args) => scan::count(args, out),

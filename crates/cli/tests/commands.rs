@@ -1,6 +1,6 @@
 //! The commands that read, change and look into a database.
 
-use crate::support::{LAYOUTS, Place, sample_entries};
+use crate::support::{LAYOUTS, Place, failure, sample_entries};
 use serde_json::Value as Json;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -24,6 +24,52 @@ fn an_entry_lives_from_put_to_delete() {
         assert!(place.ok(&["log", "db"]).contains("single-delete  entry"));
         assert_eq!(place.fails(&["get", "db", "t", "key"]), "table `t` has no key `key`");
         assert_eq!(place.count("t"), 0);
+        place.verify();
+    }
+}
+
+#[test]
+fn several_keys_are_looked_up_together_and_the_missing_ones_named() {
+    let place = Place::new();
+    place.ok(&["create", "db", "t"]);
+    for (key, value) in [("a", "1"), ("b", "2"), ("c", "a\tb")] {
+        place.ok(&["put", "db", "t", key, value]);
+    }
+    assert_eq!(place.ok(&["get", "db", "t", "c", "a", "c"]), "c\ta\tb\na\t1\nc\ta\tb\n");
+    assert_eq!(place.ok(&["get", "db", "t", "c", "a", "--escape"]), "c\ta\\tb\na\t1\n");
+    let lines = place.ok(&["get", "db", "t", "b", "a", "--json"]);
+    let objects: Vec<_> = lines.lines().map(json).collect();
+    assert_eq!(objects, [json(r#"{"key": "b", "value": "2"}"#), json(r#"{"key": "a", "value": "1"}"#)]);
+    let output = place.run(&["get", "db", "t", "a", "x", "b", "y"]);
+    assert_eq!(output.stdout, b"a\t1\nb\t2\n", "what is there is printed");
+    assert_eq!(failure(&output, &[]), "table `t` has no keys `x`, `y`");
+    assert_eq!(place.fails(&["get", "db", "t", "x", "--json"]), "table `t` has no key `x`");
+    assert_eq!(place.run(&["get", "db", "t"]).status.code(), Some(2));
+}
+
+#[test]
+fn operands_are_merged_into_the_values_of_tables_with_an_operator() {
+    for layout in LAYOUTS {
+        let place = Place::new();
+        place.ok(&["create", "db", "visits", "--merge", "add", "--layout", layout]);
+        let sum = |key: &str| place.ok(&["get", "db", "visits", key, "--escape"]);
+        place.ok(&["merge", "db", "visits", "page", "5"]);
+        place.ok(&["merge", "db", "visits", "page", "300", "--durability", "buffered"]);
+        assert_eq!(sum("page"), "1\\x01\\x00\\x00\\x00\\x00\\x00\\x00\n");
+        place.ok(&["flush", "db"]);
+        place.ok(&["merge", "db", "visits", "page", "-300"]);
+        assert_eq!(sum("page"), "\\x05\\x00\\x00\\x00\\x00\\x00\\x00\\x00\n");
+        assert!(place.ok(&["log", "db"]).contains("merge"));
+        place.ok(&["merge", "db", "visits", "--escape", "\\x00", "18446744073709551615"]);
+        assert_eq!(sum("\\x00"), "\\xff".repeat(8) + "\n");
+        for operand in ["", "x", "1.5", "18446744073709551616", "-9223372036854775809"] {
+            let message = place.fails(&["merge", "db", "visits", "page", operand]);
+            assert!(message.contains("is no whole number of 64 bits"), "{message}");
+        }
+        place.ok(&["create", "db", "plain", "--layout", layout]);
+        assert!(place.fails(&["merge", "db", "plain", "page", "1"]).contains("merge operator"));
+        assert!(place.fails(&["merge", "db", "none", "page", "1"]).contains("has no table `none`"));
+        assert_eq!(place.count("visits"), 2);
         place.verify();
     }
 }
