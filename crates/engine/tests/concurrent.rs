@@ -198,7 +198,8 @@ fn copy_files(from: &std::path::Path, to: &std::path::Path) {
 }
 
 fn open(path: &std::path::Path, layout: Layout, set: &str) -> Result<(Database, Vec<Table>)> {
-    let config = Config::named(layout, set);
+    let mut config = Config { merges: false, ..Config::named(layout, set) };
+    config.options.compaction_threads = 4;
     let database = config.builder(path).open()?;
     let table = |number| {
         let name = format!("accounts{number}");

@@ -1,6 +1,7 @@
 //! The configurations that must all give the same history: every layout with every set of options.
 
 use crate::Rng;
+use crate::filters::{REMOVE, RemoveDoomed};
 use crate::operators::{APPEND, Append, adds};
 use crate::ops::{self, Op, Write};
 use spinney::{
@@ -8,6 +9,7 @@ use spinney::{
     TableOptions,
 };
 use std::path::Path;
+use std::time::Duration;
 
 /// The layouts a table can have.
 pub const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
@@ -18,6 +20,9 @@ const EVERY_COMMIT: u64 = 4 << 10;
 /// A memtable is flushed when its first 16 KiB are used up.
 const SOME_COMMITS: u64 = 24 << 10;
 
+/// How long entries live where they do not for ever: longer than any run takes, but so short that the manifest gets marks of their age.
+const LIFE: Duration = Duration::from_secs(300);
+
 /// Options of a database and of its tables.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -27,7 +32,8 @@ pub struct Config {
     pub options: Options,
     /// Options of its tables; see [`Config::table_options`] for their layouts.
     pub table: TableOptions,
-    /// Its tables take operands. A compaction of those that do not puts its result in place slice by slice.
+    /// Its tables take operands. A compaction of those that do not puts its result in place slice by slice, and only they have a compaction
+    /// filter or a time to live, where the options say so.
     pub merges: bool,
 }
 
@@ -35,7 +41,7 @@ pub struct Config {
 type Change = fn(&mut Options, &mut TableOptions);
 
 /// The option sets by name.
-const SETS: [(&str, Change); 21] = [
+const SETS: [(&str, Change); 23] = [
     ("plain", |_, _| {}),
     ("tiny-blocks", |_, table| table.block_bytes = 512),
     ("large-blocks", |_, table| table.block_bytes = 256 << 10),
@@ -72,6 +78,17 @@ const SETS: [(&str, Change); 21] = [
     }),
     ("unlogged", |_, table| table.logged = false),
     ("values-apart", |_, table| table.large_value_bytes = 100),
+    ("filtered", |options, table| {
+        options.memtable_bytes = SOME_COMMITS;
+        table.run_bytes_max = 4 << 10;
+        table.compaction_filter = Some(REMOVE.to_owned());
+    }),
+    ("time-to-live", |options, table| {
+        options.memtable_bytes = SOME_COMMITS;
+        options.compaction_threads = 4;
+        table.run_bytes_max = 4 << 10;
+        table.time_to_live = Some(LIFE);
+    }),
     ("small-memory", |options, _| options.memory_bytes = 8 << 20),
     ("page-cache", |options, _| options.direct_io = false),
     ("buffered-commits", |options, _| options.durability = Durability::Buffered),
@@ -96,10 +113,16 @@ const SETS: [(&str, Change); 21] = [
 ];
 
 impl Config {
-    /// All configurations, neighbours of different layouts.
+    /// All configurations, neighbours of different layouts. Their tables take operands.
     #[must_use]
     pub fn all() -> Vec<Self> {
         SETS.iter().flat_map(|set| LAYOUTS.map(|layout| Self::new(layout, *set))).collect()
+    }
+
+    /// All configurations, with tables that take no operands.
+    #[must_use]
+    pub fn all_without_merges() -> Vec<Self> {
+        Self::all().into_iter().map(|config| Self { merges: false, ..config }).collect()
     }
 
     /// Options drawn at random, most of them as small as they can be.
@@ -116,6 +139,7 @@ impl Config {
             log_padding: *rng.pick(&[LogPadding::Block, LogPadding::Block, LogPadding::None]),
             log_compression: *rng.pick(&[LogCompression::Off, LogCompression::Lz4, LogCompression::Zstd]),
             direct_io: rng.chance(50),
+            compaction_threads: *rng.pick(&[1, 1, 4]),
             ..Options::default()
         };
         let filter_bits_per_key = *rng.pick(&[0, 1, 4, 10]);
@@ -129,6 +153,8 @@ impl Config {
             large_value_bytes: *rng.pick(&[0, 64, 64, 200]),
             prefix_filter: Some(Prefix::Bytes(2)).filter(|_| filter_bits_per_key > 0 && rng.chance(30)),
             misses_are_rare: rng.chance(20),
+            compaction_filter: Some(REMOVE.to_owned()).filter(|_| rng.chance(40)),
+            time_to_live: Some(LIFE).filter(|_| rng.chance(30)),
             ..TableOptions::default()
         };
         let merges = rng.chance(60);
@@ -174,14 +200,18 @@ impl Config {
         op
     }
 
-    /// The database at `path`, about to be opened with these options and with the operators that its tables name.
+    /// The database at `path`, about to be opened with these options and with the operators and filters that its tables name.
     #[must_use]
     pub fn builder(&self, path: &Path) -> DatabaseBuilder {
-        Database::builder(path).options(self.options.clone()).merge_operator(APPEND, Append)
+        Database::builder(path)
+            .options(self.options.clone())
+            .merge_operator(APPEND, Append)
+            .compaction_filter(REMOVE, RemoveDoomed)
     }
 
     /// The options of a table: tables with even numbers have the configuration's layout, the others the next one, so that each
-    /// database has more than one. Of unlogged tables only those with odd numbers are. B-trees keep no values apart.
+    /// database has more than one. Of unlogged tables only those with odd numbers are. B-trees keep no values apart, and
+    /// their entries live for ever.
     #[must_use]
     pub fn table_options(&self, number: usize) -> TableOptions {
         let own = LAYOUTS.iter().position(|layout| *layout == self.table.layout).unwrap_or_default();
@@ -192,6 +222,18 @@ impl Config {
         // A B-tree has no filters and keeps values with their keys, and refuses to be asked for what it cannot do.
         let prefix_filter = self.table.prefix_filter.filter(|_| layout != Layout::BTree);
         let large_value_bytes = if layout == Layout::BTree { 0 } else { self.table.large_value_bytes };
-        TableOptions { layout, logged, merge, prefix_filter, large_value_bytes, ..self.table.clone() }
+        let time_to_live = self.table.time_to_live.filter(|_| layout != Layout::BTree && !self.merges);
+        // Operands over what the filter may have removed or not would tell which it was.
+        let compaction_filter = self.table.compaction_filter.clone().filter(|_| !self.merges);
+        TableOptions {
+            layout,
+            logged,
+            merge,
+            prefix_filter,
+            large_value_bytes,
+            compaction_filter,
+            time_to_live,
+            ..self.table.clone()
+        }
     }
 }

@@ -142,9 +142,13 @@ pub(crate) fn config_of(seed: u64) -> Config {
         "tiny-memtables",
         "tiny-log",
         "fanout-2",
+        "filtered",
+        "time-to-live",
         "plain",
     ]);
-    Config { merges: rng.chance(50), ..Config::named(layout, set) }
+    let mut config = Config { merges: rng.chance(50), ..Config::named(layout, set) };
+    config.options.compaction_threads = *rng.pick(&[1, 4]);
+    config
 }
 
 /// Examines one crash, and notes what was wrong.

@@ -1,6 +1,7 @@
 //! A real database that operations can be applied to, beside the model.
 
 use crate::config::Config;
+use crate::filters::{doomed, is_doomed, shown};
 use crate::history::Subject;
 use crate::ops::{Change, Key, Leave, Op, SLOTS, Span, View, Write};
 use crate::outcome::{Outcome, Pair};
@@ -164,13 +165,14 @@ impl Engine {
             let table = &self.tables[*number];
             match write {
                 Write::Put(value) => batch.put(table, key, value),
+                Write::Delete if is_filtered(table) => batch.put(table, key, &doomed(key)),
                 Write::Delete => batch.delete(table, key),
                 Write::Merge(operand) => batch.merge(table, key, operand),
                 Write::SingleDelete => batch.single_delete(table, key),
                 Write::PutNew(value) => {
                     let is_there = match written.get(&(*number, key)) {
                         Some(is_there) => *is_there,
-                        None => self.database().snapshot().contains(table, key)?,
+                        None => shown(self.database().snapshot().get(table, key)?).is_some(),
                     };
                     if !is_there {
                         batch.put(table, key, value);
@@ -197,11 +199,11 @@ impl Engine {
                 None => return Ok(None),
             },
         };
-        Ok(Some(value.map(Vec::from)))
+        Ok(Some(shown(value)))
     }
 
-    fn contains(&self, view: View, table: usize, key: &[u8]) -> Result<Outcome> {
-        let table = &self.tables[table];
+    fn contains(&self, view: View, number: usize, key: &[u8]) -> Result<Outcome> {
+        let table = &self.tables[number];
         let found = match view {
             View::Now => self.database().snapshot().contains(table, key)?,
             View::Snapshot(slot) => match &self.snapshots[slot] {
@@ -213,7 +215,9 @@ impl Engine {
                 None => return Ok(Outcome::Nothing),
             },
         };
-        Ok(Outcome::Contains(found))
+        // A doomed value is there, and yet is none.
+        let is_there = found && (!is_filtered(table) || self.get(view, number, key)?.flatten().is_some());
+        Ok(Outcome::Contains(is_there))
     }
 
     fn multi_get(&self, view: View, table: usize, keys: &[Key]) -> Result<Outcome> {
@@ -230,7 +234,7 @@ impl Engine {
                 None => return Ok(Outcome::Nothing),
             },
         };
-        Ok(Outcome::Values(values.into_iter().map(|value| value.map(Vec::from)).collect()))
+        Ok(Outcome::Values(values.into_iter().map(shown).collect()))
     }
 
     /// Opens a range; nothing when the view's slot is empty.
@@ -252,10 +256,11 @@ impl Engine {
         let Some(txn) = &mut self.transactions[slot] else { return Ok(Outcome::Nothing) };
         match write {
             Write::Put(value) => txn.put(&self.tables[*table], key, value)?,
+            Write::Delete if is_filtered(&self.tables[*table]) => txn.put(&self.tables[*table], key, &doomed(key))?,
             Write::Delete => txn.delete(&self.tables[*table], key)?,
             Write::Merge(operand) => txn.merge(&self.tables[*table], key, operand)?,
             Write::SingleDelete => txn.single_delete(&self.tables[*table], key)?,
-            Write::PutNew(_) if txn.contains(&self.tables[*table], key)? => {}
+            Write::PutNew(_) if shown(txn.get(&self.tables[*table], key)?).is_some() => {}
             Write::PutNew(value) => txn.put(&self.tables[*table], key, value)?,
             Write::Erase(high) => txn.delete_range(&self.tables[*table], between(key, high.as_ref()))?,
         }
@@ -349,6 +354,11 @@ fn compact_level(table: &Table, place: usize) -> Result<()> {
     }
 }
 
+/// Whether its values are shown to a compaction filter.
+fn is_filtered(table: &Table) -> bool {
+    table.options().compaction_filter.is_some()
+}
+
 /// What a panic said.
 #[must_use]
 pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
@@ -363,7 +373,8 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
 pub fn state(database: &Database, tables: &[Table]) -> Result<Vec<Vec<Pair>>> {
     let snapshot = database.snapshot();
     let entries = |table: &Table| {
-        let entries = collect(snapshot.range(table, ..), usize::MAX)?;
+        let pair = |entry: Result<(Key, spinney::Value)>| entry.map(|(key, value)| (key, Vec::from(value)));
+        let mut entries: Vec<Pair> = snapshot.range(table, ..).map(pair).collect::<Result<_>>()?;
         // A walk over the keys alone sees the same.
         let (mut range, mut keys) = (snapshot.range(table, ..), entries.iter().map(|(key, _)| key));
         loop {
@@ -372,9 +383,11 @@ pub fn state(database: &Database, tables: &[Table]) -> Result<Vec<Vec<Pair>>> {
                 return Err(Error::invalid(format!("a walk over keys shows {found:?} and not {expected:?}")));
             }
             if found.is_none() {
-                return Ok(entries);
+                break;
             }
         }
+        entries.retain(|(_, value)| !is_doomed(value));
+        Ok(entries)
     };
     tables.iter().map(entries).collect()
 }
@@ -385,13 +398,16 @@ fn lent(mut range: Range, limit: usize) -> Result<Vec<Pair>> {
     while pairs.len() < limit
         && let Some((key, value)) = range.advance()?
     {
-        pairs.push((key.to_vec(), value.to_vec()));
+        if !is_doomed(value) {
+            pairs.push((key.to_vec(), value.to_vec()));
+        }
     }
     Ok(pairs)
 }
 
 fn collect(range: impl Iterator<Item = Result<(Key, spinney::Value)>>, limit: usize) -> Result<Vec<Pair>> {
-    range.take(limit).map(|entry| entry.map(|(key, value)| (key, Vec::from(value)))).collect()
+    let is_shown = |entry: &Result<(Key, spinney::Value)>| !entry.as_ref().is_ok_and(|(_, value)| is_doomed(value));
+    range.filter(is_shown).take(limit).map(|entry| entry.map(|(key, value)| (key, Vec::from(value)))).collect()
 }
 
 /// The keys from `low` on, up to `high` or to the last.

@@ -10,6 +10,7 @@ pub mod config;
 pub mod crash;
 pub mod engine;
 pub mod fault;
+pub mod filters;
 pub mod fuzz;
 pub mod golden;
 pub mod history;
