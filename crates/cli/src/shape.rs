@@ -51,12 +51,14 @@ fn picture(shape: &Shape) -> String {
     let entries: u64 = lines.iter().filter_map(|line| line.entries).sum();
     let total: u64 = lines.iter().map(|line| line.bytes).sum();
     let mut text = format!(
-        "{} ({}): {} in {}, at most {} to search\n",
+        "{} ({}): {} in {}\na scan searches at most {}, a get {}{}\n",
         shape.table,
         shape.layout,
         bytes(total),
         counted(entries, "entry", "entries"),
         counted(shape.trees, "tree", "trees"),
+        count(shape.trees_of_get),
+        if shape.held { "; compactions are held" } else { "" },
     );
     if shape.erasures > 0 {
         text += &format!("{} still looked at\n", counted(shape.erasures, "deleted range", "deleted ranges"));
@@ -137,6 +139,8 @@ mod tests {
             values: ValuesShape::default(),
             erasures: 0,
             trees: 1,
+            trees_of_get: 1,
+            held: false,
         }
     }
 
@@ -157,9 +161,10 @@ mod tests {
             LevelShape { level: 1, runs: 9, bytes: 200 << 20, entries: 1_000_000, target_bytes: 256 << 20 },
             LevelShape { level: 2, runs: 1000, bytes: 200 << 30, entries: 1_000_000_000, target_bytes: 300 << 30 },
         ];
-        shape.trees = 17;
+        (shape.trees, shape.trees_of_get, shape.held) = (17, 5, true);
         let text = picture(&shape);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("a scan searches at most 17 trees, a get 5; compactions are held\n"), "{text}");
         assert!(text.contains("2 more runs") && text.contains("9 runs, 78%"), "{text}");
     }
 

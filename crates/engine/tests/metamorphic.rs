@@ -16,7 +16,7 @@ fn a_list_shows_one_history_in_every_configuration_and_way() {
     let lists = parallel::count_from_env("SPINNEY_LISTS", 20);
     let (with_merges, without) = (Config::all(), Config::all_without_merges());
     let run = |seed: u64| {
-        let configs = if seed % 2 == 0 { &with_merges } else { &without };
+        let configs = if seed.is_multiple_of(2) { &with_merges } else { &without };
         let mut list = generate(seed, TABLES, EPISODES);
         list.iter_mut().flatten().for_each(|op| *op = configs[0].fit(op.clone()));
         let expected = tell(&list, TABLES, Way::Plain, &mut Model::new(TABLES))?;

@@ -67,6 +67,20 @@ impl Snapshot {
     /// The values of several keys, in the order of the keys: faster than one [`Snapshot::get`] after the other, because the lookups
     /// wait for memory together, and what is not in memory is read together.
     ///
+    /// ```
+    /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// # let table = db.create_table("t", TableOptions::default())?;
+    /// let mut batch = Batch::new();
+    /// (0..100_u32).for_each(|key| batch.put(&table, &key.to_be_bytes(), b"value"));
+    /// db.write(batch, Durability::Buffered)?;
+    /// let keys = [7_u32, 1000, 3].map(u32::to_be_bytes);
+    /// let values = db.snapshot().multi_get(&table, &keys.each_ref().map(|key| key.as_slice()))?;
+    /// assert_eq!(values.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Snapshot::get`].
     pub fn multi_get(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
@@ -86,6 +100,21 @@ impl Snapshot {
     }
 
     /// The entries of a key range, descending.
+    ///
+    /// ```
+    /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// # let table = db.create_table("t", TableOptions::default())?;
+    /// let mut batch = Batch::new();
+    /// (0..100_u8).for_each(|day| batch.put(&table, &[day], b"what happened"));
+    /// db.write(batch, Durability::Buffered)?;
+    /// // The last three days before the 50th.
+    /// let days = db.snapshot().range_rev(&table, ..&[50_u8][..]).take(3);
+    /// let days = days.map(|entry| Ok(entry?.0[0])).collect::<spinney::Result<Vec<_>>>()?;
+    /// assert_eq!(days, [49, 48, 47]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn range_rev<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Range {
         self.walk(table, range, Direction::Backward, None)
     }

@@ -139,6 +139,27 @@ impl Table {
     /// by flushes and by the verbs of this handle only. Returns when a compaction that is under way has ended. Meanwhile runs gather in
     /// L0 and reads have more to search; writers are not slowed for it. To hold a table twice is to hold it once.
     ///
+    /// ```
+    /// # fn main() -> spinney::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = spinney::Database::open(dir.path().join("db"), spinney::Options::default())?;
+    /// # let table = db.create_table("t", spinney::TableOptions::default())?;
+    /// table.hold()?;
+    /// for round in 0..20_u8 {
+    ///     let mut batch = spinney::Batch::new();
+    ///     batch.put(&table, b"key", &[round]);
+    ///     db.write(batch, spinney::Durability::Buffered)?;
+    ///     table.flush()?;
+    /// }
+    /// let shape = table.shape()?;
+    /// assert!(shape.held && shape.l0.len() == 20);
+    /// table.release()?;
+    /// table.wait_idle()?;
+    /// assert!(table.shape()?.l0.len() < 20);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `Closed`, `Invalid` when the table was dropped.
     pub fn hold(&self) -> Result<()> {
@@ -146,7 +167,7 @@ impl Table {
         Ok(())
     }
 
-    /// Lets the compactions of a table that was [held](Table::hold) go on.
+    /// Lets the compactions of a table that was [held](Table::hold) go on. See there for an example.
     ///
     /// # Errors
     /// `Closed`, `Invalid` when the table was dropped.
@@ -157,6 +178,20 @@ impl Table {
 
     /// Returns when no flush or compaction is due any more; helps with the work. Compactions of a table that is [held](Table::hold) are
     /// not due.
+    ///
+    /// ```
+    /// # fn main() -> spinney::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = spinney::Database::open(dir.path().join("db"), spinney::Options::default())?;
+    /// # let table = db.create_table("t", spinney::TableOptions::default())?;
+    /// let mut batch = spinney::Batch::new();
+    /// (0..1000_u32).for_each(|key| batch.put(&table, &key.to_be_bytes(), b"value"));
+    /// db.write(batch, spinney::Durability::Buffered)?;
+    /// table.wait_idle()?;
+    /// assert_eq!(table.shape()?.immutable_memtables, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `Io`, `Full`, `Corruption`, `Poisoned`, `Closed`.
@@ -182,6 +217,27 @@ impl Table {
 
     /// The trees that the table has now.
     ///
+    /// ```
+    /// # fn main() -> spinney::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = spinney::Database::open(dir.path().join("db"), spinney::Options::default())?;
+    /// # let table = db.create_table("t", spinney::TableOptions::default())?;
+    /// table.hold()?;
+    /// for key in [b"a", b"b", b"c"] {
+    ///     let mut batch = spinney::Batch::new();
+    ///     batch.put(&table, key, b"value");
+    ///     db.write(batch, spinney::Durability::Buffered)?;
+    ///     table.flush()?;
+    /// }
+    /// // Three runs, and no key that can lie in two of them.
+    /// let shape = table.shape()?;
+    /// assert_eq!((shape.trees, shape.trees_of_get), (3, 1));
+    /// table.compact()?;
+    /// assert_eq!(table.shape()?.trees, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `Closed`, `Invalid` when the table was dropped.
     pub fn shape(&self) -> Result<Shape> {
@@ -197,6 +253,7 @@ impl Table {
             target_bytes: if targets[index] == u64::MAX { 0 } else { targets[index] },
         };
         let levels = trees.levels.iter().enumerate().filter(|(_, level)| !level.runs.is_empty());
+        let in_memory = version.memtables().filter(|mem| !mem.entries.is_empty()).count();
         let run = |handle: &crate::table::RunHandle| RunShape {
             bytes: handle.run.meta().bytes,
             entries: handle.run.meta().entries,
@@ -213,7 +270,9 @@ impl Table {
             btree: trees.btree.as_ref().map(|root| btree_shape(root.meta())),
             values: values_shape(trees),
             erasures: u64_of(version.erasures.len()),
-            trees: u64_of(trees.count() + version.memtables().filter(|mem| !mem.entries.is_empty()).count()),
+            trees: u64_of(trees.count() + in_memory),
+            trees_of_get: u64_of(trees.overlap() + in_memory),
+            held: !state.compacts_itself(),
         })
     }
 }

@@ -455,6 +455,43 @@ fn a_held_table_is_compacted_by_hand_only() {
 }
 
 #[test]
+fn a_shape_tells_the_trees_of_a_get_and_those_of_a_scan() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim, "/db");
+        let table = create(&db, "t", layout);
+        let trees = || table.shape().map(|shape| (shape.trees, shape.trees_of_get, shape.held)).unwrap();
+        assert_eq!(trees(), (0, 0, false), "{layout:?}");
+        put(&db, &[&table], b"a", b"in memory");
+        assert_eq!(trees(), (1, 1, false), "{layout:?}");
+        table.hold().unwrap();
+        if layout == Layout::BTree {
+            table.flush().unwrap();
+            assert_eq!(trees(), (1, 1, true));
+            continue;
+        }
+        // The first and the last key of each run: two pairs share a key, and one run lies over the others.
+        for (at, ends) in [b"ab", b"bd", b"ef", b"fg", b"xz", b"ag"].into_iter().enumerate() {
+            ends.iter().for_each(|key| put(&db, &[&table], &[*key], b"value"));
+            table.flush().unwrap();
+            let trees_of_get = [1, 2, 2, 2, 2, 3][at];
+            assert_eq!(trees(), (at as u64 + 1, trees_of_get, true), "{layout:?}");
+        }
+        put(&db, &[&table], b"a", b"in memory");
+        assert_eq!(trees(), (7, 4, true), "{layout:?}");
+        let searched = |key: &[u8]| {
+            let before = db.stats().reads.get_trees;
+            db.snapshot().get(&table, key).unwrap();
+            db.stats().reads.get_trees - before
+        };
+        assert!((b'a'..=b'z').all(|key| searched(&[key]) <= 4), "{layout:?}");
+        table.compact().unwrap();
+        table.release().unwrap();
+        assert_eq!(trees(), (1, 1, false), "{layout:?}");
+    }
+}
+
+#[test]
 fn a_hold_ends_with_the_database() {
     let sim = SimEnv::new(1);
     let db = open(&sim, "/db");

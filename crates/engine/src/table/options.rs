@@ -106,12 +106,48 @@ pub struct TableOptions {
     /// large value (none in [`Range::advance_key`](crate::Range::advance_key)), and values that were overwritten take up
     /// to as much space again as those in use. Lower keeps more apart. Operands of merges stay with their keys. Only for the layouts
     /// [`Lsm`](Layout::Lsm) and [`LsmTiered`](Layout::LsmTiered): a [`BTree`](Layout::BTree) refuses it. Default 0: never; else 64 B to 512 MiB.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let table = db.create_table("pictures", TableOptions { large_value_bytes: 4096, ..TableOptions::default() })?;
+    /// let mut txn = db.begin();
+    /// txn.put(&table, b"front", &[7; 100_000])?;
+    /// txn.put(&table, b"size", b"small")?;
+    /// txn.commit()?;
+    /// table.flush()?;
+    /// assert_eq!(table.shape()?.values.files, 1);
+    /// // Keys are walked over without a look at the value.
+    /// assert_eq!(db.snapshot().range(&table, ..).advance_key()?, Some(b"front".as_slice()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub large_value_bytes: u32,
     /// How long entries live after they were last put: then nobody sees them any more, and their space comes back when the run that they are in
     /// is compacted or has nothing younger in it. They go never earlier and, while the database is open and its disk not full, a sixteenth
     /// and two seconds later at most; a snapshot keeps what it saw. Time is the machine's clock: while it is set ahead, entries count as older. What was written
     /// before a crash in the last 1/32 of the time counts as written at the next open. Entries take some bytes more, since each keeps its seqnum.
     /// Refused for the layout [`BTree`](Layout::BTree) and beside `merge`. Default none: for ever; else 1 s to 100 years.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # use std::time::Duration;
+    /// # use spinney::env::sim::SimEnv;
+    /// // A machine whose clock can be moved.
+    /// let machine = SimEnv::new(1);
+    /// let db = Database::builder("/db").env(machine.env()).open()?;
+    /// let hour = Duration::from_secs(3600);
+    /// let table = db.create_table("sessions", TableOptions { time_to_live: Some(hour), ..TableOptions::default() })?;
+    /// let mut txn = db.begin();
+    /// txn.put(&table, b"ann", b"logged in")?;
+    /// txn.commit()?;
+    /// let pass = |parts: u32| (0..parts).for_each(|_| machine.advance(hour / 32));
+    /// pass(30);
+    /// assert!(db.snapshot().contains(&table, b"ann")?);
+    /// pass(5);
+    /// assert!(!db.snapshot().contains(&table, b"ann")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub time_to_live: Option<Duration>,
 }
 

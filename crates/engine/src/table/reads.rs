@@ -11,6 +11,22 @@ use crate::tree::Costs;
 const COUNTERS: usize = 10;
 
 /// What reads of a table cost since the database was opened; never reset.
+///
+/// ```
+/// # use spinney::{Database, Options, TableOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let db = Database::open(dir.path().join("db"), Options::default())?;
+/// # let table = db.create_table("t", TableOptions::default())?;
+/// let mut txn = db.begin();
+/// txn.put(&table, b"key", b"value")?;
+/// txn.commit()?;
+/// let before = db.stats().table_reads["t"];
+/// (0..10).try_for_each(|_| db.snapshot().get(&table, b"key").map(drop))?;
+/// let after = db.stats().table_reads["t"];
+/// // Ten gets, each of which found the key in the memtable.
+/// assert_eq!((after.gets - before.gets, after.get_trees - before.get_trees), (10, 10));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReadStats {
     /// Keys that were looked up.

@@ -388,6 +388,22 @@ impl Trees {
         let btree = self.btree.as_ref().is_some_and(|root| root.meta().entries > 0);
         self.l0.len() + levels + usize::from(btree)
     }
+
+    /// In how many trees on disk one key can lie at most, by the first and last keys of the runs.
+    #[must_use]
+    pub fn overlap(&self) -> usize {
+        let runs: Vec<_> = self.runs().map(|handle| handle.run).collect();
+        let begins = runs.iter().map(|run| (&run.meta().smallest, false));
+        // Where a run ends with the key that another begins with, both may have it.
+        let mut ends: Vec<_> = begins.chain(runs.iter().map(|run| (&run.meta().largest, true))).collect();
+        ends.sort_unstable();
+        let (mut open, mut most) = (0_usize, 0);
+        for (_, is_end) in ends {
+            open = if is_end { open - 1 } else { open + 1 };
+            most = most.max(open);
+        }
+        most + usize::from(self.btree.as_ref().is_some_and(|root| root.meta().entries > 0))
+    }
 }
 
 /// Cursors over what erasures leave of trees.
