@@ -7,7 +7,7 @@
 //!    ([`Cache::take_room`]) comes beside it.
 //!    A block that a reader holds stays in memory until it lets go, also when the cache no longer counts it.
 //! 2. A block is known by its file's instance, which is never given out twice, and its offset; a lookup also compares the
-//!    checksum and the length that its pointer gives. So a block that was written where an older one was is never mistaken
+//!    checksum and the length that its pointer gives (or did so before the block came into the pointer's swip). So a block that was written where an older one was is never mistaken
 //!    for it, as long as a tree file calls [`Cache::forget_block`] for each block before it reuses its place: 32 bits of
 //!    checksum alone would let one in four billion through.
 //!
@@ -175,7 +175,7 @@ impl Cache {
             let mut is_near = true;
             each().for_each(|it| is_near &= self.follow(it.swip, it.file.instance(), it.pointer));
             if !is_near {
-                let far = each().filter(|it| !it.swip.is_some_and(SwipOf::follow));
+                let far = each().filter(|it| !it.swip.is_some_and(SwipOf::is_full));
                 far.for_each(|it| _ = self.approach(it.file.instance(), it.pointer));
             }
         }

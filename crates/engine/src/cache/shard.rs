@@ -121,7 +121,7 @@ pub(super) trait Shared: Clone {
 }
 
 /// A place outside of the shard, which puts a value there and takes it out.
-pub(super) trait Swizzle<V> {
+pub(super) trait Swizzle<V>: PartialEq {
     /// Puts the value in.
     fn put(&self, value: &V);
     /// Takes it out.
@@ -176,18 +176,23 @@ impl<V: Shared> Shard<V> {
         Some(line.value.clone())
     }
 
-    /// As [`Self::get`] of a read, by someone who found the value's swip empty: there it is found from now on, if it is worth it.
+    /// As [`Self::get`] of a read, by someone who did not find the value in this swip of it: there it is found from now on, if it is worth it.
     pub(super) fn get_for(&mut self, hash: u64, key: Key, tag: u64, swip: impl FnOnce() -> V::Swip) -> Option<V> {
         let value = self.get(hash, key, tag, true)?;
         let found = self.table.find(hash, key)?;
         let line = self.table.line(found);
         if line.frequency > 0 {
-            let slot = line.slot;
-            let swip = swip();
-            // Of the branch of an older tree, as a rule.
-            drop(self.unswizzle(slot));
-            swip.put(&value);
-            at(&mut self.slots, slot).swip = Some(swip);
+            let (slot, swip) = (at(&mut self.slots, line.slot), swip());
+            // Where it is there already, others were reading it at that moment.
+            if slot.swip.as_ref() != Some(&swip) {
+                // It was in that of the branch of an older tree.
+                if let Some(older) = slot.swip.take() {
+                    line.frequency = FREQUENCY_MAX.min(line.frequency + older.cool());
+                    drop(older.take());
+                }
+                swip.put(&value);
+                slot.swip = Some(swip);
+            }
         }
         Some(value)
     }

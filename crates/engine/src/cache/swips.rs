@@ -54,6 +54,12 @@ impl<'s> SwipOf<'s> {
         !address.is_null()
     }
 
+    /// Whether the leaf is at hand.
+    #[inline]
+    pub(super) fn is_full(self) -> bool {
+        !self.swip().address().is_null()
+    }
+
     /// The leaf, if it is at hand.
     #[inline]
     pub(super) fn get(self) -> Option<Block> {
@@ -76,6 +82,12 @@ impl<'s> SwipOf<'s> {
 pub(super) struct Kept {
     swips: Weak<Swips>,
     at: u32,
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Self) -> bool {
+        self.swips.ptr_eq(&other.swips) && self.at == other.at
+    }
 }
 
 impl Kept {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -18,24 +18,35 @@ use crate::env::sim::SimEnv;
 use crate::store::{BlockWriter, StoreStats};
 
 impl Shared for u64 {
-    type Swip = TestSwip;
+    type Swip = Filled;
 }
 
 /// A swip of a shard of numbers: what is in it, and the reads there.
 type TestSwip = Rc<Cell<(Option<u64>, u8)>>;
 
-impl Swizzle<u64> for TestSwip {
+/// One that a shard has filled.
+pub(super) struct Filled(Weak<Cell<(Option<u64>, u8)>>);
+
+impl PartialEq for Filled {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+}
+
+impl Swizzle<u64> for Filled {
     fn put(&self, value: &u64) {
-        assert_eq!(self.replace((Some(*value), 0)).0, None, "only an empty one is filled");
+        let before = self.0.upgrade().unwrap().replace((Some(*value), 0));
+        assert_eq!(before.0, None, "only an empty one is filled");
     }
 
     fn take(&self) -> Option<u64> {
-        self.replace((None, 0)).0
+        self.0.upgrade()?.replace((None, 0)).0
     }
 
     fn cool(&self) -> u8 {
-        let (value, heat) = self.get();
-        self.set((value, 0));
+        let Some(swip) = self.0.upgrade() else { return 0 };
+        let (value, heat) = swip.get();
+        swip.set((value, 0));
         heat
     }
 }
@@ -67,7 +78,7 @@ fn read(shard: &mut Shard<u64>, offset: u64) -> bool {
 /// As [`read`], by a reader who has swips for all blocks.
 fn read_at_hand(shard: &mut Shard<u64>, swips: &mut HashMap<u64, TestSwip>, offset: u64) -> bool {
     let (key, swip) = (key(1, offset), swips.entry(offset).or_default());
-    let hit = at_hand(swip).or_else(|| shard.get_for(key.hash(), key, 0, || Rc::clone(swip)));
+    let hit = at_hand(swip).or_else(|| shard.get_for(key.hash(), key, 0, || Filled(Rc::downgrade(swip))));
     if hit.is_none() {
         shard.insert(key, 0, offset, WEIGHT - ENTRY_BYTES, &mut Vec::new());
     }
@@ -81,11 +92,12 @@ enum Step {
         tag: u64,
         touch: bool,
     },
-    /// By one of two branches, which have the same blocks below them.
+    /// By one of two branches, which have the same blocks below them; others may be reading the swip.
     GetFor {
         key: (u64, u64),
         tag: u64,
         branch: usize,
+        is_busy: bool,
     },
     /// The branch is gone, and another in its place.
     Replace {
@@ -111,7 +123,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let key = || (0..4u64, 0..40u64);
     let step = prop_oneof![
         20 => (key(), 0..2u64, any::<bool>()).prop_map(|(key, tag, touch)| Step::Get { key, tag, touch }),
-        20 => (key(), 0..2u64, 0..2usize).prop_map(|(key, tag, branch)| Step::GetFor { key, tag, branch }),
+        20 => (key(), 0..2u64, 0..2usize, any::<bool>())
+            .prop_map(|(key, tag, branch, is_busy)| Step::GetFor { key, tag, branch, is_busy }),
         1 => (0..2usize).prop_map(|branch| Step::Replace { branch }),
         20 => (key(), 0..2u64, 0..3000u64).prop_map(|(key, tag, weight)| Step::Insert { key, tag, weight }),
         2 => key().prop_map(|key| Step::Forget { key }),
@@ -137,9 +150,10 @@ proptest! {
                         prop_assert_eq!(last.get(&(instance, offset)), Some(&(tag, found)));
                     }
                 }
-                Step::GetFor { key: (instance, offset), tag, branch } => {
+                Step::GetFor { key: (instance, offset), tag, branch, is_busy } => {
                     let (key, swip) = (key(instance, offset), branches[branch].entry((instance, offset, tag)).or_default());
-                    let found = at_hand(swip).or_else(|| shard.get_for(key.hash(), key, tag, || Rc::clone(swip)));
+                    let looked = if is_busy { None } else { at_hand(swip) };
+                    let found = looked.or_else(|| shard.get_for(key.hash(), key, tag, || Filled(Rc::downgrade(swip))));
                     if let Some(found) = found {
                         prop_assert_eq!(last.get(&(instance, offset)), Some(&(tag, found)));
                     }
@@ -329,11 +343,21 @@ fn a_rewritten_block_takes_the_place_of_the_old_one() {
     shard.verify();
 }
 
+/// What block `number` of a file ends with.
+fn byte_of(number: usize) -> u8 {
+    u8::try_from(number % 251).unwrap()
+}
+
 /// A file of `count` blocks of 4 KiB, their pointers, and the counters of its reads.
 fn file_of_blocks(sim: &SimEnv, name: &str, count: usize) -> (BlockFile, Vec<BlockPointer>, Arc<StoreStats>) {
     let (env, path, stats) = (sim.env(), Path::new(name), Arc::new(StoreStats::default()));
     let mut writer = BlockWriter::create(&env, path, 9, false, Arc::default()).unwrap();
-    let pointers = (0..count).map(|_| writer.append(&raw_image(4000), Compression::None).unwrap()).collect();
+    let image = |number: usize| {
+        let mut image = raw_image(4000);
+        *image.last_mut().unwrap() = byte_of(number);
+        image
+    };
+    let pointers = (0..count).map(|number| writer.append(&image(number), Compression::None).unwrap()).collect();
     writer.finish().unwrap();
     let file = BlockFile::open(&env, path, 9, Access::Read, false, Arc::clone(&stats)).unwrap();
     (file, pointers, stats)
@@ -394,7 +418,7 @@ fn what_is_at_hand_leaves_with_the_cache() {
     let held = look(&cache, &file, pointers[2], (&swips, 2)).unwrap();
     cache.set_capacity(0);
     assert!(!(0..3).any(at_hand));
-    assert_eq!(*held.bytes(), vec![0; 4000], "who holds it still does");
+    assert_eq!(held.bytes().last(), Some(&byte_of(2)), "who holds it still does");
 }
 
 #[test]
@@ -497,7 +521,7 @@ fn threads_share_the_blocks_and_the_bound() {
                         Some(block) => block,
                         None => cache.read(file, pointers[at], Fill::Keep).unwrap(),
                     };
-                    assert_eq!(block.bytes().len(), 4000);
+                    assert_eq!(block.bytes().last(), Some(&byte_of(at)));
                     assert!(cache.bytes() <= 1 << 20);
                     if turn.is_multiple_of(500) {
                         cache.forget(file.instance());
@@ -508,6 +532,11 @@ fn threads_share_the_blocks_and_the_bound() {
     });
     let counters = cache.counters();
     assert_eq!(counters.hits + counters.misses, 20_000);
+    for (at, pointer) in pointers.iter().enumerate() {
+        let swip = SwipOf::new(&swips, at).unwrap();
+        let kept = cache.lookup(file.instance(), *pointer, Fill::Bypass);
+        assert!(!swip.is_full() || kept.is_some(), "what left the cache is at hand");
+    }
     for latched in &cache.shards {
         let shard = latched.shard.lock();
         shard.verify();

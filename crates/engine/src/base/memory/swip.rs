@@ -9,6 +9,7 @@
 //!    from under a reader who is about to be a holder of it.
 
 use std::fmt;
+use std::hint;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
@@ -24,6 +25,8 @@ pub struct ImageSwip(AtomicPtr<Head>);
 const LOCKED: usize = 1;
 /// Reads since [`ImageSwip::cool`], so many times this.
 const HEAT: usize = 2;
+/// A reader looks so often whether another one is gone.
+const LOOKS: usize = 4;
 const MARKS: usize = LOCKED | (ImageSwip::HEAT_MAX as usize * HEAT);
 
 const _: () = assert!(MARKS < align_of::<Head>(), "the marks are bits that are zero in a pointer");
@@ -38,18 +41,12 @@ impl ImageSwip {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// The image, and counts the read. None if it is empty, or another reader is there at this very moment: nobody waits here.
+    /// The image, and counts the read. None if it is empty, or others read it at this very moment: nobody waits long here.
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<Image> {
-        let word = self.0.load(Ordering::Relaxed);
-        if word.addr() & LOCKED != 0 {
-            return None;
-        }
+        let word = self.lock()?;
         let head = head(word)?;
-        let locked = word.map_addr(|addr| addr | LOCKED);
-        // Acquire: what was written to the image before it came here.
-        self.0.compare_exchange(word, locked, Ordering::Acquire, Ordering::Relaxed).ok()?;
         // SAFETY: the word holds the image (1) and stays while it is locked (2); that hold is not given up here.
         let held = ManuallyDrop::new(unsafe { Image::from_raw(head) });
         let image = Image::clone(&held);
@@ -59,10 +56,33 @@ impl ImageSwip {
         Some(image)
     }
 
+    /// Locks the word, and says what it was. None if it is empty, or stays locked for several looks.
+    #[inline]
+    fn lock(&self) -> Option<*mut Head> {
+        for _ in 0..LOOKS {
+            // Relaxed: what is read is only a guess until it is exchanged.
+            let guess = self.0.load(Ordering::Relaxed);
+            if guess.is_null() {
+                return None;
+            }
+            if guess.addr() & LOCKED == 0 {
+                let locked = guess.map_addr(|addr| addr | LOCKED);
+                // Acquire: what was written to the image before it came here. What was exchanged is the word to go on with: another image may have
+                // come to the address of the one that the guess points to.
+                if let Ok(word) = self.0.compare_exchange(guess, locked, Ordering::Acquire, Ordering::Relaxed) {
+                    return Some(word);
+                }
+            }
+            hint::spin_loop();
+        }
+        None
+    }
+
     /// Where the image is in memory; null if it is empty.
     #[inline]
     #[must_use]
     pub fn address(&self) -> *const u8 {
+        // Relaxed: nobody reads through it.
         self.0.load(Ordering::Relaxed).map_addr(|addr| addr & !MARKS).cast_const().cast()
     }
 
@@ -76,32 +96,31 @@ impl ImageSwip {
         }
     }
 
-    /// Takes the image out. Waits for a reader who is there at this very moment: for some ten instructions and one line of memory.
+    /// Takes the image out. Waits for a reader who is there at this very moment: for some ten instructions and one line of memory, unless the
+    /// system has just taken the processor away from it.
     pub fn take(&self) -> Option<Image> {
         loop {
-            let word = self.0.load(Ordering::Relaxed);
-            let head = head(word)?;
-            // Acquire: after the readers that were here.
-            if word.addr() & LOCKED == 0
-                && self.0.compare_exchange(word, ptr::null_mut(), Ordering::Acquire, Ordering::Relaxed).is_ok()
-            {
-                // SAFETY: the word held the image (1), and that hold is passed on.
-                return Some(unsafe { Image::from_raw(head) });
+            if let Some(word) = self.lock() {
+                // SAFETY: the word held the image (1), and that hold is passed on: nobody else stores while it is locked (2).
+                let image = head(word).map(|head| unsafe { Image::from_raw(head) });
+                self.0.store(ptr::null_mut(), Ordering::Release);
+                return image;
+            }
+            if self.address().is_null() {
+                return None;
             }
             yield_now();
         }
     }
 
-    /// Counts reads from zero again, and says how many there were. One that goes on just now counts as one.
+    /// Counts reads from zero again, and says how many there were. Those that go on just now count as one.
     pub fn cool(&self) -> u8 {
-        let word = self.0.load(Ordering::Relaxed);
-        if word.addr() & LOCKED != 0 {
-            return 1;
-        }
-        let cold = word.map_addr(|addr| addr & !MARKS);
-        match self.0.compare_exchange(word, cold, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => heat(word),
-            Err(_) => 1,
+        match self.lock() {
+            Some(word) => {
+                self.0.store(word.map_addr(|addr| addr & !MARKS), Ordering::Release);
+                heat(word)
+            }
+            None => u8::from(!self.address().is_null()),
         }
     }
 }
@@ -140,6 +159,7 @@ impl fmt::Debug for ImageSwip {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicUsize;
     use std::thread;
 
     fn image(byte: u8) -> Image {
@@ -192,20 +212,30 @@ mod tests {
     #[test]
     fn readers_see_whole_images_while_they_come_and_go() {
         let swip = ImageSwip::empty();
-        let rounds = if cfg!(miri) { 20 } else { 2000 };
+        let (rounds, done) = (if cfg!(miri) { 10 } else { 2000 }, AtomicUsize::new(0));
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    for _ in 0..rounds {
-                        let Some(image) = swip.get() else { continue };
+                    let mut read = 0;
+                    while read < rounds {
+                        let Some(image) = swip.get() else {
+                            yield_now();
+                            continue;
+                        };
                         assert!(image.iter().all(|byte| *byte == image[0]));
+                        read += 1;
                     }
+                    done.fetch_add(1, Ordering::Relaxed);
                 });
             }
-            for byte in (0..rounds).map(|round| u8::try_from(round % 251).unwrap()) {
+            for byte in (0..=u8::MAX).cycle() {
                 swip.put(image(byte));
+                yield_now();
                 swip.cool();
                 assert_eq!(*swip.take().unwrap(), [byte; 1100]);
+                if done.load(Ordering::Relaxed) == 3 {
+                    break;
+                }
             }
         });
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::ahead::{ReadAhead, Way};
-use super::root::{TreeRoot, route, swip};
+use super::root::{TreeRoot, route};
 use crate::base::num::usize_of32;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer, Bound};
 use crate::cache::Fill;
-use crate::tree::branch::Branch;
+use crate::tree::branch::{Branch, Trace};
 use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 
@@ -195,7 +195,7 @@ impl BTreeCursor {
             if self.height() == 0 {
                 self.blocks += 1;
                 let above = self.root.kept(self.path.iter().map(|step| step.child));
-                let swip = swip(above);
+                let swip = above.and_then(|(above, i)| above.trace(i)).map(Trace::swip);
                 let (leaf, _) = self.ahead.leaf(&self.root.file, (branch, *child), swip, self.fill, way)?;
                 let index = if way.backward { leaf.count() - 1 } else { 0 };
                 self.here.stand(leaf, index);

@@ -10,7 +10,7 @@ use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, SwipOf, Wanted};
 use crate::store::Extent;
-use crate::tree::branch::{Branch, Room, Trace};
+use crate::tree::branch::{Branch, Room};
 use crate::tree::lookup::{Answers, Ask, nothing};
 use crate::tree::{Ages, Cursor, Found};
 
@@ -96,7 +96,7 @@ impl TreeRoot {
         }
         let file = &self.file.blocks;
         let wanted = pointers.iter().zip(&above);
-        let wanted = wanted.map(|(pointer, above)| Wanted { file, pointer: *pointer, swip: swip(*above) });
+        let wanted = wanted.map(|(pointer, above)| Wanted { file, pointer: *pointer, swip: swip(*above, *pointer) });
         let blocks = self.file.cache.get_many(&wanted.collect::<Vec<_>>(), Fill::Keep)?;
         for (block, pointer) in blocks.iter().zip(&pointers) {
             block.prefetch_search();
@@ -191,7 +191,7 @@ impl TreeRoot {
     /// The leaf that `pointer` names, on its way into the nearest cache. It is child `i` of the branch `above`, if that is kept.
     #[inline]
     pub(super) fn leaf(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer, fill: Fill) -> Result<Block> {
-        let swip = swip(above);
+        let swip = swip(above, pointer);
         _ = swip.is_some_and(SwipOf::follow);
         let found = self.file.cache.lookup_at(swip, self.file.blocks.instance(), pointer, fill);
         let leaf = found.map_or_else(|| self.file.cache.read(&self.file.blocks, pointer, fill), Ok)?;
@@ -200,13 +200,13 @@ impl TreeRoot {
         Ok(leaf)
     }
 
-    /// Asks for the memory where [`Self::branch`] and [`Self::leaf`] will look; whether the block itself was there when it was last found.
+    /// Asks for the memory where [`Self::branch`] and [`Self::leaf`] will look; whether the block itself is at hand.
     pub(super) fn approach(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer) -> bool {
         if let Some(kept) = above.and_then(|(above, i)| above.child(i)) {
             kept.block().prefetch_search();
             return true;
         }
-        self.file.cache.follow(swip(above), self.file.blocks.instance(), pointer)
+        self.file.cache.follow(swip(above, pointer), self.file.blocks.instance(), pointer)
     }
 
     /// Child `i` of a branch.
@@ -243,10 +243,12 @@ impl TreeRoot {
     }
 }
 
-/// Where a child of a kept branch may be at hand, if it is a leaf.
+/// Where a child of a kept branch, to which `pointer` leads, may be at hand, if it is a leaf.
 #[inline]
-pub(super) fn swip<'r>(above: Option<(&'r Branch, usize)>) -> Option<SwipOf<'r>> {
-    above.and_then(|(above, i)| above.trace(i)).map(Trace::swip)
+fn swip<'r>(above: Option<(&'r Branch, usize)>, pointer: BlockPointer) -> Option<SwipOf<'r>> {
+    let trace = above.and_then(|(above, i)| above.trace(i))?;
+    debug_assert_eq!(trace.pointer(), pointer);
+    Some(trace.swip())
 }
 
 /// A branch on the way to a leaf.

@@ -261,7 +261,7 @@ impl RunCursor {
         Ok(leaf)
     }
 
-    /// Asks for the memory where a leaf of the index part where the cursor is was last seen.
+    /// Asks for the memory of a leaf of the index part where the cursor is, if it is at hand.
     #[inline]
     fn follow(&self, slot: usize) {
         if self.fill == Fill::Keep {

@@ -498,6 +498,41 @@ fn absent_keys_are_not_read_for_where_several_are_looked_up() {
     assert!((1..=5).contains(&reads), "{reads} reads of leaves that lie side by side");
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Several runs, of which each key may be in some, whether filters are asked first or late, and what is in memory.
+    #[test]
+    fn several_gets_find_what_single_ones_find(
+        trees in prop::collection::vec(trees(), 1..4),
+        keys in prop::collection::vec(keys(), 0..20),
+        bits in prop::collection::vec(prop_oneof![Just(0.0), Just(4.0)], 3),
+        snapshot in 0..12u64,
+        warm in any::<bool>(),
+    ) {
+        let mut bench = Bench::new();
+        let runs: Vec<_> = trees.iter().filter(|entries| !entries.is_empty()).zip(bits).map(|(entries, filter_bits_per_key)| {
+            bench.options.filter_bits_per_key = filter_bits_per_key;
+            bench.run(entries)
+        }).collect();
+        let keys: Vec<_> = keys.iter().map(Vec::as_slice).collect();
+        for late in [true, false] {
+            runs.iter().for_each(|run| run.ask_late(late));
+            if !warm {
+                runs.iter().for_each(|run| bench.cache.forget(run.file().instance()));
+            }
+            let mut costs = Costs::default();
+            let found = Lookups::run(&keys, SeqNum(snapshot), &mut costs, |lookups| {
+                lookups.search(|asks, snapshot, costs| get_many(asks, snapshot, costs, |_| runs.iter().map(|run| &**run)))
+            }).unwrap();
+            for (key, found) in keys.iter().zip(found) {
+                let single = runs.iter().find_map(|run| get_once(run, key, snapshot).unwrap());
+                prop_assert_eq!(found.map(|found| owned(key, found)), single, "late {}, key {:?}", late, key);
+            }
+        }
+    }
+}
+
 /// Keys such as "user000012/7": a user's keys have one prefix.
 fn of_users(users: impl Iterator<Item = u64>) -> Vec<OwnedEntry> {
     let key = |user: u64, i: u64| put(format!("user{user:06}/{i}").as_bytes(), 1, b"value");

@@ -136,7 +136,7 @@ fn search(
     for way in &mut ways {
         way.slot = way.index().lower_bound_from(way.bound, asks[way.this.ask].key);
     }
-    // A key between the last separator of a part and that of the top is looked for by itself: it is hardly ever there.
+    // The last separator of a part is that of the top, unless the file is malformed: then a get says so.
     let is_between = |way: &Way<'_>| way.slot == way.index().count();
     if ways.iter().any(is_between) {
         for Way { this, .. } in ways.extract_if(.., |way| is_between(way)) {
@@ -150,7 +150,7 @@ fn search(
         way.leaf().prefetch_bound(way.bound);
     }
     for Way { this, bound, leaf, .. } in ways {
-        let (key, Some(leaf)) = (asks[this.ask].key, leaf) else { continue };
+        let (key, leaf) = (asks[this.ask].key, leaf.expect(LEAF_IS_THERE));
         answers[this.ask] = match look(leaf, bound, key, snapshot, this.run.visible_from()) {
             Look::Found(found) => Some(found),
             Look::Absent => None,
@@ -160,6 +160,8 @@ fn search(
     }
     Ok(())
 }
+
+const LEAF_IS_THERE: &str = "ways that do not come to their leaves have ended";
 
 /// How far a try has come.
 struct Way<'r> {
@@ -182,7 +184,7 @@ impl<'r> Way<'r> {
 
     #[inline]
     fn leaf(&self) -> &Block {
-        self.leaf.as_ref().expect("all ways go to their leaves")
+        self.leaf.as_ref().expect(LEAF_IS_THERE)
     }
 
     #[inline]
