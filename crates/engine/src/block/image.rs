@@ -244,7 +244,13 @@ impl Block {
     /// Asks for the memory that every access looks at first, before it is needed.
     #[inline]
     pub fn prefetch_front(&self) {
-        prefetch(self.image.as_ptr().wrapping_sub(HEAD_BYTES), FRONT_BYTES);
+        Self::prefetch_front_at(self.image.as_ptr().wrapping_sub(HEAD_BYTES));
+    }
+
+    /// As [`Self::prefetch_front`], of a block that has its image there, with the image's head.
+    #[inline]
+    pub(super) fn prefetch_front_at(front: *const u8) {
+        prefetch(front, FRONT_BYTES);
     }
 
     /// Asks for the memory that a search of the block looks at first, before it is needed.
@@ -551,7 +557,7 @@ fn prefetch_all(bytes: &[u8]) {
 }
 
 /// The image's head, the header, and what a search of a leaf of 8 KiB with fifty entries looks at.
-pub const FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
+const FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
 /// A search of more than so much halves it first, which no prefetch can follow.
 const SEARCHED_BYTES_MAX: usize = 2 << 10;
 /// So much of the entries from some point on is as good as sure to be read.

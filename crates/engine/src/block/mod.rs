@@ -14,7 +14,7 @@ mod swip;
 pub use builder::BlockBuilder;
 pub use format::{BlockKind, IMAGE_BYTES_MAX, raw_image};
 pub use frame::{Compression, FrameError};
-pub use image::{Block, Bound, FRONT_BYTES, Shape, Slot};
+pub use image::{Block, Bound, Shape, Slot};
 pub use pointer::BlockPointer;
 pub use swip::Swip;
 

@@ -15,11 +15,22 @@ impl Swip {
         self.0.get().map(Block::again)
     }
 
-    /// See [`ImageSwip::address`].
+    /// Whether there is a block.
     #[inline]
     #[must_use]
-    pub fn address(&self) -> *const u8 {
-        self.0.address()
+    pub fn is_full(&self) -> bool {
+        !self.0.address().is_null()
+    }
+
+    /// [`Block::prefetch_front`] of the block, if there is one; false if there is none.
+    #[inline]
+    #[must_use]
+    pub fn prefetch_front(&self) -> bool {
+        let front = self.0.address();
+        if !front.is_null() {
+            Block::prefetch_front_at(front);
+        }
+        !front.is_null()
     }
 
     /// See [`ImageSwip::put`].

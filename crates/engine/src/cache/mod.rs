@@ -7,9 +7,9 @@
 //!    ([`Cache::take_room`]) comes beside it.
 //!    A block that a reader holds stays in memory until it lets go, also when the cache no longer counts it.
 //! 2. A block is known by its file's instance, which is never given out twice, and its offset; a lookup also compares the
-//!    checksum and the length that its pointer gives (or did so before the block came into the pointer's swip). So a block that was written where an older one was is never mistaken
-//!    for it, as long as a tree file calls [`Cache::forget_block`] for each block before it reuses its place: 32 bits of
-//!    checksum alone would let one in four billion through.
+//!    checksum and the length that its pointer gives (or did so before the block came into the pointer's swip). So a block
+//!    that was written where an older one was is never mistaken for it, as long as a tree file calls [`Cache::forget_block`]
+//!    for each block before it reuses its place: 32 bits of checksum alone would let one in four billion through.
 //!
 //! # Concurrency
 //! Each shard has a latch, held for a lookup or an insert and never over a read of a file or the freeing of a block. Two
@@ -144,7 +144,22 @@ impl Cache {
     /// As [`BlockFile::read`]: the block could not be read, or is corrupt.
     #[inline]
     pub fn get(&self, file: &BlockFile, pointer: BlockPointer, fill: Fill) -> Result<Block> {
-        match self.lookup(file.instance(), pointer, fill) {
+        self.get_at(None, file, pointer, fill)
+    }
+
+    /// As [`Self::get`], of a block that may be at hand: `swip` is that of `pointer`, in the branch that has it.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    #[inline]
+    pub fn get_at(
+        &self,
+        swip: Option<SwipOf<'_>>,
+        file: &BlockFile,
+        pointer: BlockPointer,
+        fill: Fill,
+    ) -> Result<Block> {
+        match self.lookup_at(swip, file.instance(), pointer, fill) {
             Some(block) => Ok(block),
             None => self.read(file, pointer, fill),
         }
@@ -217,7 +232,7 @@ impl Cache {
         self.shard(hash).shard.lock().get(hash, key, tag(pointer), fill == Fill::Keep)
     }
 
-    /// As [`Self::lookup`], of a block that may be at hand: `swip` is that of `pointer`, in the branch that has it.
+    /// As [`Self::lookup`], of a block that may be at hand, as [`Self::get_at`] has it.
     #[inline]
     #[must_use]
     pub fn lookup_at(

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use super::shard::{Shared, Swizzle};
 use crate::base::num::{u32_of, usize_of32};
 use crate::base::prefetch::prefetch;
-use crate::block::{Block, FRONT_BYTES, Swip};
+use crate::block::{Block, Swip};
 
 /// The swips of the leaves below one branch, by their numbers there.
 #[derive(Debug)]
@@ -47,17 +47,13 @@ impl<'s> SwipOf<'s> {
     #[inline]
     #[must_use]
     pub fn follow(self) -> bool {
-        let address = self.swip().address();
-        if !address.is_null() {
-            prefetch(address, FRONT_BYTES);
-        }
-        !address.is_null()
+        self.swip().prefetch_front()
     }
 
     /// Whether the leaf is at hand.
     #[inline]
     pub(super) fn is_full(self) -> bool {
-        !self.swip().address().is_null()
+        self.swip().is_full()
     }
 
     /// The leaf, if it is at hand.

@@ -178,6 +178,11 @@ mod tests {
         }
     }
 
+    /// Reads the first entry of the table so many times.
+    fn read(db: &Database, table: &Table, times: u32) {
+        (0..times).for_each(|_| drop(db.snapshot().range(table, ..).next().transpose().unwrap()));
+    }
+
     fn is_due(table: &Table) -> bool {
         let state = table.state();
         policy::pick(&state.version.load().trees, &state.options, u64::MAX).is_some()
@@ -203,9 +208,7 @@ mod tests {
         let trees = || rests.shape().unwrap().trees;
         let mut trees_after = Vec::new();
         for _ in 0..10 {
-            for _ in 0..1000 {
-                drop(db.snapshot().range(&rests, ..).next().transpose().unwrap());
-            }
+            read(&db, &rests, 1000);
             step_beside_writes(&db, &busy);
             trees_after.push(trees());
         }
@@ -228,9 +231,7 @@ mod tests {
             db.write(batch, Durability::Buffered).unwrap();
         }
         assert!(db.core().memory.is_pressed() && !is_due(&busy));
-        for _ in 0..3000 {
-            drop(db.snapshot().range(&rests, ..).next().transpose().unwrap());
-        }
+        read(&db, &rests, 3000);
         assert_eq!((db.core().compact_one().unwrap(), rests.shape().unwrap().trees), (Next::Again, 1));
         assert!(db.core().memory.is_pressed());
     }

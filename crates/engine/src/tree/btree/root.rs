@@ -193,8 +193,7 @@ impl TreeRoot {
     pub(super) fn leaf(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer, fill: Fill) -> Result<Block> {
         let swip = swip(above, pointer);
         _ = swip.is_some_and(SwipOf::follow);
-        let found = self.file.cache.lookup_at(swip, self.file.blocks.instance(), pointer, fill);
-        let leaf = found.map_or_else(|| self.file.cache.read(&self.file.blocks, pointer, fill), Ok)?;
+        let leaf = self.file.cache.get_at(swip, &self.file.blocks, pointer, fill)?;
         self.file.check(&leaf, pointer, 0)?;
         leaf.prefetch_search();
         Ok(leaf)

@@ -264,8 +264,7 @@ impl Run {
             };
             for slot in slot.take().unwrap_or_else(|| index.lower_bound(key))..index.count() {
                 let trace = kept.and_then(|kept| kept.trace(slot));
-                let swip = trace.map(Trace::swip);
-                let pointer = trace.map_or_else(|| self.pointer(index, slot), |trace| Ok(trace.pointer()))?;
+                let (pointer, swip) = self.leaf_of(trace, index, slot)?;
                 _ = swip.is_some_and(SwipOf::follow);
                 let leaf = self.block_for((pointer, swip), BlockKind::Leaf, unasked, costs)?;
                 let Some(leaf) = leaf else { return Ok(None) };
@@ -434,7 +433,18 @@ impl Run {
         part: usize,
         slot: usize,
     ) -> Result<(BlockPointer, Option<SwipOf<'_>>)> {
-        match self.trace(part, slot) {
+        self.leaf_of(self.trace(part, slot), index, slot)
+    }
+
+    /// As [`Self::leaf_at`], of a leaf of which `trace` is known.
+    #[inline]
+    pub(super) fn leaf_of<'b>(
+        &self,
+        trace: Option<Trace<'b>>,
+        index: &Block,
+        slot: usize,
+    ) -> Result<(BlockPointer, Option<SwipOf<'b>>)> {
+        match trace {
             Some(trace) => Ok((trace.pointer(), Some(trace.swip()))),
             None => Ok((self.pointer(index, slot)?, None)),
         }

@@ -137,12 +137,9 @@ fn search(
         way.slot = way.index().lower_bound_from(way.bound, asks[way.this.ask].key);
     }
     // The last separator of a part is that of the top, unless the file is malformed: then a get says so.
-    let is_between = |way: &Way<'_>| way.slot == way.index().count();
-    if ways.iter().any(is_between) {
-        for Way { this, .. } in ways.extract_if(.., |way| is_between(way)) {
-            answers[this.ask] = this.run.search(asks[this.ask].key, None, &mut None, snapshot, costs)?;
-            this.account(answers[this.ask].is_some(), costs);
-        }
+    for Way { this, .. } in ways.extract_if(.., |way| way.slot == way.index().count()) {
+        answers[this.ask] = this.run.search(asks[this.ask].key, None, &mut None, snapshot, costs)?;
+        this.account(answers[this.ask].is_some(), costs);
     }
     go_to_leaves(asks, &mut ways, costs)?;
     for way in &mut ways {
@@ -205,9 +202,9 @@ impl<'r> Way<'r> {
 
     /// What it leads to in the part of the index.
     fn wanted(&self) -> Result<Wanted<'r>> {
-        let (run, trace) = (self.this.run, self.trace(self.slot));
-        let pointer = trace.map_or_else(|| run.pointer(self.index(), self.slot), |trace| Ok(trace.pointer()))?;
-        Ok(Wanted { file: run.file(), pointer, swip: trace.map(Trace::swip) })
+        let run = self.this.run;
+        let (pointer, swip) = run.leaf_of(self.trace(self.slot), self.index(), self.slot)?;
+        Ok(Wanted { file: run.file(), pointer, swip })
     }
 }
 
