@@ -60,6 +60,9 @@ fn picture(shape: &Shape) -> String {
         count(shape.trees_of_get),
         if shape.held { "; compactions are held" } else { "" },
     );
+    if shape.viewed > 0 {
+        text += &format!("a sorted view joins {}\n", counted(shape.viewed, "tree", "trees"));
+    }
     if shape.erasures > 0 {
         text += &format!("{} still looked at\n", counted(shape.erasures, "deleted range", "deleted ranges"));
     }
@@ -140,6 +143,7 @@ mod tests {
             erasures: 0,
             trees: 1,
             trees_of_get: 1,
+            viewed: 0,
             held: false,
         }
     }
@@ -161,10 +165,15 @@ mod tests {
             LevelShape { level: 1, runs: 9, bytes: 200 << 20, entries: 1_000_000, target_bytes: 256 << 20 },
             LevelShape { level: 2, runs: 1000, bytes: 200 << 30, entries: 1_000_000_000, target_bytes: 300 << 30 },
         ];
-        (shape.trees, shape.trees_of_get, shape.held) = (17, 5, true);
+        (shape.trees, shape.trees_of_get, shape.viewed, shape.held) = (17, 5, 16, true);
         let text = picture(&shape);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        assert!(text.contains("a scan searches at most 17 trees, a get 5; compactions are held\n"), "{text}");
+        assert!(
+            text.contains(
+                "a scan searches at most 17 trees, a get 5; compactions are held\na sorted view joins 16 trees\n"
+            ),
+            "{text}"
+        );
         assert!(text.contains("2 more runs") && text.contains("9 runs, 78%"), "{text}");
     }
 

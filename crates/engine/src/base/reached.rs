@@ -39,11 +39,13 @@ pub enum Reached {
     Conflict,
     /// A block was not what had been written there.
     CorruptBlock,
+    /// A sorted view of trees was shown to readers.
+    View,
 }
 
 impl Reached {
     /// Every event.
-    pub const EVERY: [Self; 14] = [
+    pub const EVERY: [Self; 15] = [
         Self::TornTail,
         Self::TombstoneDropped,
         Self::KeyKeptWhole,
@@ -58,6 +60,7 @@ impl Reached {
         Self::ErasureRetired,
         Self::Conflict,
         Self::CorruptBlock,
+        Self::View,
     ];
 
     /// Notes that this was reached.

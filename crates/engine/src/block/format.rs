@@ -142,7 +142,8 @@ pub(super) const fn heads_at(prefix_len: usize) -> usize {
 
 /// The first four bytes of a suffix as a big-endian number: heads order as their suffixes do, up to ties.
 #[inline]
-pub(super) fn head(suffix: &[u8]) -> u32 {
+#[must_use]
+pub fn head(suffix: &[u8]) -> u32 {
     match suffix.first_chunk::<4>() {
         Some(bytes) => u32::from_be_bytes(*bytes),
         None => {

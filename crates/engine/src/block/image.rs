@@ -4,7 +4,7 @@ use super::format::{
     BlockKind, COUNT_AT, FLAGS_AT, IMAGE_BYTES_MAX, KIND_AT, Meta, PREFIX_AT, PREFIX_LEN_AT, RAW_PAYLOAD_AT, head,
     heads_at,
 };
-use super::search::{self, Head};
+use super::search::{self, Bound, Head, is_tied};
 use crate::base::codec::{Decoder, Malformed};
 use crate::base::key::{KEY_BYTES_MAX, descends};
 use crate::base::memory::Image;
@@ -49,15 +49,6 @@ pub struct Slot<'a> {
     pub value_at: usize,
     /// Length of the value in bytes.
     pub value_len: usize,
-}
-
-/// How far the heads tell where the first entry is whose key is not below some key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound {
-    /// It is not before this one.
-    pub at: usize,
-    /// It is this one.
-    pub sure: bool,
 }
 
 impl Block {
@@ -454,13 +445,7 @@ impl Block {
     #[inline]
     #[must_use]
     pub fn bound(&self, key: &[u8]) -> Bound {
-        let prefix = self.prefix();
-        let Some(suffix) = key.strip_prefix(prefix) else {
-            return Bound { at: if key < prefix { 0 } else { self.count() }, sure: true };
-        };
-        let (heads, target) = (self.heads(), head(suffix));
-        let at = search::partition(heads, |head| head < target);
-        Bound { at, sure: !is_tied(heads, at, target) }
+        search::bound(self.prefix(), self.heads(), key)
     }
 
     /// [`Self::lower_bound`] of a key for which this is the [`Self::bound`].
@@ -544,12 +529,6 @@ impl Block {
         }
         low
     }
-}
-
-/// Whether there is an entry `i`, and this is its head.
-#[inline]
-fn is_tied(heads: &[Head], i: usize, target: u32) -> bool {
-    heads.get(i).is_some_and(|head| u32::from_le_bytes(*head) == target)
 }
 
 fn prefetch_all(bytes: &[u8]) {

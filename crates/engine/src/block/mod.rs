@@ -8,14 +8,15 @@ pub mod format;
 pub mod frame;
 pub mod image;
 pub mod pointer;
-mod search;
+pub mod search;
 mod swip;
 
 pub use builder::BlockBuilder;
-pub use format::{BlockKind, IMAGE_BYTES_MAX, raw_image};
+pub use format::{BlockKind, IMAGE_BYTES_MAX, head, raw_image};
 pub use frame::{Compression, FrameError};
-pub use image::{Block, Bound, Shape, Slot};
+pub use image::{Block, Shape, Slot};
 pub use pointer::BlockPointer;
+pub use search::Bound;
 pub use swip::Swip;
 
 #[cfg(test)]

@@ -1,12 +1,42 @@
 //! Search over the heads of a block: few branches, and few cache misses that wait for each other.
 
+use super::format::head;
+
 /// A stored head.
-pub(super) type Head = [u8; 4];
+pub type Head = [u8; 4];
 
 /// Heads in one cache line.
 const LINE: usize = 16;
 /// Up to how many heads one is read per line, all at once, rather than halved.
 const WINDOW: usize = 32 * LINE;
+
+/// How far the heads tell where the first entry is whose key is not below some key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// It is not before this one.
+    pub at: usize,
+    /// It is this one.
+    pub sure: bool,
+}
+
+/// What the heads alone say of where `key` belongs among keys that all begin with `prefix`: no key is looked at.
+#[inline]
+#[must_use]
+pub fn bound(prefix: &[u8], heads: &[Head], key: &[u8]) -> Bound {
+    let Some(suffix) = key.strip_prefix(prefix) else {
+        return Bound { at: if key < prefix { 0 } else { heads.len() }, sure: true };
+    };
+    let target = head(suffix);
+    let at = partition(heads, |head| head < target);
+    Bound { at, sure: !is_tied(heads, at, target) }
+}
+
+/// Whether there is an entry `i`, and this is its head.
+#[inline]
+#[must_use]
+pub fn is_tied(heads: &[Head], i: usize, target: u32) -> bool {
+    heads.get(i).is_some_and(|head| u32::from_le_bytes(*head) == target)
+}
 
 /// How many of the ascending `heads` come before the point where `before` turns false.
 ///

@@ -343,6 +343,12 @@ impl Cache {
             && self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
+    /// How many bytes [`Self::take_room`] would grant now.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        (self.capacity() / KEPT_PART).saturating_sub(self.kept.load(Ordering::Relaxed))
+    }
+
     /// Takes back what [`Self::take_room`] granted.
     pub fn give_room(&self, bytes: u64) {
         self.kept.fetch_sub(bytes, Ordering::Relaxed);

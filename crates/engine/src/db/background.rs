@@ -72,7 +72,7 @@ impl Core {
     /// paid for; such a job also when no layout wants any.
     fn compact_one(&self) -> Result<Next> {
         let mut tables = self.all_tables();
-        tables.retain(|table| table.compacts_itself() && !table.compaction.is_locked());
+        tables.retain(|table| !table.compaction.is_locked());
         self.turns.arrange(&mut tables);
         let mut missing = 0;
         for index in 0..tables.len() {

@@ -62,7 +62,7 @@ impl Core {
         let compacting = table.compaction.lock();
         self.health.check_writable()?;
         let version = table.version.load_full();
-        if table.check().is_err() || !table.compacts_itself() || !version.immutables.is_empty() {
+        if table.check().is_err() || !version.immutables.is_empty() {
             return Ok(false);
         }
         let in_memory = version.active.entries.entries();
@@ -70,13 +70,16 @@ impl Core {
         if account.is_empty() {
             return Ok(false);
         }
-        let room = self.room_on_disk()?;
-        let Some(Paid { job, price }) = policy::pick_paid(&version.trees, &table.options, room, in_memory, &account)
-        else {
-            return Ok(false);
+        let wanted = match table.compacts_itself() {
+            true => policy::pick_paid(&version.trees, &table.options, self.room_on_disk()?, in_memory, &account),
+            false => None,
         };
+        let wanted =
+            wanted.or_else(|| policy::pick_view(&version.trees, version.view.as_ref(), self.cache.room(), &account));
+        let Some(Paid { job, price }) = wanted else { return Ok(false) };
         drop(version);
         match job {
+            Job::View(viewable) => self.view(table, viewable)?,
             Job::Merge(compaction) => self.carry_out(table, compaction)?,
             Job::Absorb => {
                 if !self.absorb(table)? {

@@ -44,6 +44,7 @@ mod transaction;
 mod turns;
 mod value_writer;
 mod verify;
+mod view;
 mod write;
 
 pub use crate::base::Histogram;

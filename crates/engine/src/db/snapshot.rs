@@ -133,7 +133,7 @@ impl Snapshot {
             Ok(reader) => reader,
             Err(error) => return Range::new(Err(error), self.seqnum, bounds, direction, erased),
         };
-        let extra = version.count().saturating_sub(1);
+        let extra = version.charged().saturating_sub(1);
         let is_merged = extra == 0 && version.trees.count() == 1;
         let range = Range::new(Ok((state, version)), self.seqnum, bounds, direction, erased);
         if is_merged {

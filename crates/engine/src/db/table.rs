@@ -272,6 +272,7 @@ impl Table {
             erasures: u64_of(version.erasures.len()),
             trees: u64_of(trees.count() + in_memory),
             trees_of_get: u64_of(trees.overlap() + in_memory),
+            viewed: version.view.as_ref().map_or(0, |view| u64_of(view.count())),
             held: !state.compacts_itself(),
         })
     }

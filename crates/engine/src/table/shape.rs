@@ -32,6 +32,8 @@ pub struct Shape {
     /// How many trees a get searches at most: those in which a key can lie, by the first and last keys of runs. It ends where it finds the
     /// key, and filters rule out nearly all runs without it: [`ReadStats::get_trees`](crate::ReadStats::get_trees) counts what gets did search.
     pub trees_of_get: u64,
+    /// How many of the trees are searched as one, by a sorted view of them that reads have paid for; 0 without a view.
+    pub viewed: u64,
     /// Whether the table's compactions are [held](crate::Table::hold).
     pub held: bool,
 }

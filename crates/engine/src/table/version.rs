@@ -22,6 +22,7 @@ use crate::tree::lookup::{Answers, Lookups};
 use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::together::get_many;
+use crate::tree::run::view::{Spot, Tree, View};
 use crate::tree::run::{LevelCursor, Run, Start, merge_source, run_of};
 use crate::tree::values::ValueFiles;
 use crate::tree::{Costs, Cursor, Found};
@@ -242,14 +243,15 @@ impl Trees {
     /// # Errors
     /// When a block cannot be read or is corrupt.
     pub fn get(&self, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
-        self.get_at_cost((key, hash_key(key)), &Approached::default(), snapshot, &mut Costs::default())
+        self.get_at_cost((key, hash_key(key)), &Approached::default(), None, snapshot, &mut Costs::default())
     }
 
     /// Asks for the memory where a lookup of `key` looks first in each tree, where there are several. `hash` is the key's.
     #[inline]
-    fn approach(&self, (key, hash): (&[u8], u64), starts: &mut Approached) {
+    fn approach(&self, (key, hash): (&[u8], u64), view: Option<&Viewed>, starts: &mut Approached) {
         if !self.l0.is_empty() {
-            starts.iter_mut().zip(self.runs_of(key)).for_each(|(start, run)| *start = run.approach(key, hash));
+            let (newer, older) = self.runs_of(key, view);
+            starts.iter_mut().zip(newer.chain(older)).for_each(|(start, run)| *start = run.approach(key, hash));
         }
     }
 
@@ -261,15 +263,21 @@ impl Trees {
         &self,
         (key, hash): (&[u8], u64),
         starts: &Approached,
+        view: Option<(&Viewed, Option<Spot>)>,
         snapshot: SeqNum,
         costs: &mut Costs,
     ) -> Result<Option<Found>> {
+        let (mut newer, mut older) = self.runs_of(key, view.map(|(view, _)| view));
         let mut starts = starts.iter();
-        let found = self.runs_of(key).find_map(|run| {
+        let mut get = |run: &Run, costs: &mut Costs| {
             let start = starts.next().copied().flatten();
             run.get_at_cost((key, hash), start, snapshot, costs).transpose()
-        });
-        if let Some(found) = found {
+        };
+        let mut found = newer.find_map(|run| get(run, costs));
+        if let (None, Some((viewed, start))) = (&found, view) {
+            found = viewed.view.get(key, start, snapshot, costs).transpose();
+        }
+        if let Some(found) = found.or_else(|| older.find_map(|run| get(run, costs))) {
             return found.map(Some);
         }
         let Some(root) = &self.btree else { return Ok(None) };
@@ -282,7 +290,12 @@ impl Trees {
     /// # Errors
     /// As [`Self::get`].
     pub fn get_many(&self, lookups: &mut Lookups<'_>) -> Result<()> {
-        lookups.search(|asks, snapshot, costs| get_many(asks, snapshot, costs, |key| self.runs_of(key)))?;
+        lookups.search(|asks, snapshot, costs| {
+            get_many(asks, snapshot, costs, |key| {
+                let (newer, older) = self.runs_of(key, None);
+                newer.chain(older)
+            })
+        })?;
         match &self.btree {
             Some(root) => lookups.search(|asks, snapshot, costs| {
                 count_btree(root, u64_of(asks.len()), costs);
@@ -292,19 +305,31 @@ impl Trees {
         }
     }
 
-    /// The runs that may hold `key`, newest first.
+    /// The runs that may hold `key`, newest first: those that are newer than `view`, and those that are older.
     #[inline]
-    fn runs_of(&self, key: &[u8]) -> impl Iterator<Item = &Run> {
-        let l0 = self.l0.iter().map(|handle| &*handle.run);
-        l0.chain(self.levels.iter().filter_map(move |level| run_of(&level.runs, key).map(|run| &**run)))
+    fn runs_of(&self, key: &[u8], view: Option<&Viewed>) -> (impl Iterator<Item = &Run>, impl Iterator<Item = &Run>) {
+        let (l0, levels) = self.beside(view);
+        let levels = levels.iter().filter_map(move |level| run_of(&level.runs, key).map(|run| &**run));
+        (l0.iter().map(|handle| &*handle.run), levels)
     }
 
-    /// A cursor per tree of which `snapshot` sees anything, newest first.
-    pub fn cursors(&self, fill: Fill, snapshot: SeqNum, out: &mut Vec<Box<dyn Cursor>>) {
-        for handle in self.l0.iter().filter(|handle| handle.run.visible_from() <= snapshot) {
+    /// The runs of L0 and the levels that are not in `view`.
+    #[inline]
+    fn beside(&self, view: Option<&Viewed>) -> (&[RunHandle], &[Level]) {
+        let (l0, levels) = view.map_or((0, 0), |view| (view.l0, view.levels));
+        (&self.l0[..self.l0.len() - l0], &self.levels[levels..])
+    }
+
+    /// A cursor per tree of which `snapshot` sees anything, newest first; for those in `view` one together.
+    pub fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&Viewed>, out: &mut Vec<Box<dyn Cursor>>) {
+        let (l0, levels) = self.beside(view);
+        for handle in l0.iter().filter(|handle| handle.run.visible_from() <= snapshot) {
             out.push(Box::new(handle.run.cursor(fill)));
         }
-        for level in self.levels.iter().filter(|level| !level.runs.is_empty()) {
+        if let Some(view) = view {
+            out.push(Box::new(view.view.cursor(fill)));
+        }
+        for level in levels.iter().filter(|level| !level.runs.is_empty()) {
             out.push(Box::new(LevelCursor::new(level.seen_by(snapshot), fill)));
         }
         if let Some(root) = &self.btree {
@@ -381,6 +406,21 @@ impl Trees {
         out.extend(levels.map(|level| merge_source(Arc::clone(&level.runs))));
     }
 
+    /// The `l0` oldest runs of L0 and the first `levels` levels, newest first.
+    fn upper(&self, l0: usize, levels: usize) -> impl Iterator<Item = Tree> {
+        let l0 = self.l0[self.l0.len().saturating_sub(l0)..].iter().map(|handle| Tree::from([Arc::clone(&handle.run)]));
+        let levels = self.levels[..levels].iter().filter(|level| !level.runs.is_empty());
+        l0.chain(levels.map(|level| Arc::clone(&level.runs)))
+    }
+
+    /// The trees that a view is worth having of: all over the one that holds nearly all entries.
+    #[must_use]
+    pub fn over_the_last(&self) -> Viewable {
+        let last = self.levels.iter().rposition(|level| !level.runs.is_empty());
+        let levels = if self.btree.is_some() { LEVELS } else { last.unwrap_or(0) };
+        Viewable { l0: self.l0.len(), levels, trees: self.upper(self.l0.len(), levels).collect() }
+    }
+
     /// How many trees on disk a scan searches.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -403,6 +443,56 @@ impl Trees {
             most = most.max(open);
         }
         most + usize::from(self.btree.as_ref().is_some_and(|root| root.meta().entries > 0))
+    }
+}
+
+/// Trees that a view may be made of.
+#[derive(Clone, Debug)]
+pub struct Viewable {
+    /// How many runs of L0 are among them: the oldest.
+    pub l0: usize,
+    /// How many levels are: the first.
+    pub levels: usize,
+    /// Newest first.
+    pub trees: Vec<Tree>,
+}
+
+/// A view, and of which trees it is.
+#[derive(Clone, Debug)]
+pub struct Viewed {
+    view: Arc<View>,
+    /// How many runs of L0 are in it: the oldest.
+    l0: usize,
+    /// How many levels are: the first.
+    levels: usize,
+}
+
+impl Viewed {
+    /// A view of these trees.
+    #[must_use]
+    pub fn new(view: View, of: &Viewable) -> Self {
+        Self { view: Arc::new(view), l0: of.l0, levels: of.levels }
+    }
+
+    /// How many trees are in the view.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.view.trees().len()
+    }
+
+    /// Entries in the view.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.view.entries()
+    }
+
+    /// Whether the view is of what is in its place in these trees.
+    fn is_of(&self, trees: &Trees) -> bool {
+        let are_same = |a: &Tree, b: &Tree| a.len() == b.len() && a.iter().zip(&**b).all(|(a, b)| Arc::ptr_eq(a, b));
+        let mut here = trees.upper(self.l0, self.levels);
+        self.l0 <= trees.l0.len()
+            && self.view.trees().iter().all(|tree| here.next().is_some_and(|here| are_same(tree, &here)))
+            && here.next().is_none()
     }
 }
 
@@ -442,6 +532,8 @@ pub struct Version {
     pub erasures: Arc<Erasures>,
     /// What has expired since the oldest snapshot, both seqnums ascending. Mostly empty.
     pub hidden: Vec<Hidden>,
+    /// A view of some of `trees`, if reads have paid for it.
+    pub view: Option<Viewed>,
 }
 
 impl Version {
@@ -449,7 +541,14 @@ impl Version {
     #[must_use]
     pub fn of_trees(trees: Trees) -> Self {
         let erasures = Arc::clone(&trees.erasures);
-        Self { active: Mem::new(), immutables: Vec::new(), trees: Arc::new(trees), erasures, hidden: Vec::new() }
+        Self {
+            active: Mem::new(),
+            immutables: Vec::new(),
+            trees: Arc::new(trees),
+            erasures,
+            hidden: Vec::new(),
+            view: None,
+        }
     }
 
     /// The version with more entries hidden from snapshots to come, beside those that are live, ascending.
@@ -522,7 +621,20 @@ impl Version {
             trees: Arc::clone(trees),
             erasures,
             hidden: self.hidden.clone(),
+            view: self.view.clone().filter(|view| view.is_of(trees)),
         }
+    }
+
+    /// The version with a view, if that is of its trees.
+    #[must_use]
+    pub fn viewing(&self, view: &Viewed) -> Self {
+        let view = if view.is_of(&self.trees) { Some(view) } else { self.view.as_ref() };
+        Self { view: view.cloned(), ..self.clone() }
+    }
+
+    /// The view, if it is of what `snapshot` sees.
+    fn view_for(&self, snapshot: SeqNum) -> Option<&Viewed> {
+        self.view.as_ref().filter(|viewed| viewed.view.is_seen_by(snapshot))
     }
 
     /// Leaves out what an erasure hides: `snapshot` sees nothing of `key` behind it.
@@ -549,14 +661,15 @@ impl Version {
     pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
         // One hash for all filters. A table without runs does without, but to ask takes as long.
         let (hash, mut starts) = (hash_key(key), Approached::default());
-        self.trees.approach((key, hash), &mut starts);
+        let view = self.view_for(snapshot).map(|view| (view, view.view.approach(key)));
+        self.trees.approach((key, hash), view.map(|(view, _)| view), &mut starts);
         for mem in self.memtables().filter(|mem| !mem.is_unused()) {
             costs.trees += 1;
             if let Some(found) = mem.entries.get(key, snapshot) {
                 return Ok(self.unerased(key, snapshot, Some(found)));
             }
         }
-        let found = self.trees.get_at_cost((key, hash), &starts, snapshot, costs)?;
+        let found = self.trees.get_at_cost((key, hash), &starts, view, snapshot, costs)?;
         Ok(self.unerased(key, snapshot, found))
     }
 
@@ -580,7 +693,13 @@ impl Version {
         Ok(keys.iter().zip(answers).map(|(key, found)| self.unerased(key, snapshot, found)).collect())
     }
 
-    /// How many trees a scan searches.
+    /// How many trees a scan pays for: those in the view cost as much as two.
+    #[must_use]
+    pub fn charged(&self) -> usize {
+        self.count() - self.view.as_ref().map_or(0, |view| view.count() - 2)
+    }
+
+    /// How many trees there are.
     #[must_use]
     pub fn count(&self) -> usize {
         self.trees.count() + self.memtables().filter(|mem| !mem.entries.is_empty()).count()
@@ -589,11 +708,10 @@ impl Version {
     /// A cursor over all trees of which `snapshot` sees anything, without what erasures hide from it.
     #[must_use]
     pub fn cursor(&self, fill: Fill, snapshot: SeqNum) -> MergeCursor {
-        let sources = self.cursors(fill, snapshot);
         if self.hides_nothing() {
-            return MergeCursor::new(sources);
+            return MergeCursor::new(self.cursors(fill, snapshot, self.view_for(snapshot)));
         }
-        MergeCursor::new(unerased(sources, &self.erasures_of(snapshot), snapshot))
+        MergeCursor::new(unerased(self.cursors(fill, snapshot, None), &self.erasures_of(snapshot), snapshot))
     }
 
     /// As [`Self::cursor`], without what `erased` hides either, which only the reader knows of.
@@ -601,16 +719,17 @@ impl Version {
     pub fn cursor_without(&self, erased: &Erasures, fill: Fill, snapshot: SeqNum) -> MergeCursor {
         let erasures = self.erasures_of(snapshot).filtered(|seqnum| seqnum <= snapshot).and(erased);
         let newest = erasures.newest();
-        MergeCursor::new(unerased(self.cursors(fill, snapshot), &Arc::new(erasures), newest))
+        MergeCursor::new(unerased(self.cursors(fill, snapshot, None), &Arc::new(erasures), newest))
     }
 
-    /// A cursor for each tree of which `snapshot` sees anything, newest first.
-    fn cursors(&self, fill: Fill, snapshot: SeqNum) -> Vec<Box<dyn Cursor>> {
+    /// A cursor for each tree of which `snapshot` sees anything, newest first; for those in `view` one together. Erasures hide a tree's entries
+    /// by how old the tree is, and so do without.
+    fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&Viewed>) -> Vec<Box<dyn Cursor>> {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::with_capacity(2 + self.immutables.len() + self.trees.l0.len());
         for mem in self.memtables().filter(|mem| !mem.entries.is_empty()) {
             sources.push(Box::new(mem.entries.cursor()));
         }
-        self.trees.cursors(fill, snapshot, &mut sources);
+        self.trees.cursors(fill, snapshot, view, &mut sources);
         sources
     }
 

@@ -144,6 +144,16 @@ impl Room {
         Self { cache: Arc::clone(cache), taken: AtomicU64::new(0) }
     }
 
+    /// Takes so many bytes; false where there is no room for them.
+    #[must_use]
+    pub fn take(&self, bytes: u64) -> bool {
+        let taken = self.cache.take_room(bytes);
+        if taken {
+            self.taken.fetch_add(bytes, Ordering::Relaxed);
+        }
+        taken
+    }
+
     /// What is kept at a place: what was there, or what `make` makes of so many bytes, if there is room for them and it does.
     pub fn keep<'p, T>(&self, place: &'p OnceLock<T>, bytes: usize, make: impl FnOnce() -> Option<T>) -> Option<&'p T> {
         if let Some(kept) = place.get() {

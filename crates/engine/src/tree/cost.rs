@@ -3,7 +3,7 @@
 /// What one or some reads looked at. (Kept by whoever reads, and added to shared counters once.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// Of lookups: trees in which a key was looked for, but for those that a filter ruled out or could as well have.
+    /// Of lookups: trees in which a key was looked for, but for those that a filter or view ruled out or could as well have.
     pub trees: u64,
     /// Filters that were asked.
     pub filters: u64,
@@ -11,6 +11,8 @@ pub struct Costs {
     pub filter_stops: u64,
     /// Filters that let a key pass which the run then had no version of that is seen.
     pub filter_misses: u64,
+    /// Sorted views that were searched: each in place of several trees.
+    pub views: u64,
     /// Blocks of indexes and leaves that were looked at, in the cache or not; filters are not among them.
     pub blocks: u64,
 }
@@ -24,6 +26,7 @@ impl Costs {
             filters: self.filters + other.filters,
             filter_stops: self.filter_stops + other.filter_stops,
             filter_misses: self.filter_misses + other.filter_misses,
+            views: self.views + other.views,
             blocks: self.blocks + other.blocks,
         }
     }

@@ -50,8 +50,13 @@ pub trait Cursor: Send {
     fn near(&self) -> Option<Near<'_>> {
         None
     }
-    /// Stands on the entry that [`Cursor::near_ge`] came near to.
-    fn arrive(&mut self) {}
+    /// Stands on the entry that [`Cursor::near_ge`] came near to, if it did.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn arrive(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// Moves to the last entry whose user key is below `key` (its oldest version).
     ///
     /// # Errors
@@ -117,6 +122,10 @@ pub trait Cursor: Send {
     fn ages(&self) -> Ages {
         Ages::UNKNOWN
     }
+    /// Where in its tree of runs the entry lies. Only cursors over such trees, and merges of several, say so.
+    fn position(&self) -> Option<Position> {
+        None
+    }
     /// The entry here, if the cursor stands on one.
     fn entry(&self) -> Option<Entry<'_>>;
     /// The key of the entry here.
@@ -148,6 +157,19 @@ pub(super) fn leave_key(cursor: &mut (impl Cursor + ?Sized), key: &mut Vec<u8>) 
         }
     }
     Ok(older)
+}
+
+/// Where in a tree of runs an entry lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The number of the run among those that lie side by side.
+    pub run: usize,
+    /// The number of the part of its index.
+    pub part: usize,
+    /// The number of the leaf in that part.
+    pub leaf: usize,
+    /// The number of the entry in that leaf.
+    pub at: usize,
 }
 
 /// Between what seqnums the entries of a tree are.

@@ -24,7 +24,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use super::cursor::leave_key;
+use super::cursor::{Position, leave_key};
 use super::place::Place;
 use super::{Ages, Costs, Cursor, Limits};
 use crate::base::key::head;
@@ -102,7 +102,7 @@ impl MergeCursor {
         let moved = self.sources.iter_mut().try_for_each(|source| step(&mut **source));
         self.guard(moved)?;
         (self.state, self.any_near) = (state, false);
-        self.begin();
+        self.begin()?;
         self.borrow();
         Ok(())
     }
@@ -118,8 +118,7 @@ impl MergeCursor {
         self.prefix.clear();
         self.prefix.extend_from_slice(&key[..self.common(key)]);
         self.ties = 0;
-        self.place_all();
-        Ok(())
+        self.place_all()
     }
 
     /// How many bytes of `key` all keys begin with that the sources stand on or near, or nearly as many; none where a single source has any left.
@@ -136,10 +135,12 @@ impl MergeCursor {
     }
 
     /// Lets all sources arrive.
-    fn arrive_all(&mut self) {
-        if std::mem::take(&mut self.any_near) {
-            self.sources.iter_mut().for_each(|source| source.arrive());
+    fn arrive_all(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.any_near) {
+            return Ok(());
         }
+        let arrived = self.sources.iter_mut().try_for_each(|source| source.arrive());
+        self.guard(arrived)
     }
 
     /// Moves the winner with `step` in the direction of `state`, to where the merge goes on.
@@ -149,7 +150,7 @@ impl MergeCursor {
         let winner = self.winner;
         let moved = step(&mut *self.sources[winner]);
         self.guard(moved)?;
-        self.place_winner();
+        self.place_winner()?;
         self.borrow();
         Ok(())
     }
@@ -160,7 +161,7 @@ impl MergeCursor {
         let winner = self.winner;
         let moved = self.sources[winner].next_key(key);
         let older = self.guard(moved)?;
-        self.place_winner();
+        self.place_winner()?;
         Ok(older)
     }
 
@@ -195,13 +196,12 @@ impl MergeCursor {
     #[cold]
     fn turn(&mut self, state: State) -> Result<()> {
         self.give_back();
-        self.arrive_all();
+        self.arrive_all()?;
         let forward = matches!(state, State::Forward);
         let moved = self.cross(forward);
         self.guard(moved)?;
         self.state = state;
-        self.begin();
-        Ok(())
+        self.begin()
     }
 
     fn cross(&mut self, forward: bool) -> Result<()> {
@@ -227,21 +227,22 @@ impl MergeCursor {
     }
 
     /// Goes on from where the sources stand.
-    fn begin(&mut self) {
-        self.arrive_all();
+    fn begin(&mut self) -> Result<()> {
+        self.arrive_all()?;
         self.prefix.clear();
         match self.sources.len() {
             0 => self.state = State::Nowhere,
             1 => self.winner = 0,
             _ => {
                 self.take_prefix();
-                self.place_all();
+                self.place_all()?;
             }
         }
+        Ok(())
     }
 
     /// Puts all sources in their places.
-    fn place_all(&mut self) {
+    fn place_all(&mut self) -> Result<()> {
         self.order.clear();
         for source in 0..self.sources.len() {
             let near = if self.any_near { self.near_player(source) } else { None };
@@ -254,25 +255,27 @@ impl MergeCursor {
             }
             self.order[at] = player;
         }
-        self.crown();
+        self.crown()
     }
 
     /// Makes the first source the winner, once it has arrived.
     #[inline]
-    fn crown(&mut self) {
+    fn crown(&mut self) -> Result<()> {
         let first = self.order[0];
         self.winner = usize_of32(first.source);
-        if first.is_near {
-            self.sources[self.winner].arrive();
-            self.place_winner();
+        if !first.is_near {
+            return Ok(());
         }
+        let arrived = self.sources[self.winner].arrive();
+        self.guard(arrived)?;
+        self.place_winner()
     }
 
     /// Puts the winner, which was moved, in its place.
     #[inline]
-    fn place_winner(&mut self) {
+    fn place_winner(&mut self) -> Result<()> {
         if self.sources.len() == 1 {
-            return;
+            return Ok(());
         }
         let Some(player) = self.player(self.winner) else { return self.begin() };
         let mut at = 0;
@@ -288,11 +291,9 @@ impl MergeCursor {
         }
         self.order[at] = player;
         if at > 0 {
-            self.crown();
+            self.crown()?;
         }
-        if self.ties >= TIES_MAX {
-            self.lengthen_prefix();
-        }
+        if self.ties >= TIES_MAX { self.lengthen_prefix() } else { Ok(()) }
     }
 
     /// Moves all who come before `player` one place to the front, from place `at` on, and says which place that leaves free.
@@ -332,11 +333,9 @@ impl MergeCursor {
 
     /// Plays on with a longer prefix, if the keys have more in common.
     #[cold]
-    fn lengthen_prefix(&mut self) {
-        self.arrive_all();
-        if self.take_prefix() {
-            self.place_all();
-        }
+    fn lengthen_prefix(&mut self) -> Result<()> {
+        self.arrive_all()?;
+        if self.take_prefix() { self.place_all() } else { Ok(()) }
     }
 
     /// Takes into the prefix nearly all that the keys have in common; whether that made it longer.
@@ -483,6 +482,13 @@ impl Cursor for MergeCursor {
         match self.state {
             State::Forward | State::Backward => self.sources[self.winner].ages(),
             State::Nowhere | State::Failed(_) => Ages::UNKNOWN,
+        }
+    }
+
+    fn position(&self) -> Option<Position> {
+        match self.state {
+            State::Forward | State::Backward => self.sources[self.winner].position(),
+            State::Nowhere | State::Failed(_) => None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! Where a cursor stands in a leaf.
 
+use std::cmp::Ordering;
+
 use crate::base::key::head;
 use crate::base::{Entry, Kind, SeqNum, Value};
 use crate::block::{Block, Shape};
@@ -51,6 +53,15 @@ impl Near<'_> {
         let next = u64::from(self.next) << u32::BITS;
         head(known) | if known.len() < size_of::<u64>() { next >> (8 * known.len()) } else { 0 }
     }
+
+    /// How the key compares with another one as far as is known; equal where that is not known.
+    #[must_use]
+    pub fn order(&self, key: &[u8]) -> Ordering {
+        match key.strip_prefix(self.prefix) {
+            None => self.prefix.cmp(key),
+            Some(rest) => u64::from(self.next).cmp(&(head(rest) >> u32::BITS)),
+        }
+    }
 }
 
 impl Place {
@@ -91,6 +102,13 @@ impl Place {
         self.arrive();
     }
 
+    /// As [`Self::stand`], where a walk does not go on behind the entry.
+    pub fn stand_alone(&mut self, leaf: Block, at: usize) {
+        self.come_near(leaf, at);
+        self.is_near = false;
+        self.look();
+    }
+
     /// Comes near entry `at` of `leaf`: it is not looked at before [`Self::arrive`], and nothing but [`Self::near`] is to be asked until then.
     #[inline]
     pub fn come_near(&mut self, leaf: Block, at: usize) {
@@ -101,16 +119,21 @@ impl Place {
     /// Stands on the entry that it came near to, if it did.
     #[inline]
     pub fn arrive(&mut self) {
-        if !std::mem::take(&mut self.is_near) {
-            return;
+        if std::mem::take(&mut self.is_near) {
+            self.look();
+            self.prefetch_behind();
         }
+    }
+
+    /// Looks at an entry, the first one in its leaf.
+    #[inline]
+    fn look(&mut self) {
         let Some((leaf, _)) = &self.leaf else { return };
         self.key.clear();
         self.key.reserve(KEY_BYTES);
         self.key.extend_from_slice(leaf.prefix());
         self.prefix_len = self.key.len();
         self.stand_at(self.at);
-        self.prefetch_behind();
     }
 
     /// Asks for the entries behind this one.
@@ -151,6 +174,25 @@ impl Place {
             let at = if backward { self.value_at.wrapping_sub(AHEAD_BYTES) } else { self.value_at + AHEAD_BYTES };
             leaf.prefetch_from(at, self.value_len.clamp(1, AHEAD_BYTES));
         }
+    }
+
+    /// Which entry of the leaf it is.
+    #[inline]
+    #[must_use]
+    pub const fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Goes to entry `at` of the leaf where it is; false, and nowhere, if it is in none or that has none.
+    #[inline]
+    pub fn go_to(&mut self, at: usize) -> bool {
+        let is_there = self.leaf.as_ref().is_some_and(|(_, shape)| at < shape.count);
+        if is_there {
+            self.stand_at(at)
+        } else {
+            self.leave()
+        }
+        is_there
     }
 
     /// Goes to the next entry of the leaf; false where there is none.

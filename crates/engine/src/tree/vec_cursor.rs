@@ -113,8 +113,9 @@ impl Cursor for VecCursor {
         Some(Near { prefix, next })
     }
 
-    fn arrive(&mut self) {
+    fn arrive(&mut self) -> Result<()> {
         self.is_near = false;
+        Ok(())
     }
 
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {

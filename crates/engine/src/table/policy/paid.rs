@@ -7,17 +7,24 @@
 use super::parked::parked_bytes;
 use super::{Compaction, TableOptions, Trees, absorption_needs, leveled, occupied, overlapping, span};
 use crate::base::num::u64_of;
-use crate::table::version::{LEVELS, RunHandle};
+use crate::table::version::{LEVELS, RunHandle, Viewable, Viewed};
 use crate::tree::Costs;
+use crate::tree::run::view::ENTRY_BYTES;
 
 /// A tree passed by a get or a scan whose filter says no, or that lies in the processor's cache.
 pub const FILTER_NS: u64 = 25;
+/// A sorted view searched.
+const VIEW_SEARCH_NS: u64 = 200;
 /// A tree searched in vain, or a further tree in a scan; also an entry that a scan steps over in a long row of dead ones.
 pub const SEARCH_NS: u64 = 1_200;
 /// What an entry written costs until it has come to the last level: so much takes it from what reads saved.
 const WRITE_NS: u64 = 1_000;
 /// An entry merged.
 const ENTRY_NS: u64 = 150;
+/// An entry brought into a view.
+const VIEW_ENTRY_NS: u64 = 100;
+/// What every view costs.
+const VIEW_NS: u64 = 100_000;
 /// A byte read and written again.
 const BYTE_NS: u64 = 1;
 /// What every flush and merge costs: files made durable, and blocks that must come to the cache anew.
@@ -31,7 +38,7 @@ const SPANS_MAX: usize = 8;
 pub const fn extra_ns(keys: u64, costs: &Costs) -> u64 {
     let searched = costs.trees.saturating_sub(keys);
     let extra = (costs.trees + costs.filter_stops).saturating_sub(keys);
-    searched * SEARCH_NS + (extra - searched) * FILTER_NS
+    searched * SEARCH_NS + (extra - searched) * FILTER_NS + costs.views * VIEW_SEARCH_NS
 }
 
 /// What the reads of a table have saved up since it was last written.
@@ -106,6 +113,8 @@ pub enum Job {
     Merge(Compaction),
     /// Merge all runs into the B-tree.
     Absorb,
+    /// Make a sorted view of trees.
+    View(Viewable),
 }
 
 /// A job, and what it takes from the account.
@@ -158,6 +167,20 @@ pub fn pick_paid(trees: &Trees, options: &TableOptions, room: u64, in_memory: u6
         let cost_ns = merge_cost(&merge, options);
         pays(saved, cost_ns).then_some(Paid::new(Job::Merge(merge), cost_ns, None))
     })
+}
+
+/// The sorted view that reads have paid for, of a table with these trees, if it is of more trees than `viewed`, the one that there is, and takes no
+/// more than `room` bytes of memory.
+#[must_use]
+pub fn pick_view(trees: &Trees, viewed: Option<&Viewed>, room: u64, account: &Account) -> Option<Paid> {
+    let viewable = trees.over_the_last();
+    let more = viewable.trees.len().checked_sub(viewed.map_or(1, Viewed::count)).filter(|more| *more > 0)?;
+    let entries: u64 = viewable.trees.iter().flat_map(|tree| &**tree).map(|run| run.meta().entries).sum();
+    let cost_ns = VIEW_NS + entries.saturating_mul(VIEW_ENTRY_NS);
+    let extra = u64_of(trees.count()).saturating_sub(1).max(1);
+    let fits = entries.saturating_mul(ENTRY_BYTES) <= room;
+    let pays = account.balance_ns.saturating_mul(u64_of(more).min(extra)) / extra >= cost_ns;
+    (fits && pays).then(|| Paid::new(Job::View(viewable), cost_ns, None))
 }
 
 fn flush_cost(entries: u64) -> u64 {

@@ -130,7 +130,7 @@ fn versions(cursor: &mut dyn Cursor) -> Vec<Version> {
 /// Newer versions of a key are found before older ones, and a level's runs are disjoint. Says how many versions there are.
 fn assert_order(trees: &Trees) -> usize {
     let mut cursors = Vec::new();
-    trees.cursors(Fill::Bypass, SeqNum::MAX, &mut cursors);
+    trees.cursors(Fill::Bypass, SeqNum::MAX, None, &mut cursors);
     let mut last: BTreeMap<u32, u64> = BTreeMap::new();
     let mut count = 0;
     for cursor in &mut cursors {

@@ -266,8 +266,9 @@ impl Cursor for BTreeCursor {
     }
 
     #[inline]
-    fn arrive(&mut self) {
+    fn arrive(&mut self) -> Result<()> {
         self.here.arrive();
+        Ok(())
     }
 
     #[inline]

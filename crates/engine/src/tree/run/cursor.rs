@@ -6,6 +6,7 @@ use super::fuse::Fuse;
 use crate::base::{Entry, Result, Value};
 use crate::block::{Block, Bound};
 use crate::cache::{Fill, SwipOf};
+use crate::tree::cursor::Position;
 use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
@@ -93,6 +94,30 @@ impl RunCursor {
         }
         self.here.leave();
         self.approach = Approach::Away;
+    }
+
+    /// Moves to an entry of this run of which is known where it lies.
+    ///
+    /// # Errors
+    /// As any move.
+    pub(super) fn stand_at(&mut self, position: Position) -> Result<()> {
+        self.fuse.check()?;
+        let Position { part, leaf, at, .. } = position;
+        if !self.is_nowhere() && (self.part, self.slot) == (part, leaf) && self.here.go_to(at) {
+            return Ok(());
+        }
+        self.here.leave();
+        self.guarded(|cursor| {
+            cursor.load_part(part)?;
+            cursor.follow(leaf);
+            let block = cursor.load_leaf(leaf)?;
+            if at >= block.count() {
+                let (pointer, _) = cursor.run.leaf_at(cursor.index(), part, leaf)?;
+                return Err(cursor.run.changed(pointer, at));
+            }
+            cursor.here.stand_alone(block, at);
+            Ok(())
+        })
     }
 
     /// Whether the cursor stands on no entry.
@@ -414,8 +439,13 @@ impl Cursor for RunCursor {
     }
 
     #[inline]
-    fn arrive(&mut self) {
+    fn arrive(&mut self) -> Result<()> {
         self.here.arrive();
+        Ok(())
+    }
+
+    fn position(&self) -> Option<Position> {
+        (!self.is_nowhere()).then(|| Position { run: 0, part: self.part, leaf: self.slot, at: self.here.at() })
     }
 
     fn approach_ge(&mut self, key: &[u8]) -> bool {

@@ -5,6 +5,7 @@ use super::{Run, RunCursor};
 use crate::base::key::head;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
+use crate::tree::cursor::Position;
 use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
@@ -111,8 +112,7 @@ impl Cursor for LevelCursor {
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
         self.near_ge(key)?;
-        self.arrive();
-        Ok(())
+        self.arrive()
     }
 
     fn near_ge(&mut self, key: &[u8]) -> Result<()> {
@@ -132,10 +132,12 @@ impl Cursor for LevelCursor {
     }
 
     #[inline]
-    fn arrive(&mut self) {
-        if let Some(cursor) = &mut self.cursor {
-            cursor.arrive();
-        }
+    fn arrive(&mut self) -> Result<()> {
+        self.cursor.as_mut().map_or(Ok(()), RunCursor::arrive)
+    }
+
+    fn position(&self) -> Option<Position> {
+        Some(Position { run: self.at, ..self.cursor.as_ref()?.position()? })
     }
 
     fn approach_ge(&mut self, key: &[u8]) -> bool {

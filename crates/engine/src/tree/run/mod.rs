@@ -17,6 +17,7 @@ mod separator;
 mod stamped;
 pub mod together;
 pub mod verify;
+pub mod view;
 mod warm;
 
 pub use builder::{RunBuilder, RunOptions};
@@ -26,6 +27,7 @@ pub use meta::{Reference, RunMeta};
 pub use reader::{Run, Start};
 pub use stamped::merge_source;
 pub use verify::RunReport;
+pub use view::{View, ViewBuilder};
 
 #[cfg(test)]
 mod tests;

@@ -283,7 +283,7 @@ impl Run {
 
     /// A block on the way to a key; `None` when it is not in memory and the filter, if it is still `unasked`, says that it need not be read.
     #[inline]
-    fn block_for(
+    pub(super) fn block_for(
         &self,
         (pointer, swip): (BlockPointer, Option<SwipOf<'_>>),
         kind: BlockKind,
@@ -492,6 +492,15 @@ impl Run {
         tail.filter(&footer).map(drop)
     }
 
+    /// A leaf has fewer entries than when it was read before.
+    #[cold]
+    pub(super) fn changed(&self, pointer: BlockPointer, at: usize) -> Error {
+        self.file.corruption(
+            pointer.offset,
+            format_args!("the leaf had an entry {at} when it was read before, and has none now"),
+        )
+    }
+
     /// Where the leaves end in the file.
     pub(super) const fn leaves_end(&self) -> u64 {
         self.footer.leaves_end
@@ -525,18 +534,24 @@ pub(super) fn look(leaf: Block, bound: Bound, key: &[u8], snapshot: SeqNum, visi
         if at > newest && leaf.compare_key(at, key) != Ordering::Equal {
             return Look::Absent;
         }
-        let entry = leaf.slot(at);
-        let seqnum = entry.seqnum.max(visible_from);
+        let seqnum = leaf.seqnum(at).max(visible_from);
         if seqnum <= snapshot {
-            let (kind, value_at, len) = (entry.kind, entry.value_at, entry.value_len);
-            let value = match kind {
-                Kind::Put | Kind::Merge | Kind::PutApart => leaf.pinned(value_at, len),
-                Kind::Delete | Kind::SingleDelete | Kind::Erase => Value::owned(&[]),
-            };
-            return Look::Found(Found { seqnum, kind, value });
+            return Look::Found(found(leaf, at, seqnum));
         }
     }
     Look::TooNew
+}
+
+/// What was found in entry `at` of `leaf`, which counts as having this seqnum.
+#[inline]
+pub(super) fn found(leaf: Block, at: usize, seqnum: SeqNum) -> Found {
+    let entry = leaf.slot(at);
+    let (kind, value_at, len) = (entry.kind, entry.value_at, entry.value_len);
+    let value = match kind {
+        Kind::Put | Kind::Merge | Kind::PutApart => leaf.pinned(value_at, len),
+        Kind::Delete | Kind::SingleDelete | Kind::Erase => Value::owned(&[]),
+    };
+    Found { seqnum, kind, value }
 }
 
 /// Checks that a block is of this kind and has entries.

@@ -1,0 +1,204 @@
+//! The sorted view of the trees over a large one, which reads of the table have paid for.
+//!
+//! A view is of runs as they are: a flush lays down another one beside it, and a compaction of any of its runs ends it. So a table that is written much
+//! has none, or one of its older runs, and one that is only read or held has one until its trees are merged, which costs more and is paid for later.
+
+use std::sync::Arc;
+
+use crate::base::{Reached, Result};
+use crate::table::version::{Viewable, Viewed};
+use crate::tree::run::ViewBuilder;
+
+use super::core::{Core, TableState};
+
+/// After so many entries it is looked whether the view is still wanted.
+const PAUSE_ENTRIES: u64 = 10_000;
+
+impl Core {
+    /// Makes a view of trees and shows it to readers, unless there is no memory for it, or the trees are others by then. The caller holds the table's
+    /// compaction latch.
+    pub(super) fn view(&self, table: &TableState, viewable: Viewable) -> Result<()> {
+        let Some(mut builder) = ViewBuilder::new(viewable.trees.clone(), &self.cache)? else { return Ok(()) };
+        loop {
+            self.health.check_writable()?;
+            if table.check().is_err() {
+                return Ok(());
+            }
+            match builder.step(PAUSE_ENTRIES)? {
+                None => return Ok(()),
+                Some(false) => {}
+                Some(true) => break,
+            }
+        }
+        let viewed = Viewed::new(builder.finish(), &viewable);
+        table.version.rcu(|version| Arc::new(version.viewing(&viewed)));
+        Reached::View.mark();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Bound;
+
+    use proptest::prelude::*;
+
+    use super::super::{Batch, Database, Durability, Options, Snapshot, Table};
+    use crate::env::sim::SimEnv;
+    use crate::table::{Layout, TableOptions};
+
+    /// A database whose background work is done when a test says so, and a table of it, held or not.
+    fn open(held: bool, filter_bits_per_key: u32) -> (Database, Table) {
+        let sim = SimEnv::new(1);
+        sim.set_lazy_workers(true);
+        let options = Options { memory_bytes: 32 << 20, ..Options::default() };
+        let db = Database::builder("/db").env(sim.env()).options(options).open().unwrap();
+        let options =
+            TableOptions { layout: Layout::Lsm, filter_bits_per_key, block_bytes: 512, ..TableOptions::default() };
+        let table = db.create_table("t", options).unwrap();
+        if held {
+            table.hold().unwrap();
+        }
+        (db, table)
+    }
+
+    /// Puts every `step`th of so many numbers, with the value given, and flushes.
+    fn lay_run(db: &Database, table: &Table, (numbers, step): (u32, usize), value: u8) {
+        let mut batch = Batch::new();
+        (0..numbers).step_by(step).for_each(|number| batch.put(table, &number.to_be_bytes(), &[value]));
+        db.write(batch, Durability::Buffered).unwrap();
+        table.flush().unwrap();
+    }
+
+    fn scan(snapshot: &Snapshot, table: &Table, from: u32, take: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let from = from.to_be_bytes();
+        let range = snapshot.range(table, (Bound::Included(&from[..]), Bound::Unbounded));
+        range.take(take).map(|entry| entry.map(|(key, value)| (key, value.to_vec()))).collect::<Result<_, _>>().unwrap()
+    }
+
+    /// Reads until there is a view of so many trees.
+    fn read_until_viewed(db: &Database, table: &Table, trees: u64) {
+        for _ in 0..100 {
+            (0..1000).for_each(|number| drop(scan(&db.snapshot(), table, number, 1)));
+            if db.core().paid_step(&table.state()).unwrap() && table.shape().unwrap().viewed == trees {
+                return;
+            }
+        }
+        panic!("there is no view of {trees} trees: {:?}", table.shape().unwrap());
+    }
+
+    /// A table that is held is never merged for its readers, however long they go on: a view is what is left.
+    #[test]
+    fn reads_of_a_held_table_pay_for_a_view_which_a_flush_leaves_and_a_compaction_ends() {
+        let (db, table) = open(true, 0);
+        (1..=4).for_each(|run| lay_run(&db, &table, (1000, usize::from(run)), run));
+        table.compact_level(0).unwrap();
+        (5..=8).for_each(|run| lay_run(&db, &table, (1000, usize::from(run)), run));
+        let (before, old) = (scan(&db.snapshot(), &table, 0, 1000), db.snapshot());
+        assert_eq!((table.shape().unwrap().trees, table.shape().unwrap().viewed), (5, 0));
+        read_until_viewed(&db, &table, 4);
+        assert_eq!((table.shape().unwrap().trees, &scan(&db.snapshot(), &table, 0, 1000)), (5, &before));
+
+        // Fewer trees are walked over, and fewer blocks looked at, for the same.
+        let seek = || {
+            let before = db.stats().table_reads["t"];
+            assert_eq!(scan(&db.snapshot(), &table, 501, 1).len(), 1);
+            let after = db.stats().table_reads["t"];
+            (after.seek_trees - before.seek_trees, after.seek_blocks - before.seek_blocks)
+        };
+        assert_eq!(seek(), (2, 2), "the index and leaf of the level");
+
+        lay_run(&db, &table, (1000, 9), 9);
+        assert_eq!((table.shape().unwrap().trees, table.shape().unwrap().viewed), (6, 4));
+        assert_eq!(scan(&db.snapshot(), &table, 9, 1), [(9_u32.to_be_bytes().to_vec(), vec![9])]);
+        assert_eq!(scan(&old, &table, 0, 1000), before);
+        // What else is laid down is paid for again.
+        read_until_viewed(&db, &table, 5);
+        assert_eq!(scan(&old, &table, 0, 1000), before);
+
+        let all = scan(&db.snapshot(), &table, 0, 1000);
+        table.compact_level(0).unwrap();
+        assert_eq!((table.shape().unwrap().viewed, scan(&db.snapshot(), &table, 0, 1000)), (0, all));
+        assert_eq!(scan(&old, &table, 0, 1000), before);
+    }
+
+    /// A view does not keep a table from its merge.
+    #[test]
+    fn reads_of_a_table_pay_for_a_view_first_and_for_its_merge_then() {
+        let (db, table) = open(false, 10);
+        (1..=3).for_each(|run| lay_run(&db, &table, (10_000, usize::from(run)), run));
+        let mut trees = vec![(3, 0)];
+        for _ in 0..40 {
+            (0..500).for_each(|number| drop(scan(&db.snapshot(), &table, number, 1)));
+            db.core().paid_step(&table.state()).unwrap();
+            let shape = table.shape().unwrap();
+            trees.push((shape.trees, shape.viewed));
+        }
+        trees.dedup();
+        assert_eq!(trees, [(3, 0), (3, 3), (1, 0)]);
+    }
+
+    /// A view for which there was no memory took what reads had paid each time, and the merge never came.
+    #[test]
+    fn a_table_without_memory_for_a_view_is_merged_for_its_readers() {
+        let (db, table) = open(false, 10);
+        (1..=3).for_each(|run| lay_run(&db, &table, (10_000, usize::from(run)), run));
+        assert!(db.core().cache.take_room(db.core().cache.room()));
+        for _ in 0..40 {
+            (0..500).for_each(|number| drop(scan(&db.snapshot(), &table, number, 1)));
+            db.core().paid_step(&table.state()).unwrap();
+        }
+        assert_eq!((table.shape().unwrap().trees, table.shape().unwrap().viewed), (1, 0));
+    }
+
+    /// What a get by a view finds is what it finds without, whoever asks.
+    fn check_gets(filter_bits_per_key: u32, writes: &[(u8, u8, bool)]) {
+        let (db, table) = open(true, filter_bits_per_key);
+        lay_run(&db, &table, (256, 1), 0);
+        table.compact_level(0).unwrap();
+        let mut snapshots = vec![db.snapshot()];
+        for (index, (key, value, deletes)) in writes.iter().enumerate() {
+            let (mut batch, key) = (Batch::new(), u32::from(*key % 64).to_be_bytes());
+            if *deletes {
+                batch.delete(&table, &key)
+            } else {
+                batch.put(&table, &key, &[*value])
+            }
+            db.write(batch, Durability::Buffered).unwrap();
+            if index % 8 == 7 {
+                table.flush().unwrap();
+                snapshots.push(db.snapshot());
+            }
+        }
+        snapshots.push(db.snapshot());
+        let all = || {
+            let get = |snapshot: &Snapshot, key: u32| {
+                snapshot.get(&table, &key.to_be_bytes()).unwrap().map(|value| value.to_vec())
+            };
+            let gets = snapshots.iter().map(|snapshot| (0..65).map(|key| get(snapshot, key)).collect::<Vec<_>>());
+            (
+                gets.collect::<Vec<_>>(),
+                snapshots.iter().map(|snapshot| scan(snapshot, &table, 0, 300)).collect::<Vec<_>>(),
+            )
+        };
+        let before = all();
+        assert_eq!(table.shape().unwrap().viewed, 0);
+        let l0 = table.shape().unwrap().l0.len();
+        if l0 > 1 {
+            read_until_viewed(&db, &table, l0 as u64);
+            assert_eq!(all(), before);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn gets_and_scans_of_old_and_new_snapshots_find_by_a_view_what_they_find_without(
+            filter_bits_per_key in prop_oneof![Just(0_u32), Just(10)],
+            writes in prop::collection::vec((any::<u8>(), any::<u8>(), prop::bool::weighted(0.2)), 16..60),
+        ) {
+            check_gets(filter_bits_per_key, &writes);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! A cursor over a view.
+
+use super::{Spot, View};
+use crate::base::{Entry, Result, Value};
+use crate::block::Bound;
+use crate::cache::Fill;
+use crate::tree::branch::Trace;
+use crate::tree::place::Near;
+use crate::tree::run::RunCursor;
+use crate::tree::run::fuse::Fuse;
+use crate::tree::{Ages, Costs, Cursor, Limits};
+use std::fmt;
+use std::sync::Arc;
+
+/// A cursor over the entries of all trees of a view: the view says where the next one lies, and a cursor of its run stands there.
+pub struct ViewCursor {
+    view: Arc<View>,
+    fill: Fill,
+    fuse: Fuse,
+    stand: Stand,
+    /// Of each tree, once an entry of it was looked at; the run where it is, and its cursor.
+    cursors: Vec<Option<(usize, RunCursor)>>,
+    limits: Option<Arc<Limits>>,
+    approach: Approach,
+}
+
+/// Where the cursor stands.
+#[derive(Clone, Copy, Debug)]
+enum Stand {
+    Nowhere,
+    /// Near this entry, which it has not looked at.
+    Near(Spot),
+    /// On this entry, with the cursor of this tree.
+    On(Spot, usize),
+}
+
+/// How far a seek has come before it was begun.
+#[derive(Clone, Copy, Debug)]
+enum Approach {
+    Away,
+    /// To a group.
+    Group(Spot),
+    /// In that group as far as its heads tell.
+    Bound(Spot, Bound),
+    /// The rest is for the seek.
+    Left(Spot, Bound),
+    /// To the end.
+    End,
+}
+
+/// A seek asks for the leaves of so many entries behind the one that it comes to: a short walk is likely to come to them.
+const AHEAD: usize = 2;
+
+impl ViewCursor {
+    /// A cursor that stands nowhere.
+    pub(super) fn new(view: Arc<View>, fill: Fill) -> Self {
+        let cursors = view.trees.iter().map(|_| None).collect();
+        let (fuse, stand, approach) = (Fuse::default(), Stand::Nowhere, Approach::Away);
+        Self { view, fill, fuse, stand, cursors, limits: None, approach }
+    }
+
+    /// The first entry from this group on, where `key` has this bound, that is not below it.
+    fn find_in(&mut self, group: Spot, bound: Bound, key: &[u8]) -> Result<Option<Spot>> {
+        let (mut low, mut high) = (bound.at, bound.at);
+        if !bound.sure {
+            high += self.view.group(group).ties(low);
+        }
+        while low < high {
+            let middle = low.midpoint(high);
+            self.stand_on(Spot { at: middle, ..group })?;
+            if self.key().is_some_and(|here| here < key) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let spot = Spot { at: low, ..group };
+        Ok(if low < self.view.group(group).count() { Some(spot) } else { self.view.after_group(group) })
+    }
+
+    /// Looks at an entry.
+    fn stand_on(&mut self, spot: Spot) -> Result<()> {
+        self.stand = Stand::Nowhere;
+        let (tree, run, position) = self.view.run_of(self.view.lie(spot));
+        let (at, cursor) = self.cursors[tree].get_or_insert_with(|| {
+            let mut cursor = run.cursor(self.fill);
+            if let Some(limits) = &self.limits {
+                cursor.limit(limits);
+            }
+            (position.run, cursor)
+        });
+        if *at != position.run {
+            *at = position.run;
+            cursor.change_run(run);
+        }
+        let stood = cursor.stand_at(position);
+        self.fuse.guard(stood)?;
+        self.stand = Stand::On(spot, tree);
+        Ok(())
+    }
+
+    /// Goes to an entry, if there is one.
+    fn go(&mut self, spot: Option<Spot>) -> Result<()> {
+        match spot {
+            Some(spot) => self.stand_on(spot),
+            None => {
+                self.stand = Stand::Nowhere;
+                self.fuse.check()
+            }
+        }
+    }
+
+    /// Makes a move that does not start from where the cursor is.
+    fn absolute(&mut self) -> Result<()> {
+        (self.stand, self.approach) = (Stand::Nowhere, Approach::Away);
+        self.fuse.check()
+    }
+
+    /// Whether the head of an entry tells that it, and so all behind it, lie behind the limits.
+    fn ends_before(&self, spot: Spot) -> bool {
+        let high = self.limits.as_ref().and_then(|limits| limits.high.as_deref());
+        high.is_some_and(|high| self.view.group(spot).near(spot.at).order(high).is_gt())
+    }
+
+    /// Whether the head of an entry tells that it, and so all before it, lie before the limits.
+    fn begins_behind(&self, spot: Spot) -> bool {
+        let low = self.limits.as_ref().map(|limits| &*limits.low);
+        low.is_some_and(|low| self.view.group(spot).near(spot.at).order(low).is_lt())
+    }
+
+    /// Where it stands, or is near to.
+    const fn spot(&self) -> Option<Spot> {
+        match self.stand {
+            Stand::Nowhere => None,
+            Stand::Near(spot) | Stand::On(spot, _) => Some(spot),
+        }
+    }
+
+    /// The cursor that stands on the entry.
+    fn here(&self) -> Option<&RunCursor> {
+        match self.stand {
+            Stand::On(_, tree) => self.cursors[tree].as_ref().map(|(_, cursor)| cursor),
+            Stand::Nowhere | Stand::Near(_) => None,
+        }
+    }
+
+    /// Asks for memory of the leaves of the entries that a walk from this bound in a group comes to first, if they are in that group.
+    fn ask_for(&self, group: Spot, bound: Bound, ask: impl Fn(Trace<'_>)) {
+        if self.fill != Fill::Keep {
+            return;
+        }
+        let group = self.view.group(group);
+        for lie in (bound.at..group.count()).take(1 + AHEAD).map(|at| group.lie(at)) {
+            let (_, run, position) = self.view.run_of(lie);
+            run.trace(position.part, position.leaf).inspect(|trace| ask(*trace));
+        }
+    }
+}
+
+impl Cursor for ViewCursor {
+    fn first(&mut self) -> Result<()> {
+        self.absolute()?;
+        self.stand_on(View::FIRST)
+    }
+
+    fn last(&mut self) -> Result<()> {
+        self.absolute()?;
+        self.stand_on(self.view.last())
+    }
+
+    fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.near_ge(key)?;
+        self.arrive()
+    }
+
+    fn approach_ge(&mut self, key: &[u8]) -> bool {
+        self.approach = match self.approach {
+            Approach::Away => self.view.approach(key).map_or(Approach::End, Approach::Group),
+            Approach::Group(group) => {
+                let bound = self.view.group(group).bound(key);
+                self.ask_for(group, bound, |trace| trace.prefetch());
+                Approach::Bound(group, bound)
+            }
+            Approach::Bound(group, bound) => {
+                self.ask_for(group, bound, |trace| _ = trace.swip().follow());
+                Approach::Left(group, bound)
+            }
+            there @ (Approach::Left(..) | Approach::End) => there,
+        };
+        matches!(self.approach, Approach::Group(_) | Approach::Bound(..))
+    }
+
+    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
+        let approach = self.approach;
+        self.absolute()?;
+        let group = match approach {
+            Approach::Away => self.view.approach(key).map(|group| (group, None)),
+            Approach::Group(group) => Some((group, None)),
+            Approach::Bound(group, bound) | Approach::Left(group, bound) => Some((group, Some(bound))),
+            Approach::End => None,
+        };
+        let Some((group, bound)) = group else { return Ok(()) };
+        let bound = bound.unwrap_or_else(|| self.view.group(group).bound(key));
+        let found = self.find_in(group, bound, key)?;
+        self.stand = match (found.filter(|spot| !self.ends_before(*spot)), self.stand) {
+            (None, _) => Stand::Nowhere,
+            (Some(spot), Stand::On(here, tree)) if here == spot => Stand::On(spot, tree),
+            (Some(spot), _) => Stand::Near(spot),
+        };
+        Ok(())
+    }
+
+    fn near(&self) -> Option<Near<'_>> {
+        match self.stand {
+            Stand::Near(spot) => Some(self.view.group(spot).near(spot.at)),
+            Stand::Nowhere | Stand::On(..) => None,
+        }
+    }
+
+    fn arrive(&mut self) -> Result<()> {
+        match self.stand {
+            Stand::Near(spot) => self.stand_on(spot),
+            Stand::Nowhere | Stand::On(..) => Ok(()),
+        }
+    }
+
+    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.absolute()?;
+        let at_or_behind = match self.view.approach(key) {
+            Some(group) => self.find_in(group, self.view.group(group).bound(key), key)?,
+            None => None,
+        };
+        let before = at_or_behind.map_or_else(|| Some(self.view.last()), |spot| self.view.before(spot));
+        self.go(before.filter(|spot| !self.begins_behind(*spot)))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        let next = self.spot().and_then(|spot| self.view.after(spot));
+        self.go(next.filter(|spot| !self.ends_before(*spot)))
+    }
+
+    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        let Some(mut spot) = self.spot() else { return self.fuse.check().map(|()| 0) };
+        let mut older = 0;
+        while self.view.lie(spot).is_followed_by_same_key()
+            && let Some(next) = self.view.after(spot)
+        {
+            (older, spot) = (older + 1, next);
+        }
+        if older > 0 {
+            key.clear();
+            key.extend_from_slice(self.key().unwrap_or_default());
+        }
+        let next = self.view.after(spot).filter(|spot| !self.ends_before(*spot));
+        self.go(next).map(|()| older)
+    }
+
+    fn begins_key(&self) -> bool {
+        let before = self.spot().and_then(|spot| self.view.before(spot));
+        before.is_some_and(|before| !self.view.lie(before).is_followed_by_same_key())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        let before = self.spot().and_then(|spot| self.view.before(spot));
+        self.go(before.filter(|spot| !self.begins_behind(*spot)))
+    }
+
+    fn limit(&mut self, limits: &Arc<Limits>) {
+        self.cursors.iter_mut().flatten().for_each(|(_, cursor)| cursor.limit(limits));
+        self.limits = Some(Arc::clone(limits));
+    }
+
+    fn costs(&self) -> Costs {
+        self.cursors.iter().flatten().fold(Costs::default(), |costs, (_, cursor)| costs.plus(cursor.costs()))
+    }
+
+    fn is_cached(&self) -> bool {
+        self.here().is_some_and(Cursor::is_cached)
+    }
+
+    fn ages(&self) -> Ages {
+        self.here().map_or(Ages::UNKNOWN, Cursor::ages)
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.here()?.entry()
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.here()?.key()
+    }
+
+    fn value(&self) -> Option<Value> {
+        self.here()?.value()
+    }
+}
+
+impl fmt::Debug for ViewCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ViewCursor").field("view", &self.view).field("stand", &self.stand).finish_non_exhaustive()
+    }
+}
