@@ -1,7 +1,7 @@
 //! Files and directories, as the engine needs them.
 
 use super::AlignedBuffer;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,29 +102,95 @@ pub trait FileSystem: Send + Sync + Debug {
     fn absolute(&self, path: &Path) -> io::Result<PathBuf>;
 }
 
-/// One of several reads that are made together: see [`File::read_many`].
+/// A read or a write of a whole buffer, which goes on beside others ([`File::read_many`]) or beside its owner ([`File::begin`]).
 #[derive(Debug)]
-pub struct BatchRead {
-    /// What to read from.
+pub struct Transfer {
+    /// What to read from or to write to.
     pub file: Arc<dyn File>,
-    /// Where to read.
+    /// Where.
     pub offset: u64,
-    /// As long as what is to be read; holds it afterwards.
+    /// What is written; or as long as what is read, which it holds afterwards.
     pub buffer: AlignedBuffer,
-    /// How many bytes were read, as [`File::read_at`] says.
+    /// How many bytes were read, as [`File::read_at`] says, or written.
     pub result: io::Result<usize>,
+    is_write: bool,
 }
 
-impl BatchRead {
+impl Transfer {
     /// A read of `bytes` bytes at `offset`, not made yet.
     #[must_use]
-    pub fn new(file: &Arc<dyn File>, offset: u64, bytes: usize) -> Self {
-        Self { file: Arc::clone(file), offset, buffer: AlignedBuffer::zeroed(bytes), result: Ok(0) }
+    pub fn read(file: &Arc<dyn File>, offset: u64, bytes: usize) -> Self {
+        Self::read_into(file, offset, AlignedBuffer::zeroed(bytes))
     }
 
-    /// Makes this read by itself.
+    /// A read at `offset` of as many bytes as `buffer` is long, not made yet.
+    #[must_use]
+    pub fn read_into(file: &Arc<dyn File>, offset: u64, buffer: AlignedBuffer) -> Self {
+        Self { file: Arc::clone(file), offset, buffer, result: Ok(0), is_write: false }
+    }
+
+    /// A write of all of `buffer` at `offset`, not made yet.
+    #[must_use]
+    pub fn write(file: &Arc<dyn File>, offset: u64, buffer: AlignedBuffer) -> Self {
+        Self { is_write: true, ..Self::read_into(file, offset, buffer) }
+    }
+
+    /// Whether it is a write.
+    pub(super) const fn is_write(&self) -> bool {
+        self.is_write
+    }
+
+    /// Makes this transfer by itself.
     pub(super) fn make(&mut self) {
-        self.result = self.file.read_at(&mut self.buffer, self.offset);
+        self.result = match self.is_write {
+            true => self.file.write_at(&self.buffer, self.offset).map(|()| self.buffer.len()),
+            false => self.file.read_at(&mut self.buffer, self.offset),
+        };
+    }
+
+    /// The same transfer to be made elsewhere; its buffer goes there.
+    pub(super) fn take(&mut self) -> Self {
+        let (file, buffer) = (Arc::clone(&self.file), std::mem::take(&mut self.buffer));
+        Self { file, buffer, result: Ok(0), ..*self }
+    }
+}
+
+/// A transfer that was begun. Dropped, it is called off, or waited for if it is under way: nothing reads or writes afterwards.
+pub struct InFlight(Box<dyn FnOnce() -> Transfer + Send + Sync>);
+
+impl InFlight {
+    /// A transfer that `end` waits for. When that is dropped instead, it calls the transfer off or waits for it.
+    #[must_use]
+    pub fn until(end: impl FnOnce() -> Transfer + Send + Sync + 'static) -> Self {
+        Self(Box::new(end))
+    }
+
+    /// A transfer that is made at once.
+    #[must_use]
+    pub fn made(mut transfer: Transfer) -> Self {
+        transfer.make();
+        Self::until(|| transfer)
+    }
+
+    /// A transfer that is made when it is waited for.
+    #[must_use]
+    pub fn due(mut transfer: Transfer) -> Self {
+        Self::until(|| {
+            transfer.make();
+            transfer
+        })
+    }
+
+    /// Waits until the transfer is made.
+    #[must_use]
+    pub fn wait(self) -> Transfer {
+        (self.0)()
+    }
+}
+
+impl Debug for InFlight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InFlight").finish_non_exhaustive()
     }
 }
 
@@ -140,8 +206,14 @@ pub trait File: Send + Sync + Debug {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Makes several reads of this and other files of its environment, each as [`File::read_at`], beside each other where the system
     /// can; each has its own result.
-    fn read_many(&self, reads: &mut [BatchRead]) {
-        reads.iter_mut().for_each(BatchRead::make);
+    fn read_many(&self, reads: &mut [Transfer]) {
+        reads.iter_mut().for_each(Transfer::make);
+    }
+    /// Begins a transfer of this or another file of its environment, which goes on beside the caller where that gains time. Until it was
+    /// waited for, a write may not have been made, also in part; so none of its bytes may be read or written meanwhile, and no
+    /// [`File::sync`] counts for it.
+    fn begin(&self, transfer: Transfer) -> InFlight {
+        InFlight::made(transfer)
     }
     /// Writes all of `bytes` at `offset`.
     ///

@@ -1,7 +1,7 @@
 //! What every environment must do: one suite, run on the real one and on the simulated one.
 
 use super::sim::SimEnv;
-use super::{Access, AlignedBuffer, Env, File, Next, OpenOptions, SECTOR_BYTES};
+use super::{Access, AlignedBuffer, Env, File, InFlight, Next, OpenOptions, SECTOR_BYTES, Transfer};
 use crate::base::num::u64_of;
 use parking_lot::{Condvar, Mutex};
 use std::io::{self, ErrorKind};
@@ -62,6 +62,44 @@ fn what_is_written_is_read_back() {
         let again = open(env, &dir.join("a"), Access::Read, false).unwrap();
         assert_eq!(read(&*again), read(&*file));
         again.write_at(b"x", 0).unwrap_err();
+    });
+}
+
+#[test]
+fn what_was_begun_is_done_when_it_was_waited_for() {
+    everywhere(|env, dir| {
+        for direct in [false, true] {
+            let file = open(env, &dir.join(format!("direct-{direct}")), Access::CreateNew, direct).unwrap();
+            let buffer = |byte: u8| {
+                let mut buffer = AlignedBuffer::zeroed(SECTOR_BYTES);
+                buffer.fill(byte);
+                buffer
+            };
+            let at = |i: u8| u64::from(i) * u64_of(SECTOR_BYTES);
+            let begun: Vec<_> = (0..40).map(|i| file.begin(Transfer::write(&file, at(i), buffer(i)))).collect();
+            for (i, made) in (0..).zip(begun.into_iter().map(InFlight::wait)) {
+                assert_eq!((made.result.unwrap(), &*made.buffer), (SECTOR_BYTES, &*buffer(i)));
+            }
+            let begun: Vec<_> = (0..41).map(|i| file.begin(Transfer::read_into(&file, at(i), buffer(99)))).collect();
+            for (i, made) in (0..40).zip(begun.into_iter().map(InFlight::wait)) {
+                assert_eq!((made.result.unwrap(), &*made.buffer), (SECTOR_BYTES, &*buffer(i)));
+            }
+            let past_the_end = file.begin(Transfer::read(&file, at(40), SECTOR_BYTES)).wait();
+            assert_eq!(past_the_end.result.unwrap(), 0);
+        }
+    });
+}
+
+#[test]
+fn what_was_begun_and_is_dropped_uses_the_file_no_more() {
+    everywhere(|env, dir| {
+        let file = open(env, &dir.join("a"), Access::CreateNew, true).unwrap();
+        for _ in 0..500 {
+            let write = file.begin(Transfer::write(&file, 0, AlignedBuffer::zeroed(16 * SECTOR_BYTES)));
+            let read = file.begin(Transfer::read(&file, u64_of(20 * SECTOR_BYTES), SECTOR_BYTES));
+            drop((write, read));
+            assert_eq!(Arc::strong_count(&file), 1);
+        }
     });
 }
 

@@ -1,10 +1,12 @@
-//! Lays blocks into the free space of a tree file, one after another, and writes them a stretch at a time.
+//! Lays blocks into the free space of a tree file, one after another, and writes them a stretch at a time, each beside what is laid
+//! down next.
 
 use std::sync::Arc;
 
 use crate::base::sync::Mutex;
 
 use super::BlockFile;
+use super::behind::WriteBehind;
 use super::space::{Extent, STRETCH_UNITS, SpaceMap, UNIT_BYTES};
 use crate::base::num::{round_up, u64_of, usize_of};
 use crate::base::{Error, ErrorKind, Result};
@@ -60,6 +62,8 @@ impl Drop for Claim {
 #[derive(Debug)]
 pub struct ExtentWriter<'a> {
     file: &'a BlockFile,
+    /// Stands before `claim`, whose space is given back only when nothing is written to it any more.
+    behind: WriteBehind,
     claim: Claim,
     /// Blocks of the current stretch that are not written yet; they belong at `at`.
     buffer: AlignedBuffer,
@@ -76,7 +80,7 @@ impl<'a> ExtentWriter<'a> {
     pub fn new(file: &'a BlockFile, space: &Arc<Mutex<SpaceMap>>) -> Self {
         let claim = Claim { space: Arc::clone(space), extents: Vec::new(), cut: None };
         let buffer = AlignedBuffer::with_capacity(STRETCH_BYTES);
-        Self { file, claim, buffer, at: 0, end: 0, frame: Vec::new() }
+        Self { file, behind: WriteBehind::default(), claim, buffer, at: 0, end: 0, frame: Vec::new() }
     }
 
     /// Lays down the block of `image` and says where.
@@ -120,6 +124,7 @@ impl<'a> ExtentWriter<'a> {
     /// As [`Self::append`].
     pub fn finish(mut self) -> Result<Claim> {
         self.write()?;
+        self.behind.wait(self.file.path())?;
         self.end_at(self.at);
         Ok(self.claim)
     }
@@ -133,14 +138,14 @@ impl<'a> ExtentWriter<'a> {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        let (file, path) = (self.file.file(), self.file.path());
-        file.write_at(&self.buffer, self.at).map_err(|error| Error::io("write", path, error))?;
-        self.file.stats().count_write(self.buffer.len());
-        self.at = self.position();
+        let (full, at) = (std::mem::take(&mut self.buffer), self.at);
+        self.at += u64_of(full.len());
+        let place = (self.file.file(), self.file.path());
+        self.buffer = self.behind.write(place, self.file.stats(), (full, at))?;
         if self.buffer.capacity() > 2 * STRETCH_BYTES {
-            self.buffer = AlignedBuffer::with_capacity(STRETCH_BYTES);
+            self.buffer = AlignedBuffer::default();
         }
-        self.buffer.clear();
+        self.buffer.reserve(STRETCH_BYTES);
         Ok(())
     }
 

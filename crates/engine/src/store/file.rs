@@ -6,9 +6,10 @@ use crate::base::sync::thread_local;
 use crate::base::{Error, Reached, Result};
 use crate::block::{Block, BlockPointer, frame};
 use crate::env::buffer::AlignedBuffer;
-use crate::env::{Access, BatchRead, Env, File, OpenOptions};
+use crate::env::{Access, Env, File, InFlight, OpenOptions, Transfer};
 use std::cell::RefCell;
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,6 +37,27 @@ pub struct BlockFile {
     identity: u64,
     instance: u64,
     stats: Arc<StoreStats>,
+}
+
+/// A read of bytes of a file that was begun. Dropped, it reads no more.
+#[derive(Debug)]
+pub struct SpanInFlight {
+    read: InFlight,
+    span: Range<u64>,
+    offset: u64,
+    bytes: usize,
+}
+
+impl SpanInFlight {
+    /// Waits for the read of `file`, and says what it read and where the bytes are in it.
+    ///
+    /// # Errors
+    /// As [`BlockFile::read_span`].
+    pub fn wait(self, file: &BlockFile) -> Result<(AlignedBuffer, Range<usize>)> {
+        let read = self.read.wait();
+        let place = file.check_span(&self.span, self.offset, self.bytes, read.result)?;
+        Ok((read.buffer, place))
+    }
 }
 
 impl BlockFile {
@@ -100,12 +122,12 @@ impl BlockFile {
         reads.into_iter().zip(blocks).map(|(read, (file, pointer))| file.parse_read(read, *pointer)).collect()
     }
 
-    fn batch_read(&self, pointer: BlockPointer) -> Result<BatchRead> {
+    fn batch_read(&self, pointer: BlockPointer) -> Result<Transfer> {
         let span = self.span(pointer.offset, usize_of32(pointer.bytes))?;
-        Ok(BatchRead::new(&self.file, span.start, usize_of(span.end - span.start)))
+        Ok(Transfer::read(&self.file, span.start, usize_of(span.end - span.start)))
     }
 
-    fn parse_read(&self, read: BatchRead, pointer: BlockPointer) -> Result<Block> {
+    fn parse_read(&self, read: Transfer, pointer: BlockPointer) -> Result<Block> {
         let count = read.result.map_err(|error| Error::io("read", &self.path, error).of_read())?;
         self.stats.count_read(read.buffer.len());
         let (at, bytes) = (usize_of(pointer.offset - read.offset), usize_of32(pointer.bytes));
@@ -132,16 +154,42 @@ impl BlockFile {
     /// # Errors
     /// `Corruption` when the file ends before them, `Io` when they cannot be read.
     pub fn read_span(&self, offset: u64, bytes: usize, buffer: &mut AlignedBuffer) -> Result<Range<usize>> {
+        let span = self.span_into(offset, bytes, buffer)?;
+        let read = self.file.read_at(&mut buffer[..usize_of(span.end - span.start)], span.start);
+        self.check_span(&span, offset, bytes, read)
+    }
+
+    /// Begins to read `bytes` bytes at `offset` into `buffer`, which serves as in [`Self::read_span`].
+    ///
+    /// # Errors
+    /// As [`Self::read_span`].
+    pub fn begin_span(&self, offset: u64, bytes: usize, mut buffer: AlignedBuffer) -> Result<SpanInFlight> {
+        let span = self.span_into(offset, bytes, &mut buffer)?;
+        buffer.truncate(usize_of(span.end - span.start));
+        let read = self.file.begin(Transfer::read_into(&self.file, span.start, buffer));
+        Ok(SpanInFlight { read, span, offset, bytes })
+    }
+
+    /// The units that [`Self::span`] says; makes the buffer long enough for them.
+    fn span_into(&self, offset: u64, bytes: usize, buffer: &mut AlignedBuffer) -> Result<Range<u64>> {
         let span = self.span(offset, bytes)?;
         let span_bytes = usize_of(span.end - span.start);
         if buffer.len() < span_bytes {
             buffer.resize(span_bytes);
         }
-        let read = self
-            .file
-            .read_at(&mut buffer[..span_bytes], span.start)
-            .map_err(|error| Error::io("read", &self.path, error).of_read())?;
-        self.stats.count_read(span_bytes);
+        Ok(span)
+    }
+
+    /// Where the wanted bytes are in what was read of `span`.
+    fn check_span(
+        &self,
+        span: &Range<u64>,
+        offset: u64,
+        bytes: usize,
+        read: io::Result<usize>,
+    ) -> Result<Range<usize>> {
+        let read = read.map_err(|error| Error::io("read", &self.path, error).of_read())?;
+        self.stats.count_read(usize_of(span.end - span.start));
         let at = usize_of(offset - span.start);
         if read < at + bytes { Err(self.cut(offset, bytes)) } else { Ok(at..at + bytes) }
     }

@@ -1,5 +1,6 @@
 //! Files of blocks: reading one block, writing many; and the space of files whose blocks are replaced.
 
+mod behind;
 pub mod extent;
 pub mod file;
 pub mod space;

@@ -1,6 +1,7 @@
-//! Writes a new file of blocks front to back, in large writes.
+//! Writes a new file of blocks front to back, in large writes, each beside what is appended next.
 
 use super::StoreStats;
+use super::behind::WriteBehind;
 use super::file::new_instance;
 use crate::base::num::{round_up, u64_of, usize_of};
 use crate::base::{Error, ErrorKind, Result};
@@ -11,13 +12,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes that are gathered before they are written; a multiple of the sector.
-const BUFFER_BYTES: usize = 1 << 20;
+/// Bytes that are gathered before they are written; a multiple of the sector. There are up to two such buffers.
+const BUFFER_BYTES: usize = 1 << 19;
 const _: () = assert!(BUFFER_BYTES.is_multiple_of(crate::env::SECTOR_BYTES));
 
 /// A new file of blocks that is being written.
 ///
-/// After an error the file is of no use; nothing is tried again. Dropping the writer leaves it where it is.
+/// After an error the file is of no use; nothing is tried again. A write that fails is told of by the append or finish after it.
+/// Dropping the writer leaves the file where it is, and nothing is written to it any more.
 #[derive(Debug)]
 pub struct BlockWriter {
     file: Arc<dyn File>,
@@ -29,6 +31,7 @@ pub struct BlockWriter {
     buffer: AlignedBuffer,
     /// Where in the file `buffer` belongs: a multiple of [`BUFFER_BYTES`].
     buffer_at: u64,
+    behind: WriteBehind,
     frame: Vec<u8>,
     failed: bool,
 }
@@ -50,6 +53,7 @@ impl BlockWriter {
             stats,
             buffer,
             buffer_at: 0,
+            behind: WriteBehind::default(),
             frame: Vec::new(),
             failed: false,
         })
@@ -80,7 +84,6 @@ impl BlockWriter {
             if self.buffer.len() == BUFFER_BYTES {
                 self.write_buffer()?;
                 self.buffer_at += u64_of(BUFFER_BYTES);
-                self.buffer.clear();
             }
             bytes = rest;
         }
@@ -122,30 +125,36 @@ impl BlockWriter {
         if !self.buffer.is_empty() {
             self.write_buffer()?;
         }
+        self.checked(|writer| writer.behind.wait(&writer.path))?;
         if padded != bytes {
-            self.checked("cut", |file| file.set_len(bytes))?;
+            self.checked(|writer| writer.told("cut", writer.file.set_len(bytes)))?;
         }
-        self.checked("sync", |file| file.sync())?;
+        self.checked(|writer| writer.told("sync", writer.file.sync()))?;
         self.stats.count_sync();
         Ok(bytes)
     }
 
     fn write_buffer(&mut self) -> Result<()> {
-        let (buffer, at) = (std::mem::take(&mut self.buffer), self.buffer_at);
-        let written = self.checked("write", |file| file.write_at(&buffer, at));
-        self.stats.count_write(buffer.len());
-        self.buffer = buffer;
-        written
+        let full = std::mem::take(&mut self.buffer);
+        self.checked(|writer| {
+            let Self { file, path, stats, behind, buffer, buffer_at, .. } = writer;
+            *buffer = behind.write((file, path), stats, (full, *buffer_at))?;
+            buffer.reserve(BUFFER_BYTES);
+            Ok(())
+        })
     }
 
-    fn checked(&mut self, verb: &str, call: impl FnOnce(&dyn File) -> io::Result<()>) -> Result<()> {
+    fn checked(&mut self, call: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         if self.failed {
-            let message = format!("cannot {verb} {}: an earlier write failed", self.path.display());
+            let message = format!("cannot write {}: an earlier write failed", self.path.display());
             return Err(Error::new(ErrorKind::Poisoned, message));
         }
-        call(&*self.file).map_err(|error| {
-            self.failed = true;
-            Error::io(verb, &self.path, error)
-        })
+        let called = call(self);
+        self.failed = called.is_err();
+        called
+    }
+
+    fn told(&self, verb: &str, result: io::Result<()>) -> Result<()> {
+        result.map_err(|error| Error::io(verb, &self.path, error))
     }
 }

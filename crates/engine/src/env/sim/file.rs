@@ -1,6 +1,6 @@
 //! An open file of the simulated file system.
 
-use super::super::{Access, BatchRead, File, SECTOR_BYTES};
+use super::super::{Access, File, InFlight, SECTOR_BYTES, Transfer};
 use super::cached::FileChange;
 use super::call::Call;
 use super::disk::{Disk, NodeId};
@@ -130,11 +130,16 @@ impl File for SimFile {
         Ok(read)
     }
 
-    fn read_many(&self, reads: &mut [BatchRead]) {
+    fn read_many(&self, reads: &mut [Transfer]) {
         if reads.len() > 1 {
             self.fs.machine.state.lock().batched_reads += u64_of(reads.len());
         }
-        reads.iter_mut().for_each(BatchRead::make);
+        reads.iter_mut().for_each(Transfer::make);
+    }
+
+    fn begin(&self, transfer: Transfer) -> InFlight {
+        let at_once = self.fs.machine.state.lock().flights.one_in(2);
+        if at_once { InFlight::made(transfer) } else { InFlight::due(transfer) }
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! A [`SimEnv`] is a machine. [`SimEnv::env`] is what a process on it sees. Each file has bytes that are durable and a list of
 //! changes that are not yet; each directory likewise has durable entries and changes of its own. Reads show all changes, as the
-//! page cache does. [`SimEnv::power_crash`] decides, from the seed, which of the changes that were not synced survive.
+//! page cache does. What is begun ([`super::File::begin`]) is made at once or when it is waited for, as the seed has it. [`SimEnv::power_crash`] decides, from the seed, which of the changes that were not synced survive.
 //!
 //! ```
 //! use spinney::env::sim::{CrashProfile, SimEnv};
@@ -101,9 +101,10 @@ impl SimEnv {
         self.0.state.lock().observer = observer;
     }
 
-    /// Chooses anew what later crashes leave.
+    /// Chooses anew what later crashes leave, and when what is begun is made.
     pub fn reseed(&self, seed: u64) {
-        self.0.state.lock().rng = rng::Rng::new(seed);
+        let mut state = self.0.state.lock();
+        (state.rng, state.flights) = (rng::Rng::new(seed), rng::Rng::new(!seed));
     }
 
     /// Kills the process: locks vanish, open files fail from now on, and what was written stays in the page cache.

@@ -32,6 +32,8 @@ pub(super) struct State {
     pub(super) rng: Rng,
     /// What [`super::super::Random`] gives; apart from `rng`, so that asking for an id does not change what survives.
     pub(super) random: Rng,
+    /// Decides when what was begun is made: at once or when it is waited for.
+    pub(super) flights: Rng,
     /// Time since the machine was made.
     pub(super) now: Duration,
     /// Whether direct files are direct.
@@ -54,11 +56,13 @@ impl State {
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let random = Rng::new(rng.next());
+        let flights = random.clone();
         Self {
             disk: Disk::new(),
             faults: Faults::default(),
             rng,
             random,
+            flights,
             now: Duration::ZERO,
             direct: true,
             lazy_workers: false,
@@ -80,6 +84,7 @@ impl State {
             faults: self.faults.fork(),
             rng: self.rng.clone(),
             random: self.random.clone(),
+            flights: self.flights.clone(),
             now: self.now,
             direct: self.direct,
             lazy_workers: false,

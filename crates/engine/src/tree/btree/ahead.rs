@@ -1,10 +1,12 @@
 //! Read-ahead: leaves that follow each other in the tree and in the file are read in one go.
 //!
 //! A merge lays leaves down in the order of their keys, so that neighbours in the tree are often neighbours in the file. Who
-//! goes on from leaf to leaf, either way, gets more of them per read each time, up to [`BYTES_MAX`].
+//! goes on from leaf to leaf, either way, gets more of them per read each time, up to [`BYTES_MAX`]; and who passes by, as a merge does, has
+//! the next of them read beside what it does with these.
 
 use std::cmp::Ordering::{Equal, Less};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::extent;
 use super::file::TreeFile;
@@ -14,6 +16,7 @@ use crate::base::num::{usize_of, usize_of32};
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, SwipOf};
 use crate::env::AlignedBuffer;
+use crate::store::file::SpanInFlight;
 use crate::store::space::UNIT_BYTES;
 use crate::tree::Limits;
 
@@ -66,6 +69,8 @@ pub(super) struct ReadAhead {
     backward: bool,
     /// Leaves that were read and not asked for yet.
     ready: VecDeque<(BlockPointer, Block)>,
+    /// Leaves that are being read, one after another in the file.
+    next: Option<(Vec<BlockPointer>, SpanInFlight)>,
     buffer: AlignedBuffer,
 }
 
@@ -74,6 +79,7 @@ impl ReadAhead {
     pub(super) fn restart(&mut self, leaves: usize) {
         self.leaves = leaves;
         self.ready.clear();
+        self.next = None;
     }
 
     /// The leaf that is child `i` of `branch`, the next one on its way, and whether it was in the cache.
@@ -116,13 +122,10 @@ impl ReadAhead {
             Fill::Keep => file.cache.insert(file.blocks.instance(), pointer, block),
             Fill::Bypass | Fill::Merge => block,
         };
-        let row = self.row(file, branch, i, way)?;
-        let (first, last) = (row[0], row[row.len() - 1]);
-        let (low, high) = if way.backward { (last, first) } else { (first, last) };
-        if row.len() > 1
-            && let Ok(span) = file.blocks.read_span(low.offset, usize_of(high.end() - low.offset), &mut self.buffer)
-        {
+        let first = file.child(branch, i)?;
+        if let Some((row, span)) = self.read_row(file, (branch, i), first, way)? {
             let bytes = &self.buffer[span];
+            let low = if way.backward { row[row.len() - 1] } else { first };
             for pointer in &row {
                 let frame = &bytes[usize_of(pointer.offset - low.offset)..][..usize_of32(pointer.bytes)];
                 let Ok(block) = file.blocks.parse(frame, *pointer) else { break };
@@ -131,12 +134,50 @@ impl ReadAhead {
                 }
                 self.ready.push_back((*pointer, keep(*pointer, block)));
             }
+            if self.ready.len() > READ_ROW && fill != Fill::Keep && !way.backward {
+                self.begin_next(file, (branch, i + row.len() - 1), way)?;
+            }
             if let Some((_, leaf)) = self.ready.pop_front() {
                 return Ok(leaf);
             }
         }
         // Read by itself, a leaf says what is wrong with it.
         file.blocks.read(first).map(|block| keep(first, block))
+    }
+
+    /// Reads leaf `i` of `branch`, which is `first`, and those after it; says which and where they are in the buffer. Nothing when there
+    /// are none after it, or when they cannot be read.
+    fn read_row(
+        &mut self,
+        file: &TreeFile,
+        (branch, i): (&Block, usize),
+        first: BlockPointer,
+        way: Way<'_>,
+    ) -> Result<Option<(Vec<BlockPointer>, Range<usize>)>> {
+        if let Some((row, read)) = self.next.take_if(|(row, _)| row[0] == first) {
+            let Ok((buffer, span)) = read.wait(&file.blocks) else { return Ok(None) };
+            self.buffer = buffer;
+            return Ok(Some((row, span)));
+        }
+        let row = self.row(file, branch, i, way)?;
+        if row.len() == 1 {
+            return Ok(None);
+        }
+        let (offset, bytes) = span_of(&row, way);
+        let span = file.blocks.read_span(offset, bytes, &mut self.buffer);
+        Ok(span.ok().map(|span| (row, span)))
+    }
+
+    /// Has the leaves behind leaf `i` of `branch` read as far as one read can get them, unless they are in the cache.
+    fn begin_next(&mut self, file: &TreeFile, (branch, i): (&Block, usize), way: Way<'_>) -> Result<()> {
+        let Some(next) = way.after(branch, i) else { return Ok(()) };
+        let row = self.row(file, branch, next, way)?;
+        if row.len() > 1 && file.cache.lookup(file.blocks.instance(), row[0], Fill::Bypass).is_none() {
+            let (offset, bytes) = span_of(&row, way);
+            let read = file.blocks.begin_span(offset, bytes, std::mem::take(&mut self.buffer));
+            self.next = read.ok().map(|read| (row, read));
+        }
+        Ok(())
     }
 
     /// Leaf `i` of `branch` and those after it on the way that the same read can get.
@@ -159,6 +200,13 @@ impl ReadAhead {
         }
         Ok(row)
     }
+}
+
+/// Where leaves that are one after another in the file begin, and how many bytes they take.
+fn span_of(row: &[BlockPointer], way: Way<'_>) -> (u64, usize) {
+    let (first, last) = (row[0], row[row.len() - 1]);
+    let (low, high) = if way.backward { (last, first) } else { (first, last) };
+    (low.offset, usize_of(high.end() - low.offset))
 }
 
 /// Asks for the leaf that a walk comes to behind leaf `i` of `branch`, and for what the cache knows of the one behind that.

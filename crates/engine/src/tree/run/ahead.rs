@@ -1,4 +1,5 @@
-//! Reading leaves in a row: the longer the row, the more of the file is read at once.
+//! Reading leaves in a row: the longer the row, the more of the file is read at once; and who passes by, as a merge does, has the next
+//! span read beside what it does with this one.
 
 use super::Run;
 use crate::base::Result;
@@ -6,13 +7,15 @@ use crate::base::num::{u64_of, usize_of, usize_of32};
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, SwipOf};
 use crate::env::buffer::AlignedBuffer;
+use crate::store::file::{BlockFile, SpanInFlight};
 use std::ops::Range;
 
 /// Bytes that the first read of a row in passing takes: whoever passes the cache by is about to read much.
 const BYPASS_BYTES_MIN: usize = 128 << 10;
 /// Bytes that the first read ahead of any other row takes.
 const KEEP_BYTES_MIN: usize = 32 << 10;
-const BYPASS_BYTES_MAX: usize = 1 << 20;
+/// The longest read of a row in passing; there are up to two.
+const BYPASS_BYTES_MAX: usize = 1 << 19;
 const KEEP_BYTES_MAX: usize = 256 << 10;
 /// A row of so many leaves is no short scan any more, and reading ahead pays.
 const LONG_ROW: u32 = 3;
@@ -21,15 +24,30 @@ const LONG_ROW: u32 = 3;
 #[derive(Debug)]
 pub(super) struct ReadAhead {
     fill: Fill,
-    buffer: AlignedBuffer,
-    /// What part of the file the buffer holds, and where in the buffer it begins.
-    held: Range<u64>,
-    held_at: usize,
+    held: Span,
+    /// The part of the file behind `held` that is being read, if one is.
+    next: Option<(Range<u64>, SpanInFlight)>,
     /// Where the leaf that was asked for last lies.
     last: Range<u64>,
     row: Row,
     /// How many bytes were last read at once.
     span: usize,
+}
+
+/// A part of the file that was read.
+#[derive(Debug, Default)]
+struct Span {
+    range: Range<u64>,
+    buffer: AlignedBuffer,
+    /// Where in the buffer it begins.
+    at: usize,
+}
+
+impl Span {
+    /// The bytes of the file that the part is to hold.
+    fn bytes(&self, range: Range<u64>) -> &[u8] {
+        &self.buffer[self.at + usize_of(range.start - self.range.start)..][..usize_of(range.end - range.start)]
+    }
 }
 
 /// The leaves asked for last, each beside the one before.
@@ -45,12 +63,12 @@ impl Row {
 
 impl ReadAhead {
     pub(super) fn new(fill: Fill) -> Self {
-        Self { fill, buffer: AlignedBuffer::default(), held: 0..0, held_at: 0, last: 0..0, row: Row::NONE, span: 0 }
+        Self { fill, held: Span::default(), next: None, last: 0..0, row: Row::NONE, span: 0 }
     }
 
     /// Forgets what was read, because another run comes next.
     pub(super) fn reset(&mut self) {
-        (self.held, self.last, self.row, self.span) = (0..0, 0..0, Row::NONE, 0);
+        (self.held.range, self.next, self.last, self.row, self.span) = (0..0, None, 0..0, Row::NONE, 0);
     }
 
     /// Whether the leaves asked for last are a row that is likely to go on, and to be found in the cache as far as it holds them.
@@ -94,31 +112,80 @@ impl ReadAhead {
     }
 
     fn read(&mut self, run: &Run, pointer: BlockPointer, wanted: impl FnOnce() -> Range<u64>) -> Result<Block> {
-        if !(self.held.start <= pointer.offset && pointer.end() <= self.held.end) {
-            self.span = match self.fill {
-                Fill::Bypass | Fill::Merge if self.row.leaves == 1 => BYPASS_BYTES_MIN,
-                Fill::Bypass | Fill::Merge => (2 * self.span).clamp(BYPASS_BYTES_MIN, BYPASS_BYTES_MAX),
-                Fill::Keep if self.row.leaves < LONG_ROW => 0,
-                Fill::Keep => (2 * self.span).clamp(KEEP_BYTES_MIN, KEEP_BYTES_MAX),
-            };
-            if self.span <= usize_of32(pointer.bytes) {
-                return run.file().read(pointer);
-            }
-            let wanted = wanted();
-            let span = u64_of(self.span);
-            let ahead = match self.row.backward {
-                false => pointer.offset..wanted.end.min(pointer.offset + span).max(pointer.end()),
-                true => wanted.start.max(pointer.end().saturating_sub(span)).min(pointer.offset)..pointer.end(),
-            };
-            let bytes = usize_of(ahead.end - ahead.start);
-            if bytes <= usize_of32(pointer.bytes) {
-                return run.file().read(pointer);
-            }
-            self.held = 0..0;
-            self.held_at = run.file().read_span(ahead.start, bytes, &mut self.buffer)?.start;
-            self.held = ahead;
+        let (file, leaf) = (run.file(), pointer.offset..pointer.end());
+        if holds(&self.held.range, &leaf) {
+            return file.parse(self.held.bytes(leaf), pointer);
         }
-        let at = self.held_at + usize_of(pointer.offset - self.held.start);
-        run.file().parse(&self.buffer[at..][..usize_of32(pointer.bytes)], pointer)
+        if let Some((range, read)) = self.next.take()
+            && holds(&(self.held.range.start..range.end), &leaf)
+        {
+            return self.turn(file, pointer, (range, read), wanted().end);
+        }
+        self.span = match self.fill {
+            Fill::Bypass | Fill::Merge if self.row.leaves == 1 => BYPASS_BYTES_MIN,
+            Fill::Bypass | Fill::Merge => (2 * self.span).clamp(BYPASS_BYTES_MIN, BYPASS_BYTES_MAX),
+            Fill::Keep if self.row.leaves < LONG_ROW => 0,
+            Fill::Keep => (2 * self.span).clamp(KEEP_BYTES_MIN, KEEP_BYTES_MAX),
+        };
+        if self.span <= usize_of32(pointer.bytes) {
+            return file.read(pointer);
+        }
+        let wanted = wanted();
+        let span = u64_of(self.span);
+        let range = match self.row.backward {
+            false => leaf.start..wanted.end.min(leaf.start + span).max(leaf.end),
+            true => wanted.start.max(leaf.end.saturating_sub(span)).min(leaf.start)..leaf.end,
+        };
+        let bytes = usize_of(range.end - range.start);
+        if bytes <= usize_of32(pointer.bytes) {
+            return file.read(pointer);
+        }
+        self.held.range = 0..0;
+        self.held.at = file.read_span(range.start, bytes, &mut self.held.buffer)?.start;
+        self.held.range = range;
+        self.begin_next(file, wanted.end, AlignedBuffer::default());
+        file.parse(self.held.bytes(leaf), pointer)
     }
+
+    /// Turns to the next span, which the leaf of `pointer` lies in, or begins before and ends in; and has the one behind it read.
+    fn turn(
+        &mut self,
+        file: &BlockFile,
+        pointer: BlockPointer,
+        (range, read): (Range<u64>, SpanInFlight),
+        wanted_end: u64,
+    ) -> Result<Block> {
+        let border = range.start.max(pointer.offset);
+        let (buffer, place) = read.wait(file)?;
+        let before = std::mem::replace(&mut self.held, Span { range, buffer, at: place.start });
+        let rest = self.held.bytes(border..pointer.end());
+        let leaf = match pointer.offset < border {
+            true => file.parse(&[before.bytes(pointer.offset..border), rest].concat(), pointer),
+            false => file.parse(rest, pointer),
+        };
+        self.begin_next(file, wanted_end, before.buffer);
+        leaf
+    }
+
+    /// Has the span behind the one that is held read into `buffer`, if it is likely to be wanted.
+    fn begin_next(&mut self, file: &BlockFile, wanted_end: u64, buffer: AlignedBuffer) {
+        let goes_on = match self.fill {
+            Fill::Keep => false,
+            Fill::Merge => true,
+            Fill::Bypass => self.row.leaves > 1 && !self.row.backward,
+        };
+        let start = self.held.range.end;
+        let span = (2 * self.span).min(BYPASS_BYTES_MAX);
+        let range = start..wanted_end.min(start + u64_of(span));
+        if goes_on && !range.is_empty() {
+            self.span = span;
+            // Read by itself when it is asked for, a leaf says what is wrong.
+            let read = file.begin_span(start, usize_of(range.end - start), buffer);
+            self.next = read.ok().map(|read| (range, read));
+        }
+    }
+}
+
+fn holds(range: &Range<u64>, leaf: &Range<u64>) -> bool {
+    range.start <= leaf.start && leaf.end <= range.end
 }

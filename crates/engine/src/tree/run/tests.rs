@@ -15,6 +15,7 @@ use crate::tree::merge::MergeCursor;
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
 use crate::tree::{Costs, Cursor, Limits, Prefix};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -422,6 +423,35 @@ fn a_bypassing_cursor_reads_much_at_once_and_keeps_nothing() {
     let before = reads();
     all_entries(&mut run.cursor(Fill::Keep)).unwrap();
     assert!(bench.cache.bytes() > 0 && reads() - before < 100);
+}
+
+#[test]
+fn who_passes_by_has_the_next_span_read_meanwhile() {
+    let entries = numbered(40_000);
+    let mut bench = Bench::with(RunOptions { direct: true, ..Bench::new().options });
+    let run = bench.run(&entries);
+    let operations = |action: &mut dyn FnMut()| {
+        let before = bench.sim.op_count();
+        action();
+        bench.sim.op_count() - before
+    };
+    for fill in [Fill::Merge, Fill::Bypass] {
+        let mut begun = BTreeSet::new();
+        for seed in 0..8 {
+            bench.sim.reseed(seed);
+            let mut cursor = run.cursor(fill);
+            let mut step = |i| operations(&mut || if i == 0 { cursor.first() } else { cursor.next() }.unwrap());
+            begun.insert((0..entries.len()).map(&mut step).collect::<Vec<_>>());
+            let reads = operations(&mut || assert!(all_entries(&mut run.cursor(fill)).unwrap() == entries));
+            // What cannot be read ahead is told when it is asked for.
+            for k in 0..reads {
+                bench.sim.fail_at(bench.sim.op_count() + k, Fault::Error(std::io::ErrorKind::Other));
+                assert_eq!(all_entries(&mut run.cursor(fill)).unwrap_err().kind(), ErrorKind::Io);
+                bench.sim.clear_faults();
+            }
+        }
+        assert!(begun.len() > 1, "some reads of {fill:?} go on while leaves are looked at");
+    }
 }
 
 #[test]

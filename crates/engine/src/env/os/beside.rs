@@ -1,57 +1,76 @@
-//! Reads beside each other: a few threads of the process help whoever has several blocking reads to make at once.
+//! Reads and writes beside each other, or beside who wants them: a few threads of the process help.
 //!
 //! # Concurrency
-//! A batch is a list of reads that its owner and the helpers take from one by one. The owner takes too, so that a batch is done
-//! even when no helper is free or could be started; it waits at the end only for reads that a helper is making. Helpers are
+//! A batch is a list of transfers that its owner and the helpers take from one by one. The owner takes too when it waits, so that a
+//! batch is done even when no helper is free or could be started; it waits only for transfers that a helper is making. Helpers are
 //! started when the first batch wants them, and sleep between batches; there are never more than [`HELPERS_MAX`].
 
-use super::super::{AlignedBuffer, BatchRead, File};
+use super::super::Transfer;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::thread;
 
 /// Threads that help. A device gives most of what it can at some ten reads in flight.
 const HELPERS_MAX: usize = 12;
 
-/// A read of a batch: its number there, from what, where, and into what.
-type Job = (usize, Arc<dyn File>, u64, AlignedBuffer);
-/// A read that was made.
-type Done = (usize, AlignedBuffer, io::Result<usize>);
-
-/// Several reads.
+/// Several transfers, as their owner has them. Dropped, those are called off that were not begun, and the others are waited for.
+#[derive(Debug)]
 pub(super) struct Batch {
-    todo: Mutex<Vec<Job>>,
-    done: Mutex<Vec<Done>>,
-    /// Signalled with each read done.
+    shared: Arc<Shared>,
+    count: usize,
+}
+
+/// What the owner and the helpers share. Transfers are numbered.
+#[derive(Debug)]
+struct Shared {
+    todo: Mutex<Vec<(usize, Transfer)>>,
+    done: Mutex<Vec<(usize, Transfer)>>,
+    /// Signalled with each transfer done.
     progress: Condvar,
 }
 
 impl Batch {
-    /// Makes the reads, and returns when all are done.
-    pub(super) fn read(reads: &mut [BatchRead]) {
-        let job = |(number, read): (usize, &mut BatchRead)| {
-            (number, Arc::clone(&read.file), read.offset, std::mem::take(&mut read.buffer))
-        };
-        let jobs = reads.iter_mut().enumerate().rev().map(job).collect();
-        let (done, progress) = (Mutex::new(Vec::with_capacity(reads.len())), Condvar::new());
-        let batch = Arc::new(Self { todo: Mutex::new(jobs), done, progress });
-        HELPERS.ask(&batch, (reads.len() - 1).min(HELPERS_MAX));
-        batch.work();
-        let mut done = batch.done.lock();
-        batch.progress.wait_while(&mut done, |done| done.len() < reads.len());
-        for (number, buffer, result) in done.drain(..) {
-            (reads[number].buffer, reads[number].result) = (buffer, result);
-        }
+    /// Asks for so many helpers to make the transfers.
+    pub(super) fn begin(transfers: Vec<Transfer>, helpers: usize) -> Self {
+        let count = transfers.len();
+        let todo = Mutex::new(transfers.into_iter().enumerate().rev().collect());
+        let (done, progress) = (Mutex::new(Vec::with_capacity(count)), Condvar::new());
+        let shared = Arc::new(Shared { todo, done, progress });
+        HELPERS.ask(&shared, helpers.min(HELPERS_MAX));
+        Self { shared, count }
     }
 
-    /// Makes reads until none is left to begin.
+    /// Makes what is left, and returns all transfers when they are made.
+    pub(super) fn end(mut self) -> Vec<Transfer> {
+        self.shared.work();
+        let mut done = self.settle();
+        done.sort_unstable_by_key(|(number, _)| *number);
+        done.into_iter().map(|(_, transfer)| transfer).collect()
+    }
+
+    /// Waits for all transfers that were begun; there is nothing to wait for afterwards.
+    fn settle(&mut self) -> Vec<(usize, Transfer)> {
+        let begun = std::mem::take(&mut self.count) - self.shared.todo.lock().drain(..).count();
+        let mut done = self.shared.done.lock();
+        self.shared.progress.wait_while(&mut done, |done| done.len() < begun);
+        std::mem::take(&mut done)
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+impl Shared {
+    /// Makes transfers until none is left to begin.
     fn work(&self) {
         loop {
-            let Some((number, file, offset, mut buffer)) = self.todo.lock().pop() else { return };
-            let result = file.read_at(&mut buffer, offset);
-            self.done.lock().push((number, buffer, result));
+            let Some((number, mut transfer)) = self.todo.lock().pop() else { return };
+            transfer.make();
+            self.done.lock().push((number, transfer));
             self.progress.notify_one();
         }
     }
@@ -65,7 +84,7 @@ struct Helpers {
 
 struct State {
     /// A batch for each helper that it can use.
-    batches: VecDeque<Arc<Batch>>,
+    batches: VecDeque<Arc<Shared>>,
     started: usize,
     idle: usize,
 }
@@ -75,12 +94,12 @@ static HELPERS: Helpers =
 
 impl Helpers {
     /// Asks for so many helpers.
-    fn ask(&'static self, batch: &Arc<Batch>, count: usize) {
+    fn ask(&'static self, batch: &Arc<Shared>, count: usize) {
         let mut state = self.state.lock();
         let wanted = (state.batches.len() + count).saturating_sub(state.idle).min(HELPERS_MAX - state.started);
         for _ in 0..wanted {
-            // Without a thread the owner reads by itself.
-            if thread::Builder::new().name("spinney-read".to_owned()).spawn(|| self.help()).is_err() {
+            // Without a thread the owner does all by itself.
+            if thread::Builder::new().name("spinney-io".to_owned()).spawn(|| self.help()).is_err() {
                 break;
             }
             state.started += 1;
@@ -110,7 +129,7 @@ impl Helpers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Access, BatchRead, OpenOptions};
+    use super::super::super::{Access, OpenOptions, Transfer};
     use std::thread;
 
     #[test]
@@ -125,8 +144,8 @@ mod tests {
                 let file = &file;
                 scope.spawn(move || {
                     for round in 0..50 {
-                        let reads = (0..40).map(|i| BatchRead::new(file, (first + i * 24) * 100 + round, 60));
-                        let mut reads: Vec<_> = reads.chain([BatchRead::new(file, 99_990, 60)]).collect();
+                        let reads = (0..40).map(|i| Transfer::read(file, (first + i * 24) * 100 + round, 60));
+                        let mut reads: Vec<_> = reads.chain([Transfer::read(file, 99_990, 60)]).collect();
                         file.read_many(&mut reads);
                         for read in &reads {
                             let there = 60.min(100_000 - usize::try_from(read.offset).unwrap());
