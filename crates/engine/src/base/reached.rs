@@ -41,11 +41,13 @@ pub enum Reached {
     CorruptBlock,
     /// A sorted view of trees was shown to readers.
     View,
+    /// A flush met a full disk and left everything as it was.
+    FlushWithoutRoom,
 }
 
 impl Reached {
     /// Every event.
-    pub const EVERY: [Self; 15] = [
+    pub const EVERY: [Self; 16] = [
         Self::TornTail,
         Self::TombstoneDropped,
         Self::KeyKeptWhole,
@@ -61,6 +63,7 @@ impl Reached {
         Self::Conflict,
         Self::CorruptBlock,
         Self::View,
+        Self::FlushWithoutRoom,
     ];
 
     /// Notes that this was reached.

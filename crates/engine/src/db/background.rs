@@ -3,17 +3,14 @@
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{Next, Work};
 
 use super::compact::Step;
 use super::core::{Core, TableState, Workers};
+use super::room::LOOK_FOR_SPACE;
 use super::turns;
-
-/// How often it is looked whether a compaction fits that is due and did not fit the free space.
-const LOOK_FOR_SPACE: Duration = Duration::from_secs(1);
 
 /// Starts the workers. They hold the database weakly, so that dropping its handles ends them.
 ///
@@ -51,8 +48,40 @@ fn urgency(bytes: u64, holds: Option<Lsn>) -> impl Ord {
 }
 
 impl Core {
-    /// Flushes the table whose frozen memory is the most urgent.
+    /// Flushes the table whose frozen memory is the most urgent. Where the disk has no room for it the others are tried, which may need less
+    /// or none; and after a pause all of them again.
     fn flush_one(&self) -> Result<Next> {
+        if let Some(rest) = self.room.rest(self.env.clock.now()) {
+            return Ok(Next::WaitAtMost(rest));
+        }
+        let (mut full, mut made_some) = (None, false);
+        for table in self.frozen_by_urgency() {
+            match self.flush(&table) {
+                Err(error) if error.kind() == ErrorKind::Full => {
+                    self.health.check_writable()?;
+                    full.get_or_insert(error);
+                }
+                flushed => {
+                    flushed?;
+                    self.wake_compact();
+                    if full.is_none() {
+                        return Ok(Next::Again);
+                    }
+                    made_some = true;
+                }
+            }
+        }
+        let Some(error) = full else {
+            self.room.made();
+            return Ok(Next::Wait);
+        };
+        self.no_room(&error, made_some);
+        Ok(Next::WaitAtMost(LOOK_FOR_SPACE))
+    }
+
+    /// The tables with frozen memory, in the order in which they are to be flushed. Mostly that is by urgency, but in some turns the memtable
+    /// that has waited longest comes first: a small one would wait without bound behind tables that are written all the time.
+    fn frozen_by_urgency(&self) -> Vec<Arc<TableState>> {
         let is_log_long = self.is_log_long(self.log_tail());
         let urgency = |table: &Arc<TableState>| {
             let version = table.version.load();
@@ -60,12 +89,17 @@ impl Core {
             let oldest = version.immutables.iter().filter_map(|mem| mem.first_lsn()).min();
             urgency(bytes, oldest.filter(|_| table.options.logged && is_log_long))
         };
-        let tables = self.all_tables();
-        let frozen = tables.iter().filter(|table| !table.version.load().immutables.is_empty());
-        let Some(table) = frozen.max_by_key(|table| urgency(table)) else { return Ok(Next::Wait) };
-        self.flush(table)?;
-        self.wake_compact();
-        Ok(Next::Again)
+        let frozen = |table: &Arc<TableState>| table.version.load().immutables.last()?.frozen_at();
+        let mut tables = self.all_tables();
+        tables.retain(|table| frozen(table).is_some());
+        tables.sort_by_cached_key(|table| Reverse(urgency(table)));
+        let flushes = self.counters.flushes.load(Ordering::Relaxed) + 1;
+        if flushes.is_multiple_of(turns::STEPS_PER_ROUND)
+            && let Some(oldest) = (0..tables.len()).min_by_key(|index| frozen(&tables[*index]).map(|at| at.next_seqnum))
+        {
+            tables[..=oldest].rotate_right(1);
+        }
+        tables
     }
 
     /// Does one compaction that a layout wants, of a table that nobody else compacts, and then perhaps a job that reads of other tables have
@@ -254,6 +288,30 @@ mod tests {
             !is_due(&waits)
         });
         assert!(steps.is_some_and(|steps| steps >= 3), "{steps:?} {:?}", waits.shape().unwrap());
+    }
+
+    /// The fuller table always came first, so that a small memtable of a table without redo log stayed in memory for as long as others were
+    /// written: not durable, and with all erasures that came since.
+    #[test]
+    fn a_small_memtable_has_its_turn_beside_tables_that_are_always_fuller() {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let busy = create(&db, "busy");
+        let small = db.create_table("small", TableOptions { logged: false, ..TableOptions::default() }).unwrap();
+        let freeze = |table: &Table, bytes: usize| {
+            let mut batch = Batch::new();
+            batch.put(table, b"key", &vec![7; bytes]);
+            db.write(batch, Durability::Buffered).unwrap();
+            db.core().rotate(&mut db.core().commit.lock(), table.state());
+        };
+        freeze(&small, 10);
+        let is_frozen = || small.shape().unwrap().immutable_memtables > 0;
+        let flushes = (0..10).find(|_| {
+            freeze(&busy, 10_000);
+            assert_eq!(db.core().flush_one().unwrap(), Next::Again);
+            !is_frozen()
+        });
+        assert!(flushes.is_some(), "it waits on");
     }
 
     /// A table with one old entry beside tables that were always fuller kept the whole log: it was frozen to be flushed, and never was.

@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::base::key::{check_key, check_value};
-use crate::base::{Entry, Error, FileId, Kind, Lsn, Result, SeqNum};
+use crate::base::{Entry, Error, ErrorKind, FileId, Kind, Lsn, Result, SeqNum};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::version::Place;
@@ -121,8 +121,7 @@ impl<'a> BulkLoad<'a> {
         self.core.health.check_writable()?;
         self.table.check()?;
         let writer = self.writer.take().ok_or_else(given_up)?;
-        // The rest is to sync the directory, which holds more than the load's files.
-        let runs = self.core.or_poison(writer.finish())?;
+        let runs = writer.finish()?;
         self.core.finish_load(self.table, &runs)
     }
 
@@ -183,23 +182,38 @@ impl Core {
                 return Err(error);
             }
         };
-        let shown = self.show_load(table, runs, &ticket, idle.is_some());
+        let flushed = self.flush_gated(table, ticket.seqnum);
+        let shown = flushed.and_then(|()| self.or_poison(self.show_load(table, runs, &ticket, idle.is_some())));
         self.commit.lock().loads.retain(|load| load.seqnum != ticket.seqnum);
         drop(idle);
-        if let Err(error) = shown {
-            // Whoever waits behind the load would wait forever.
-            self.publisher.poison();
-            return Err(self.poison(error));
-        }
+        let shown = match shown {
+            // The flush met a full disk. Nothing refers to the load yet, which is as a commit of nothing.
+            Err(error) if error.kind() == ErrorKind::Full && self.health.check_poison().is_ok() => Err(error),
+            Err(error) => {
+                // Whoever waits behind the load would wait forever.
+                self.publisher.poison();
+                return Err(self.poison(error));
+            }
+            shown => shown,
+        };
         let published = self.publisher.complete(ticket.seqnum, self.log().durable(), &self.snapshots);
         drop(gate);
         if !published {
             self.health.check_writable()?;
         }
+        if let Err(error) = shown {
+            self.discard_load(runs);
+            return Err(error);
+        }
         self.end_loading(runs);
         self.rebalance();
         self.wake_compact();
-        table.btree().map_or(Ok(()), |btree| self.absorb_all(table, &btree, false))
+        let Some(btree) = table.btree() else { return Ok(()) };
+        match self.absorb_all(table, &btree, false) {
+            // The load is there, and the background takes it in when there is room.
+            Err(error) if error.kind() == ErrorKind::Full => self.health.check_poison(),
+            absorbed => absorbed,
+        }
     }
 
     /// Gives the load its place in the order of commits.
@@ -215,9 +229,8 @@ impl Core {
         Ok(LoadTicket { seqnum, log_end: self.log().tail() })
     }
 
-    /// Shows readers the runs, above all that is older. They may go below L0 when no compaction is under way.
+    /// Shows readers the runs, above all that is older and was flushed. They may go below L0 when no compaction is under way.
     fn show_load(&self, table: &Arc<TableState>, runs: &[RunHandle], ticket: &LoadTicket, idle: bool) -> Result<()> {
-        self.flush_gated(table, ticket.seqnum)?;
         // The load is durable from here on: so must be the commits before it.
         self.log().sync(ticket.log_end)?;
         let mut ledger = self.ledger.lock();
@@ -248,7 +261,6 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use crate::base::ErrorKind;
     use crate::env::sim::SimEnv;
     use crate::{Database, TableOptions};
 
@@ -272,6 +284,7 @@ mod tests {
         txn.put(&table, b"k4", b"mine").unwrap();
         let ticket = core.order_load(state, (b"k2", b"k6")).unwrap();
         assert_eq!(txn.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        core.flush_gated(state, ticket.seqnum).unwrap();
         core.show_load(state, &runs, &ticket, true).unwrap();
         let before = db.snapshot();
         let seen = |snapshot: &crate::Snapshot| {

@@ -18,7 +18,7 @@ impl Core {
                 worker.stop();
             }
         }
-        self.room.1.notify_all();
+        self.room.look();
         self.publisher.announce_news();
         // Commits that were being ordered when the closing began are through after this.
         drop(self.commit.lock());

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::base::sync::{Condvar, Mutex, RwLock};
+use crate::base::sync::{Mutex, RwLock};
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::base::{Error, ErrorKind, FileId, Lsn, Reached, Result, SeqNum, TableId};
@@ -42,6 +42,7 @@ use super::log_place::LogPlace;
 use super::memory::Memory;
 use super::open::SEQNUM_GAP;
 use super::options::Options;
+use super::room::Room;
 use super::savings::Savings;
 use super::stats::Counters;
 use super::turns::Turns;
@@ -238,8 +239,8 @@ pub(crate) struct Core {
     pub(crate) erasures_wait: AtomicBool,
     pub(crate) tables: RwLock<Tables>,
     pub(crate) ledger: Mutex<Ledger>,
-    /// Writers that wait for memory; a flush notifies them.
-    pub(crate) room: (Mutex<()>, Condvar),
+    /// What writers wait for that need memory.
+    pub(crate) room: Room,
     /// Whether commits with `Durability::Interval` wait for the sync worker. Set by commits, cleared by the worker before it syncs.
     pub(crate) interval_pending: AtomicBool,
     /// Runs that bulk loads are writing, which the manifest does not name yet. An id enters before its file is created, and leaves after
@@ -319,7 +320,7 @@ impl Core {
         Reached::Poison.mark();
         self.health.poison(&error);
         self.publisher.poison();
-        self.room.1.notify_all();
+        self.room.look();
         error
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
-use crate::base::{Lsn, Result, SeqNum, TableId};
+use crate::base::{ErrorKind, Lsn, Reached, Result, SeqNum, TableId};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::version::Mem;
@@ -31,12 +31,13 @@ enum Output {
 }
 
 impl Core {
-    /// Freezes and flushes all that the table has in memory.
+    /// Freezes and flushes all that the table has in memory. Where the disk has no room for it, the background tries again.
     pub(crate) fn flush_all(&self, table: &Arc<TableState>) -> Result<()> {
         self.health.check_writable()?;
         table.check()?;
         self.rotate(&mut self.commit.lock(), table);
         let flushed = self.flush(table);
+        self.wake_flush();
         self.wake_compact();
         flushed
     }
@@ -75,14 +76,22 @@ impl Core {
             self.force_log(replay_from)?;
         }
         let erasures = erasures(&table.version.load(), &mems);
-        let output = self.or_poison(self.write_out(table, &mems, &erasures))?;
+        let output = match self.write_out(table, &mems, &erasures) {
+            // What it wrote is gone again, or lies where a tree's file is free, and the memtables stay where they are.
+            Err(error) if error.kind() == ErrorKind::Full => {
+                Reached::FlushWithoutRoom.mark();
+                let bytes = mems.iter().map(|mem| mem.accounted_bytes()).sum();
+                return Err(self.advise_room(error, bytes));
+            }
+            output => self.or_poison(output)?,
+        };
         self.or_poison(self.install_flush(table, &mems, replay_from, &erasures, output))?;
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         table.savings.flushed(mems.iter().map(|mem| mem.entries.entries()).sum());
         for mem in &mems {
             self.memory.forget(mem);
         }
-        self.room.1.notify_all();
+        self.room.made();
         Ok(())
     }
 

@@ -115,6 +115,11 @@ impl Memory {
         self.memtable_bytes() > self.budget / 8 * 5 && self.immutable.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether memtables have taken more than all of the memory.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.memtable_bytes() > self.budget
+    }
+
     /// Tells what the compaction debt of the worst table asks of writers, in thousandths.
     pub(crate) fn set_debt(&self, thousandths: u64) {
         self.debt.store(thousandths, Ordering::Relaxed);

@@ -13,6 +13,8 @@ mod database;
 mod erase;
 mod expire;
 mod flush;
+#[cfg(test)]
+mod full_disk;
 mod health;
 mod key_writes;
 mod log;
@@ -25,6 +27,7 @@ mod prometheus;
 mod range;
 mod reclaim;
 mod recover;
+mod room;
 mod rotate;
 mod run_writer;
 mod salvage;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
-use crate::base::sync::{Condvar, Mutex, RwLock};
+use crate::base::sync::{Mutex, RwLock};
 
 use crate::base::{Error, ErrorKind, FileId, Result, SeqNum, TableId};
 use crate::cache::Cache;
@@ -41,6 +41,7 @@ use super::health::Health;
 use super::log_place::LogPlace;
 use super::memory::Memory;
 use super::options::Options;
+use super::room::Room;
 use super::stats::Counters;
 use super::tables::tree_options;
 use super::turns::Turns;
@@ -110,7 +111,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         }),
         tables: RwLock::new(tables),
         ledger: Mutex::new(Ledger { catalog, manifest }),
-        room: (Mutex::new(()), Condvar::new()),
+        room: Room::default(),
         open_transactions: AtomicUsize::new(0),
         erasures_wait: AtomicBool::new(false),
         interval_pending: AtomicBool::new(false),

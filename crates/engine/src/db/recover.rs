@@ -97,7 +97,13 @@ impl Core {
         drop(commit);
         for (table, _) in tables.values() {
             self.rotate(&mut self.commit.lock(), table);
-            self.flush(table)?;
+            match self.flush(table) {
+                // What was in memory before still fits it: reads do not need the disk's room.
+                Err(error) if error.kind() == ErrorKind::Full && !self.memory.is_exceeded() => {
+                    self.health.check_poison()?;
+                }
+                flushed => flushed?,
+            }
         }
         Ok(())
     }

@@ -187,10 +187,9 @@ impl<'a> RunWriter<'a> {
         if let Err(error) = self.complete() {
             return Err(self.give_up(error));
         }
-        if !self.opened.is_empty()
-            && let Err(error) = self.core.sync_dir()
-        {
-            return Err(self.give_up(error));
+        if !self.opened.is_empty() {
+            // The directory holds more than these files, and a sync of it that failed may have lost what others count on.
+            self.core.or_poison(self.core.sync_dir())?;
         }
         Ok(self.opened)
     }

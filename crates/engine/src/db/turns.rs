@@ -13,7 +13,7 @@ use crate::env::Clock;
 use super::core::TableState;
 
 /// One of so many steps is the turn of the table that has waited longest.
-const STEPS_PER_ROUND: u64 = 4;
+pub(super) const STEPS_PER_ROUND: u64 = 4;
 /// Beside compactions that are due, what reads have paid for rests so many times as long as it took.
 const REST_PER_PAID: u32 = 4;
 

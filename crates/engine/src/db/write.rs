@@ -14,7 +14,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Kind, Lsn, Reached, Result, SeqNum, TableId};
@@ -102,23 +101,7 @@ impl Core {
             let slept = self.memory.sleep(&*self.env.threads, delay);
             self.counters.stalled(slept);
         }
-        if self.memory.is_full() {
-            self.wait_for_room()?;
-        }
-        Ok(())
-    }
-
-    fn wait_for_room(&self) -> Result<()> {
-        let start = self.env.clock.now();
-        self.wake_flush();
-        while self.memory.is_full() && self.env.threads.concurrent() {
-            self.health.check_writable()?;
-            let mut room = self.room.0.lock();
-            // The time limit covers a flush that ended between the check and the wait.
-            self.room.1.wait_for(&mut room, Duration::from_millis(5));
-        }
-        self.counters.stalled(self.env.clock.now().saturating_sub(start));
-        Ok(())
+        if self.must_wait() { self.wait_for_room() } else { Ok(()) }
     }
 
     /// Under the commit latch: refuses a conflict, gives out seqnums, appends to the log.

@@ -1,0 +1,150 @@
+//! Tests of a disk without room: what needs none goes on, and with room all of it, without another open.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::base::{ErrorKind, Reached, Result};
+use crate::env::sim::{Fault, SimEnv};
+use crate::table::{Layout, TableOptions};
+
+use super::{Batch, Database, Durability, Options, Table};
+
+const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn open(sim: &SimEnv) -> Result<Database> {
+    let options = Options { memory_bytes: 2 << 20, log_segment_bytes: 1 << 20, ..Options::default() };
+    Database::builder("/db").env(sim.env()).options(options).open()
+}
+
+fn create(db: &Database, layout: Layout, logged: bool) -> Table {
+    // Small runs, so that a merge into a B-tree is done in slices.
+    let options = TableOptions { layout, logged, run_bytes_max: 16 << 10, ..TableOptions::default() };
+    db.create_table("t", options).unwrap()
+}
+
+/// Puts a key whose value does not compress.
+fn put(db: &Database, table: &Table, model: &mut Model, number: u32) -> Result<()> {
+    let value: Vec<u8> = (0..125).flat_map(|_| db.core().env.random.next().to_le_bytes()).collect();
+    // In no order, so that each flush reaches all of a tree.
+    let key = number.wrapping_mul(0x9e37_79b9).to_be_bytes().to_vec();
+    let mut batch = Batch::new();
+    batch.put(table, &key, &value);
+    db.write(batch, Durability::Buffered)?;
+    model.insert(key, value);
+    Ok(())
+}
+
+fn assert_holds(db: &Database, table: &Table, model: &Model, when: &str) {
+    let snapshot = db.snapshot();
+    let pairs =
+        snapshot.range(table, ..).map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap());
+    assert!(pairs.collect::<Model>() == *model, "{when}");
+    for (key, value) in model.iter().step_by(100) {
+        assert_eq!(snapshot.get(table, key).unwrap().as_deref(), Some(&**value), "{when}");
+    }
+    // That no file is left which the manifest does not name, and each unit of a B-tree's file has one owner.
+    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new(), "{when}");
+}
+
+fn is_of_tree(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "run" || extension == "tree")
+}
+
+/// A flush that met a full disk poisoned the database until it was opened again.
+#[test]
+fn a_flush_without_room_is_tried_again_and_loses_nothing() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim).unwrap();
+        let (table, mut model) = (create(&db, layout, false), Model::new());
+        (0..1000).for_each(|number| put(&db, &table, &mut model, number).unwrap());
+        table.flush().unwrap();
+        sim.set_free(300 << 10);
+        let refused = (1000..4000).find_map(|number| put(&db, &table, &mut model, number).err()).unwrap();
+        let said = refused.to_string();
+        assert!(refused.kind() == ErrorKind::Full && said.contains("memtables have all memory"), "{layout:?}: {said}");
+        assert!(said.contains("free ") && said.contains("bytes on the disk of /db"), "{layout:?}: {said}");
+        assert!(Reached::FlushWithoutRoom.is_reached());
+        assert_holds(&db, &table, &model, "without room");
+        assert!(db.stats().memtable_bytes > 2 << 20 >> 1);
+        let error = table.flush().unwrap_err();
+        assert!(error.kind() == ErrorKind::Full && error.to_string().contains("bytes on the disk of"), "{error}");
+        // Writers that are refused do not have it tried again and again.
+        let calls = sim.op_count();
+        for number in 0..10 {
+            assert_eq!(put(&db, &table, &mut model, number).unwrap_err().kind(), ErrorKind::Full);
+        }
+        assert_eq!(sim.op_count(), calls, "{layout:?}");
+        sim.set_space(u64::MAX);
+        sim.advance(Duration::from_secs(1));
+        assert!(db.stats().memtable_bytes < 2 << 20 >> 1, "{layout:?}: what was frozen is flushed");
+        (4000..5000).for_each(|number| put(&db, &table, &mut model, number).unwrap());
+        assert_holds(&db, &table, &model, "with room again");
+        table.compact().unwrap();
+        assert_holds(&db, &table, &model, "compacted");
+        db.close().unwrap();
+        drop(table);
+        let db = open(&sim).unwrap();
+        assert_holds(&db, &db.table("t").unwrap().unwrap(), &model, "opened again");
+    }
+}
+
+/// As above at each call that a flush makes to the files of trees, of a table with redo log: also behind slices that are in place.
+#[test]
+fn a_flush_that_meets_a_full_disk_at_any_of_its_calls_is_done_later() {
+    for layout in LAYOUTS {
+        for call in 0..100 {
+            let sim = SimEnv::new(1);
+            let db = open(&sim).unwrap();
+            let (table, mut model) = (create(&db, layout, true), Model::new());
+            (0..100).for_each(|number| put(&db, &table, &mut model, number).unwrap());
+            table.flush().unwrap();
+            (80..150).for_each(|number| put(&db, &table, &mut model, number).unwrap());
+            let first = sim.op_count();
+            sim.fail_at(first + call, Fault::NoSpace);
+            let flushed = table.flush();
+            let struck = sim.struck();
+            sim.clear_faults();
+            let Some((what, path)) = struck else {
+                assert!(call > 5, "{layout:?}");
+                break;
+            };
+            if !is_of_tree(&path) {
+                continue;
+            }
+            assert!(flushed.is_ok() || flushed.unwrap_err().kind() == ErrorKind::Full, "{what:?} of {path:?}");
+            db.core().health.check_writable().unwrap();
+            assert_holds(&db, &table, &model, "after the failure");
+            sim.advance(Duration::from_secs(1));
+            assert_eq!(table.shape().unwrap().immutable_memtables, 0, "{what:?} of {path:?}");
+            (150..160).for_each(|number| put(&db, &table, &mut model, number).unwrap());
+            assert_holds(&db, &table, &model, "in the end");
+        }
+    }
+}
+
+#[test]
+fn a_bulk_load_that_meets_a_full_disk_at_its_end_leaves_nothing() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim).unwrap();
+        let (table, mut model) = (create(&db, layout, true), Model::new());
+        (0..300).for_each(|number| put(&db, &table, &mut model, number).unwrap());
+        let mut load = table.bulk_load().unwrap();
+        (0..100_u32).for_each(|number| load.push(&number.to_be_bytes(), b"loaded").unwrap());
+        sim.set_free(100 << 10);
+        assert_eq!(load.finish().unwrap_err().kind(), ErrorKind::Full, "{layout:?}");
+        put(&db, &table, &mut model, 300).unwrap();
+        assert_holds(&db, &table, &model, "without room");
+        sim.set_space(u64::MAX);
+        sim.advance(Duration::from_secs(1));
+        let mut load = table.bulk_load().unwrap();
+        load.push(b"loaded", b"then").unwrap();
+        load.finish().unwrap();
+        model.insert(b"loaded".to_vec(), b"then".to_vec());
+        assert_holds(&db, &table, &model, "with room");
+    }
+}
