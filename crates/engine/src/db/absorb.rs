@@ -102,9 +102,16 @@ impl Core {
             let compacting = table.compaction.lock();
             self.health.check_writable()?;
             table.check()?;
-            if !rewrite && table.version.load().trees.runs().next().is_none() {
+            let trees = Arc::clone(&table.version.load().trees);
+            if !rewrite && trees.runs().next().is_none() {
                 return Ok(());
             }
+            let needs = match rewrite {
+                true => policy::rewrite_needs(&trees),
+                false => policy::absorption_needs(&trees, &table.options),
+            };
+            drop(trees);
+            self.check_room(table, needs, "")?;
             if let Some(turn) = btree.turn() {
                 return self.absorb_in(turn, table, btree, rewrite);
             }

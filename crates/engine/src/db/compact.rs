@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::{Error, ErrorKind, Result};
-use crate::table::policy::{self, Compaction, Job, Paid};
+use crate::table::policy::{self, Job, Paid};
 use crate::table::version::LEVELS;
 
 use super::core::{Core, TableState};
@@ -104,14 +104,14 @@ impl Core {
     }
 
     /// Refuses a compaction asked for by hand that does not fit the free space.
-    fn check_room(&self, table: &TableState, compaction: &Compaction) -> Result<()> {
-        let (needs, room) = (compaction.needs(&table.options), self.room_on_disk()?);
+    pub(super) fn check_room(&self, table: &TableState, needs: u64, otherwise: &str) -> Result<()> {
+        let room = self.room_on_disk()?;
         if needs <= room {
             return Ok(());
         }
         let message = format!(
             "table '{}': the compaction needs {needs} bytes of free space, and {room} are there beside what flushes and the log need: \
-             free {} bytes, or compact a level at a time",
+             free {} bytes{otherwise}",
             table.name,
             needs - room
         );
@@ -136,7 +136,10 @@ impl Core {
         let wanted = policy::pick_level(&trees, &table.options, number);
         drop(trees);
         let done = match wanted {
-            Some(compaction) => self.check_room(table, &compaction).and_then(|()| self.carry_out(table, compaction)),
+            Some(compaction) => {
+                let checked = self.check_room(table, compaction.needs(&table.options), "");
+                checked.and_then(|()| self.carry_out(table, compaction))
+            }
             None => Ok(()),
         };
         drop(compacting);
@@ -167,7 +170,7 @@ impl Core {
         self.drop_erased(table)?;
         let trees = Arc::clone(&table.version.load().trees);
         if let Some(compaction) = policy::pick_all(&trees, table.filter.is_registered()) {
-            self.check_room(table, &compaction)?;
+            self.check_room(table, compaction.needs(&table.options), ", or compact a level at a time")?;
             let anew = self.values_anew(&trees, &compaction)?;
             drop(trees);
             self.run_compaction(table, compaction, anew)?;

@@ -126,6 +126,26 @@ fn a_flush_that_meets_a_full_disk_at_any_of_its_calls_is_done_later() {
     }
 }
 
+/// A compaction of runs looked whether it fits the free space, and that of a B-tree filled the disk first.
+#[test]
+fn a_b_tree_that_does_not_fit_the_free_space_twice_is_not_compacted() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim).unwrap();
+    let (table, mut model) = (create(&db, Layout::BTree, true), Model::new());
+    (0..1000).for_each(|number| put(&db, &table, &mut model, number).unwrap());
+    table.flush().unwrap();
+    db.sync().unwrap();
+    let room = |bytes: u64| sim.set_free(db.stats().memtable_bytes + 2 * db.options().log_segment_bytes + bytes);
+    room(900 << 10);
+    let changes = sim.write_and_sync_count();
+    let error = table.compact().unwrap_err();
+    assert!(error.kind() == ErrorKind::Full && error.to_string().contains("the compaction needs 1"), "{error}");
+    assert_eq!(sim.write_and_sync_count(), changes);
+    room(2 << 20);
+    table.compact().unwrap();
+    assert_holds(&db, &table, &model, "compacted");
+}
+
 #[test]
 fn a_bulk_load_that_meets_a_full_disk_at_its_end_leaves_nothing() {
     for layout in LAYOUTS {

@@ -25,7 +25,7 @@ use super::options::{Layout, TableOptions};
 use super::version::{LEVELS, Place, RunHandle, Trees};
 
 pub use paid::{Account, FILTER_NS, Job, Paid, Price, SEARCH_NS, extra_ns, pick_paid, pick_view};
-pub use parked::{KEPT_PART, absorption_needs, is_absorption_due, leaves_worth, slices_of_tree};
+pub use parked::{KEPT_PART, absorption_needs, is_absorption_due, leaves_worth, rewrite_needs, slices_of_tree};
 pub use pressure::{FULL, pressure};
 pub use slices::Slice;
 pub use values::{LIVE_PERCENT, PACKED_PERCENT, ValueBytes, emptied, moved_bytes, pick_values};

@@ -42,6 +42,12 @@ pub fn is_absorption_due(trees: &Trees, options: &TableOptions, oldest: SeqNum) 
     parked > 0 && (dense || small || erased())
 }
 
+/// Bytes of space that a merge of all runs into the B-tree needs that rewrites all of it: what is free in its file may have been given back.
+#[must_use]
+pub fn rewrite_needs(trees: &Trees) -> u64 {
+    parked_bytes(trees) + trees.btree.as_ref().map_or(0, |root| root.meta().live_bytes())
+}
+
 /// Bytes of space that the merge of all runs into the B-tree needs, beside what is free in its file, while nobody holds an older root.
 #[must_use]
 pub fn absorption_needs(trees: &Trees, options: &TableOptions) -> u64 {
