@@ -36,7 +36,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Result<()> {
 fn work(core: &Arc<Core>, step: fn(&Core) -> Result<Next>) -> Work {
     let core: Weak<Core> = Arc::downgrade(core);
     Box::new(move || match core.upgrade() {
-        Some(core) if core.health.check_writable().is_ok() => step(&core).unwrap_or(Next::Wait),
+        Some(core) if core.check_writable().is_ok() => step(&core).unwrap_or(Next::Wait),
         _ => Next::Wait,
     })
 }

@@ -65,7 +65,7 @@ pub struct BulkLoad<'a> {
 
 impl<'a> BulkLoad<'a> {
     pub(crate) fn new(core: &'a Core, table: &'a Arc<TableState>) -> Result<Self> {
-        core.health.check_writable()?;
+        core.check_writable()?;
         let filter_bits = policy::bits_of_load(&table.version.load(), &table.options);
         let writer = Some(RunWriter::of_load(core, &table.options, filter_bits));
         Ok(Self { core, table, writer, last_key: Vec::new(), entries: 0 })

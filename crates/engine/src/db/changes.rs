@@ -91,6 +91,7 @@ impl ChangeFeed {
     pub(crate) fn new(db: Database, from: Lsn) -> Result<Self> {
         let core = db.core();
         core.health.check_open()?;
+        core.health.check_finished()?;
         let cursor = core.log().cursor(from, core.options.log_bytes_max)?;
         Ok(Self { db, cursor })
     }

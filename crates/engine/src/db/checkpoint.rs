@@ -40,7 +40,7 @@ struct TreeSource {
 impl Core {
     /// Copies the database to the new directory `dir`.
     pub(crate) fn checkpoint(&self, dir: &Path) -> Result<()> {
-        self.health.check_writable()?;
+        self.check_writable()?;
         let dir = &self.env.fs.absolute(dir).map_err(|error| Error::io("find", dir, error))?;
         match self.env.fs.list(dir) {
             Ok(entries) if !entries.is_empty() => {

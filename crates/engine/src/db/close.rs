@@ -23,6 +23,11 @@ impl Core {
         // Commits that were being ordered when the closing began are through after this.
         drop(self.commit.lock());
         self.health.check_poison()?;
+        if self.health.is_unfinished() {
+            // Nothing was written since the open.
+            self.health.end_close();
+            return Ok(());
+        }
         let flushed = self.flush_unlogged().and_then(|()| self.date_all());
         self.health.end_close();
         flushed?;

@@ -120,7 +120,7 @@ impl Core {
 
     /// Merges all of a level into the next one below it; L0 is number 0.
     pub(crate) fn compact_level(&self, table: &Arc<TableState>, number: usize) -> Result<()> {
-        self.health.check_writable()?;
+        self.check_writable()?;
         if table.btree().is_some() {
             let message =
                 format!("table '{}' is a B-tree, into which all runs go at once: compact all of it", table.name);

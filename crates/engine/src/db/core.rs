@@ -37,6 +37,7 @@ use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
 
 use super::expire::Expiry;
+use super::finish::Unfinished;
 use super::health::Health;
 use super::log_place::LogPlace;
 use super::memory::Memory;
@@ -190,7 +191,8 @@ impl PendingLoad {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) catalog: Catalog,
-    pub(crate) manifest: Manifest,
+    /// `None` while the disk has no room for one of this open: the one before is in force then.
+    pub(crate) manifest: Option<Manifest>,
 }
 
 /// The tables by name and by id.
@@ -221,6 +223,8 @@ pub(crate) struct Core {
     /// How far recovery has replayed the log.
     pub(crate) replayed_to: AtomicU64,
     pub(crate) health: Health,
+    /// What is left to do of the open. Taken before `commit`.
+    pub(crate) unfinished: Mutex<Option<Unfinished>>,
     pub(crate) memory: Memory,
     pub(crate) turns: Turns,
     pub(crate) counters: Counters,
@@ -332,18 +336,23 @@ impl Core {
     /// Makes an edit durable. The caller holds the ledger and installs what the edit tells of before it releases it.
     pub(crate) fn record(&self, ledger: &mut Ledger, edit: &Edit) -> Result<()> {
         self.health.check_in_use()?;
-        ledger.manifest.append(edit)?;
+        let manifest = ledger.manifest.as_mut().expect("nothing is written before a manifest is in force");
+        manifest.append(edit)?;
         ledger.catalog.apply(edit).expect("an edit that this database makes fits its catalog");
-        if ledger.manifest.is_long() { self.rewrite_manifest(ledger) } else { Ok(()) }
+        if manifest.is_long() { self.rewrite_manifest(ledger) } else { Ok(()) }
     }
 
     /// Puts a manifest in force that says the same in one record.
     pub(crate) fn rewrite_manifest(&self, ledger: &mut Ledger) -> Result<()> {
-        let old = ledger.manifest.id();
         let id = self.new_file();
         ledger.catalog.next_file = FileId(id.0 + 1).max(ledger.catalog.next_file);
-        ledger.manifest = Manifest::create(&self.env, &self.dir, id, &ledger.catalog)?;
-        self.remove(&crate::table::files::FileKind::Manifest.path(&self.dir, old));
+        let created = Manifest::create(&self.env, &self.dir, id, &ledger.catalog);
+        if created.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full) {
+            self.remove_failed(id);
+        }
+        if let Some(old) = ledger.manifest.replace(created?) {
+            self.remove(&crate::table::files::FileKind::Manifest.path(&self.dir, old.id()));
+        }
         Ok(())
     }
 

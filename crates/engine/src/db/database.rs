@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::base::{Lsn, Result};
 use crate::env::Env;
-use crate::log::ReplayProgress;
+use crate::log::{LogWriter, ReplayProgress};
 use crate::table::TableOptions;
 use crate::tree::compaction_filter::CompactionFilter;
 use crate::tree::operator::MergeOperator;
@@ -175,7 +175,7 @@ impl Database {
     /// `Io`, `Full`, `Poisoned`, `Closed`.
     pub fn sync(&self) -> Result<()> {
         let core = self.core();
-        core.health.check_writable()?;
+        core.check_writable()?;
         core.force_log(core.log().tail())
     }
 
@@ -191,13 +191,15 @@ impl Database {
     /// The oldest position from which [`Database::changes`] can begin now.
     #[must_use]
     pub fn log_start(&self) -> Lsn {
-        self.core().log().oldest()
+        let core = self.core();
+        core.log.get().map_or_else(|| core.ledger.lock().catalog.log_from, LogWriter::oldest)
     }
 
     /// The position up to which all commits are durable.
     #[must_use]
     pub fn log_end(&self) -> Lsn {
-        self.core().log().durable()
+        let core = self.core();
+        core.log.get().map_or_else(|| core.log_tail(), LogWriter::durable)
     }
 
     /// Copies the database, as of one moment, to a new directory that can be opened by itself. Writes go on meanwhile. Runs are

@@ -33,7 +33,7 @@ enum Output {
 impl Core {
     /// Freezes and flushes all that the table has in memory. Where the disk has no room for it, the background tries again.
     pub(crate) fn flush_all(&self, table: &Arc<TableState>) -> Result<()> {
-        self.health.check_writable()?;
+        self.check_writable()?;
         table.check()?;
         self.rotate(&mut self.commit.lock(), table);
         let flushed = self.flush(table);
@@ -62,6 +62,7 @@ impl Core {
             return Ok(());
         }
         self.health.check_in_use()?;
+        self.check_begun()?;
         for mem in &mems {
             mem.wait_for_inserts();
         }

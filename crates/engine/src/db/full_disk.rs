@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::base::{ErrorKind, Reached, Result};
-use crate::env::sim::{Fault, SimEnv};
+use crate::env::sim::{CrashProfile, Fault, SimEnv};
 use crate::table::{Layout, TableOptions};
 
 use super::{Batch, Database, Durability, Options, Table};
@@ -167,4 +167,96 @@ fn a_bulk_load_that_meets_a_full_disk_at_its_end_leaves_nothing() {
         model.insert(b"loaded".to_vec(), b"then".to_vec());
         assert_holds(&db, &table, &model, "with room");
     }
+}
+
+/// A database of which a part is in trees and a part in the log only, on a disk that has just so much room when it is opened.
+fn left_behind(sim: &SimEnv, layout: Layout, room: u64) -> Model {
+    let db = open(sim).unwrap();
+    let (table, mut model) = (create(&db, layout, true), Model::new());
+    (0..100).for_each(|number| put(&db, &table, &mut model, number).unwrap());
+    table.flush().unwrap();
+    // More than an open keeps in memory unless it must.
+    sim.set_lazy_workers(true);
+    (80..1000).for_each(|number| put(&db, &table, &mut model, number).unwrap());
+    db.sync().unwrap();
+    drop((table, db));
+    sim.process_crash();
+    crate::log::remove_spares(&sim.env(), Path::new("/db/log"));
+    sim.set_lazy_workers(false);
+    sim.set_free(room);
+    model
+}
+
+/// An open needed room for a manifest and for a log segment, and failed without.
+#[test]
+fn what_is_there_can_be_read_on_a_full_disk_and_written_when_there_is_room() {
+    let mut put_off = 0;
+    for layout in LAYOUTS {
+        for room in [0, 4 << 10, 8 << 10, 64 << 10, 1000 << 10, 1100 << 10, 1500 << 10] {
+            let sim = SimEnv::new(1);
+            let mut model = left_behind(&sim, layout, room);
+            let when = format!("{layout:?}, {room} bytes");
+            for _ in 0..2 {
+                let db = open(&sim).unwrap_or_else(|error| panic!("{when}: {error}"));
+                assert_holds(&db, &db.table("t").unwrap().unwrap(), &model, &when);
+                db.close().unwrap();
+            }
+            let db = open(&sim).unwrap();
+            let table = db.table("t").unwrap().unwrap();
+            if db.core().health.is_unfinished() {
+                put_off += 1;
+                for _ in 0..2 {
+                    let files = sim.env().fs.list(Path::new("/db")).unwrap().len();
+                    assert_eq!(put(&db, &table, &mut model, 0).unwrap_err().kind(), ErrorKind::Full, "{when}");
+                    assert_eq!(table.flush().unwrap_err().kind(), ErrorKind::Full, "{when}");
+                    assert_eq!(table.wait_idle().unwrap_err().kind(), ErrorKind::Full, "{when}");
+                    assert_eq!(db.changes(db.log_end()).unwrap_err().kind(), ErrorKind::Full, "{when}");
+                    assert!(db.log_start() <= db.log_end() && db.stats().log.appends == 0);
+                    assert_eq!(sim.env().fs.list(Path::new("/db")).unwrap().len(), files, "{when}: something is left");
+                }
+                assert_holds(&db, &table, &model, &when);
+            }
+            sim.set_space(u64::MAX);
+            put(&db, &table, &mut model, 1000).unwrap();
+            sim.advance(Duration::from_secs(1));
+            assert_eq!(table.shape().unwrap().immutable_memtables, 0, "{when}");
+            assert_holds(&db, &table, &model, &when);
+            drop((table, db));
+            sim.process_crash();
+            let db = open(&sim).unwrap();
+            assert_holds(&db, &db.table("t").unwrap().unwrap(), &model, &when);
+        }
+    }
+    assert!(put_off > LAYOUTS.len() * 3, "{put_off}");
+}
+
+#[test]
+fn a_crash_while_the_first_write_ends_an_open_loses_nothing() {
+    for change in 0..200 {
+        let sim = SimEnv::new(1 + change);
+        let mut model = left_behind(&sim, Layout::Lsm, if change % 2 == 0 { 0 } else { 64 << 10 });
+        let db = open(&sim).unwrap();
+        let table = db.table("t").unwrap().unwrap();
+        assert!(db.core().health.is_unfinished());
+        sim.set_space(u64::MAX);
+        let before = model.clone();
+        sim.crash_at(sim.write_and_sync_count() + change / 2);
+        let mut batch = Batch::new();
+        batch.put(&table, b"the first", b"write");
+        model.insert(b"the first".to_vec(), b"write".to_vec());
+        let written = db.write(batch, Durability::Sync);
+        drop((table, db));
+        let is_over = !sim.is_down();
+        sim.power_crash(CrashProfile::EVERY[usize::try_from(change).unwrap() % CrashProfile::EVERY.len()]);
+        let db = open(&sim).unwrap();
+        let table = db.table("t").unwrap().unwrap();
+        let kept = db.snapshot().range(&table, ..).count() == model.len();
+        assert!(kept || written.is_err(), "change {change}");
+        assert_holds(&db, &table, if kept { &model } else { &before }, "after the crash");
+        if is_over {
+            assert!(change > 20, "{change}");
+            return;
+        }
+    }
+    panic!("the open does not end");
 }

@@ -13,6 +13,8 @@ pub(crate) struct Health {
     closing: AtomicBool,
     /// Set once, when the closing has flushed what is left: nothing is written after it but the log's end.
     closed: AtomicBool,
+    /// The open met a full disk, and nothing may be written before its end is done.
+    unfinished: AtomicBool,
     /// The first failure of a write or sync. Nothing is written after it: what reached the device is not known.
     poison: OnceLock<String>,
 }
@@ -29,10 +31,35 @@ impl Health {
         self.check_poison()
     }
 
-    /// Refuses when the database was closed or poisoned.
+    /// Refuses when the database was closed or poisoned, and while its open is not finished.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
-        self.check_poison()
+        self.check_poison()?;
+        self.check_finished()
+    }
+
+    /// Refuses while the open is not finished.
+    pub(crate) fn check_finished(&self) -> Result<()> {
+        if self.is_unfinished() {
+            let message =
+                "the disk was full when the database was opened: it can be read, and written when there is room";
+            return Err(Error::new(ErrorKind::Full, message));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.unfinished.load(Ordering::Acquire)
+    }
+
+    /// The open is at its end, but for what the disk has no room for.
+    pub(crate) fn put_off(&self) {
+        self.unfinished.store(true, Ordering::Release);
+    }
+
+    /// The open is finished.
+    pub(crate) fn finished(&self) {
+        self.unfinished.store(false, Ordering::Release);
     }
 
     /// Refuses when the database was poisoned.

@@ -12,6 +12,7 @@ mod core;
 mod database;
 mod erase;
 mod expire;
+mod finish;
 mod flush;
 #[cfg(test)]
 mod full_disk;

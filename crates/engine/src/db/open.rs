@@ -9,6 +9,8 @@
 //! 5. The log goes on in a new segment. What the manifest does not name is removed only now, unless the disk was too full for the new
 //!    manifest: then it goes earlier, and with it the log's spare segments, which the durable manifest in force does not name either.
 //!
+//! Where the disk has no room for the manifest or the segment, both are left to the first write that finds it (`db/finish.rs`).
+//!
 //! A crash at any point leaves a state from which the same steps lead to the same result.
 
 use std::path::Path;
@@ -37,6 +39,7 @@ use crate::txn::snapshots::Snapshots;
 
 use super::core::{CommitState, Core, Ledger, Registered, TableState, Tables, identity};
 use super::database::OnReplay;
+use super::finish::Unfinished;
 use super::health::Health;
 use super::log_place::LogPlace;
 use super::memory::Memory;
@@ -84,7 +87,12 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
     };
     let tables = opener.tables(&catalog)?;
     let (cache, store_stats) = (opener.cache, opener.stats);
-    let manifest = create_manifest(&env, &dir, manifest_id, &mut catalog, &entries, &log_place.dir)?;
+    let exists = entries.iter().any(|entry| entry.name == files::CURRENT);
+    let manifest = match create_manifest(&env, &dir, manifest_id, &mut catalog, &entries, &log_place.dir) {
+        // What there is can be read under the one that is in force.
+        Err(error) if error.kind() == ErrorKind::Full && exists => None,
+        created => Some(created?),
+    };
     let core = Core {
         dir,
         registered: parts.registered,
@@ -95,6 +103,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         log: OnceLock::new(),
         replayed_to: AtomicU64::new(catalog.log_from.0),
         health: Health::default(),
+        unfinished: Mutex::default(),
         memory: Memory::new(options.memory_bytes),
         turns: Turns::default(),
         counters: Counters::default(),
@@ -122,12 +131,14 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         env,
         options,
     };
-    core.recover(parts.on_replay)?;
-    core.record_log_place()?;
-    core.begin()?;
-    // What was replayed is dated, and nothing is shown that has expired meanwhile.
-    core.expire_all()?;
-    remove_strangers(&core, &entries);
+    let recovered = core.recover(parts.on_replay)?;
+    *core.unfinished.lock() = Some(Unfinished { recovered, entries });
+    match core.finish_open() {
+        Err(error) if error.kind() == ErrorKind::Full && exists && core.health.check_poison().is_ok() => {
+            core.health.put_off();
+        }
+        finished => finished?,
+    }
     Ok(core)
 }
 
@@ -206,10 +217,9 @@ impl Opener<'_> {
 
 impl Core {
     /// Lets seqnums go on above all that were ever given out, and gives up the log that recovery found nothing in to keep.
-    fn begin(&self) -> Result<()> {
+    pub(super) fn begin(&self) -> Result<()> {
         let log_from = self.log_needed_from(&[]);
         let mut commit = self.commit.lock();
-        self.snapshots.publish(SeqNum(commit.next_seqnum.0.saturating_sub(1)));
         let mut ledger = self.ledger.lock();
         let seqnum_floor = SeqNum(commit.next_seqnum.0.max(1) + SEQNUM_GAP);
         self.record(&mut ledger, &Edit::Opened { seqnum_floor, log_from })?;
@@ -352,18 +362,23 @@ fn create_manifest(
     crate::log::remove_spares(env, log_dir);
     let id = catalog.next_file;
     catalog.next_file = FileId(id.0 + 1);
-    let manifest = Manifest::create(env, dir, id, catalog)?;
-    if is_in_force {
+    let manifest = Manifest::create(env, dir, id, catalog);
+    let current = Manifest::in_force(env, dir)?;
+    if is_in_force && current == Some(id) {
         drop(env.fs.remove(&failed));
+    } else if current.is_some_and(|current| current != id) {
+        drop(env.fs.remove(&FileKind::Manifest.path(dir, id)));
     }
-    Ok(manifest)
+    manifest
 }
 
 /// Removes the files of ours that the manifest does not name: what a flush, compaction or drop left behind when the process died.
-fn remove_strangers(core: &Core, entries: &[DirEntry]) {
+pub(super) fn remove_strangers(core: &Core, entries: &[DirEntry]) {
     let ledger = core.ledger.lock();
-    let in_force = FileKind::Manifest.name(ledger.manifest.id());
-    for entry in entries.iter().filter(|entry| entry.name != in_force && is_stranger(entry, &ledger.catalog)) {
+    let in_force = ledger.manifest.as_ref().map(|manifest| FileKind::Manifest.name(manifest.id()));
+    for entry in
+        entries.iter().filter(|entry| in_force.as_ref() != Some(&entry.name) && is_stranger(entry, &ledger.catalog))
+    {
         core.remove(&core.dir.join(&entry.name));
     }
 }

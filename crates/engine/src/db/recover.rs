@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::{Error, ErrorKind, Lsn, Result, SeqNum, TableId};
-use crate::log::{self, LogOptions, LogWriter};
+use crate::log::{self, RecoveredLog};
 use crate::tree::erasure::Erasure;
 
 use super::core::{Core, TableState};
@@ -20,8 +20,8 @@ use super::log::read_record;
 type Replayed = BTreeMap<TableId, (Arc<TableState>, Lsn)>;
 
 impl Core {
-    /// Replays the log and opens it for new commits.
-    pub(crate) fn recover(&self, on_replay: Option<&OnReplay>) -> Result<()> {
+    /// Replays the log, and shows readers what it holds.
+    pub(crate) fn recover(&self, on_replay: Option<&OnReplay>) -> Result<RecoveredLog> {
         let dir = self.log_place.dir.clone();
         // Only the one in the database's directory can be missing here.
         self.env.fs.create_dir_all(&dir).map_err(|error| Error::io("create directory", &dir, error))?;
@@ -50,20 +50,14 @@ impl Core {
         flushed?;
         let recovered = recovered.and_then(|recovered| recovered.check_reaches(durable).map(|()| recovered));
         let recovered = recovered.map_err(|error| self.advise_salvage(error))?;
-        let options = LogOptions {
-            segment_bytes: self.options.log_segment_bytes,
-            direct: self.options.direct_io,
-            compression: self.options.log_compression,
-            padding: self.options.log_padding,
-        };
-        let log = LogWriter::open(&self.env, &dir, options, recovered)?;
-        assert!(self.log.set(log).is_ok(), "the log is opened once");
+        self.replayed_to.store(recovered.summary().end.0, Ordering::Relaxed);
         // Counts what was replayed last, which the cache must leave room for.
         let _ = self.is_replay_large(&tables);
         self.rebalance();
         let mut commit = self.commit.lock();
         commit.next_seqnum = commit.next_seqnum.max(SeqNum(next.load(Ordering::Relaxed)));
-        Ok(())
+        self.snapshots.publish(SeqNum(commit.next_seqnum.0.saturating_sub(1)));
+        Ok(recovered)
     }
 
     /// Says what to do about a damaged log.
@@ -99,9 +93,10 @@ impl Core {
             self.rotate(&mut self.commit.lock(), table);
             match self.flush(table) {
                 // What was in memory before still fits it: reads do not need the disk's room.
-                Err(error) if error.kind() == ErrorKind::Full && !self.memory.is_exceeded() => {
-                    self.health.check_poison()?;
-                }
+                Err(error)
+                    if error.kind() == ErrorKind::Full
+                        && self.health.check_poison().is_ok()
+                        && !self.memory.is_exceeded() => {}
                 flushed => flushed?,
             }
         }

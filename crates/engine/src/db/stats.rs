@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::base::Error;
 use crate::base::num::u64_of;
 use crate::base::sync::Mutex;
+use crate::log::LogWriter;
 
 use crate::table::reads::ReadCounters;
 use crate::table::shape::ValuesShape;
@@ -164,7 +165,7 @@ impl Stats {
             unlogged_tables: u64_of(unlogged.len()),
             memory_bytes: core.options.memory_bytes,
             snapshots: u64_of(core.snapshots.count()),
-            log: core.log().stats(),
+            log: core.log.get().map(LogWriter::stats).unwrap_or_default(),
             flush: FlushStats {
                 flushes: read(&counters.flushes),
                 flush_bytes: read(&counters.flush_bytes),

@@ -19,7 +19,7 @@ const NAME_BYTES_MAX: usize = 255;
 impl Core {
     /// Creates a table durably.
     pub(crate) fn create_table(&self, name: &str, options: TableOptions) -> Result<Arc<TableState>> {
-        self.health.check_writable()?;
+        self.check_writable()?;
         check_name(name)?;
         options.check()?;
         self.check_names(&options)?;
@@ -90,7 +90,7 @@ impl Core {
 
     /// Drops a table durably, then removes its files.
     pub(crate) fn drop_table(&self, name: &str) -> Result<()> {
-        self.health.check_writable()?;
+        self.check_writable()?;
         let gate = self.flush_gate.lock();
         let commit = self.commit.lock();
         let mut tables = self.tables.write();

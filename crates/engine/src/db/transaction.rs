@@ -113,7 +113,7 @@ impl Transaction {
     /// As [`Transaction::put`].
     pub fn delete_range<'a>(&mut self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Result<()> {
         let core = self.snapshot.db().core();
-        core.health.check_writable()?;
+        core.check_writable()?;
         let state = table.state_in(core)?;
         let Some(range) = limits(&range) else { return Ok(()) };
         check_range(&range)?;
@@ -154,7 +154,7 @@ impl Transaction {
 
     fn write(&mut self, table: &Table, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
         let core = self.snapshot.db().core();
-        core.health.check_writable()?;
+        core.check_writable()?;
         check_key(key)?;
         check_value(value)?;
         let state = table.state_in(core)?;

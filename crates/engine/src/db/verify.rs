@@ -6,8 +6,10 @@ use serde::Serialize;
 
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Result};
+use crate::log::LogWriter;
 use crate::table::Trees;
 use crate::table::files::{self, FileKind};
+use crate::table::manifest::Manifest;
 use crate::table::policy::ValueBytes;
 
 use super::core::{Core, TableState};
@@ -55,7 +57,7 @@ impl Core {
         self.health.check_open()?;
         let mut report = VerifyReport::default();
         self.verify_directory(&mut report)?;
-        for segment in self.log().missing_segments()? {
+        for segment in self.log.get().map_or(Ok(Vec::new()), LogWriter::missing_segments)? {
             report.problem(format_args!("{}: the redo log needs this segment, but it is missing", segment.display()));
         }
         for table in self.all_tables() {
@@ -71,7 +73,8 @@ impl Core {
         let tables = self.all_tables();
         let _compacting: Vec<_> = tables.iter().map(|table| table.compaction.lock()).collect();
         let ledger = self.ledger.lock();
-        let mut named: Vec<String> = vec![FileKind::Manifest.name(ledger.manifest.id())];
+        let manifest = ledger.manifest.as_ref().map(Manifest::id);
+        let mut named: Vec<String> = manifest.into_iter().map(|id| FileKind::Manifest.name(id)).collect();
         for table in ledger.catalog.tables.values() {
             named.extend(table.runs().map(|run| FileKind::Run.name(run.id)));
             named.extend(table.values().into_iter().map(|id| FileKind::Values.name(id)));
@@ -90,8 +93,9 @@ impl Core {
             }
         }
         named.extend(loading.iter().flat_map(|id| [FileKind::Run.name(*id), FileKind::Values.name(*id)]));
-        if self.health.check_poison().is_err() {
-            // What a flush or compaction was writing when the write failed is still there; the next open removes it.
+        if self.health.check_poison().is_err() || self.health.is_unfinished() {
+            // What a flush or compaction was writing when a write failed or the process died is still there; the next open, or the end of this
+            // one, removes it.
             return Ok(());
         }
         for entry in present.iter().filter(|entry| files::parse(&entry.name).is_some() && !named.contains(&entry.name))

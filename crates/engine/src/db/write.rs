@@ -44,7 +44,7 @@ impl Core {
         durability: Durability,
         seen: Option<SeqNum>,
     ) -> Result<()> {
-        self.health.check_writable()?;
+        self.check_writable()?;
         if changes.count() == 0 {
             return Ok(());
         }

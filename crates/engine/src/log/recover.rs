@@ -36,9 +36,11 @@ pub struct RecoveredLog {
     pub(super) next_number: u64,
     pub(super) next_first: Lsn,
     pub(super) next_spare: u64,
+    /// The file to go on in, when it was made ahead.
+    pub(super) first: Option<Spare>,
     /// How long the recovery took, what `visit` did included.
     pub(super) replay_us: u64,
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     /// The log has nothing missing before it.
     reached: Lsn,
 }
@@ -71,6 +73,7 @@ impl RecoveredLog {
             next_number: chain.next_number,
             next_first: if seen == Lsn(0) { Lsn(SECTOR) } else { sector_up(seen.plus(GAP_BYTES)) },
             next_spare: listing.next_spare,
+            first: None,
             replay_us: 0,
             directory: directory.path,
             reached,

@@ -15,7 +15,9 @@
 
 use super::format::SECTOR;
 use super::hold::needed_from;
-use super::segment::Directory;
+use super::options::LogOptions;
+use super::recover::RecoveredLog;
+use super::segment::{Directory, Spare};
 use super::stats::count;
 use super::writer::{Live, LogWriter};
 use crate::base::{ErrorKind, Lsn, Reached, Result};
@@ -47,6 +49,29 @@ pub fn remove_spares(env: &Env, directory: &Path) {
     let directory = Directory { env: env.clone(), path: directory.to_owned() };
     for spare in directory.list().map(|listing| listing.spares).unwrap_or_default() {
         drop(directory.remove(&spare.path));
+    }
+}
+
+impl RecoveredLog {
+    /// Makes the file of the segment in which the log goes on, or takes one that is there when the disk has no room for it.
+    ///
+    /// # Errors
+    /// `Full` and `Io` when there is neither. Nothing is changed then, and it may be called again.
+    pub fn prepare(&mut self, env: &Env, options: LogOptions) -> Result<()> {
+        if self.first.is_some() {
+            return Ok(());
+        }
+        let directory = Directory { env: env.clone(), path: self.directory.clone() };
+        let made = directory.make_spare(self.next_spare, new_segment_bytes(0, options.segment_bytes), options.direct);
+        self.next_spare += 1;
+        self.first = Some(match made {
+            Err(error) if error.kind() == ErrorKind::Full => {
+                let useful = |spare: &mut Spare| is_useful(spare.bytes, 0, options.segment_bytes);
+                self.spares.extract_if(.., useful).next().ok_or(error)?
+            }
+            made => made?,
+        });
+        Ok(())
     }
 }
 

@@ -126,15 +126,16 @@ impl LogWriter {
     ///
     /// # Errors
     /// `Invalid` for options out of range, `Full` or `Io` when a file cannot be made.
-    pub fn open(env: &Env, directory: &Path, options: LogOptions, recovered: RecoveredLog) -> Result<Self> {
+    pub fn open(env: &Env, directory: &Path, options: LogOptions, mut recovered: RecoveredLog) -> Result<Self> {
         options.check()?;
         let directory = Directory { env: env.clone(), path: directory.to_owned() };
         let fresh_bytes = new_segment_bytes(0, options.segment_bytes);
+        let first = recovered.first.take();
         let header = SegmentHeader {
             begins: Begins::Seals,
             database: recovered.database,
             number: recovered.next_number,
-            bytes: fresh_bytes,
+            bytes: first.as_ref().map_or(fresh_bytes, |spare| spare.bytes),
             first: recovered.next_first,
             previous: recovered.summary.end_segment,
             previous_end: recovered.summary.end,
@@ -142,7 +143,7 @@ impl LogWriter {
         for path in &recovered.unfinished {
             directory.remove(path)?;
         }
-        let segment = Arc::new(directory.begin(header, None, options.direct)?);
+        let segment = Arc::new(directory.begin(header, first, options.direct)?);
         // Not before the seal is durable: until then they might still be the log.
         for path in &recovered.orphans {
             directory.remove(path)?;
