@@ -2,7 +2,9 @@
 
 use parking_lot::Mutex;
 use spinney::env::sim::{CrashProfile, SimEnv};
-use spinney::{Batch, Database, Durability, ErrorKind, Layout, Options, Snapshot, Table, TableOptions};
+use spinney::{
+    Batch, CompactionFilter, Database, Decision, Durability, ErrorKind, Layout, Options, Snapshot, Table, TableOptions,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -367,4 +369,92 @@ fn loads_and_commits_beside_them_have_one_order() {
         assert_eq!(db.snapshot().get(&table, &key(0)).unwrap().unwrap(), *b"last");
         assert_sound(&db);
     }
+}
+
+/// All runs of a load that met anything in L0 went there.
+#[test]
+fn only_the_runs_of_a_load_that_meet_others_lie_over_them() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let table = table(&db, Layout::Lsm);
+    table.hold().unwrap();
+    load(&table, 1000..1200, b"first").unwrap();
+    put(&db, &table, 1100, b"over it", Durability::Sync);
+    table.flush().unwrap();
+    let before = db.snapshot();
+    load(&table, 0..4000, b"second").unwrap();
+    let shape = table.shape().unwrap();
+    let level = |number: u64| shape.levels.iter().find(|level| level.level == number).expect("a level with runs");
+    assert_eq!(shape.l0.len(), 2, "one run of the load has the key that lies in L0");
+    assert!(level(6).entries < 800 && level(7).entries > 3200, "{shape:?}");
+    for (snapshot, value) in [(before, &b"first"[..]), (db.snapshot(), b"second")] {
+        for entry in snapshot.range(&table, ..) {
+            let (found, held) = entry.expect("a read");
+            let is_over = value == b"first" && *found == *key(1100);
+            assert_eq!(held.to_vec(), if is_over { b"over it".to_vec() } else { loaded(value) });
+        }
+    }
+    assert_eq!(db.snapshot().range(&table, ..).count(), 4000);
+    assert_sound(&db);
+    // What crashed is found in the same places.
+    drop((table, db));
+    sim.power_crash(CrashProfile::Strict);
+    let db = open(&sim);
+    let again = self::table(&db, Layout::Lsm);
+    assert_eq!((again.shape().unwrap().l0.len(), again.shape().unwrap().levels.len()), (2, 2));
+    assert_eq!(db.snapshot().range(&again, ..).count(), 4000);
+    again.compact().unwrap();
+    assert_eq!(db.snapshot().get(&again, &key(1100)).unwrap().map(|value| value.to_vec()), Some(loaded(b"second")));
+    assert_sound(&db);
+}
+
+/// Does something in the middle of a compaction, when it is asked about a value.
+#[derive(Clone, Default)]
+struct Meanwhile(Arc<Mutex<Option<Act>>>);
+
+type Act = Box<dyn FnOnce() + Send>;
+
+impl std::fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Meanwhile")
+    }
+}
+
+impl CompactionFilter for Meanwhile {
+    fn filter(&self, _key: &[u8], _value: &[u8]) -> Decision {
+        let act = self.0.lock().take();
+        act.into_iter().for_each(|act| act());
+        Decision::Keep
+    }
+}
+
+/// The load waited for the compaction, and went to L0 if there was another by then.
+#[test]
+fn a_load_goes_to_the_last_level_beside_a_compaction_of_other_keys() {
+    let sim = SimEnv::new(1);
+    let meanwhile = Meanwhile::default();
+    let db = Database::builder("/db").env(sim.env()).compaction_filter("meanwhile", meanwhile.clone()).open().unwrap();
+    let options = TableOptions { compaction_filter: Some("meanwhile".to_owned()), ..TableOptions::default() };
+    let table = db.create_table("t", options).unwrap();
+    table.hold().unwrap();
+    for number in [0, 50, 100] {
+        put(&db, &table, number, b"compacted", Durability::Sync);
+        put(&db, &table, number + 1, b"compacted", Durability::Sync);
+        table.flush().unwrap();
+    }
+    let beside = table.clone();
+    let shapes = Arc::new(Mutex::new(None));
+    let told = Arc::clone(&shapes);
+    *meanwhile.0.lock() = Some(Box::new(move || {
+        load(&beside, 200..300, b"beside").unwrap();
+        *told.lock() = Some(beside.shape().unwrap());
+    }));
+    table.compact().unwrap();
+    let shape = shapes.lock().take().expect("the filter was asked");
+    assert_eq!((shape.l0.len(), shape.levels.len()), (3, 1), "the compaction goes on: {shape:?}");
+    assert_eq!((shape.levels[0].level, shape.levels[0].entries), (7, 100));
+    let shape = table.shape().unwrap();
+    assert_eq!((shape.l0.len(), shape.levels.len(), shape.levels[0].entries), (0, 1, 106));
+    assert_eq!(db.snapshot().range(&table, ..).count(), 106);
+    assert_sound(&db);
 }

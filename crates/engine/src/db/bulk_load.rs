@@ -11,7 +11,8 @@
 //!
 //! # Invariants
 //! 1. When the runs are shown, all older changes of the table lie in trees, and all newer ones in memtables: so they are the newest
-//!    trees, and may sink to the lowest level above which nothing has keys in their range.
+//!    trees, and each may sink to the lowest level above which nothing has keys in its range. A compaction under way that meets the range
+//!    keeps a run in L0: its results come to levels as if the run were not there.
 //! 2. The runs are shown before their seqnum is published, and only snapshots from there on see them ([`Run::visible_from`]).
 //!
 //! [`Run::visible_from`]: crate::tree::run::Run::visible_from
@@ -171,9 +172,11 @@ impl Core {
         let range = (&*first.run.meta().smallest, &*last.run.meta().largest);
         // What these do need not be waited for later, by the commits behind the load.
         let prepared = self.flush_all(table);
-        drop(table.compaction.lock());
+        if !table.is_compacted_apart(range) {
+            drop(table.compaction.lock());
+        }
         let gate = self.flush_gate.lock();
-        // While none is under way, the trees are all that there is: a compaction's output may span the range though its inputs do not.
+        // While none is under way, the trees are all that there is.
         let idle = table.compaction.try_lock();
         let ticket = match prepared.and_then(|()| self.order_load(table, range)) {
             Ok(ticket) => ticket,
@@ -231,18 +234,24 @@ impl Core {
 
     /// Shows readers the runs, above all that is older and was flushed. They may go below L0 when no compaction is under way.
     fn show_load(&self, table: &Arc<TableState>, runs: &[RunHandle], ticket: &LoadTicket, idle: bool) -> Result<()> {
+        // Held until the runs are shown: a compaction that ends meanwhile does not make room for one that knows nothing of them.
+        let compacting = table.compacting.lock();
         // The load is durable from here on: so must be the commits before it.
         self.log().sync(ticket.log_end)?;
         let mut ledger = self.ledger.lock();
         // A compaction may store the seqnum, of which the log does not tell.
         self.raise_seqnum_floor(&mut ledger, SeqNum(ticket.seqnum.0 + 1))?;
         let trees = Arc::clone(&table.version.load().trees);
-        let level = if idle { policy::level_for(&trees, runs) } else { None };
+        let busy = compacting.as_ref().map(|(low, high)| (&**low, &**high));
+        let places = match idle || busy.is_some() {
+            true => policy::places_of_load(&trees, runs, busy),
+            false => vec![Place::L0; runs.len()],
+        };
         runs.iter().for_each(|handle| handle.run.appear_at(ticket.seqnum));
-        let records = runs.iter().map(RunRecord::of).collect();
-        let edit = Edit::Load { table: table.id, replay_from: ticket.log_end, level, runs: records };
-        self.record(&mut ledger, &edit)?;
-        table.show(trees.replaced(&[], level.map_or(Place::L0, Place::Level), runs));
+        let records = places.iter().zip(runs).map(|(place, handle)| (*place, RunRecord::of(handle))).collect();
+        self.record(&mut ledger, &Edit::Load { table: table.id, replay_from: ticket.log_end, runs: records })?;
+        let placed: Vec<_> = places.into_iter().zip(runs.iter().cloned()).collect();
+        table.show(trees.with_newest(&placed));
         Ok(())
     }
 
@@ -256,6 +265,13 @@ impl Core {
     fn end_loading(&self, runs: &[RunHandle]) {
         let is_of = |handle: &RunHandle, id: FileId| handle.id == id || handle.run.values().find(id).is_some();
         self.loading.lock().retain(|id| !runs.iter().any(|handle| is_of(handle, *id)));
+    }
+}
+
+impl TableState {
+    /// Whether a compaction is under way that keeps apart from a range of keys.
+    fn is_compacted_apart(&self, (low, high): (&[u8], &[u8])) -> bool {
+        self.compacting.lock().as_ref().is_some_and(|(first, last)| **last < *low || *high < **first)
     }
 }
 
@@ -301,5 +317,33 @@ mod tests {
         assert!(seen(&db.snapshot()) && !seen(&before));
         table.compact().unwrap();
         assert!(seen(&db.snapshot()) && !seen(&before));
+    }
+
+    /// Results of a compaction come to levels as if a load that came meanwhile were not there.
+    #[test]
+    fn runs_that_a_compaction_under_way_may_meet_stay_in_l0() {
+        let sim = SimEnv::new(1);
+        let db = Database::builder("/db").env(sim.env()).open().unwrap();
+        let table = db.create_table("t", TableOptions::default()).unwrap();
+        let (core, state) = (db.core(), table.state());
+        let shown = |key: &[u8], compacted: Option<(&[u8], &[u8])>| {
+            let mut writer = RunWriter::of_load(core, &state.options, 10.0);
+            writer.push(&Entry { key, seqnum: SeqNum::ZERO, kind: Kind::Put, value: b"loaded" }).unwrap();
+            let runs = writer.finish().unwrap();
+            let ticket = core.order_load(state, (key, key)).unwrap();
+            *state.compacting.lock() = compacted.map(|(low, high)| (low.to_vec(), high.to_vec()));
+            core.show_load(state, &runs, &ticket, false).unwrap();
+            *state.compacting.lock() = None;
+            core.commit.lock().loads.clear();
+            assert!(core.publisher.complete(ticket.seqnum, core.log().durable(), &core.snapshots));
+            core.end_loading(&runs);
+            let shape = table.shape().unwrap();
+            (shape.l0.len(), shape.levels.first().map_or(0, |level| level.runs))
+        };
+        assert_eq!(shown(b"a", None), (1, 0), "nobody knows of which keys it is");
+        assert_eq!(shown(b"e", Some((b"d", b"g"))), (2, 0), "within its range, though of none of its keys");
+        assert_eq!(shown(b"c", Some((b"d", b"g"))), (2, 1));
+        assert_eq!(shown(b"h", Some((b"d", b"g"))), (2, 2));
+        assert_eq!(db.snapshot().range(&table, ..).count(), 4);
     }
 }

@@ -83,6 +83,9 @@ pub(crate) struct TableState {
     pub(crate) expiry: Option<Expiry>,
     /// Held by whoever compacts the table.
     pub(crate) compaction: Mutex<()>,
+    /// The first and last key of what the compaction under way merges into a level. Set after that has chosen its inputs and taken back after
+    /// its last result is in place, so that whoever holds `compacting` and sees a range knows where results may come until then.
+    pub(crate) compacting: Mutex<Option<(Vec<u8>, Vec<u8>)>>,
     /// The step of the background in which the table was last compacted. Steers only.
     pub(crate) last_turn: AtomicU64,
     /// No compaction of the table begins by itself. Whoever has held `compaction` after it was set knows that none is under way.
@@ -118,6 +121,7 @@ impl TableState {
             expiry,
             btree: ArcSwapOption::from_pointee(btree),
             compaction: Mutex::new(()),
+            compacting: Mutex::default(),
             last_turn: AtomicU64::new(0),
             held: AtomicBool::new(false),
             dropped: AtomicBool::new(false),

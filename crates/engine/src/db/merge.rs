@@ -67,6 +67,7 @@ impl Core {
         values_anew: Vec<FileId>,
     ) -> Result<()> {
         let filter_bits = policy::bits_of_compaction(&table.version.load().trees, &table.options, &compaction);
+        let _range = table.compacting(&compaction);
         let (slices, busy) = (compaction.slices(&table.options), compaction.removed());
         let (target, bottom) = (compaction.target, compaction.bottom);
         drop(compaction);
@@ -248,7 +249,24 @@ impl Merge<'_> {
     }
 }
 
+/// What a compaction merges into a level is known while this is.
+struct Compacting<'a>(&'a TableState);
+
+impl Drop for Compacting<'_> {
+    fn drop(&mut self) {
+        *self.0.compacting.lock() = None;
+    }
+}
+
 impl TableState {
+    /// Tells where the results of a compaction into a level will lie. Of one within L0, which may come in a pause of another, nobody needs
+    /// to know: runs of L0 may overlap, and hold no key that the inputs do not hold.
+    fn compacting(&self, compaction: &Compaction) -> Option<Compacting<'_>> {
+        let (low, high) = compaction.range().filter(|_| compaction.target != Place::L0)?;
+        *self.compacting.lock() = Some((low.to_vec(), high.to_vec()));
+        Some(Compacting(self))
+    }
+
     /// Shows readers other trees. The caller holds the ledger.
     pub(crate) fn show(&self, trees: Trees) {
         let trees = Arc::new(trees);

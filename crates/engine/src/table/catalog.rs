@@ -212,11 +212,11 @@ impl Catalog {
                 let record = self.tables.get_mut(table).ok_or(Malformed)?;
                 compact(record, removed, added)
             }
-            Edit::Load { table, replay_from, level, runs } => {
-                runs.iter().for_each(|run| self.saw_run(run));
+            Edit::Load { table, replay_from, runs } => {
+                runs.iter().for_each(|(_, run)| self.saw_run(run));
                 let record = self.tables.get_mut(table).ok_or(Malformed)?;
                 record.replay_from = *replay_from;
-                load(record, *level, runs)
+                add(record, Some(0), runs)
             }
             Edit::Absorb { table, replay_from, log_from, removed, tree, erasures } => {
                 self.log_from = self.log_from.max(*log_from);
@@ -268,18 +268,9 @@ impl Catalog {
     }
 }
 
-fn load(record: &mut TableRecord, level: Option<usize>, runs: &[RunRecord]) -> Result<(), Malformed> {
-    let Some(level) = level else {
-        record.l0.splice(..0, runs.iter().cloned());
-        return Ok(());
-    };
-    let added: Vec<_> = runs.iter().map(|run| (Place::Level(level), run.clone())).collect();
-    compact(record, &[], &added)
-}
-
 fn compact(record: &mut TableRecord, removed: &[FileId], added: &[(Place, RunRecord)]) -> Result<(), Malformed> {
     let before = record.runs().count();
-    let mut in_l0 = record.l0.iter().position(|run| removed.contains(&run.id));
+    let in_l0 = record.l0.iter().position(|run| removed.contains(&run.id));
     record.l0.retain(|run| !removed.contains(&run.id));
     for level in &mut record.levels {
         level.retain(|run| !removed.contains(&run.id));
@@ -287,6 +278,11 @@ fn compact(record: &mut TableRecord, removed: &[FileId], added: &[(Place, RunRec
     if record.runs().count() + removed.len() != before {
         return Err(Malformed);
     }
+    add(record, in_l0, added)
+}
+
+/// Adds runs, those of L0 from `in_l0` on.
+fn add(record: &mut TableRecord, mut in_l0: Option<usize>, added: &[(Place, RunRecord)]) -> Result<(), Malformed> {
     for (place, run) in added {
         match place {
             Place::L0 => {

@@ -73,16 +73,15 @@ pub enum Edit {
         /// The log before this position is not needed for any table.
         log_from: Lsn,
     },
-    /// Runs of a bulk load came to a table. Stored as 7; never reuse.
+    /// Runs of a bulk load came to a table. Stored as 11; never reuse. (As 7, which is read too, with one place for all: an optional level,
+    /// none for L0, then the runs.)
     Load {
         /// Whose runs.
         table: TableId,
         /// The log before this position is not needed for the table any more.
         replay_from: Lsn,
-        /// The index of their level (0 is level 1); none for the front of L0.
-        level: Option<usize>,
-        /// The runs, which do not overlap.
-        runs: Vec<RunRecord>,
+        /// The runs, which do not overlap, and where they are now. Those of L0 came to its front.
+        runs: Vec<(Place, RunRecord)>,
     },
     /// Runs of a table went into its B-tree, all that there were when the merge began; perhaps memtables too. Stored as 8; never reuse.
     Absorb {
@@ -152,11 +151,7 @@ impl Edit {
                 out.push(4);
                 put_varint(out, u64::from(table.0));
                 put_ids(out, removed);
-                put_varint(out, u64_of(added.len()));
-                for (place, run) in added {
-                    codec::put_place(out, *place);
-                    codec::put_run(out, run);
-                }
+                put_placed(out, added);
             }
             Self::Opened { seqnum_floor, log_from } => {
                 out.push(5);
@@ -167,12 +162,11 @@ impl Edit {
                 out.push(6);
                 put_option(out, log_dir.as_ref(), |out, dir| put_len_prefixed(out, dir.as_bytes()));
             }
-            Self::Load { table, replay_from, level, runs } => {
-                out.push(7);
+            Self::Load { table, replay_from, runs } => {
+                out.push(11);
                 put_varint(out, u64::from(table.0));
                 put_varint(out, replay_from.0);
-                put_option(out, level.as_ref(), |out, level| put_varint(out, u64_of(*level)));
-                codec::put_runs(out, runs);
+                put_placed(out, runs);
             }
             Self::Absorb { table, replay_from, log_from, removed, tree, erasures } => {
                 out.push(8);
@@ -219,20 +213,19 @@ impl Edit {
                 tree: option(decoder, TreeMeta::decode)?,
                 erasures: codec::erasures(decoder)?,
             },
-            4 => {
-                let (table, removed) = (TableId(codec::narrow(decoder)?), ids(decoder)?);
-                let added = decoder.varint()?;
-                let added = (0..added).map(|_| Ok((codec::place(decoder)?, codec::run(decoder)?)));
-                Self::Compact { table, removed, added: added.collect::<Result<_, _>>()? }
-            }
+            4 => Self::Compact {
+                table: TableId(codec::narrow(decoder)?),
+                removed: ids(decoder)?,
+                added: placed(decoder)?,
+            },
             5 => Self::Opened { seqnum_floor: codec::seqnum(decoder)?, log_from: codec::lsn(decoder)? },
             6 => Self::MoveLog { log_dir: option(decoder, codec::path)? },
-            7 => Self::Load {
-                table: TableId(codec::narrow(decoder)?),
-                replay_from: codec::lsn(decoder)?,
-                level: option(decoder, codec::narrow)?,
-                runs: codec::runs(decoder)?,
-            },
+            7 => {
+                let (table, replay_from) = (TableId(codec::narrow(decoder)?), codec::lsn(decoder)?);
+                let place = option(decoder, codec::place)?.unwrap_or(Place::L0);
+                let runs = codec::runs(decoder)?.into_iter().map(|run| (place, run)).collect();
+                Self::Load { table, replay_from, runs }
+            }
             8 => Self::Absorb {
                 table: TableId(codec::narrow(decoder)?),
                 replay_from: codec::lsn(decoder)?,
@@ -247,9 +240,27 @@ impl Edit {
                 marks: codec::marks(decoder)?,
                 erasures: codec::erasures(decoder)?,
             },
+            11 => Self::Load {
+                table: TableId(codec::narrow(decoder)?),
+                replay_from: codec::lsn(decoder)?,
+                runs: placed(decoder)?,
+            },
             _ => return Err(Malformed),
         })
     }
+}
+
+fn put_placed(out: &mut Vec<u8>, runs: &[(Place, RunRecord)]) {
+    put_varint(out, u64_of(runs.len()));
+    for (place, run) in runs {
+        codec::put_place(out, *place);
+        codec::put_run(out, run);
+    }
+}
+
+fn placed(decoder: &mut Decoder<'_>) -> Result<Vec<(Place, RunRecord)>, Malformed> {
+    let count = decoder.varint()?;
+    (0..count).map(|_| Ok((codec::place(decoder)?, codec::run(decoder)?))).collect()
 }
 
 fn put_ids(out: &mut Vec<u8>, ids: &[FileId]) {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::codec::Decoder;
 use crate::base::{ErrorKind, FileId, Lsn, SeqNum, TableId};
 use crate::env::Env;
 use crate::env::sim::SimEnv;
@@ -16,7 +17,7 @@ use super::edit::Edit;
 use super::files::{self, FileKind};
 use super::manifest::Manifest;
 use super::marks::{Mark, Marks};
-use super::{Layout, TableOptions};
+use super::{Layout, Place, TableOptions, codec};
 
 const DIR: &str = "/db";
 
@@ -72,10 +73,9 @@ fn edits() -> Vec<Edit> {
         Edit::Load {
             table: TableId(1),
             replay_from: Lsn(110),
-            level: Some(6),
-            runs: vec![run(20, b"a"), run(21, b"c")],
+            runs: vec![(Place::Level(6), run(20, b"a")), (Place::L0, run(21, b"c"))],
         },
-        Edit::Load { table: TableId(1), replay_from: Lsn(120), level: None, runs: vec![run(22, b"b")] },
+        Edit::Load { table: TableId(1), replay_from: Lsn(120), runs: vec![(Place::L0, run(22, b"b"))] },
         Edit::Absorb {
             table: TableId(1),
             replay_from: Lsn(130),
@@ -277,4 +277,17 @@ fn runs_merged_within_l0_take_the_place_of_the_newest_of_them() {
     bytes.clear();
     within(&[2, 3], Place::Level(7)).encode(&mut bytes);
     assert!(Edit::decode(&mut Decoder::new(&bytes)).is_err(), "there is no such level");
+}
+
+/// A load was stored with one place for all of its runs.
+#[test]
+fn a_load_that_was_stored_with_one_place_is_read() {
+    for (stored, place) in [(&[0][..], Place::L0), (&[1, 6], Place::Level(6))] {
+        let runs = [run(20, b"a"), run(21, b"c")];
+        let mut bytes = [&[7, 1, 110], stored].concat();
+        codec::put_runs(&mut bytes, &runs);
+        let runs = runs.into_iter().map(|run| (place, run)).collect();
+        let load = Edit::Load { table: TableId(1), replay_from: Lsn(110), runs };
+        assert_eq!(Edit::decode(&mut Decoder::new(&bytes)), Ok(load));
+    }
 }

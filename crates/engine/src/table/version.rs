@@ -385,6 +385,15 @@ impl Trees {
         trees.with_values()
     }
 
+    /// The trees with runs that are newer than all of them, those of L0 at its front.
+    #[must_use]
+    pub fn with_newest(&self, runs: &[(Place, RunHandle)]) -> Self {
+        let at = |place: Place| runs.iter().filter(|run| run.0 == place).map(|run| run.1.clone()).collect::<Vec<_>>();
+        let places = (0..LEVELS).map(Place::Level).chain([Place::L0]);
+        let placed = places.map(|place| (place, at(place))).filter(|(_, runs)| !runs.is_empty());
+        placed.fold(self.clone(), |trees, (place, runs)| trees.replaced(&[], place, &runs))
+    }
+
     /// The same trees, with the value files that their runs refer to.
     #[must_use]
     pub fn with_values(mut self) -> Self {

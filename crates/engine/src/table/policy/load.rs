@@ -1,14 +1,21 @@
 //! Where the runs of a bulk load go.
 
-use super::{key_range, overlapping, span};
-use crate::table::version::{LEVELS, RunHandle, Trees};
+use super::{key_range, overlapping};
+use crate::table::version::{LEVELS, Place, RunHandle, Trees};
 
-/// The index of the lowest level that may take runs which are newer than all that the table holds: no tree above it and none in it may
-/// reach into the range of their keys. `None`: only L0, in front of its runs.
+/// Where each of the runs goes, which are newer than all that the table holds and disjoint: to the lowest level that may take it, in which no
+/// run reaches into the range of its keys and above which no tree does; if there is none, to the front of L0. So of two places that hold a
+/// key, the one searched first is newer. A run that meets the range that is `busy` goes to L0: a compaction may write to levels there.
 #[must_use]
-pub fn level_for(trees: &Trees, runs: &[RunHandle]) -> Option<usize> {
-    let (low, high) = span(runs.iter())?;
-    let in_l0 = trees.l0.iter().map(key_range).any(|(smallest, largest)| smallest <= high && low <= largest);
-    let free = (0..LEVELS).take_while(|level| !in_l0 && overlapping(trees, *level, (low, high)).is_empty());
-    free.last()
+pub fn places_of_load(trees: &Trees, runs: &[RunHandle], busy: Option<(&[u8], &[u8])>) -> Vec<Place> {
+    let place = |handle: &RunHandle| {
+        let meta = handle.run.meta();
+        let meets = |(low, high)| meta.overlaps(low, high);
+        if busy.is_some_and(meets) || trees.l0.iter().map(key_range).any(meets) {
+            return Place::L0;
+        }
+        let free = (0..LEVELS).take_while(|level| overlapping(trees, *level, key_range(handle)).is_empty());
+        free.last().map_or(Place::L0, Place::Level)
+    };
+    runs.iter().map(place).collect()
 }

@@ -14,7 +14,7 @@ mod tiered;
 mod values;
 
 pub use filters::{bits_of_compaction, bits_of_flush, bits_of_load};
-pub use load::level_for;
+pub use load::places_of_load;
 
 use std::ops::Bound;
 
@@ -71,6 +71,12 @@ impl Compaction {
     /// All inputs.
     pub fn inputs(&self) -> impl Iterator<Item = &RunHandle> {
         self.l0.iter().chain(self.levels.iter().flat_map(|(_, runs)| runs))
+    }
+
+    /// The keys between the first and the last of the inputs, within which the result lies.
+    #[must_use]
+    pub fn range(&self) -> Option<(&[u8], &[u8])> {
+        span(self.inputs())
     }
 
     /// The files that the result replaces.
