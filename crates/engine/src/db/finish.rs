@@ -32,6 +32,18 @@ impl Core {
         self.health.check_writable()
     }
 
+    /// Does what is left of an open, or puts it off where the disk is full and the database was there before.
+    pub(super) fn end_open(&self, left: Unfinished, exists: bool) -> Result<()> {
+        *self.unfinished.lock() = Some(left);
+        match self.finish_open() {
+            Err(error) if error.kind() == ErrorKind::Full && exists && self.health.check_poison().is_ok() => {
+                self.health.put_off();
+                Ok(())
+            }
+            finished => finished,
+        }
+    }
+
     /// Does what is left of an open: puts a manifest in force, if none could be, has the log go on in a new segment, and removes what the
     /// manifest does not name.
     ///

@@ -132,13 +132,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         options,
     };
     let recovered = core.recover(parts.on_replay)?;
-    *core.unfinished.lock() = Some(Unfinished { recovered, entries });
-    match core.finish_open() {
-        Err(error) if error.kind() == ErrorKind::Full && exists && core.health.check_poison().is_ok() => {
-            core.health.put_off();
-        }
-        finished => finished?,
-    }
+    core.end_open(Unfinished { recovered, entries }, exists)?;
     Ok(core)
 }
 
