@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::slabs::{Slabs, piece_for};
+use super::slabs::{Slabs, piece_for, pieces_of};
 use crate::base::num::{u32_of, usize_of32};
 
 /// Bytes that many share, the image of a block: an `Arc<[u8]>` that is one pointer, and lies on huge pages if it is as long as most blocks are.
@@ -53,8 +53,8 @@ impl Image {
     #[must_use]
     pub fn of_len(len: usize) -> Self {
         let stored_len = u32_of(len);
-        let is_piece = !IS_WATCHED && piece_for(HEAD_BYTES + len).is_some();
-        let piece = if is_piece { SLABS.lock().take(HEAD_BYTES + len) } else { None };
+        let pieces = pieces_of(HEAD_BYTES + len).filter(|_| !IS_WATCHED);
+        let piece = pieces.map(|pieces| SLABS.lock().take(pieces));
         let (start, slab) = piece.unwrap_or_else(|| (allocate(layout(len)), ALLOCATOR));
         let head = Head { holders: AtomicUsize::new(1), len: stored_len, slab };
         let start = start.cast::<Head>();

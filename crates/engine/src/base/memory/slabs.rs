@@ -88,7 +88,7 @@ pub(super) fn piece_for(bytes: usize) -> Option<usize> {
 }
 
 /// In how many pieces a slab is divided so that each has at least `bytes`, and not many more; `None` where there is no such number.
-fn pieces_of(bytes: usize) -> Option<usize> {
+pub(super) fn pieces_of(bytes: usize) -> Option<usize> {
     let pieces = SLAB_BYTES / bytes.max(1).next_multiple_of(CACHE_LINE_BYTES);
     ((1..=PIECES_MAX).contains(&pieces) && piece_bytes(pieces) - bytes <= bytes / WASTE_PART).then_some(pieces)
 }
@@ -109,9 +109,8 @@ impl Slabs {
         }
     }
 
-    /// A piece of [`piece_for`] so many bytes, all initialised, and its slab; `None` where pieces are not so small or large.
-    pub(super) fn take(&mut self, bytes: usize) -> Option<(NonNull<u8>, Index)> {
-        let pieces = pieces_of(bytes)?;
+    /// One of so many pieces of a slab, as [`pieces_of`] has it, all initialised, and its slab.
+    pub(super) fn take(&mut self, pieces: usize) -> (NonNull<u8>, Index) {
         let index = match self.lists[pieces].front() {
             NONE => self.divide(pieces),
             index => index,
@@ -124,7 +123,7 @@ impl Slabs {
         }
         let before = usize_of32(number) * piece_bytes(pieces);
         // SAFETY: a slab has so many pieces.
-        Some((unsafe { self.start(index).add(before) }, index))
+        (unsafe { self.start(index).add(before) }, index)
     }
 
     /// Takes back the piece at `start` of a slab, and returns the region if it is not wanted any more: to be dropped where nobody waits.
@@ -277,14 +276,14 @@ mod tests {
     #[test]
     fn memory_goes_back_to_the_system_but_for_one_region() {
         let mut slabs = Slabs::new();
-        let taken: Vec<_> = (0..3 * SLABS).map(|_| slabs.take(SLAB_BYTES).unwrap()).collect();
+        let taken: Vec<_> = (0..3 * SLABS).map(|_| slabs.take(1)).collect();
         slabs.verify();
         // SAFETY: here and below, they were taken, and nobody has them but this test.
         let returned = taken.iter().filter_map(|(start, slab)| unsafe { slabs.give(*start, *slab) }).count();
         slabs.verify();
         assert_eq!((returned, slabs.regions.iter().flatten().count()), (2, 1));
         // The places of those that are gone are used again.
-        let again: Vec<_> = (0..3 * SLABS).map(|_| slabs.take(8 << 10).unwrap()).collect();
+        let again: Vec<_> = (0..3 * SLABS).map(|_| slabs.take(pieces_of(8 << 10).unwrap())).collect();
         slabs.verify();
         assert_eq!(slabs.regions.len(), 3);
         // SAFETY: as above.
@@ -296,7 +295,7 @@ mod tests {
         for bytes in (1..=PIECES_MAX).step_by(if cfg!(miri) { 20 } else { 1 }).map(piece_bytes) {
             let Some(pieces) = pieces_of(bytes) else { continue };
             let mut slabs = Slabs::new();
-            let taken: Vec<_> = (0..=pieces).map(|_| slabs.take(bytes).unwrap()).collect();
+            let taken: Vec<_> = (0..=pieces).map(|_| slabs.take(pieces)).collect();
             slabs.verify();
             assert!(taken[..pieces].iter().all(|piece| piece.1 == taken[0].1) && taken[pieces].1 != taken[0].1);
             let (front, back) = taken.split_at(pieces / 2);
@@ -321,8 +320,9 @@ mod tests {
                     let (start, slab, _) = held.remove(&at).unwrap();
                     // SAFETY: it was taken, and is held no more.
                     drop(unsafe { slabs.give(start, slab) });
-                } else if let Some((start, slab)) = slabs.take(bytes) {
-                    let (at, len) = (start.addr().get(), piece_for(bytes).unwrap());
+                } else if let Some(pieces) = pieces_of(bytes) {
+                    let (start, slab) = slabs.take(pieces);
+                    let (at, len) = (start.addr().get(), piece_bytes(pieces));
                     prop_assert!(at.is_multiple_of(CACHE_LINE_BYTES));
                     prop_assert!(held.range(..=at).next_back().is_none_or(|(before, (_, _, len))| before + len <= at));
                     prop_assert!(held.range(at..).next().is_none_or(|(behind, _)| at + len <= *behind));
