@@ -209,14 +209,13 @@ impl Cache {
     /// # Errors
     /// As [`BlockFile::read_many`].
     pub fn read_many(&self, wanted: &[Wanted<'_>], fill: Fill) -> Result<Vec<Block>> {
+        let mut order: Vec<usize> = (0..wanted.len()).collect();
+        order.sort_unstable_by_key(|i| (wanted[*i].file.instance(), wanted[*i].pointer.offset));
         let mut places: Vec<(&BlockFile, BlockPointer)> = Vec::with_capacity(wanted.len());
-        let mut numbers = Vec::with_capacity(wanted.len());
-        for (i, it) in wanted.iter().enumerate() {
-            let before = wanted[..i].iter().position(|other| other.is_same(it)).map(|other| numbers[other]);
-            numbers.push(before.unwrap_or(places.len()));
-            if before.is_none() {
-                places.push((it.file, it.pointer));
-            }
+        let mut numbers = vec![0; wanted.len()];
+        for row in order.chunk_by(|a, b| wanted[*a].is_same(&wanted[*b])) {
+            row.iter().for_each(|i| numbers[*i] = places.len());
+            places.push((wanted[row[0]].file, wanted[row[0]].pointer));
         }
         let read = places.iter().zip(BlockFile::read_many(&places)?);
         let read: Vec<_> = read.map(|((file, at), block)| self.keep(file.instance(), *at, block, fill)).collect();
