@@ -11,14 +11,16 @@ use std::ops::Range;
 use super::extent;
 use super::file::TreeFile;
 use super::format::continues;
+use super::root::swip;
 use crate::base::Result;
 use crate::base::num::{usize_of, usize_of32};
 use crate::block::{Block, BlockPointer};
-use crate::cache::{Fill, SwipOf};
+use crate::cache::Fill;
 use crate::env::AlignedBuffer;
 use crate::store::file::SpanInFlight;
 use crate::store::space::UNIT_BYTES;
 use crate::tree::Limits;
+use crate::tree::branch::Branch;
 
 /// The longest read ahead in bytes, unless one leaf is longer.
 const BYTES_MAX: u64 = 256 << 10;
@@ -82,7 +84,8 @@ impl ReadAhead {
         self.next = None;
     }
 
-    /// The leaf that is child `i` of `branch`, the next one on its way, and whether it was in the cache.
+    /// The leaf that is child `i` of `branch`, the next one on its way, and whether it was in the cache. `above` is the same branch and child, if
+    /// the root keeps the branch.
     ///
     /// # Errors
     /// When the leaf cannot be read, is corrupt, or is no leaf. That leaves after it are, is found when they are asked for.
@@ -90,7 +93,7 @@ impl ReadAhead {
         &mut self,
         file: &TreeFile,
         (branch, i): (&Block, usize),
-        swip: Option<SwipOf<'_>>,
+        above: Option<(&Branch, usize)>,
         fill: Fill,
         way: Way<'_>,
     ) -> Result<(Block, bool)> {
@@ -104,7 +107,7 @@ impl ReadAhead {
                 return Ok((leaf, false));
             }
         }
-        let cached = file.cache.lookup_at(swip, file.blocks.instance(), pointer, fill);
+        let cached = file.cache.lookup_at(swip(above, pointer), file.blocks.instance(), pointer, fill);
         let (leaf, was_cached) = match cached {
             Some(leaf) => (leaf, true),
             None => (self.read(file, branch, i, fill, way)?, false),

@@ -8,7 +8,7 @@ use crate::base::num::usize_of32;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer, Bound};
 use crate::cache::Fill;
-use crate::tree::branch::{Branch, Trace};
+use crate::tree::branch::Branch;
 use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 
@@ -195,8 +195,7 @@ impl BTreeCursor {
             if self.height() == 0 {
                 self.blocks += 1;
                 let above = self.root.kept(self.path.iter().map(|step| step.child));
-                let swip = above.and_then(|(above, i)| above.trace(i)).map(Trace::swip);
-                let (leaf, _) = self.ahead.leaf(&self.root.file, (branch, *child), swip, self.fill, way)?;
+                let (leaf, _) = self.ahead.leaf(&self.root.file, (branch, *child), above, self.fill, way)?;
                 let index = if way.backward { leaf.count() - 1 } else { 0 };
                 self.here.stand(leaf, index);
                 break;

@@ -244,7 +244,7 @@ impl TreeRoot {
 
 /// Where a child of a kept branch, to which `pointer` leads, may be at hand, if it is a leaf.
 #[inline]
-fn swip<'r>(above: Option<(&'r Branch, usize)>, pointer: BlockPointer) -> Option<SwipOf<'r>> {
+pub(super) fn swip<'r>(above: Option<(&'r Branch, usize)>, pointer: BlockPointer) -> Option<SwipOf<'r>> {
     let trace = above.and_then(|(above, i)| above.trace(i))?;
     debug_assert_eq!(trace.pointer(), pointer);
     Some(trace.swip())
