@@ -1,12 +1,16 @@
 //! Tests of a disk without room: what needs none goes on, and with room all of it, without another open.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::sync::Mutex;
 use crate::base::{ErrorKind, Reached, Result};
 use crate::env::sim::{CrashProfile, Fault, SimEnv};
 use crate::table::{Layout, TableOptions};
+use crate::tree::compaction_filter::{CompactionFilter, Decision};
 
 use super::{Batch, Database, Durability, Options, Table};
 
@@ -167,6 +171,69 @@ fn a_bulk_load_that_meets_a_full_disk_at_its_end_leaves_nothing() {
         model.insert(b"loaded".to_vec(), b"then".to_vec());
         assert_holds(&db, &table, &model, "with room");
     }
+}
+
+/// Does something in the middle of a flush, when it is asked about a value.
+#[derive(Clone, Default)]
+struct Meanwhile(Arc<Mutex<Option<Act>>>);
+
+type Act = Box<dyn FnOnce() + Send>;
+
+impl fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meanwhile")
+    }
+}
+
+impl CompactionFilter for Meanwhile {
+    fn filter(&self, _key: &[u8], _value: &[u8]) -> Decision {
+        let act = self.0.lock().take();
+        act.into_iter().for_each(|act| act());
+        Decision::Keep
+    }
+}
+
+/// What is committed between the load's two flushes is flushed when the load has its place in the order of commits.
+#[test]
+fn a_bulk_load_gives_its_place_up_when_what_came_before_it_cannot_be_flushed() {
+    let mut given_up = 0;
+    for call in 0..100 {
+        let (sim, meanwhile) = (SimEnv::new(1), Meanwhile::default());
+        let db = Database::builder("/db").env(sim.env()).compaction_filter("meanwhile", meanwhile.clone());
+        let db = db.open().unwrap();
+        let filter = Some("meanwhile".to_owned());
+        // Without redo log, so that the commit in the middle of the flush makes no call that fails.
+        let options = TableOptions { compaction_filter: filter, logged: false, ..TableOptions::default() };
+        let table = db.create_table("t", options).unwrap();
+        let put = |db: &Database, table: &Table, key: &[u8]| {
+            let mut batch = Batch::new();
+            batch.put(table, key, b"value");
+            db.write(batch, Durability::Sync).unwrap();
+        };
+        put(&db, &table, b"before");
+        let mut load = table.bulk_load().unwrap();
+        load.push(b"loaded", b"value").unwrap();
+        let (other, there) = (db.clone(), table.clone());
+        *meanwhile.0.lock() = Some(Box::new(move || put(&other, &there, b"meanwhile")));
+        sim.fail_at(sim.op_count() + call, Fault::NoSpace);
+        let loaded = load.finish();
+        let struck = sim.struck();
+        sim.clear_faults();
+        let Some((_, path)) = struck else { break };
+        if loaded.is_ok() || !is_of_tree(&path) {
+            continue;
+        }
+        assert_eq!(loaded.unwrap_err().kind(), ErrorKind::Full, "{path:?}");
+        db.core().health.check_writable().unwrap();
+        given_up += u32::from(!table.shape().unwrap().l0.is_empty());
+        put(&db, &table, b"then");
+        let mut model: Model = [b"before", &b"then"[..]].map(|key| (key.to_vec(), b"value".to_vec())).into();
+        if db.snapshot().get(&table, b"meanwhile").unwrap().is_some() {
+            model.insert(b"meanwhile".to_vec(), b"value".to_vec());
+        }
+        assert_holds(&db, &table, &model, "after the load");
+    }
+    assert!(given_up > 0, "no load had its place");
 }
 
 /// A database of which a part is in trees and a part in the log only, on a disk that has just so much room when it is opened.
