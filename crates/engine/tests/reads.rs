@@ -224,7 +224,8 @@ fn reads_are_counted_for_each_table_with_what_they_cost() {
         assert!(gets.get_blocks >= 200 && gets.get_filter_misses == 0 && gets.seeks == 0, "{gets:?}");
         let keys: Vec<_> = (0..100).map(key).collect();
         snapshot.multi_get(&table, &keys.iter().map(Vec::as_slice).collect::<Vec<_>>()).expect("a read");
-        assert_eq!(reads(), gets.plus(gets), "{layout:?}: keys together count as keys alone");
+        let again = ReadStats { get_blocks_read: 0, ..gets };
+        assert_eq!(reads(), gets.plus(again), "{layout:?}: keys together count as keys alone; all is in memory now");
         put_all(&db, &table, [5000].into_iter(), b"in memory");
         let before = reads();
         drop(snapshot.range(&table, ..));
@@ -241,6 +242,69 @@ fn reads_are_counted_for_each_table_with_what_they_cost() {
         assert_eq!(db.stats().reads, total, "what was counted stays counted");
         assert!(db.stats().table_reads.is_empty());
     }
+}
+
+/// Of blocks that a walk read ahead each counts, which [`StorageStats`](spinney::StorageStats) counts as one read.
+#[test]
+fn what_reads_get_from_files_is_counted_apart_from_what_they_look_at() {
+    for layout in LAYOUTS {
+        let (_, db, table) = cold(layout);
+        let reads = || db.stats().table_reads["t"];
+        let storage = db.stats().storage.reads;
+        let get = |number| db.snapshot().get(&table, &key(number)).expect("a read").is_some();
+        assert!(get(500));
+        // A part of the index and a leaf, and a part of the filter, or the branches of a B-tree; what opening reads does not count.
+        let cold_get = reads();
+        assert_eq!(cold_get.get_blocks_read, db.stats().storage.reads - storage, "{layout:?}");
+        assert!((3..5).contains(&cold_get.get_blocks_read), "{layout:?}: {cold_get:?}");
+        assert!(get(500));
+        let warm = reads();
+        assert!(warm.get_blocks > cold_get.get_blocks, "{layout:?}");
+        assert_eq!(warm.get_blocks_read, cold_get.get_blocks_read, "{layout:?}: all is in memory now");
+        let far = [key(2000), key(2001), key(3000)];
+        let storage = db.stats().storage.reads;
+        db.snapshot().multi_get(&table, &far.each_ref().map(Vec::as_slice)).expect("a read");
+        let many = reads();
+        assert_eq!(many.get_blocks_read - warm.get_blocks_read, db.stats().storage.reads - storage, "{layout:?}");
+        assert_eq!(many.seek_blocks_read, 0);
+        // Gets beside a walk are not the walk's.
+        let mut range = range_of(&db, &table, 1000..1100, false);
+        while range.advance().expect("a read").is_some() {
+            assert!(get(3990));
+        }
+        drop(range);
+        let walked = reads();
+        let (looked_at, read) = (walked.seek_blocks, walked.seek_blocks_read);
+        assert!((20..40).contains(&read) && (20..60).contains(&looked_at), "{layout:?}: {walked:?}");
+        assert!(walked.get_blocks_read - many.get_blocks_read < 5, "{layout:?}: {walked:?}");
+        walk(&db, range_of(&db, &table, 1000..1100, false), usize::MAX);
+        assert_eq!(reads().seek_blocks_read, read, "{layout:?}: all is in memory now");
+    }
+}
+
+#[test]
+fn values_that_are_kept_apart_count_among_the_blocks_that_reads_get_from_files() {
+    let sim = SimEnv::new(8);
+    let db = open(&sim);
+    let options = TableOptions { layout: Layout::Lsm, large_value_bytes: 1000, ..TableOptions::default() };
+    let table = db.create_table("t", options).expect("a new table");
+    put_all(&db, &table, 0..10, &[7; 5000]);
+    table.flush().expect("a flush");
+    let reads = || db.stats().table_reads["t"];
+    let snapshot = db.snapshot();
+    assert!(snapshot.contains(&table, &key(3)).expect("a read"));
+    let before = reads().get_blocks_read;
+    assert!(snapshot.get(&table, &key(3)).expect("a read").is_some());
+    assert_eq!(reads().get_blocks_read - before, 1);
+    let both = [key(4), key(5)];
+    snapshot.multi_get(&table, &both.each_ref().map(Vec::as_slice)).expect("a read");
+    assert_eq!(reads().get_blocks_read - before, 3);
+    let mut range = range_of(&db, &table, 6..9, false);
+    while range.advance_key().expect("a read").is_some() {}
+    drop(range);
+    assert_eq!(reads().seek_blocks_read, 0, "keys alone, whose leaf is in memory");
+    walk(&db, range_of(&db, &table, 6..9, false), usize::MAX);
+    assert_eq!(reads().seek_blocks_read, 3);
 }
 
 /// Reads of the device that gets of these keys took.

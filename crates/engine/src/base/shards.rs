@@ -85,8 +85,14 @@ impl<const N: usize> Sharded<N> {
     /// Adds to each counter; zeros cost nothing.
     #[inline]
     pub fn add(&self, counts: [u64; N]) {
+        self.add_from(0, counts);
+    }
+
+    /// As [`Self::add`], to some of the counters, from `first` on.
+    #[inline]
+    pub fn add_from<const M: usize>(&self, first: usize, counts: [u64; M]) {
         let mine = mine();
-        for (counter, count) in self.0[mine].0.iter().zip(counts) {
+        for (counter, count) in self.0[mine].0[first..first + M].iter().zip(counts) {
             if count > 0 {
                 add(mine, counter, count);
             }

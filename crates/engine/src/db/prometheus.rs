@@ -112,15 +112,17 @@ impl Stats {
 
     fn put_reads(&self, text: &mut Text) {
         type Count = fn(&ReadStats) -> u64;
-        let counters: [(&str, &str, Count); 10] = [
+        let counters: [(&str, &str, Count); 12] = [
             ("gets", "Keys that were looked up.", |reads| reads.gets),
             ("get_trees", "Trees that lookups of keys searched.", |reads| reads.get_trees),
             ("get_filters", "Filters that lookups of keys asked.", |reads| reads.get_filters),
             ("get_filter_misses", "Filters that let a key pass in vain.", |reads| reads.get_filter_misses),
             ("get_blocks", "Blocks that lookups of keys looked at.", |reads| reads.get_blocks),
+            ("get_blocks_read", "Blocks that lookups of keys read from files.", |reads| reads.get_blocks_read),
             ("seeks", "Walks over a range.", |reads| reads.seeks),
             ("seek_trees", "Trees that walks over a range searched.", |reads| reads.seek_trees),
             ("seek_blocks", "Blocks that walks over a range looked at.", |reads| reads.seek_blocks),
+            ("seek_blocks_read", "Blocks that walks over a range read from files.", |reads| reads.seek_blocks_read),
             ("seek_filters", "Filters that walks asked for the prefix of their range.", |reads| reads.seek_filters),
             ("seek_filter_misses", "Filters that let a prefix pass in vain.", |reads| reads.seek_filter_misses),
         ];

@@ -10,10 +10,10 @@ use crate::base::num::u64_of;
 use crate::base::{Error, Result, SeqNum, Value};
 use crate::cache::Fill;
 use crate::table::reads::ReadCounters;
+use crate::tree::Limits;
 use crate::tree::erasure::Erasures;
 use crate::tree::merge::MergeCursor;
 use crate::tree::operator::TableOperator;
-use crate::tree::{Cursor, Limits};
 use crate::txn::visibility::{Known, Visible};
 
 use super::key_writes::KeyWrites;
@@ -128,7 +128,7 @@ impl Range {
     /// Leaves what the snapshot sees.
     fn leave(&mut self) {
         if let (Some(visible), Some(reads)) = (self.visible.take(), self.reads.take()) {
-            let costs = visible.cursor().costs();
+            let costs = visible.costs();
             reads.walked(u64_of(visible.cursor().sources()), &costs);
             let skips = visible.into_skips();
             if let Some(payer) = self.payer.take() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::key::check_key;
 use crate::base::num::u64_of;
 use crate::base::{Kind, Result, SeqNum, Value};
+use crate::store::BlocksRead;
 use crate::table::policy::extra_ns;
 use crate::tree::erasure::Erasures;
 use crate::tree::{Costs, Found};
@@ -46,8 +47,11 @@ impl Snapshot {
     /// `Invalid` for a key that cannot be stored or a table of another database; `Corruption`, `Io`, `Closed`. Of a key with merge
     /// operands also what the table's operator says, and `Invalid` when that is not registered.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
-        let ((state, version), found) = self.look_up(table, key)?;
-        version.value(key, self.seqnum, found, &state.operator)
+        let (reader, found) = self.look_up(table, key)?;
+        match &found {
+            Some(Found { kind: Kind::Merge | Kind::PutApart, .. }) => self.rare_value(&reader, key, found),
+            _ => reader.1.value(key, self.seqnum, found, &reader.0.operator),
+        }
     }
 
     /// Whether a key has a value. One that is [kept apart](crate::TableOptions::large_value_bytes) is not read for it.
@@ -55,11 +59,9 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::get`].
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        let ((state, version), found) = self.look_up(table, key)?;
+        let (reader, found) = self.look_up(table, key)?;
         match &found {
-            Some(Found { kind: Kind::Merge, .. }) => {
-                Ok(version.value(key, self.seqnum, found, &state.operator)?.is_some())
-            }
+            Some(Found { kind: Kind::Merge, .. }) => Ok(self.rare_value(&reader, key, found)?.is_some()),
             found => Ok(found.as_ref().is_some_and(|found| !found.kind.is_tombstone())),
         }
     }
@@ -88,10 +90,12 @@ impl Snapshot {
         core.health.check_open()?;
         keys.iter().try_for_each(|key| check_key(key))?;
         let (state, version) = table.reader_in(core)?;
-        let mut costs = Costs::default();
+        let (mut costs, read) = (Costs::default(), BlocksRead::so_far());
         let found = version.get_many(keys, self.seqnum, &mut costs)?;
         self.pay(state, u64_of(keys.len()), &costs);
-        version.values(keys, self.seqnum, found, &state.operator)
+        let values = version.values(keys, self.seqnum, found, &state.operator);
+        state.reads.got_from_files(read);
+        values
     }
 
     /// The entries of a key range, ascending. An empty or inverted range has none.
@@ -150,10 +154,20 @@ impl Snapshot {
         core.health.check_open()?;
         check_key(key)?;
         let (state, version) = table.reader_in(core)?;
-        let mut costs = Costs::default();
+        let (mut costs, read) = (Costs::default(), BlocksRead::so_far());
         let found = version.get_at_cost(key, self.seqnum, &mut costs)?;
+        state.reads.got_from_files(read);
         self.pay(state, 1, &costs);
         Ok(((state, version), found))
+    }
+
+    /// The value of a key that is kept apart, or folded from operands.
+    #[cold]
+    fn rare_value(&self, (state, version): &Reader<'_>, key: &[u8], found: Option<Found>) -> Result<Option<Value>> {
+        let read = BlocksRead::so_far();
+        let value = version.value(key, self.seqnum, found, &state.operator);
+        state.reads.got_from_files(read);
+        value
     }
 
     /// Counts what lookups of so many keys cost, and lets them pay for the trees that they searched in vain.

@@ -1,6 +1,6 @@
 //! A file of blocks, open for reading them one by one.
 
-use super::StoreStats;
+use super::{BlocksRead, StoreStats};
 use crate::base::num::{round_down, round_up, u64_of, usize_of, usize_of32};
 use crate::base::sync::thread_local;
 use crate::base::{Error, Reached, Result};
@@ -137,11 +137,12 @@ impl BlockFile {
         self.parse(&read.buffer[at..at + bytes], pointer)
     }
 
-    /// Checks a frame that was read from where `pointer` points to, and makes a block of it.
+    /// Checks a frame that was read from where `pointer` points to, and makes a block of it: every block that is read comes by here.
     ///
     /// # Errors
     /// `Corruption` when it is not the block that was written there.
     pub fn parse(&self, frame: &[u8], pointer: BlockPointer) -> Result<Block> {
+        BlocksRead::count();
         let image =
             frame::decode(frame, self.identity, pointer).map_err(|error| self.corruption(pointer.offset, error))?;
         Block::parse(image).map_err(|_| self.corruption(pointer.offset, "the block breaks the rules of its format"))

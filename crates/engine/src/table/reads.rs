@@ -5,10 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 
 use crate::base::shards::Sharded;
+use crate::store::BlocksRead;
 use crate::tree::Costs;
 
 /// How many counters there are: a shard of them fits the pair of cache lines that it takes anyway.
-const COUNTERS: usize = 10;
+const COUNTERS: usize = 12;
+/// Which of them is [`ReadStats::get_blocks_read`].
+const GET_BLOCKS_READ: usize = 5;
+/// Which of them is [`ReadStats::seeks`], and the first about walks.
+const SEEKS: usize = 6;
 
 /// What reads of a table cost since the database was opened; never reset.
 ///
@@ -39,12 +44,16 @@ pub struct ReadStats {
     pub get_filter_misses: u64,
     /// Blocks of indexes and leaves that they looked at, in the cache or not.
     pub get_blocks: u64,
+    /// Blocks that they read from files, those of filters and of values kept apart among them.
+    pub get_blocks_read: u64,
     /// Walks over a range that began.
     pub seeks: u64,
     /// Trees that they walked over, or passed by because a filter did not know the prefix of the range.
     pub seek_trees: u64,
     /// Blocks of indexes and leaves that they looked at, in the cache or not.
     pub seek_blocks: u64,
+    /// Blocks that they read from files, as lookups do; a read ahead counts with all blocks that were taken from it.
+    pub seek_blocks_read: u64,
     /// Filters that they asked for the prefix of their range.
     pub seek_filters: u64,
     /// Filters that let such a prefix pass in vain.
@@ -61,34 +70,38 @@ impl ReadStats {
     }
 
     const fn of(numbers: [u64; COUNTERS]) -> Self {
-        let [gets, get_trees, get_filters, get_filter_misses, get_blocks, ..] = numbers;
-        let [_, _, _, _, _, seeks, seek_trees, seek_blocks, seek_filters, seek_filter_misses] = numbers;
+        let [gets, get_trees, get_filters, get_filter_misses, get_blocks, get_blocks_read, ..] = numbers;
+        let [.., seeks, seek_trees, seek_blocks, seek_blocks_read, seek_filters, seek_filter_misses] = numbers;
         Self {
             gets,
             get_trees,
             get_filters,
             get_filter_misses,
             get_blocks,
+            get_blocks_read,
             seeks,
             seek_trees,
             seek_blocks,
+            seek_blocks_read,
             seek_filters,
             seek_filter_misses,
         }
     }
 
     const fn numbers(self) -> [u64; COUNTERS] {
-        let Self { gets, get_trees, get_filters, get_filter_misses, get_blocks, .. } = self;
-        let Self { seeks, seek_trees, seek_blocks, seek_filters, seek_filter_misses, .. } = self;
+        let Self { gets, get_trees, get_filters, get_filter_misses, get_blocks, get_blocks_read, .. } = self;
+        let Self { seeks, seek_trees, seek_blocks, seek_blocks_read, seek_filters, seek_filter_misses, .. } = self;
         [
             gets,
             get_trees,
             get_filters,
             get_filter_misses,
             get_blocks,
+            get_blocks_read,
             seeks,
             seek_trees,
             seek_blocks,
+            seek_blocks_read,
             seek_filters,
             seek_filter_misses,
         ]
@@ -107,12 +120,22 @@ impl ReadCounters {
     /// So many keys were looked up at these costs together.
     #[inline]
     pub(crate) fn got(&self, keys: u64, costs: &Costs) {
-        self.counters.add([keys, costs.trees, costs.filters, costs.filter_misses, costs.blocks, 0, 0, 0, 0, 0]);
+        self.counters.add_from(0, [keys, costs.trees, costs.filters, costs.filter_misses, costs.blocks]);
+    }
+
+    /// Lookups, or a part of one, began there and are at their end.
+    #[inline]
+    pub(crate) fn got_from_files(&self, begun: BlocksRead) {
+        let blocks = begun.since();
+        if blocks > 0 {
+            self.counters.add_to(GET_BLOCKS_READ, blocks);
+        }
     }
 
     /// A walk over so many trees ended.
     pub(crate) fn walked(&self, trees: u64, costs: &Costs) {
-        self.counters.add([0, 0, 0, 0, 0, 1, trees, costs.blocks, costs.filters, costs.filter_misses]);
+        let Costs { blocks, blocks_read, filters, filter_misses, .. } = *costs;
+        self.counters.add_from(SEEKS, [1, trees, blocks, blocks_read, filters, filter_misses]);
     }
 
     /// Counts on from there.

@@ -15,10 +15,13 @@ pub struct Costs {
     pub views: u64,
     /// Blocks of indexes and leaves that were looked at, in the cache or not; filters are not among them.
     pub blocks: u64,
+    /// Blocks of any kind that were read from files.
+    pub blocks_read: u64,
 }
 
 impl Costs {
     /// The sum of two.
+    #[inline]
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -28,6 +31,7 @@ impl Costs {
             filter_misses: self.filter_misses + other.filter_misses,
             views: self.views + other.views,
             blocks: self.blocks + other.blocks,
+            blocks_read: self.blocks_read + other.blocks_read,
         }
     }
 }

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use crate::base::key::head;
 use crate::base::{Kind, Result, SeqNum, Value};
 use crate::cache::Fill;
+use crate::store::BlocksRead;
 use crate::tree::operator::TableOperator;
 use crate::tree::values::ValueFiles;
-use crate::tree::{Cursor, Limits, Prefix};
+use crate::tree::{Costs, Cursor, Limits, Prefix};
 
 use super::skips::Skips;
 
@@ -35,6 +36,8 @@ pub struct Visible<C> {
     apart: Apart,
     /// The value files into which entries point.
     values: ValueFiles,
+    /// Blocks of theirs that were read.
+    value_blocks_read: u64,
     /// Folds operands.
     operator: TableOperator,
     skips: Skips,
@@ -90,6 +93,7 @@ impl<C: Cursor> Visible<C> {
             found: None,
             apart: Apart::No,
             values,
+            value_blocks_read: 0,
             operator,
             skips: Skips::default(),
         }
@@ -104,6 +108,11 @@ impl<C: Cursor> Visible<C> {
     /// The cursor over all versions.
     pub const fn cursor(&self) -> &C {
         &self.cursor
+    }
+
+    /// What the walk has cost so far.
+    pub fn costs(&self) -> Costs {
+        self.cursor.costs().plus(Costs { blocks_read: self.value_blocks_read, ..Costs::default() })
     }
 
     /// Moves to the next key that is seen, or returns false at the end of the range.
@@ -286,7 +295,9 @@ impl<C: Cursor> Visible<C> {
             match entry.kind {
                 Kind::Merge => {}
                 Kind::PutApart => {
+                    let read = BlocksRead::so_far();
                     base = Some(self.values.read(entry.value, Fill::Keep)?);
+                    self.value_blocks_read += read.since();
                     break;
                 }
                 kind => {
@@ -384,7 +395,9 @@ impl<C: Cursor> Visible<C> {
 
     #[cold]
     fn fetch_apart(&mut self) -> Result<()> {
+        let read = BlocksRead::so_far();
         let value = self.values.read(self.value_bytes(), Fill::Keep)?;
+        self.value_blocks_read += read.since();
         (self.found, self.apart) = (Some(value), Apart::Fetched);
         Ok(())
     }

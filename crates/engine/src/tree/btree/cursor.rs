@@ -8,6 +8,7 @@ use crate::base::num::usize_of32;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
 use crate::block::{Block, BlockPointer, Bound};
 use crate::cache::Fill;
+use crate::store::BlocksRead;
 use crate::tree::branch::Branch;
 use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
@@ -34,8 +35,8 @@ pub struct BTreeCursor {
     here: Place,
     failed: bool,
     limits: Option<Arc<Limits>>,
-    /// Blocks that were looked at.
-    blocks: u64,
+    /// What was looked at so far.
+    costs: Costs,
     /// How far a seek has come before it was begun. The path leads there.
     approach: Approach,
 }
@@ -67,7 +68,7 @@ impl BTreeCursor {
             here: Place::nowhere(),
             failed: false,
             limits: None,
-            blocks: 0,
+            costs: Costs::default(),
             approach: Approach::Away,
         }
     }
@@ -80,7 +81,9 @@ impl BTreeCursor {
         }
         self.approach = Approach::Away;
         // What the action does not reach stays nowhere.
+        let read = BlocksRead::so_far();
         let result = action(self);
+        self.costs.blocks_read += read.since();
         if result.is_err() {
             self.failed = true;
             self.here.leave();
@@ -111,7 +114,7 @@ impl BTreeCursor {
 
     /// The block that the path leads to, and `pointer` names.
     fn block(&mut self, pointer: BlockPointer) -> Result<Block> {
-        self.blocks += 1;
+        self.costs.blocks += 1;
         let above = self.above();
         match self.height() {
             0 => self.root.leaf(above, pointer, self.fill),
@@ -193,7 +196,7 @@ impl BTreeCursor {
     fn enter(&mut self, way: Way<'_>) -> Result<()> {
         while let Some(Step { branch, child }) = self.path.last() {
             if self.height() == 0 {
-                self.blocks += 1;
+                self.costs.blocks += 1;
                 let above = self.root.kept(self.path.iter().map(|step| step.child));
                 let (leaf, _) = self.ahead.leaf(&self.root.file, (branch, *child), above, self.fill, way)?;
                 let index = if way.backward { leaf.count() - 1 } else { 0 };
@@ -276,10 +279,12 @@ impl Cursor for BTreeCursor {
     }
 
     fn approach_ge(&mut self, key: &[u8]) -> bool {
+        let read = BlocksRead::so_far();
         self.approach = match std::mem::take(&mut self.approach) {
             done @ (Approach::Leaf(..) | Approach::Left) => done,
             approach => self.approach_from(approach, key).unwrap_or(Approach::Left),
         };
+        self.costs.blocks_read += read.since();
         !matches!(self.approach, Approach::Leaf(..) | Approach::Left)
     }
 
@@ -324,7 +329,7 @@ impl Cursor for BTreeCursor {
     }
 
     fn costs(&self) -> Costs {
-        Costs { blocks: self.blocks, ..Costs::default() }
+        self.costs
     }
 
     #[inline]

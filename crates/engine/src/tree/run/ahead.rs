@@ -32,6 +32,8 @@ pub(super) struct ReadAhead {
     row: Row,
     /// How many bytes were last read at once.
     span: usize,
+    /// Leaves that were not in the cache, of all runs so far.
+    leaves_read: u64,
 }
 
 /// A part of the file that was read.
@@ -63,12 +65,17 @@ impl Row {
 
 impl ReadAhead {
     pub(super) fn new(fill: Fill) -> Self {
-        Self { fill, held: Span::default(), next: None, last: 0..0, row: Row::NONE, span: 0 }
+        Self { fill, held: Span::default(), next: None, last: 0..0, row: Row::NONE, span: 0, leaves_read: 0 }
     }
 
     /// Forgets what was read, because another run comes next.
     pub(super) fn reset(&mut self) {
         (self.held.range, self.next, self.last, self.row, self.span) = (0..0, None, 0..0, Row::NONE, 0);
+    }
+
+    /// Leaves that were not in the cache.
+    pub(super) const fn leaves_read(&self) -> u64 {
+        self.leaves_read
     }
 
     /// Whether the leaves asked for last are a row that is likely to go on, and to be found in the cache as far as it holds them.
@@ -94,6 +101,7 @@ impl ReadAhead {
         if let Some(leaf) = cached {
             return Ok((leaf, true));
         }
+        self.leaves_read += 1;
         let leaf = self.read(run, pointer, wanted)?;
         Ok(match self.fill {
             Fill::Keep => (run.cache().insert(instance, pointer, leaf), false),

@@ -6,6 +6,7 @@ use super::fuse::Fuse;
 use crate::base::{Entry, Result, Value};
 use crate::block::{Block, Bound};
 use crate::cache::{Fill, SwipOf};
+use crate::store::BlocksRead;
 use crate::tree::cursor::Position;
 use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
@@ -146,7 +147,9 @@ impl RunCursor {
             return if has_prefix { go(self) } else { Ok(()) };
         }
         self.costs.filters += 1;
+        let read = BlocksRead::so_far();
         let has_prefix = self.run.may_contain(hash)?;
+        self.costs.blocks_read += read.since();
         self.has_prefix = Some(has_prefix);
         self.costs.filter_stops += u64::from(!has_prefix);
         if has_prefix {
@@ -260,7 +263,9 @@ impl RunCursor {
             return Ok(());
         }
         if self.run.kept_part(part).is_none() {
+            let read = BlocksRead::so_far();
             self.fetched = Some(self.run.index_part(part, self.fill)?);
+            self.costs.blocks_read += read.since();
         }
         self.costs.blocks += 1;
         self.part = part;
@@ -512,7 +517,7 @@ impl Cursor for RunCursor {
     }
 
     fn costs(&self) -> Costs {
-        self.costs
+        Costs { blocks_read: self.costs.blocks_read + self.ahead.leaves_read(), ..self.costs }
     }
 
     #[inline]
