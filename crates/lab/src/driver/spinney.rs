@@ -205,9 +205,13 @@ impl Store for SpinneyStore {
             get_filters: Some(stats.reads.get_filters),
             get_filter_misses: Some(stats.reads.get_filter_misses),
             get_blocks: Some(stats.reads.get_blocks),
+            get_blocks_read: Some(stats.reads.get_blocks_read),
             seeks: Some(stats.reads.seeks),
             seek_trees: Some(stats.reads.seek_trees),
             seek_blocks: Some(stats.reads.seek_blocks),
+            seek_blocks_read: Some(stats.reads.seek_blocks_read),
+            seek_filters: Some(stats.reads.seek_filters),
+            seek_filter_misses: Some(stats.reads.seek_filter_misses),
             ..Counters::default()
         })
     }

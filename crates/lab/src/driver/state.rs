@@ -77,12 +77,20 @@ pub struct Counters {
     pub get_filter_misses: Option<u64>,
     /// Blocks of indexes and leaves that they looked at.
     pub get_blocks: Option<u64>,
+    /// Blocks that they read from files.
+    pub get_blocks_read: Option<u64>,
     /// Range reads.
     pub seeks: Option<u64>,
     /// Trees that they searched.
     pub seek_trees: Option<u64>,
     /// Blocks of indexes and leaves that they looked at.
     pub seek_blocks: Option<u64>,
+    /// Blocks that they read from files.
+    pub seek_blocks_read: Option<u64>,
+    /// Filters that they asked.
+    pub seek_filters: Option<u64>,
+    /// Filters that let a range pass in vain.
+    pub seek_filter_misses: Option<u64>,
 }
 
 impl Counters {
@@ -109,9 +117,13 @@ impl Counters {
             get_filters: difference(self.get_filters, earlier.get_filters),
             get_filter_misses: difference(self.get_filter_misses, earlier.get_filter_misses),
             get_blocks: difference(self.get_blocks, earlier.get_blocks),
+            get_blocks_read: difference(self.get_blocks_read, earlier.get_blocks_read),
             seeks: difference(self.seeks, earlier.seeks),
             seek_trees: difference(self.seek_trees, earlier.seek_trees),
             seek_blocks: difference(self.seek_blocks, earlier.seek_blocks),
+            seek_blocks_read: difference(self.seek_blocks_read, earlier.seek_blocks_read),
+            seek_filters: difference(self.seek_filters, earlier.seek_filters),
+            seek_filter_misses: difference(self.seek_filter_misses, earlier.seek_filter_misses),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::chart::escape;
 use super::tables::engine_cell;
-use crate::report::{COSTS, FACTORS, Report, Summary};
+use crate::report::{COSTS, FACTORS, READS, Report, Summary};
 
 /// The last part of the page.
 pub(super) fn section(report: &Report, summary: &Summary<'_>) -> String {
@@ -19,7 +19,7 @@ pub(super) fn section(report: &Report, summary: &Summary<'_>) -> String {
         text += &format!("<p>{} did not run: {}</p>\n", escape(&missing.engine), escape(&missing.why));
     }
     text += "</section>\n<section>\n<h2>Columns</h2>\n<dl>\n";
-    for measure in COSTS.iter().chain(&FACTORS) {
+    for measure in COSTS.iter().chain(&FACTORS).chain(&READS) {
         text += &format!("<dt>{}</dt><dd>{}</dd>\n", measure.title, escape(measure.meaning));
     }
     text + "</dl>\n</section>\n"

@@ -3,7 +3,7 @@
 use super::chart::{Bar, BarChart, Segment, Style, escape, short_bytes};
 use super::tables::engine_cell;
 use super::time::{self, names};
-use crate::report::{COSTS, FACTORS, LATENCIES, Step, Summary, kinds, latency};
+use crate::report::{COSTS, FACTORS, LATENCIES, READS, Step, Summary, has_reads, kinds, latency};
 use crate::text::{counted, digits};
 
 /// How strong the colours of the parts of a bar are.
@@ -33,6 +33,7 @@ pub(super) fn section(summary: &Summary<'_>, at: usize) -> String {
     text += &time::charts(summary, at, &names);
     text += "</div>\n";
     text += &latency_table(summary, at);
+    text += &reads_table(summary, at);
     text + "</section>\n"
 }
 
@@ -205,6 +206,25 @@ fn latency_table(summary: &Summary<'_>, at: usize) -> String {
                 engine_cell(summary, engine)
             );
         }
+    }
+    text + "</tbody>\n</table>\n"
+}
+
+/// What reads ask of the trees, if any engine counted that.
+fn reads_table(summary: &Summary<'_>, at: usize) -> String {
+    if !has_reads(summary, at) {
+        return String::new();
+    }
+    let mut text =
+        "<h3>Trees, filters and blocks of a get and of a range read</h3>\n<table>\n<thead><tr><th></th>".to_owned();
+    for measure in READS {
+        text += &format!("<th title=\"{}\">{}</th>", escape(measure.meaning), measure.title);
+    }
+    text += "</tr></thead>\n<tbody>\n";
+    for engine in 0..summary.engines.len() {
+        let value = |of| dash(summary.spread(at, engine, of).map(|spread| spread.median));
+        let cells: String = READS.iter().map(|measure| format!("<td>{}</td>", value(&measure.of))).collect();
+        text += &format!("<tr><td>{}</td>{cells}</tr>\n", engine_cell(summary, engine));
     }
     text + "</tbody>\n</table>\n"
 }

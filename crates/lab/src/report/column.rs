@@ -1,6 +1,7 @@
 //! The columns of the tables: what they are called in the articles, and where in a step they stand.
 
 use super::{Column, Figure, Step, Summary, Wanted};
+use crate::driver::Counters;
 use crate::measure::Percentiles;
 
 /// A column that every experiment has.
@@ -52,6 +53,46 @@ pub const FACTORS: [Measure; 6] = [
     }),
     less("secs", "seconds that the step took", |step| Some(step.done()?.seconds)),
 ];
+
+/// What a get and what a range read ask of the trees, as the engine counts it.
+pub const READS: [Measure; 10] = [
+    less("get.trees", "trees that a get searches", |step| per_get(step, |counters| counters.get_trees)),
+    less("get.filt", "filters that it asks", |step| per_get(step, |counters| counters.get_filters)),
+    less("get.false", "filters that let its key pass in vain", |step| {
+        per_get(step, |counters| counters.get_filter_misses)
+    }),
+    less("get.blk", "blocks that it looks at, in memory or not", |step| per_get(step, |counters| counters.get_blocks)),
+    less("get.read", "blocks that it reads from files", |step| per_get(step, |counters| counters.get_blocks_read)),
+    less("seek.trees", "trees that a range read walks over", |step| per_seek(step, |counters| counters.seek_trees)),
+    less("seek.filt", "filters that it asks", |step| per_seek(step, |counters| counters.seek_filters)),
+    less("seek.false", "filters that let its range pass in vain", |step| {
+        per_seek(step, |counters| counters.seek_filter_misses)
+    }),
+    less("seek.blk", "blocks that it looks at, in memory or not", |step| {
+        per_seek(step, |counters| counters.seek_blocks)
+    }),
+    less("seek.read", "blocks that it reads from files", |step| per_seek(step, |counters| counters.seek_blocks_read)),
+];
+
+fn per_get(step: &Step, count: fn(&Counters) -> Option<u64>) -> Option<f64> {
+    each(count(&step.counters), step.counters.gets)
+}
+
+fn per_seek(step: &Step, count: fn(&Counters) -> Option<u64>) -> Option<f64> {
+    each(count(&step.counters), step.counters.seeks)
+}
+
+/// What each of so many costs.
+fn each(cost: Option<u64>, reads: Option<u64>) -> Option<f64> {
+    Some(cost? as f64 / reads.filter(|&reads| reads > 0)? as f64)
+}
+
+/// Whether any engine counted reads in a step.
+#[must_use]
+pub fn has_reads(summary: &Summary<'_>, step: usize) -> bool {
+    let counted = |engine: usize| READS.iter().any(|measure| summary.spread(step, engine, &measure.of).is_some());
+    (0..summary.engines.len()).any(counted)
+}
 
 /// A title, and where the value stands.
 pub type Percentile = (&'static str, fn(&Percentiles) -> f64);

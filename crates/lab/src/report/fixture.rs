@@ -158,6 +158,12 @@ fn large_step(mut step: Step, number: usize, random: &mut Random) -> Step {
             compaction_written_bytes: part(0.5),
             stall_us: Some(1_234_567),
             stalls: Some(12),
+            gets: Some(1000),
+            get_trees: Some(1100 + number as u64),
+            get_filters: Some(if number == 0 { 0 } else { 7_890 }),
+            get_filter_misses: Some(1),
+            get_blocks: Some(2_100),
+            get_blocks_read: Some(333),
             ..Counters::default()
         };
     }

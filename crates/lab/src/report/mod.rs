@@ -9,7 +9,9 @@ mod remarks;
 mod summary;
 mod terminal;
 
-pub use column::{COSTS, FACTORS, LATENCIES, Measure, Percentile, kinds, latency, own_columns, own_value};
+pub use column::{
+    COSTS, FACTORS, LATENCIES, Measure, Percentile, READS, has_reads, kinds, latency, own_columns, own_value,
+};
 pub use machine::Machine;
 pub use model::{
     Column, Cost, EngineInfo, FORMAT, Figure, Missing, Operation, Report, Run, Second, Size, State, Step, Wanted, units,

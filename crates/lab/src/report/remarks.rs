@@ -114,7 +114,7 @@ pub fn sources(report: &Report) -> Vec<String> {
         "cs/o cpu/o: rusage".to_owned(),
         "rss: /proc/self/status".to_owned(),
         "db.gb: allocated/apparent sizes of the files".to_owned(),
-        "stall.s and shapes: the engine".to_owned(),
+        "stall.s, get.*, seek.* and shapes: the engine".to_owned(),
     ]
 }
 

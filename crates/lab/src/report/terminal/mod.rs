@@ -3,6 +3,7 @@
 mod costs;
 mod header;
 mod latencies;
+mod reads;
 mod rows;
 mod shapes;
 
@@ -27,6 +28,7 @@ pub fn print(report: &Report, out: &mut dyn Write) -> Result<()> {
         costs::print(&summary, out)?;
         costs::print_own(&summary, out)?;
         latencies::print(&summary, out)?;
+        reads::print(&summary, out)?;
         shapes::print(&summary, out)?;
         writeln!(out, "\nfrom     {}", wrap(&sources(report).join("; "), WIDTH - 9, 9))?;
     }

@@ -1,7 +1,7 @@
 //! Tests of the tables for a terminal.
 
 use super::*;
-use crate::driver::TableShape;
+use crate::driver::{Counters, TableShape};
 use crate::report::fixture::{large, report, run, step};
 use crate::report::{Cost, Figure, Operation, State, Step};
 
@@ -44,6 +44,23 @@ fn what_is_small_or_unknown_is_not_zero() {
     let text = text(&report(vec![run("lsm", 0, vec![unknown])]));
     let row: Vec<&str> = text.lines().find(|line| line.starts_with("load")).unwrap().split_whitespace().collect();
     assert_eq!(row, ["load", "10.0", "-", "3e-4", "-", "1.50", "0.400", "12.5", "8.00+4.50", "-"]);
+}
+
+/// What was not counted, or not of this kind of read, is a dash; steps without reads are left out.
+#[test]
+fn reads_are_shown_by_what_they_ask_of_the_trees() {
+    let mut reads = step("readrandom", 10.0);
+    let counters = Counters { gets: Some(200), get_trees: Some(300), get_blocks_read: Some(50), ..Counters::default() };
+    reads.counters = Counters { get_filters: Some(1400), get_filter_misses: Some(0), seeks: Some(0), ..counters };
+    let ours = run("lsm", 0, vec![step("load", 10.0), reads]);
+    let theirs = run("other", 0, vec![step("load", 10.0), step("readrandom", 10.0)]);
+    let text = text(&report(vec![ours, theirs]));
+    let (_, table) = text.split_once("--- of a get and of a range read").unwrap();
+    let rows: Vec<Vec<&str>> = table.lines().skip(1).take(4).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0][..6], ["engine", "get.trees", "get.filt", "get.false", "get.blk", "get.read"]);
+    assert_eq!(rows[1], ["--", "readrandom"]);
+    assert_eq!(rows[2], ["lsm", "1.50", "7.00", "0", "-", "0.250", "-", "-", "-", "-", "-"]);
+    assert!(rows[3][0] == "other" && rows[3][1..].iter().all(|cell| *cell == "-"), "{table}");
 }
 
 #[test]
