@@ -88,6 +88,100 @@ fn a_table_that_is_only_read_comes_to_one_tree_by_itself() {
     }
 }
 
+/// A key that was perhaps never written, by a number.
+fn any_key(number: u32) -> [u8; 4] {
+    number.wrapping_mul(2_654_435_761).wrapping_add(number % 18).to_be_bytes()
+}
+
+fn get_and_scan(db: &Database, table: &Table, number: u32) {
+    let snapshot = db.snapshot();
+    snapshot.get(table, &any_key(number)).unwrap();
+    let mut range = snapshot.range(table, &any_key(number)[..]..);
+    (0..4).for_each(|_| _ = range.advance().unwrap());
+}
+
+/// Trees that a get and a scan search, on average of these reads.
+fn trees_of_reads(db: &Database, table: &Table, reads: impl FnOnce()) -> (f64, f64) {
+    let before = db.stats().table_reads[table.name()];
+    reads();
+    let after = db.stats().table_reads[table.name()];
+    let share = |trees: u64, reads: u64| trees as f64 / reads as f64;
+    let gets = share(after.get_trees - before.get_trees, after.gets - before.gets);
+    (gets, share(after.seek_trees - before.seek_trees, after.seeks - before.seeks))
+}
+
+#[test]
+fn a_table_that_is_only_read_costs_its_reads_what_it_would_if_all_were_compacted() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let table = worn(&db, layout);
+        let cost = || trees_of_reads(&db, &table, || (0..2000).for_each(|number| get_and_scan(&db, &table, number)));
+        let worn = cost();
+        (0..30_000).for_each(|number| get_and_scan(&db, &table, number));
+        let by_itself = cost();
+        table.compact().unwrap();
+        let compacted = cost();
+        assert!(worn.1 >= 2.0 * compacted.1, "{layout:?}: {worn:?}, compacted {compacted:?}");
+        let is_near = by_itself.0 <= 1.1 * compacted.0 && by_itself.1 <= 1.1 * compacted.1;
+        assert!(is_near, "{layout:?}: {by_itself:?} trees of a get and a scan, compacted {compacted:?}, worn {worn:?}");
+    }
+}
+
+/// Of a hundred operations five write. What they leave in memory is one tree more, and what was flushed of it another until that is merged.
+#[test]
+fn a_table_that_is_mostly_read_is_merged_for_its_readers_beside_its_writes() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let table = worn(&db, layout);
+        let run = |rounds: std::ops::Range<u32>| {
+            for round in rounds {
+                write(&db, &table, (0..5).map(|key| u32::from_be_bytes(any_key(5 * round + key))), Some(&[1; 20]));
+                (0..95).for_each(|number| get_and_scan(&db, &table, 95 * round + number));
+            }
+        };
+        let worn = trees_of_reads(&db, &table, || run(0..1));
+        run(1..300);
+        let before = db.stats();
+        let later = trees_of_reads(&db, &table, || run(300..600));
+        assert!(worn.1 >= 4.0 && later.1 <= 3.0 && later.0 <= 2.1, "{layout:?}: {worn:?}, later {later:?}");
+        // No more is done than reads have paid for: five milliseconds a job, 1,200 ns a tree.
+        let after = db.stats();
+        let jobs = after.flush.flushes + after.flush.compactions - before.flush.flushes - before.flush.compactions;
+        let paid_ns = 2.0 * 300.0 * 95.0 * 1_200.0 * (later.1 - 1.0);
+        assert!((2.0..=paid_ns / 5e6).contains(&(jobs as f64)), "{layout:?}: {jobs} jobs, {paid_ns} ns were paid");
+    }
+}
+
+/// One scan for twenty entries written, in a table whose layout has enough to do.
+#[test]
+fn a_few_reads_of_a_table_that_is_written_have_nothing_merged() {
+    for layout in LAYOUTS {
+        let work = |reads: bool| {
+            let sim = SimEnv::new(1);
+            let db = open(&sim);
+            let options = TableOptions { layout, run_bytes_max: 64 << 10, ..TableOptions::default() };
+            let table = db.create_table("t", options).unwrap();
+            for round in 0..1_000_u32 {
+                write(&db, &table, (0..100).map(|key| u32::from_be_bytes(any_key(100 * round + key))), Some(&[7; 20]));
+                if round % 40 == 39 {
+                    table.flush().unwrap();
+                }
+                for _ in 0..if reads { 5 } else { 0 } {
+                    drop(db.snapshot().range(&table, ..).next().transpose().unwrap());
+                }
+            }
+            let (flush, reads) = (db.stats().flush, db.stats().reads);
+            (flush.flush_bytes + flush.compaction_write_bytes, reads.seek_trees)
+        };
+        let ((unread, _), (read, trees)) = (work(false), work(true));
+        let share = read as f64 / unread as f64;
+        assert!((0.99..1.01).contains(&share), "{layout:?}: {read} bytes written, without reads {unread}");
+        assert!(trees > 12_000, "{layout:?}: {trees} trees walked over, of which 7,000 pay for a merge");
+    }
+}
+
 #[test]
 fn gets_pay_as_scans_do() {
     let sim = SimEnv::new(1);
