@@ -151,10 +151,12 @@ pub(crate) struct LoadArgs {
 /// Print the value of a key, or the entries of several keys: key, tab, value
 ///
 /// Several keys are looked up together and printed in the order of the arguments. Keys that are not there are named on stderr, and the
-/// exit code is 1.
+/// exit code is 1. In a table whose merge operator is `add`, a value of 8 bytes is printed as the number that it is, signed; with
+/// --escape as bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney get shop orders 4711
+  spinney get shop visits /index.html
   spinney get shop orders 4711 | jq .total
   spinney get shop orders 4711 4712 4720 --json
   spinney get --escape blobs index '\\x00\\x2a'")]
@@ -243,7 +245,8 @@ pub(crate) struct DeleteArgs {
 
 /// Print the entries of a table in key order: key, tab, value
 ///
-/// Bytes are printed as they are, unless stdout is a terminal or escapes are asked for.
+/// Bytes are printed as they are, unless stdout is a terminal or escapes are asked for. Values of a table whose merge operator is `add` are
+/// printed as `get` prints them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney scan shop orders --from 4000 --to 5000
@@ -481,12 +484,13 @@ pub(crate) struct FlushArgs {
     pub(crate) table: Option<String>,
 }
 
-/// Merge each table into one tree, so that reads search only one; or one level of a table into the next
+/// Merge each table into one tree, so that reads search only one; or one level of a table into the next; or what its layout wants
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney compact shop
   spinney compact shop orders
-  spinney compact shop orders --level 0")]
+  spinney compact shop orders --level 0
+  spinney compact shop --until-idle")]
 pub(crate) struct CompactArgs {
     #[command(flatten)]
     pub(crate) db: DbArgs,
@@ -495,6 +499,9 @@ pub(crate) struct CompactArgs {
     /// Merge only this level into the next one below: 0 for the runs that flushes lay down, else a number that `shape` shows
     #[arg(long, value_name = "N", requires = "table")]
     pub(crate) level: Option<usize>,
+    /// Merge no more than the tables' layouts want by themselves, and end when there is nothing left to do
+    #[arg(long, conflicts_with = "level")]
+    pub(crate) until_idle: bool,
 }
 
 /// Make a copy of the database as it is now, sharing files where the file system can

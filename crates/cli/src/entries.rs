@@ -1,7 +1,7 @@
 //! `get`, `put`, `merge` and `delete`: one entry, several, or those of a range.
 
 use crate::args::{CommitArgs, DeleteArgs, GetArgs, MergeArgs, PutArgs, TableArgs};
-use crate::output::{Output, argument, escape, json_of};
+use crate::output::{Output, Values, argument, escape, json_of};
 use crate::scan::{borrowed, bounds};
 use crate::store::{close_after, open_to_commit, table, with_table};
 use anyhow::{Context as _, Result, bail};
@@ -14,11 +14,13 @@ pub(crate) fn get(args: &GetArgs, out: &mut Output) -> Result<()> {
     let keys = args.keys.iter().map(|key| argument(key, args.escape)).collect::<Result<Vec<_>>>()?;
     with_table(&args.table, |db, table| {
         let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        let values = db.snapshot().multi_get(table, &wanted)?;
+        let (values, shown) = (db.snapshot().multi_get(table, &wanted)?, Values::of(table, args.escape));
         for (key, value) in keys.iter().zip(&values) {
             match value {
-                Some(value) if args.json => out.json_line(&json!({ "key": json_of(key), "value": json_of(value) }))?,
-                Some(value) => print(key, value, args, out)?,
+                Some(value) if args.json => {
+                    out.json_line(&json!({ "key": json_of(key), "value": shown.json(value) }))?;
+                }
+                Some(value) => print(key, (value, shown), args, out)?,
                 None => {}
             }
         }
@@ -35,12 +37,12 @@ pub(crate) fn get(args: &GetArgs, out: &mut Output) -> Result<()> {
 }
 
 /// Prints the value, behind its key if there are several.
-fn print(key: &[u8], value: &[u8], args: &GetArgs, out: &mut Output) -> Result<()> {
+fn print(key: &[u8], (value, shown): (&[u8], Values), args: &GetArgs, out: &mut Output) -> Result<()> {
     if args.keys.len() > 1 {
         out.bytes(key, args.escape)?;
         write!(out, "\t")?;
     }
-    out.bytes(value, args.escape)?;
+    shown.print(value, out)?;
     Ok(writeln!(out)?)
 }
 

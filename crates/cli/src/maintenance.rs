@@ -76,7 +76,7 @@ pub(crate) fn flush(args: &FlushArgs) -> Result<()> {
     with_db(&args.db, |db| tables(db, args.table.as_deref())?.iter().try_for_each(|table| Ok(table.flush()?)))
 }
 
-/// Merges each table into one tree, or a level of one into the next.
+/// Merges each table into one tree, or a level of one into the next, or waits for what the layouts want.
 pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
     let wheel = progress::wheel("compact");
     let done = with_db(&args.db, |db| {
@@ -84,6 +84,7 @@ pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
             wheel.set_message(table.name().to_owned());
             match args.level {
                 Some(level) => Ok(table.compact_level(level)?),
+                None if args.until_idle => Ok(table.wait_idle()?),
                 None => Ok(table.compact()?),
             }
         })

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
+use spinney::Table;
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write};
 
 /// Buffered stdout.
@@ -51,6 +52,38 @@ impl Write for Output {
 /// An error of stdout that says so; its kind stays.
 fn named(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write to stdout: {error}"))
+}
+
+/// How the values of a table are shown: as bytes, but those of 8 bytes in a table whose merge operator is `add` as signed numbers, unless
+/// escapes are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Values {
+    numbers: bool,
+    escapes: bool,
+}
+
+impl Values {
+    /// The values of this table.
+    pub(crate) fn of(table: &Table, escapes: bool) -> Self {
+        Self { numbers: !escapes && table.options().merge.as_deref() == Some("add"), escapes }
+    }
+
+    /// Prints one.
+    pub(crate) fn print(self, value: &[u8], out: &mut Output) -> io::Result<()> {
+        match self.number(value) {
+            Some(number) => write!(out, "{number}"),
+            None => out.bytes(value, self.escapes),
+        }
+    }
+
+    /// One as JSON: a number, or as [`json_of`] has it.
+    pub(crate) fn json(self, value: &[u8]) -> Json {
+        self.number(value).map_or_else(|| json_of(value), Json::from)
+    }
+
+    fn number(self, value: &[u8]) -> Option<i64> {
+        value.try_into().ok().filter(|_| self.numbers).map(i64::from_le_bytes)
+    }
 }
 
 /// Bytes as JSON: a string when they are UTF-8, else `{"hex": "…"}`.

@@ -1,7 +1,7 @@
 //! `scan` and `count`: the entries of a range.
 
 use crate::args::{CountArgs, RangeArgs, ScanArgs};
-use crate::output::{Output, argument, json_of};
+use crate::output::{Output, Values, argument, json_of};
 use crate::store::with_table;
 use anyhow::Result;
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 pub(crate) fn scan(args: &ScanArgs, out: &mut Output) -> Result<()> {
     let bounds = bounds(&args.range, args.escape)?;
     with_table(&args.table, |db, table| {
-        let snapshot = db.snapshot();
+        let (snapshot, shown) = (db.snapshot(), Values::of(table, args.escape));
         let mut range = if args.reverse {
             snapshot.range_rev(table, borrowed(&bounds))
         } else {
@@ -29,14 +29,14 @@ pub(crate) fn scan(args: &ScanArgs, out: &mut Output) -> Result<()> {
         {
             left -= 1;
             if args.json {
-                let value = value.map(json_of);
+                let value = value.map(|value| shown.json(value));
                 out.json_line(&JsonEntry { key: json_of(key), value })?;
                 continue;
             }
             out.bytes(key, args.escape)?;
             if let Some(value) = value {
                 out.write_all(b"\t")?;
-                out.bytes(value, args.escape)?;
+                shown.print(value, out)?;
             }
             out.write_all(b"\n")?;
         }

@@ -62,11 +62,21 @@ fn operands_are_merged_into_the_values_of_tables_with_an_operator() {
         assert!(place.ok(&["log", "db"]).contains("merge"));
         place.ok(&["merge", "db", "visits", "--escape", "\\x00", "18446744073709551615"]);
         assert_eq!(sum("\\x00"), "\\xff".repeat(8) + "\n");
+        // A number as one reads it, unless bytes are asked for; what is no number of eight bytes stays what it is.
+        assert_eq!(place.ok(&["get", "db", "visits", "page"]), "5\n");
+        place.ok(&["put", "db", "visits", "text", "seven b"]);
+        assert_eq!(place.ok(&["get", "db", "visits", "page", "text"]), "page\t5\ntext\tseven b\n");
+        assert_eq!(place.ok(&["get", "db", "visits", "page", "--json"]), "{\"key\":\"page\",\"value\":5}\n");
+        assert_eq!(place.ok(&["scan", "db", "visits"]), "\0\t-1\npage\t5\ntext\tseven b\n");
+        assert!(place.ok(&["scan", "db", "visits", "--json"]).starts_with("{\"key\":\"\\u0000\",\"value\":-1}\n"));
+        place.ok(&["delete", "db", "visits", "text"]);
         for operand in ["", "x", "1.5", "18446744073709551616", "-9223372036854775809"] {
             let message = place.fails(&["merge", "db", "visits", "page", operand]);
             assert!(message.contains("is no whole number of 64 bits"), "{message}");
         }
         place.ok(&["create", "db", "plain", "--layout", layout]);
+        place.ok(&["put", "db", "plain", "page", "8 bytes."]);
+        assert_eq!(place.ok(&["get", "db", "plain", "page"]), "8 bytes.\n");
         assert!(place.fails(&["merge", "db", "plain", "page", "1"]).contains("merge operator"));
         assert!(place.fails(&["merge", "db", "none", "page", "1"]).contains("has no table `none`"));
         assert_eq!(place.count("visits"), 2);
@@ -258,6 +268,31 @@ fn a_level_is_merged_into_the_next() {
     assert!(place.fails(&["compact", "db", "packages", "--level", "8"]).contains("level 8"));
     assert!(Place::loaded("btree").fails(&["compact", "db", "packages", "--level", "0"]).contains("B-tree"));
     place.verify();
+}
+
+/// Two runs are too few for the layout to merge: only all in one tree is what `compact` alone makes.
+#[test]
+fn a_table_is_compacted_until_its_layout_wants_no_more() {
+    let place = Place::new();
+    place.ok(&["create", "db", "t", "--layout", "lsm"]);
+    for value in ["a", "b"] {
+        place.ok(&["put", "db", "t", "key", value]);
+        place.ok(&["flush", "db"]);
+    }
+    place.ok(&["put", "db", "t", "key", "c"]);
+    let trees = || {
+        let shape = json(&place.ok(&["shape", "db", "t", "--json"]));
+        (shape["l0"].as_array().unwrap().len(), shape["memtable_entries"].as_u64().unwrap(), shape["trees"].clone())
+    };
+    assert_eq!(trees(), (2, 1, 3.into()));
+    place.ok(&["compact", "db", "t", "--until-idle"]);
+    assert_eq!(trees(), (2, 1, 3.into()));
+    place.ok(&["flush", "db", "t"]);
+    place.ok(&["compact", "db", "--until-idle"]);
+    let (runs, _, _) = trees();
+    assert!(runs == 3 || runs == 0, "{runs}");
+    place.ok(&["compact", "db"]);
+    assert_eq!(trees(), (0, 0, 1.into()));
 }
 
 #[test]
