@@ -278,13 +278,13 @@ impl MergeCursor {
             return Ok(());
         }
         let Some(player) = self.player(self.winner) else { return self.begin() };
-        let mut at = 0;
+        let mut at = self.pass_smaller(0, player.head);
         while at < STEPS_MAX
             && let Some(next) = self.order.get(at + 1).copied()
             && self.is_before(next, player)
         {
             self.order[at] = next;
-            at += 1;
+            at = self.pass_smaller(at + 1, player.head);
         }
         if at == STEPS_MAX {
             at = self.pass_many(at, player);
@@ -294,6 +294,19 @@ impl MergeCursor {
             self.crown()?;
         }
         if self.ties >= TIES_MAX { self.lengthen_prefix() } else { Ok(()) }
+    }
+
+    /// Moves those with smaller heads one place to the front, from place `at` on and at most to [`STEPS_MAX`], and says which place that leaves
+    /// free. Nearly all steps, and nothing but heads in them.
+    #[inline]
+    fn pass_smaller(&mut self, mut at: usize, head: u64) -> usize {
+        let len = self.order.len().min(STEPS_MAX + 1);
+        let order = &mut self.order[..len];
+        while at + 1 < len && order[at + 1].head < head {
+            order[at] = order[at + 1];
+            at += 1;
+        }
+        at
     }
 
     /// Moves all who come before `player` one place to the front, from place `at` on, and says which place that leaves free.
