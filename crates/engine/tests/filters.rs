@@ -8,6 +8,8 @@ use std::ops::Bound;
 
 fn open() -> (SimEnv, Database) {
     let sim = SimEnv::new(1);
+    // No view takes the place of filters.
+    sim.set_lazy_workers(true);
     let options = Options { memory_bytes: 64 << 20, log_segment_bytes: 256 << 10, ..Options::default() };
     let db = Database::builder("/db").env(sim.env()).options(options).open().expect("a machine in order");
     (sim, db)

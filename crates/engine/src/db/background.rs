@@ -246,8 +246,8 @@ mod tests {
             step_beside_writes(&db, &busy);
             trees_after.push(trees());
         }
-        // 2.4 ms a round, and the merge costs 5 ms and a bit.
-        assert_eq!(trees_after, [3, 3, 1, 1, 1, 1, 1, 1, 1, 1]);
+        // 2.4 ms in the first round, which pay for a view; 1.2 ms in each from there on, and the merge costs 5 ms and a bit.
+        assert_eq!(trees_after, [3, 3, 3, 1, 1, 1, 1, 1, 1, 1]);
         db.core().compact_one().unwrap();
         assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
     }

@@ -24,7 +24,7 @@ const ENTRY_NS: u64 = 150;
 /// An entry brought into a view.
 const VIEW_ENTRY_NS: u64 = 100;
 /// What every view costs.
-const VIEW_NS: u64 = 100_000;
+const VIEW_NS: u64 = 10_000;
 /// A byte read and written again.
 const BYTE_NS: u64 = 1;
 /// What every flush and merge costs: files made durable, and blocks that must come to the cache anew.
