@@ -80,7 +80,7 @@ mod tests {
     fn read_until_viewed(db: &Database, table: &Table, trees: u64) {
         for _ in 0..100 {
             (0..1000).for_each(|number| drop(scan(&db.snapshot(), table, number, 1)));
-            if db.core().paid_step(&table.state()).unwrap() && table.shape().unwrap().viewed == trees {
+            if db.core().paid_step(table.state()).unwrap() && table.shape().unwrap().viewed == trees {
                 return;
             }
         }
@@ -130,7 +130,7 @@ mod tests {
         let mut trees = vec![(3, 0)];
         for _ in 0..40 {
             (0..500).for_each(|number| drop(scan(&db.snapshot(), &table, number, 1)));
-            db.core().paid_step(&table.state()).unwrap();
+            db.core().paid_step(table.state()).unwrap();
             let shape = table.shape().unwrap();
             trees.push((shape.trees, shape.viewed));
         }
@@ -146,7 +146,7 @@ mod tests {
         assert!(db.core().cache.take_room(db.core().cache.room()));
         for _ in 0..40 {
             (0..500).for_each(|number| drop(scan(&db.snapshot(), &table, number, 1)));
-            db.core().paid_step(&table.state()).unwrap();
+            db.core().paid_step(table.state()).unwrap();
         }
         assert_eq!((table.shape().unwrap().trees, table.shape().unwrap().viewed), (1, 0));
     }

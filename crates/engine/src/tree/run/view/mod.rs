@@ -6,16 +6,16 @@
 //! tree looks at those entries only that come first.
 //!
 //! # Layout
-//! The top leads to *parts* and a part to *groups*, by separators, as the index of a run leads to its leaves. A group is [`GROUP_BYTES`] long:
+//! The top leads to *parts* and a part to *groups*, by separators, as the index of a run leads to its leaves. A group is 320 bytes long:
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
-//! | 0 | 2 | number of entries, 1 to [`GROUP_ENTRIES`] |
+//! | 0 | 2 | number of entries, 1 to 24 |
 //! | 2 | 2 | `p`, the length of a prefix that all keys share |
 //! | 4 | 4 | where the prefix begins behind the groups of the part, if it does not fit here |
 //! | 8 | 24 | the prefix, if `p` is at most 24 |
 //! | 32 | 4 n | heads: the next four bytes of each key as a big-endian number, padded with zeros |
-//! | 128 | 8 n | where each entry lies ([`Lie`]) |
+//! | 128 | 8 n | where each entry lies: tree, run, part of its index, leaf, place in that |
 //!
 //! A search looks at two cache lines of it. All numbers are little-endian; nothing of this is ever stored.
 //!
