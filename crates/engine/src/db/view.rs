@@ -11,7 +11,7 @@ use crate::tree::run::ViewBuilder;
 
 use super::core::{Core, TableState};
 
-/// After so many entries it is looked whether the view is still wanted.
+/// After so many entries it is looked whether the view is still wanted, and whether runs have gathered in L0.
 const PAUSE_ENTRIES: u64 = 10_000;
 
 impl Core {
@@ -24,6 +24,8 @@ impl Core {
             if table.check().is_err() {
                 return Ok(());
             }
+            // What is laid down meanwhile must not wait, and is no part of the view.
+            self.relieve(table, &viewable.ids)?;
             match builder.step(PAUSE_ENTRIES)? {
                 None => return Ok(()),
                 Some(false) => {}
@@ -149,6 +151,20 @@ mod tests {
             db.core().paid_step(table.state()).unwrap();
         }
         assert_eq!((table.shape().unwrap().trees, table.shape().unwrap().viewed), (1, 0));
+    }
+
+    /// A view of many entries takes a while, and L0 must not grow without end in it.
+    #[test]
+    fn what_is_laid_down_while_a_view_is_made_is_merged_beside_it() {
+        let (db, table) = open(false, 10);
+        (1..=3).for_each(|run| lay_run(&db, &table, (1000, usize::from(run)), run));
+        let viewable = table.state().version.load().trees.over_the_last();
+        (4..=40).for_each(|run| lay_run(&db, &table, (1000, usize::from(run)), run));
+        let (before, all) = (table.shape().unwrap().trees, scan(&db.snapshot(), &table, 0, 1000));
+        db.core().view(table.state(), viewable).unwrap();
+        let shape = table.shape().unwrap();
+        assert!(before == 40 && shape.trees < 20 && shape.viewed == 3, "{shape:?}");
+        assert_eq!(scan(&db.snapshot(), &table, 0, 1000), all);
     }
 
     /// What a get by a view finds is what it finds without, whoever asks.

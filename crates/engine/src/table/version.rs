@@ -427,7 +427,9 @@ impl Trees {
     pub fn over_the_last(&self) -> Viewable {
         let last = self.levels.iter().rposition(|level| !level.runs.is_empty());
         let levels = if self.btree.is_some() { LEVELS } else { last.unwrap_or(0) };
-        Viewable { l0: self.l0.len(), levels, trees: self.upper(self.l0.len(), levels).collect() }
+        let l0 = self.l0.iter().map(|handle| handle.id);
+        let ids = l0.chain(self.levels[..levels].iter().flat_map(|level| level.ids.iter().copied())).collect();
+        Viewable { l0: self.l0.len(), levels, trees: self.upper(self.l0.len(), levels).collect(), ids }
     }
 
     /// How many trees on disk a scan searches.
@@ -464,6 +466,8 @@ pub struct Viewable {
     pub levels: usize,
     /// Newest first.
     pub trees: Vec<Tree>,
+    /// The files of their runs.
+    pub ids: Vec<FileId>,
 }
 
 /// A view, and of which trees it is.
