@@ -23,11 +23,14 @@ impl Core {
         // Commits that were being ordered when the closing began are through after this.
         drop(self.commit.lock());
         self.health.check_poison()?;
-        if self.health.is_unfinished() {
+        // A write that finds room just now finishes the open first, or not at all.
+        let unfinished = self.unfinished.lock();
+        if unfinished.is_some() {
             // Nothing was written since the open.
             self.health.end_close();
             return Ok(());
         }
+        drop(unfinished);
         let flushed = self.flush_unlogged().and_then(|()| self.date_all());
         self.health.end_close();
         flushed?;

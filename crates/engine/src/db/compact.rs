@@ -74,12 +74,18 @@ impl Core {
             true => policy::pick_paid(&version.trees, &table.options, self.room_on_disk()?, in_memory, &account),
             false => None,
         };
-        let wanted =
-            wanted.or_else(|| policy::pick_view(&version.trees, version.view.as_ref(), self.cache.room(), &account));
+        let view = || policy::pick_view(&version.trees, version.view.as_ref(), self.cache.room(), &account);
+        let can_be_made =
+            |paid: &Paid| !matches!(&paid.job, Job::View(viewable) if viewable.ids == *table.unviewable.lock());
+        let wanted = wanted.or_else(|| view().filter(can_be_made));
         let Some(Paid { job, price }) = wanted else { return Ok(false) };
         drop(version);
         match job {
-            Job::View(viewable) => self.view(table, viewable)?,
+            Job::View(viewable) => {
+                if !self.view(table, &viewable)? {
+                    return Ok(false);
+                }
+            }
             Job::Merge(compaction) => self.carry_out(table, compaction)?,
             Job::Absorb => {
                 if !self.absorb(table)? {

@@ -81,6 +81,8 @@ pub(crate) struct TableState {
     btree: ArcSwapOption<(FileId, Arc<BTree>)>,
     /// How old its entries are, when they have a time to live.
     pub(crate) expiry: Option<Expiry>,
+    /// The files of which no view could be made. Locked by whoever holds `compaction`.
+    pub(crate) unviewable: Mutex<Vec<FileId>>,
     /// Held by whoever compacts the table.
     pub(crate) compaction: Mutex<()>,
     /// The first and last key of what the compaction under way merges into a level. Set after that has chosen its inputs and taken back after
@@ -120,6 +122,7 @@ impl TableState {
             savings: Arc::default(),
             expiry,
             btree: ArcSwapOption::from_pointee(btree),
+            unviewable: Mutex::default(),
             compaction: Mutex::new(()),
             compacting: Mutex::default(),
             last_turn: AtomicU64::new(0),

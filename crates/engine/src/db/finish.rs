@@ -53,6 +53,7 @@ impl Core {
     pub(super) fn finish_open(&self) -> Result<()> {
         let mut unfinished = self.unfinished.lock();
         let Some(left) = unfinished.as_mut() else { return Ok(()) };
+        self.health.check_open()?;
         self.health.check_poison()?;
         let mut ledger = self.ledger.lock();
         if ledger.manifest.is_none() {

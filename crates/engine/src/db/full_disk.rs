@@ -297,6 +297,20 @@ fn what_is_there_can_be_read_on_a_full_disk_and_written_when_there_is_room() {
     assert!(put_off > LAYOUTS.len() * 3, "{put_off}");
 }
 
+/// A write that had looked whether the database was closed before it was could go on with the open behind the close.
+#[test]
+fn an_open_that_is_not_finished_is_not_after_the_close() {
+    let sim = SimEnv::new(1);
+    left_behind(&sim, Layout::Lsm, 0);
+    let db = open(&sim).unwrap();
+    assert!(db.core().health.is_unfinished());
+    sim.set_space(u64::MAX);
+    db.core().shut().unwrap();
+    let files = sim.env().fs.list(Path::new("/db")).unwrap().len();
+    assert_eq!(db.core().finish_open().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(sim.env().fs.list(Path::new("/db")).unwrap().len(), files);
+}
+
 #[test]
 fn a_crash_while_the_first_write_ends_an_open_loses_nothing() {
     for change in 0..200 {

@@ -15,27 +15,29 @@ use super::core::{Core, TableState};
 const PAUSE_ENTRIES: u64 = 10_000;
 
 impl Core {
-    /// Makes a view of trees and shows it to readers, unless there is no memory for it, or the trees are others by then. The caller holds the table's
-    /// compaction latch.
-    pub(super) fn view(&self, table: &TableState, viewable: Viewable) -> Result<()> {
-        let Some(mut builder) = ViewBuilder::new(viewable.trees.clone(), &self.cache)? else { return Ok(()) };
+    /// Makes a view of trees and shows it to readers who meet these trees still. False where none can be made; none of the same trees is tried
+    /// again then, nor after an error. The caller holds the table's compaction latch.
+    pub(super) fn view(&self, table: &TableState, viewable: &Viewable) -> Result<bool> {
+        table.unviewable.lock().clone_from(&viewable.ids);
+        let Some(mut builder) = ViewBuilder::new(viewable.trees.clone(), &self.cache)? else { return Ok(false) };
         loop {
             self.health.check_writable()?;
             if table.check().is_err() {
-                return Ok(());
+                return Ok(false);
             }
             // What is laid down meanwhile must not wait, and is no part of the view.
             self.relieve(table, &viewable.ids)?;
             match builder.step(PAUSE_ENTRIES)? {
-                None => return Ok(()),
+                None => return Ok(false),
                 Some(false) => {}
                 Some(true) => break,
             }
         }
-        let viewed = Viewed::new(builder.finish(), &viewable);
+        let viewed = Viewed::new(builder.finish(), viewable);
         table.version.rcu(|version| Arc::new(version.viewing(&viewed)));
+        table.unviewable.lock().clear();
         Reached::View.mark();
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -48,6 +50,7 @@ mod tests {
     use super::super::{Batch, Database, Durability, Options, Snapshot, Table};
     use crate::env::sim::SimEnv;
     use crate::table::{Layout, TableOptions};
+    use crate::tree::run::view::ENTRY_BYTES;
 
     /// A database whose background work is done when a test says so, and a table of it, held or not.
     fn open(held: bool, filter_bits_per_key: u32) -> (Database, Table) {
@@ -140,17 +143,49 @@ mod tests {
         assert_eq!(trees, [(3, 0), (3, 3), (1, 0)]);
     }
 
+    /// Reads until a table that can have no view is merged into one tree.
+    fn read_until_merged(db: &Database, table: &Table) {
+        for _ in 0..40 {
+            (0..500).for_each(|number| drop(scan(&db.snapshot(), table, number, 1)));
+            db.core().paid_step(table.state()).unwrap();
+            assert_eq!(table.shape().unwrap().viewed, 0);
+        }
+        assert_eq!(table.shape().unwrap().trees, 1);
+    }
+
     /// A view for which there was no memory took what reads had paid each time, and the merge never came.
     #[test]
     fn a_table_without_memory_for_a_view_is_merged_for_its_readers() {
         let (db, table) = open(false, 10);
         (1..=3).for_each(|run| lay_run(&db, &table, (10_000, usize::from(run)), run));
         assert!(db.core().cache.take_room(db.core().cache.room()));
-        for _ in 0..40 {
-            (0..500).for_each(|number| drop(scan(&db.snapshot(), &table, number, 1)));
-            db.core().paid_step(table.state()).unwrap();
+        read_until_merged(&db, &table);
+    }
+
+    /// So did one of more trees than it can tell apart.
+    #[test]
+    fn a_table_of_too_many_trees_for_a_view_is_merged_for_its_readers() {
+        let (db, table) = open(false, 10);
+        (1..=66).for_each(|run| lay_run(&db, &table, (500, 1), run));
+        read_until_merged(&db, &table);
+    }
+
+    /// So did one whose keys took more memory than there was.
+    #[test]
+    fn a_table_whose_long_keys_leave_no_memory_for_a_view_is_merged_for_its_readers() {
+        let (db, table) = open(false, 10);
+        for run in 1..=3 {
+            let mut batch = Batch::new();
+            let key = |number: u32| [&[number.to_be_bytes()[2]; 400][..], &number.to_be_bytes()].concat();
+            (0..10_000).for_each(|number| batch.put(&table, &key(number), &[run]));
+            db.write(batch, Durability::Buffered).unwrap();
+            table.flush().unwrap();
         }
-        assert_eq!((table.shape().unwrap().trees, table.shape().unwrap().viewed), (1, 0));
+        let cache = &db.core().cache;
+        assert!(cache.take_room(cache.room() - 30_000 * ENTRY_BYTES));
+        let viewable = table.state().version.load().trees.over_the_last();
+        assert!(!db.core().view(table.state(), &viewable).unwrap());
+        read_until_merged(&db, &table);
     }
 
     /// A view of many entries takes a while, and L0 must not grow without end in it.
@@ -161,7 +196,7 @@ mod tests {
         let viewable = table.state().version.load().trees.over_the_last();
         (4..=40).for_each(|run| lay_run(&db, &table, (1000, usize::from(run)), run));
         let (before, all) = (table.shape().unwrap().trees, scan(&db.snapshot(), &table, 0, 1000));
-        db.core().view(table.state(), viewable).unwrap();
+        assert!(db.core().view(table.state(), &viewable).unwrap());
         let shape = table.shape().unwrap();
         assert!(before == 40 && shape.trees < 20 && shape.viewed == 3, "{shape:?}");
         assert_eq!(scan(&db.snapshot(), &table, 0, 1000), all);

@@ -104,6 +104,9 @@ impl Helpers {
             }
             state.started += 1;
         }
+        if state.started == 0 {
+            return;
+        }
         state.batches.extend(std::iter::repeat_n(batch, count).cloned());
         drop(state);
         for _ in 0..count {

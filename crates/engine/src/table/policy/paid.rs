@@ -9,7 +9,7 @@ use super::{Compaction, TableOptions, Trees, absorption_needs, leveled, occupied
 use crate::base::num::u64_of;
 use crate::table::version::{LEVELS, RunHandle, Viewable, Viewed};
 use crate::tree::Costs;
-use crate::tree::run::view::ENTRY_BYTES;
+use crate::tree::run::view::{ENTRY_BYTES, can_be_viewed};
 
 /// A tree passed by a get or a scan whose filter says no, or that lies in the processor's cache.
 pub const FILTER_NS: u64 = 25;
@@ -178,7 +178,7 @@ pub fn pick_view(trees: &Trees, viewed: Option<&Viewed>, room: u64, account: &Ac
     let entries: u64 = viewable.trees.iter().flat_map(|tree| &**tree).map(|run| run.meta().entries).sum();
     let cost_ns = VIEW_NS + entries.saturating_mul(VIEW_ENTRY_NS);
     let extra = u64_of(trees.count()).saturating_sub(1).max(1);
-    let fits = entries.saturating_mul(ENTRY_BYTES) <= room;
+    let fits = can_be_viewed(&viewable.trees) && entries.saturating_mul(ENTRY_BYTES) <= room;
     let pays = account.balance_ns.saturating_mul(u64_of(more).min(extra)) / extra >= cost_ns;
     (fits && pays).then(|| Paid::new(Job::View(viewable), cost_ns, None))
 }

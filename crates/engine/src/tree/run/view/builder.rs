@@ -1,10 +1,11 @@
 //! Makes a view by walking through all its trees once.
 
 use super::{
-    GROUP_BYTES, GROUP_ENTRIES, HEADS_AT, LIES_AT, Lie, PREFIX_AT, PREFIX_AT_AT, PREFIX_LEN_AT, Part, Tree, View,
+    ENTRY_BYTES, GROUP_BYTES, GROUP_ENTRIES, HEADS_AT, LIES_AT, Lie, PREFIX_AT, PREFIX_AT_AT, PREFIX_LEN_AT, Part,
+    Tree, View,
 };
 use crate::base::memory::Image;
-use crate::base::num::u32_of;
+use crate::base::num::{u32_of, u64_of};
 use crate::base::{Entry, Kind, Result, SeqNum};
 use crate::block::{Block, BlockBuilder, BlockKind, head};
 use crate::cache::{Cache, Fill};
@@ -62,7 +63,7 @@ impl ViewBuilder {
     pub fn new(trees: Vec<Tree>, cache: &Arc<Cache>) -> Result<Option<Self>> {
         let entries: u64 = trees.iter().flat_map(|tree| &**tree).map(|run| run.meta().entries).sum();
         let room = Room::new(cache);
-        if trees.len() < 2 || !room.take(entries.saturating_mul(super::ENTRY_BYTES)) {
+        if trees.len() < 2 || !room.take(entries.saturating_mul(ENTRY_BYTES)) {
             return Ok(None);
         }
         let source = |tree: &Tree| Box::new(LevelCursor::new(Arc::clone(tree), Fill::Merge)) as Box<dyn Cursor>;
@@ -82,16 +83,14 @@ impl ViewBuilder {
         }))
     }
 
-    /// Goes through so many entries. False when there are more; `None` when one lies where a view cannot say it.
+    /// Goes through so many entries. False when there are more; `None` when one lies where a view cannot say it, or memory is refused.
     ///
     /// # Errors
     /// When a block cannot be read or is corrupt.
     pub fn step(&mut self, entries: u64) -> Result<Option<bool>> {
         for _ in 0..entries {
             let (Some(entry), Some(position)) = (self.input.entry(), self.input.position()) else {
-                self.close_group(None);
-                self.close_part();
-                return Ok(Some(true));
+                return Ok((self.close_group(None) && self.close_part()).then_some(true));
             };
             let Some(lie) = Lie::new(self.input.source(), position) else { return Ok(None) };
             let is_same = self.group.last_key() == Some(entry.key);
@@ -100,7 +99,9 @@ impl ViewBuilder {
             }
             if self.group.lies.len() == GROUP_ENTRIES {
                 let key = entry.key.to_vec();
-                self.close_group(Some(&key));
+                if !self.close_group(Some(&key)) {
+                    return Ok(None);
+                }
                 self.group.keys.extend_from_slice(&key);
             } else {
                 self.group.keys.extend_from_slice(entry.key);
@@ -113,9 +114,9 @@ impl ViewBuilder {
         Ok(Some(false))
     }
 
-    /// Ends a group, behind which `next` comes.
-    fn close_group(&mut self, next: Option<&[u8]>) {
-        let Some(last) = self.group.last_key() else { return };
+    /// Ends a group, behind which `next` comes; false when memory is refused.
+    fn close_group(&mut self, next: Option<&[u8]>) -> bool {
+        let Some(last) = self.group.last_key() else { return true };
         let first = self.group.key(0);
         let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count().min(usize::from(u16::MAX));
         let mut bytes = [0; GROUP_BYTES];
@@ -137,14 +138,18 @@ impl ViewBuilder {
         self.group.keys.clear();
         self.group.ends.clear();
         self.group.lies.clear();
-        if self.groups.len() + self.long.len() >= PART_BYTES {
-            self.close_part();
-        }
+        self.groups.len() + self.long.len() < PART_BYTES || self.close_part()
     }
 
-    fn close_part(&mut self) {
+    /// Ends a part; false when memory is refused for what keys make longer than the estimate.
+    fn close_part(&mut self) -> bool {
         if self.separators.is_empty() {
-            return;
+            return true;
+        }
+        let granted = u64_of(self.groups.len() / GROUP_BYTES * GROUP_ENTRIES) * ENTRY_BYTES;
+        let keys = self.long.len() + self.separators.image_bytes() + self.separators.last_key().len();
+        if !self.room.take(u64_of(self.groups.len() + keys).saturating_sub(granted)) {
+            return false;
         }
         push(&mut self.top, self.separators.last_key());
         let separators = block(&mut self.separators);
@@ -155,6 +160,7 @@ impl ViewBuilder {
         self.parts.push(Part { separators, groups, groups_bytes: self.groups.len() });
         self.groups.clear();
         self.long.clear();
+        true
     }
 
     /// The view, once there are no more entries.

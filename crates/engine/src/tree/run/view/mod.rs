@@ -32,6 +32,7 @@ pub use builder::ViewBuilder;
 pub use cursor::ViewCursor;
 
 use super::Run;
+use super::format::INDEX_PART_BYTES;
 use super::reader::found;
 use crate::base::memory::Image;
 use crate::base::num::{u64_of, usize_of, usize_of32};
@@ -63,6 +64,13 @@ pub const ENTRY_BYTES: u64 = (GROUP_BYTES / GROUP_ENTRIES) as u64 + 2;
 
 /// One sorted sequence: runs that ascend and do not touch.
 pub type Tree = Arc<[Arc<Run>]>;
+
+/// Whether there are so few trees and runs, and these so small, that a view can say where each entry lies.
+#[must_use]
+pub fn can_be_viewed(trees: &[Tree]) -> bool {
+    let is_small = |run: &Arc<Run>| run.top().count() <= 1 << PART_BITS;
+    trees.len() <= 1 << TREE_BITS && trees.iter().all(|tree| tree.len() <= 1 << RUN_BITS && tree.iter().all(is_small))
+}
 
 /// The order of the entries of several trees.
 pub struct View {
@@ -100,7 +108,15 @@ pub struct Spot {
 struct Lie(u64);
 
 /// Bits of the fields of a [`Lie`], from the lowest.
-const LIE_BITS: [u32; 6] = [1, 15, 15, 14, 13, 6];
+const LIE_BITS: [u32; 6] = [1, AT_BITS, LEAF_BITS, PART_BITS, RUN_BITS, TREE_BITS];
+const AT_BITS: u32 = 17;
+const LEAF_BITS: u32 = 13;
+const PART_BITS: u32 = 14;
+const RUN_BITS: u32 = 13;
+const TREE_BITS: u32 = 6;
+const _: () = assert!(1 + AT_BITS + LEAF_BITS + PART_BITS + RUN_BITS + TREE_BITS == u64::BITS);
+// An entry has nine bytes at least: its head, where it lies, and the length of its suffix. A pointer of the index has more.
+const _: () = assert!((1 << 20) / 9 < 1 << AT_BITS && INDEX_PART_BYTES / 9 < 1 << LEAF_BITS);
 
 impl Lie {
     /// `None` where a number is too large.
