@@ -102,11 +102,21 @@ impl Place {
         self.arrive();
     }
 
-    /// As [`Self::stand`], where a walk does not go on behind the entry.
-    pub fn stand_alone(&mut self, leaf: Block, at: usize) {
-        self.come_near(leaf, at);
-        self.is_near = false;
-        self.look();
+    /// Exchanges the leaf where it is, and is on no entry of the other one before [`Self::stand_in`].
+    #[inline]
+    pub const fn exchange_leaf(&mut self, leaf: &mut Option<(Block, Shape)>) {
+        std::mem::swap(&mut self.leaf, leaf);
+    }
+
+    /// As [`Self::go_to`], the first time in the leaf where it is.
+    #[inline]
+    pub fn stand_in(&mut self, at: usize) -> bool {
+        let is_there = self.leaf.as_ref().is_some_and(|(_, shape)| at < shape.count);
+        if is_there {
+            (self.at, self.is_near) = (at, false);
+            self.look();
+        }
+        is_there
     }
 
     /// Comes near entry `at` of `leaf`: it is not looked at before [`Self::arrive`], and nothing but [`Self::near`] is to be asked until then.

@@ -97,30 +97,6 @@ impl RunCursor {
         self.approach = Approach::Away;
     }
 
-    /// Moves to an entry of this run of which is known where it lies.
-    ///
-    /// # Errors
-    /// As any move.
-    pub(super) fn stand_at(&mut self, position: Position) -> Result<()> {
-        self.fuse.check()?;
-        let Position { part, leaf, at, .. } = position;
-        if !self.is_nowhere() && (self.part, self.slot) == (part, leaf) && self.here.go_to(at) {
-            return Ok(());
-        }
-        self.here.leave();
-        self.guarded(|cursor| {
-            cursor.load_part(part)?;
-            cursor.follow(leaf);
-            let block = cursor.load_leaf(leaf)?;
-            if at >= block.count() {
-                let (pointer, _) = cursor.run.leaf_at(cursor.index(), part, leaf)?;
-                return Err(cursor.run.changed(pointer, at));
-            }
-            cursor.here.stand_alone(block, at);
-            Ok(())
-        })
-    }
-
     /// Whether the cursor stands on no entry.
     #[inline]
     pub(super) const fn is_nowhere(&self) -> bool {
@@ -380,7 +356,7 @@ fn index_of<'c>(run: &'c Run, fetched: &'c Option<Block>, part: usize) -> &'c Bl
 }
 
 /// The part of the file where leaves within the limits lie, as far as this part of the index knows.
-fn wanted(run: &Run, limits: Option<&Limits>, index: &Block) -> Range<u64> {
+pub(super) fn wanted(run: &Run, limits: Option<&Limits>, index: &Block) -> Range<u64> {
     let mut wanted = 0..run.leaves_end();
     let Some(limits) = limits else { return wanted };
     let leaf_of = |key: &[u8]| {

@@ -1,25 +1,29 @@
 //! A cursor over a view.
 
+use super::seats::Seats;
 use super::{Spot, View};
 use crate::base::{Entry, Result, Value};
 use crate::block::Bound;
 use crate::cache::Fill;
 use crate::tree::branch::Trace;
-use crate::tree::place::Near;
-use crate::tree::run::RunCursor;
+use crate::tree::place::{Near, Place};
 use crate::tree::run::fuse::Fuse;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
 use std::sync::Arc;
 
-/// A cursor over the entries of all trees of a view: the view says where the next one lies, and a cursor of its run stands there.
+/// A cursor over the entries of all trees of a view: the view says where the next one lies.
+///
+/// # Invariants
+/// 1. `here` is in the leaf of the seat of `tree`, or in none; the other seats have theirs.
 pub struct ViewCursor {
     view: Arc<View>,
     fill: Fill,
     fuse: Fuse,
     stand: Stand,
-    /// Of each tree, once an entry of it was looked at; the run where it is, and its cursor.
-    cursors: Vec<Option<(usize, RunCursor)>>,
+    seats: Seats,
+    tree: usize,
+    here: Place,
     limits: Option<Arc<Limits>>,
     approach: Approach,
 }
@@ -30,8 +34,7 @@ enum Stand {
     Nowhere,
     /// Near this entry, which it has not looked at.
     Near(Spot),
-    /// On this entry, with the cursor of this tree.
-    On(Spot, usize),
+    On(Spot),
 }
 
 /// How far a seek has come before it was begun.
@@ -54,9 +57,9 @@ const AHEAD: usize = 2;
 impl ViewCursor {
     /// A cursor that stands nowhere.
     pub(super) fn new(view: Arc<View>, fill: Fill) -> Self {
-        let cursors = view.trees.iter().map(|_| None).collect();
-        let (fuse, stand, approach) = (Fuse::default(), Stand::Nowhere, Approach::Away);
-        Self { view, fill, fuse, stand, cursors, limits: None, approach }
+        let seats = Seats::new(view.trees.len(), fill);
+        let (fuse, stand, here, approach) = (Fuse::default(), Stand::Nowhere, Place::nowhere(), Approach::Away);
+        Self { view, fill, fuse, stand, seats, tree: 0, here, limits: None, approach }
     }
 
     /// The first entry from this group on, where `key` has this bound, that is not below it.
@@ -81,21 +84,28 @@ impl ViewCursor {
     /// Looks at an entry.
     fn stand_on(&mut self, spot: Spot) -> Result<()> {
         self.stand = Stand::Nowhere;
+        self.fuse.check()?;
         let (tree, run, position) = self.view.run_of(self.view.lie(spot));
-        let (at, cursor) = self.cursors[tree].get_or_insert_with(|| {
-            let mut cursor = run.cursor(self.fill);
-            if let Some(limits) = &self.limits {
-                cursor.limit(limits);
+        let is_there = self.seats.are_at(tree, position);
+        if !is_there {
+            if self.tree == tree {
+                self.here.leave();
             }
-            (position.run, cursor)
-        });
-        if *at != position.run {
-            *at = position.run;
-            cursor.change_run(run);
+            let come = self.seats.come(tree, run, position, self.limits.as_deref());
+            self.fuse.guard(come)?;
         }
-        let stood = cursor.stand_at(position);
-        self.fuse.guard(stood)?;
-        self.stand = Stand::On(spot, tree);
+        let stands = if is_there && self.tree == tree {
+            self.here.go_to(position.at)
+        } else {
+            self.seats.exchange((self.tree, tree), &mut self.here);
+            self.tree = tree;
+            self.here.stand_in(position.at)
+        };
+        if !stands {
+            let changed = self.seats.changed(tree, run, position);
+            self.fuse.guard(Err(changed))?;
+        }
+        self.stand = Stand::On(spot);
         Ok(())
     }
 
@@ -132,16 +142,14 @@ impl ViewCursor {
     const fn spot(&self) -> Option<Spot> {
         match self.stand {
             Stand::Nowhere => None,
-            Stand::Near(spot) | Stand::On(spot, _) => Some(spot),
+            Stand::Near(spot) | Stand::On(spot) => Some(spot),
         }
     }
 
-    /// The cursor that stands on the entry.
-    fn here(&self) -> Option<&RunCursor> {
-        match self.stand {
-            Stand::On(_, tree) => self.cursors[tree].as_ref().map(|(_, cursor)| cursor),
-            Stand::Nowhere | Stand::Near(_) => None,
-        }
+    /// Where the entry is on which it stands.
+    #[inline]
+    fn here(&self) -> Option<&Place> {
+        matches!(self.stand, Stand::On(_)).then_some(&self.here)
     }
 
     /// Asks for memory of the leaves of the entries that a walk from this bound in a group comes to first, if they are in that group.
@@ -204,7 +212,7 @@ impl Cursor for ViewCursor {
         let found = self.find_in(group, bound, key)?;
         self.stand = match (found.filter(|spot| !self.ends_before(*spot)), self.stand) {
             (None, _) => Stand::Nowhere,
-            (Some(spot), Stand::On(here, tree)) if here == spot => Stand::On(spot, tree),
+            (Some(spot), Stand::On(here)) if here == spot => Stand::On(spot),
             (Some(spot), _) => Stand::Near(spot),
         };
         Ok(())
@@ -213,14 +221,14 @@ impl Cursor for ViewCursor {
     fn near(&self) -> Option<Near<'_>> {
         match self.stand {
             Stand::Near(spot) => Some(self.view.group(spot).near(spot.at)),
-            Stand::Nowhere | Stand::On(..) => None,
+            Stand::Nowhere | Stand::On(_) => None,
         }
     }
 
     fn arrive(&mut self) -> Result<()> {
         match self.stand {
             Stand::Near(spot) => self.stand_on(spot),
-            Stand::Nowhere | Stand::On(..) => Ok(()),
+            Stand::Nowhere | Stand::On(_) => Ok(()),
         }
     }
 
@@ -266,20 +274,22 @@ impl Cursor for ViewCursor {
     }
 
     fn limit(&mut self, limits: &Arc<Limits>) {
-        self.cursors.iter_mut().flatten().for_each(|(_, cursor)| cursor.limit(limits));
         self.limits = Some(Arc::clone(limits));
     }
 
     fn costs(&self) -> Costs {
-        self.cursors.iter().flatten().fold(Costs::default(), |costs, (_, cursor)| costs.plus(cursor.costs()))
+        self.seats.costs()
     }
 
     fn is_cached(&self) -> bool {
-        self.here().is_some_and(Cursor::is_cached)
+        self.here().is_some() && self.seats.is_cached(self.tree)
     }
 
     fn ages(&self) -> Ages {
-        self.here().map_or(Ages::UNKNOWN, Cursor::ages)
+        match self.stand {
+            Stand::On(spot) => self.view.run_of(self.view.lie(spot)).1.ages(),
+            Stand::Nowhere | Stand::Near(_) => Ages::UNKNOWN,
+        }
     }
 
     fn entry(&self) -> Option<Entry<'_>> {

@@ -25,6 +25,7 @@
 
 mod builder;
 mod cursor;
+mod seats;
 #[cfg(test)]
 mod tests;
 

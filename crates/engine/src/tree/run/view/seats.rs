@@ -1,0 +1,137 @@
+//! Where a walk over a view is in each of its trees.
+
+use crate::base::{Error, Result};
+use crate::block::{Block, Shape};
+use crate::cache::Fill;
+use crate::store::BlocksRead;
+use crate::tree::cursor::Position;
+use crate::tree::place::Place;
+use crate::tree::run::Run;
+use crate::tree::run::ahead::ReadAhead;
+use crate::tree::run::cursor::wanted;
+use crate::tree::{Costs, Limits};
+
+/// A seat in each tree: the leaf where the walk was last.
+pub(super) struct Seats {
+    seats: Box<[Seat]>,
+    fill: Fill,
+    /// How each tree is read, once a leaf was not in the cache.
+    aheads: Vec<ReadAhead>,
+    costs: Costs,
+}
+
+/// A leaf and where it lies in its tree, or none.
+struct Seat {
+    run: usize,
+    part: usize,
+    leaf: usize,
+    /// `None` while somebody stands there.
+    block: Option<(Block, Shape)>,
+    /// The part of the index, unless the run keeps it.
+    index: Option<Block>,
+    /// The leaf was in the cache.
+    is_cached: bool,
+}
+
+const NOWHERE: usize = usize::MAX;
+
+impl Seat {
+    /// The part of the index where it is.
+    #[inline]
+    fn index_of<'s>(&'s self, run: &'s Run) -> &'s Block {
+        run.kept_part(self.part).or(self.index.as_ref()).expect("the part was fetched")
+    }
+}
+
+impl Seats {
+    /// Seats in no leaf of so many trees.
+    pub(super) fn new(trees: usize, fill: Fill) -> Self {
+        let seat = |_| Seat { run: NOWHERE, part: NOWHERE, leaf: 0, block: None, index: None, is_cached: false };
+        Self { seats: (0..trees).map(seat).collect(), fill, aheads: Vec::new(), costs: Costs::default() }
+    }
+
+    /// Whether the seat of a tree is in the leaf of this entry.
+    #[inline]
+    pub(super) fn are_at(&self, tree: usize, position: Position) -> bool {
+        let seat = &self.seats[tree];
+        (seat.leaf, seat.part, seat.run) == (position.leaf, position.part, position.run)
+    }
+
+    /// Whether the leaf of a tree was in the cache.
+    pub(super) fn is_cached(&self, tree: usize) -> bool {
+        self.seats[tree].is_cached
+    }
+
+    /// What all has cost so far.
+    pub(super) fn costs(&self) -> Costs {
+        let read = self.aheads.iter().map(ReadAhead::leaves_read).sum::<u64>();
+        Costs { blocks_read: self.costs.blocks_read + read, ..self.costs }
+    }
+
+    /// Lets who stands in the leaf of one tree stand in that of another, or the same.
+    #[inline]
+    pub(super) fn exchange(&mut self, (from, to): (usize, usize), place: &mut Place) {
+        if from != to {
+            place.exchange_leaf(&mut self.seats[from].block);
+        }
+        place.exchange_leaf(&mut self.seats[to].block);
+    }
+
+    /// Comes to the leaf of an entry, in which nobody may stand.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is corrupt.
+    pub(super) fn come(&mut self, tree: usize, run: &Run, position: Position, limits: Option<&Limits>) -> Result<()> {
+        let Position { part, leaf, .. } = position;
+        let trees = self.seats.len();
+        let seat = &mut self.seats[tree];
+        if (seat.run, seat.part) != (position.run, part) {
+            if seat.run != position.run
+                && let Some(ahead) = self.aheads.get_mut(tree)
+            {
+                ahead.reset();
+            }
+            // Without a leaf until there is one.
+            (seat.run, seat.part, seat.leaf) = (position.run, part, NOWHERE);
+            seat.index = None;
+            if run.kept_part(part).is_none() {
+                let read = BlocksRead::so_far();
+                seat.index = Some(run.index_part(part, self.fill)?);
+                self.costs.blocks_read += read.since();
+            }
+            self.costs.blocks += 1;
+        }
+        (seat.leaf, seat.block) = (NOWHERE, None);
+        let index = seat.index_of(run);
+        let place @ (pointer, swip) = run.leaf_at(index, part, leaf)?;
+        let cached = match self.fill {
+            Fill::Keep if self.aheads.is_empty() => {
+                run.cache().lookup_at(swip, run.file().instance(), pointer, self.fill)
+            }
+            _ => None,
+        };
+        let (block, is_cached) = match cached {
+            Some(block) => (block, true),
+            None => {
+                if self.aheads.is_empty() {
+                    self.aheads.resize_with(trees, || ReadAhead::new(self.fill));
+                }
+                self.aheads[tree].leaf(run, place, || wanted(run, limits, index))?
+            }
+        };
+        run.check_leaf(pointer, &block)?;
+        self.costs.blocks += 1;
+        let shape = block.shape();
+        (seat.leaf, seat.block, seat.is_cached) = (leaf, Some((block, shape)), is_cached);
+        Ok(())
+    }
+
+    /// What is wrong when the leaf where the seat of a tree is does not have the entry.
+    #[cold]
+    pub(super) fn changed(&self, tree: usize, run: &Run, Position { part, leaf, at, .. }: Position) -> Error {
+        match run.leaf_at(self.seats[tree].index_of(run), part, leaf) {
+            Ok((pointer, _)) => run.changed(pointer, at),
+            Err(error) => error,
+        }
+    }
+}
