@@ -243,13 +243,21 @@ impl Cache {
     ) -> Option<Block> {
         let swip = swip.filter(|_| fill == Fill::Keep);
         let Some(swip) = swip else { return self.lookup(instance, pointer, fill) };
-        if let Some(block) = swip.get() {
-            self.at_hand.add([1]);
+        if let Some(block) = self.at_hand(swip) {
             return Some(block);
         }
         let key = Key { instance, offset: pointer.offset };
         let hash = key.hash();
         self.shard(hash).shard.lock().get_for(hash, key, tag(pointer), || swip.kept())
+    }
+
+    /// The block that is at hand in `swip`, if one is.
+    #[inline]
+    #[must_use]
+    pub fn at_hand(&self, swip: SwipOf<'_>) -> Option<Block> {
+        let block = swip.get()?;
+        self.at_hand.add([1]);
+        Some(block)
     }
 
     /// Asks for the memory where a lookup of the block looks first; where it is at hand, for the block itself, and says so.

@@ -10,19 +10,20 @@ use crate::tree::place::{Near, Place};
 use crate::tree::run::fuse::Fuse;
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A cursor over the entries of all trees of a view: the view says where the next one lies.
 ///
 /// # Invariants
-/// 1. `here` is in the leaf of the seat of `tree`, or in none; the other seats have theirs.
+/// 1. `here` is in the leaf of the seat of `tree`, if there is one; the other seats have theirs.
 pub struct ViewCursor {
     view: Arc<View>,
     fill: Fill,
     fuse: Fuse,
     stand: Stand,
     seats: Seats,
-    tree: usize,
+    tree: Option<usize>,
     here: Place,
     limits: Option<Arc<Limits>>,
     approach: Approach,
@@ -45,6 +46,8 @@ enum Approach {
     Group(Spot),
     /// In that group as far as its heads tell.
     Bound(Spot, Bound),
+    /// To where the leaves of its first entries are at hand.
+    Followed(Spot, Bound),
     /// The rest is for the seek.
     Left(Spot, Bound),
     /// To the end.
@@ -52,14 +55,14 @@ enum Approach {
 }
 
 /// A seek asks for the leaves of so many entries behind the one that it comes to: a short walk is likely to come to them.
-const AHEAD: usize = 2;
+const AHEAD: usize = 3;
 
 impl ViewCursor {
     /// A cursor that stands nowhere.
     pub(super) fn new(view: Arc<View>, fill: Fill) -> Self {
         let seats = Seats::new(view.trees.len(), fill);
         let (fuse, stand, here, approach) = (Fuse::default(), Stand::Nowhere, Place::nowhere(), Approach::Away);
-        Self { view, fill, fuse, stand, seats, tree: 0, here, limits: None, approach }
+        Self { view, fill, fuse, stand, seats, tree: None, here, limits: None, approach }
     }
 
     /// The first entry from this group on, where `key` has this bound, that is not below it.
@@ -86,19 +89,18 @@ impl ViewCursor {
         self.stand = Stand::Nowhere;
         self.fuse.check()?;
         let (tree, run, position) = self.view.run_of(self.view.lie(spot));
-        let is_there = self.seats.are_at(tree, position);
-        if !is_there {
-            if self.tree == tree {
-                self.here.leave();
-            }
-            let come = self.seats.come(tree, run, position, self.limits.as_deref());
-            self.fuse.guard(come)?;
-        }
-        let stands = if is_there && self.tree == tree {
+        let stands = if self.tree == Some(tree) && self.seats.are_at(tree, position) {
             self.here.go_to(position.at)
         } else {
-            self.seats.exchange((self.tree, tree), &mut self.here);
-            self.tree = tree;
+            if let Some(left) = self.tree.take() {
+                self.seats.get_back(left, &mut self.here);
+            }
+            if !self.seats.are_at(tree, position) {
+                let come = self.seats.come(tree, run, position, self.limits.as_deref());
+                self.fuse.guard(come)?;
+            }
+            self.seats.lend(tree, &mut self.here);
+            self.tree = Some(tree);
             self.here.stand_in(position.at)
         };
         if !stands {
@@ -152,6 +154,21 @@ impl ViewCursor {
         matches!(self.stand, Stand::On(_)).then_some(&self.here)
     }
 
+    /// Takes what leaves are at hand of those of some entries of a group, and asks for the entries.
+    fn take(&mut self, Spot { part, group, .. }: Spot, entries: Range<usize>) {
+        if self.fill != Fill::Keep {
+            return;
+        }
+        let group = self.view.group(Spot { part, group, at: 0 });
+        // Of two in one tree the first stays.
+        for at in (entries.start..entries.end.min(group.count())).rev() {
+            let (tree, run, position) = self.view.run_of(group.lie(at));
+            if self.tree != Some(tree) {
+                self.seats.take(tree, run, position);
+            }
+        }
+    }
+
     /// Asks for memory of the leaves of the entries that a walk from this bound in a group comes to first, if they are in that group.
     fn ask_for(&self, group: Spot, bound: Bound, ask: impl Fn(Trace<'_>)) {
         if self.fill != Fill::Keep {
@@ -183,7 +200,13 @@ impl Cursor for ViewCursor {
 
     fn approach_ge(&mut self, key: &[u8]) -> bool {
         self.approach = match self.approach {
-            Approach::Away => self.view.approach(key).map_or(Approach::End, Approach::Group),
+            Approach::Away => match self.view.approach(key) {
+                Some(group) => {
+                    self.view.group(group).prefetch_lies();
+                    Approach::Group(group)
+                }
+                None => Approach::End,
+            },
             Approach::Group(group) => {
                 let bound = self.view.group(group).bound(key);
                 self.ask_for(group, bound, |trace| trace.prefetch());
@@ -191,11 +214,15 @@ impl Cursor for ViewCursor {
             }
             Approach::Bound(group, bound) => {
                 self.ask_for(group, bound, |trace| _ = trace.swip().follow());
+                Approach::Followed(group, bound)
+            }
+            Approach::Followed(group, bound) => {
+                self.take(group, bound.at..bound.at + 1);
                 Approach::Left(group, bound)
             }
             there @ (Approach::Left(..) | Approach::End) => there,
         };
-        matches!(self.approach, Approach::Group(_) | Approach::Bound(..))
+        matches!(self.approach, Approach::Group(_) | Approach::Bound(..) | Approach::Followed(..))
     }
 
     fn near_ge(&mut self, key: &[u8]) -> Result<()> {
@@ -204,7 +231,9 @@ impl Cursor for ViewCursor {
         let group = match approach {
             Approach::Away => self.view.approach(key).map(|group| (group, None)),
             Approach::Group(group) => Some((group, None)),
-            Approach::Bound(group, bound) | Approach::Left(group, bound) => Some((group, Some(bound))),
+            Approach::Bound(group, bound) | Approach::Followed(group, bound) | Approach::Left(group, bound) => {
+                Some((group, Some(bound)))
+            }
             Approach::End => None,
         };
         let Some((group, bound)) = group else { return Ok(()) };
@@ -227,7 +256,11 @@ impl Cursor for ViewCursor {
 
     fn arrive(&mut self) -> Result<()> {
         match self.stand {
-            Stand::Near(spot) => self.stand_on(spot),
+            Stand::Near(spot) => {
+                self.stand_on(spot)?;
+                self.take(spot, spot.at + 1..spot.at + 1 + AHEAD);
+                Ok(())
+            }
             Stand::Nowhere | Stand::On(_) => Ok(()),
         }
     }
@@ -282,7 +315,7 @@ impl Cursor for ViewCursor {
     }
 
     fn is_cached(&self) -> bool {
-        self.here().is_some() && self.seats.is_cached(self.tree)
+        self.here().and(self.tree).is_some_and(|tree| self.seats.is_cached(tree))
     }
 
     fn ages(&self) -> Ages {

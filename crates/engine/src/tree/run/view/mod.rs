@@ -356,6 +356,11 @@ impl<'v> Group<'v> {
         prefetch(self.bytes.as_ptr(), LIES_AT);
     }
 
+    /// Asks for where the entries lie.
+    fn prefetch_lies(self) {
+        prefetch(self.bytes[LIES_AT..].as_ptr(), GROUP_BYTES - LIES_AT);
+    }
+
     /// How many entries from `at` on have the same head.
     fn ties(self, at: usize) -> usize {
         let heads = &self.heads()[at..];

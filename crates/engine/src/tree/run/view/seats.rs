@@ -1,7 +1,7 @@
 //! Where a walk over a view is in each of its trees.
 
 use crate::base::{Error, Result};
-use crate::block::{Block, Shape};
+use crate::block::{Block, Bound, Shape};
 use crate::cache::Fill;
 use crate::store::BlocksRead;
 use crate::tree::cursor::Position;
@@ -31,6 +31,8 @@ struct Seat {
     index: Option<Block>,
     /// The leaf was in the cache.
     is_cached: bool,
+    /// Blocks that somebody looks at who stands there, and did not look at before.
+    news: u64,
 }
 
 const NOWHERE: usize = usize::MAX;
@@ -46,7 +48,8 @@ impl Seat {
 impl Seats {
     /// Seats in no leaf of so many trees.
     pub(super) fn new(trees: usize, fill: Fill) -> Self {
-        let seat = |_| Seat { run: NOWHERE, part: NOWHERE, leaf: 0, block: None, index: None, is_cached: false };
+        let seat =
+            |_| Seat { run: NOWHERE, part: NOWHERE, leaf: 0, block: None, index: None, is_cached: false, news: 0 };
         Self { seats: (0..trees).map(seat).collect(), fill, aheads: Vec::new(), costs: Costs::default() }
     }
 
@@ -68,13 +71,18 @@ impl Seats {
         Costs { blocks_read: self.costs.blocks_read + read, ..self.costs }
     }
 
-    /// Lets who stands in the leaf of one tree stand in that of another, or the same.
+    /// Lets `place` have the leaf of a tree.
     #[inline]
-    pub(super) fn exchange(&mut self, (from, to): (usize, usize), place: &mut Place) {
-        if from != to {
-            place.exchange_leaf(&mut self.seats[from].block);
-        }
-        place.exchange_leaf(&mut self.seats[to].block);
+    pub(super) fn lend(&mut self, tree: usize, place: &mut Place) {
+        let seat = &mut self.seats[tree];
+        place.exchange_leaf(&mut seat.block);
+        self.costs.blocks += std::mem::take(&mut seat.news);
+    }
+
+    /// Has the leaf of a tree back from `place`.
+    #[inline]
+    pub(super) const fn get_back(&mut self, tree: usize, place: &mut Place) {
+        place.exchange_leaf(&mut self.seats[tree].block);
     }
 
     /// Comes to the leaf of an entry, in which nobody may stand.
@@ -99,7 +107,7 @@ impl Seats {
                 seat.index = Some(run.index_part(part, self.fill)?);
                 self.costs.blocks_read += read.since();
             }
-            self.costs.blocks += 1;
+            seat.news += 1;
         }
         (seat.leaf, seat.block) = (NOWHERE, None);
         let index = seat.index_of(run);
@@ -120,10 +128,28 @@ impl Seats {
             }
         };
         run.check_leaf(pointer, &block)?;
-        self.costs.blocks += 1;
+        seat.news += 1;
         let shape = block.shape();
         (seat.leaf, seat.block, seat.is_cached) = (leaf, Some((block, shape)), is_cached);
         Ok(())
+    }
+
+    /// Comes to the leaf of an entry, in which nobody may stand, if it is at hand, and asks for the entry. Not where leaves are being read.
+    pub(super) fn take(&mut self, tree: usize, run: &Run, position: Position) {
+        let Position { run: number, part, leaf, at } = position;
+        if self.aheads.is_empty()
+            && !self.are_at(tree, position)
+            && let Some(trace) = run.trace(part, leaf)
+            && let Some(block) = run.cache().at_hand(trace.swip())
+            && run.check_leaf(trace.pointer(), &block).is_ok()
+            && at < block.count()
+        {
+            let seat = &mut self.seats[tree];
+            let news = 1 + u64::from((seat.run, seat.part) != (number, part));
+            let shape = block.shape();
+            block.prefetch_bound(Bound { at, sure: true });
+            *seat = Seat { run: number, part, leaf, block: Some((block, shape)), index: None, is_cached: true, news };
+        }
     }
 
     /// What is wrong when the leaf where the seat of a tree is does not have the entry.
