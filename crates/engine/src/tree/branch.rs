@@ -94,9 +94,12 @@ impl Branch {
 /// The pointer in entry `i` of a branch.
 ///
 /// # Errors
-/// [`Malformed`] when it is none.
+/// [`Malformed`] when it is none, or the branch, which may have been read anew, does not have so many entries.
 #[inline]
 pub fn pointer(branch: &Block, i: usize) -> Result<BlockPointer, Malformed> {
+    if i >= branch.count() {
+        return Err(Malformed);
+    }
     let mut decoder = Decoder::new(branch.value(i));
     let pointer = BlockPointer::decode(&mut decoder)?;
     if decoder.is_empty() { Ok(pointer) } else { Err(Malformed) }
@@ -182,6 +185,21 @@ impl Drop for Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::memory::Image;
+    use crate::base::{Entry, Kind, SeqNum};
+    use crate::block::{BlockBuilder, BlockKind};
+
+    /// A view remembers numbers of entries, and the branch may be another one when it is read again.
+    #[test]
+    fn an_entry_that_is_not_there_is_no_pointer() {
+        let mut builder = BlockBuilder::new(BlockKind::Branch);
+        let pointer = BlockPointer { offset: 4096, bytes: 512, checksum: 1 };
+        let value = pointer.encode();
+        builder.push(&Entry { key: b"key", seqnum: SeqNum::ZERO, kind: Kind::Put, value: &value });
+        let branch = Block::parse(Image::from(&*builder.finish())).unwrap();
+        assert_eq!(super::pointer(&branch, 0), Ok(pointer));
+        assert!(super::pointer(&branch, 1).is_err());
+    }
 
     /// Where a block says nothing sensible each lookup tries to keep it, and took room each time.
     #[test]
