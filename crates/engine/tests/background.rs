@@ -76,8 +76,7 @@ fn a_table_that_is_only_read_comes_to_one_tree_by_itself() {
         let before = db.snapshot().range(&table, ..).map(Result::unwrap).collect::<Vec<_>>();
         // A few merges of 5 ms and 150 ns an entry, paid with 1,200 ns for each extra tree. A B-tree needs one only.
         let seeks = seek_until(&db, &table, 1, 60_000);
-        let least = if layout == Layout::BTree { 3_000 } else { 5_000 };
-        assert!((least..60_000).contains(&seeks), "{layout:?}: {seeks} seeks, {:?}", table.shape().unwrap());
+        assert!((3_000..60_000).contains(&seeks), "{layout:?}: {seeks} seeks, {:?}", table.shape().unwrap());
         assert!(db.snapshot().range(&table, ..).map(Result::unwrap).eq(before));
         let done = db.stats().flush.compactions;
         for key in 0..20_000_u32 {
@@ -145,12 +144,12 @@ fn a_table_that_is_mostly_read_is_merged_for_its_readers_beside_its_writes() {
         run(1..300);
         let before = db.stats();
         let later = trees_of_reads(&db, &table, || run(300..600));
-        assert!(worn.1 >= 4.0 && later.1 <= 3.0 && later.0 <= 2.1, "{layout:?}: {worn:?}, later {later:?}");
-        // No more is done than reads have paid for: five milliseconds a job, 1,200 ns a tree.
+        assert!(worn.1 >= 4.0 && later.1 <= 2.1 && later.0 <= 2.1, "{layout:?}: {worn:?}, later {later:?}");
+        // No more is done than reads have paid for: five milliseconds a job, 1,200 ns a tree. A small memtable over one tree is left alone.
         let after = db.stats();
         let jobs = after.flush.flushes + after.flush.compactions - before.flush.flushes - before.flush.compactions;
         let paid_ns = 2.0 * 300.0 * 95.0 * 1_200.0 * (later.1 - 1.0);
-        assert!((2.0..=paid_ns / 5e6).contains(&(jobs as f64)), "{layout:?}: {jobs} jobs, {paid_ns} ns were paid");
+        assert!(jobs as f64 <= paid_ns / 5e6, "{layout:?}: {jobs} jobs, {paid_ns} ns were paid");
     }
 }
 
@@ -333,6 +332,31 @@ fn dead_entries_that_a_snapshot_needs_are_not_merged_again_and_again() {
     }
     assert!(db.stats().flush.compactions <= done + 1);
     assert_eq!(snapshot.range(&table, ..).count(), 20_100);
+}
+
+/// They came into the last tree while a snapshot needed them, and stayed there when it was gone: each scan stepped over them for ever.
+#[test]
+fn dead_entries_that_no_snapshot_needs_any_more_are_stepped_over_once() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let table = db.create_table("t", TableOptions { layout, ..TableOptions::default() }).unwrap();
+        write(&db, &table, 0..20_100, Some(b"v"));
+        table.compact().unwrap();
+        let snapshot = db.snapshot();
+        write(&db, &table, 0..20_000, None);
+        table.compact().unwrap();
+        assert_eq!((entries(&table), table.shape().unwrap().trees), (40_100, 1), "{layout:?}");
+        let scan = || assert_eq!(db.snapshot().range(&table, ..).take(10).count(), 10);
+        (0..10).for_each(|_| scan());
+        let done = db.stats().flush;
+        drop(snapshot);
+        scan();
+        assert_eq!((entries(&table), table.shape().unwrap().trees), (100, 1), "{layout:?}");
+        (0..10).for_each(|_| scan());
+        let compactions = db.stats().flush.compactions - done.compactions;
+        assert!(compactions <= 1, "{layout:?}: {compactions}");
+    }
 }
 
 #[test]

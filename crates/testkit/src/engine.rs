@@ -63,6 +63,12 @@ impl Engine {
         self.database.as_ref().expect("a database that could not be opened is not used")
     }
 
+    /// One of its tables, by number.
+    #[must_use]
+    pub fn table(&self, number: usize) -> &Table {
+        &self.tables[number]
+    }
+
     /// What the database was opened with.
     #[must_use]
     pub fn config(&self) -> &Config {

@@ -27,6 +27,9 @@ use std::time::Duration;
 /// How many operations a run has.
 const OPS: usize = 160;
 
+/// So many scans of a table of two trees pay for their merge.
+const READS: usize = 6000;
+
 /// Background work must be done after so many steps.
 const WORK_MAX: u64 = 10_000;
 
@@ -47,6 +50,8 @@ pub enum Step {
     Flip,
     /// Only so many more bytes fit the disk, until somebody meets that.
     Space(u64),
+    /// A table is read so often that its reads pay for merges.
+    Read(usize),
     /// A copy of the machine is damaged, in a way that the number decides.
     Damage(u64),
 }
@@ -102,7 +107,7 @@ impl Summary {
 #[must_use]
 pub fn steps(seed: u64) -> Vec<Step> {
     let mut rng = Rng::new(seed ^ 0x51b0);
-    let odds: Vec<_> = (0..6).map(|_| *rng.pick(&[0, 0, 1, 2, 4])).collect();
+    let odds: Vec<_> = (0..7).map(|_| *rng.pick(&[0, 0, 1, 2, 4])).collect();
     let works = *rng.pick(&[0, 1, 3]);
     let mut steps = Vec::new();
     let config = Config::random(&mut Rng::new(seed));
@@ -127,6 +132,7 @@ pub fn steps(seed: u64) -> Vec<Step> {
                 2 => Step::Flip,
                 3 => Step::Space(few(&mut rng, 400 << 10)),
                 4 => Step::Damage(rng.number()),
+                5 => Step::Read(rng.in_range(0..TABLES)),
                 _ => Step::Time(few(&mut rng, 3000)),
             });
         }
@@ -246,6 +252,7 @@ impl Simulation {
                 self.sim.set_free(*bytes);
                 self.is_troubled = true;
             }
+            Step::Read(table) => self.read(*table)?,
             Step::Damage(seed) => return self.damage(*seed),
         }
         self.look_after()
@@ -265,6 +272,24 @@ impl Simulation {
             Err(message) if self.is_troubled && !message.contains("panicked") => self.failed(before, &message),
             Err(message) => Err(message),
         }
+    }
+
+    /// Scans the first entry of a table again and again. What it is, other operations find out.
+    fn read(&mut self, table: usize) -> Result<(), String> {
+        let is_troubled = self.is_troubled;
+        if !self.engine().is_open() {
+            return Ok(());
+        }
+        let engine = self.engine();
+        let (table, snapshot) = (engine.table(table).clone(), engine.database().snapshot());
+        for _ in 0..READS {
+            match snapshot.range(&table, ..).next().transpose() {
+                Ok(_) => {}
+                Err(_) if is_troubled => return Ok(()),
+                Err(error) => return Err(format!("a scan failed: {error}")),
+            }
+        }
+        Ok(())
     }
 
     /// Finds out whether the machine stopped or the database was poisoned in the background.

@@ -41,13 +41,15 @@ pub enum Reached {
     CorruptBlock,
     /// A sorted view of trees was shown to readers.
     View,
+    /// Trees were merged because reads had paid for it.
+    PaidMerge,
     /// A flush met a full disk and left everything as it was.
     FlushWithoutRoom,
 }
 
 impl Reached {
     /// Every event.
-    pub const EVERY: [Self; 16] = [
+    pub const EVERY: [Self; 17] = [
         Self::TornTail,
         Self::TombstoneDropped,
         Self::KeyKeptWhole,
@@ -63,6 +65,7 @@ impl Reached {
         Self::Conflict,
         Self::CorruptBlock,
         Self::View,
+        Self::PaidMerge,
         Self::FlushWithoutRoom,
     ];
 

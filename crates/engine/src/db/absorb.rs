@@ -85,15 +85,15 @@ impl Core {
         if needs > room {
             return Ok(Step::NoRoom(needs - room));
         }
-        Ok(if self.absorb(table)? { Step::Done } else { Step::Nothing })
+        Ok(if self.absorb(table, false)? { Step::Done } else { Step::Nothing })
     }
 
-    /// Merges all parked runs into the table's B-tree; false when it has none any more, and while somebody else merges into it. The caller holds
-    /// the table's compaction latch.
-    pub(super) fn absorb(&self, table: &TableState) -> Result<bool> {
+    /// Merges all parked runs into the table's B-tree; false when it has none any more, and while somebody else merges into it. With `rewrite` it
+    /// comes out packed. The caller holds the table's compaction latch.
+    pub(super) fn absorb(&self, table: &TableState, rewrite: bool) -> Result<bool> {
         let Some(btree) = table.btree() else { return Ok(false) };
         let Some(turn) = btree.turn() else { return Ok(false) };
-        self.absorb_in(turn, table, &btree, false).map(|()| true)
+        self.absorb_in(turn, table, &btree, rewrite).map(|()| true)
     }
 
     /// Merges all runs that there are into the table's B-tree; with `rewrite` it comes out packed.

@@ -190,8 +190,12 @@ mod tests {
 
     /// A database whose background work is done when a test says so.
     fn open(sim: &SimEnv) -> Database {
+        open_with(sim, 2 << 20)
+    }
+
+    fn open_with(sim: &SimEnv, memory_bytes: u64) -> Database {
         sim.set_lazy_workers(true);
-        let options = Options { memory_bytes: 2 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+        let options = Options { memory_bytes, log_segment_bytes: 64 << 10, ..Options::default() };
         Database::builder("/db").env(sim.env()).options(options).open().unwrap()
     }
 
@@ -250,6 +254,70 @@ mod tests {
         assert_eq!(trees_after, [3, 3, 3, 1, 1, 1, 1, 1, 1, 1]);
         db.core().compact_one().unwrap();
         assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+    }
+
+    /// Before every merge what was in memory was flushed, and beside a writer there was something in memory each time: the table had flushes for
+    /// what its reads paid, and more runs to search, but never its merge.
+    #[test]
+    fn a_large_table_is_merged_for_its_readers_beside_a_steady_writer() {
+        let sim = SimEnv::new(1);
+        let db = open_with(&sim, 64 << 20);
+        let table = db.create_table("t", TableOptions { layout: Layout::Lsm, ..TableOptions::default() }).unwrap();
+        table.hold().unwrap();
+        for tree in 0..3 {
+            let mut batch = Batch::new();
+            (0..30_000_u32).for_each(|number| batch.put(&table, &(3 * number + tree).to_be_bytes(), &[7; 20]));
+            db.write(batch, Durability::Buffered).unwrap();
+            table.flush().unwrap();
+        }
+        table.release().unwrap();
+        let before = db.stats().flush.flushes;
+        let rounds = (0..200_u32).find(|round| {
+            let mut batch = Batch::new();
+            batch.put(&table, &round.to_be_bytes(), &[8; 20]);
+            db.write(batch, Durability::Buffered).unwrap();
+            // 2.4 milliseconds for the trees.
+            read(&db, &table, 1000);
+            db.core().compact_one().unwrap();
+            table.shape().unwrap().levels.iter().any(|level| level.entries > 89_000)
+        });
+        // A merge of 90,000 entries costs 20 milliseconds.
+        assert!(rounds.is_some_and(|rounds| rounds < 30), "{rounds:?} {:?}", table.shape().unwrap());
+        assert_eq!(db.stats().flush.flushes - before, 1, "with the merge");
+    }
+
+    /// As above, of a row of dead entries that is scanned beside a writer: what the flush cost was never taken from what the row had paid.
+    #[test]
+    fn a_row_of_dead_entries_beside_a_steady_writer_is_flushed_once() {
+        let sim = SimEnv::new(1);
+        let db = open_with(&sim, 64 << 20);
+        let table = db.create_table("t", TableOptions { layout: Layout::Lsm, ..TableOptions::default() }).unwrap();
+        let write = |numbers: std::ops::Range<u32>, value: Option<&[u8]>| {
+            let mut batch = Batch::new();
+            numbers.for_each(|number| match value {
+                Some(value) => batch.put(&table, &number.to_be_bytes(), value),
+                None => batch.delete(&table, &number.to_be_bytes()),
+            });
+            db.write(batch, Durability::Buffered).unwrap();
+        };
+        write(0..20_100, Some(b"v"));
+        table.compact().unwrap();
+        // It needs all that is deleted.
+        let snapshot = db.snapshot();
+        write(0..20_000, None);
+        let before = db.stats().flush;
+        let mut round = |number: u32| {
+            write(30_000 + number..30_001 + number, Some(b"new"));
+            read(&db, &table, 1);
+            (0..3).for_each(|_| _ = db.core().compact_one().unwrap());
+            let now = db.stats().flush;
+            (now.flushes - before.flushes, now.compactions - before.compactions)
+        };
+        let done = (0..30).map(&mut round).last();
+        assert_eq!(done, Some((1, 1)), "the flush of the row, and its merge into the last level");
+        drop(snapshot);
+        assert_eq!((30..60).map(&mut round).last(), Some((1, 2)), "nobody needs the row any more");
+        assert_eq!(table.shape().unwrap().levels.iter().map(|level| level.entries).sum::<u64>(), 101);
     }
 
     /// As above, of writers that flushes do not keep up with.

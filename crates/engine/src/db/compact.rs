@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Error, ErrorKind, Result};
-use crate::table::policy::{self, Job, Paid};
+use crate::base::{Error, ErrorKind, Reached, Result};
+use crate::table::policy::{self, InMemory, Job, Paid};
 use crate::table::version::LEVELS;
 
 use super::core::{Core, TableState};
@@ -18,6 +18,13 @@ pub(crate) enum Step {
     Nothing,
     /// One is due, and this many bytes of free space are missing for it.
     NoRoom(u64),
+}
+
+/// A job that reads have paid for, and is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    Flush,
+    Other,
 }
 
 impl Core {
@@ -59,48 +66,70 @@ impl Core {
 
     /// Does the next job that the table's reads have paid for; false when there is none, and while a flush of the table waits.
     pub(crate) fn paid_step(&self, table: &Arc<TableState>) -> Result<bool> {
+        match self.paid_job(table, true)? {
+            // What is merged with it is paid for too, and comes before there is something in memory again.
+            Some(Done::Flush) => self.paid_job(table, false).map(|_| true),
+            done => Ok(done.is_some()),
+        }
+    }
+
+    /// As [`Self::paid_step`], with regard to what the table has in memory or without.
+    fn paid_job(&self, table: &Arc<TableState>, with_memory: bool) -> Result<Option<Done>> {
         let compacting = table.compaction.lock();
         self.health.check_writable()?;
         let version = table.version.load_full();
         if table.check().is_err() || !version.immutables.is_empty() {
-            return Ok(false);
+            return Ok(None);
         }
-        let in_memory = version.active.entries.entries();
-        let account = table.savings.settle(in_memory);
+        let active = &version.active;
+        let entries = active.entries.entries();
+        let mut account = table.savings.settle(entries);
         if account.is_empty() {
-            return Ok(false);
+            return Ok(None);
         }
-        let wanted = match table.compacts_itself() {
-            true => policy::pick_paid(&version.trees, &table.options, self.room_on_disk()?, in_memory, &account),
+        let mut memory = InMemory::default();
+        if with_memory {
+            memory = InMemory { entries, is_small: active.is_small() };
+            account.look_in_memory(|low, high| active.entries.holds(low, high));
+        }
+        let merges = table.compacts_itself();
+        let wanted = match merges {
+            true => {
+                let limits = (self.room_on_disk()?, self.oldest_snapshot());
+                policy::pick_paid(&version.trees, &table.options, limits, memory, &account)
+            }
             false => None,
         };
-        let view = || policy::pick_view(&version.trees, version.view.as_ref(), self.cache.room(), &account);
+        let view = || policy::pick_view(&version.trees, version.view.as_ref(), self.cache.room(), &account, merges);
         let can_be_made =
             |paid: &Paid| !matches!(&paid.job, Job::View(viewable) if viewable.ids == *table.unviewable.lock());
         let wanted = wanted.or_else(|| view().filter(can_be_made));
-        let Some(Paid { job, price }) = wanted else { return Ok(false) };
+        let Some(Paid { job, price }) = wanted else { return Ok(None) };
         drop(version);
-        match job {
-            Job::View(viewable) => {
-                if !self.view(table, &viewable)? {
-                    return Ok(false);
-                }
+        let mut done = Done::Other;
+        let is_done = match job {
+            Job::View(viewable) => self.view(table, &viewable)?,
+            Job::Merge(compaction) => {
+                self.carry_out(table, compaction)?;
+                Reached::PaidMerge.mark();
+                true
             }
-            Job::Merge(compaction) => self.carry_out(table, compaction)?,
-            Job::Absorb => {
-                if !self.absorb(table)? {
-                    return Ok(false);
-                }
-            }
+            Job::Absorb { rewrite } => self.absorb(table, rewrite)?,
             Job::Flush => {
                 // Who drops a table waits for the compaction with the flush gate in hand.
                 drop(compacting);
                 self.rotate(&mut self.commit.lock(), table);
                 self.flush(table)?;
+                done = Done::Flush;
+                true
             }
+            Job::Forget => true,
+        };
+        if !is_done {
+            return Ok(None);
         }
         table.savings.spend(&price);
-        Ok(true)
+        Ok(Some(done))
     }
 
     /// Bytes of free space that a compaction may take: what flushes and the log need stays.

@@ -74,9 +74,9 @@ pub(crate) struct TableState {
     /// What readers see. Swapped by rotation (under `commit`) and by installs (under `ledger`).
     pub(crate) version: ArcSwap<Version>,
     /// What reads cost.
-    pub(crate) reads: Arc<ReadCounters>,
+    pub(crate) reads: ReadCounters,
     /// What reads have paid for extra trees.
-    pub(crate) savings: Arc<Savings>,
+    pub(crate) savings: Savings,
     /// The B-tree of a table whose layout has one, until the table is dropped.
     btree: ArcSwapOption<(FileId, Arc<BTree>)>,
     /// How old its entries are, when they have a time to live.
@@ -118,8 +118,8 @@ impl TableState {
             operator,
             filter,
             version: ArcSwap::from_pointee(version),
-            reads: Arc::default(),
-            savings: Arc::default(),
+            reads: ReadCounters::default(),
+            savings: Savings::default(),
             expiry,
             btree: ArcSwapOption::from_pointee(btree),
             unviewable: Mutex::default(),

@@ -9,15 +9,14 @@ use std::vec;
 use crate::base::num::u64_of;
 use crate::base::{Error, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::table::reads::ReadCounters;
-use crate::tree::Limits;
 use crate::tree::erasure::Erasures;
 use crate::tree::merge::MergeCursor;
 use crate::tree::operator::TableOperator;
+use crate::tree::{Costs, Limits};
 use crate::txn::visibility::{Known, Visible};
 
+use super::core::TableState;
 use super::key_writes::KeyWrites;
-use super::savings::Payer;
 use super::table::Reader;
 
 /// The two ends of a key range, owned.
@@ -72,10 +71,10 @@ pub struct Range {
     own: Option<(Vec<u8>, Value)>,
     /// Why the range could not be begun.
     failed: Option<Error>,
-    /// Where its costs are counted when it ends.
-    reads: Option<Arc<ReadCounters>>,
-    /// Who pays then for more trees than one.
-    payer: Option<Payer>,
+    /// Where its costs are counted when it ends, which then pays for more trees than one.
+    table: Option<Arc<TableState>>,
+    /// How many of its trees are small memtables, and how many are views.
+    small_and_views: (u64, u64),
 }
 
 /// What of an entry is wanted.
@@ -104,43 +103,39 @@ impl Range {
         direction: Direction,
         erased: Option<&Erasures>,
     ) -> Self {
-        let (mut visible, mut failed, mut reads) = (None, None, None);
+        let (mut visible, mut failed, mut state, mut small_and_views) = (None, None, None, (0, 0));
         let mut operator = TableOperator::default();
         match table {
             Err(error) => failed = Some(error),
             Ok(_) if is_empty(&bounds) => {}
             Ok((table, version)) => {
                 operator = table.operator.clone();
-                let cursor = match erased.filter(|erased| !erased.is_empty()) {
+                let erased = erased.filter(|erased| !erased.is_empty());
+                let views = u64::from(erased.is_none() && version.is_viewed_by(seqnum));
+                let cursor = match erased {
                     None => version.cursor(Fill::Keep, seqnum),
                     Some(erased) => version.cursor_without(erased, Fill::Keep, seqnum),
                 };
                 let (rule, values) = (table.options.prefix_filter, version.trees.values.clone());
                 let known = Known { rule, operator: operator.clone(), values };
                 visible = Some(Box::new(Visible::new(cursor, seqnum, bounds, known)));
-                reads = Some(Arc::clone(&table.reads));
+                (state, small_and_views) = (Some(Arc::clone(table)), (u64_of(version.count_small()), views));
             }
         }
         let (writes, shown, own) = (Vec::new().into_iter(), Shown::Nothing, None);
-        Self { visible, ready: false, direction, operator, writes, shown, own, failed, reads, payer: None }
+        Self { visible, ready: false, direction, operator, writes, shown, own, failed, table: state, small_and_views }
     }
 
     /// Leaves what the snapshot sees.
     fn leave(&mut self) {
-        if let (Some(visible), Some(reads)) = (self.visible.take(), self.reads.take()) {
-            let costs = visible.costs();
-            reads.walked(u64_of(visible.cursor().sources()), &costs);
-            let skips = visible.into_skips();
-            if let Some(payer) = self.payer.take() {
-                payer.pay(&costs, skips);
-            }
+        if let (Some(visible), Some(table)) = (self.visible.take(), self.table.take()) {
+            let (costs, sources) = (visible.costs(), u64_of(visible.cursor().sources()));
+            table.reads.walked(sources, &costs);
+            let (small, views) = self.small_and_views;
+            // A view costs a walk as much as two trees.
+            let trees = (sources + views).saturating_sub(costs.filter_stops);
+            table.savings.pay_walk(&Costs { trees, small, ..costs }, visible.into_skips());
         }
-    }
-
-    /// Lets somebody pay, when the range ends, for the trees that it walked over and the dead entries that it stepped over.
-    pub(crate) fn paid_by(mut self, payer: Payer) -> Self {
-        self.payer = Some(payer);
-        self
     }
 
     /// Lays writes, ascending, over what the snapshot shows.

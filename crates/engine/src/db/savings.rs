@@ -1,16 +1,16 @@
 //! What reads of a table save up for merges by paying for extra trees and dead entries.
 //!
 //! # Concurrency
-//! A reader that searched one tree only touches nothing here. Others add to one of several counters, each in a cache line of its own, so
+//! A reader that searched one tree only, and stepped over nothing dead, touches nothing here. Others add to one of several counters, each in a cache line of its own, so
 //! readers on several cores share none; only the background work adds them up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::sync::Mutex;
 
 use crate::base::shards::Sharded;
-use crate::table::policy::{Account, FILTER_NS, Price, SEARCH_NS};
+use crate::table::policy::{Account, FILTER_NS, Price, extra_ns};
 use crate::tree::Costs;
 use crate::txn::skips::Skips;
 
@@ -29,6 +29,8 @@ pub(crate) struct Savings {
     /// Entries that were flushed.
     flushed: AtomicU64,
     book: Mutex<Book>,
+    /// Who is woken to look.
+    core: OnceLock<Weak<Core>>,
 }
 
 #[derive(Debug, Default)]
@@ -79,31 +81,25 @@ impl Savings {
     pub(crate) fn spend(&self, price: &Price) {
         self.book.lock().account.spend(price);
     }
-}
 
-/// A scan, which pays to the savings of its table.
-pub(crate) struct Payer {
-    pub(crate) savings: Arc<Savings>,
-    pub(crate) core: Weak<Core>,
-    /// Trees beside the first.
-    pub(crate) extra: u64,
-}
+    /// A walk begins, which may wake the background of `core` when it ends.
+    #[inline]
+    pub(crate) fn begin_walk(&self, core: &Arc<Core>) {
+        self.core.get_or_init(|| Arc::downgrade(core));
+    }
 
-impl Payer {
-    /// Pays for the trees beside the first, little for those that a filter kept the scan out of, and for dead entries.
-    pub(crate) fn pay(&self, costs: &Costs, skips: Skips) {
-        let stopped = costs.filter_stops.min(self.extra);
-        let ns = (self.extra - stopped) * SEARCH_NS + (stopped + skips.scattered) * FILTER_NS;
-        let mut look = self.savings.pay(ns);
+    /// A walk has ended, and pays for the trees beside the first, and for dead entries.
+    pub(crate) fn pay_walk(&self, costs: &Costs, skips: Skips) {
+        let mut look = self.pay(extra_ns(1, costs) + skips.scattered * FILTER_NS);
         if let Some((low, high)) = skips.rows.filter(|_| skips.in_rows > 0) {
-            let mut book = self.savings.book.lock();
+            let mut book = self.book.lock();
             // While a table is held nobody looks.
             if book.rows.len() < ROWS_MAX {
                 book.rows.push((low, high, skips.in_rows));
             }
             look = true;
         }
-        if look && let Some(core) = self.core.upgrade() {
+        if look && let Some(core) = self.core.get().and_then(Weak::upgrade) {
             core.wake_compact();
         }
     }

@@ -1,7 +1,6 @@
 //! A snapshot: a view of all tables as they were at one moment.
 
 use std::ops::RangeBounds;
-use std::sync::Arc;
 
 use crate::base::key::check_key;
 use crate::base::num::u64_of;
@@ -14,7 +13,6 @@ use crate::tree::{Costs, Found};
 use super::core::TableState;
 use super::database::Database;
 use super::range::{Direction, Range, bounds};
-use super::savings::Payer;
 use super::table::{Reader, Table};
 
 /// A view of all tables at one moment. Later changes are invisible to it; it blocks nobody. Dropping it lets the versions that only
@@ -92,6 +90,7 @@ impl Snapshot {
         let (state, version) = table.reader_in(core)?;
         let (mut costs, read) = (Costs::default(), BlocksRead::so_far());
         let found = version.get_many(keys, self.seqnum, &mut costs)?;
+        costs.blocks_read = read.since();
         self.pay(state, u64_of(keys.len()), &costs);
         let values = version.values(keys, self.seqnum, found, &state.operator);
         state.reads.got_from_files(read);
@@ -137,14 +136,8 @@ impl Snapshot {
             Ok(reader) => reader,
             Err(error) => return Range::new(Err(error), self.seqnum, bounds, direction, erased),
         };
-        let extra = version.charged().saturating_sub(1);
-        let is_merged = extra == 0 && version.trees.count() == 1;
-        let range = Range::new(Ok((state, version)), self.seqnum, bounds, direction, erased);
-        if is_merged {
-            return range;
-        }
-        let (savings, core) = (Arc::clone(&state.savings), Arc::downgrade(core));
-        range.paid_by(Payer { savings, core, extra: u64_of(extra) })
+        state.savings.begin_walk(core);
+        Range::new(Ok((state, version)), self.seqnum, bounds, direction, erased)
     }
 
     /// The newest version of a key that the snapshot sees, and where it was found.
@@ -156,6 +149,7 @@ impl Snapshot {
         let (state, version) = table.reader_in(core)?;
         let (mut costs, read) = (Costs::default(), BlocksRead::so_far());
         let found = version.get_at_cost(key, self.seqnum, &mut costs)?;
+        costs.blocks_read = read.since();
         state.reads.got_from_files(read);
         self.pay(state, 1, &costs);
         Ok(((state, version), found))

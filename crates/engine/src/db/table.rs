@@ -17,7 +17,7 @@ use super::core::{Core, TableState};
 use super::database::Database;
 
 /// What a read needs of a table.
-pub(crate) type Reader<'a> = (&'a TableState, Guard<Arc<Version>>);
+pub(crate) type Reader<'a> = (&'a Arc<TableState>, Guard<Arc<Version>>);
 
 /// A table of an open database. Cheap to clone; keeps the database open.
 #[derive(Clone)]

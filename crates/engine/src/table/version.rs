@@ -30,6 +30,9 @@ use crate::tree::{Costs, Cursor, Found};
 /// How many levels there are below L0. The data sinks to the last one; upper ones come into use as it grows.
 pub const LEVELS: usize = 7;
 
+/// A memtable of fewer bytes lies in the processor's cache, and costs reads little.
+const SMALL_BYTES: u64 = 1 << 20;
+
 /// Where the lookup of a key may begin in each of the newest runs: so many wait for memory together.
 type Approached = [Option<Start>; 8];
 
@@ -159,6 +162,12 @@ impl Mem {
     pub(crate) fn accounted_bytes(&self) -> u64 {
         self.accounted.load(Ordering::Relaxed)
     }
+
+    /// Whether it is so small that reads look at it in the processor's cache.
+    #[inline]
+    pub(crate) fn is_small(&self) -> bool {
+        self.accounted_bytes() < SMALL_BYTES
+    }
 }
 
 /// A run and the id of its file.
@@ -275,6 +284,7 @@ impl Trees {
         };
         let mut found = newer.find_map(|run| get(run, costs));
         if let (None, Some((viewed, start))) = (&found, view) {
+            costs.views += 1;
             found = viewed.view.get(key, start, snapshot, costs).transpose();
         }
         if let Some(found) = found.or_else(|| older.find_map(|run| get(run, costs))) {
@@ -426,10 +436,26 @@ impl Trees {
     #[must_use]
     pub fn over_the_last(&self) -> Viewable {
         let last = self.levels.iter().rposition(|level| !level.runs.is_empty());
-        let levels = if self.btree.is_some() { LEVELS } else { last.unwrap_or(0) };
+        self.viewable(if self.btree.is_some() { LEVELS } else { last.unwrap_or(0) })
+    }
+
+    /// All trees, if all are of runs.
+    #[must_use]
+    pub fn all(&self) -> Option<Viewable> {
+        self.btree.is_none().then(|| self.viewable(LEVELS))
+    }
+
+    /// L0 and the first `levels` levels.
+    fn viewable(&self, levels: usize) -> Viewable {
         let l0 = self.l0.iter().map(|handle| handle.id);
         let ids = l0.chain(self.levels[..levels].iter().flat_map(|level| level.ids.iter().copied())).collect();
         Viewable { l0: self.l0.len(), levels, trees: self.upper(self.l0.len(), levels).collect(), ids }
+    }
+
+    /// How many trees on disk are left to search with this view, which is searched as one.
+    #[must_use]
+    pub fn count_with(&self, view: Option<&Viewed>) -> usize {
+        self.count() - view.map_or(0, |view| view.count() - 1)
     }
 
     /// How many trees on disk a scan searches.
@@ -645,6 +671,12 @@ impl Version {
         Self { view: view.cloned(), ..self.clone() }
     }
 
+    /// Whether walks of `snapshot` go by a view.
+    #[must_use]
+    pub fn is_viewed_by(&self, snapshot: SeqNum) -> bool {
+        self.hides_nothing() && self.view_for(snapshot).is_some()
+    }
+
     /// The view, if it is of what `snapshot` sees.
     fn view_for(&self, snapshot: SeqNum) -> Option<&Viewed> {
         self.view.as_ref().filter(|viewed| viewed.view.is_seen_by(snapshot))
@@ -678,6 +710,7 @@ impl Version {
         self.trees.approach((key, hash), view.map(|(view, _)| view), &mut starts);
         for mem in self.memtables().filter(|mem| !mem.is_unused()) {
             costs.trees += 1;
+            costs.small += u64::from(mem.is_small());
             if let Some(found) = mem.entries.get(key, snapshot) {
                 return Ok(self.unerased(key, snapshot, Some(found)));
             }
@@ -695,6 +728,7 @@ impl Version {
             for mem in self.memtables().filter(|mem| !mem.entries.is_empty()) {
                 lookups.search(|asks, snapshot, costs| {
                     costs.trees += u64_of(asks.len());
+                    costs.small += if mem.is_small() { u64_of(asks.len()) } else { 0 };
                     Ok(mem.entries.get_many(asks, snapshot))
                 })?;
             }
@@ -706,16 +740,16 @@ impl Version {
         Ok(keys.iter().zip(answers).map(|(key, found)| self.unerased(key, snapshot, found)).collect())
     }
 
-    /// How many trees a scan pays for: those in the view cost as much as two.
-    #[must_use]
-    pub fn charged(&self) -> usize {
-        self.count() - self.view.as_ref().map_or(0, |view| view.count() - 2)
-    }
-
     /// How many trees there are.
     #[must_use]
     pub fn count(&self) -> usize {
         self.trees.count() + self.memtables().filter(|mem| !mem.entries.is_empty()).count()
+    }
+
+    /// How many memtables hold something, and little.
+    #[must_use]
+    pub fn count_small(&self) -> usize {
+        self.memtables().filter(|mem| !mem.entries.is_empty() && mem.is_small()).count()
     }
 
     /// A cursor over all trees of which `snapshot` sees anything, without what erasures hide from it.

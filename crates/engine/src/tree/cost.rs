@@ -5,6 +5,8 @@
 pub struct Costs {
     /// Of lookups: trees in which a key was looked for, but for those that a filter or view ruled out or could as well have.
     pub trees: u64,
+    /// Those of them that are memtables which lie in the processor's cache.
+    pub small: u64,
     /// Filters that were asked.
     pub filters: u64,
     /// Runs that a filter kept a lookup or a walk out of, or in which a lookup that did not ask it found nothing, in memory.
@@ -26,6 +28,7 @@ impl Costs {
     pub const fn plus(self, other: Self) -> Self {
         Self {
             trees: self.trees + other.trees,
+            small: self.small + other.small,
             filters: self.filters + other.filters,
             filter_stops: self.filter_stops + other.filter_stops,
             filter_misses: self.filter_misses + other.filter_misses,

@@ -24,7 +24,7 @@ use crate::tree::run::RunMeta;
 use super::options::{Layout, TableOptions};
 use super::version::{LEVELS, Place, RunHandle, Trees};
 
-pub use paid::{Account, FILTER_NS, Job, Paid, Price, SEARCH_NS, extra_ns, pick_paid, pick_view};
+pub use paid::{Account, FILTER_NS, InMemory, Job, Paid, Price, extra_ns, pick_paid, pick_view};
 pub use parked::{KEPT_PART, absorption_needs, is_absorption_due, leaves_worth, rewrite_needs, slices_of_tree};
 pub use pressure::{FULL, pressure};
 pub use slices::Slice;
@@ -163,8 +163,6 @@ pub fn pick_all(trees: &Trees, rewrite: bool) -> Option<Compaction> {
     let levels: Vec<_> =
         occupied(trees).map(|level| (level, trees.levels[level].handles().collect::<Vec<_>>())).collect();
     let clean = |(level, runs): &(usize, Vec<RunHandle>)| {
-        // An entry that every snapshot sees has seqnum zero: no older version of its key is left.
-        let is_settled = |run: &RunMeta| run.tombstones == 0 && run.seqnum_max == SeqNum::ZERO;
         let is_erased = |handle: &RunHandle| {
             let (low, high) = key_range(handle);
             trees.erasures.touch(low, Bound::Included(high), (handle.run.visible_from(), SeqNum::MAX))
@@ -205,6 +203,12 @@ pub fn targets(trees: &Trees, options: &TableOptions) -> [u64; LEVELS] {
 /// The indexes of the levels that hold runs, from the top down.
 fn occupied(trees: &Trees) -> impl Iterator<Item = usize> + '_ {
     (0..LEVELS).filter(|level| !trees.levels[*level].runs.is_empty())
+}
+
+/// Whether nothing in a run of the last level can be dropped: an entry that every snapshot sees has seqnum zero, and no older version of its key
+/// is left.
+fn is_settled(run: &RunMeta) -> bool {
+    run.tombstones == 0 && run.seqnum_max == SeqNum::ZERO
 }
 
 /// The smallest and largest user key of a run.

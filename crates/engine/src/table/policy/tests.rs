@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::paid::{READ_NS, SEARCH_NS, SMALL_NS, VIEW_SEARCH_NS, WRITE_NS, merge_cost, whole_cost};
 use super::*;
 use crate::base::num::u64_of;
 use crate::base::{Entry, Kind};
@@ -13,10 +14,10 @@ use crate::env::sim::SimEnv;
 use crate::store::StoreStats;
 use crate::table::files::FileKind;
 use crate::table::version::Level;
-use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::{Run, RunBuilder, RunOptions};
 use crate::tree::values::{ValueBuilder, ValueFile, ValueFiles, ValuePointer};
+use crate::tree::{Costs, Cursor};
 
 /// A key and the seqnum of one of its versions.
 type Version = (u32, u64);
@@ -428,6 +429,11 @@ fn worn(forge: &mut Forge, layout: Layout, seqnum: &mut u64) -> (Trees, TableOpt
     (trees, options)
 }
 
+/// What is paid for with nothing in memory, while an old snapshot is open.
+fn paid_at_rest(trees: &Trees, options: &TableOptions, account: &Account) -> Option<Paid> {
+    pick_paid(trees, options, (u64::MAX, SeqNum::ZERO), InMemory::default(), account)
+}
+
 #[test]
 fn what_reads_have_paid_for_is_merged_down_to_one_tree_and_nothing_before() {
     for (seed, layout) in [(1, Layout::Lsm), (2, Layout::Lsm), (3, Layout::LsmTiered), (4, Layout::LsmTiered)] {
@@ -436,14 +442,16 @@ fn what_reads_have_paid_for_is_merged_down_to_one_tree_and_nothing_before() {
         assert!(trees.count() > 1);
         let mut account = Account::default();
         account.earn(1_000_000);
-        assert!(pick_paid(&trees, &options, u64::MAX, 7, &account).is_none(), "nothing costs so little");
+        let memory = InMemory { entries: 7, is_small: true };
+        let pick = |room, memory, account: &Account| pick_paid(&trees, &options, (room, SeqNum::ZERO), memory, account);
+        assert!(pick(u64::MAX, memory, &account).is_none(), "nothing costs so little");
         account.earn(1 << 40);
         let free_of_space = |paid: Paid| matches!(paid.job, Job::Merge(merge) if merge.needs(&options) == 0);
-        assert!(pick_paid(&trees, &options, 0, 0, &account).is_none_or(free_of_space), "nothing fits without room");
-        let flush = pick_paid(&trees, &options, u64::MAX, 7, &account).unwrap();
+        assert!(pick(0, InMemory::default(), &account).is_none_or(free_of_space), "nothing fits without room");
+        let flush = pick(u64::MAX, memory, &account).unwrap();
         assert!(matches!(flush.job, Job::Flush), "what is in memory is flushed first");
         let mut last = u64::MAX;
-        while let Some(paid) = pick_paid(&trees, &options, u64::MAX, 0, &account) {
+        while let Some(paid) = paid_at_rest(&trees, &options, &account) {
             let Job::Merge(merge) = &paid.job else { panic!("there is nothing to flush") };
             assert_bottom(&trees, merge);
             forge.apply(&mut trees, merge, &options);
@@ -465,23 +473,24 @@ fn a_merge_takes_no_more_than_was_saved_and_writes_take_it_back() {
     let paid = loop {
         account.earn(100_000);
         earned += 100_000;
-        if let Some(paid) = pick_paid(&trees, &options, u64::MAX, 0, &account) {
+        if let Some(paid) = paid_at_rest(&trees, &options, &account) {
             break paid;
         }
         assert!(earned < 1 << 30);
     };
     account.decay(200);
-    assert!(pick_paid(&trees, &options, u64::MAX, 0, &account).is_none(), "200 writes take 200 microseconds");
+    assert!(paid_at_rest(&trees, &options, &account).is_none(), "200 writes take 200 microseconds");
     account.earn(200_000);
-    assert!(pick_paid(&trees, &options, u64::MAX, 0, &account).is_some());
+    assert!(paid_at_rest(&trees, &options, &account).is_some());
     account.spend(&paid.price);
-    assert!(pick_paid(&trees, &options, u64::MAX, 0, &account).is_none(), "nothing is spent twice");
+    assert!(paid_at_rest(&trees, &options, &account).is_none(), "nothing is spent twice");
     account.decay(1 << 40);
     assert!(account.is_empty());
 }
 
 #[test]
 fn a_row_of_dead_entries_goes_to_the_last_level_with_all_that_lies_between() {
+    let mut merged = 0;
     for seed in 1..40 {
         let (mut forge, mut seqnum) = (Forge::new(seed), 0);
         let layout = if seed % 2 == 0 { Layout::Lsm } else { Layout::LsmTiered };
@@ -490,10 +499,16 @@ fn a_row_of_dead_entries_goes_to_the_last_level_with_all_that_lies_between() {
         let (low, high) = (from.to_be_bytes().to_vec(), (from + 20).to_be_bytes().to_vec());
         let mut account = Account::default();
         account.earn_in(low.clone(), high.clone(), 1);
-        assert!(pick_paid(&trees, &options, u64::MAX, 0, &account).is_none(), "one entry pays for nothing");
+        let first = paid_at_rest(&trees, &options, &account);
+        assert!(first.is_none_or(|paid| matches!(paid.job, Job::Forget)), "one entry pays for nothing");
         account.earn_in(low.clone(), high.clone(), 1_000_000);
-        let Some(paid) = pick_paid(&trees, &options, u64::MAX, 0, &account) else { continue };
-        let Job::Merge(merge) = &paid.job else { panic!("there is nothing to flush") };
+        let paid = paid_at_rest(&trees, &options, &account).unwrap();
+        let merge = match &paid.job {
+            Job::Merge(merge) => merge,
+            Job::Forget => continue,
+            job => panic!("there is nothing to flush: {job:?}"),
+        };
+        merged += 1;
         assert!(merge.bottom);
         assert_bottom(&trees, merge);
         forge.apply(&mut trees, merge, &options);
@@ -503,8 +518,81 @@ fn a_row_of_dead_entries_goes_to_the_last_level_with_all_that_lies_between() {
             + (0..last).map(|level| overlapping(&trees, level, (&low, &high)).len()).sum::<usize>();
         assert_eq!(above, 0, "the range lies in the last level only");
         account.spend(&paid.price);
-        assert!(account.is_empty() && pick_paid(&trees, &options, u64::MAX, 0, &account).is_none());
+        assert!(account.is_empty() && paid_at_rest(&trees, &options, &account).is_none());
     }
+    assert!(merged > 20, "{merged}");
+}
+
+/// What lookups of so many keys pay: nothing for one tree each, whatever that is.
+#[test]
+fn the_dearest_tree_that_a_read_searches_is_not_extra() {
+    let costs = |trees, small, views, filter_stops, blocks_read| {
+        extra_ns(1, &Costs { trees, small, views, filter_stops, blocks_read, ..Costs::default() })
+    };
+    let one = [(1, 0, 0), (1, 1, 0), (0, 0, 1), (0, 0, 0)];
+    assert!(one.into_iter().all(|(trees, small, stops)| costs(trees, small, 0, stops, 3) == 0));
+    assert_eq!(costs(2, 1, 0, 0, 0), SMALL_NS, "a small memtable over one tree was as dear as a tree");
+    assert_eq!(costs(3, 1, 0, 5, 0), SEARCH_NS + SMALL_NS + 5 * FILTER_NS);
+    assert_eq!(
+        (costs(0, 0, 1, 0, 0), costs(2, 1, 1, 0, 0)),
+        (VIEW_SEARCH_NS, VIEW_SEARCH_NS + SMALL_NS),
+        "a merge leaves no view"
+    );
+    assert_eq!((costs(4, 0, 0, 0, 3), costs(4, 0, 0, 0, 40)), (3 * SEARCH_NS + 2 * READ_NS, 3 * (SEARCH_NS + READ_NS)));
+    assert_eq!(extra_ns(16, &Costs { trees: 20, small: 2, ..Costs::default() }), 2 * SEARCH_NS + 2 * SMALL_NS);
+}
+
+/// Beside a writer there was always something in memory, and each time it was flushed for what reads had paid: the merge never came.
+#[test]
+fn a_small_memtable_is_flushed_with_a_merge_only() {
+    let mut forge = Forge::new(7);
+    let options = TableOptions { layout: Layout::Lsm, ..TableOptions::default() };
+    let mut trees = Trees { l0: vec![forge.run(&many(2000, 2))], ..Trees::default() };
+    trees.levels[LEVELS - 1] = Level::new(vec![forge.run(&many(20_000, 1))]);
+    let pick = |trees: &Trees, ns: u64, rests: bool, is_small: bool| {
+        let mut account = Account::default();
+        account.earn(ns);
+        account.decay(u64::from(!rests));
+        pick_paid(trees, &options, (u64::MAX, SeqNum::ZERO), InMemory { entries: 100, is_small }, &account)
+            .is_some_and(|paid| matches!(paid.job, Job::Flush))
+    };
+    let merged = merge_cost(&Compaction::new(&trees, trees.l0.clone(), Vec::new(), LEVELS - 1).unwrap(), &options);
+    let flush = InMemory { entries: 100, is_small: true }.flush_cost();
+    assert_eq!(
+        (pick(&trees, merged, false, true), pick(&trees, merged + flush + WRITE_NS, false, true)),
+        (false, true)
+    );
+    // A large one is a tree itself.
+    assert!(pick(&trees, 2 * flush + WRITE_NS, false, false) && !pick(&trees, flush, false, false));
+    // Over one tree it is flushed for the merge of both, when nothing is written any more.
+    trees.l0.clear();
+    let whole = whole_cost(&trees) + flush;
+    assert_eq!([whole - 1, whole].map(|ns| pick(&trees, ns, true, true)), [false, true]);
+    assert!(!pick(&trees, 10 * whole, false, true));
+}
+
+/// What a snapshot kept until it came to the last level stayed there when the snapshot was gone, and each scan stepped over it.
+#[test]
+fn dead_entries_in_the_last_level_are_written_anew_when_nobody_sees_them_any_more() {
+    let mut forge = Forge::new(3);
+    let options = TableOptions { layout: Layout::Lsm, ..TableOptions::default() };
+    let (dead, live) = (forge.run_of(&many(2000, 9), Kind::Delete), forge.run(&[(2001, 0), (3000, 0)]));
+    let mut trees = Trees::default();
+    trees.levels[LEVELS - 1] = Level::new(vec![dead.clone(), live]);
+    let pick = |trees: &Trees, oldest: u64, in_memory: bool| {
+        let mut account = Account::default();
+        account.earn_in(0_u32.to_be_bytes().to_vec(), 2500_u32.to_be_bytes().to_vec(), 1_000_000);
+        account.look_in_memory(|_, _| in_memory);
+        let memory = InMemory { entries: 100, is_small: true };
+        pick_paid(trees, &options, (u64::MAX, SeqNum(oldest)), memory, &account).map(|paid| paid.job)
+    };
+    assert!(matches!(pick(&trees, 8, false), Some(Job::Forget)), "the oldest snapshot needs them");
+    let Some(Job::Merge(merge)) = pick(&trees, 9, false) else { panic!("they are written anew") };
+    assert!(merge.bottom && merge.removed() == [dead.id] && merge.target == Place::Level(LEVELS - 1));
+    // A memtable that has nothing to do with them stays where it is.
+    assert!(matches!(pick(&trees, 9, true), Some(Job::Flush)));
+    trees.levels[LEVELS - 1] = Level::default();
+    assert!(matches!((pick(&trees, 9, true), pick(&trees, 9, false)), (Some(Job::Flush), Some(Job::Forget))));
 }
 
 impl Forge {

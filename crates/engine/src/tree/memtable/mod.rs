@@ -25,8 +25,8 @@ use std::sync::Arc;
 pub use cursor::MemtableCursor;
 
 use crate::base::{Entry, SeqNum};
-use crate::tree::Found;
 use crate::tree::lookup::{Answers, Ask};
+use crate::tree::{Cursor, Found};
 use tree::Tree;
 
 /// A handle of a memtable; clones are the same memtable.
@@ -70,6 +70,13 @@ impl Memtable {
     #[must_use]
     pub fn newest(&self, key: &[u8]) -> Option<SeqNum> {
         self.0.find(key, SeqNum::MAX).map(|record| record.seqnum())
+    }
+
+    /// Whether there is an entry with a key from `low` to `high`.
+    #[must_use]
+    pub fn holds(&self, low: &[u8], high: &[u8]) -> bool {
+        let mut cursor = self.cursor();
+        cursor.seek_ge(low).is_ok() && cursor.key().is_some_and(|key| key <= high)
     }
 
     /// A cursor that stands nowhere yet.

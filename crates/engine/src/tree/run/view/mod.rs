@@ -197,7 +197,6 @@ impl View {
     /// # Errors
     /// `Corruption` or `Io` when a block that the lookup needs cannot be read.
     pub fn get(&self, key: &[u8], start: Option<Spot>, snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
-        costs.views += 1;
         let Some(group) = start else { return Ok(None) };
         let bound = self.group(group).bound(key);
         if bound.sure {
