@@ -320,6 +320,23 @@ mod tests {
         assert_eq!(table.shape().unwrap().levels.iter().map(|level| level.entries).sum::<u64>(), 101);
     }
 
+    /// Pauses were counted in entries: with large ones a compaction looked at nothing else for gigabytes.
+    #[test]
+    fn a_compaction_of_few_large_entries_is_interrupted_too() {
+        let sim = SimEnv::new(1);
+        let db = open_with(&sim, 64 << 20);
+        let (large, other) = (create(&db, "large"), create(&db, "other"));
+        for step in 1..=2 {
+            let mut batch = Batch::new();
+            (0..50_u32).step_by(step).for_each(|number| batch.put(&large, &number.to_be_bytes(), &[7; 4 << 10]));
+            db.write(batch, Durability::Buffered).unwrap();
+            large.flush().unwrap();
+        }
+        lay_runs(&db, &other, 20);
+        large.compact().unwrap();
+        assert!(other.shape().unwrap().l0.len() < 20, "{:?}", other.shape().unwrap());
+    }
+
     /// As above, of writers that flushes do not keep up with.
     #[test]
     fn a_table_at_rest_is_merged_for_its_readers_also_while_writers_are_slowed() {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::sync::MutexGuard;
 
+use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, FileId, Reached, Result, SeqNum};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
@@ -24,8 +25,9 @@ pub(super) fn goes_by(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Full | ErrorKind::Corruption) || error.is_of_read()
 }
 
-/// A merge pauses after so many entries.
+/// A merge pauses after so many entries of [`PAUSE_BYTES`] at most; a larger one counts as several.
 const PAUSE_ENTRIES: u64 = if cfg!(test) { 1 << 8 } else { 1 << 16 };
+const PAUSE_BYTES: u64 = 256;
 
 /// A merge under way.
 struct Merge<'a> {
@@ -42,7 +44,7 @@ struct Merge<'a> {
     seen: Vec<u64>,
     /// How many entries the inputs had that are done with, by source.
     ended: Vec<u64>,
-    /// Entries read since it was looked last whether there is something more urgent.
+    /// Entries read, large ones several times, since it was looked last whether there is something more urgent.
     since_pause: u64,
 }
 
@@ -162,7 +164,7 @@ impl Core {
             let clean_to = if retain.compares_ages() { input.ages().least } else { SeqNum::ZERO };
             retain.push_from(clean_to, &entry, &mut |entry| writer.push(entry))?;
             // A long compaction must not keep a closed or failed database waiting, nor the drop of its table.
-            merge.since_pause += 1;
+            merge.since_pause += (u64_of(entry.key.len() + entry.value.len()) / PAUSE_BYTES).max(1);
             if merge.since_pause >= PAUSE_ENTRIES {
                 merge.since_pause = 0;
                 self.health.check_writable()?;
