@@ -92,15 +92,14 @@ impl Core {
             memory = InMemory { entries, is_small: active.is_small() };
             account.look_in_memory(|low, high| active.entries.holds(low, high));
         }
-        let merges = table.compacts_itself();
-        let wanted = match merges {
+        let wanted = match table.compacts_itself() {
             true => {
                 let limits = (self.room_on_disk()?, self.oldest_snapshot());
                 policy::pick_paid(&version.trees, &table.options, limits, memory, &account)
             }
             false => None,
         };
-        let view = || policy::pick_view(&version.trees, version.view.as_ref(), self.cache.room(), &account, merges);
+        let view = || policy::pick_view(&version.trees, version.view.as_ref(), self.cache.room(), &account);
         let can_be_made =
             |paid: &Paid| !matches!(&paid.job, Job::View(viewable) if viewable.ids == *table.unviewable.lock());
         let wanted = wanted.or_else(|| view().filter(can_be_made));

@@ -436,26 +436,10 @@ impl Trees {
     #[must_use]
     pub fn over_the_last(&self) -> Viewable {
         let last = self.levels.iter().rposition(|level| !level.runs.is_empty());
-        self.viewable(if self.btree.is_some() { LEVELS } else { last.unwrap_or(0) })
-    }
-
-    /// All trees, if all are of runs.
-    #[must_use]
-    pub fn all(&self) -> Option<Viewable> {
-        self.btree.is_none().then(|| self.viewable(LEVELS))
-    }
-
-    /// L0 and the first `levels` levels.
-    fn viewable(&self, levels: usize) -> Viewable {
+        let levels = if self.btree.is_some() { LEVELS } else { last.unwrap_or(0) };
         let l0 = self.l0.iter().map(|handle| handle.id);
         let ids = l0.chain(self.levels[..levels].iter().flat_map(|level| level.ids.iter().copied())).collect();
         Viewable { l0: self.l0.len(), levels, trees: self.upper(self.l0.len(), levels).collect(), ids }
-    }
-
-    /// How many trees on disk are left to search with this view, which is searched as one.
-    #[must_use]
-    pub fn count_with(&self, view: Option<&Viewed>) -> usize {
-        self.count() - view.map_or(0, |view| view.count() - 1)
     }
 
     /// How many trees on disk a scan searches.

@@ -228,23 +228,17 @@ pub fn pick_paid(
 }
 
 /// The sorted view that reads have paid for, of a table with these trees, if it is of more trees than `viewed`, the one that there is, and takes no
-/// more than `room` bytes of memory. Where nothing is merged it is of all trees, if so much fits; else of those over the last, because a view of
-/// that costs a third of the merge that does away with it.
+/// more than `room` bytes of memory.
 #[must_use]
-pub fn pick_view(trees: &Trees, viewed: Option<&Viewed>, room: u64, account: &Account, merges: bool) -> Option<Paid> {
-    let entries = |of: &Viewable| of.trees.iter().flat_map(|tree| &**tree).map(|run| run.meta().entries).sum::<u64>();
-    let fits = |of: &Viewable| can_be_viewed(&of.trees) && entries(of).saturating_mul(ENTRY_BYTES) <= room;
-    let extra = trees.count_with(viewed).saturating_sub(1);
-    let all = trees.all().filter(|all| !merges && fits(all)).map(|all| (extra, all));
-    let over_the_last = || {
-        let of = Some(trees.over_the_last()).filter(fits)?;
-        Some((of.trees.len().checked_sub(viewed.map_or(1, Viewed::count))?, of))
-    };
-    let (saved, viewable) = all.or_else(over_the_last).filter(|(saved, _)| *saved > 0)?;
-    let cost_ns = VIEW_NS + entries(&viewable).saturating_mul(VIEW_ENTRY_NS);
-    let extra = u64_of(extra.max(saved));
-    let pays = account.balance_ns.saturating_mul(u64_of(saved)) / extra >= cost_ns;
-    pays.then(|| Paid::new(Job::View(viewable), cost_ns, None))
+pub fn pick_view(trees: &Trees, viewed: Option<&Viewed>, room: u64, account: &Account) -> Option<Paid> {
+    let viewable = trees.over_the_last();
+    let more = viewable.trees.len().checked_sub(viewed.map_or(1, Viewed::count)).filter(|more| *more > 0)?;
+    let entries: u64 = viewable.trees.iter().flat_map(|tree| &**tree).map(|run| run.meta().entries).sum();
+    let cost_ns = VIEW_NS + entries.saturating_mul(VIEW_ENTRY_NS);
+    let extra = u64_of(trees.count()).saturating_sub(1).max(1);
+    let fits = can_be_viewed(&viewable.trees) && entries.saturating_mul(ENTRY_BYTES) <= room;
+    let pays = account.balance_ns.saturating_mul(u64_of(more).min(extra)) / extra >= cost_ns;
+    (fits && pays).then(|| Paid::new(Job::View(viewable), cost_ns, None))
 }
 
 pub(super) fn merge_cost(merge: &Compaction, options: &TableOptions) -> u64 {
