@@ -167,6 +167,8 @@ impl Core {
 
     /// Syncs what commits with `Durability::Interval` left, then waits for the next ones.
     fn sync_interval(&self) -> Result<Next> {
+        // First: writers come to need it sooner.
+        self.all_tables().iter().for_each(|table| table.version.load().active.entries.prepare_memory());
         if self.log().wants_spare() {
             self.prepare_spare()?;
         }

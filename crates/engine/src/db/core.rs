@@ -241,6 +241,8 @@ pub(crate) struct Core {
     pub(crate) next_file: AtomicU64,
     /// The log before this position is not needed. Told by flushes, to steer only.
     pub(crate) log_from: AtomicU64,
+    /// Where the log ended when memtables were last frozen because it was too long. Steers only.
+    pub(crate) frozen_for_log: AtomicU64,
     /// Held during a flush, so that a checkpoint can stop the disk's state at one point of the log.
     pub(crate) flush_gate: Mutex<()>,
     pub(crate) commit: Mutex<CommitState>,

@@ -111,6 +111,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         publisher: Publisher::default(),
         next_file: AtomicU64::new(catalog.next_file.0),
         log_from: AtomicU64::new(catalog.log_from.0),
+        frozen_for_log: AtomicU64::new(0),
         flush_gate: Mutex::new(()),
         commit: Mutex::new(CommitState {
             next_seqnum: catalog.seqnum_floor,

@@ -13,6 +13,8 @@ use super::core::{CommitState, Core, TableState};
 const LOG_PER_MEMORY: u64 = 8;
 /// The log may always have so many segments.
 const SEGMENTS_MIN: u64 = 4;
+/// While it is too long, memtables are frozen for it each time that it has grown by one of so many parts of its limit.
+const LOG_STEPS: u64 = 16;
 
 impl Core {
     /// Freezes the memtables that are over their limit, until the rest is within the budget, and wakes the flush.
@@ -64,6 +66,13 @@ impl Core {
             && self.log.get().is_some_and(|log| log.live_bytes() > most)
     }
 
+    /// As [`Self::is_log_long`], for commits: not again before the log has grown by a part of that since memtables were frozen for it. It stays too
+    /// long until these are flushed.
+    pub(crate) fn is_freeze_due(&self, tail: Lsn) -> bool {
+        let since = tail.0.saturating_sub(self.frozen_for_log.load(Ordering::Relaxed));
+        since >= self.log_limit() / LOG_STEPS && self.is_log_long(tail)
+    }
+
     /// Live bytes of the log from which the oldest memtables are flushed. Small durable commits are padded to blocks, and would fill a
     /// log of the full size with little; cut short, it goes round in few segments.
     fn log_limit(&self) -> u64 {
@@ -77,6 +86,7 @@ impl Core {
         if !self.is_log_long(tail) {
             return;
         }
+        self.frozen_for_log.store(tail.0, Ordering::Relaxed);
         let keep_from = Lsn(tail.0.saturating_sub(self.log_limit() / 2));
         for table in tables.iter().filter(|table| table.options.logged) {
             if table.version.load().active.first_lsn().is_some_and(|lsn| lsn < keep_from) {

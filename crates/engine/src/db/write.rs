@@ -19,6 +19,7 @@ use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Kind, Lsn, Reached, Result, SeqNum, TableId};
 use crate::log::Packed;
 use crate::table::version::Mem;
+use crate::tree::memtable::Memtable;
 use crate::txn::batch::{Change, Changes, put_record_header};
 
 use super::core::{CommitState, Core};
@@ -208,9 +209,15 @@ impl Core {
 
     /// Counts the growth of memtables, for which the cache makes room, and sends full ones to disk.
     fn account(&self, ticket: &Ticket) {
-        let mut full = self.is_log_long(ticket.end);
-        for mem in &ticket.mems {
+        let (mut full, mut wants_memory) = (self.is_freeze_due(ticket.end), false);
+        for mem in ticket.mems.iter().filter(|mem| mem.has_grown()) {
             full |= self.memory.count(mem);
+            wants_memory |= mem.entries.wants_memory();
+        }
+        if wants_memory {
+            self.wake_sync();
+        }
+        for mem in &ticket.mems {
             let limit = self.options.memtable_bytes;
             full |= limit != 0 && mem.accounted_bytes() >= limit && mem.frozen_at().is_none();
         }
@@ -228,15 +235,15 @@ impl Core {
 /// Inserts the changes into the memtables, where nobody sees them before they are published.
 fn insert(changes: &Changes, tables: &[Table], ticket: &Ticket) {
     let (mut at, mut seqnum) = (0, ticket.first);
-    for change in changes.iter() {
+    let entries = changes.iter().filter_map(|change| {
         if tables[at].state().id != change.table {
             at = position(tables, change.table);
         }
-        if let Some(entry) = change.entry(seqnum) {
-            ticket.mems[at].entries.insert(&entry);
-        }
+        let entry = change.entry(seqnum);
         seqnum.0 += 1;
-    }
+        Some((&ticket.mems[at].entries, entry?))
+    });
+    Memtable::insert_many(entries);
     for mem in &ticket.mems {
         mem.leave();
     }

@@ -7,7 +7,7 @@
 //! # Concurrency
 //! A piece costs one atomic addition. Only a thread that finds the chunk used up takes the latch, to map the next one.
 
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use crate::base::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex};
@@ -24,6 +24,9 @@ const CHUNK_BYTES_MAX: usize = HUGE_PAGE_BYTES;
 
 /// A longer piece gets a chunk of its own, so that it does not waste the rest of the current one.
 const SHARED_PIECE_BYTES_MAX: usize = CHUNK_BYTES_MAX / 8;
+
+/// From so many bytes on it is worth having a chunk at hand: it is a small part of what there is then.
+const SPARE_FROM_BYTES: usize = 8 * CHUNK_BYTES_MAX;
 
 /// The strictest alignment of a piece.
 const ALIGN_MAX: usize = CACHE_LINE_BYTES;
@@ -43,7 +46,9 @@ pub(super) struct Arena {
     current: AtomicPtr<Chunk>,
     /// The sum of the lengths of all chunks but the current one. Publishes that these are not current any more.
     full_bytes: AtomicUsize,
-    /// All chunks, freed by drop.
+    /// The next chunk, whose memory the system has filled with zeros already, or null. A store publishes its header.
+    spare: AtomicPtr<Chunk>,
+    /// All other chunks, freed by drop.
     chunks: Mutex<Vec<ChunkPtr>>,
 }
 
@@ -67,12 +72,40 @@ impl Arena {
     pub(super) fn new() -> Self {
         let first = ChunkPtr::map(CHUNK_BYTES_MIN);
         let current = AtomicPtr::new(first.0.as_ptr());
-        Self { current, full_bytes: AtomicUsize::new(0), chunks: Mutex::new(vec![first]) }
+        let spare = AtomicPtr::new(ptr::null_mut());
+        Self { current, full_bytes: AtomicUsize::new(0), spare, chunks: Mutex::new(vec![first]) }
     }
 
     /// Memory taken so far, in bytes: what the current chunk has left takes none yet, unless it is one of the largest.
     pub(super) fn bytes(&self) -> usize {
         self.full_bytes.load(Ordering::Acquire) + self.current().resident_bytes()
+    }
+
+    /// Whether [`Self::prepare_spare`] has something to do.
+    pub(super) fn wants_spare(&self) -> bool {
+        self.full_bytes.load(Ordering::Relaxed) >= SPARE_FROM_BYTES && self.spare.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Has the next chunk at hand if there are many: the system takes longer to give it than all records in it take to be written.
+    pub(super) fn prepare_spare(&self) {
+        if self.wants_spare() {
+            let chunk = ChunkPtr::map(CHUNK_BYTES_MAX);
+            let put = self.spare.compare_exchange(
+                ptr::null_mut(),
+                chunk.0.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
+            if put.is_err() {
+                // SAFETY: nobody else has seen it.
+                unsafe { chunk.unmap() };
+            }
+        }
+    }
+
+    /// The chunk at hand, which is the caller's now.
+    fn take_spare(&self) -> Option<ChunkPtr> {
+        NonNull::new(self.spare.swap(ptr::null_mut(), Ordering::Acquire)).map(ChunkPtr)
     }
 
     /// How many records were taken.
@@ -119,7 +152,9 @@ impl Arena {
         let mut chunks = self.chunks.lock();
         if self.current() == used_up {
             let grown = (2 * used_up.header().len).min(CHUNK_BYTES_MAX);
-            let chunk = map(grown.max((HEADER_BYTES + len).next_power_of_two()), &mut chunks);
+            let map = || ChunkPtr::map(grown.max((HEADER_BYTES + len).next_power_of_two()));
+            let chunk = self.take_spare().unwrap_or_else(map);
+            chunks.push(chunk);
             self.current.store(chunk.0.as_ptr(), Ordering::Release);
             // Not before: who adds the two must not count one chunk twice.
             self.full_bytes.fetch_add(used_up.header().len, Ordering::Release);
@@ -128,25 +163,19 @@ impl Arena {
 
     #[cold]
     fn take_own_chunk(&self, len: usize, records: u64) -> NonNull<u8> {
-        let chunk = map((HEADER_BYTES + len).next_multiple_of(CHUNK_BYTES_MIN), &mut self.chunks.lock());
+        let chunk = ChunkPtr::map((HEADER_BYTES + len).next_multiple_of(CHUNK_BYTES_MIN));
+        self.chunks.lock().push(chunk);
         self.full_bytes.fetch_add(chunk.header().len, Ordering::Release);
         chunk.take(len, records).expect("the chunk was made for this piece")
     }
 }
 
-/// Another chunk of an arena.
-fn map(len: usize, chunks: &mut Vec<ChunkPtr>) -> ChunkPtr {
-    let chunk = ChunkPtr::map(len);
-    chunks.push(chunk);
-    chunk
-}
-
 impl Drop for Arena {
     fn drop(&mut self) {
-        for chunk in self.chunks.get_mut().drain(..) {
-            let len = chunk.header().len;
-            // SAFETY: mapped with this length; whoever drops the arena has let go of all pieces.
-            unsafe { pages::unmap(chunk.0.cast(), len) };
+        let spare = self.take_spare();
+        for chunk in self.chunks.get_mut().drain(..).chain(spare) {
+            // SAFETY: whoever drops the arena has let go of all pieces.
+            unsafe { chunk.unmap() };
         }
     }
 }
@@ -159,6 +188,16 @@ impl ChunkPtr {
         // SAFETY: the mapping is longer than a header, aligned to pages, and nobody else's yet.
         unsafe { chunk.write(header) };
         Self(chunk)
+    }
+
+    /// Gives the memory back.
+    ///
+    /// # Safety
+    /// Nobody uses the chunk any more.
+    unsafe fn unmap(self) {
+        let len = self.header().len;
+        // SAFETY: mapped with this length, and the caller's promise.
+        unsafe { pages::unmap(self.0.cast(), len) };
     }
 
     fn header(&self) -> &Chunk {

@@ -48,6 +48,23 @@ impl Memtable {
         self.0.insert(entry);
     }
 
+    /// [`Self::insert`] of entries into memtables, faster than one after the other.
+    ///
+    /// # Panics
+    /// As [`Self::insert`].
+    pub fn insert_many<'e>(entries: impl Iterator<Item = (&'e Self, Entry<'e>)>) {
+        let mut entries = entries.map(|(memtable, entry)| (&*memtable.0, entry));
+        let Some(first) = entries.next() else { return };
+        // Most commits have one.
+        let Some(second) = entries.next() else { return first.0.insert(&first.1) };
+        let mut together = [first; tree::TOGETHER];
+        let mut more = [first, second].into_iter().chain(entries).peekable();
+        while more.peek().is_some() {
+            let count = together.iter_mut().zip(&mut more).map(|(place, entry)| *place = entry).count();
+            Tree::insert_together(&together[..count]);
+        }
+    }
+
     /// The newest version of `key` that a snapshot at `seqnum` sees. The value is a view that keeps the memtable's memory alive.
     #[must_use]
     pub fn get(&self, key: &[u8], snapshot: SeqNum) -> Option<Found> {
@@ -89,6 +106,17 @@ impl Memtable {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.arena().bytes()
+    }
+
+    /// Whether [`Self::prepare_memory`] has something to do.
+    #[must_use]
+    pub fn wants_memory(&self) -> bool {
+        self.0.arena().wants_spare()
+    }
+
+    /// Has memory at hand for what is inserted next, if the memtable is large: who inserts it would wait for the system to give it.
+    pub fn prepare_memory(&self) {
+        self.0.arena().prepare_spare();
     }
 
     /// How many entries were inserted, or are being inserted right now. Walks the chunks of the memtable: not for every insert.

@@ -16,6 +16,9 @@ use super::node::{Link, Locked, Node, Slot};
 use super::record::{Place, Record};
 use crate::base::{Entry, SeqNum};
 
+/// So many entries are inserted together.
+pub(super) const TOGETHER: usize = 16;
+
 /// See the module. Aligned, because the count of handles in front of it changes with every pinned value.
 #[repr(align(64))]
 pub(super) struct Tree {
@@ -68,6 +71,28 @@ impl Tree {
         self.add(Slot::Record(Record::write(&self.arena, entry)), leaf);
     }
 
+    /// [`Self::insert`] of entries into trees, up to [`TOGETHER`] whose ways down are gone together: each waits for memory while the others do.
+    pub(super) fn insert_together(entries: &[(&Self, Entry<'_>)]) {
+        let mut ways = [const { None }; TOGETHER];
+        for (way, (tree, entry)) in ways.iter_mut().zip(entries) {
+            *way = Some((Descent { node: tree.root(), bound: None }, tree.tail_for(&Place::of(entry))));
+        }
+        let mut under_way = true;
+        while under_way {
+            under_way = false;
+            for (way, (_, entry)) in ways.iter_mut().zip(entries) {
+                if let Some((descent, found @ None)) = way {
+                    *found = descent.arrive(&Place::of(entry));
+                    under_way |= found.is_none();
+                }
+            }
+        }
+        for ((_, found), (tree, entry)) in ways.into_iter().flatten().zip(entries) {
+            // The one before may have gone into the same leaf: then it is looked for from there.
+            found.into_iter().for_each(|leaf| tree.add(Slot::Record(Record::write(&tree.arena, entry)), leaf));
+        }
+    }
+
     /// Puts a record into its leaf, or a node into its parent; both given as [`Self::locate`] found them.
     fn add<'t>(&'t self, slot: Slot<'t>, mut found: (&'t Node, u64)) {
         let (level, place) = (slot.level(), slot.place());
@@ -87,7 +112,8 @@ impl Tree {
                     }
                 }
             }
-            found = self.locate(level, &place);
+            // What `place` belongs to lies here still, or has moved to the right.
+            found = Descent { node: found.0, bound: None }.finish(level, &place);
         }
     }
 
@@ -121,12 +147,16 @@ impl Tree {
     /// As [`Self::descend`], but without a search where ascending keys go.
     #[inline]
     fn locate(&self, level: u32, place: &Place<'_>) -> (&Node, u64) {
+        let tail = if level == 0 { self.tail_for(place) } else { None };
+        tail.unwrap_or_else(|| self.descend(level, place))
+    }
+
+    /// The last leaf, and a version at which `place` belonged to it. `None` also where that is not seen at a glance.
+    #[inline]
+    fn tail_for(&self, place: &Place<'_>) -> Option<(&Node, u64)> {
         let tail = self.tail();
         let version = tail.version();
-        if level == 0 && tail.next().is_none() && tail.starts_below(place) && tail.is_at(version) {
-            return (tail, version);
-        }
-        self.descend(level, place)
+        (tail.next().is_none() && tail.starts_below(place) && tail.is_at(version)).then_some((tail, version))
     }
 
     /// The node of `level` that `place` belongs to, and a version at which it did.
@@ -230,6 +260,12 @@ impl<'t> Descent<'t> {
                 return (self.node, version);
             }
         }
+    }
+
+    /// Goes one step towards the leaf that `place` belongs to, unless this is it: then returns it, and a version at which it was.
+    #[inline]
+    fn arrive(&mut self, place: &Place<'_>) -> Option<(&'t Node, u64)> {
+        self.step(0, place).map(|version| (self.node, version))
     }
 
     /// Goes one step towards the node of `level` that `place` belongs to, unless this is it: then returns a version at which it was.
