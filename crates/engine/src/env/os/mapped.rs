@@ -19,7 +19,7 @@ use super::file::OsFile;
 use crate::base::num::{round_down, u64_of, usize_of};
 use parking_lot::Mutex;
 use rustix::fs::fstatfs;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -122,10 +122,12 @@ impl Window {
         // A window begins with a page, of which the bytes before `oldest` lie in the file too.
         let range = round_down(oldest, u64_of(rustix::param::page_size()))..written.end;
         let len = usize_of(range.end - range.start);
-        // All pages at once, ready to be written to: else each would fault.
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in use.
-        let start = unsafe { mmap(ptr::null_mut(), len, protection, flags, file, range.start) }?;
+        let start = unsafe { mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, file, range.start) }?;
+        // All pages at once, ready to be written to: else the first write to each would fault, as it does where the system does not know this.
+        // SAFETY: the pages are the mapping that was just made, and keep what they hold.
+        unsafe { madvise(start, len, Advice::LinuxPopulateWrite) }.ok();
         Ok(Self { start: NonNull::new(start.cast()).ok_or(rustix::io::Errno::NOMEM)?, range })
     }
 
