@@ -162,7 +162,7 @@ fn block_options(config: &Config, cache: &Cache, spec: &TableSpec) -> BlockBased
     blocks.set_cache_index_and_filter_blocks(true);
     blocks.set_unpartitioned_pinning_tier(BlockBasedTablePinningTier::All);
     if spec.point_reads {
-        blocks.set_block_size(4 << 10);
+        blocks.set_block_size(config.block_bytes.map_or(4 << 10, |bytes| bytes as usize));
         blocks.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
         blocks.set_data_block_hash_ratio(0.75);
         if config.filter_bits > 0 {

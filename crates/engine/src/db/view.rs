@@ -227,10 +227,14 @@ mod tests {
                 snapshot.get(&table, &key.to_be_bytes()).unwrap().map(|value| value.to_vec())
             };
             let gets = snapshots.iter().map(|snapshot| (0..65).map(|key| get(snapshot, key)).collect::<Vec<_>>());
-            (
-                gets.collect::<Vec<_>>(),
-                snapshots.iter().map(|snapshot| scan(snapshot, &table, 0, 300)).collect::<Vec<_>>(),
-            )
+            let gets: Vec<_> = gets.collect();
+            for (snapshot, gets) in snapshots.iter().zip(&gets) {
+                let keys: Vec<_> = (0..65_u32).map(u32::to_be_bytes).collect();
+                let together = snapshot.multi_get(&table, &keys.iter().map(|key| &key[..]).collect::<Vec<_>>());
+                let together = together.unwrap().into_iter().map(|value| value.map(|value| value.to_vec()));
+                assert!(together.eq(gets.iter().cloned()), "together they are other values");
+            }
+            (gets, snapshots.iter().map(|snapshot| scan(snapshot, &table, 0, 300)).collect::<Vec<_>>())
         };
         let before = all();
         assert_eq!(table.shape().unwrap().viewed, 0);

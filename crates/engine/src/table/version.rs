@@ -284,7 +284,6 @@ impl Trees {
         };
         let mut found = newer.find_map(|run| get(run, costs));
         if let (None, Some((viewed, start))) = (&found, view) {
-            costs.views += 1;
             found = viewed.view.get(key, start, snapshot, costs).transpose();
         }
         if let Some(found) = found.or_else(|| older.find_map(|run| get(run, costs))) {
@@ -299,13 +298,22 @@ impl Trees {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn get_many(&self, lookups: &mut Lookups<'_>) -> Result<()> {
-        lookups.search(|asks, snapshot, costs| {
-            get_many(asks, snapshot, costs, |key| {
-                let (newer, older) = self.runs_of(key, None);
-                newer.chain(older)
-            })
-        })?;
+    pub fn get_many(&self, lookups: &mut Lookups<'_>, view: Option<&Viewed>) -> Result<()> {
+        match view {
+            None => lookups.search(|asks, snapshot, costs| {
+                get_many(asks, snapshot, costs, |key| {
+                    let (newer, older) = self.runs_of(key, None);
+                    newer.chain(older)
+                })
+            })?,
+            Some(viewed) => {
+                lookups
+                    .search(|asks, snapshot, costs| get_many(asks, snapshot, costs, |key| self.runs_of(key, view).0))?;
+                lookups.search(|asks, snapshot, costs| viewed.view.get_many(asks, snapshot, costs))?;
+                lookups
+                    .search(|asks, snapshot, costs| get_many(asks, snapshot, costs, |key| self.runs_of(key, view).1))?;
+            }
+        }
         match &self.btree {
             Some(root) => lookups.search(|asks, snapshot, costs| {
                 count_btree(root, u64_of(asks.len()), costs);
@@ -716,7 +724,7 @@ impl Version {
                     Ok(mem.entries.get_many(asks, snapshot))
                 })?;
             }
-            self.trees.get_many(lookups)
+            self.trees.get_many(lookups, self.view_for(snapshot))
         })?;
         if self.hides_nothing() {
             return Ok(answers);

@@ -65,6 +65,9 @@ pub struct Common {
     /// Keep values of so many bytes or more apart from their keys, where the engine can [default: never]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..))]
     pub large_values: Option<u32>,
+    /// Bytes of a leaf block in tables of which points are read, where the engine lets one choose: 512 to 1048576 [default: the engine's best]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(512..=1 << 20))]
+    pub block: Option<u32>,
     /// Pass the page cache by, where the engine can
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
     pub direct_io: bool,
@@ -174,6 +177,7 @@ impl Common {
             durability: self.durability_of(self.durability.unwrap_or(durability)),
             compression: self.compression,
             large_value_bytes: self.large_values,
+            block_bytes: self.block,
             direct_io: self.direct_io,
             background_threads: self.background_threads,
             ..Config::default()

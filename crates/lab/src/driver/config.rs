@@ -30,6 +30,8 @@ pub struct Config {
     pub compression: Compression,
     /// From so many bytes on a value is kept apart from its key, where the engine can.
     pub large_value_bytes: Option<u32>,
+    /// Bytes of a leaf block in tables with point reads.
+    pub block_bytes: Option<u32>,
     /// Pass the page cache by where the engine can.
     pub direct_io: bool,
     /// The redo log.
@@ -108,6 +110,7 @@ impl Default for Config {
             durability: Durability::Interval(100),
             compression: Compression::Lz4,
             large_value_bytes: None,
+            block_bytes: None,
             direct_io: true,
             log: LogConfig::default(),
             memtable_bytes: None,

@@ -96,7 +96,7 @@ impl Engine for Spinney {
         let settings = vec![
             ("layout".to_owned(), self.layout.name().to_owned()),
             ("memory".to_owned(), crate::text::bytes(options.memory_bytes)),
-            ("block".to_owned(), crate::text::bytes(table_options.block_bytes.into())),
+            ("block".to_owned(), crate::text::bytes(config.block_bytes.unwrap_or(table_options.block_bytes).into())),
             ("values apart from (bytes)".to_owned(), table_options.large_value_bytes.to_string()),
             ("direct I/O".to_owned(), options.direct_io.to_string()),
             ("compaction threads".to_owned(), options.compaction_threads.to_string()),
@@ -111,7 +111,8 @@ impl Engine for Spinney {
                 return Ok(table);
             }
             let filter_bits_per_key = if spec.point_reads { config.filter_bits } else { 0 };
-            Ok(db.create_table(spec.name, TableOptions { filter_bits_per_key, ..table_options.clone() })?)
+            let block_bytes = config.block_bytes.filter(|_| spec.point_reads).unwrap_or(table_options.block_bytes);
+            Ok(db.create_table(spec.name, TableOptions { filter_bits_per_key, block_bytes, ..table_options.clone() })?)
         };
         let tables = tables.iter().map(table).collect::<Result<_>>()?;
         Ok(Box::new(SpinneyStore { db, tables, layout: self.layout, durability, settings }))

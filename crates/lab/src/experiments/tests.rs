@@ -14,6 +14,7 @@ pub(super) fn common() -> Common {
         interval: 100,
         compression: Compression::None,
         large_values: None,
+        block: None,
         direct_io: true,
         background_threads: 2,
         memory_limit: None,

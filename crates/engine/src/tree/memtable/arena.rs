@@ -90,12 +90,8 @@ impl Arena {
     pub(super) fn prepare_spare(&self) {
         if self.wants_spare() {
             let chunk = ChunkPtr::map(CHUNK_BYTES_MAX);
-            let put = self.spare.compare_exchange(
-                ptr::null_mut(),
-                chunk.0.as_ptr(),
-                Ordering::Release,
-                Ordering::Relaxed,
-            );
+            let put =
+                self.spare.compare_exchange(ptr::null_mut(), chunk.0.as_ptr(), Ordering::Release, Ordering::Relaxed);
             if put.is_err() {
                 // SAFETY: nobody else has seen it.
                 unsafe { chunk.unmap() };

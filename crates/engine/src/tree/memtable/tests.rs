@@ -369,6 +369,57 @@ fn check_walk(memtable: &Memtable, done: &[AtomicU64; 4], order: fn(u64) -> u64,
     }
 }
 
+/// Entries that go down together meet in one leaf, and split it under each other.
+#[test]
+fn entries_inserted_together_are_where_each_would_be_alone() {
+    let many = rounds(4000, 200);
+    for order in [scramble, |i| i, |i| u64::MAX - i, |i| i / 7] {
+        for together in [1, 2, 3, 15, 16, 17, 40] {
+            let pair = [Memtable::new(), Memtable::new()];
+            let keys: Vec<_> = (0..many).map(|i| order(i).to_be_bytes()).collect();
+            let entry = |(i, key): (u64, &'_ [u8; 8])| (i, *key);
+            for batch in (0..).zip(&keys).map(entry).collect::<Vec<_>>().chunks(together) {
+                let entry = |(i, key)| Entry { key, seqnum: SeqNum(i + 1), kind: Kind::Put, value: key };
+                // Each third goes elsewhere.
+                let entries = batch.iter().map(|(i, key)| (&pair[usize::from(i % 3 == 0)], entry((*i, key))));
+                Memtable::insert_many(entries);
+            }
+            for (which, memtable) in pair.iter().enumerate() {
+                let here = |(i, _): &(u64, &[u8; 8])| usize::from(i % 3 == 0) == which;
+                let mut places: Vec<_> =
+                    (0..).zip(&keys).filter(here).map(|(i, key)| (key.to_vec(), Reverse(i + 1))).collect();
+                places.sort();
+                assert_eq!(forward(memtable), places, "{together} together");
+                assert_eq!((backward(memtable), memtable.entries()), (places.clone(), places.len() as u64));
+            }
+        }
+    }
+}
+
+/// The system gives a chunk of a large memtable before it is needed. Small ones have none.
+#[test]
+fn a_large_arena_goes_on_in_the_chunk_that_was_prepared() {
+    let arena = arena::Arena::new();
+    arena.prepare_spare();
+    assert!(!arena.wants_spare());
+    while !arena.wants_spare() {
+        arena.take_record(100 << 10);
+    }
+    arena.prepare_spare();
+    let (before, mut records) = (arena.bytes(), arena.records());
+    assert!(before >= 16 << 20 && !arena.wants_spare());
+    arena.prepare_spare();
+    let prepared = arena.bytes();
+    assert_eq!(prepared, before, "it counts when records come into it");
+    while !arena.wants_spare() {
+        arena.take_record(100 << 10);
+        records += 1;
+    }
+    assert_eq!((arena.bytes() - before, arena.records()), (2 << 20, records));
+    // Dropped with a chunk at hand.
+    arena.prepare_spare();
+}
+
 #[test]
 fn readers_see_order_and_lose_nothing_while_four_threads_insert() {
     let many = rounds(20_000, 20);
@@ -381,9 +432,15 @@ fn readers_see_order_and_lose_nothing_while_four_threads_insert() {
             let writers = [0, 1, 2, 3].map(|writer| {
                 let (memtable, done) = (&memtable, &done[usize::try_from(writer).unwrap()]);
                 scope.spawn(move || {
-                    for i in 0..many {
-                        put(memtable, &key_of(order, writer, i), i + 1, &i.to_le_bytes());
-                        done.store(i + 1, Ordering::Release);
+                    // Two of them put several at a time.
+                    let together = if writer < 2 { 1 } else { 20 };
+                    for from in (0..many).step_by(together) {
+                        let to = (from + together as u64).min(many);
+                        let keys: Vec<_> = (from..to).map(|i| (i, key_of(order, writer, i), i.to_le_bytes())).collect();
+                        Memtable::insert_many(keys.iter().map(|(i, key, value)| {
+                            (memtable, Entry { key, seqnum: SeqNum(i + 1), kind: Kind::Put, value })
+                        }));
+                        done.store(to, Ordering::Release);
                     }
                 })
             });

@@ -43,6 +43,7 @@ use crate::block::{Block, BlockKind, Bound, search};
 use crate::cache::{Fill, SwipOf};
 use crate::tree::branch::Room;
 use crate::tree::cursor::Position;
+use crate::tree::lookup::{Answers, Ask};
 use crate::tree::place::Near;
 use crate::tree::{Costs, Found};
 use std::cmp::Ordering;
@@ -197,6 +198,7 @@ impl View {
     /// # Errors
     /// `Corruption` or `Io` when a block that the lookup needs cannot be read.
     pub fn get(&self, key: &[u8], start: Option<Spot>, snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
+        costs.views += 1;
         let Some(group) = start else { return Ok(None) };
         let bound = self.group(group).bound(key);
         if bound.sure {
@@ -224,6 +226,27 @@ impl View {
             next = self.after(spot);
         }
         Ok(None)
+    }
+
+    /// [`Self::get`] of several keys, which are approached together.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn get_many(&self, asks: &[Ask<'_>], snapshot: SeqNum, costs: &mut Costs) -> Result<Answers> {
+        let starts: Vec<_> = asks.iter().map(|ask| self.approach(ask.key)).collect();
+        for (ask, start) in asks.iter().zip(&starts) {
+            start.inspect(|group| self.follow(*group, ask.key));
+        }
+        asks.iter().zip(starts).map(|(ask, start)| self.get(ask.key, start, snapshot, costs)).collect()
+    }
+
+    /// Asks for the memory where a lookup of `key`, which begins in this group, looks behind that.
+    fn follow(&self, group: Spot, key: &[u8]) {
+        let bound = self.group(group).bound(key);
+        if !bound.sure {
+            let (_, run, Position { part, leaf, .. }) = self.run_of(self.lie(Spot { at: bound.at, ..group }));
+            run.trace(part, leaf).inspect(|trace| _ = trace.swip().follow());
+        }
     }
 
     /// The leaf of an entry, its number there, and what seqnum it has at least.
