@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::base::{Entry, ErrorKind, Kind, SeqNum};
 use crate::block::Compression;
 use crate::env::sim::{CrashProfile, Fault, SimEnv};
+use crate::table::version::LEVELS;
 use crate::table::{Layout, TableOptions, policy};
 use crate::txn::batch::{Change, Changes};
 
@@ -609,6 +610,51 @@ fn a_run_that_is_half_full_ends_where_one_below_begins() {
     let begins: Vec<_> =
         runs.iter().map(|handle| u32::from_be_bytes(handle.run.meta().smallest[..].try_into().unwrap())).collect();
     assert_eq!(begins[..2], [0, 700], "not at 100, where it is small: {begins:?}");
+}
+
+/// The cuts come from the level below the one that takes the result.
+#[test]
+fn a_compaction_ends_runs_where_those_of_the_next_level_begin() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let options = TableOptions {
+        layout: Layout::Lsm,
+        run_bytes_max: 8 << 10,
+        fanout: 2,
+        block_bytes: 512,
+        compression: Compression::None,
+        ..TableOptions::default()
+    };
+    let table = db.create_table("t", options).unwrap();
+    let mut number = 0_u32;
+    let occupied = |table: &Table| {
+        let trees = Arc::clone(&table.state().version.load().trees);
+        (0..LEVELS).filter(|level| !trees.levels[*level].runs.is_empty()).collect::<Vec<_>>()
+    };
+    while occupied(&table).len() < 3 {
+        for _ in 0..20 {
+            let mut batch = Batch::new();
+            for _ in 0..100 {
+                number = number.wrapping_add(1);
+                batch.put(&table, &number.wrapping_mul(2_654_435_761).to_be_bytes(), &[7; 20]);
+            }
+            db.write(batch, Durability::Buffered).unwrap();
+        }
+        table.flush().unwrap();
+        table.wait_idle().unwrap();
+    }
+    table.hold().unwrap();
+    let [.., from, to, below] = occupied(&table)[..] else { panic!("there are three levels") };
+    table.compact_level(from + 1).unwrap();
+    let trees = Arc::clone(&table.state().version.load().trees);
+    let begins: Vec<_> = trees.levels[below].runs.iter().map(|run| run.meta().smallest.clone()).collect();
+    let borders = trees.levels[to].runs.windows(2).map(|pair| (&pair[0].meta().largest, &pair[1].meta().smallest));
+    let (met, all) = borders.fold((0, 0), |(met, all), (last, first)| {
+        let is_met = begins.iter().any(|begin| last < begin && begin <= first);
+        (met + u32::from(is_met), all + 1)
+    });
+    // Without cuts three are, by chance. Most slices end where a run of the level itself did.
+    assert!(all > 20 && met >= 6, "{met} of {all} borders");
 }
 
 #[test]

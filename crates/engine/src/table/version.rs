@@ -724,7 +724,7 @@ impl Version {
                     Ok(mem.entries.get_many(asks, snapshot))
                 })?;
             }
-            self.trees.get_many(lookups, self.view_for(snapshot))
+            self.trees.get_many(lookups, self.view_for(snapshot).filter(|viewed| viewed.view.serves_many()))
         })?;
         if self.hides_nothing() {
             return Ok(answers);

@@ -172,9 +172,10 @@ impl ViewBuilder {
         assert!(self.input.entry().is_none() && !self.parts.is_empty(), "the view is whole");
         let top = block(&mut self.top);
         let runs = self.trees.iter().flat_map(|tree| &**tree);
-        let visible_from = runs.map(|run| run.visible_from()).max().unwrap_or_default();
+        let visible_from = runs.clone().map(|run| run.visible_from()).max().unwrap_or_default();
+        let is_bare = runs.clone().all(|run| run.filter().is_none());
         let (parts, entries) = (self.parts.into(), self.entries);
-        View { trees: self.trees, top, parts, entries, visible_from, _room: self.room }
+        View { trees: self.trees, top, parts, entries, visible_from, is_bare, _room: self.room }
     }
 }
 

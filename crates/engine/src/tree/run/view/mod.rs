@@ -84,6 +84,8 @@ pub struct View {
     entries: u64,
     /// A snapshot from here on sees all runs.
     visible_from: SeqNum,
+    /// No run has a filter.
+    is_bare: bool,
     _room: Room,
 }
 
@@ -168,6 +170,12 @@ impl View {
     #[must_use]
     pub fn is_seen_by(&self, snapshot: SeqNum) -> bool {
         self.visible_from <= snapshot
+    }
+
+    /// Whether several lookups together are faster by the view than without: where filters keep them out of nearly all trees they are not.
+    #[must_use]
+    pub const fn serves_many(&self) -> bool {
+        self.is_bare
     }
 
     /// Entries of all trees together.
