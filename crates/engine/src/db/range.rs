@@ -74,7 +74,7 @@ pub struct Range {
     /// Where its costs are counted when it ends, which then pays for more trees than one.
     table: Option<Arc<TableState>>,
     /// How many of its trees are small memtables, and how many are views.
-    small_and_views: (u64, u64),
+    searched: Costs,
 }
 
 /// What of an entry is wanted.
@@ -103,7 +103,7 @@ impl Range {
         direction: Direction,
         erased: Option<&Erasures>,
     ) -> Self {
-        let (mut visible, mut failed, mut state, mut small_and_views) = (None, None, None, (0, 0));
+        let (mut visible, mut failed, mut state, mut searched) = (None, None, None, Costs::default());
         let mut operator = TableOperator::default();
         match table {
             Err(error) => failed = Some(error),
@@ -119,11 +119,12 @@ impl Range {
                 let (rule, values) = (table.options.prefix_filter, version.trees.values.clone());
                 let known = Known { rule, operator: operator.clone(), values };
                 visible = Some(Box::new(Visible::new(cursor, seqnum, bounds, known)));
-                (state, small_and_views) = (Some(Arc::clone(table)), (u64_of(version.count_small()), views));
+                state = Some(Arc::clone(table));
+                searched = Costs { small: u64_of(version.count_small()), views, ..searched };
             }
         }
         let (writes, shown, own) = (Vec::new().into_iter(), Shown::Nothing, None);
-        Self { visible, ready: false, direction, operator, writes, shown, own, failed, table: state, small_and_views }
+        Self { visible, ready: false, direction, operator, writes, shown, own, failed, table: state, searched }
     }
 
     /// Leaves what the snapshot sees.
@@ -131,10 +132,11 @@ impl Range {
         if let (Some(visible), Some(table)) = (self.visible.take(), self.table.take()) {
             let (costs, sources) = (visible.costs(), u64_of(visible.cursor().sources()));
             table.reads.walked(sources, &costs);
-            let (small, views) = self.small_and_views;
+            let Costs { small, views, .. } = self.searched;
             // A view costs a walk as much as two trees.
             let trees = (sources + views).saturating_sub(costs.filter_stops);
-            table.savings.pay_walk(&Costs { trees, small, ..costs }, visible.into_skips());
+            let blocks_read = visible.sought_blocks_read();
+            table.savings.pay_walk(&Costs { trees, small, blocks_read, ..costs }, visible.into_skips());
         }
     }
 

@@ -79,7 +79,12 @@ impl Savings {
 
     /// What was paid for is done.
     pub(crate) fn spend(&self, price: &Price) {
-        self.book.lock().account.spend(price);
+        let mut book = self.book.lock();
+        book.account.spend(price);
+        // Scans that came meanwhile met the same entries.
+        if let Some((low, high)) = price.span() {
+            book.rows.retain(|(from, to, _)| from < low || high < to);
+        }
     }
 
     /// A walk begins, which may wake the background of `core` when it ends.

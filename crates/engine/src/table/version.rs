@@ -31,7 +31,7 @@ use crate::tree::{Costs, Cursor, Found};
 pub const LEVELS: usize = 7;
 
 /// A memtable of fewer bytes lies in the processor's cache, and costs reads little.
-const SMALL_BYTES: u64 = 1 << 20;
+pub const SMALL_BYTES: u64 = 1 << 20;
 
 /// Where the lookup of a key may begin in each of the newest runs: so many wait for memory together.
 type Approached = [Option<Start>; 8];
@@ -112,6 +112,7 @@ impl Mem {
     /// No commit enters any more. Called under the commit latch, which holds the moment still.
     pub(crate) fn freeze(&self, now: Moment) {
         self.frozen_at.set(now).expect("a memtable is frozen once");
+        self.entries.release_memory();
     }
 
     /// When the memtable stopped being active.

@@ -38,6 +38,8 @@ pub struct Visible<C> {
     values: ValueFiles,
     /// Blocks of theirs that were read.
     value_blocks_read: u64,
+    /// Blocks that were read to come to the first entry.
+    sought_blocks_read: u64,
     /// Folds operands.
     operator: TableOperator,
     skips: Skips,
@@ -94,6 +96,7 @@ impl<C: Cursor> Visible<C> {
             apart: Apart::No,
             values,
             value_blocks_read: 0,
+            sought_blocks_read: 0,
             operator,
             skips: Skips::default(),
         }
@@ -108,6 +111,11 @@ impl<C: Cursor> Visible<C> {
     /// The cursor over all versions.
     pub const fn cursor(&self) -> &C {
         &self.cursor
+    }
+
+    /// Blocks that were read to come to the first entry, of each tree those that it lies in.
+    pub const fn sought_blocks_read(&self) -> u64 {
+        self.sought_blocks_read
     }
 
     /// What the walk has cost so far.
@@ -145,7 +153,13 @@ impl<C: Cursor> Visible<C> {
                 if self.limits.high.is_some() {
                     self.cursor.limit(&self.limits);
                 }
-                if self.limits.low.is_empty() { self.cursor.first()? } else { self.cursor.seek_ge(&self.limits.low)? }
+                let read = BlocksRead::so_far();
+                if self.limits.low.is_empty() {
+                    self.cursor.first()?
+                } else {
+                    self.cursor.seek_ge(&self.limits.low)?
+                }
+                self.sought_blocks_read = read.since();
             }
             Travel::Folded => {
                 self.travel = Travel::Forward;
@@ -239,10 +253,12 @@ impl<C: Cursor> Visible<C> {
             Travel::Fresh => {
                 self.travel = Travel::Backward;
                 self.cursor.limit(&self.limits);
+                let read = BlocksRead::so_far();
                 match &self.limits.high {
                     Some(high) => self.cursor.seek_lt(high)?,
                     None => self.cursor.last()?,
                 }
+                self.sought_blocks_read = read.since();
             }
             Travel::Done => return Ok(false),
             Travel::Forward | Travel::Folded => panic!("a walk does not turn around"),

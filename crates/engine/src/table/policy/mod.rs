@@ -63,6 +63,10 @@ impl Compaction {
     /// Merges runs of L0 and of levels, with those of `target` already among them.
     fn onto_target(trees: &Trees, l0: Vec<RunHandle>, levels: Vec<(usize, Vec<RunHandle>)>, target: usize) -> Self {
         let mut compaction = Self { l0, levels, target: Place::Level(target), bottom: false };
+        let of_target: usize =
+            compaction.levels.iter().filter(|(level, _)| *level == target).map(|(_, runs)| runs.len()).sum();
+        let met = span(compaction.inputs()).map_or(0, |range| overlapping(trees, target, range).len());
+        assert_eq!(met, of_target, "the result of a compaction reaches over no run that stays beside it");
         // What the target brings along reaches further than what comes down to it, and may hide versions further below there.
         compaction.bottom = span(compaction.inputs()).is_some_and(|range| is_bottom(trees, target, range));
         compaction

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::base::SeqNum;
 use crate::base::num::u64_of;
-use crate::table::version::{LEVELS, RunHandle, Viewable, Viewed};
+use crate::table::version::{LEVELS, RunHandle, SMALL_BYTES, Viewable, Viewed};
 use crate::tree::Costs;
 use crate::tree::run::view::{ENTRY_BYTES, can_be_viewed};
 
@@ -70,6 +70,11 @@ impl InMemory {
     /// What its flush costs.
     pub(super) fn flush_cost(self) -> u64 {
         if self.entries == 0 { 0 } else { JOB_NS + self.entries.saturating_mul(ENTRY_NS) }
+    }
+
+    /// What a merge costs more that takes in what a flush lays down; of a large memtable at least.
+    pub(super) fn merged_cost(self) -> u64 {
+        if self.entries == 0 { 0 } else { self.entries.saturating_mul(ENTRY_NS) + SMALL_BYTES * BYTE_NS }
     }
 }
 
@@ -187,8 +192,16 @@ pub struct Price {
     span: Option<(Vec<u8>, Vec<u8>)>,
 }
 
+impl Price {
+    /// The keys whose reads have paid, unless all have.
+    #[must_use]
+    pub const fn span(&self) -> Option<&(Vec<u8>, Vec<u8>)> {
+        self.span.as_ref()
+    }
+}
+
 impl Paid {
-    const fn new(job: Job, cost_ns: u64, span: Option<(Vec<u8>, Vec<u8>)>) -> Self {
+    pub(super) const fn new(job: Job, cost_ns: u64, span: Option<(Vec<u8>, Vec<u8>)>) -> Self {
         Self { job, price: Price { cost_ns, span } }
     }
 }
@@ -211,16 +224,17 @@ pub fn pick_paid(
     // Of what extra trees cost, a job may spend the share of those that it does away with.
     let pays = |trees: u64, cost: u64| extra > 0 && account.balance_ns.saturating_mul(trees) / extra >= cost;
     let flush = memory.flush_cost();
+    let with_flush = |cost: u64| cost + flush + memory.merged_cost();
     let mut wanted = absorption(trees, options, room)
-        .filter(|(saved, cost)| pays(*saved, cost + flush))
+        .filter(|(saved, cost)| pays(*saved, with_flush(*cost)))
         .map(|(_, cost)| Paid::new(Job::Absorb { rewrite: false }, cost, None));
     if wanted.is_none() {
         let fitting = merges(trees, options).into_iter().rev().filter(|(_, merge)| merge.needs(options) <= room);
         wanted = fitting.map(|(saved, merge)| (saved, merge_cost(&merge, options), merge)).find_map(
-            |(saved, cost, merge)| pays(saved, cost + flush).then(|| Paid::new(Job::Merge(merge), cost, None)),
+            |(saved, cost, merge)| pays(saved, with_flush(cost)).then(|| Paid::new(Job::Merge(merge), cost, None)),
         );
     }
-    let whole = || trees.count() == 1 && account.rested_ns >= flush + whole_cost(trees);
+    let whole = || trees.count() == 1 && account.rested_ns >= with_flush(whole_cost(trees));
     if memory.entries > 0 && (wanted.is_some() || is_large && pays(1, flush) || whole()) {
         return Some(Paid::new(Job::Flush, flush, None));
     }
@@ -299,7 +313,7 @@ fn pick_span(
     if found.in_memory {
         let flush = memory.flush_cost();
         // What it costs is taken with the merge that comes of it.
-        return (found.saved_ns >= flush + cost).then(|| Paid::new(Job::Flush, 0, None));
+        return (found.saved_ns >= flush + cost && needs <= room).then(|| Paid::new(Job::Flush, 0, None));
     }
     match job {
         None => Some(Paid::new(Job::Forget, 0, span())),
@@ -336,9 +350,13 @@ fn span_to_the_bottom(trees: &Trees, found: &Span, oldest: SeqNum) -> Option<Job
     }
     let goes_down = !l0.is_empty() || levels.iter().any(|(level, _)| *level < target);
     if !goes_down {
-        // Of a run that stays unsettled there would be no end.
         let gains = |handle: &RunHandle| !is_settled(handle.run.meta()) && handle.run.ages().most <= oldest;
-        levels.iter_mut().for_each(|(_, runs)| runs.retain(gains));
+        // And what lies between two of them: the result must not reach over a run that stays.
+        for (_, runs) in &mut levels {
+            let last = runs.iter().rposition(gains).map_or(0, |last| last + 1);
+            runs.truncate(last);
+            runs.drain(..runs.iter().position(gains).unwrap_or(0));
+        }
         levels.retain(|(_, runs)| !runs.is_empty());
     }
     let something = !l0.is_empty() || !levels.is_empty();

@@ -557,18 +557,54 @@ fn a_small_memtable_is_flushed_with_a_merge_only() {
             .is_some_and(|paid| matches!(paid.job, Job::Flush))
     };
     let merged = merge_cost(&Compaction::new(&trees, trees.l0.clone(), Vec::new(), LEVELS - 1).unwrap(), &options);
-    let flush = InMemory { entries: 100, is_small: true }.flush_cost();
-    assert_eq!(
-        (pick(&trees, merged, false, true), pick(&trees, merged + flush + WRITE_NS, false, true)),
-        (false, true)
-    );
+    let memory = InMemory { entries: 100, is_small: true };
+    let (flush, more) = (memory.flush_cost(), memory.flush_cost() + memory.merged_cost());
+    let enough = merged + more;
+    assert_eq!([enough, enough + WRITE_NS].map(|ns| pick(&trees, ns, false, true)), [false, true]);
+    // What is left then does for the merge, with the run that the flush has laid down.
+    let mut account = Account::default();
+    account.earn(enough);
+    account.spend(&Paid::new(Job::Flush, flush, None).price);
+    let mut flushed = trees.clone();
+    flushed.l0.insert(0, forge.run(&many(100, 3)));
+    assert!(matches!(paid_at_rest(&flushed, &options, &account).unwrap().job, Job::Merge(_)));
     // A large one is a tree itself.
     assert!(pick(&trees, 2 * flush + WRITE_NS, false, false) && !pick(&trees, flush, false, false));
     // Over one tree it is flushed for the merge of both, when nothing is written any more.
     trees.l0.clear();
-    let whole = whole_cost(&trees) + flush;
+    let whole = whole_cost(&trees) + more;
     assert_eq!([whole - 1, whole].map(|ns| pick(&trees, ns, true, true)), [false, true]);
     assert!(!pick(&trees, 10 * whole, false, true));
+}
+
+/// Runs were written anew that had one between them which stayed: the result reached over it, and its keys were found no more.
+#[test]
+fn what_lies_between_runs_with_dead_entries_is_written_anew_with_them() {
+    let mut forge = Forge::new(4);
+    let options = TableOptions { layout: Layout::Lsm, ..TableOptions::default() };
+    let keys = |from: u32, seqnum: u64| (from..from + 1000).map(|key| (key, seqnum)).collect::<Vec<_>>();
+    let mut run = |from: u32, seqnum: u64, kind: Kind| forge.run_of(&keys(from, seqnum), kind);
+    let runs = [
+        run(0, 0, Kind::Put),
+        run(1000, 9, Kind::Delete),
+        run(2000, 0, Kind::Put),
+        run(3000, 9, Kind::Delete),
+        run(4000, 0, Kind::Put),
+    ];
+    let mut trees = Trees::default();
+    trees.levels[LEVELS - 1] = Level::new(runs.to_vec());
+    let mut account = Account::default();
+    account.earn_in(1000_u32.to_be_bytes().to_vec(), 3999_u32.to_be_bytes().to_vec(), 1_000_000);
+    let picked = pick_paid(&trees, &options, (u64::MAX, SeqNum(9)), InMemory::default(), &account).unwrap();
+    let Job::Merge(merge) = &picked.job else { panic!("they are written anew") };
+    assert_eq!(merge.removed(), runs[1..4].iter().map(|handle| handle.id).collect::<Vec<_>>());
+    let mut written = trees.clone();
+    forge.apply(&mut written, merge, &options);
+    assert_order(&written);
+    // Nothing is done for want of room, not even a flush.
+    account.look_in_memory(|_, _| true);
+    let memory = InMemory { entries: 100, is_small: true };
+    assert!(pick_paid(&trees, &options, (0, SeqNum(9)), memory, &account).is_none());
 }
 
 /// What a snapshot kept until it came to the last level stayed there when the snapshot was gone, and each scan stepped over it.

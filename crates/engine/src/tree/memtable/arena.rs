@@ -99,6 +99,14 @@ impl Arena {
         }
     }
 
+    /// Gives the chunk at hand back, if there is one.
+    pub(super) fn release_spare(&self) {
+        if let Some(chunk) = self.take_spare() {
+            // SAFETY: nobody else has it.
+            unsafe { chunk.unmap() };
+        }
+    }
+
     /// The chunk at hand, which is the caller's now.
     fn take_spare(&self) -> Option<ChunkPtr> {
         NonNull::new(self.spare.swap(ptr::null_mut(), Ordering::Acquire)).map(ChunkPtr)

@@ -119,6 +119,11 @@ impl Memtable {
         self.0.arena().prepare_spare();
     }
 
+    /// Gives back what [`Self::prepare_memory`] has at hand: nothing is inserted any more.
+    pub fn release_memory(&self) {
+        self.0.arena().release_spare();
+    }
+
     /// How many entries were inserted, or are being inserted right now. Walks the chunks of the memtable: not for every insert.
     #[must_use]
     pub fn entries(&self) -> u64 {

@@ -40,7 +40,7 @@ use crate::base::num::{u64_of, usize_of, usize_of32};
 use crate::base::prefetch::prefetch;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockKind, Bound, search};
-use crate::cache::{Fill, SwipOf};
+use crate::cache::{Fill, SwipOf, Wanted};
 use crate::tree::branch::Room;
 use crate::tree::cursor::Position;
 use crate::tree::lookup::{Answers, Ask};
@@ -242,19 +242,26 @@ impl View {
     /// As [`Self::get`].
     pub fn get_many(&self, asks: &[Ask<'_>], snapshot: SeqNum, costs: &mut Costs) -> Result<Answers> {
         let starts: Vec<_> = asks.iter().map(|ask| self.approach(ask.key)).collect();
-        for (ask, start) in asks.iter().zip(&starts) {
-            start.inspect(|group| self.follow(*group, ask.key));
-        }
+        let leaf_of = |(ask, start): (&Ask<'_>, &Option<Spot>)| self.first_leaf((*start)?, ask.key);
+        let mut leaves: Vec<_> = asks.iter().zip(&starts).filter_map(leaf_of).collect();
+        leaves.retain(|leaf| !leaf.swip.is_some_and(SwipOf::follow));
+        // Those that are in no memory are read beside each other, and stay for as long as they are looked at.
+        let _read = match self.trees.first().and_then(|tree| tree.first()).filter(|_| !leaves.is_empty()) {
+            Some(run) => run.cache().get_many(&leaves, Fill::Keep)?,
+            None => Vec::new(),
+        };
         asks.iter().zip(starts).map(|(ask, start)| self.get(ask.key, start, snapshot, costs)).collect()
     }
 
-    /// Asks for the memory where a lookup of `key`, which begins in this group, looks behind that.
-    fn follow(&self, group: Spot, key: &[u8]) {
+    /// The leaf that a lookup of `key`, which begins in this group, looks at, if one has it and the index part over it is in memory.
+    fn first_leaf(&self, group: Spot, key: &[u8]) -> Option<Wanted<'_>> {
         let bound = self.group(group).bound(key);
-        if !bound.sure {
-            let (_, run, Position { part, leaf, .. }) = self.run_of(self.lie(Spot { at: bound.at, ..group }));
-            run.trace(part, leaf).inspect(|trace| _ = trace.swip().follow());
+        if bound.sure {
+            return None;
         }
+        let (_, run, Position { part, leaf, .. }) = self.run_of(self.lie(Spot { at: bound.at, ..group }));
+        let trace = run.trace(part, leaf)?;
+        Some(Wanted { file: run.file(), pointer: trace.pointer(), swip: Some(trace.swip()) })
     }
 
     /// The leaf of an entry, its number there, and what seqnum it has at least.
