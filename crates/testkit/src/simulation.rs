@@ -311,8 +311,10 @@ impl Simulation {
         if !is_found && !kinds.iter().any(|kind| message.contains(&format!("failed: {kind}"))) {
             return Err(message.to_owned());
         }
-        if tells_poison(&self.engine().apply(&Op::Write(Vec::new(), None))) {
-            return self.recover(true);
+        let is_poisoned = tells_poison(&self.engine().apply(&Op::Write(Vec::new(), None)));
+        // The question may have met a stop that was planned: an open that found no room is finished by the next write.
+        if self.sim.is_down() || is_poisoned {
+            return self.recover(is_poisoned);
         }
         self.heal();
         let engine = self.engine.as_mut().expect("there is an engine between steps");
