@@ -86,7 +86,7 @@ impl Arena {
         self.full_bytes.load(Ordering::Relaxed) >= SPARE_FROM_BYTES && self.spare.load(Ordering::Relaxed).is_null()
     }
 
-    /// Has the next chunk at hand if there are many: the system takes longer to give it than all records in it take to be written.
+    /// Has the next chunk at hand if there are many, so that no writer waits while the system fills it with zeros.
     pub(super) fn prepare_spare(&self) {
         if self.wants_spare() {
             let chunk = ChunkPtr::map(CHUNK_BYTES_MAX);
