@@ -1,4 +1,4 @@
-//! Background work: flushes, compactions, and the sync of commits that asked for it within an interval.
+//! Background work: flushes, compactions, the sync of commits that asked for it within an interval, and memory for those who write.
 
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
@@ -26,6 +26,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Result<()> {
         flush: worker("flush", Core::flush_one)?,
         compact: (0..core.options.compaction_threads).map(compact).collect::<Result<_>>()?,
         sync: worker("sync", Core::sync_interval)?,
+        memory: worker("memory", Core::prepare_memory)?,
         expire: worker("expire", Core::expire_all)?,
     };
     assert!(core.workers.set(workers).is_ok(), "workers are started once");
@@ -157,6 +158,14 @@ impl Core {
         Ok(None)
     }
 
+    /// Has memory at hand for what is inserted next. A thread of its own does it: the others may be at the device when a writer needs it.
+    fn prepare_memory(&self) -> Result<Next> {
+        // A piece for each at a time: one that is frozen meanwhile gives back what it has.
+        let mut tables = self.all_tables();
+        tables.retain(|table| table.version.load().active.entries.prepare_memory());
+        Ok(if tables.is_empty() { Next::Wait } else { Next::Again })
+    }
+
     /// Prepares a log segment ahead. Commits find out themselves when there is no room for one.
     pub(super) fn prepare_spare(&self) -> Result<()> {
         match self.log().prepare_spare() {
@@ -167,8 +176,6 @@ impl Core {
 
     /// Syncs what commits with `Durability::Interval` left, then waits for the next ones.
     fn sync_interval(&self) -> Result<Next> {
-        // First: writers come to need it sooner.
-        self.all_tables().iter().for_each(|table| table.version.load().active.entries.prepare_memory());
         if self.log().wants_spare() {
             self.prepare_spare()?;
         }

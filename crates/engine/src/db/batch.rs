@@ -3,6 +3,8 @@
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::base::num::usize_of;
 use crate::base::{Error, ErrorKind, Kind, Result, SeqNum};
 use crate::tree::Limits;
@@ -12,6 +14,7 @@ use super::database::Database;
 use super::options::Durability;
 use super::range::limits;
 use super::table::Table;
+use super::write::TABLES;
 
 /// Changes of any number of tables, applied together in their order: of two changes of one key, the later wins.
 ///
@@ -32,7 +35,7 @@ use super::table::Table;
 #[derive(Debug, Default)]
 pub struct Batch {
     changes: Changes,
-    tables: Vec<Table>,
+    tables: SmallVec<[Table; TABLES]>,
     refused: Option<Error>,
 }
 

@@ -26,6 +26,7 @@ use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::version::Place;
 use crate::table::{RunHandle, policy};
+use crate::txn::publish::Seqnums;
 
 use super::core::{Core, PendingLoad, TableState};
 use super::run_writer::RunWriter;
@@ -199,7 +200,7 @@ impl Core {
             }
             shown => shown,
         };
-        let published = self.publisher.complete(ticket.seqnum, self.log().durable(), &self.snapshots);
+        let published = self.publisher.complete(Seqnums::one(ticket.seqnum), self.log().durable(), &self.snapshots);
         drop(gate);
         if !published {
             self.health.check_writable()?;
@@ -312,7 +313,7 @@ mod tests {
         };
         assert!(!seen(&before));
         core.commit.lock().loads.clear();
-        assert!(core.publisher.complete(ticket.seqnum, core.log().durable(), &core.snapshots));
+        assert!(core.publisher.complete(Seqnums::one(ticket.seqnum), core.log().durable(), &core.snapshots));
         core.end_loading(&runs);
         assert!(seen(&db.snapshot()) && !seen(&before));
         table.compact().unwrap();
@@ -335,7 +336,7 @@ mod tests {
             core.show_load(state, &runs, &ticket, false).unwrap();
             *state.compacting.lock() = None;
             core.commit.lock().loads.clear();
-            assert!(core.publisher.complete(ticket.seqnum, core.log().durable(), &core.snapshots));
+            assert!(core.publisher.complete(Seqnums::one(ticket.seqnum), core.log().durable(), &core.snapshots));
             core.end_loading(&runs);
             let shape = table.shape().unwrap();
             (shape.l0.len(), shape.levels.first().map_or(0, |level| level.runs))

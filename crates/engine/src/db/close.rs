@@ -13,6 +13,7 @@ impl Core {
         if let Some(workers) = self.workers.get() {
             workers.flush.stop();
             workers.sync.stop();
+            workers.memory.stop();
             workers.expire.stop();
             for worker in &workers.compact {
                 worker.stop();

@@ -211,6 +211,7 @@ pub(crate) struct Workers {
     pub(crate) flush: Box<dyn Worker>,
     pub(crate) compact: Vec<Box<dyn Worker>>,
     pub(crate) sync: Box<dyn Worker>,
+    pub(crate) memory: Box<dyn Worker>,
     pub(crate) expire: Box<dyn Worker>,
 }
 
@@ -423,6 +424,13 @@ impl Core {
     pub(crate) fn wake_sync(&self) {
         if let Some(workers) = self.workers.get() {
             workers.sync.wake();
+        }
+    }
+
+    /// Has memory at hand for memtables that grow.
+    pub(crate) fn wake_memory(&self) {
+        if let Some(workers) = self.workers.get() {
+            workers.memory.wake();
         }
     }
 

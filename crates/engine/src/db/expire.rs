@@ -24,6 +24,7 @@ use crate::table::edit::Edit;
 use crate::table::marks::{Mark, Marks};
 use crate::table::version::Hidden;
 use crate::tree::erasure::Erasures;
+use crate::txn::publish::Seqnums;
 
 use super::core::{CommitState, Core, TableState};
 
@@ -134,7 +135,7 @@ impl Core {
         let (snapshots, _) = self.snapshots.live();
         table.version.rcu(|version| version.hiding(Hidden { visible_from, before }, &snapshots));
         drop(commit);
-        if !self.publisher.complete(visible_from, self.log().durable(), &self.snapshots) {
+        if !self.publisher.complete(Seqnums::one(visible_from), self.log().durable(), &self.snapshots) {
             self.health.check_writable()?;
         }
         Ok(())
@@ -145,7 +146,6 @@ impl Core {
         let seqnum = commit.next_seqnum;
         commit.next_seqnum = SeqNum(seqnum.0 + 1);
         commit.recent.skip(seqnum);
-        self.publisher.announce(seqnum);
         seqnum
     }
 

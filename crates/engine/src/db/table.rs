@@ -21,59 +21,62 @@ pub(crate) type Reader<'a> = (&'a Arc<TableState>, Guard<Arc<Version>>);
 
 /// A table of an open database. Cheap to clone; keeps the database open.
 #[derive(Clone)]
-pub struct Table {
+pub struct Table(Arc<Handle>);
+
+/// One for all clones of a handle: each batch has such.
+struct Handle {
     db: Database,
     state: Arc<TableState>,
 }
 
 impl Table {
     pub(crate) fn new(db: Database, state: Arc<TableState>) -> Self {
-        Self { db, state }
+        Self(Arc::new(Handle { db, state }))
     }
 
     /// The table's state, if it belongs to this database and was not dropped.
     pub(crate) fn state_in(&self, core: &Arc<Core>) -> Result<&Arc<TableState>> {
-        if !Arc::ptr_eq(self.db.core(), core) {
-            return Err(Error::invalid(format!("table '{}' belongs to another open database", self.state.name)));
+        if !Arc::ptr_eq(self.0.db.core(), core) {
+            return Err(Error::invalid(format!("table '{}' belongs to another open database", self.0.state.name)));
         }
-        self.state.check()?;
-        Ok(&self.state)
+        self.0.state.check()?;
+        Ok(&self.0.state)
     }
 
     /// The table's state and what a reader sees of it, if it belongs to this database and was not dropped.
     #[inline]
     pub(crate) fn reader_in(&self, core: &Arc<Core>) -> Result<Reader<'_>> {
-        let version = self.state.version.load();
+        let version = self.0.state.version.load();
         // In this order: a table that is dropped meanwhile is empty only after it says so.
         Ok((self.state_in(core)?, version))
     }
 
     pub(crate) fn state(&self) -> &Arc<TableState> {
-        &self.state
+        &self.0.state
     }
 
     fn open_state(&self) -> Result<&Arc<TableState>> {
-        self.db.core().health.check_open()?;
-        self.state.check()?;
-        Ok(&self.state)
+        self.0.db.core().health.check_open()?;
+        self.0.state.check()?;
+        Ok(&self.0.state)
     }
 
     /// The table's id, which changes and log entries name. It is never used for another table.
     #[must_use]
     pub fn id(&self) -> TableId {
-        self.state.id
+        self.0.state.id
     }
 
     /// The table's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.state.name
+        &self.0.state.name
     }
 
     /// The options it was created with.
     #[must_use]
     pub fn options(&self) -> &TableOptions {
-        &self.state.options
+        &self.0.state.options
     }
 
     /// Begins a load of entries that come in ascending order of their keys: they go straight to disk, without redo log and memtable, and
@@ -82,7 +85,7 @@ impl Table {
     /// # Errors
     /// `Poisoned`, `Closed`, `Invalid` when the table was dropped.
     pub fn bulk_load(&self) -> Result<BulkLoad<'_>> {
-        BulkLoad::new(self.db.core(), self.open_state()?)
+        BulkLoad::new(self.0.db.core(), self.open_state()?)
     }
 
     /// Writes the table's memtables to disk and returns when they are there: durably, also those of an unlogged table.
@@ -90,7 +93,7 @@ impl Table {
     /// # Errors
     /// `Io`, `Full`, `Poisoned`, `Closed`.
     pub fn flush(&self) -> Result<()> {
-        self.db.core().flush_all(self.open_state()?)
+        self.0.db.core().flush_all(self.open_state()?)
     }
 
     /// Flushes, then merges everything into one tree: a single sorted sequence in the last level, or a B-tree of full leaves. Drops
@@ -99,7 +102,7 @@ impl Table {
     /// # Errors
     /// `Io`, `Full`, `Corruption`, `Poisoned`, `Closed`.
     pub fn compact(&self) -> Result<()> {
-        self.db.core().compact_all(self.open_state()?)
+        self.0.db.core().compact_all(self.open_state()?)
     }
 
     /// Merges all runs of a level into the next level below that holds any, and returns when that is done: level 0 is L0, the others
@@ -132,7 +135,7 @@ impl Table {
     /// `Unsupported` for a B-tree, which has no levels; `Invalid` when no level can have that number; `Io`, `Full`, `Corruption`,
     /// `Poisoned`, `Closed`.
     pub fn compact_level(&self, level: usize) -> Result<()> {
-        self.db.core().compact_level(self.open_state()?, level)
+        self.0.db.core().compact_level(self.open_state()?, level)
     }
 
     /// From now on no compaction of the table begins by itself, until [`Table::release`] or the database is closed: the shape changes
@@ -163,7 +166,7 @@ impl Table {
     /// # Errors
     /// `Closed`, `Invalid` when the table was dropped.
     pub fn hold(&self) -> Result<()> {
-        self.db.core().hold(self.open_state()?, true);
+        self.0.db.core().hold(self.open_state()?, true);
         Ok(())
     }
 
@@ -172,7 +175,7 @@ impl Table {
     /// # Errors
     /// `Closed`, `Invalid` when the table was dropped.
     pub fn release(&self) -> Result<()> {
-        self.db.core().hold(self.open_state()?, false);
+        self.0.db.core().hold(self.open_state()?, false);
         Ok(())
     }
 
@@ -196,7 +199,7 @@ impl Table {
     /// # Errors
     /// `Io`, `Full`, `Corruption`, `Poisoned`, `Closed`.
     pub fn wait_idle(&self) -> Result<()> {
-        let core = self.db.core();
+        let core = self.0.db.core();
         let state = self.open_state()?;
         core.flush(state)?;
         loop {
@@ -298,8 +301,8 @@ fn btree_shape(meta: &crate::tree::btree::TreeMeta) -> BTreeShape {
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table")
-            .field("name", &self.state.name)
-            .field("layout", &self.state.options.layout)
+            .field("name", &self.0.state.name)
+            .field("layout", &self.0.state.options.layout)
             .finish_non_exhaustive()
     }
 }

@@ -141,6 +141,13 @@ fn a_checkpoint_leaves_out_later_commits_that_are_not_in_the_log() {
     flush_what_was_frozen_before_a_later_commit(&db, &a, &b);
 }
 
+/// Lets seqnums go on from a later one, as after many commits.
+fn go_on_from(db: &Database, next: u64) {
+    let mut commit = db.core().commit.lock();
+    commit.next_seqnum = commit.next_seqnum.max(SeqNum(next));
+    db.core().snapshots.publish(SeqNum(commit.next_seqnum.0 - 1));
+}
+
 #[test]
 fn seqnums_that_reached_an_unlogged_tree_are_not_given_out_again_after_a_crash() {
     for (layout, next) in LAYOUTS.into_iter().flat_map(|layout| [(layout, 0), (layout, 1 << 40)]) {
@@ -149,10 +156,7 @@ fn seqnums_that_reached_an_unlogged_tree_are_not_given_out_again_after_a_crash()
         let table = create_unlogged(&db, "t", layout);
         // So that versions keep their seqnums.
         let snapshot = db.snapshot();
-        {
-            let mut commit = db.core().commit.lock();
-            commit.next_seqnum = commit.next_seqnum.max(SeqNum(next));
-        }
+        go_on_from(&db, next);
         put(&db, &[&table], b"k", b"1");
         table.flush().unwrap();
         let reached = db.core().commit.lock().next_seqnum;
@@ -279,7 +283,7 @@ fn what_was_flushed_is_seen_after_more_changes_than_an_open_leaves_room_for() {
         let table = create(&db, "t", layout);
         // So that versions keep their seqnums.
         let snapshot = db.snapshot();
-        db.core().commit.lock().next_seqnum = SeqNum(1 << 40);
+        go_on_from(&db, 1 << 40);
         put(&db, &[&table], b"k", b"v");
         table.flush().unwrap();
         // The copy's log tells nothing of seqnums.
@@ -303,7 +307,7 @@ fn what_was_replayed_is_older_than_what_is_written_next() {
         let db = open(&sim, "/db");
         let table = create(&db, "t", layout);
         // More changes than an open leaves room for, none of them flushed.
-        db.core().commit.lock().next_seqnum = SeqNum(1 << 40);
+        go_on_from(&db, 1 << 40);
         put(&db, &[&table], b"k", b"v");
         sim.process_crash();
         drop((table, db));

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! compress the changes, if the options say so
-//! commit latch ┌ conflict? ── seqnums ── append to the log ── place in the queue ┐
-//!              └────────────────────────────────────────────────────────────────┘
+//! commit latch ┌ conflict? ── seqnums ── append to the log ┐
+//!              └─────────────────────────────────────────────┘
 //!   insert into each table's memtable (invisible yet, beside other commits)
 //!   make the log as durable as the commit asks (one sync serves all who wait)
 //!   publish, in seqnum order
@@ -15,25 +15,38 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use arc_swap::Guard;
+use smallvec::SmallVec;
+
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Kind, Lsn, Reached, Result, SeqNum, TableId};
 use crate::log::Packed;
+use crate::table::Version;
 use crate::table::version::Mem;
 use crate::tree::memtable::Memtable;
 use crate::txn::batch::{Change, Changes, put_record_header};
+use crate::txn::publish::Seqnums;
 
 use super::core::{CommitState, Core};
 use super::options::Durability;
 use super::table::Table;
 
+/// Most commits are of no more tables; those that are allocate.
+pub(super) const TABLES: usize = 4;
+
 /// A commit that has its place in the order.
 pub(super) struct Ticket {
-    first: SeqNum,
-    last: SeqNum,
+    seqnums: Seqnums,
     /// The end of its log record; the end of the log when it has none, because it changes unlogged tables only.
     end: Lsn,
-    /// The memtable of each table, in the order of the batch's tables.
-    mems: Vec<Arc<Mem>>,
+    /// What each table consists of, with its memtable, in the order of the batch's tables.
+    versions: SmallVec<[Guard<Arc<Version>>; TABLES]>,
+}
+
+impl Ticket {
+    fn mems(&self) -> impl Iterator<Item = &Mem> {
+        self.versions.iter().map(|version| &*version.active)
+    }
 }
 
 impl Core {
@@ -65,14 +78,14 @@ impl Core {
         let durable = match durability {
             _ if !logged => Ok(()),
             Durability::Sync => {
-                self.publisher.inserted(ticket.last, ticket.end);
+                self.publisher.inserted(ticket.seqnums, ticket.end);
                 self.log().sync(ticket.end)
             }
             Durability::Buffered => self.log().write(ticket.end),
             Durability::Interval => Ok(()),
         };
         self.or_poison(durable).map_err(|error| error.context("it is unknown whether the commit is durable"))?;
-        if !self.publisher.complete(ticket.last, self.log().durable(), &self.snapshots) {
+        if !self.publisher.complete(ticket.seqnums, self.log().durable(), &self.snapshots) {
             self.health.check_writable()?;
         }
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
@@ -149,12 +162,10 @@ impl Core {
         if changes.erases() {
             self.show_erasures(changes, tables, first);
         }
-        let mems: Vec<_> = tables.iter().map(|table| Arc::clone(&table.state().version.load().active)).collect();
-        for mem in &mems {
-            mem.enter(place.start);
-        }
-        self.publisher.announce(last);
-        Ok(Ticket { first, last, end: place.end, mems })
+        let versions = tables.iter().map(|table| table.state().version.load()).collect();
+        let ticket = Ticket { seqnums: Seqnums { first, last }, end: place.end, versions };
+        ticket.mems().for_each(|mem| mem.enter(place.start));
+        Ok(ticket)
     }
 
     /// Appends the changes of logged tables, as one record with the next seqnums; where the log ended before it and ends now.
@@ -210,14 +221,14 @@ impl Core {
     /// Counts the growth of memtables, for which the cache makes room, and sends full ones to disk.
     fn account(&self, ticket: &Ticket) {
         let (mut full, mut wants_memory) = (self.is_freeze_due(ticket.end), false);
-        for mem in ticket.mems.iter().filter(|mem| mem.has_grown()) {
+        for mem in ticket.mems().filter(|mem| mem.has_grown()) {
             full |= self.memory.count(mem);
             wants_memory |= mem.entries.wants_memory();
         }
         if wants_memory {
-            self.wake_sync();
+            self.wake_memory();
         }
-        for mem in &ticket.mems {
+        for mem in ticket.mems() {
             let limit = self.options.memtable_bytes;
             full |= limit != 0 && mem.accounted_bytes() >= limit && mem.frozen_at().is_none();
         }
@@ -234,19 +245,17 @@ impl Core {
 
 /// Inserts the changes into the memtables, where nobody sees them before they are published.
 fn insert(changes: &Changes, tables: &[Table], ticket: &Ticket) {
-    let (mut at, mut seqnum) = (0, ticket.first);
+    let (mut at, mut seqnum) = (0, ticket.seqnums.first);
     let entries = changes.iter().filter_map(|change| {
         if tables[at].state().id != change.table {
             at = position(tables, change.table);
         }
         let entry = change.entry(seqnum);
         seqnum.0 += 1;
-        Some((&ticket.mems[at].entries, entry?))
+        Some((&ticket.versions[at].active.entries, entry?))
     });
     Memtable::insert_many(entries);
-    for mem in &ticket.mems {
-        mem.leave();
-    }
+    ticket.mems().for_each(Mem::leave);
 }
 
 /// Where a batch names the table of one of its changes.

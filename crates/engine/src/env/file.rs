@@ -220,6 +220,11 @@ pub trait File: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says; the bytes are then written in part or not at all.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Writes all of `bytes` at `offset` if that is no more than a copy into memory (see [`FileSystem::open_mapped`]). False when nothing was
+    /// written.
+    fn put(&self, _bytes: &[u8], _offset: u64) -> bool {
+        false
+    }
     /// Writes all of `bytes` at `offset` and returns when they are durable (the file's length too, if it grew).
     ///
     /// # Errors

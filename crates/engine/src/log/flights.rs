@@ -105,6 +105,12 @@ impl Flights {
     pub(super) fn newest(&self) -> Option<u64> {
         (!self.flights.is_empty()).then(|| self.next() - 1)
     }
+
+    /// The number of the last flight that writes past the page cache, unless all of these have landed. Those that fly alone sync.
+    pub(super) fn newest_direct(&self) -> Option<u64> {
+        let at = self.flights.iter().rposition(|flight| !flight.alone)?;
+        Some(self.oldest + u64_of(at))
+    }
 }
 
 #[cfg(test)]

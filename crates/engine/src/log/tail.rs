@@ -169,6 +169,24 @@ impl Tail {
         taken.end = self.end;
     }
 
+    /// Has `put` write what waits where it belongs, at an offset of the file of segment `number`; false when it does not, or some belongs to another
+    /// segment. `durable` goes into the marker of a group that begins in it.
+    #[inline]
+    pub(super) fn hand_over(&mut self, number: u64, durable: Lsn, put: impl FnOnce(&[u8], u64) -> bool) -> bool {
+        let chunk = &mut self.chunk;
+        if chunk.span.segment.number != number || self.full_bytes > 0 {
+            return false;
+        }
+        chunk.fill_marker(durable);
+        let Chunk { span, bytes } = chunk;
+        let put = put(bytes, span.segment.offset_of(span.start));
+        if put {
+            span.start = after(span.start, bytes.len());
+            bytes.clear();
+        }
+        put
+    }
+
     /// Ends the group, so that the next record begins one, in a padded log at a sector of its own. Only when nothing waits.
     pub(super) fn end_group(&mut self) {
         assert!(self.chunk.bytes.is_empty() && self.full.is_empty(), "a group ends when all of it was taken");

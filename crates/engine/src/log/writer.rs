@@ -8,6 +8,8 @@
 //! * `state` guards the tail of the log in memory and the [`Flights`]. It is held for copies, never for I/O.
 //! * `io` guards where bytes go: whoever holds it takes what waits and opens segments, so forces take off in order of position. Direct
 //!   writes and syncs happen without it, side by side.
+//! * Where the last buffered write left pages that take more without a system call, who appends copies what he appended into them, under
+//!   `state`, and nobody has to write it ([`Through`]).
 //! * Order: the right to force ([`Turn::Force`]), then `io`, then `state`.
 //!
 //! Each flight has a gate where the threads wait that it covers; those that it came too early for wait at the gate of the next one. When
@@ -19,8 +21,8 @@
 //! them, where the system can without a call. While any buffered bytes are not durable, `sync` also writes buffered and then syncs the files. The two never meet in one sector: after
 //! each force the next group begins at a sector of its own, so direct writes go where no page is dirty, though one may hold zeros, and no
 //! page is filled from the device. (Linux writes a range's dirty pages back and drops them before a direct write to it, so larger pages do no harm.) Nor do
-//! they meet in time, because such a drop fails when somebody fills the page anew: buffered bytes are written while nothing is in
-//! flight, and their sync flies alone.
+//! they meet in time, because such a drop fails when somebody fills the page anew: buffered bytes are written while no direct write is in
+//! flight, and their sync flies alone. (They may be written beside a sync, which then may or may not take them along; the next one does.)
 //!
 //! Without padding every force is buffered: the next group stands in the last page of the one before. A torn write of that page leaves
 //! each of its sectors old or new, and the acknowledged bytes are the same in both.
@@ -47,7 +49,7 @@ use crate::base::num::u64_of;
 use crate::base::sync::thread::{Thread, park, yield_now};
 use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::base::{Error, ErrorKind, Lsn, Result};
-use crate::env::{AlignedBuffer, Env};
+use crate::env::{AlignedBuffer, Env, File};
 use std::mem;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -95,10 +97,19 @@ pub(super) struct Live {
     pub(super) path: PathBuf,
 }
 
+/// The file of the segment that is written through the page cache. There is one only while all bytes before the tail's are written, that
+/// segment is among those to be synced, and no direct write is in flight.
+#[derive(Debug)]
+struct Through {
+    number: u64,
+    file: Arc<dyn File>,
+}
+
 /// The log in memory.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) tail: Tail,
+    through: Option<Through>,
     flights: Flights,
     /// Where threads sleep until a force lands.
     gates: Gates,
@@ -228,8 +239,22 @@ impl LogWriter {
             }
             state.tail.push(&mut payload);
             if payload.is_done() {
+                self.hand_over(&mut state);
                 return Ok(start..state.tail.end());
             }
+        }
+    }
+
+    /// Copies what waits to where it belongs, if that is all it takes.
+    #[inline]
+    fn hand_over(&self, state: &mut State) {
+        let State { through: Some(through), tail, .. } = state else { return };
+        let bytes = tail.waiting_bytes();
+        if tail.hand_over(through.number, self.durable(), |bytes, offset| through.file.put(bytes, offset)) {
+            self.counters.wrote_alone(bytes);
+            self.written.store(tail.end().0, Ordering::Release);
+        } else {
+            state.through = None;
         }
     }
 
@@ -385,11 +410,12 @@ impl LogWriter {
         let _guard = PanicGuard(self);
         let mut io = self.io.lock();
         let direct = io.files.unsynced.is_empty() && self.options.padding == LogPadding::Block;
-        let mut state = if direct { self.state.lock() } else { self.all_landed()? };
+        let mut state = if direct { self.state.lock() } else { self.landed(Flights::newest)? };
         state.check_unknown()?;
         if io.taken.last.bytes.capacity() == 0 {
             io.taken.last.bytes = state.buffers.pop().unwrap_or_default();
         }
+        state.through = None;
         state.tail.take(self.durable(), &mut io.taken);
         state.tail.end_group();
         io.files.forced = state.tail.position();
@@ -415,22 +441,27 @@ impl LogWriter {
     /// Hands everything that waits to the kernel.
     fn write_waiting(&self, io: &mut Io) -> Result<()> {
         let _guard = PanicGuard(self);
-        let mut state = self.all_landed()?;
+        let mut state = self.landed(Flights::newest_direct)?;
+        state.through = None;
         state.tail.take(self.durable(), &mut io.taken);
         drop(state);
         self.put(io)?;
-        // Nothing is in flight, so nobody else moves it.
+        // Whoever flies took off before this, with less.
         self.written.store(io.taken.end.0, Ordering::Release);
+        if let Some(current) = io.files.unsynced.last() {
+            let through = Through { number: current.header.number, file: Arc::clone(&current.buffered) };
+            self.state.lock().through = Some(through);
+        }
         Ok(())
     }
 
-    /// Waits until nothing is in flight. The caller holds `io`, so nothing takes off meanwhile.
-    fn all_landed(&self) -> Result<MutexGuard<'_, State>> {
+    /// Waits until no flight is left of those whose last one `newest` names. The caller holds `io`, so nothing takes off meanwhile.
+    fn landed(&self, newest: impl Fn(&Flights) -> Option<u64>) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state.lock();
         loop {
             state.check_unknown()?;
-            let Some(newest) = state.flights.newest() else { return Ok(state) };
-            state = self.sleep(state, newest, || false).expect("it is never done early");
+            let Some(flight) = newest(&state.flights) else { return Ok(state) };
+            state = self.sleep(state, flight, || false).expect("it is never done early");
         }
     }
 
@@ -501,6 +532,7 @@ impl State {
     fn new(tail: Tail) -> Self {
         Self {
             tail,
+            through: None,
             flights: Flights::default(),
             gates: Gates::default(),
             buffers: Vec::new(),

@@ -152,8 +152,15 @@ impl Changes {
     ///
     /// # Panics
     /// Never: the bytes are what [`Self::push`] encoded.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
-        self.logged.iter().chain(self.unlogged.iter())
+        let (mut changes, mut more) = (Decoder::new(&self.logged.bytes), Decoder::new(&self.unlogged.bytes));
+        std::iter::from_fn(move || {
+            if changes.is_empty() {
+                std::mem::swap(&mut changes, &mut more);
+            }
+            (!changes.is_empty()).then(|| decode_change(&mut changes).expect("a batch holds what push encoded"))
+        })
     }
 }
 
@@ -173,13 +180,6 @@ impl Section {
     fn clear(&mut self) {
         self.bytes.clear();
         self.count = 0;
-    }
-
-    fn iter(&self) -> impl Iterator<Item = Change<'_>> {
-        let mut decoder = Decoder::new(&self.bytes);
-        std::iter::from_fn(move || {
-            (!decoder.is_empty()).then(|| decode_change(&mut decoder).expect("a batch holds what push encoded"))
-        })
     }
 }
 
@@ -231,6 +231,7 @@ impl<'a> Record<'a> {
     }
 }
 
+#[inline]
 fn decode_change<'a>(decoder: &mut Decoder<'a>) -> Result<Change<'a>, Malformed> {
     let table = TableId(u32::try_from(decoder.varint()?).map_err(|_| Malformed)?);
     let kind = Kind::of_change(decoder.u8()?).ok_or(Malformed)?;

@@ -1,10 +1,10 @@
 //! Publication: commits become visible in the order of their seqnums, each when it is complete and as durable as it promised.
 //!
 //! # Concurrency
-//! A commit is announced under the commit latch, so the queue is in seqnum order. Whoever completes a commit publishes all at the front
-//! of the queue that may be seen: those that are complete, and those that only waited for the log, which a force made durable together.
-//! So of a group one thread publishes, and the others need not wait for each other. Each returns when it is published, so that it
-//! reads its own writes.
+//! Commits have the seqnums without gaps, so each knows from its first one whether it is the next to be seen. Those that are not wait in a
+//! queue. Whoever completes a commit publishes all at its front that may be seen: those that are complete, and those that only waited for
+//! the log, which a force made durable together. So of a group one thread publishes, and the others need not wait for each other. Each
+//! returns when it is published, so that it reads its own writes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::base::{Lsn, SeqNum};
 
 use super::snapshots::Snapshots;
 
-/// The queue of commits on their way to visibility.
+/// Those commits on their way to visibility whose changes are in the memtables.
 #[derive(Debug, Default)]
 pub struct Publisher {
     state: Mutex<State>,
@@ -24,6 +24,7 @@ pub struct Publisher {
 
 #[derive(Debug, Default)]
 struct State {
+    /// In the order of their seqnums. Those in between whose changes are not in the memtables are missing.
     queue: VecDeque<Commit>,
     waiting: usize,
     /// How often something was published, or became durable after it was.
@@ -34,42 +35,65 @@ struct State {
 
 #[derive(Debug)]
 struct Commit {
-    last: SeqNum,
-    /// Once its changes are in the memtables: how far the log must be durable before it may be seen.
-    needs: Option<Lsn>,
+    seqnums: Seqnums,
+    /// How far the log must be durable before it may be seen.
+    needs: Lsn,
+}
+
+/// The seqnums of a commit's changes: the first and the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seqnums {
+    /// Of the first change.
+    pub first: SeqNum,
+    /// Of the last change.
+    pub last: SeqNum,
+}
+
+impl Seqnums {
+    /// Of a commit of one change.
+    #[must_use]
+    pub const fn one(seqnum: SeqNum) -> Self {
+        Self { first: seqnum, last: seqnum }
+    }
+
+    /// Whether they come next when all up to `published` are published.
+    const fn follow(self, published: SeqNum) -> bool {
+        self.first.0 == published.0 + 1
+    }
 }
 
 impl Publisher {
-    /// Takes a place in the queue for the commit whose last seqnum is `last`. Called under the commit latch.
-    pub fn announce(&self, last: SeqNum) {
-        self.state.lock().queue.push_back(Commit { last, needs: None });
-    }
-
     /// The commit's changes are in the memtables, and it may be seen when the log is durable up to `needs`, whoever learns of that first.
-    pub fn inserted(&self, last: SeqNum, needs: Lsn) {
-        self.state.lock().inserted(last, needs);
+    pub fn inserted(&self, commit: Seqnums, needs: Lsn) {
+        self.state.lock().inserted(commit, needs);
     }
 
     /// The commit is complete, and the log is durable up to `durable`: publishes it as soon as all before it may be seen, and returns
     /// then. False when it never will be, because an earlier commit failed.
     #[must_use]
-    pub fn complete(&self, last: SeqNum, durable: Lsn, snapshots: &Snapshots) -> bool {
+    pub fn complete(&self, commit: Seqnums, durable: Lsn, snapshots: &Snapshots) -> bool {
+        let last = commit.last;
         if snapshots.published() >= last {
             return true;
         }
         let mut state = self.state.lock();
-        if state.poisoned {
-            return snapshots.published() >= last;
+        let before = snapshots.published();
+        if before >= last || state.poisoned {
+            return before >= last;
         }
-        if snapshots.published() < last {
-            state.inserted(last, Lsn(0));
+        let mut published = before;
+        if state.queue.is_empty() && commit.follow(published) {
+            published = last;
+        } else {
+            state.inserted(commit, Lsn(0));
+            while let Some(next) =
+                state.queue.pop_front_if(|next| next.seqnums.follow(published) && next.needs <= durable)
+            {
+                published = next.seqnums.last;
+            }
         }
-        let mut published = None;
-        while let Some(commit) = state.queue.pop_front_if(|commit| commit.needs.is_some_and(|needs| needs <= durable)) {
-            published = Some(commit.last);
-        }
-        if let Some(seqnum) = published {
-            snapshots.publish(seqnum);
+        if published > before {
+            snapshots.publish(published);
             self.tell(&mut state);
         }
         if snapshots.published() >= last {
@@ -117,9 +141,12 @@ impl Publisher {
 }
 
 impl State {
-    fn inserted(&mut self, last: SeqNum, needs: Lsn) {
-        let at = self.queue.partition_point(|commit| commit.last < last);
-        self.queue[at].needs = Some(needs);
+    fn inserted(&mut self, seqnums: Seqnums, needs: Lsn) {
+        let at = self.queue.partition_point(|commit| commit.seqnums.last < seqnums.last);
+        match self.queue.get_mut(at).filter(|commit| commit.seqnums == seqnums) {
+            Some(commit) => commit.needs = needs,
+            None => self.queue.insert(at, Commit { seqnums, needs }),
+        }
     }
 }
 
@@ -127,47 +154,49 @@ impl State {
 mod tests {
     use super::*;
 
+    const fn one(seqnum: u64) -> Seqnums {
+        Seqnums::one(SeqNum(seqnum))
+    }
+
     #[test]
     fn a_commit_is_published_only_after_those_before_it() {
         let (publisher, snapshots) = (Publisher::default(), Snapshots::default());
-        publisher.announce(SeqNum(3));
-        publisher.announce(SeqNum(5));
+        let [first, second] = [(1, 3), (4, 5)].map(|(first, last)| Seqnums { first: SeqNum(first), last: SeqNum(last) });
         std::thread::scope(|scope| {
-            let later = scope.spawn(|| publisher.complete(SeqNum(5), Lsn(0), &snapshots));
+            let later = scope.spawn(|| publisher.complete(second, Lsn(0), &snapshots));
             while publisher.state.lock().waiting == 0 {
                 std::thread::yield_now();
             }
             assert_eq!(snapshots.published(), SeqNum(0));
-            assert!(publisher.complete(SeqNum(3), Lsn(0), &snapshots));
+            assert!(publisher.complete(first, Lsn(0), &snapshots));
             assert!(later.join().unwrap());
         });
         assert_eq!(snapshots.published(), SeqNum(5));
+        assert!(publisher.state.lock().queue.is_empty());
     }
 
     #[test]
     fn one_thread_publishes_what_a_force_made_durable_together_and_no_more() {
         let (publisher, snapshots) = (Publisher::default(), Snapshots::default());
-        for number in 1..=4 {
-            publisher.announce(SeqNum(number));
-        }
-        publisher.inserted(SeqNum(1), Lsn(10));
-        publisher.inserted(SeqNum(2), Lsn(20));
-        publisher.inserted(SeqNum(4), Lsn(40));
-        assert!(publisher.complete(SeqNum(1), Lsn(20), &snapshots));
+        publisher.inserted(one(1), Lsn(10));
+        publisher.inserted(one(4), Lsn(40));
+        publisher.inserted(one(2), Lsn(20));
+        assert!(publisher.complete(one(1), Lsn(20), &snapshots));
         assert_eq!(snapshots.published(), SeqNum(2));
-        assert!(publisher.complete(SeqNum(2), Lsn(20), &snapshots), "it is published already");
-        publisher.inserted(SeqNum(3), Lsn(30));
-        assert!(publisher.complete(SeqNum(3), Lsn(30), &snapshots));
+        assert!(publisher.complete(one(2), Lsn(20), &snapshots), "it is published already");
+        publisher.inserted(one(3), Lsn(30));
+        assert!(publisher.complete(one(3), Lsn(30), &snapshots));
         assert_eq!(snapshots.published(), SeqNum(3), "the fourth is not durable yet");
+        assert!(publisher.complete(one(4), Lsn(30), &snapshots), "who completes it knows that it is durable");
+        assert_eq!(snapshots.published(), SeqNum(4));
     }
 
     #[test]
     fn nothing_is_published_after_a_failed_commit() {
         let (publisher, snapshots) = (Publisher::default(), Snapshots::default());
-        publisher.announce(SeqNum(1));
-        publisher.announce(SeqNum(2));
         publisher.poison();
-        assert!(!publisher.complete(SeqNum(2), Lsn(0), &snapshots));
+        assert!(!publisher.complete(one(1), Lsn(0), &snapshots));
+        assert!(!publisher.complete(one(2), Lsn(0), &snapshots));
         assert_eq!(snapshots.published(), SeqNum(0));
     }
 }

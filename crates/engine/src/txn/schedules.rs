@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shuttle::thread;
 
-use super::publish::Publisher;
+use super::publish::{Publisher, Seqnums};
 use super::snapshots::Snapshots;
 use crate::base::sync::{Mutex, check};
 use crate::base::{Lsn, SeqNum};
@@ -31,18 +31,17 @@ impl Shared {
         let seqnum = {
             let mut next = self.next.lock();
             *next += 1;
-            self.publisher.announce(SeqNum(*next));
             *next
         };
         self.inserted.fetch_or(1 << seqnum, Ordering::SeqCst);
         if durably {
-            self.publisher.inserted(SeqNum(seqnum), Lsn(seqnum));
+            self.publisher.inserted(Seqnums::one(SeqNum(seqnum)), Lsn(seqnum));
             thread::yield_now();
             // A force takes along what was appended before.
             self.durable.fetch_max(*self.next.lock(), Ordering::SeqCst);
         }
         let durable = Lsn(self.durable.load(Ordering::SeqCst));
-        assert!(self.publisher.complete(SeqNum(seqnum), durable, &self.snapshots));
+        assert!(self.publisher.complete(Seqnums::one(SeqNum(seqnum)), durable, &self.snapshots));
         self.read(seqnum);
     }
 
@@ -77,7 +76,6 @@ fn every_schedule_of_commits_publishes_them_in_order_and_ends() {
 fn a_poisoned_publisher_lets_nobody_wait() {
     check(|| {
         let shared = Arc::new(Shared::default());
-        shared.publisher.announce(SeqNum(1));
         *shared.next.lock() = 1;
         let waiting = (0..THREADS).map(|_| {
             let shared = Arc::clone(&shared);
@@ -85,10 +83,9 @@ fn a_poisoned_publisher_lets_nobody_wait() {
                 let seqnum = {
                     let mut next = shared.next.lock();
                     *next += 1;
-                    shared.publisher.announce(SeqNum(*next));
                     *next
                 };
-                assert!(!shared.publisher.complete(SeqNum(seqnum), Lsn(0), &shared.snapshots));
+                assert!(!shared.publisher.complete(Seqnums::one(SeqNum(seqnum)), Lsn(0), &shared.snapshots));
             })
         });
         let waiting: Vec<_> = waiting.collect();

@@ -11,6 +11,9 @@
 //! 2. Only file systems are mapped on that write a block again where it stands (ext4, XFS). Elsewhere a copy might need new space, and
 //!    the signal that tells of a full disk would end the process.
 //!
+//! Addresses are taken for a larger piece of the file at a time (the *frame*), which the window moves through: to give addresses back
+//! interrupts all processors that run this process, and waits while any of its threads is given memory.
+//!
 //! What is left of such signals: somebody else cuts the file off, or the kernel has dropped a page of the window and the device
 //! cannot read it back. The process then ends, as by any crash, and what was acknowledged is found by the next open.
 
@@ -27,8 +30,10 @@ use std::ptr::{self, NonNull};
 
 /// A shorter write changes no window.
 const WINDOW_BYTES_MIN: usize = 2 * SECTOR_BYTES;
-/// Of a longer write the end is mapped.
+/// Of a longer write the end is the window.
 const WINDOW_BYTES_MAX: u64 = 128 << 10;
+/// The size of a frame, which begins at a multiple of it.
+const FRAME_BYTES: u64 = 4 << 20;
 /// What ext4 and XFS call themselves.
 const IN_PLACE: [i128; 2] = [0xef53, 0x5846_5342];
 
@@ -62,11 +67,14 @@ impl File for MappedFile {
         }
         self.file.write_at(bytes, offset)?;
         if bytes.len() >= WINDOW_BYTES_MIN {
-            // Dropped first: there is never more than one. Without a mapping the next writes are calls.
-            drop(window.take());
-            *window = Window::open(self.file.as_fd(), offset..offset + u64_of(bytes.len())).ok();
+            // Without one the next writes are calls.
+            *window = Window::open(self.file.as_fd(), offset..offset + u64_of(bytes.len()), window.take()).ok();
         }
         Ok(())
+    }
+
+    fn put(&self, bytes: &[u8], offset: u64) -> bool {
+        self.window.lock().as_mut().is_some_and(|window| window.put(bytes, offset))
     }
 
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -107,28 +115,25 @@ impl File for MappedFile {
 /// Pages of a file in memory, shared with the page cache.
 #[derive(Debug)]
 struct Window {
-    start: NonNull<u8>,
-    /// Where they stand in the file.
+    frame: Frame,
+    /// Where they stand in the file, within the frame.
     range: Range<u64>,
 }
 
-// SAFETY: the window owns its mapping alone, as a `Vec<u8>` does its memory.
-unsafe impl Send for Window {}
-
 impl Window {
-    /// Maps the end of a range that was just written.
-    fn open(file: BorrowedFd<'_>, written: Range<u64>) -> rustix::io::Result<Self> {
-        let oldest = written.start.max(written.end.saturating_sub(WINDOW_BYTES_MAX));
+    /// The end of a range that was just written, in the frame of the window before it if it lies there.
+    fn open(file: BorrowedFd<'_>, written: Range<u64>, before: Option<Self>) -> rustix::io::Result<Self> {
+        let base = round_down(written.end - 1, FRAME_BYTES);
+        let oldest = written.start.max(written.end.saturating_sub(WINDOW_BYTES_MAX)).max(base);
         // A window begins with a page, of which the bytes before `oldest` lie in the file too.
         let range = round_down(oldest, u64_of(rustix::param::page_size()))..written.end;
-        let len = usize_of(range.end - range.start);
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in use.
-        let start = unsafe { mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, file, range.start) }?;
-        // All pages at once, ready to be written to: else the first write to each would fault, as it does where the system does not know this.
-        // SAFETY: the pages are the mapping that was just made, and keep what they hold.
-        unsafe { madvise(start, len, Advice::LinuxPopulateWrite) }.ok();
-        Ok(Self { start: NonNull::new(start.cast()).ok_or(rustix::io::Errno::NOMEM)?, range })
+        // The one before is given back first: there is never more than one.
+        let frame = match before.map(|window| window.frame).filter(|frame| frame.base == base) {
+            Some(frame) => frame,
+            None => Frame::map(file, base)?,
+        };
+        frame.populate(&range);
+        Ok(Self { frame, range })
     }
 
     /// Copies `bytes` to their place, if they lie within the window.
@@ -136,19 +141,55 @@ impl Window {
         if offset < self.range.start || offset + u64_of(bytes.len()) > self.range.end {
             return false;
         }
-        let at = usize_of(offset - self.range.start);
-        // SAFETY: the bytes from `at` on lie within the mapping, which is writable. No reference into it is ever made, nobody else
-        // of this process has its address, and `bytes` cannot overlap it.
-        unsafe { self.start.add(at).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        // SAFETY: the range lies within the frame, which is writable, and so do the bytes within the range; the file has them all. No
+        // reference into the frame is ever made, nobody else of this process has its address, and `bytes` cannot overlap it.
+        unsafe { self.frame.at(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
         true
     }
 }
 
-impl Drop for Window {
+/// A mapping of [`FRAME_BYTES`] of a file, which may end before it: only what lies in the file may be touched.
+#[derive(Debug)]
+struct Frame {
+    start: NonNull<u8>,
+    /// Where it begins in the file.
+    base: u64,
+}
+
+// SAFETY: the frame owns its mapping alone, as a `Vec<u8>` does its memory.
+unsafe impl Send for Frame {}
+
+impl Frame {
+    fn map(file: BorrowedFd<'_>, base: u64) -> rustix::io::Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in use.
+        let start =
+            unsafe { mmap(ptr::null_mut(), usize_of(FRAME_BYTES), protection, MapFlags::SHARED, file, base) }?;
+        Ok(Self { start: NonNull::new(start.cast()).ok_or(rustix::io::Errno::NOMEM)?, base })
+    }
+
+    /// Has all pages of a range of the file at once, ready to be written to: else the first write to each would fault, as it does where
+    /// the system does not know this. The range begins with a page and lies within the frame.
+    fn populate(&self, range: &Range<u64>) {
+        let len = usize_of(range.end - range.start);
+        // SAFETY: the pages lie within the mapping, and keep what they hold.
+        unsafe { madvise(self.at(range.start).as_ptr().cast(), len, Advice::LinuxPopulateWrite) }.ok();
+    }
+
+    /// Where a position of the file within the frame is.
+    ///
+    /// # Safety
+    /// It lies within the frame.
+    unsafe fn at(&self, offset: u64) -> NonNull<u8> {
+        // SAFETY: the caller's promise.
+        unsafe { self.start.add(usize_of(offset - self.base)) }
+    }
+}
+
+impl Drop for Frame {
     fn drop(&mut self) {
-        let len = usize_of(self.range.end - self.range.start);
         // SAFETY: the range is one mapping of our own, and `self.start` is not used any more.
-        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), len) };
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), usize_of(FRAME_BYTES)) };
         unmapped.expect("a whole mapping can be unmapped");
     }
 }

@@ -146,6 +146,22 @@ impl File for SimFile {
         self.write(bytes, offset, false)
     }
 
+    fn put(&self, bytes: &[u8], offset: u64) -> bool {
+        give_way();
+        let mut state = self.fs.machine.state.lock();
+        let end = offset + u64_of(bytes.len());
+        let is_there = state.check(self.fs.process).is_ok()
+            && !self.direct
+            && state.disk.file_ref(self.node).is_ok_and(|file| end <= file.current.len())
+            && state.disk.writable(self.node, offset, bytes.len()).is_ok_and(|room| room == bytes.len());
+        if !is_there || !state.flights.one_in(2) {
+            return false;
+        }
+        state.trace(offset, bytes);
+        let change = FileChange::Write { offset, bytes: bytes.into() };
+        state.disk.change_file(self.node, change).is_ok()
+    }
+
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write(bytes, offset, true)
     }

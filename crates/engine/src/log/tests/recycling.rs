@@ -216,9 +216,9 @@ fn fill_and_crash(seed: u64, recycling: Recycling, sizes: &[u64]) -> (usize, u64
 fn bytes_of_an_earlier_life_are_never_replayed_with_recycling_on_off_or_changed() {
     for recycling in [Recycling::On, Recycling::Off, Recycling::Changed] {
         let (mut tried, mut recycled) = (0, 0);
-        for (seed, sizes) in
-            [&[64 << 10][..], &[64 << 10, 128 << 10], &[192 << 10, 64 << 10, 64 << 10]].iter().enumerate()
-        {
+        let sizes: [&[u64]; 4] =
+            [&[64 << 10], &[64 << 10, 128 << 10], &[128 << 10, 192 << 10], &[192 << 10, 64 << 10, 64 << 10]];
+        for (seed, sizes) in sizes.iter().enumerate() {
             let (crashes, used_again) = fill_and_crash(u64_of(seed) + 1, recycling, sizes);
             tried += crashes;
             recycled += used_again;

@@ -7,7 +7,7 @@
 //! # Concurrency
 //! A piece costs one atomic addition. Only a thread that finds the chunk used up takes the latch, to map the next one.
 
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use crate::base::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex};
@@ -25,8 +25,11 @@ const CHUNK_BYTES_MAX: usize = HUGE_PAGE_BYTES;
 /// A longer piece gets a chunk of its own, so that it does not waste the rest of the current one.
 const SHARED_PIECE_BYTES_MAX: usize = CHUNK_BYTES_MAX / 8;
 
-/// From so many bytes on it is worth having a chunk at hand: it is a small part of what there is then.
-const SPARE_FROM_BYTES: usize = 8 * CHUNK_BYTES_MAX;
+/// For so many bytes that an arena has, a chunk is kept at hand: a small part of what there is.
+const BYTES_PER_SPARE: usize = 8 * CHUNK_BYTES_MAX;
+
+/// At most so many are, which bridges what keeps their maker from the processor.
+const SPARES_MAX: usize = 4;
 
 /// The strictest alignment of a piece.
 const ALIGN_MAX: usize = CACHE_LINE_BYTES;
@@ -46,8 +49,8 @@ pub(super) struct Arena {
     current: AtomicPtr<Chunk>,
     /// The sum of the lengths of all chunks but the current one. Publishes that these are not current any more.
     full_bytes: AtomicUsize,
-    /// The next chunk, whose memory the system has filled with zeros already, or null. A store publishes its header.
-    spare: AtomicPtr<Chunk>,
+    /// Chunks to come, whose memory the system has filled with zeros already.
+    spares: Mutex<Vec<ChunkPtr>>,
     /// All other chunks, freed by drop.
     chunks: Mutex<Vec<ChunkPtr>>,
 }
@@ -72,8 +75,7 @@ impl Arena {
     pub(super) fn new() -> Self {
         let first = ChunkPtr::map(CHUNK_BYTES_MIN);
         let current = AtomicPtr::new(first.0.as_ptr());
-        let spare = AtomicPtr::new(ptr::null_mut());
-        Self { current, full_bytes: AtomicUsize::new(0), spare, chunks: Mutex::new(vec![first]) }
+        Self { current, full_bytes: AtomicUsize::new(0), spares: Mutex::default(), chunks: Mutex::new(vec![first]) }
     }
 
     /// Memory taken so far, in bytes: what the current chunk has left takes none yet, unless it is one of the largest.
@@ -83,33 +85,29 @@ impl Arena {
 
     /// Whether [`Self::prepare_spare`] has something to do.
     pub(super) fn wants_spare(&self) -> bool {
-        self.full_bytes.load(Ordering::Relaxed) >= SPARE_FROM_BYTES && self.spare.load(Ordering::Relaxed).is_null()
+        self.spares.lock().len() < self.spares_wanted()
     }
 
-    /// Has the next chunk at hand if there are many, so that no writer waits while the system fills it with zeros.
-    pub(super) fn prepare_spare(&self) {
-        if self.wants_spare() {
+    fn spares_wanted(&self) -> usize {
+        (self.full_bytes.load(Ordering::Relaxed) / BYTES_PER_SPARE).min(SPARES_MAX)
+    }
+
+    /// Has one more of the next chunks at hand, so that no writer waits while the system fills it with zeros. For one thread; false when there
+    /// are as many as are wanted.
+    pub(super) fn prepare_spare(&self) -> bool {
+        let wanted = self.wants_spare();
+        if wanted {
             let chunk = ChunkPtr::map(CHUNK_BYTES_MAX);
-            let put =
-                self.spare.compare_exchange(ptr::null_mut(), chunk.0.as_ptr(), Ordering::Release, Ordering::Relaxed);
-            if put.is_err() {
-                // SAFETY: nobody else has seen it.
-                unsafe { chunk.unmap() };
-            }
+            self.spares.lock().push(chunk);
         }
+        wanted
     }
 
-    /// Gives the chunk at hand back, if there is one.
-    pub(super) fn release_spare(&self) {
-        if let Some(chunk) = self.take_spare() {
-            // SAFETY: nobody else has it.
-            unsafe { chunk.unmap() };
-        }
-    }
-
-    /// The chunk at hand, which is the caller's now.
-    fn take_spare(&self) -> Option<ChunkPtr> {
-        NonNull::new(self.spare.swap(ptr::null_mut(), Ordering::Acquire)).map(ChunkPtr)
+    /// Gives back what is at hand.
+    pub(super) fn release_spares(&self) {
+        let spares = std::mem::take(&mut *self.spares.lock());
+        // SAFETY: nobody else has them.
+        spares.into_iter().for_each(|chunk| unsafe { chunk.unmap() });
     }
 
     /// How many records were taken.
@@ -157,7 +155,8 @@ impl Arena {
         if self.current() == used_up {
             let grown = (2 * used_up.header().len).min(CHUNK_BYTES_MAX);
             let map = || ChunkPtr::map(grown.max((HEADER_BYTES + len).next_power_of_two()));
-            let chunk = self.take_spare().unwrap_or_else(map);
+            let spare = self.spares.lock().pop();
+            let chunk = spare.unwrap_or_else(map);
             chunks.push(chunk);
             self.current.store(chunk.0.as_ptr(), Ordering::Release);
             // Not before: who adds the two must not count one chunk twice.
@@ -176,8 +175,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        let spare = self.take_spare();
-        for chunk in self.chunks.get_mut().drain(..).chain(spare) {
+        for chunk in self.chunks.get_mut().drain(..).chain(self.spares.get_mut().drain(..)) {
             // SAFETY: whoever drops the arena has let go of all pieces.
             unsafe { chunk.unmap() };
         }

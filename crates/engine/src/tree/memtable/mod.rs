@@ -114,14 +114,15 @@ impl Memtable {
         self.0.arena().wants_spare()
     }
 
-    /// Has memory at hand for what is inserted next, if the memtable is large: who inserts it would wait for the system to give it.
-    pub fn prepare_memory(&self) {
-        self.0.arena().prepare_spare();
+    /// Has some more memory at hand for what is inserted next, if the memtable is large: who inserts it would wait for the system to give it.
+    /// False when there is as much as is wanted. For one thread.
+    pub fn prepare_memory(&self) -> bool {
+        self.0.arena().prepare_spare()
     }
 
     /// Gives back what [`Self::prepare_memory`] has at hand: nothing is inserted any more.
     pub fn release_memory(&self) {
-        self.0.arena().release_spare();
+        self.0.arena().release_spares();
     }
 
     /// How many entries were inserted, or are being inserted right now. Walks the chunks of the memtable: not for every insert.

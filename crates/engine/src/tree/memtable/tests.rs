@@ -400,24 +400,28 @@ fn entries_inserted_together_are_where_each_would_be_alone() {
 #[test]
 fn a_large_arena_goes_on_in_the_chunk_that_was_prepared() {
     let arena = arena::Arena::new();
-    arena.prepare_spare();
-    assert!(!arena.wants_spare());
-    while !arena.wants_spare() {
-        arena.take_record(100 << 10);
-    }
-    arena.prepare_spare();
-    let (before, mut records) = (arena.bytes(), arena.records());
-    assert!(before >= 16 << 20 && !arena.wants_spare());
-    arena.prepare_spare();
-    let prepared = arena.bytes();
-    assert_eq!(prepared, before, "it counts when records come into it");
-    while !arena.wants_spare() {
-        arena.take_record(100 << 10);
-        records += 1;
-    }
+    let take_until_one_is_wanted = || {
+        let mut records = 0;
+        while !arena.wants_spare() {
+            arena.take_record(100 << 10);
+            records += 1;
+        }
+        records
+    };
+    assert!(!arena.prepare_spare());
+    let mut records = take_until_one_is_wanted();
+    let before = arena.bytes();
+    assert!(before >= 16 << 20 && arena.prepare_spare() && !arena.prepare_spare() && !arena.wants_spare());
+    assert_eq!((arena.bytes(), arena.records()), (before, records), "it counts when records come into it");
+    records += take_until_one_is_wanted();
     assert_eq!((arena.bytes() - before, arena.records()), (2 << 20, records));
+    while arena.bytes() < 80 << 20 {
+        arena.take_record(100 << 10);
+    }
+    assert_eq!((0..10).filter(|_| arena.prepare_spare()).count(), 4);
+    arena.release_spares();
     // Dropped with a chunk at hand.
-    arena.prepare_spare();
+    assert!(arena.prepare_spare());
 }
 
 #[test]
