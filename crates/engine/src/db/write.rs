@@ -220,7 +220,7 @@ impl Core {
 
     /// Counts the growth of memtables, for which the cache makes room, and sends full ones to disk.
     fn account(&self, ticket: &Ticket) {
-        let (mut full, mut wants_memory) = (self.is_freeze_due(ticket.end), false);
+        let (mut full, mut wants_memory) = (self.is_freeze_due(ticket.end), self.log().wants_pages());
         for mem in ticket.mems().filter(|mem| mem.has_grown()) {
             full |= self.memory.count(mem);
             wants_memory |= mem.entries.wants_memory();

@@ -3,6 +3,7 @@
 use super::AlignedBuffer;
 use std::fmt::{self, Debug};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,14 +48,6 @@ pub trait FileSystem: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says; `AlreadyExists` for [`Access::CreateNew`] on a name in use.
     fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn File>>;
-    /// Opens an existing file of fixed length, for reading and writing, whose small writes cost no system call where the system can do
-    /// without: those to pages that a larger write has just filled. Such a write is as safe from the end of the process as any other.
-    ///
-    /// # Errors
-    /// What the operating system says.
-    fn open_mapped(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        self.open(path, OpenOptions { access: Access::Write, direct: false })
-    }
     /// Creates a directory and the missing ones above it, and syncs the parents that changed.
     ///
     /// # Errors
@@ -194,6 +187,16 @@ impl Debug for InFlight {
     }
 }
 
+/// A part of a file in memory. What is copied into it is written to the file, and as safe from the end of the process as by any other
+/// write.
+pub trait Pages: Send + Debug {
+    /// Writes all of `bytes` at `offset` of the file.
+    ///
+    /// # Panics
+    /// When they do not lie within the range that was mapped.
+    fn put(&mut self, bytes: &[u8], offset: u64);
+}
+
 /// An open file with positioned reads and writes. Usable by many threads at once.
 ///
 /// On a direct file ([`File::alignment`] over 1) every offset, length and buffer address handed in is a multiple of the alignment; those of
@@ -220,10 +223,10 @@ pub trait File: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says; the bytes are then written in part or not at all.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Writes all of `bytes` at `offset` if that is no more than a copy into memory (see [`FileSystem::open_mapped`]). False when nothing was
-    /// written.
-    fn put(&self, _bytes: &[u8], _offset: u64) -> bool {
-        false
+    /// Maps a range of the file that was just written, so that it can be written again without a system call; `None` where that is not
+    /// possible. Only for files that are not direct.
+    fn map(&self, _range: Range<u64>) -> Option<Box<dyn Pages>> {
+        None
     }
     /// Writes all of `bytes` at `offset` and returns when they are durable (the file's length too, if it grew).
     ///

@@ -14,7 +14,7 @@ mod thread;
 use std::sync::Arc;
 
 pub use buffer::AlignedBuffer;
-pub use file::{Access, DirEntry, File, FileLock, FileSystem, InFlight, OpenOptions, Transfer};
+pub use file::{Access, DirEntry, File, FileLock, FileSystem, InFlight, OpenOptions, Pages, Transfer};
 pub use thread::{Clock, Next, Random, Threads, Work, Worker};
 
 /// The size and alignment in bytes of what direct I/O reads and writes, and of what a device writes atomically at best.

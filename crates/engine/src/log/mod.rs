@@ -27,6 +27,7 @@ mod format;
 mod gates;
 mod hold;
 mod options;
+mod paged;
 mod output;
 mod pack;
 mod payload;

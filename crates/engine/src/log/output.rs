@@ -2,23 +2,29 @@
 //!
 //! # Pages filled ahead
 //! A buffered write that goes to a new page fills it up with zeros, so that it is not read from the device, and more pages behind it: as
-//! many bytes as were written since the last force, up to 64 KiB. A stream of small commits then finds its pages in memory, where it
-//! needs no system call to reach them (see `env/os/mapped.rs`), and a force never writes more than twice what it has to.
+//! many bytes as were written since the last force, up to 64 KiB. These are mapped, and a stream of small commits needs no system call to
+//! reach them. While it goes on, a background worker fills as many again before they are used up. A force never writes more than three times what
+//! it has to.
 
-use super::format::{SegmentHeader, after, distance, sector_up};
+use super::format::{SECTOR, SegmentHeader, after, distance, sector_up};
+use super::paged::Mapped;
 use super::segment::{Segment, Spare};
 use super::stats::count;
 use super::tail::{Chunk, Taken};
 use super::writer::{Live, LogWriter};
 use crate::base::{Error, Lsn, Result};
+use crate::base::num::u64_of;
 use crate::env::AlignedBuffer;
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The most zeros that are written ahead.
+/// The most zeros that a commit writes ahead.
 const AHEAD_BYTES_MAX: u64 = 64 << 10;
+/// What a background worker writes ahead of a stream of commits.
+static ZEROS: [u8; 128 << 10] = [0; _];
 /// Larger buffers are given back to the system after their write.
 const KEPT_BUFFER_BYTES_MAX: usize = 256 << 10;
 
@@ -61,30 +67,43 @@ impl Io {
 impl LogWriter {
     /// Writes what was taken through the page cache. Nothing is in flight meanwhile.
     #[inline]
-    pub(super) fn put(&self, io: &mut Io) -> Result<()> {
-        if !io.taken.full.is_empty() {
-            for mut chunk in mem::take(&mut io.taken.full) {
-                self.put_chunk(&mut io.files, &mut chunk)?;
-            }
+    /// Pages are given that were filled ahead.
+    pub(super) fn put(&self, io: &mut Io) -> Result<Option<Mapped>> {
+        for mut chunk in mem::take(&mut io.taken.full) {
+            self.put_chunk(&mut io.files, &mut chunk)?;
         }
         self.put_chunk(&mut io.files, &mut io.taken.last)
     }
 
     /// Writes a chunk through the page cache, and empties it.
-    #[inline]
-    fn put_chunk(&self, files: &mut Files, chunk: &mut Chunk) -> Result<()> {
-        if chunk.bytes.is_empty() {
-            return Ok(());
+    fn put_chunk(&self, files: &mut Files, chunk: &mut Chunk) -> Result<Option<Mapped>> {
+        let bytes = chunk.bytes.len();
+        if bytes == 0 {
+            return Ok(None);
         }
         let offset = self.place(files, chunk, false)?;
-        if files.unsynced.last().is_none_or(|last| !Arc::ptr_eq(last, &files.current)) {
-            files.unsynced.push(Arc::clone(&files.current));
-        }
+        files.expect_sync();
         let written = files.current.buffered.write_at(&chunk.bytes, offset);
         written.map_err(|error| Error::io("write", &files.current.path, error))?;
         self.counters.wrote_alone(chunk.bytes.len());
+        let ahead = offset + u64_of(bytes)..offset + u64_of(chunk.bytes.len());
         empty(&mut chunk.bytes);
-        Ok(())
+        Ok(files.map(ahead))
+    }
+
+    /// Fills more pages of the current segment with zeros, where the log ends at `end`. `None` when there are enough.
+    pub(super) fn fill_ahead(&self, files: &mut Files, end: Lsn) -> Result<Option<Mapped>> {
+        let (current, from) = (&files.current, files.paged_to);
+        let most = files.since_force(end).min(u64_of(ZEROS.len()));
+        let to = sector_up(from.plus(most)).min(current.header.end());
+        if to <= from || from.0 >= end.0 + most {
+            return Ok(None);
+        }
+        let range = current.header.offset_of(from)..current.header.offset_of(to);
+        let written = current.buffered.write_at(&ZEROS[..distance(from, to)], range.start);
+        written.map_err(|error| Error::io("write", &current.path, error))?;
+        files.paged_to = to;
+        Ok(files.map(range))
     }
 
     /// Places what was taken, to be written durably, past the page cache.
@@ -125,7 +144,7 @@ impl LogWriter {
         }
         let end = after(span.start, bytes.len());
         if durably || end > files.paged_to {
-            let ahead = if durably { 0 } else { end.0.saturating_sub(files.forced.0).min(AHEAD_BYTES_MAX) };
+            let ahead = if durably { 0 } else { files.since_force(end).min(AHEAD_BYTES_MAX) };
             files.paged_to = sector_up(end.plus(ahead)).min(span.segment.end());
             bytes.resize(distance(span.start, files.paged_to));
         }
@@ -153,6 +172,29 @@ impl LogWriter {
             self.counters.synced(clock, begun);
         }
         Ok(())
+    }
+}
+
+impl Files {
+    /// Bytes since the last force of a log that ends at `end`: as many may be written ahead.
+    fn since_force(&self, end: Lsn) -> u64 {
+        end.0.saturating_sub(self.forced.0)
+    }
+
+    /// The current segment is written through the page cache: the next force syncs it.
+    pub(super) fn expect_sync(&mut self) {
+        if self.unsynced.last().is_none_or(|last| !Arc::ptr_eq(last, &self.current)) {
+            self.unsynced.push(Arc::clone(&self.current));
+        }
+    }
+
+    /// Maps a range that was just written, if it is long enough to gain from it.
+    fn map(&self, range: Range<u64>) -> Option<Mapped> {
+        if range.end - range.start < SECTOR {
+            return None;
+        }
+        let pages = self.current.buffered.map(range.clone())?;
+        Some((range, pages))
     }
 }
 

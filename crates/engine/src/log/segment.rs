@@ -29,7 +29,7 @@ const FILL_BYTES: u64 = 1 << 20;
 pub(super) struct Segment {
     pub(super) header: SegmentHeader,
     pub(super) path: PathBuf,
-    /// Through the page cache; small writes to pages filled before without a system call, where that is possible.
+    /// Through the page cache.
     pub(super) buffered: Arc<dyn File>,
     /// Past the page cache, where that is wanted and possible.
     pub(super) direct: Arc<dyn File>,
@@ -114,7 +114,7 @@ impl Directory {
         let path = segment_path(&self.path, header.number);
         let segment = Segment {
             header,
-            buffered: self.env.fs.open_mapped(&file).map_err(|error| Error::io("open", &file, error))?,
+            buffered: self.open(&file, Access::Write, false)?,
             direct: self.open(&file, Access::Write, direct)?,
             path,
         };

@@ -8,8 +8,7 @@
 //! * `state` guards the tail of the log in memory and the [`Flights`]. It is held for copies, never for I/O.
 //! * `io` guards where bytes go: whoever holds it takes what waits and opens segments, so forces take off in order of position. Direct
 //!   writes and syncs happen without it, side by side.
-//! * Where the last buffered write left pages that take more without a system call, who appends copies what he appended into them, under
-//!   `state`, and nobody has to write it ([`Through`]).
+//! * Where pages of the file are mapped ([`Paged`]), who appends copies what he appended into them, under `state`, and nobody has to write it.
 //! * Order: the right to force ([`Turn::Force`]), then `io`, then `state`.
 //!
 //! Each flight has a gate where the threads wait that it covers; those that it came too early for wait at the gate of the next one. When
@@ -39,6 +38,7 @@ use super::hold::Holds;
 use super::options::{LogOptions, LogPadding};
 use super::output::Io;
 use super::pack::Packed;
+use super::paged::{Mapped, Paged};
 use super::payload::Payload;
 use super::recover::RecoveredLog;
 use super::recycle::{is_useful, new_segment_bytes};
@@ -49,7 +49,7 @@ use crate::base::num::u64_of;
 use crate::base::sync::thread::{Thread, park, yield_now};
 use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::base::{Error, ErrorKind, Lsn, Result};
-use crate::env::{AlignedBuffer, Env, File};
+use crate::env::{AlignedBuffer, Env};
 use std::mem;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -85,6 +85,8 @@ pub struct LogWriter {
     durable: AtomicU64,
     /// Whether background work waits. Publishes nothing.
     pub(super) wants_spare: AtomicBool,
+    /// As `wants_spare`, for pages.
+    wants_pages: AtomicBool,
     pub(super) counters: Counters,
     bytes_replayed: u64,
     replay_us: u64,
@@ -97,19 +99,11 @@ pub(super) struct Live {
     pub(super) path: PathBuf,
 }
 
-/// The file of the segment that is written through the page cache. There is one only while all bytes before the tail's are written, that
-/// segment is among those to be synced, and no direct write is in flight.
-#[derive(Debug)]
-struct Through {
-    number: u64,
-    file: Arc<dyn File>,
-}
-
 /// The log in memory.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) tail: Tail,
-    through: Option<Through>,
+    paged: Paged,
     flights: Flights,
     /// Where threads sleep until a force lands.
     gates: Gates,
@@ -181,6 +175,7 @@ impl LogWriter {
             written: AtomicU64::new(header.first.0),
             durable: AtomicU64::new(header.first.0),
             wants_spare: AtomicBool::new(true),
+            wants_pages: AtomicBool::new(false),
             counters,
             bytes_replayed: recovered.summary.bytes,
             replay_us: recovered.replay_us,
@@ -245,17 +240,26 @@ impl LogWriter {
         }
     }
 
-    /// Copies what waits to where it belongs, if that is all it takes.
+    /// Copies what waits to where it belongs, if there are pages for it; whether there were.
     #[inline]
-    fn hand_over(&self, state: &mut State) {
-        let State { through: Some(through), tail, .. } = state else { return };
-        let bytes = tail.waiting_bytes();
-        if tail.hand_over(through.number, self.durable(), |bytes, offset| through.file.put(bytes, offset)) {
-            self.counters.wrote_alone(bytes);
+    fn hand_over(&self, state: &mut State) -> bool {
+        let State { paged, tail, .. } = state;
+        let Some(segment) = paged.open_segment() else { return false };
+        let (waiting, mut end) = (tail.waiting_bytes(), 0);
+        let put = tail.hand_over(segment, self.durable(), |bytes, offset| {
+            end = offset + u64_of(bytes.len());
+            paged.put(bytes, offset)
+        });
+        if put {
+            self.counters.wrote_alone(waiting);
             self.written.store(tail.end().0, Ordering::Release);
+            if paged.wants_more(end) {
+                self.wants_pages.store(true, Ordering::Relaxed);
+            }
         } else {
-            state.through = None;
+            paged.close();
         }
+        put
     }
 
     /// Hands everything before `lsn` to the kernel: it then survives the end of the process, though not of the machine.
@@ -407,21 +411,24 @@ impl LogWriter {
 
     /// Writes everything that waits and makes it durable. Published is it when all before it is durable too.
     fn force(&self) -> Result<()> {
-        let _guard = PanicGuard(self);
         let mut io = self.io.lock();
+        let _guard = PanicGuard(self);
         let direct = io.files.unsynced.is_empty() && self.options.padding == LogPadding::Block;
         let mut state = if direct { self.state.lock() } else { self.landed(Flights::newest)? };
         state.check_unknown()?;
         if io.taken.last.bytes.capacity() == 0 {
             io.taken.last.bytes = state.buffers.pop().unwrap_or_default();
         }
-        state.through = None;
+        state.paged.close();
+        // Filled is then up to where a direct write ends, and no further.
+        let pages = direct.then(|| mem::take(&mut state.paged));
         state.tail.take(self.durable(), &mut io.taken);
         state.tail.end_group();
         io.files.forced = state.tail.position();
         let flight = state.flights.take_off(io.taken.end, !direct);
         let appends = state.take_appends();
         drop(state);
+        drop(pages);
         count(&self.counters.groups, 1);
         self.counters.group_appends.add(appends);
         if direct {
@@ -430,7 +437,9 @@ impl LogWriter {
             let (buffer, time) = self.put_durably(placed)?;
             self.land(flight, time, buffer)
         } else {
-            self.put(&mut io)?;
+            // Who writes next does not wait for this flight: he must learn of a failure.
+            let mapped = self.put(&mut io).map_err(|error| self.fail(&error))?;
+            self.keep_pages(&io, mapped, false);
             let unsynced = mem::take(&mut io.files.unsynced);
             drop(io);
             self.sync_segments(&unsynced)?;
@@ -442,16 +451,59 @@ impl LogWriter {
     fn write_waiting(&self, io: &mut Io) -> Result<()> {
         let _guard = PanicGuard(self);
         let mut state = self.landed(Flights::newest_direct)?;
-        state.through = None;
+        if state.paged.is_of(io.files.current.header.number) {
+            // Pages are left from before a force.
+            io.files.expect_sync();
+            state.paged.open();
+            if self.hand_over(&mut state) {
+                return Ok(());
+            }
+        }
         state.tail.take(self.durable(), &mut io.taken);
         drop(state);
-        self.put(io)?;
+        let mapped = self.put(io)?;
         // Whoever flies took off before this, with less.
         self.written.store(io.taken.end.0, Ordering::Release);
-        if let Some(current) = io.files.unsynced.last() {
-            let through = Through { number: current.header.number, file: Arc::clone(&current.buffered) };
-            self.state.lock().through = Some(through);
+        self.keep_pages(io, mapped, true);
+        Ok(())
+    }
+
+    /// Keeps pages of the current segment for who commits.
+    fn keep_pages(&self, io: &Io, mapped: Option<Mapped>, is_open: bool) {
+        let Some(mapped) = mapped else { return };
+        let mut state = self.state.lock();
+        let old = state.paged.replace(io.files.current.header.number, mapped);
+        if is_open {
+            state.paged.open();
         }
+        drop(state);
+        drop(old);
+    }
+
+    /// Whether [`Self::page_ahead`] has something to do. Says so once.
+    pub fn wants_pages(&self) -> bool {
+        self.wants_pages.load(Ordering::Relaxed) && self.wants_pages.swap(false, Ordering::Relaxed)
+    }
+
+    /// Fills more pages with zeros, for commits that are copied into them. For a background worker: a commit that finds none writes some itself.
+    ///
+    /// # Errors
+    /// `Poisoned` when a write fails or has failed.
+    pub fn page_ahead(&self) -> Result<()> {
+        let mut io = self.io.lock();
+        let _guard = PanicGuard(self);
+        // Whoever closes the pages holds `io`, but for who finds too few: then they are too late.
+        let state = self.state.lock();
+        let end = state.tail.position();
+        if state.paged.open_segment() != Some(io.files.current.header.number) || state.failure.is_some() {
+            return Ok(());
+        }
+        drop(state);
+        let mapped = self.fill_ahead(&mut io.files, end).map_err(|error| self.fail(&error))?;
+        let mut state = self.state.lock();
+        let full = state.paged.add(mapped);
+        drop((state, io));
+        drop(full);
         Ok(())
     }
 
@@ -532,7 +584,7 @@ impl State {
     fn new(tail: Tail) -> Self {
         Self {
             tail,
-            through: None,
+            paged: Paged::default(),
             flights: Flights::default(),
             gates: Gates::default(),
             buffers: Vec::new(),

@@ -1,13 +1,15 @@
 //! An open file: positioned reads and writes that finish what they begin, buffered or direct.
 
-use super::super::{File, InFlight, SECTOR_BYTES, Transfer};
+use super::super::{File, InFlight, Pages, SECTOR_BYTES, Transfer};
 use super::beside::Batch;
+use super::mapped::MappedPages;
 use crate::base::num::{u64_of, usize_of32};
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
 use rustix::fs::{fallocate, fcntl_getfl, fcntl_setfl, fdatasync, fstat, ftruncate, statx};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -114,6 +116,10 @@ impl File for OsFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write_all(bytes, offset, |bytes, offset| pwrite(&self.fd, bytes, offset))
+    }
+
+    fn map(&self, range: Range<u64>) -> Option<Box<dyn Pages>> {
+        Some(Box::new(MappedPages::of(self.fd.as_fd(), range)?))
     }
 
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

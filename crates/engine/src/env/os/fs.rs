@@ -2,7 +2,6 @@
 
 use super::super::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions};
 use super::file::OsFile;
-use super::mapped::MappedFile;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fsync, link, mkdir, openat, rename, statvfs, unlink};
 use rustix::io::{Errno, retry_on_intr};
 use std::io;
@@ -22,14 +21,6 @@ impl FileSystem for OsFileSystem {
             Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         };
         Ok(Arc::new(OsFile::new(open(path, flags)?, options.direct)?))
-    }
-
-    fn open_mapped(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = OsFile::new(open(path, OFlags::RDWR)?, false)?;
-        Ok(match MappedFile::new(file) {
-            Ok(mapped) => Arc::new(mapped),
-            Err(file) => Arc::new(file),
-        })
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! An open file of the simulated file system.
 
-use super::super::{Access, File, InFlight, SECTOR_BYTES, Transfer};
+use super::super::{Access, File, InFlight, Pages, SECTOR_BYTES, Transfer};
 use super::cached::FileChange;
 use super::call::Call;
 use super::disk::{Disk, NodeId};
@@ -11,6 +11,7 @@ use crate::base::num::{u64_of, usize_of};
 use crate::base::sync::give_way;
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// What direct reads are a multiple of, as of most devices.
@@ -146,20 +147,12 @@ impl File for SimFile {
         self.write(bytes, offset, false)
     }
 
-    fn put(&self, bytes: &[u8], offset: u64) -> bool {
-        give_way();
+    fn map(&self, range: Range<u64>) -> Option<Box<dyn Pages>> {
         let mut state = self.fs.machine.state.lock();
-        let end = offset + u64_of(bytes.len());
-        let is_there = state.check(self.fs.process).is_ok()
-            && !self.direct
-            && state.disk.file_ref(self.node).is_ok_and(|file| end <= file.current.len())
-            && state.disk.writable(self.node, offset, bytes.len()).is_ok_and(|room| room == bytes.len());
-        if !is_there || !state.flights.one_in(2) {
-            return false;
-        }
-        state.trace(offset, bytes);
-        let change = FileChange::Write { offset, bytes: bytes.into() };
-        state.disk.change_file(self.node, change).is_ok()
+        let len = state.disk.file_ref(self.node).ok()?.current.len();
+        assert!(!self.direct && range.end <= len, "{range:?} of {} is not what was written", self.path.display());
+        let pages = SimPages { fs: self.fs.clone(), node: self.node, range };
+        state.flights.one_in(2).then(|| Box::new(pages) as _)
     }
 
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -207,6 +200,33 @@ impl File for SimFile {
 
     fn read_alignment(&self) -> usize {
         if self.direct { READ_ALIGNMENT } else { 1 }
+    }
+}
+
+/// A part of a file in memory. It too dies with the process.
+struct SimPages {
+    fs: SimFileSystem,
+    node: NodeId,
+    range: Range<u64>,
+}
+
+impl fmt::Debug for SimPages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SimPages").field(&self.range).finish()
+    }
+}
+
+impl Pages for SimPages {
+    fn put(&mut self, bytes: &[u8], offset: u64) {
+        assert!(self.range.start <= offset && offset + u64_of(bytes.len()) <= self.range.end, "within the range");
+        give_way();
+        let mut state = self.fs.machine.state.lock();
+        // A process that has crashed copies nothing.
+        if state.check(self.fs.process).is_ok() {
+            state.trace(offset, bytes);
+            let change = FileChange::Write { offset, bytes: bytes.into() };
+            state.disk.change_file(self.node, change).expect("pages were written before they were mapped");
+        }
     }
 }
 

@@ -101,7 +101,7 @@ impl Run {
 
     /// Does something to the log; `None` when it was closed.
     fn step(&mut self, log: &LogWriter) -> Result<Option<()>> {
-        match self.random.below(24) {
+        match self.random.below(26) {
             0 => {
                 log.close()?;
                 let mut ledger = self.ledger.lock();
@@ -110,6 +110,7 @@ impl Run {
             }
             1 => return Ok(None),
             2 | 3 => log.prepare_spare()?,
+            24 | 25 => log.page_ahead()?,
             4 | 5 => {
                 // Of what is not durable, too: it may be safe elsewhere.
                 let ends: Vec<_> = self.ledger.lock().appended.iter().map(|(_, end)| *end).collect();

@@ -88,6 +88,7 @@ fn spares_and_releases_beside_commits_lose_nothing() {
         let background = thread::spawn(move || {
             for _ in 0..3 {
                 background.log.prepare_spare().unwrap();
+                background.log.page_ahead().unwrap();
                 thread::yield_now();
             }
         });
@@ -123,4 +124,40 @@ fn a_failed_write_is_told_to_all_that_wait() {
         shared.check();
     };
     check(round);
+}
+
+/// Who writes does not wait for a sync of others, and took for written what a force had taken and failed to write.
+#[test]
+fn what_a_force_failed_to_write_is_not_said_to_be_written() {
+    let round = |number| {
+        move || {
+            let shared = Shared::new(5);
+            let first = shared.log.append(&[b"so that the next force goes through the page cache"]).unwrap();
+            shared.log.write(first).unwrap();
+            shared.sim.fail_at(shared.sim.op_count() + number, Fault::Error(std::io::ErrorKind::Other));
+            let threads: Vec<_> = (0..THREADS)
+                .map(|number| {
+                    let shared = shared.clone();
+                    thread::spawn(move || {
+                        let payload = payload(number, 30_000);
+                        let Ok(end) = shared.log.append(&[&payload]) else { return };
+                        let handed_over = if number == 0 { shared.log.sync(end) } else { shared.log.write(end) };
+                        if handed_over.is_ok() {
+                            shared.acknowledged.lock().unwrap().insert(payload);
+                        }
+                    })
+                })
+                .collect();
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            shared.sim.clear_faults();
+            let acknowledged = shared.acknowledged.lock().unwrap().clone();
+            shared.sim.process_crash();
+            let (found, _) = read(&shared.sim.env(), DIRECTORY.as_ref(), Lsn(0)).unwrap();
+            let found: BTreeSet<_> = found.into_iter().collect();
+            assert!(found.is_superset(&acknowledged), "{} of {} survive", found.len(), acknowledged.len());
+        }
+    };
+    (0..3).for_each(|number| check(round(number)));
 }

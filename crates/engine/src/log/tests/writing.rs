@@ -31,10 +31,11 @@ fn payloads_of_every_size_come_back_in_order() {
             let (front, back) = payload.split_at(bytes / 3);
             let end = log.append(&[front, b"", back]).unwrap();
             assert_eq!(end, log.tail());
-            match random.below(4) {
+            match random.below(5) {
                 0 => log.sync(end).unwrap(),
                 1 => log.write(end).unwrap(),
                 2 => log.prepare_spare().unwrap(),
+                3 => log.page_ahead().unwrap(),
                 _ => {}
             }
             expected.push(payload);
@@ -91,6 +92,9 @@ fn buffered_and_durable_commits_mix() {
         } else {
             log.write(end).unwrap();
             assert!(log.written() >= end);
+        }
+        if random.below(4) == 0 {
+            log.page_ahead().unwrap();
         }
         if random.below(200) == 0 {
             assert!(fixture.read().unwrap() == expected);
