@@ -12,7 +12,7 @@ impl Timeline {
     pub(super) fn record(&mut self, at: Duration, took: Duration, operations: u64) {
         let second = self.at(at);
         second.operations += operations;
-        second.max_us = second.max_us.max(took.as_nanos() as f64 / 1e3);
+        second.max_us = second.max_us.max(took.as_secs_f64() * 1e6);
     }
 
     /// The second that `at` lies in.

@@ -14,6 +14,7 @@
 
 use super::super::Pages;
 use crate::base::num::{round_down, u64_of, usize_of};
+use crate::base::prefetch::prefetch_behind_write;
 use rustix::fs::fstatfs;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::ops::Range;
@@ -62,6 +63,7 @@ impl Pages for MappedPages {
         // SAFETY: the bytes from `at` on lie within the mapping, which is writable, as was just checked. No reference into it is ever made,
         // nobody else of this process has its address, and `bytes` cannot overlap it.
         unsafe { self.start.add(at).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        prefetch_behind_write(self.start.as_ptr().wrapping_add(at), bytes.len());
     }
 }
 

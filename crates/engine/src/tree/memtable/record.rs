@@ -20,7 +20,7 @@ use std::slice;
 use super::arena::Arena;
 use crate::base::key::{self, KEY_BYTES_MAX};
 use crate::base::num::{u32_of, usize_of32};
-use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
+use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_behind_write};
 use crate::base::{Entry, Kind, SeqNum};
 
 const VALUE_LEN_AT: usize = 8;
@@ -59,6 +59,7 @@ impl<'t> Record<'t> {
             key.len().checked_sub(1).and_then(|len| u16::try_from(len).ok()).expect("a key has 1 to 65536 bytes");
         let value_len = u32_of(value.len());
         let at = arena.take_record(KEY_AT + key.len() + value.len());
+        prefetch_behind_write(at.as_ptr(), KEY_AT + key.len() + value.len());
         // SAFETY: the arena gave memory for the header, the key and the value, which nobody else knows of yet.
         unsafe {
             at.cast::<u64>().write_unaligned(stamp(*seqnum, *kind as u8));
