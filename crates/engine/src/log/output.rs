@@ -24,7 +24,7 @@ use std::time::Duration;
 /// The most zeros that a commit writes ahead.
 const AHEAD_BYTES_MAX: u64 = 64 << 10;
 /// What a background worker writes ahead of a stream of commits.
-static ZEROS: [u8; 128 << 10] = [0; _];
+static ZEROS: [u8; 512 << 10] = [0; _];
 /// Larger buffers are given back to the system after their write.
 const KEPT_BUFFER_BYTES_MAX: usize = 256 << 10;
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 pub(super) type Mapped = (Range<u64>, Box<dyn Pages>);
 
 /// When less is left, more is wanted.
-const LEFT_BYTES_MIN: u64 = 128 << 10;
+const LEFT_BYTES_MIN: u64 = 256 << 10;
 
 /// Mapped pages, and by what they were full.
 #[derive(Debug, Default)]
