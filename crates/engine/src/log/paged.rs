@@ -132,7 +132,8 @@ mod tests {
         assert!(paged.put(b"defghijklmnop", 13));
         assert_eq!(paged.add(None).len(), 2);
         assert!(paged.put(b"q", 26));
-        let expected: [(u64, &[u8]); 6] = [(20, b""), (10, b"abc"), (13, b"defghij"), (20, b"klmn"), (24, b"op"), (26, b"q")];
+        let expected: [(u64, &[u8]); 6] =
+            [(20, b""), (10, b"abc"), (13, b"defghij"), (20, b"klmn"), (24, b"op"), (26, b"q")];
         assert!(shown.0.lock().unwrap().iter().map(|(offset, bytes)| (*offset, &**bytes)).eq(expected));
         paged.close();
         assert!(paged.open_segment().is_none() && paged.is_of(7));

@@ -161,7 +161,8 @@ mod tests {
     #[test]
     fn a_commit_is_published_only_after_those_before_it() {
         let (publisher, snapshots) = (Publisher::default(), Snapshots::default());
-        let [first, second] = [(1, 3), (4, 5)].map(|(first, last)| Seqnums { first: SeqNum(first), last: SeqNum(last) });
+        let [first, second] =
+            [(1, 3), (4, 5)].map(|(first, last)| Seqnums { first: SeqNum(first), last: SeqNum(last) });
         std::thread::scope(|scope| {
             let later = scope.spawn(|| publisher.complete(second, Lsn(0), &snapshots));
             while publisher.state.lock().waiting == 0 {

@@ -7,6 +7,7 @@ mod floor;
 mod latency;
 mod memory;
 mod proc;
+mod touch;
 mod usage;
 
 pub use cgroup::MemoryLimit;
@@ -15,4 +16,5 @@ pub use directory::directory_size;
 pub use floor::{Floor, WRITE_BYTES};
 pub use latency::{Latency, Percentiles};
 pub use memory::MemoryPeak;
+pub use touch::touch_memory;
 pub use usage::{Meter, Usage, thread_cpu};

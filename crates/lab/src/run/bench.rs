@@ -6,7 +6,7 @@ use super::plan::{End, Plan};
 use super::timeline::Timeline;
 use crate::clock::Clock;
 use crate::driver::{Config, Counters, Engine, Lacks, Store, TableSpec, unless_lacking};
-use crate::measure::{MemoryLimit, MemoryPeak, Meter, Usage, directory_size};
+use crate::measure::{MemoryLimit, MemoryPeak, Meter, Usage, directory_size, touch_memory};
 use crate::progress;
 use crate::report::{EngineInfo, Run, Second, Size, State, Step};
 use crate::stop::Stop;
@@ -26,7 +26,12 @@ pub struct Bench<'e> {
     stop: Stop,
     run: Run,
     watch: Option<Box<Watch<'e>>>,
+    /// Whether the memory of this process is bounded.
+    is_bounded: bool,
 }
+
+/// An engine that may have so much memory does not begin before the machine has it (see `measure/touch.rs`); less makes no difference.
+const TOUCHED_BYTES_MIN: u64 = 1 << 30;
 
 /// An open database whose steps are measured.
 pub struct Db<'b, 'e> {
@@ -55,7 +60,7 @@ impl<'e> Bench<'e> {
             operations_hash: None,
             steps: Vec::new(),
         };
-        Self { engine, dir: dir.to_owned(), clock, stop, run, watch: None }
+        Self { engine, dir: dir.to_owned(), clock, stop, run, watch: None, is_bounded: false }
     }
 
     /// The same, telling `watch` of each step that begins or ends.
@@ -94,6 +99,11 @@ impl<'e> Bench<'e> {
     /// [`Lacks`] when the engine has no way to do what `config` asks for; else what the engine says.
     pub fn open(&mut self, name: &str, config: &Config, tables: &[TableSpec]) -> Result<Db<'_, 'e>> {
         let dir = self.path(name);
+        if self.clock.is_real() && !self.is_bounded && config.memory_bytes >= TOUCHED_BYTES_MIN {
+            let wheel = progress::wheel("touching memory");
+            touch_memory(config.memory_bytes);
+            wheel.finish_and_clear();
+        }
         let store = self.engine.open(&dir, config, tables)?;
         let durability = config.durability.text();
         let said = &mut self.run.engine.durability;
@@ -115,6 +125,7 @@ impl<'e> Bench<'e> {
         }
         match MemoryLimit::enter(bytes) {
             Ok(limit) => {
+                self.is_bounded = true;
                 self.note("the page cache was bounded by a control group: all memory of the process is the database's and 48 MiB");
                 Some(limit)
             }
