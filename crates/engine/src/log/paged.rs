@@ -100,9 +100,12 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    /// What was put, where.
+    /// What was put where.
+    type Put = (u64, Vec<u8>);
+
+    /// Pages that show what was put into them.
     #[derive(Clone, Debug, Default)]
-    struct Shown(Arc<Mutex<Vec<(u64, Vec<u8>)>>>);
+    struct Shown(Arc<Mutex<Vec<Put>>>);
 
     impl Pages for Shown {
         fn put(&mut self, bytes: &[u8], offset: u64) {
