@@ -160,8 +160,8 @@ impl Core {
 
     /// Has memory at hand for what is inserted next. A thread of its own does it: the others may be at the device when a writer needs it.
     fn prepare_memory(&self) -> Result<Next> {
-        self.log().page_ahead()?;
-        // A piece for each at a time: one that is frozen meanwhile gives back what it has.
+        self.or_poison(self.log().page_ahead())?;
+        // A piece for each at a time: one that is frozen meanwhile gives back what it had.
         let mut tables = self.all_tables();
         tables.retain(|table| table.version.load().active.entries.prepare_memory());
         Ok(if tables.is_empty() { Next::Wait } else { Next::Again })

@@ -65,9 +65,7 @@ impl Io {
 }
 
 impl LogWriter {
-    /// Writes what was taken through the page cache. Nothing is in flight meanwhile.
-    #[inline]
-    /// Pages are given that were filled ahead.
+    /// Writes what was taken through the page cache. No direct write is in flight meanwhile. Gives pages that were filled ahead.
     pub(super) fn put(&self, io: &mut Io) -> Result<Option<Mapped>> {
         for mut chunk in mem::take(&mut io.taken.full) {
             self.put_chunk(&mut io.files, &mut chunk)?;

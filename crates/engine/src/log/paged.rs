@@ -44,22 +44,26 @@ impl Paged {
     }
 
     pub(super) fn close(&mut self) {
-        self.is_open = false;
+        (self.is_open, self.asked) = (false, false);
     }
 
-    /// Has these pages in place of others, which are returned, to be given back without a latch.
+    /// Has these pages in place of others, which are returned, to be given back without the latch of this.
     #[must_use]
     pub(super) fn replace(&mut self, segment: u64, pages: Mapped) -> Self {
         mem::replace(self, Self { segment, pages: VecDeque::from([pages]), ..Self::default() })
     }
 
-    /// Has more pages behind those that there are. The full ones are returned, to be given back without a latch.
+    /// Has more pages behind those that there are. The full ones are returned, to be given back without the latch of this.
     #[must_use]
     pub(super) fn add(&mut self, pages: Option<Mapped>) -> Vec<Box<dyn Pages>> {
         self.asked &= pages.is_none();
-        // Behind a gap they would be of no use.
-        let is_next = |(range, _): &Mapped| self.pages.back().is_some_and(|(last, _)| last.end == range.start);
-        self.pages.extend(pages.filter(is_next));
+        match pages {
+            Some(pages) if self.pages.back().is_some_and(|(last, _)| last.end == pages.0.start) => {
+                self.pages.push_back(pages);
+            }
+            // Behind a gap they would be of no use.
+            rejected => self.full.extend(rejected.map(|(_, pages)| pages)),
+        }
         mem::take(&mut self.full)
     }
 
@@ -71,17 +75,26 @@ impl Paged {
             return false;
         }
         while let Some((range, pages)) = self.pages.front_mut() {
-            let here = u64_of(bytes.len()).min(range.end - offset);
+            // A force may have written beyond the first ones.
+            let here = u64_of(bytes.len()).min(range.end.saturating_sub(offset));
             let (now, later) = bytes.split_at(usize_of(here));
-            pages.put(now, offset);
+            if here > 0 {
+                pages.put(now, offset);
+            }
             (bytes, offset) = (later, offset + here);
-            if offset < range.end {
+            // The last stay: more are added behind them.
+            if offset < range.end || self.pages.len() == 1 {
                 break;
             }
             let (_, full) = self.pages.pop_front().expect("it was the first");
             self.full.push(full);
         }
         true
+    }
+
+    /// Whether more is wanted of the segment, whose bytes end at the offset.
+    pub(super) fn is_short(&self, segment: u64, offset: u64) -> bool {
+        self.open_segment() == Some(segment) && self.is_of(segment) && self.left_from(offset) < Some(LEFT_BYTES_MIN)
     }
 
     /// Whether less is left from an offset on than there should be, for the first time since more was added.
@@ -123,7 +136,7 @@ mod tests {
         assert!(!paged.put(b"x", 9) && !paged.put(b"ab", 19), "nothing is put in part");
         assert!(paged.put(b"", 20) && !paged.put(b"", 21), "at the end is not beyond it");
         drop(paged.replace(7, (10..20, piece())));
-        assert_eq!(paged.add(Some((21..30, piece()))).len(), 0, "behind a gap");
+        assert_eq!(paged.add(Some((21..30, piece()))).len(), 1, "behind a gap");
         assert!(!paged.put(b"ab", 19));
         assert!(paged.open_segment().is_none());
         paged.open();
@@ -135,12 +148,15 @@ mod tests {
         assert!(paged.put(b"defghijklmnop", 13));
         assert_eq!(paged.add(None).len(), 2);
         assert!(paged.put(b"q", 26));
+        // What a force wrote is skipped.
+        drop(paged.replace(7, (30..40, piece())));
+        assert!(paged.add(Some((40..50, piece()))).is_empty() && paged.put(b"r", 45) && paged.put(b"", 46));
         let expected: [(u64, &[u8]); 6] =
-            [(20, b""), (10, b"abc"), (13, b"defghij"), (20, b"klmn"), (24, b"op"), (26, b"q")];
+            [(10, b"abc"), (13, b"defghij"), (20, b"klmn"), (24, b"op"), (26, b"q"), (45, b"r")];
         assert!(shown.0.lock().unwrap().iter().map(|(offset, bytes)| (*offset, &**bytes)).eq(expected));
         paged.close();
         assert!(paged.open_segment().is_none() && paged.is_of(7));
         drop(paged.replace(8, (0..1, piece())));
-        assert!(paged.open_segment().is_none() && paged.put(b"z", 0) && !paged.is_of(8));
+        assert!(paged.open_segment().is_none() && paged.put(b"z", 0) && paged.is_of(8) && !paged.put(b"z", 1));
     }
 }

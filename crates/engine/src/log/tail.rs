@@ -195,6 +195,11 @@ impl Tail {
         }
     }
 
+    /// The segment that records go to.
+    pub(super) const fn segment(&self) -> &SegmentHeader {
+        &self.chunk.span.segment
+    }
+
     /// Where the next byte goes.
     #[inline]
     pub(super) fn position(&self) -> Lsn {

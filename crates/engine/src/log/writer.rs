@@ -468,6 +468,14 @@ impl LogWriter {
         Ok(())
     }
 
+    /// Where the log ends, if it goes through pages of which too little is left.
+    fn end_of_short_pages(&self) -> Option<Lsn> {
+        let state = self.state.lock();
+        let (segment, end) = (state.tail.segment(), state.tail.position());
+        let is_short = state.failure.is_none() && state.paged.is_short(segment.number, segment.offset_of(end));
+        is_short.then_some(end)
+    }
+
     /// Keeps pages of the current segment for who commits.
     fn keep_pages(&self, io: &Io, mapped: Option<Mapped>, is_open: bool) {
         let Some(mapped) = mapped else { return };
@@ -490,15 +498,13 @@ impl LogWriter {
     /// # Errors
     /// `Poisoned` when a write fails or has failed.
     pub fn page_ahead(&self) -> Result<()> {
-        let mut io = self.io.lock();
-        let _guard = PanicGuard(self);
-        // Whoever closes the pages holds `io`, but for who finds too few: then they are too late.
-        let state = self.state.lock();
-        let end = state.tail.position();
-        if state.paged.open_segment() != Some(io.files.current.header.number) || state.failure.is_some() {
+        if self.end_of_short_pages().is_none() {
             return Ok(());
         }
-        drop(state);
+        let mut io = self.io.lock();
+        let _guard = PanicGuard(self);
+        // Whoever closes the pages holds `io`, but for who finds too few: then these are too late.
+        let Some(end) = self.end_of_short_pages() else { return Ok(()) };
         let mapped = self.fill_ahead(&mut io.files, end).map_err(|error| self.fail(&error))?;
         let mut state = self.state.lock();
         let full = state.paged.add(mapped);
