@@ -89,19 +89,19 @@ impl LogWriter {
         Ok(files.map(ahead))
     }
 
-    /// Fills more pages of the current segment with zeros, where the log ends at `end`. `None` when there are enough.
-    pub(super) fn fill_ahead(&self, files: &mut Files, end: Lsn) -> Result<Option<Mapped>> {
+    /// Fills more pages of the current segment with zeros, where the log ends at `end`; how many bytes, none when there are enough.
+    pub(super) fn fill_ahead(&self, files: &mut Files, end: Lsn) -> Result<(usize, Option<Mapped>)> {
         let (current, from) = (&files.current, files.paged_to);
         let most = files.since_force(end).min(u64_of(ZEROS.len()));
         let to = sector_up(from.plus(most)).min(current.header.end());
         if to <= from || from.0 >= end.0 + most {
-            return Ok(None);
+            return Ok((0, None));
         }
         let range = current.header.offset_of(from)..current.header.offset_of(to);
         let written = current.buffered.write_at(&ZEROS[..distance(from, to)], range.start);
         written.map_err(|error| Error::io("write", &current.path, error))?;
         files.paged_to = to;
-        Ok(files.map(range))
+        Ok((distance(from, to), files.map(range)))
     }
 
     /// Places what was taken, to be written durably, past the page cache.

@@ -505,8 +505,11 @@ impl LogWriter {
         let _guard = PanicGuard(self);
         // Whoever closes the pages holds `io`, but for who finds too few: then these are too late.
         let Some(end) = self.end_of_short_pages() else { return Ok(()) };
-        let mapped = self.fill_ahead(&mut io.files, end).map_err(|error| self.fail(&error))?;
+        let (bytes, mapped) = self.fill_ahead(&mut io.files, end).map_err(|error| self.fail(&error))?;
         let mut state = self.state.lock();
+        if bytes > 0 {
+            self.counters.wrote_alone(bytes);
+        }
         let full = state.paged.add(mapped);
         drop((state, io));
         drop(full);
