@@ -427,7 +427,7 @@ impl Core {
         }
     }
 
-    /// Has memory at hand for memtables that grow.
+    /// Has pages of the log and memory of memtables at hand for who writes next.
     pub(crate) fn wake_memory(&self) {
         if let Some(workers) = self.workers.get() {
             workers.memory.wake();

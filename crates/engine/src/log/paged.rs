@@ -94,13 +94,17 @@ impl Paged {
 
     /// Whether more is wanted of the segment, whose bytes end at the offset.
     pub(super) fn is_short(&self, segment: u64, offset: u64) -> bool {
-        self.open_segment() == Some(segment) && self.is_of(segment) && self.left_from(offset) < Some(LEFT_BYTES_MIN)
+        self.is_open && self.is_of(segment) && self.is_little_left(offset)
     }
 
     /// Whether less is left from an offset on than there should be, for the first time since more was added.
     #[inline]
     pub(super) fn wants_more(&mut self, offset: u64) -> bool {
-        self.left_from(offset) < Some(LEFT_BYTES_MIN) && !mem::replace(&mut self.asked, true)
+        self.is_little_left(offset) && !mem::replace(&mut self.asked, true)
+    }
+
+    fn is_little_left(&self, offset: u64) -> bool {
+        self.left_from(offset) < Some(LEFT_BYTES_MIN)
     }
 
     fn left_from(&self, offset: u64) -> Option<u64> {
