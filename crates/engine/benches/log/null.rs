@@ -82,8 +82,8 @@ impl File for Null {
         Ok(())
     }
 
-    fn allocate(&self, _bytes: u64) -> io::Result<()> {
-        Ok(())
+    fn allocate(&self, _bytes: u64) -> io::Result<bool> {
+        Ok(true)
     }
 
     fn punch_hole(&self, _offset: u64, _bytes: u64) -> io::Result<()> {

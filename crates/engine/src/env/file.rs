@@ -255,11 +255,11 @@ pub trait File: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
-    /// Reserves space for the first `bytes` bytes and extends the file to them; where the file system cannot reserve, it only extends.
+    /// Reserves space for the first `bytes` bytes and extends the file to them; false where the file system cannot reserve and only extends.
     ///
     /// # Errors
     /// `StorageFull` when there is no room.
-    fn allocate(&self, bytes: u64) -> io::Result<()>;
+    fn allocate(&self, bytes: u64) -> io::Result<bool>;
     /// Gives the space of a byte range back; it reads as zeros afterwards. Does nothing where the file system cannot.
     ///
     /// # Errors

@@ -44,6 +44,8 @@ pub(super) struct Files {
     pub(super) unsynced: Vec<Arc<Segment>>,
     /// The page cache holds whole pages up to here.
     paged_to: Lsn,
+    /// Up to where a force has found pages filled ahead.
+    synced_to: Lsn,
     /// Where the group after the last force begins.
     pub(super) forced: Lsn,
 }
@@ -60,7 +62,7 @@ impl Io {
     pub(super) fn new(segment: Arc<Segment>) -> Self {
         let first = segment.header.first;
         let taken = Taken::nothing(segment.header);
-        Self { taken, files: Files { current: segment, unsynced: Vec::new(), paged_to: first, forced: first } }
+        Self { taken, files: Files { current: segment, unsynced: Vec::new(), paged_to: first, synced_to: first, forced: first } }
     }
 }
 
@@ -83,25 +85,27 @@ impl LogWriter {
         files.expect_sync();
         let written = files.current.buffered.write_at(&chunk.bytes, offset);
         written.map_err(|error| Error::io("write", &files.current.path, error))?;
-        self.counters.wrote_alone(chunk.bytes.len());
+        self.counters.wrote_alone(bytes);
         let ahead = offset + u64_of(bytes)..offset + u64_of(chunk.bytes.len());
+        count(&self.counters.filled_bytes, ahead.end - ahead.start);
         empty(&mut chunk.bytes);
         Ok(files.map(ahead))
     }
 
-    /// Fills more pages of the current segment with zeros, where the log ends at `end`; how many bytes, none when there are enough.
-    pub(super) fn fill_ahead(&self, files: &mut Files, end: Lsn) -> Result<(usize, Option<Mapped>)> {
+    /// Fills more pages of the current segment with zeros, where the log ends at `end`. `None` when there are enough.
+    pub(super) fn fill_ahead(&self, files: &mut Files, end: Lsn) -> Result<Option<Mapped>> {
         let (current, from) = (&files.current, files.paged_to);
         let most = files.since_force(end).min(u64_of(ZEROS.len()));
         let to = sector_up(from.plus(most)).min(current.header.end());
         if to <= from || from.0 >= end.0 + most {
-            return Ok((0, None));
+            return Ok(None);
         }
         let range = current.header.offset_of(from)..current.header.offset_of(to);
         let written = current.buffered.write_at(&ZEROS[..distance(from, to)], range.start);
         written.map_err(|error| Error::io("write", &current.path, error))?;
         files.paged_to = to;
-        Ok((distance(from, to), files.map(range)))
+        count(&self.counters.filled_bytes, range.end - range.start);
+        Ok(files.map(range))
     }
 
     /// Places what was taken, to be written durably, past the page cache.
@@ -177,6 +181,12 @@ impl Files {
     /// Bytes since the last force of a log that ends at `end`: as many may be written ahead.
     fn since_force(&self, end: Lsn) -> u64 {
         end.0.saturating_sub(self.forced.0)
+    }
+
+    /// How many zeros ahead the next sync writes, after everything before `forced`.
+    pub(super) fn sync_zeros(&mut self) -> u64 {
+        let synced = mem::replace(&mut self.synced_to, self.paged_to).max(self.forced);
+        self.paged_to.0.saturating_sub(synced.0)
     }
 
     /// The current segment is written through the page cache: the next force syncs it.

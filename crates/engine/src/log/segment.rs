@@ -35,6 +35,15 @@ pub(super) struct Segment {
     pub(super) direct: Arc<dyn File>,
 }
 
+/// What a file is made of that is to become a segment. Either reads as zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fill {
+    /// Zeros that are really written: later writes change no metadata.
+    Zeros,
+    /// Room that the file system gave and knows to be unwritten: the first durable write to each place goes through its journal too.
+    Room,
+}
+
 /// A file of full length that can become a segment.
 #[derive(Debug)]
 pub(super) struct Spare {
@@ -88,17 +97,20 @@ impl Directory {
         file.map_err(|error| Error::io("open", path, error))
     }
 
-    /// Writes a file of `bytes` zeros as spare `number`. Not durable under its name.
-    pub(super) fn make_spare(&self, number: u64, bytes: u64, direct: bool) -> Result<Spare> {
+    /// Makes a file of `bytes` bytes as spare `number`, and says how many zeros were written for it. Not durable under its name.
+    pub(super) fn make_spare(&self, number: u64, bytes: u64, fill: Fill, direct: bool) -> Result<(Spare, u64)> {
         let unfinished = self.path.join(format!("{number:016}.spare.new"));
         let path = self.path.join(format!("{number:016}.spare"));
-        let made = self.fill(&unfinished, bytes, direct).and_then(|()| self.rename(&unfinished, &path));
-        if let Err(error) = made {
-            // It holds nothing, and space may be what is wanting. Failing that too, the next open removes it.
-            drop(self.env.fs.remove(&unfinished));
-            return Err(error);
+        let made = self.make(&unfinished, bytes, fill, direct);
+        let made = made.and_then(|zeros| self.rename(&unfinished, &path).map(|()| zeros));
+        match made {
+            Ok(zeros) => Ok((Spare { path, bytes }, zeros)),
+            Err(error) => {
+                // It holds nothing, and space may be what is wanting. Failing that too, the next open removes it.
+                drop(self.env.fs.remove(&unfinished));
+                Err(error)
+            }
         }
-        Ok(Spare { path, bytes })
     }
 
     /// Makes `header`'s segment of `spare`, or of a new file of zeros, and returns when it is durable under its name.
@@ -107,7 +119,7 @@ impl Directory {
             Some(spare) => spare.path,
             None => {
                 let unfinished = self.path.join(format!("{:016}.log.new", header.number));
-                self.fill(&unfinished, header.bytes, direct)?;
+                self.make(&unfinished, header.bytes, Fill::Zeros, direct)?;
                 unfinished
             }
         };
@@ -147,22 +159,24 @@ impl Directory {
         self.env.fs.rename(from, to).map_err(|error| Error::io("rename", from, error))
     }
 
-    /// Creates a file of zeros that are really written, and makes it durable, so that later writes change no metadata.
-    fn fill(&self, path: &Path, bytes: u64, direct: bool) -> Result<()> {
+    /// Creates a file of zeros, and makes it durable; how many zeros were written.
+    fn make(&self, path: &Path, bytes: u64, fill: Fill, direct: bool) -> Result<u64> {
         let file = self.open(path, Access::CreateNew, direct)?;
-        let written = (|| {
+        let made = (|| {
             // In one piece where the file system can, and refused as a whole when there is no room.
-            file.allocate(bytes)?;
-            let zeros = AlignedBuffer::zeroed(usize_of(bytes.min(FILL_BYTES)));
+            let is_reserved = file.allocate(bytes)?;
+            let zeros = if is_reserved && fill == Fill::Room { 0 } else { bytes };
+            let piece = AlignedBuffer::zeroed(usize_of(zeros.min(FILL_BYTES)));
             let mut at = 0;
-            while at < bytes {
-                let len = u64_of(zeros.len()).min(bytes - at);
-                file.write_at(&zeros[..usize_of(len)], at)?;
+            while at < zeros {
+                let len = u64_of(piece.len()).min(zeros - at);
+                file.write_at(&piece[..usize_of(len)], at)?;
                 at += len;
             }
-            file.sync()
+            file.sync()?;
+            Ok(zeros)
         })();
-        written.map_err(|error: io::Error| Error::io("write", path, error))
+        made.map_err(|error: io::Error| Error::io("write", path, error))
     }
 }
 

@@ -19,9 +19,11 @@ pub struct LogStats {
     pub compression_us: u64,
     /// Groups made durable; `appends / groups` is the mean size of a group.
     pub groups: u64,
-    /// Bytes handed to the file system, with record headers and padding.
+    /// Bytes handed to the file system, with record headers and padding; of zeros filled ahead those that a force found not yet overwritten.
     pub written_bytes: u64,
-    /// Write calls.
+    /// Bytes of zeros filled ahead in the page cache, for commits to be copied into.
+    pub filled_bytes: u64,
+    /// Write calls, and copies in their place.
     pub writes: u64,
     /// Times the device was told to make data durable, by a durable write or a sync.
     pub syncs: u64,
@@ -50,6 +52,7 @@ pub struct LogStats {
 pub(super) struct Counters {
     pub(super) groups: AtomicU64,
     pub(super) written_bytes: AtomicU64,
+    pub(super) filled_bytes: AtomicU64,
     pub(super) writes: AtomicU64,
     pub(super) syncs: AtomicU64,
     pub(super) segments_created: AtomicU64,
@@ -101,6 +104,7 @@ impl Counters {
         LogStats {
             groups: read(&self.groups),
             written_bytes: read(&self.written_bytes),
+            filled_bytes: read(&self.filled_bytes),
             writes: read(&self.writes),
             syncs: read(&self.syncs),
             segments_created: read(&self.segments_created),

@@ -41,7 +41,7 @@ use super::pack::Packed;
 use super::paged::{Mapped, Paged};
 use super::payload::Payload;
 use super::recover::RecoveredLog;
-use super::recycle::{is_useful, new_segment_bytes};
+use super::recycle::{SpareMakes, is_useful, new_segment_bytes};
 use super::segment::{Directory, Spare};
 use super::stats::{Counters, LogStats, count};
 use super::tail::Tail;
@@ -76,8 +76,8 @@ pub struct LogWriter {
     pub(super) live: Mutex<Vec<Live>>,
     /// Who else needs segments. Taken after `live`.
     pub(super) holds: Mutex<Holds>,
-    /// The number of the next spare; held while one is made.
-    pub(super) next_spare: Mutex<u64>,
+    /// Held while a spare is made.
+    pub(super) spare_makes: Mutex<SpareMakes>,
     /// Everything before it is in the kernel's hands. Published with Release by whoever wrote it, so that a reader who sees it need not
     /// write.
     written: AtomicU64,
@@ -171,7 +171,7 @@ impl LogWriter {
             io: Mutex::new(Io::new(segment)),
             live: Mutex::new(live),
             holds: Mutex::default(),
-            next_spare: Mutex::new(recovered.next_spare),
+            spare_makes: Mutex::new(SpareMakes::new(recovered.next_spare)),
             written: AtomicU64::new(header.first.0),
             durable: AtomicU64::new(header.first.0),
             wants_spare: AtomicBool::new(true),
@@ -440,6 +440,7 @@ impl LogWriter {
             // Who writes next does not wait for this flight: he must learn of a failure.
             let mapped = self.put(&mut io).map_err(|error| self.fail(&error))?;
             self.keep_pages(&io, mapped, false);
+            count(&self.counters.written_bytes, io.files.sync_zeros());
             let unsynced = mem::take(&mut io.files.unsynced);
             drop(io);
             self.sync_segments(&unsynced)?;
@@ -505,11 +506,8 @@ impl LogWriter {
         let _guard = PanicGuard(self);
         // Whoever closes the pages holds `io`, but for who finds too few: then these are too late.
         let Some(end) = self.end_of_short_pages() else { return Ok(()) };
-        let (bytes, mapped) = self.fill_ahead(&mut io.files, end).map_err(|error| self.fail(&error))?;
+        let mapped = self.fill_ahead(&mut io.files, end).map_err(|error| self.fail(&error))?;
         let mut state = self.state.lock();
-        if bytes > 0 {
-            self.counters.wrote_alone(bytes);
-        }
         let full = state.paged.add(mapped);
         drop((state, io));
         drop(full);

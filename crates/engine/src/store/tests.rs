@@ -187,7 +187,7 @@ fn space_is_given_back_only_when_nothing_is_written_to_it() {
         fn set_len(&self, bytes: u64) -> io::Result<()> {
             self.0.set_len(bytes)
         }
-        fn allocate(&self, bytes: u64) -> io::Result<()> {
+        fn allocate(&self, bytes: u64) -> io::Result<bool> {
             self.0.allocate(bytes)
         }
         fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<()> {

@@ -146,16 +146,18 @@ impl File for OsFile {
         Ok(retry_on_intr(|| ftruncate(&self.fd, bytes))?)
     }
 
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
+    fn allocate(&self, bytes: u64) -> io::Result<bool> {
         if bytes == 0 {
-            return Ok(());
+            return Ok(true);
         }
         match retry_on_intr(|| fallocate(&self.fd, FallocateFlags::empty(), 0, bytes)).map_err(io::Error::from) {
-            Err(error) if is_unsupported(&error) => match self.len()? < bytes {
-                true => self.set_len(bytes),
-                false => Ok(()),
-            },
-            result => result,
+            Err(error) if is_unsupported(&error) => {
+                if self.len()? < bytes {
+                    self.set_len(bytes)?;
+                }
+                Ok(false)
+            }
+            result => result.map(|()| true),
         }
     }
 

@@ -177,7 +177,7 @@ impl File for SimFile {
         self.change(Call::SetLen, FileChange::SetLen(bytes))
     }
 
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
+    fn allocate(&self, bytes: u64) -> io::Result<bool> {
         self.check_writable()?;
         let reserve = |disk: &mut Disk| {
             let len = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
@@ -187,7 +187,8 @@ impl File for SimFile {
             disk.change_file(self.node, FileChange::Reserve(bytes))
         };
         let call = (Call::Allocate, self.path.as_path());
-        self.fs.machine.state.lock().change(self.fs.process, call, reserve)
+        self.fs.machine.state.lock().change(self.fs.process, call, reserve)?;
+        Ok(true)
     }
 
     fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<()> {

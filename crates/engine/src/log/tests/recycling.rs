@@ -52,6 +52,31 @@ fn a_thousand_small_commits_are_not_paid_for_with_whole_segments() {
 }
 
 #[test]
+fn zeros_are_written_for_a_log_that_is_forced_often_and_for_no_other() {
+    let zeros = |commits: usize, bytes: usize, is_forced: bool| {
+        let sim = sim(3);
+        let (_, log) = open(&sim, Lsn(0), LogOptions::default());
+        work(&log);
+        for number in 0..commits {
+            let end = log.append(&[&payload(number, bytes)]).unwrap();
+            if is_forced { log.sync(end) } else { log.write(end) }.unwrap();
+            work(&log);
+        }
+        let stats = log.stats();
+        assert!(stats.segments_created > 4, "{stats:?}");
+        log.close().unwrap();
+        drop(log);
+        // Either kind of file holds what was written to it, and nothing else.
+        assert_eq!(open(&sim, Lsn(0), LogOptions::default()).0.len(), commits);
+        stats.spare_bytes
+    };
+    let first = 1 << 20;
+    assert!(zeros(500, 60_000, true) >= 16 << 20);
+    assert_eq!(zeros(500, 60_000, false), first, "buffered");
+    assert_eq!(zeros(40, 1_000_000, true), first, "large transactions");
+}
+
+#[test]
 fn a_long_run_ends_with_whole_segments_that_are_used_again_and_again() {
     const WHOLE: u64 = 8 << 20;
     let options = LogOptions { segment_bytes: WHOLE, ..LogOptions::default() };
