@@ -4,6 +4,7 @@
 //! that was checked once and is searched from then on without further checks.
 
 pub mod builder;
+mod fold;
 pub mod format;
 pub mod frame;
 pub mod image;

@@ -1,7 +1,9 @@
 //! Tests of the block format: against sorted vectors, byte by byte, and with bytes that are wrong.
 
+use super::fold::{fold, unfold};
 use super::format::RAW_PAYLOAD_AT;
 use super::{Block, BlockBuilder, BlockKind, BlockPointer, Compression, FrameError, frame, raw_image};
+use crate::base::checksum::checksum;
 use crate::base::{Entry, Kind, SeqNum};
 use proptest::prelude::*;
 use std::fmt::Write as _;
@@ -139,6 +141,45 @@ proptest! {
             prop_assert_eq!(pointer.bytes as usize, out.len() - 3);
             prop_assert_eq!(&*frame::decode(&out[3..], 7, pointer).unwrap(), &image[..]);
         }
+    }
+
+    #[test]
+    fn a_folded_image_is_given_back_also_where_it_is_wrong(
+        entries in sorted_entries(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let image = image_of(BlockKind::Leaf, &entries);
+        let mut folded = fold(&image).expect("an image with entries is foldable");
+        prop_assert_eq!(folded.len(), image.len());
+        let mut wrong = image.clone();
+        wrong[at.index(image.len())] = byte;
+        if let Some(mut folded) = fold(&wrong) {
+            unfold(&mut folded).unwrap();
+            prop_assert_eq!(folded, wrong);
+        }
+        let mut damaged = folded.clone();
+        damaged[at.index(image.len())] = byte;
+        if unfold(&mut damaged).is_ok() {
+            drop(Block::parse(damaged.into()));
+        }
+        unfold(&mut folded).unwrap();
+        prop_assert_eq!(folded, image);
+    }
+}
+
+#[test]
+fn what_a_search_needs_takes_next_to_nothing_on_disk() {
+    // Values that do not shrink: what is left is keys, heads and offsets.
+    let noise = |i: u64| (0..16).flat_map(|part| checksum(i, part, b"").to_le_bytes()).collect::<Vec<u8>>();
+    let entry = |i: u64| Owned::put(&(i * 977).to_be_bytes(), 0, &noise(i)[..20 + usize::from(i % 3 == 0)]);
+    let image = image_of(BlockKind::Leaf, &(0..64).map(entry).collect::<Vec<_>>());
+    let values = 64 * 20 + 22;
+    for compression in [Compression::Lz4, Compression::Zstd] {
+        let mut out = Vec::new();
+        frame::encode(&image, compression, 1, 0, &mut out);
+        // Three bytes of each key differ, with one for its length and one for the entry's; not compressed it would be 17 of each.
+        assert!(out.len() < values + 64 * 5 + 150, "{compression:?}: {} of {}", out.len(), image.len());
     }
 }
 
@@ -281,7 +322,7 @@ fn a_frame_of_another_file_place_or_time_is_found() {
 
 #[test]
 fn what_does_not_shrink_is_stored_as_it_is() {
-    let noise: Vec<u8> = (0..1000u64).map(|i| crate::base::checksum::checksum(i, 0, b"").to_le_bytes()[0]).collect();
+    let noise: Vec<u8> = (0..1000u64).map(|i| checksum(i, 0, b"").to_le_bytes()[0]).collect();
     let zeros = vec![0; 3 << 20];
     for compression in [Compression::Lz4, Compression::Zstd] {
         let mut out = Vec::new();
@@ -359,6 +400,39 @@ fn the_bytes_of_a_versioned_leaf_and_its_frame_are_pinned() {
 ";
     assert_eq!(hex_dump(&framed[..20]), expected);
     assert_eq!(hex_dump(&pointer.encode()), "0000: 00 10 00 00 00 00 00 00 4b 00 00 00 24 63 c9 ac\n");
+}
+
+#[test]
+fn the_bytes_of_a_folded_leaf_are_pinned() {
+    let image = image_of(BlockKind::Leaf, &[Owned::put(b"ka", 0, b"v"), Owned::put(b"kb", 0, &[7; 300])]);
+    let folded = fold(&image).unwrap();
+    // As an image, with zeros for the two heads; then 0x24, 3 and 0x12e, byte by byte; then the entries.
+    let expected = "\
+0000: 01 00 00 00 02 00 00 00 01 00 00 00 6b 00 00 00
+0010: 00 00 00 00 00 00 00 00 24 03 2e 00 00 01 00 00
+0020: 00 00 00 00 01 61 76 01 62 07
+";
+    assert_eq!(hex_dump(&folded[..0x2a]), expected);
+    assert!(fold(&raw_image(9)).is_none() && fold(b"").is_none());
+    let mut framed = Vec::new();
+    frame::encode(&image, Compression::Lz4, 0x1122, 4096, &mut framed);
+    assert_eq!(framed[16..20], [1, 1, 0, 0]);
+}
+
+#[test]
+fn a_frame_that_was_compressed_without_folding_is_read() {
+    let image = vec![7; 8000];
+    let mut frame = Vec::new();
+    frame::encode(&image, Compression::Lz4, 1, 0, &mut frame);
+    assert_eq!(frame[16..20], [1, 0, 0, 0]);
+    let pointer = frame::seal(&mut frame, 1, 0);
+    assert_eq!(*frame::decode(&frame, 1, pointer).unwrap(), *image);
+    // It is none that could have been folded.
+    for byte in [1, 2] {
+        frame[17] = byte;
+        let pointer = frame::seal(&mut frame, 1, 0);
+        assert!(matches!(frame::decode(&frame, 1, pointer), Err(FrameError::Malformed)));
+    }
 }
 
 /// Whatever an earlier image left in memory is nobody's: a payload must fill the image that it is said to be.
