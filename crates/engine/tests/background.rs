@@ -153,21 +153,22 @@ fn a_table_that_is_mostly_read_is_merged_for_its_readers_beside_its_writes() {
     }
 }
 
-/// One scan for twenty entries written, in a table whose layout has enough to do.
+/// One scan for sixteen entries written, in a table whose layout has enough to do.
 #[test]
 fn a_few_reads_of_a_table_that_is_written_have_nothing_merged() {
     for layout in LAYOUTS {
         let work = |reads: bool| {
             let sim = SimEnv::new(1);
             let db = open(&sim);
-            let options = TableOptions { layout, run_bytes_max: 64 << 10, ..TableOptions::default() };
+            let compression = Compression::None;
+            let options = TableOptions { layout, run_bytes_max: 64 << 10, compression, ..TableOptions::default() };
             let table = db.create_table("t", options).unwrap();
             for round in 0..1_000_u32 {
                 write(&db, &table, (0..100).map(|key| u32::from_be_bytes(any_key(100 * round + key))), Some(&[7; 20]));
                 if round % 40 == 39 {
                     table.flush().unwrap();
                 }
-                for _ in 0..if reads { 5 } else { 0 } {
+                for _ in 0..if reads { 6 } else { 0 } {
                     drop(db.snapshot().range(&table, ..).next().transpose().unwrap());
                 }
             }
@@ -461,4 +462,36 @@ fn a_table_that_cannot_be_read_holds_up_no_other_and_is_told() {
     assert!(stats.flush.failed_compactions > 0 && stats.prometheus().contains("failed_compactions_total"));
     assert!(stats.flush.last_failure.unwrap().contains(&path));
     write(&db, &good, 0..100, Some(b"v"));
+}
+
+/// What was written elsewhere stays as it is, and merges that others read for are not waited for.
+#[test]
+fn reads_of_a_part_of_the_keys_are_served_by_a_merge_of_that_part() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim);
+    let options = TableOptions { run_bytes_max: 16 << 10, compression: Compression::None, ..TableOptions::default() };
+    let table = db.create_table("t", options).unwrap();
+    write(&db, &table, 0..60_000, Some(&[7; 20]));
+    table.compact().unwrap();
+    // Older and small, then younger and large: both over the last level, beside each other.
+    write(&db, &table, 0..2_000, Some(&[8; 20]));
+    table.flush().unwrap();
+    write(&db, &table, 2_000..60_000, Some(&[9; 20]));
+    table.flush().unwrap();
+    table.wait_idle().unwrap();
+    let shape = || table.shape().unwrap();
+    assert_eq!((shape().l0.len(), shape().trees), (2, 3), "{:?}", shape());
+    let before = db.stats().flush.compaction_write_bytes;
+    let mut seeks = 0;
+    while shape().l0.len() == 2 {
+        let key = (seeks % 1_900_u32).to_be_bytes();
+        drop(db.snapshot().range(&table, &key[..]..).next().transpose().unwrap());
+        seeks += 1;
+        assert!(seeks < 100_000, "{:?}", shape());
+    }
+    let written = db.stats().flush.compaction_write_bytes - before;
+    assert_eq!(shape().l0.len(), 1, "the large one stays: {:?}", shape());
+    assert!(written < 400_000, "{written} bytes for {seeks} seeks");
+    let at = |key: u32| db.snapshot().get(&table, &key.to_be_bytes()).unwrap().unwrap()[0];
+    assert_eq!([0, 1_999, 2_000, 59_999].map(at), [8, 8, 9, 9]);
 }

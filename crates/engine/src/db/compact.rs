@@ -83,14 +83,14 @@ impl Core {
         }
         let active = &version.active;
         let entries = active.entries.entries();
-        let mut account = table.savings.settle(entries);
+        let mut account = table.savings.settle(entries, |low, high| active.entries.holds(low, high));
         if account.is_empty() {
             return Ok(None);
         }
         let mut memory = InMemory::default();
         if with_memory {
             memory = InMemory { entries, is_small: active.is_small() };
-            account.look_in_memory(|low, high| active.entries.holds(low, high));
+            account.look_in_memory(|low, high| active.entries.holds(low, Some(high)));
         }
         let wanted = match table.compacts_itself() {
             true => {

@@ -136,7 +136,9 @@ impl Range {
             // A view costs a walk as much as two trees.
             let trees = (sources + views).saturating_sub(costs.filter_stops);
             let blocks_read = visible.sought_blocks_read();
-            table.savings.pay_walk(&Costs { trees, small, blocks_read, ..costs }, visible.into_skips());
+            let costs = Costs { trees, small, blocks_read, ..costs };
+            let end = Arc::clone(visible.limits());
+            table.savings.pay_walk(&costs, end.any_key(), visible.into_skips());
         }
     }
 

@@ -4,6 +4,7 @@
 //! A reader that searched one tree only, and stepped over nothing dead, touches nothing here. Others add to one of several counters, each in a cache line of its own, so
 //! readers on several cores share none; only the background work adds them up.
 
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -18,6 +19,8 @@ use super::core::Core;
 
 /// After so much more was paid in a counter the background looks whether a merge is paid for.
 const LOOK_NS: u64 = 4_000_000;
+/// So many places wait for the background to look; more are not remembered, while a table is held and nobody looks.
+const PLACES_MAX: usize = 256;
 /// So many rows of dead entries wait for the background to look; more are not remembered.
 const ROWS_MAX: usize = 64;
 
@@ -36,22 +39,38 @@ pub(crate) struct Savings {
 #[derive(Debug, Default)]
 struct Book {
     account: Account,
+    /// Where reads paid, and how much.
+    places: Vec<(Vec<u8>, u64)>,
     /// Rows of dead entries that scans told of: the range, and how many.
     rows: Vec<(Vec<u8>, Vec<u8>, u64)>,
-    /// How much of `paid_ns`, and of what was written, is in the account.
+    /// How much of `paid_ns`, of what was written, and of that what was flushed, is in the account.
     seen_ns: u64,
     seen_entries: u64,
+    seen_flushed: u64,
 }
 
 impl Savings {
-    /// A read has paid. Says whether the background should look.
+    /// A read at a key has paid. Says whether the background should look.
     #[inline]
-    pub(crate) fn pay(&self, ns: u64) -> bool {
+    pub(crate) fn pay(&self, ns: u64, key: &[u8]) -> bool {
         if ns == 0 {
             return false;
         }
         let before = self.paid_ns.add_to(0, ns);
-        before / LOOK_NS != (before + ns) / LOOK_NS
+        let looks = (before + ns) / LOOK_NS - before / LOOK_NS;
+        if looks > 0 {
+            self.remember(key, looks * LOOK_NS);
+        }
+        looks > 0
+    }
+
+    /// Takes a read for all that paid since the last one of which this was done.
+    #[cold]
+    fn remember(&self, key: &[u8], ns: u64) {
+        let mut book = self.book.lock();
+        if book.places.len() < PLACES_MAX {
+            book.places.push((key.to_vec(), ns));
+        }
     }
 
     /// A flush took so many entries from memory.
@@ -59,17 +78,23 @@ impl Savings {
         self.flushed.fetch_add(entries, Ordering::Relaxed);
     }
 
-    /// What is saved, with so many entries in memory now.
-    pub(crate) fn settle(&self, in_memory: u64) -> Account {
+    /// What is saved, with so many entries in memory now, of which `holds` says whether there are any from a key on to another, or to the end.
+    pub(crate) fn settle(&self, in_memory: u64, holds: impl Fn(&[u8], Option<&[u8]>) -> bool) -> Account {
         let mut book = self.book.lock();
         let [paid] = self.paid_ns.sums();
-        let written = self.flushed.load(Ordering::Relaxed) + in_memory;
+        let flushed = self.flushed.load(Ordering::Relaxed);
+        let written = flushed + in_memory;
+        // Where that was written which was flushed since the last look is not known any more.
+        let is_flushed = flushed != mem::replace(&mut book.seen_flushed, flushed);
         let (paid_now, written_now) = (paid.saturating_sub(book.seen_ns), written.saturating_sub(book.seen_entries));
         // What was written may have come before what was read since the last look, and took nothing from it then. The other way round
         // too much is saved, by one look's worth.
-        book.account.decay(written_now);
+        book.account.decay(written_now, |low, high| is_flushed || holds(low, high));
         book.account.earn(paid_now);
-        for (low, high, entries) in std::mem::take(&mut book.rows) {
+        for (key, ns) in mem::take(&mut book.places) {
+            book.account.earn_near(&key, ns);
+        }
+        for (low, high, entries) in mem::take(&mut book.rows) {
             book.account.earn_in(low, high, entries);
         }
         book.seen_ns = paid.max(book.seen_ns);
@@ -82,7 +107,7 @@ impl Savings {
         let mut book = self.book.lock();
         book.account.spend(price);
         // Scans that came meanwhile met the same entries.
-        if let Some((low, high)) = price.span() {
+        if let Some((low, high)) = price.row() {
             book.rows.retain(|(from, to, _)| from < low || high < to);
         }
     }
@@ -93,9 +118,9 @@ impl Savings {
         self.core.get_or_init(|| Arc::downgrade(core));
     }
 
-    /// A walk has ended, and pays for the trees beside the first, and for dead entries.
-    pub(crate) fn pay_walk(&self, costs: &Costs, skips: Skips) {
-        let mut look = self.pay(extra_ns(1, costs) + skips.scattered * FILTER_NS);
+    /// A walk of a range with this key at its end has ended, and pays for the trees beside the first, and for dead entries.
+    pub(crate) fn pay_walk(&self, costs: &Costs, key: &[u8], skips: Skips) {
+        let mut look = self.pay(extra_ns(1, costs) + skips.scattered * FILTER_NS, key);
         if let Some((low, high)) = skips.rows.filter(|_| skips.in_rows > 0) {
             let mut book = self.book.lock();
             // While a table is held nobody looks.

@@ -91,7 +91,7 @@ impl Snapshot {
         let (mut costs, read) = (Costs::default(), BlocksRead::so_far());
         let found = version.get_many(keys, self.seqnum, &mut costs)?;
         costs.blocks_read = read.since();
-        self.pay(state, u64_of(keys.len()), &costs);
+        self.pay(state, keys.first().copied().unwrap_or_default(), u64_of(keys.len()), &costs);
         let values = version.values(keys, self.seqnum, found, &state.operator);
         state.reads.got_from_files(read);
         values
@@ -151,7 +151,7 @@ impl Snapshot {
         let found = version.get_at_cost(key, self.seqnum, &mut costs)?;
         costs.blocks_read = read.since();
         state.reads.got_from_files(read);
-        self.pay(state, 1, &costs);
+        self.pay(state, key, 1, &costs);
         Ok(((state, version), found))
     }
 
@@ -164,11 +164,11 @@ impl Snapshot {
         value
     }
 
-    /// Counts what lookups of so many keys cost, and lets them pay for the trees that they searched in vain.
+    /// Counts what lookups of so many keys cost, `key` among them, and lets them pay for the trees that they searched in vain.
     #[inline]
-    fn pay(&self, state: &TableState, keys: u64, costs: &Costs) {
+    fn pay(&self, state: &TableState, key: &[u8], keys: u64, costs: &Costs) {
         state.reads.got(keys, costs);
-        if state.savings.pay(extra_ns(keys, costs)) {
+        if state.savings.pay(extra_ns(keys, costs), key) {
             self.db.core().wake_compact();
         }
     }

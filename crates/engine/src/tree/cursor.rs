@@ -198,6 +198,12 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// A key at an end of the range: the lower one, unless there is none.
+    #[must_use]
+    pub fn any_key(&self) -> &[u8] {
+        if self.low.is_empty() { self.high.as_deref().unwrap_or_default() } else { &self.low }
+    }
+
     /// The limits of a walk in a table whose filters know the prefixes of this rule, if any.
     #[must_use]
     pub fn new(low: Vec<u8>, high: Option<Vec<u8>>, rule: Option<Prefix>) -> Self {

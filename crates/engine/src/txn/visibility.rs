@@ -108,6 +108,11 @@ impl<C: Cursor> Visible<C> {
         self.skips
     }
 
+    /// The range.
+    pub const fn limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+
     /// The cursor over all versions.
     pub const fn cursor(&self) -> &C {
         &self.cursor

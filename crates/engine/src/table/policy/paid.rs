@@ -4,6 +4,9 @@
 //! The currency is nanoseconds of one core, by the constants below; `docs/decisions/0014` has the rule and where they come from. What
 //! is written takes from what is saved, so a table that is written much is left to its layout.
 //!
+//! Where reads paid is known by samples: the key of each read with which some milliseconds more were paid. So reads of a part of the keys pay for the
+//! merge of the runs that hold these, while writes elsewhere take nothing from them.
+//!
 //! A small memtable is no tree to do away with: beside a writer the next one would come right behind it. It is flushed before a merge, of which
 //! it is part then, or for a merge of all there is, once reads have paid for that since the last write.
 
@@ -14,7 +17,11 @@ use crate::base::SeqNum;
 use crate::base::num::u64_of;
 use crate::table::version::{LEVELS, RunHandle, SMALL_BYTES, Viewable, Viewed};
 use crate::tree::Costs;
+use crate::tree::run::Run;
+use crate::tree::run::level::run_of;
 use crate::tree::run::view::{ENTRY_BYTES, can_be_viewed};
+use std::cmp::Reverse;
+use std::sync::Arc;
 
 /// A tree passed by a get or a scan whose filter says no.
 pub const FILTER_NS: u64 = 25;
@@ -38,6 +45,12 @@ const VIEW_NS: u64 = 10_000;
 const BYTE_NS: u64 = 1;
 /// What every flush and merge costs: files made durable, and blocks that must come to the cache anew.
 const JOB_NS: u64 = 5_000_000;
+/// At so many keys it is remembered what reads saved near them.
+const NEAR_MAX: usize = 512;
+/// Of each of these keys so many bytes.
+const NEAR_KEY_BYTES: usize = 64;
+/// Of so many runs of the last level, in which the most was saved, it is looked whether that pays for a merge.
+const HOT_RUNS_MAX: usize = 8;
 /// So many key ranges are remembered in which scans met dead entries.
 const SPANS_MAX: usize = 8;
 
@@ -84,8 +97,17 @@ pub struct Account {
     balance_ns: u64,
     /// How much of it since the last write.
     rested_ns: u64,
+    /// The same by key, as far as it is known where reads paid: ascending, each key once. Only writes near a key take from what is saved there.
+    near: Vec<Near>,
     /// Apart, disjoint key ranges in which scans stepped over long rows of dead entries.
     spans: Vec<Span>,
+}
+
+/// What reads near a key have saved.
+#[derive(Clone, Debug)]
+struct Near {
+    key: Vec<u8>,
+    saved_ns: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -101,13 +123,35 @@ impl Account {
     /// Whether nothing is saved.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.balance_ns == 0 && self.spans.is_empty()
+        self.balance_ns == 0 && self.near.is_empty() && self.spans.is_empty()
     }
 
     /// Reads paid for extra trees.
     pub fn earn(&mut self, ns: u64) {
         self.balance_ns = self.balance_ns.saturating_add(ns);
         self.rested_ns = self.rested_ns.saturating_add(ns);
+    }
+
+    /// Of what reads paid, so much was paid near a key.
+    pub fn earn_near(&mut self, key: &[u8], ns: u64) {
+        let key = &key[..key.len().min(NEAR_KEY_BYTES)];
+        match self.near.binary_search_by(|near| near.key.as_slice().cmp(key)) {
+            Ok(at) => self.near[at].saved_ns = self.near[at].saved_ns.saturating_add(ns),
+            Err(at) => self.near.insert(at, Near { key: key.to_vec(), saved_ns: ns }),
+        }
+        if self.near.len() > NEAR_MAX {
+            let pairs = self.near.chunks(2).map(|pair| {
+                let dearer = pair.iter().max_by_key(|near| near.saved_ns).unwrap_or(&pair[0]);
+                Near { key: dearer.key.clone(), saved_ns: pair.iter().map(|near| near.saved_ns).sum() }
+            });
+            self.near = pairs.collect();
+        }
+    }
+
+    /// What reads between two keys have saved.
+    fn saved_between(&self, low: &[u8], high: &[u8]) -> u64 {
+        let from = self.near.partition_point(|near| near.key.as_slice() < low);
+        self.near[from..].iter().take_while(|near| near.key.as_slice() <= high).map(|near| near.saved_ns).sum()
     }
 
     /// A scan stepped over a row of so many dead entries from `low` to `high`.
@@ -124,7 +168,7 @@ impl Account {
         });
         self.spans.push(Span { low, high, saved_ns, in_memory: false });
         if self.spans.len() > SPANS_MAX {
-            self.spans.sort_unstable_by_key(|span| std::cmp::Reverse(span.saved_ns));
+            self.spans.sort_unstable_by_key(|span| Reverse(span.saved_ns));
             self.spans.truncate(SPANS_MAX);
         }
     }
@@ -134,26 +178,53 @@ impl Account {
         self.spans.iter_mut().for_each(|span| span.in_memory = holds(&span.low, &span.high));
     }
 
-    /// So many entries were written.
-    pub fn decay(&mut self, entries: u64) {
-        if entries > 0 {
-            self.rested_ns = 0;
+    /// So many entries were written, to key ranges that `is_written` tells, both ends included, the last one without an end.
+    pub fn decay(&mut self, entries: u64, is_written: impl Fn(&[u8], Option<&[u8]>) -> bool) {
+        if entries == 0 {
+            return;
         }
         let cost = entries.saturating_mul(WRITE_NS);
+        self.rested_ns = 0;
         self.balance_ns = self.balance_ns.saturating_sub(cost);
         self.spans.iter_mut().for_each(|span| span.saved_ns = span.saved_ns.saturating_sub(cost));
         self.spans.retain(|span| span.saved_ns > 0);
+        self.take_near(cost, is_written);
+    }
+
+    /// Takes so much from what was saved near the keys whose surroundings, up to the next ones, are among `which`.
+    fn take_near(&mut self, ns: u64, which: impl Fn(&[u8], Option<&[u8]>) -> bool) {
+        let of = |at: usize| {
+            let low = at.checked_sub(1).map_or(&[][..], |before| &self.near[before].key);
+            which(low, self.near.get(at + 1).map(|near| near.key.as_slice()))
+        };
+        let of: Vec<bool> = (0..self.near.len()).map(of).collect();
+        let there = || self.near.iter().zip(&of).filter(|(_, of)| **of);
+        let saved: u128 = there().map(|(near, _)| u128::from(near.saved_ns)).sum();
+        let left = saved.saturating_sub(ns.into());
+        for (near, _) in self.near.iter_mut().zip(&of).filter(|(_, of)| **of) {
+            near.saved_ns = u64::try_from(u128::from(near.saved_ns) * left / saved.max(1)).unwrap_or(u64::MAX);
+        }
+        self.near.retain(|near| near.saved_ns > 0);
     }
 
     /// What was paid for is done.
     pub fn spend(&mut self, price: &Price) {
-        match &price.span {
-            Some((low, high)) => self.spans.retain(|span| span.low < *low || *high < span.high),
-            None => {
-                self.balance_ns = self.balance_ns.saturating_sub(price.cost_ns);
-                self.rested_ns = self.rested_ns.min(self.balance_ns);
+        match &price.payer {
+            Payer::Row { low, high } => self.spans.retain(|span| span.low < *low || *high < span.high),
+            Payer::All => {
+                self.take(price.cost_ns);
+                self.take_near(price.cost_ns, |_, _| true);
+            }
+            Payer::Between { low, high } => {
+                self.take(price.cost_ns);
+                self.near.retain(|near| near.key < *low || *high < near.key);
             }
         }
+    }
+
+    fn take(&mut self, ns: u64) {
+        self.balance_ns = self.balance_ns.saturating_sub(ns);
+        self.rested_ns = self.rested_ns.min(self.balance_ns);
     }
 }
 
@@ -188,21 +259,34 @@ pub struct Paid {
 #[derive(Clone, Debug)]
 pub struct Price {
     cost_ns: u64,
-    /// Only reads of these keys have paid.
-    span: Option<(Vec<u8>, Vec<u8>)>,
+    payer: Payer,
+}
+
+/// Which reads have paid.
+#[derive(Clone, Debug)]
+pub(super) enum Payer {
+    /// All of the table.
+    All,
+    /// Those between two keys.
+    Between { low: Vec<u8>, high: Vec<u8> },
+    /// Scans that stepped over a row of dead entries.
+    Row { low: Vec<u8>, high: Vec<u8> },
 }
 
 impl Price {
-    /// The keys whose reads have paid, unless all have.
+    /// The keys of the row of dead entries, if that is what was paid for.
     #[must_use]
-    pub const fn span(&self) -> Option<&(Vec<u8>, Vec<u8>)> {
-        self.span.as_ref()
+    pub const fn row(&self) -> Option<(&Vec<u8>, &Vec<u8>)> {
+        match &self.payer {
+            Payer::Row { low, high } => Some((low, high)),
+            Payer::All | Payer::Between { .. } => None,
+        }
     }
 }
 
 impl Paid {
-    pub(super) const fn new(job: Job, cost_ns: u64, span: Option<(Vec<u8>, Vec<u8>)>) -> Self {
-        Self { job, price: Price { cost_ns, span } }
+    pub(super) const fn new(job: Job, cost_ns: u64, payer: Payer) -> Self {
+        Self { job, price: Price { cost_ns, payer } }
     }
 }
 
@@ -227,18 +311,52 @@ pub fn pick_paid(
     let with_flush = |cost: u64| cost + flush + memory.merged_cost();
     let mut wanted = absorption(trees, options, room)
         .filter(|(saved, cost)| pays(*saved, with_flush(*cost)))
-        .map(|(_, cost)| Paid::new(Job::Absorb { rewrite: false }, cost, None));
+        .map(|(_, cost)| Paid::new(Job::Absorb { rewrite: false }, cost, Payer::All));
     if wanted.is_none() {
         let fitting = merges(trees, options).into_iter().rev().filter(|(_, merge)| merge.needs(options) <= room);
         wanted = fitting.map(|(saved, merge)| (saved, merge_cost(&merge, options), merge)).find_map(
-            |(saved, cost, merge)| pays(saved, with_flush(cost)).then(|| Paid::new(Job::Merge(merge), cost, None)),
+            |(saved, cost, merge)| pays(saved, with_flush(cost)).then(|| Paid::new(Job::Merge(merge), cost, Payer::All)),
         );
     }
     let whole = || trees.count() == 1 && account.rested_ns >= with_flush(whole_cost(trees));
     if memory.entries > 0 && (wanted.is_some() || is_large && pays(1, flush) || whole()) {
-        return Some(Paid::new(Job::Flush, flush, None));
+        return Some(Paid::new(Job::Flush, flush, Payer::All));
     }
-    wanted
+    wanted.or_else(|| pick_between(trees, options, room, is_large, account))
+}
+
+/// The merge of what lies over a run of the last level into it, where reads of these keys alone have paid for that, and at least twice as much of
+/// what it costs as all reads have of the merge of all: else that comes soon, with what is in memory.
+fn pick_between(
+    trees: &Trees,
+    options: &TableOptions,
+    room: u64,
+    is_large: bool,
+    account: &Account,
+) -> Option<Paid> {
+    let last = occupied(trees).last().filter(|_| trees.btree.is_none())?;
+    let mut hot: Vec<(u64, &Arc<Run>)> = Vec::new();
+    for near in &account.near {
+        let Some(run) = run_of(&trees.levels[last].runs, &near.key) else { continue };
+        match hot.last_mut() {
+            Some((saved, before)) if Arc::ptr_eq(before, run) => *saved += near.saved_ns,
+            _ => hot.push((near.saved_ns, run)),
+        }
+    }
+    let (whole, all) = (u128::from(whole_cost(trees)), account.near.iter().map(|near| u128::from(near.saved_ns)).sum::<u128>());
+    hot.sort_unstable_by_key(|(saved, _)| Reverse(*saved));
+    hot.into_iter().take(HOT_RUNS_MAX).find_map(|(_, run)| {
+        let (l0, levels) = down_to(trees, last, (&run.meta().smallest, &run.meta().largest));
+        let spared = u64_of(l0.len() + levels.len()).checked_sub(1).filter(|spared| *spared > 0)?;
+        let merge = Compaction::onto_target(trees, l0, levels, last);
+        let (low, high) = merge.range().map(|(low, high)| (low.to_vec(), high.to_vec()))?;
+        let cost = merge_cost(&merge, options);
+        // A large memtable stays, and its share is not theirs to spend.
+        let saved = account.saved_between(&low, &high).saturating_mul(spared) / (spared + u64::from(is_large));
+        let is_hot = u128::from(saved) * whole >= 2 * all * u128::from(cost);
+        let is_paid = saved >= cost && is_hot && merge.needs(options) <= room;
+        is_paid.then(|| Paid::new(Job::Merge(merge), cost, Payer::Between { low, high }))
+    })
 }
 
 /// The sorted view that reads have paid for, of a table with these trees, if it is of more trees than `viewed`, the one that there is, and takes no
@@ -252,7 +370,7 @@ pub fn pick_view(trees: &Trees, viewed: Option<&Viewed>, room: u64, account: &Ac
     let extra = u64_of(trees.count()).saturating_sub(1).max(1);
     let fits = can_be_viewed(&viewable.trees) && entries.saturating_mul(ENTRY_BYTES) <= room;
     let pays = account.balance_ns.saturating_mul(u64_of(more).min(extra)) / extra >= cost_ns;
-    (fits && pays).then(|| Paid::new(Job::View(viewable), cost_ns, None))
+    (fits && pays).then(|| Paid::new(Job::View(viewable), cost_ns, Payer::All))
 }
 
 pub(super) fn merge_cost(merge: &Compaction, options: &TableOptions) -> u64 {
@@ -301,7 +419,7 @@ fn pick_span(
     memory: InMemory,
     found: &Span,
 ) -> Option<Paid> {
-    let span = || Some((found.low.clone(), found.high.clone()));
+    let row = || Payer::Row { low: found.low.clone(), high: found.high.clone() };
     let job =
         if trees.btree.is_some() { span_in_btree(trees, oldest) } else { span_to_the_bottom(trees, found, oldest) };
     let (cost, needs) = match &job {
@@ -313,11 +431,11 @@ fn pick_span(
     if found.in_memory {
         let flush = memory.flush_cost();
         // What it costs is taken with the merge that comes of it.
-        return (found.saved_ns >= flush + cost && needs <= room).then(|| Paid::new(Job::Flush, 0, None));
+        return (found.saved_ns >= flush + cost && needs <= room).then(|| Paid::new(Job::Flush, 0, Payer::All));
     }
     match job {
-        None => Some(Paid::new(Job::Forget, 0, span())),
-        Some(job) => (found.saved_ns >= cost && needs <= room).then(|| Paid::new(job, cost, span())),
+        None => Some(Paid::new(Job::Forget, 0, row())),
+        Some(job) => (found.saved_ns >= cost && needs <= room).then(|| Paid::new(job, cost, row())),
     }
 }
 
@@ -333,21 +451,8 @@ fn span_in_btree(trees: &Trees, oldest: SeqNum) -> Option<Job> {
 /// The runs that touch a key range, and whatever lies between them and the last level, merged into it; or else those of the last level that may
 /// have dead entries which nobody sees, written anew.
 fn span_to_the_bottom(trees: &Trees, found: &Span, oldest: SeqNum) -> Option<Job> {
-    let mut range = (found.low.clone(), found.high.clone());
     let target = occupied(trees).last().unwrap_or(LEVELS - 1);
-    let touches = |handle: &RunHandle| handle.run.meta().overlaps(&found.low, &found.high);
-    // What is older than a run of L0 must not stay above it.
-    let from = trees.l0.iter().position(touches).unwrap_or(trees.l0.len());
-    let l0 = trees.l0[from..].to_vec();
-    widen(&mut range, &l0);
-    let mut levels = Vec::new();
-    for level in 0..=target {
-        let runs = overlapping(trees, level, (&range.0, &range.1));
-        widen(&mut range, &runs);
-        if !runs.is_empty() {
-            levels.push((level, runs));
-        }
-    }
+    let (l0, mut levels) = down_to(trees, target, (&found.low, &found.high));
     let goes_down = !l0.is_empty() || levels.iter().any(|(level, _)| *level < target);
     if !goes_down {
         let gains = |handle: &RunHandle| !is_settled(handle.run.meta()) && handle.run.ages().most <= oldest;
@@ -361,6 +466,29 @@ fn span_to_the_bottom(trees: &Trees, found: &Span, oldest: SeqNum) -> Option<Job
     }
     let something = !l0.is_empty() || !levels.is_empty();
     something.then(|| Job::Merge(Compaction::onto_target(trees, l0, levels, target)))
+}
+
+/// The runs that touch a key range, and whatever lies between them and level `target`: those of L0, and those of each level that has some.
+fn down_to(
+    trees: &Trees,
+    target: usize,
+    (low, high): (&[u8], &[u8]),
+) -> (Vec<RunHandle>, Vec<(usize, Vec<RunHandle>)>) {
+    let mut range = (low.to_vec(), high.to_vec());
+    let touches = |handle: &RunHandle| handle.run.meta().overlaps(low, high);
+    // What is older than a run of L0 must not stay above it.
+    let from = trees.l0.iter().position(touches).unwrap_or(trees.l0.len());
+    let l0 = trees.l0[from..].to_vec();
+    widen(&mut range, &l0);
+    let mut levels = Vec::new();
+    for level in 0..=target {
+        let runs = overlapping(trees, level, (&range.0, &range.1));
+        widen(&mut range, &runs);
+        if !runs.is_empty() {
+            levels.push((level, runs));
+        }
+    }
+    (l0, levels)
 }
 
 fn widen(range: &mut (Vec<u8>, Vec<u8>), runs: &[RunHandle]) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::paid::{READ_NS, SEARCH_NS, SMALL_NS, VIEW_SEARCH_NS, WRITE_NS, merge_cost, whole_cost};
+use super::paid::{Payer, READ_NS, SEARCH_NS, SMALL_NS, VIEW_SEARCH_NS, WRITE_NS, merge_cost, whole_cost};
 use super::*;
 use crate::base::num::u64_of;
 use crate::base::{Entry, Kind};
@@ -478,13 +478,13 @@ fn a_merge_takes_no_more_than_was_saved_and_writes_take_it_back() {
         }
         assert!(earned < 1 << 30);
     };
-    account.decay(200);
+    account.decay(200, |_, _| true);
     assert!(paid_at_rest(&trees, &options, &account).is_none(), "200 writes take 200 microseconds");
     account.earn(200_000);
     assert!(paid_at_rest(&trees, &options, &account).is_some());
     account.spend(&paid.price);
     assert!(paid_at_rest(&trees, &options, &account).is_none(), "nothing is spent twice");
-    account.decay(1 << 40);
+    account.decay(1 << 40, |_, _| true);
     assert!(account.is_empty());
 }
 
@@ -523,6 +523,105 @@ fn a_row_of_dead_entries_goes_to_the_last_level_with_all_that_lies_between() {
     assert!(merged > 20, "{merged}");
 }
 
+/// Two levels, of runs of 20,000 and of 10,000 keys.
+fn two_levels(forge: &mut Forge) -> Trees {
+    let mut runs = |count: u32, each: u32, seqnum: u64| {
+        let keys = |run: u32| (run * each..(run + 1) * each).map(|key| (key, seqnum)).collect::<Vec<_>>();
+        (0..count).map(|run| forge.run(&keys(run))).collect::<Vec<_>>()
+    };
+    let (upper, lower) = (runs(4, 20_000, 2), runs(8, 10_000, 1));
+    let mut trees = Trees::default();
+    trees.levels[LEVELS - 2] = Level::new(upper);
+    trees.levels[LEVELS - 1] = Level::new(lower);
+    trees
+}
+
+#[test]
+fn reads_of_a_part_of_the_keys_pay_for_that_part() {
+    let mut forge = Forge::new(8);
+    let options = TableOptions { layout: Layout::Lsm, ..TableOptions::default() };
+    let trees = two_levels(&mut forge);
+    let (upper, lower) = (&trees.levels[LEVELS - 2].ids, &trees.levels[LEVELS - 1].ids);
+    let inputs = [vec![upper[1]], lower[2..4].to_vec()].concat();
+    let merge = Compaction::onto_target(
+        &trees,
+        Vec::new(),
+        vec![
+            (LEVELS - 2, overlapping(&trees, LEVELS - 2, (&25_000_u32.to_be_bytes(), &25_000_u32.to_be_bytes()))),
+            (LEVELS - 1, overlapping(&trees, LEVELS - 1, (&20_000_u32.to_be_bytes(), &39_999_u32.to_be_bytes()))),
+        ],
+        LEVELS - 1,
+    );
+    let cost = merge_cost(&merge, &options);
+    let mut account = Account::default();
+    account.earn_near(&25_000_u32.to_be_bytes(), cost / 2);
+    account.earn_near(&31_000_u32.to_be_bytes(), cost / 2 - 1);
+    // Elsewhere as much was not paid.
+    account.earn_near(&70_000_u32.to_be_bytes(), cost / 8);
+    assert!(paid_at_rest(&trees, &options, &account).is_none());
+    account.earn_near(&31_000_u32.to_be_bytes(), 2);
+    // Where all keys are read alike all are merged at once.
+    let mut alike = account.clone();
+    (0..8_u32).for_each(|run| alike.earn_near(&(10_000 * run).to_be_bytes(), cost));
+    assert!(paid_at_rest(&trees, &options, &alike).is_none());
+    let paid = paid_at_rest(&trees, &options, &account).unwrap();
+    let Job::Merge(picked) = &paid.job else { panic!("{paid:?}") };
+    assert_eq!(picked.removed(), inputs);
+    assert!(picked.bottom && picked.target == Place::Level(LEVELS - 1));
+    // Not without room, and of what reads paid beside a large memtable the half is for its flush.
+    let memory = InMemory { entries: 100_000, is_small: false };
+    let picks = |room, memory| pick_paid(&trees, &options, (room, SeqNum::ZERO), memory, &account);
+    assert!(picks(0, InMemory::default()).is_none() && picks(u64::MAX, memory).is_none());
+    // A small one has nothing to do with it, and stays.
+    let memory = InMemory { entries: 100, is_small: true };
+    assert!(matches!(picks(u64::MAX, memory).unwrap().job, Job::Merge(_)));
+    let mut merged = trees.clone();
+    forge.apply(&mut merged, picked, &options);
+    assert_order(&merged);
+    assert_eq!(merged.levels[LEVELS - 2].runs.len(), 3);
+    account.spend(&paid.price);
+    assert!(paid_at_rest(&merged, &options, &account).is_none());
+    // Reads of the others pay for theirs.
+    account.earn_near(&70_000_u32.to_be_bytes(), 2 * cost);
+    assert!(matches!(paid_at_rest(&merged, &options, &account).unwrap().job, Job::Merge(_)));
+}
+
+#[test]
+fn writes_take_from_what_reads_near_them_have_saved() {
+    let mut forge = Forge::new(9);
+    let options = TableOptions { layout: Layout::Lsm, ..TableOptions::default() };
+    let trees = two_levels(&mut forge);
+    let mut account = Account::default();
+    for key in [5_000_u32, 24_000, 25_000, 26_000, 27_000, 28_000, 70_000] {
+        account.earn_near(&key.to_be_bytes(), 1 << 30);
+    }
+    let written = |keys: std::ops::Range<u32>| {
+        move |low: &[u8], high: Option<&[u8]>| {
+            let (from, to) = (keys.start.to_be_bytes(), keys.end.to_be_bytes());
+            high.is_none_or(|high| from.as_slice() <= high) && low < to.as_slice()
+        }
+    };
+    let merges = |account: &Account| paid_at_rest(&trees, &options, account).map(|paid| paid.price);
+    // Whoever writes to the ends of the table takes nothing from its middle, however much it is.
+    account.decay(1 << 40, written(0..6_000));
+    account.decay(1 << 40, written(69_000..80_000));
+    let price = merges(&account).expect("reads of the middle have paid");
+    let mut spent = account.clone();
+    spent.spend(&price);
+    assert!(spent.is_empty(), "{spent:?}");
+    account.decay(1 << 40, written(24_500..24_510));
+    assert!(merges(&account).is_some(), "26,000 is further away");
+    account.decay(1 << 40, written(26_500..26_510));
+    assert!(merges(&account).is_none());
+    account.decay(1 << 40, |_, _| true);
+    assert!(account.is_empty());
+    // However many places there are, what was saved at them is not lost.
+    for key in 0..10_000_u32 {
+        account.earn_near(&[&key.to_be_bytes()[..], &[7; 10_000]].concat(), 10_000);
+    }
+    assert!(merges(&account).is_some() && format!("{account:?}").len() < 512 * 600);
+}
+
 /// What lookups of so many keys pay: nothing for one tree each, whatever that is.
 #[test]
 fn the_dearest_tree_that_a_read_searches_is_not_extra() {
@@ -552,7 +651,7 @@ fn a_small_memtable_is_flushed_with_a_merge_only() {
     let pick = |trees: &Trees, ns: u64, rests: bool, is_small: bool| {
         let mut account = Account::default();
         account.earn(ns);
-        account.decay(u64::from(!rests));
+        account.decay(u64::from(!rests), |_, _| true);
         pick_paid(trees, &options, (u64::MAX, SeqNum::ZERO), InMemory { entries: 100, is_small }, &account)
             .is_some_and(|paid| matches!(paid.job, Job::Flush))
     };
@@ -564,7 +663,7 @@ fn a_small_memtable_is_flushed_with_a_merge_only() {
     // What is left then does for the merge, with the run that the flush has laid down.
     let mut account = Account::default();
     account.earn(enough);
-    account.spend(&Paid::new(Job::Flush, flush, None).price);
+    account.spend(&Paid::new(Job::Flush, flush, Payer::All).price);
     let mut flushed = trees.clone();
     flushed.l0.insert(0, forge.run(&many(100, 3)));
     assert!(matches!(paid_at_rest(&flushed, &options, &account).unwrap().job, Job::Merge(_)));

@@ -91,9 +91,9 @@ impl Memtable {
 
     /// Whether there is an entry with a key from `low` to `high`.
     #[must_use]
-    pub fn holds(&self, low: &[u8], high: &[u8]) -> bool {
+    pub fn holds(&self, low: &[u8], high: Option<&[u8]>) -> bool {
         let mut cursor = self.cursor();
-        cursor.seek_ge(low).is_ok() && cursor.key().is_some_and(|key| key <= high)
+        cursor.seek_ge(low).is_ok() && cursor.key().is_some_and(|key| high.is_none_or(|high| key <= high))
     }
 
     /// A cursor that stands nowhere yet.
