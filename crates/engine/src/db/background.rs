@@ -372,7 +372,7 @@ mod tests {
         let db = open(&sim);
         let (busy, waits) = (create(&db, "busy"), create(&db, "waits"));
         waits.hold().unwrap();
-        for _ in 0..4 {
+        for _ in 0..8 {
             lay_runs(&db, &waits, 8);
             waits.compact_level(0).unwrap();
         }

@@ -142,7 +142,7 @@ impl LogWriter {
     fn place(&self, files: &mut Files, chunk: &mut Chunk, durably: bool) -> Result<u64> {
         let Chunk { span, bytes } = chunk;
         if span.segment.number != files.current.header.number {
-            files.current = self.begin_segment(span.segment, span.spare.take())?;
+            files.current = self.begin_segment(&files.current, span.segment, span.spare.take(), durably)?;
         }
         let end = after(span.start, bytes.len());
         if durably || end > files.paged_to {
@@ -153,13 +153,24 @@ impl LogWriter {
         Ok(span.segment.offset_of(span.start))
     }
 
-    /// Makes the file of a segment that records were laid out for already.
+    /// Makes the file of the segment behind `last`, for which records were laid out already. A buffered write does not wait for its name to be
+    /// durable: a worker sees to it, or the next force.
     #[cold]
-    fn begin_segment(&self, header: SegmentHeader, spare: Option<Spare>) -> Result<Arc<Segment>> {
+    fn begin_segment(
+        &self,
+        last: &Segment,
+        header: SegmentHeader,
+        spare: Option<Spare>,
+        durably: bool,
+    ) -> Result<Arc<Segment>> {
         if spare.is_none() {
             count(&self.counters.segments_created, 1);
         }
+        self.directory.keep_name(last)?;
         let segment = self.directory.begin(header, spare, self.options.direct)?;
+        if durably {
+            self.directory.keep_name(&segment)?;
+        }
         self.live.lock().push(Live { header, path: segment.path.clone() });
         self.wants_spare.store(true, Ordering::Relaxed);
         Ok(Arc::new(segment))
@@ -171,6 +182,7 @@ impl LogWriter {
         for segment in segments {
             let begun = clock.now();
             segment.buffered.sync().map_err(|error| Error::io("sync", &segment.path, error))?;
+            self.directory.keep_name(segment)?;
             self.counters.synced(clock, begun);
         }
         Ok(())

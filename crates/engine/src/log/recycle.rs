@@ -26,6 +26,7 @@ use super::writer::{Live, LogWriter};
 use crate::base::{ErrorKind, Lsn, Reached, Result};
 use crate::env::Env;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// How many files are kept for future segments: as many as become obsolete at once when a log that is cut short is flushed, so that
@@ -118,18 +119,29 @@ impl LogWriter {
         self.wants_spare.load(Ordering::Relaxed)
     }
 
-    /// Writes a file for the next segment ahead, if none waits (a small one when the disk has no room for more), and makes segments
-    /// durable that are full. For a background worker: a
+    /// Writes a file for the next segment ahead, if none waits (a small one when the disk has no room for more), with its header, and makes durable
+    /// what buffered commits did not wait for: segments that are full, and the name of the current one. For a background worker: a
     /// commit that finds no spare has to make a (small) file itself.
     ///
     /// # Errors
     /// `Full` when there is no room: appends that need a new segment then fail with `Full` before they change anything, until a later
-    /// call succeeds. `Io` when the file cannot be made; nothing is lost by that. `Poisoned` when a segment cannot be synced.
+    /// call succeeds. `Io` when the file cannot be made; nothing is lost by that. `Poisoned` when a segment or a name cannot be synced.
     pub fn prepare_spare(&self) -> Result<()> {
         // First, so that a segment begun meanwhile asks again.
         self.wants_spare.store(false, Ordering::Relaxed);
         self.sync_full_segments()?;
+        let current = Arc::clone(&self.io.lock().files.current);
+        self.directory.keep_name(&current).map_err(|error| self.fail(&error))?;
         let mut makes = self.spare_makes.lock();
+        let made = self.make_spare(&mut makes).and_then(|()| self.ready_spare(&makes));
+        if made.is_err() {
+            self.wants_spare.store(true, Ordering::Relaxed);
+        }
+        made
+    }
+
+    /// Makes a spare if none waits.
+    fn make_spare(&self, makes: &mut SpareMakes) -> Result<()> {
         let mut state = self.state.lock();
         if !state.tail.spares().is_empty() {
             // It may be a segment that was given up since the disk was full.
@@ -159,10 +171,30 @@ impl LogWriter {
                 if error.kind() == ErrorKind::Full {
                     state.full_disk = Some(error.to_string());
                 }
-                self.wants_spare.store(true, Ordering::Relaxed);
                 Err(error)
             }
         }
+    }
+
+    /// Writes the header of the next segment into the spare that it will be made of. If that is made of it meanwhile, both write the same: until
+    /// `makes` is let go no segment becomes a spare again.
+    fn ready_spare(&self, _makes: &SpareMakes) -> Result<()> {
+        let mut state = self.state.lock();
+        let segment = *state.tail.segment();
+        let Some(spare) = state.tail.spares().last() else { return Ok(()) };
+        let (path, header) = (spare.path.clone(), segment.continued(spare.bytes));
+        if spare.ready.as_ref().is_some_and(|ready| ready.header == header) {
+            return Ok(());
+        }
+        drop(state);
+        let made = self.directory.head(&path, header, self.options.direct);
+        let mut state = self.state.lock();
+        match state.tail.spares().last_mut().filter(|spare| spare.path == path) {
+            Some(spare) => spare.ready = Some(made?),
+            // It is a segment by now, under another name.
+            None => {}
+        }
+        Ok(())
     }
 
     /// Forces since the log was opened.
@@ -226,7 +258,8 @@ impl LogWriter {
         }
         // Before a spare becomes a segment: else a crash could leave its new header under its old name.
         self.directory.sync()?;
-        self.state.lock().tail.spares().append(&mut spares);
+        // The one that was there already is next: it has its header.
+        self.state.lock().tail.spares().splice(..0, spares);
         Ok(())
     }
 }

@@ -146,7 +146,8 @@ impl Damaged {
         }
         lost.sync()?;
         directory.sync()?;
-        directory.begin(seal, None, false)?;
+        let segment = directory.begin(seal, None, false)?;
+        directory.keep_name(&segment)?;
         for (_, path) in listing.segments.iter().filter(|(number, _)| *number > seal.previous) {
             directory.remove(path)?;
         }

@@ -4,13 +4,14 @@
 //! | name | what it is |
 //! |---|---|
 //! | `{number:016}.log` | a segment, whose header is durable |
-//! | `{any:016}.spare` | a file of full length waiting to become a segment; its bytes mean nothing |
+//! | `{any:016}.spare` | a file of full length waiting to become a segment; its bytes mean nothing, though they may begin with that one's header |
 //! | `lost-{number:016}/` | what a salvage kept that was sealed by the segment of that number (see `log/salvage.rs`) |
 //! | `….new` | a file that was not finished; removed at the next open |
 //!
 //! # Recovery
 //! A file gets its `.log` name only after its length and its new header are durable. So a `.log` file that is short or has no valid
-//! header was damaged; a crash cannot have left it.
+//! header was damaged; a crash cannot have left it. The name itself is durable before any byte of the segment is said to be, and before the next
+//! segment gets its own: of two names the younger one is never the only one that survives.
 
 use super::format::{SECTOR, SegmentHeader};
 use crate::base::num::{u64_of, usize_of};
@@ -19,6 +20,7 @@ use crate::env::{Access, AlignedBuffer, Env, File, OpenOptions, SECTOR_BYTES};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const DIGITS: usize = 16;
 /// How many zeros are written at a time.
@@ -33,6 +35,8 @@ pub(super) struct Segment {
     pub(super) buffered: Arc<dyn File>,
     /// Past the page cache, where that is wanted and possible.
     pub(super) direct: Arc<dyn File>,
+    /// Whether its name is durable. Set by whoever made it so.
+    is_named: AtomicBool,
 }
 
 /// What a file is made of that is to become a segment. Either reads as zeros.
@@ -49,6 +53,14 @@ pub(super) enum Fill {
 pub(super) struct Spare {
     pub(super) path: PathBuf,
     pub(super) bytes: u64,
+    /// The segment that it is made for, if that is known: it has the header, and lacks the name.
+    pub(super) ready: Option<Segment>,
+}
+
+impl Spare {
+    pub(super) const fn new(path: PathBuf, bytes: u64) -> Self {
+        Self { path, bytes, ready: None }
+    }
 }
 
 /// The names found in a log directory.
@@ -79,7 +91,7 @@ impl Directory {
             let path = self.path.join(&entry.name);
             match suffix {
                 ".log" => listing.segments.push((number, path)),
-                ".spare" => listing.spares.push(Spare { path, bytes: entry.bytes }),
+                ".spare" => listing.spares.push(Spare::new(path, entry.bytes)),
                 ".log.new" | ".spare.new" => listing.unfinished.push(path),
                 _ => continue,
             }
@@ -104,7 +116,7 @@ impl Directory {
         let made = self.make(&unfinished, bytes, fill, direct);
         let made = made.and_then(|zeros| self.rename(&unfinished, &path).map(|()| zeros));
         match made {
-            Ok(zeros) => Ok((Spare { path, bytes }, zeros)),
+            Ok(zeros) => Ok((Spare::new(path, bytes), zeros)),
             Err(error) => {
                 // It holds nothing, and space may be what is wanting. Failing that too, the next open removes it.
                 drop(self.env.fs.remove(&unfinished));
@@ -113,36 +125,51 @@ impl Directory {
         }
     }
 
-    /// Makes `header`'s segment of `spare`, or of a new file of zeros, and returns when it is durable under its name.
+    /// Makes `header`'s segment of `spare`, or of a new file of zeros. Durable under its name after [`Self::keep_name`].
     pub(super) fn begin(&self, header: SegmentHeader, spare: Option<Spare>, direct: bool) -> Result<Segment> {
-        let file = match spare {
-            Some(spare) => spare.path,
+        let (file, ready) = match spare {
+            Some(spare) => (spare.path, spare.ready.filter(|ready| ready.header == header)),
             None => {
                 let unfinished = self.path.join(format!("{:016}.log.new", header.number));
                 self.make(&unfinished, header.bytes, Fill::Zeros, direct)?;
-                unfinished
+                (unfinished, None)
             }
         };
-        let path = segment_path(&self.path, header.number);
+        let segment = ready.map_or_else(|| self.head(&file, header, direct), Ok)?;
+        self.rename(&file, &segment.path)?;
+        Ok(segment)
+    }
+
+    /// Opens a file as `header`'s segment, with that header durable in it. It lacks the name.
+    pub(super) fn head(&self, file: &Path, header: SegmentHeader, direct: bool) -> Result<Segment> {
         let segment = Segment {
             header,
-            buffered: self.open(&file, Access::Write, false)?,
-            direct: self.open(&file, Access::Write, direct)?,
-            path,
+            buffered: self.open(file, Access::Write, false)?,
+            direct: self.open(file, Access::Write, direct)?,
+            path: segment_path(&self.path, header.number),
+            is_named: AtomicBool::new(false),
         };
         let mut sector = AlignedBuffer::zeroed(SECTOR_BYTES);
         header.encode(&mut sector);
-        segment.direct.write_durable_at(&sector, 0).map_err(|error| Error::io("write", &file, error))?;
-        self.rename(&file, &segment.path)?;
-        self.sync()?;
+        segment.direct.write_durable_at(&sector, 0).map_err(|error| Error::io("write", file, error))?;
         Ok(segment)
+    }
+
+    /// Makes the name of a segment durable, if it is not.
+    pub(super) fn keep_name(&self, segment: &Segment) -> Result<()> {
+        // Acquire and Release: who finds it set relies on the sync before it.
+        if !segment.is_named.load(Ordering::Acquire) {
+            self.sync()?;
+            segment.is_named.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Turns an obsolete segment into spare `number`. Durable after [`Self::sync`].
     pub(super) fn retire(&self, segment: &Path, bytes: u64, number: u64) -> Result<Spare> {
         let path = self.path.join(format!("{number:016}.spare"));
         self.rename(segment, &path)?;
-        Ok(Spare { path, bytes })
+        Ok(Spare::new(path, bytes))
     }
 
     /// Removes a file that is no longer needed.

@@ -149,6 +149,7 @@ impl LogWriter {
             directory.remove(path)?;
         }
         let segment = Arc::new(directory.begin(header, first, options.direct)?);
+        directory.keep_name(&segment)?;
         // Not before the seal is durable: until then they might still be the log.
         for path in &recovered.orphans {
             directory.remove(path)?;
@@ -567,7 +568,7 @@ impl LogWriter {
 
     /// Ends the log because of `error`, and says so to everyone.
     #[cold]
-    fn fail(&self, error: &Error) -> Error {
+    pub(super) fn fail(&self, error: &Error) -> Error {
         let mut state = self.state.lock();
         state.failure.get_or_insert_with(|| error.to_string());
         state.gates.everyone().iter().for_each(Thread::unpark);
