@@ -39,6 +39,14 @@ pub(super) struct Segment {
     is_named: AtomicBool,
 }
 
+impl Segment {
+    /// Whether its name is durable.
+    pub(super) fn is_named(&self) -> bool {
+        // Acquire and Release: who finds it set relies on the sync before it.
+        self.is_named.load(Ordering::Acquire)
+    }
+}
+
 /// What a file is made of that is to become a segment. Either reads as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fill {
@@ -157,8 +165,7 @@ impl Directory {
 
     /// Makes the name of a segment durable, if it is not.
     pub(super) fn keep_name(&self, segment: &Segment) -> Result<()> {
-        // Acquire and Release: who finds it set relies on the sync before it.
-        if !segment.is_named.load(Ordering::Acquire) {
+        if !segment.is_named() {
             self.sync()?;
             segment.is_named.store(true, Ordering::Release);
         }

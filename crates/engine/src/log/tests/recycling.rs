@@ -77,6 +77,37 @@ fn zeros_are_written_for_a_log_that_is_forced_often_and_for_no_other() {
 }
 
 #[test]
+fn who_begins_a_segment_by_a_buffered_commit_finds_its_header_written_and_leaves_its_name_to_others() {
+    let sim = sim(4);
+    let (_, log) = open(&sim, Lsn(0), LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() });
+    let commit = |bytes| log.write(log.append(&[&payload(1, bytes)]).unwrap()).unwrap();
+    let current = || Arc::clone(&log.io.lock().files.current);
+    let is_ready = || log.state.lock().tail.spares().last().map(|spare| spare.ready.is_some());
+    assert!(current().is_named() && is_ready().is_none());
+    for _ in 0..5 {
+        work(&log);
+        assert_eq!((is_ready(), current().is_named()), (Some(true), true));
+        let calls = sim.op_count();
+        commit(1_100_000);
+        // The write of what filled the segment, a rename, and the write of the rest.
+        assert!(sim.op_count() - calls <= 3, "{} calls", sim.op_count() - calls);
+        assert!(!current().is_named());
+        // A segment that was given up meanwhile does not come before the one that is ready.
+        log.sync(log.tail()).unwrap();
+        assert!(current().is_named());
+        log.release(log.tail()).unwrap();
+    }
+    // Who fills several segments at once makes sure of each before the next, and a force of the last.
+    commit(3_500_000);
+    let segments = log.io.lock().files.unsynced.clone();
+    let named: Vec<_> = segments.iter().map(|segment| segment.is_named()).collect();
+    assert!(named.len() > 2 && named[..named.len() - 1].iter().all(|is_named| *is_named), "{named:?}");
+    assert!(!current().is_named());
+    log.sync(log.tail()).unwrap();
+    assert!(current().is_named());
+}
+
+#[test]
 fn a_long_run_ends_with_whole_segments_that_are_used_again_and_again() {
     const WHOLE: u64 = 8 << 20;
     let options = LogOptions { segment_bytes: WHOLE, ..LogOptions::default() };
