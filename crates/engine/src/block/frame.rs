@@ -8,16 +8,16 @@
 //! | 8 | 4 | length of the payload |
 //! | 12 | 4 | length of the image |
 //! | 16 | 1 | [`Compression`] |
-//! | 17 | 1 | 1 if it was folded before it was compressed (see [`super::fold`]), else 0 |
+//! | 17 | 1 | 1 if it was slimmed before it was compressed (see [`super::slim`]), else 0 |
 //! | 18 | 2 | zero |
 //! | 20 | | the payload: the image, compressed |
 //!
 //! The seed finds blocks that were written to the wrong place or file; the half of the checksum in the [`BlockPointer`]
 //! finds blocks that were not written at all, where an older one lay.
 
-use super::fold::{fold, unfold};
 use super::format::IMAGE_BYTES_MAX;
 use super::pointer::BlockPointer;
+use super::slim::{restore, slim};
 use crate::base::checksum::checksum;
 use crate::base::codec::{Decoder, Malformed};
 use crate::base::memory::Image;
@@ -95,17 +95,17 @@ impl From<Malformed> for FrameError {
 pub fn encode(image: &[u8], compression: Compression, identity: u64, offset: u64, out: &mut Vec<u8>) -> BlockPointer {
     assert!(image.len() <= IMAGE_BYTES_MAX, "a block of {} bytes", image.len());
     let start = out.len();
-    let folded = if compression == Compression::None { None } else { fold(image) };
-    let mut put = |payload: &[u8], compression: Compression, is_folded: bool| {
+    let slimmed = if compression == Compression::None { None } else { slim(image) };
+    let mut put = |payload: &[u8], compression: Compression, is_slimmed: bool| {
         out.reserve(FRAME_HEADER_BYTES + payload.len());
         out.extend_from_slice(&[0; CHECKSUM_BYTES]);
         out.extend_from_slice(&u32_of(payload.len()).to_le_bytes());
         out.extend_from_slice(&u32_of(image.len()).to_le_bytes());
-        out.extend_from_slice(&[compression as u8, is_folded.into(), 0, 0]);
+        out.extend_from_slice(&[compression as u8, is_slimmed.into(), 0, 0]);
         out.extend_from_slice(payload);
     };
-    compression.compress(folded.as_deref().unwrap_or(image), |compressed| match compressed {
-        Some(payload) => put(payload, compression, folded.is_some()),
+    compression.compress(slimmed.as_deref().unwrap_or(image), |compressed| match compressed {
+        Some(payload) => put(payload, compression, slimmed.is_some()),
         None => put(image, Compression::None, false),
     });
     seal(&mut out[start..], identity, offset)
@@ -139,7 +139,7 @@ pub fn decode(frame: &[u8], identity: u64, pointer: BlockPointer) -> Result<Imag
         return Err(FrameError::Stale { expected: pointer.checksum, actual: low_half(actual) });
     }
     let (payload_bytes, image_bytes) = (decoder.u32()?, usize_of32(decoder.u32()?));
-    let (compression, is_folded) = form(&mut decoder)?;
+    let (compression, is_slimmed) = form(&mut decoder)?;
     let payload = decoder.rest();
     if payload.len() != usize_of32(payload_bytes) || !plausible(payload, image_bytes, compression) {
         return Err(FrameError::Malformed);
@@ -149,13 +149,13 @@ pub fn decode(frame: &[u8], identity: u64, pointer: BlockPointer) -> Result<Imag
     }
     let mut image = Image::of_len(image_bytes);
     compression.decompress(payload, image.make_mut())?;
-    if is_folded {
-        unfold(image.make_mut())?;
+    if is_slimmed {
+        restore(image.make_mut())?;
     }
     Ok(image)
 }
 
-/// How a payload was made, and whether of a folded image: what a header ends with.
+/// How a payload was made, and whether of a slimmed image: what a header ends with.
 fn form(header: &mut Decoder<'_>) -> Result<(Compression, bool), Malformed> {
     match (Compression::from_byte(header.u8()?).ok_or(Malformed)?, header.array()?) {
         (compression, [0, 0, 0]) => Ok((compression, false)),

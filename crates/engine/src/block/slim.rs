@@ -4,7 +4,7 @@
 //! anything. They are eight bytes of each entry.
 //!
 //! # Format
-//! A folded image has the length of the image, and differs from it in two places (see [`super::format`]):
+//! A slimmed image has the length of the image, and differs from it in two places (see [`super::format`]):
 //!
 //! | in place of | are |
 //! |---|---|
@@ -16,7 +16,7 @@ use crate::base::codec::{Decoder, Malformed};
 use crate::base::num::{u64_of, usize_of32};
 use std::array;
 
-/// Where in an image lies what is folded.
+/// Where in an image lies what is slimmed.
 struct Table {
     heads_at: usize,
     offsets_at: usize,
@@ -25,7 +25,7 @@ struct Table {
 }
 
 impl Table {
-    /// That of an image with entries, folded or not.
+    /// That of an image with entries, slimmed or not.
     fn of(image: &[u8]) -> Result<Self, Malformed> {
         let mut header = Decoder::new(image);
         let kind = BlockKind::from_byte(header.u8()?).ok_or(Malformed)?;
@@ -50,19 +50,19 @@ impl Table {
         entry.len_prefixed().map(head)
     }
 
-    /// Where byte `plane` of folded number `i` is.
+    /// Where byte `plane` of slimmed number `i` is.
     #[inline]
-    const fn folded_at(&self, plane: usize, i: usize) -> usize {
+    const fn slimmed_at(&self, plane: usize, i: usize) -> usize {
         self.offsets_at + plane * (self.count + 1) + i
     }
 }
 
-/// The folded form of an image; `None` when it has no entries or is none, so that [`unfold`] would not give it back.
-pub(super) fn fold(image: &[u8]) -> Option<Vec<u8>> {
+/// The slimmed form of an image; `None` when it has no entries or is none, so that [`restore`] would not give it back.
+pub(super) fn slim(image: &[u8]) -> Option<Vec<u8>> {
     let table = Table::of(image).ok()?;
     let number = |at: usize| image[at..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
-    let mut folded = image.to_vec();
-    folded[table.heads_at..table.offsets_at].fill(0);
+    let mut slimmed = image.to_vec();
+    slimmed[table.heads_at..table.offsets_at].fill(0);
     let mut end = 0;
     for i in 0..=table.count {
         let start = end;
@@ -71,22 +71,22 @@ pub(super) fn fold(image: &[u8]) -> Option<Vec<u8>> {
             return None;
         }
         for (plane, byte) in end.checked_sub(start)?.to_le_bytes().into_iter().enumerate() {
-            folded[table.folded_at(plane, i)] = byte;
+            slimmed[table.slimmed_at(plane, i)] = byte;
         }
     }
-    Some(folded)
+    Some(slimmed)
 }
 
-/// Makes an image again of its folded form.
+/// Makes an image again of its slimmed form.
 ///
 /// # Errors
-/// [`Malformed`] when it is not one that [`fold`] made.
-pub(super) fn unfold(image: &mut [u8]) -> Result<(), Malformed> {
+/// [`Malformed`] when it is not one that [`slim`] made.
+pub(super) fn restore(image: &mut [u8]) -> Result<(), Malformed> {
     let table = Table::of(image)?;
-    let folded = image[table.offsets_at..table.folded_at(4, 0)].to_vec();
+    let slimmed = image[table.offsets_at..table.slimmed_at(4, 0)].to_vec();
     let mut end = 0_u32;
     for i in 0..=table.count {
-        let bytes = array::from_fn(|plane| folded[table.folded_at(plane, i) - table.offsets_at]);
+        let bytes = array::from_fn(|plane| slimmed[table.slimmed_at(plane, i) - table.offsets_at]);
         let start = end;
         end = start.checked_add(u32::from_le_bytes(bytes)).ok_or(Malformed)?;
         image[table.offsets_at + 4 * i..][..4].copy_from_slice(&end.to_le_bytes());
