@@ -62,7 +62,10 @@ impl Io {
     pub(super) fn new(segment: Arc<Segment>) -> Self {
         let first = segment.header.first;
         let taken = Taken::nothing(segment.header);
-        Self { taken, files: Files { current: segment, unsynced: Vec::new(), paged_to: first, synced_to: first, forced: first } }
+        Self {
+            taken,
+            files: Files { current: segment, unsynced: Vec::new(), paged_to: first, synced_to: first, forced: first },
+        }
     }
 }
 

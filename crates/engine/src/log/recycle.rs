@@ -189,10 +189,9 @@ impl LogWriter {
         drop(state);
         let made = self.directory.head(&path, header, self.options.direct);
         let mut state = self.state.lock();
-        match state.tail.spares().last_mut().filter(|spare| spare.path == path) {
-            Some(spare) => spare.ready = Some(made?),
-            // It is a segment by now, under another name.
-            None => {}
+        // Else it is a segment by now, under another name.
+        if let Some(spare) = state.tail.spares().last_mut().filter(|spare| spare.path == path) {
+            spare.ready = Some(made?);
         }
         Ok(())
     }

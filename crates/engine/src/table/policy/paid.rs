@@ -315,7 +315,9 @@ pub fn pick_paid(
     if wanted.is_none() {
         let fitting = merges(trees, options).into_iter().rev().filter(|(_, merge)| merge.needs(options) <= room);
         wanted = fitting.map(|(saved, merge)| (saved, merge_cost(&merge, options), merge)).find_map(
-            |(saved, cost, merge)| pays(saved, with_flush(cost)).then(|| Paid::new(Job::Merge(merge), cost, Payer::All)),
+            |(saved, cost, merge)| {
+                pays(saved, with_flush(cost)).then(|| Paid::new(Job::Merge(merge), cost, Payer::All))
+            },
         );
     }
     let whole = || trees.count() == 1 && account.rested_ns >= with_flush(whole_cost(trees));
@@ -327,13 +329,7 @@ pub fn pick_paid(
 
 /// The merge of what lies over a run of the last level into it, where reads of these keys alone have paid for that, and at least twice as much of
 /// what it costs as all reads have of the merge of all: else that comes soon, with what is in memory.
-fn pick_between(
-    trees: &Trees,
-    options: &TableOptions,
-    room: u64,
-    is_large: bool,
-    account: &Account,
-) -> Option<Paid> {
+fn pick_between(trees: &Trees, options: &TableOptions, room: u64, is_large: bool, account: &Account) -> Option<Paid> {
     let last = occupied(trees).last().filter(|_| trees.btree.is_none())?;
     let mut hot: Vec<(u64, &Arc<Run>)> = Vec::new();
     for near in &account.near {
@@ -343,7 +339,8 @@ fn pick_between(
             _ => hot.push((near.saved_ns, run)),
         }
     }
-    let (whole, all) = (u128::from(whole_cost(trees)), account.near.iter().map(|near| u128::from(near.saved_ns)).sum::<u128>());
+    let (whole, all) =
+        (u128::from(whole_cost(trees)), account.near.iter().map(|near| u128::from(near.saved_ns)).sum::<u128>());
     hot.sort_unstable_by_key(|(saved, _)| Reverse(*saved));
     hot.into_iter().take(HOT_RUNS_MAX).find_map(|(_, run)| {
         let (l0, levels) = down_to(trees, last, (&run.meta().smallest, &run.meta().largest));
