@@ -8,7 +8,7 @@
 //! | 8 | 4 | length of the payload |
 //! | 12 | 4 | length of the image |
 //! | 16 | 1 | [`Compression`] |
-//! | 17 | 1 | 1 if it was slimmed before it was compressed (see [`super::slim`]), else 0 |
+//! | 17 | 1 | 1 if it was slimmed before it was compressed (see `block/slim.rs`), else 0 |
 //! | 18 | 2 | zero |
 //! | 20 | | the payload: the image, compressed |
 //!
