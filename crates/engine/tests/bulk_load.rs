@@ -378,11 +378,11 @@ fn only_the_runs_of_a_load_that_meet_others_lie_over_them() {
     let db = open(&sim);
     let table = table(&db, Layout::Lsm);
     table.hold().unwrap();
-    load(&table, 1000..1200, b"first").unwrap();
+    load(&table, 900..1300, b"first").unwrap();
     put(&db, &table, 1100, b"over it", Durability::Sync);
     table.flush().unwrap();
     let before = db.snapshot();
-    load(&table, 0..4000, b"second").unwrap();
+    load(&table, 0..6000, b"second").unwrap();
     let shape = table.shape().unwrap();
     let level = |number: u64| shape.levels.iter().find(|level| level.level == number).expect("a level with runs");
     assert_eq!(shape.l0.len(), 2, "one run of the load has the key that lies in L0");
@@ -394,7 +394,7 @@ fn only_the_runs_of_a_load_that_meet_others_lie_over_them() {
             assert_eq!(held.to_vec(), if is_over { b"over it".to_vec() } else { loaded(value) });
         }
     }
-    assert_eq!(db.snapshot().range(&table, ..).count(), 4000);
+    assert_eq!(db.snapshot().range(&table, ..).count(), 6000);
     assert_sound(&db);
     // What crashed is found in the same places.
     drop((table, db));
@@ -402,7 +402,7 @@ fn only_the_runs_of_a_load_that_meet_others_lie_over_them() {
     let db = open(&sim);
     let again = self::table(&db, Layout::Lsm);
     assert_eq!((again.shape().unwrap().l0.len(), again.shape().unwrap().levels.len()), (2, 2));
-    assert_eq!(db.snapshot().range(&again, ..).count(), 4000);
+    assert_eq!(db.snapshot().range(&again, ..).count(), 6000);
     again.compact().unwrap();
     assert_eq!(db.snapshot().get(&again, &key(1100)).unwrap().map(|value| value.to_vec()), Some(loaded(b"second")));
     assert_sound(&db);
