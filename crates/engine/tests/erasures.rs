@@ -14,7 +14,7 @@ fn open(sim: &SimEnv) -> Database {
 
 /// A table of small runs and blocks.
 fn table(db: &Database, layout: Layout) -> Table {
-    let options = TableOptions { layout, run_bytes_max: 16 << 10, block_bytes: 1 << 10, ..TableOptions::default() };
+    let options = TableOptions { layout, run_bytes_max: 8 << 10, block_bytes: 1 << 10, ..TableOptions::default() };
     db.table("t").expect("an open database").unwrap_or_else(|| db.create_table("t", options).expect("a table"))
 }
 

@@ -66,6 +66,7 @@ impl Stats {
         text.seconds("log_compression", "Time spent on compressing records.", log.compression_us);
         text.counter("log_groups", "Groups of records made durable.", log.groups);
         text.counter("log_written_bytes", "Bytes written to the log, with headers and padding.", log.written_bytes);
+        text.counter("log_filled_bytes", "Zeros filled ahead in the page cache.", log.filled_bytes);
         text.counter("log_writes", "Write calls of the log.", log.writes);
         text.counter("log_syncs", "Times the device was told to make the log durable.", log.syncs);
         let help = "Records that each force of the log made durable together.";

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use crate::base::sync::Mutex;
 
 use crate::base::shards::Sharded;
-use crate::table::policy::{Account, FILTER_NS, Price, extra_ns};
+use crate::table::policy::{Account, FILTER_NS, NEAR_KEY_BYTES, Price, extra_ns};
 use crate::tree::Costs;
 use crate::txn::skips::Skips;
 
@@ -31,6 +31,8 @@ pub(crate) struct Savings {
     paid_ns: Sharded<1>,
     /// Entries that were flushed.
     flushed: AtomicU64,
+    /// Held before `book`, and for longer: readers wait for that one only.
+    account: Mutex<Account>,
     book: Mutex<Book>,
     /// Who is woken to look.
     core: OnceLock<Weak<Core>>,
@@ -38,7 +40,6 @@ pub(crate) struct Savings {
 
 #[derive(Debug, Default)]
 struct Book {
-    account: Account,
     /// Where reads paid, and how much.
     places: Vec<(Vec<u8>, u64)>,
     /// Rows of dead entries that scans told of: the range, and how many.
@@ -69,7 +70,7 @@ impl Savings {
     fn remember(&self, key: &[u8], ns: u64) {
         let mut book = self.book.lock();
         if book.places.len() < PLACES_MAX {
-            book.places.push((key.to_vec(), ns));
+            book.places.push((key[..key.len().min(NEAR_KEY_BYTES)].to_vec(), ns));
         }
     }
 
@@ -80,6 +81,7 @@ impl Savings {
 
     /// What is saved, with so many entries in memory now, of which `holds` says whether there are any from a key on to another, or to the end.
     pub(crate) fn settle(&self, in_memory: u64, holds: impl Fn(&[u8], Option<&[u8]>) -> bool) -> Account {
+        let mut account = self.account.lock();
         let mut book = self.book.lock();
         let [paid] = self.paid_ns.sums();
         let flushed = self.flushed.load(Ordering::Relaxed);
@@ -87,26 +89,30 @@ impl Savings {
         // Where that was written which was flushed since the last look is not known any more.
         let is_flushed = flushed != mem::replace(&mut book.seen_flushed, flushed);
         let (paid_now, written_now) = (paid.saturating_sub(book.seen_ns), written.saturating_sub(book.seen_entries));
-        // What was written may have come before what was read since the last look, and took nothing from it then. The other way round
-        // too much is saved, by one look's worth.
-        book.account.decay(written_now, |low, high| is_flushed || holds(low, high));
-        book.account.earn(paid_now);
-        for (key, ns) in mem::take(&mut book.places) {
-            book.account.earn_near(&key, ns);
-        }
-        for (low, high, entries) in mem::take(&mut book.rows) {
-            book.account.earn_in(low, high, entries);
-        }
         book.seen_ns = paid.max(book.seen_ns);
         book.seen_entries = written.max(book.seen_entries);
-        book.account.clone()
+        let (places, rows) = (mem::take(&mut book.places), mem::take(&mut book.rows));
+        drop(book);
+        // What was written may have come before what was read since the last look, and took nothing from it then. The other way round
+        // too much is saved, by one look's worth.
+        account.decay(written_now, |low, high| is_flushed || holds(low, high));
+        account.earn(paid_now);
+        for (key, ns) in places {
+            account.earn_near(&key, ns);
+        }
+        for (low, high, entries) in rows {
+            account.earn_in(low, high, entries);
+        }
+        account.clone()
     }
 
     /// What was paid for is done.
     pub(crate) fn spend(&self, price: &Price) {
+        let mut account = self.account.lock();
+        account.spend(price);
         let mut book = self.book.lock();
-        book.account.spend(price);
-        // Scans that came meanwhile met the same entries.
+        // Reads that came meanwhile met the same trees, and scans the same entries.
+        book.places.retain(|(key, _)| !price.is_of(key));
         if let Some((low, high)) = price.row() {
             book.rows.retain(|(from, to, _)| from < low || high < to);
         }

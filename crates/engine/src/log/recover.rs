@@ -1,7 +1,7 @@
 //! Opening a log: what it holds, and what the next writer needs to know.
 
 use super::chain::{self, Chain, Found};
-use super::format::{SECTOR, sector_up};
+use super::format::{SECTOR, SEGMENT_BYTES_MAX, sector_up};
 use super::progress::{ReplayProgress, Steps};
 use super::reader::{LogReader, LogSummary};
 use super::segment::{Directory, Listing, Spare};
@@ -13,8 +13,9 @@ use crate::env::Env;
 use std::path::{Path, PathBuf};
 
 /// How many positions are left out between what a recovery finds and what is written after it. Positions that were handed out but
-/// never reached a file lie in between, so none is handed out twice.
-const GAP_BYTES: u64 = 1 << 30;
+/// never reached a file, or were in a segment whose name a power failure took back, lie in between, so none is handed out twice.
+const GAP_BYTES: u64 = 4 << 30;
+const _: () = assert!(GAP_BYTES >= 2 * SEGMENT_BYTES_MAX, "a segment may be lost whole");
 
 /// How often a log is read again that changes while it is read.
 const ATTEMPTS: u32 = 100;

@@ -237,6 +237,9 @@ impl LogWriter {
         if needed == 0 {
             return Ok(());
         }
+        // The name of what is left must not be the one that a power failure takes back.
+        let current = Arc::clone(&self.io.lock().files.current);
+        self.directory.keep_name(&current).map_err(|error| self.fail(&error))?;
         let obsolete: Vec<_> = live.drain(..needed).collect();
         let oldest = live[0].header.number;
         drop(live);

@@ -49,9 +49,9 @@ const SECOND: &str = "
 const THIRD: &str = "
     00000  53 50 4e 59 20 4c 4f 47 01 00 00 00 02 00 00 00  # seals
     00010  ed 5e 00 00 00 00 00 00 03 00 00 00 00 00 00 00
-    00020  00 00 01 00 00 00 00 00 00 f0 01 40 00 00 00 00  # first: a GiB behind segment 2
+    00020  00 00 01 00 00 00 00 00 00 f0 01 00 01 00 00 00  # first: four GiB behind segment 2
     00030  02 00 00 00 00 00 00 00 d4 31 01 00 00 00 00 00  # the log before it ends in segment 2, at 0x131d4
-    00ff0  00 00 00 00 00 00 00 00 37 75 57 15 61 bb 7f 52
+    00ff0  00 00 00 00 00 00 00 00 93 9c 66 e5 30 bd c9 e7
 ";
 
 #[test]

@@ -105,6 +105,11 @@ fn who_begins_a_segment_by_a_buffered_commit_finds_its_header_written_and_leaves
     assert!(!current().is_named());
     log.sync(log.tail()).unwrap();
     assert!(current().is_named());
+    // Who gives up all before the last segment must not leave the log without any name: here before anybody synced it, as a dropped table does.
+    commit(1_100_000);
+    assert!(!current().is_named());
+    log.release(log.tail()).unwrap();
+    assert!(current().is_named());
 }
 
 #[test]

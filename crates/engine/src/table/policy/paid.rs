@@ -48,7 +48,7 @@ const JOB_NS: u64 = 5_000_000;
 /// At so many keys it is remembered what reads saved near them.
 const NEAR_MAX: usize = 512;
 /// Of each of these keys so many bytes.
-const NEAR_KEY_BYTES: usize = 64;
+pub const NEAR_KEY_BYTES: usize = 256;
 /// Of so many runs of the last level, in which the most was saved, it is looked whether that pays for a merge.
 const HOT_RUNS_MAX: usize = 8;
 /// So many key ranges are remembered in which scans met dead entries.
@@ -282,6 +282,12 @@ impl Price {
             Payer::All | Payer::Between { .. } => None,
         }
     }
+
+    /// Whether the reads of a key have paid, and not those of others.
+    #[must_use]
+    pub fn is_of(&self, key: &[u8]) -> bool {
+        matches!(&self.payer, Payer::Between { low, high } if **low <= *key && *key <= **high)
+    }
 }
 
 impl Paid {
@@ -328,7 +334,7 @@ pub fn pick_paid(
 }
 
 /// The merge of what lies over a run of the last level into it, where reads of these keys alone have paid for that, and at least twice as much of
-/// what it costs as all reads have of the merge of all: else that comes soon, with what is in memory.
+/// what it costs as is saved for the merge of all: else that comes soon, with what is in memory.
 fn pick_between(trees: &Trees, options: &TableOptions, room: u64, is_large: bool, account: &Account) -> Option<Paid> {
     let last = occupied(trees).last().filter(|_| trees.btree.is_none())?;
     let mut hot: Vec<(u64, &Arc<Run>)> = Vec::new();
@@ -339,18 +345,19 @@ fn pick_between(trees: &Trees, options: &TableOptions, room: u64, is_large: bool
             _ => hot.push((near.saved_ns, run)),
         }
     }
-    let (whole, all) =
-        (u128::from(whole_cost(trees)), account.near.iter().map(|near| u128::from(near.saved_ns)).sum::<u128>());
+    let whole = u128::from(whole_cost(trees));
     hot.sort_unstable_by_key(|(saved, _)| Reverse(*saved));
-    hot.into_iter().take(HOT_RUNS_MAX).find_map(|(_, run)| {
+    let merges = hot.into_iter().filter_map(|(_, run)| {
         let (l0, levels) = down_to(trees, last, (&run.meta().smallest, &run.meta().largest));
         let spared = u64_of(l0.len() + levels.len()).checked_sub(1).filter(|spared| *spared > 0)?;
-        let merge = Compaction::onto_target(trees, l0, levels, last);
+        Some((spared, Compaction::onto_target(trees, l0, levels, last)))
+    });
+    merges.take(HOT_RUNS_MAX).find_map(|(spared, merge)| {
         let (low, high) = merge.range().map(|(low, high)| (low.to_vec(), high.to_vec()))?;
         let cost = merge_cost(&merge, options);
         // A large memtable stays, and its share is not theirs to spend.
         let saved = account.saved_between(&low, &high).saturating_mul(spared) / (spared + u64::from(is_large));
-        let is_hot = u128::from(saved) * whole >= 2 * all * u128::from(cost);
+        let is_hot = u128::from(saved) * whole >= 2 * u128::from(account.balance_ns) * u128::from(cost);
         let is_paid = saved >= cost && is_hot && merge.needs(options) <= room;
         is_paid.then(|| Paid::new(Job::Merge(merge), cost, Payer::Between { low, high }))
     })
