@@ -237,13 +237,16 @@ impl LogWriter {
         if needed == 0 {
             return Ok(());
         }
-        // The name of what is left must not be the one that a power failure takes back.
-        let current = Arc::clone(&self.io.lock().files.current);
-        self.directory.keep_name(&current).map_err(|error| self.fail(&error))?;
         let obsolete: Vec<_> = live.drain(..needed).collect();
         let oldest = live[0].header.number;
+        // Who begins a segment has `io` and takes this.
         drop(live);
-        self.io.lock().files.unsynced.retain(|segment| segment.header.number >= oldest);
+        let mut io = self.io.lock();
+        io.files.unsynced.retain(|segment| segment.header.number >= oldest);
+        let current = Arc::clone(&io.files.current);
+        drop(io);
+        // The name of what is left must not be the one that a power failure takes back.
+        self.directory.keep_name(&current).map_err(|error| self.fail(&error))?;
         let mut makes = self.spare_makes.lock();
         let room = SPARES_MAX.saturating_sub(self.state.lock().tail.spares().len());
         let mut spares = Vec::new();

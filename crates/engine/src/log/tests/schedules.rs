@@ -100,6 +100,21 @@ fn spares_and_releases_beside_commits_lose_nothing() {
     check(round);
 }
 
+/// A release asked for the files' latch with that of the segments in hand, which who begins a segment takes the other way round.
+#[test]
+fn a_release_beside_who_begins_a_segment_ends() {
+    let round = || {
+        let shared = Shared::new(5);
+        shared.log.sync(shared.log.append(&[&payload(0, 70_000)]).unwrap()).unwrap();
+        let background = shared.clone();
+        let background = thread::spawn(move || background.log.release(background.log.durable()).unwrap());
+        shared.log.write(shared.log.append(&[&payload(1, 70_000)]).unwrap()).unwrap();
+        background.join().unwrap();
+        shared.log.close().unwrap();
+    };
+    check(round);
+}
+
 #[test]
 fn a_failed_write_is_told_to_all_that_wait() {
     let round = || {
