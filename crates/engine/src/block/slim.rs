@@ -57,7 +57,7 @@ impl Table {
     }
 }
 
-/// The slimmed form of an image; `None` when it has no entries or is none, so that [`restore`] would not give it back.
+/// The slimmed form of an image; `None` when it is that of no leaf or branch, and [`restore`] would not give it back.
 pub(super) fn slim(image: &[u8]) -> Option<Vec<u8>> {
     let table = Table::of(image).ok()?;
     let number = |at: usize| image[at..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes));

@@ -2,7 +2,8 @@
 //!
 //! # Concurrency
 //! A reader that searched one tree only, and stepped over nothing dead, touches nothing here. Others add to one of several counters, each in a cache line of its own, so
-//! readers on several cores share none; only the background work adds them up.
+//! readers on several cores share none; only the background work adds them up. Whoever passes a look's worth in his counter, or meets a row of dead entries, takes the
+//! latch of `book` for a moment; it is held by nobody for long.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use crate::base::sync::Mutex;
 
 use crate::base::shards::Sharded;
-use crate::table::policy::{Account, FILTER_NS, NEAR_KEY_BYTES, Price, extra_ns};
+use crate::table::policy::{Account, FILTER_NS, Price, extra_ns, near_key};
 use crate::tree::Costs;
 use crate::txn::skips::Skips;
 
@@ -70,7 +71,7 @@ impl Savings {
     fn remember(&self, key: &[u8], ns: u64) {
         let mut book = self.book.lock();
         if book.places.len() < PLACES_MAX {
-            book.places.push((key[..key.len().min(NEAR_KEY_BYTES)].to_vec(), ns));
+            book.places.push((near_key(key).to_vec(), ns));
         }
     }
 

@@ -24,7 +24,7 @@ use crate::tree::run::RunMeta;
 use super::options::{Layout, TableOptions};
 use super::version::{LEVELS, Place, RunHandle, Trees};
 
-pub use paid::{Account, FILTER_NS, InMemory, Job, NEAR_KEY_BYTES, Paid, Price, extra_ns, pick_paid, pick_view};
+pub use paid::{Account, FILTER_NS, InMemory, Job, Paid, Price, extra_ns, near_key, pick_paid, pick_view};
 pub use parked::{KEPT_PART, absorption_needs, is_absorption_due, leaves_worth, rewrite_needs, slices_of_tree};
 pub use pressure::{FULL, pressure};
 pub use slices::Slice;

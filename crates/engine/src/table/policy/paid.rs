@@ -48,7 +48,7 @@ const JOB_NS: u64 = 5_000_000;
 /// At so many keys it is remembered what reads saved near them.
 const NEAR_MAX: usize = 512;
 /// Of each of these keys so many bytes.
-pub const NEAR_KEY_BYTES: usize = 256;
+const NEAR_KEY_BYTES: usize = 256;
 /// Of so many runs of the last level, in which the most was saved, it is looked whether that pays for a merge.
 const HOT_RUNS_MAX: usize = 8;
 /// So many key ranges are remembered in which scans met dead entries.
@@ -68,6 +68,12 @@ pub fn extra_ns(keys: u64, costs: &Costs) -> u64 {
     let (small, stops) = (extra(costs.small), extra(costs.filter_stops));
     let read = trees.min(costs.blocks_read.saturating_sub(keys));
     trees * SEARCH_NS + read * READ_NS + costs.views * VIEW_SEARCH_NS + small * SMALL_NS + stops * FILTER_NS
+}
+
+/// What is kept of a key to remember what reads near it paid.
+#[must_use]
+pub fn near_key(key: &[u8]) -> &[u8] {
+    &key[..key.len().min(NEAR_KEY_BYTES)]
 }
 
 /// What a table has in memory.
@@ -134,7 +140,7 @@ impl Account {
 
     /// Of what reads paid, so much was paid near a key.
     pub fn earn_near(&mut self, key: &[u8], ns: u64) {
-        let key = &key[..key.len().min(NEAR_KEY_BYTES)];
+        let key = near_key(key);
         match self.near.binary_search_by(|near| near.key.as_slice().cmp(key)) {
             Ok(at) => self.near[at].saved_ns = self.near[at].saved_ns.saturating_add(ns),
             Err(at) => self.near.insert(at, Near { key: key.to_vec(), saved_ns: ns }),
