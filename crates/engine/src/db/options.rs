@@ -35,7 +35,8 @@ pub struct Options {
     /// up to a thirty-second more of what they use of their indexes. Default 256 MiB; 1 MiB to 1 TiB.
     pub memory_bytes: u64,
     /// Pass the page cache by for data files and synced log writes, where the file system can. Saves copies and memory; without it
-    /// the operating system caches blocks a second time. Default true.
+    /// the operating system caches blocks a second time. Default true. (Threads that should stay awake for such reads:
+    /// [`Env::os_polling`](crate::env::Env::os_polling).)
     pub direct_io: bool,
     /// The directory of the redo log, to have it on a device of its own. The database remembers it: later opens need not name it, and an
     /// open that names another is refused, unless the log was moved there by hand while the database was closed. It is made when the

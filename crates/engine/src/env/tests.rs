@@ -21,6 +21,11 @@ fn everywhere(test: impl Fn(&Env, &Path)) {
     for parent in parents {
         let dir = tempfile::tempdir_in(parent).unwrap();
         test(&Env::os(), dir.path());
+        if let Ok(polling) = Env::os_polling() {
+            let dir = dir.path().join("polling");
+            std::fs::create_dir(&dir).unwrap();
+            test(&polling, &dir);
+        }
     }
 }
 

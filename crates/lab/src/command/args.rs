@@ -71,6 +71,9 @@ pub struct Common {
     /// Pass the page cache by, where the engine can
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
     pub direct_io: bool,
+    /// Have threads stay awake for direct reads, where the engine can: more reads at once, for all the time of the processors
+    #[arg(long)]
+    pub poll_reads: bool,
     /// Threads for background work, where the engine asks
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub background_threads: u32,
@@ -179,6 +182,7 @@ impl Common {
             large_value_bytes: self.large_values,
             block_bytes: self.block,
             direct_io: self.direct_io,
+            poll_reads: self.poll_reads,
             background_threads: self.background_threads,
             ..Config::default()
         }

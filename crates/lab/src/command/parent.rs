@@ -191,6 +191,9 @@ fn parameters(experiment: &Experiment, common: &Common) -> Vec<(String, String)>
     let mut add = |name: &str, value: String| parameters.push((name.to_owned(), value));
     add("compression", format!("{:?}", common.compression).to_lowercase());
     add("direct I/O", if common.direct_io { "where the engine can" } else { "no" }.to_owned());
+    if common.poll_reads {
+        add("awake for reads", "where the engine can".to_owned());
+    }
     add("memory limit", common.memory_limit.map_or("none".to_owned(), bytes));
     add("seed", common.seed.to_string());
     if common.verify {

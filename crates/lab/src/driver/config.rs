@@ -34,6 +34,8 @@ pub struct Config {
     pub block_bytes: Option<u32>,
     /// Pass the page cache by where the engine can.
     pub direct_io: bool,
+    /// Stay awake for direct reads where the engine can.
+    pub poll_reads: bool,
     /// The redo log.
     pub log: LogConfig,
     /// Bytes of a memtable.
@@ -112,6 +114,7 @@ impl Default for Config {
             large_value_bytes: None,
             block_bytes: None,
             direct_io: true,
+            poll_reads: false,
             log: LogConfig::default(),
             memtable_bytes: None,
             fanout: None,

@@ -6,6 +6,7 @@ use super::{
 };
 use anyhow::{Result, ensure};
 use spinney::base::num::usize_of;
+use spinney::env::Env;
 use spinney::{
     Database, ErrorKind, Layout, LogCompression, LogPadding, Options, Range, Shape, Snapshot, Table, TableOptions,
     Transaction,
@@ -99,11 +100,13 @@ impl Engine for Spinney {
             ("block".to_owned(), crate::text::bytes(config.block_bytes.unwrap_or(table_options.block_bytes).into())),
             ("values apart from (bytes)".to_owned(), table_options.large_value_bytes.to_string()),
             ("direct I/O".to_owned(), options.direct_io.to_string()),
+            ("awake for reads".to_owned(), config.poll_reads.to_string()),
             ("compaction threads".to_owned(), options.compaction_threads.to_string()),
             ("log compression".to_owned(), format!("{:?}", options.log_compression).to_lowercase()),
             ("log padding".to_owned(), format!("{:?}", options.log_padding).to_lowercase()),
         ];
-        let db = Database::open(dir, options)?;
+        let env = if config.poll_reads { Env::os_polling()? } else { Env::os() };
+        let db = Database::builder(dir).options(options).env(env).open()?;
         let table = |spec: &TableSpec| -> Result<Table> {
             if let Some(table) = db.table(spec.name)? {
                 let logged = table.options().logged;

@@ -16,6 +16,7 @@ pub(super) fn common() -> Common {
         large_values: None,
         block: None,
         direct_io: true,
+        poll_reads: false,
         background_threads: 2,
         memory_limit: None,
         seed: 1,

@@ -3,6 +3,7 @@
 use super::super::{File, InFlight, Pages, SECTOR_BYTES, Transfer};
 use super::beside::Batch;
 use super::mapped::MappedPages;
+use super::ring;
 use crate::base::num::{u64_of, usize_of32};
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
 use rustix::fs::{fallocate, fcntl_getfl, fcntl_setfl, fdatasync, fstat, ftruncate, statx};
@@ -21,15 +22,17 @@ pub(super) struct OsFile {
     direct: AtomicBool,
     /// What direct reads are a multiple of.
     read_alignment: usize,
+    /// Whether small direct reads are waited for awake.
+    polls: bool,
 }
 
 impl OsFile {
-    /// Takes an open descriptor, and makes it direct if that is wanted and the file system can.
-    pub(super) fn new(fd: OwnedFd, direct: bool) -> io::Result<Self> {
+    /// Takes an open descriptor, and makes it direct if that is wanted and the file system can. Who `polls` waits awake for small direct reads.
+    pub(super) fn new(fd: OwnedFd, direct: bool, polls: bool) -> io::Result<Self> {
         // O_DIRECT is set on the open descriptor and not handed to open(2), which on refusal may leave a new file behind.
         let direct = direct && set_direct(&fd, true)?;
         let read_alignment = if direct { read_alignment_of(&fd) } else { 1 };
-        Ok(Self { fd, direct: AtomicBool::new(direct), read_alignment })
+        Ok(Self { fd, direct: AtomicBool::new(direct), read_alignment, polls })
     }
 
     fn is_direct(&self) -> bool {
@@ -48,6 +51,14 @@ impl OsFile {
                 Ok(retry_on_intr(call)?)
             }
             result => Ok(result?),
+        }
+    }
+
+    /// Reads by one call.
+    fn read(&self, buffer: &mut [u8], offset: u64) -> rustix::io::Result<usize> {
+        match self.polls && buffer.len() <= ring::BYTES_MAX && self.is_direct() {
+            true => ring::read(self.fd.as_fd(), buffer, offset),
+            false => pread(&self.fd, buffer, offset),
         }
     }
 
@@ -79,7 +90,7 @@ impl File for OsFile {
         while filled < buffer.len() {
             let rest = &mut buffer[filled..];
             let at = offset + u64_of(filled);
-            let read = self.call(aligned, || pread(&self.fd, &mut *rest, at))?;
+            let read = self.call(aligned, || self.read(rest, at))?;
             filled += read;
             // A direct read that ends inside a sector has met the end of the file, and asking there for more would be refused; or,
             // rarely, an error that only asking for more shows.

@@ -11,7 +11,10 @@ use std::sync::Arc;
 
 /// The file system of the operating system.
 #[derive(Debug)]
-pub(super) struct OsFileSystem;
+pub(super) struct OsFileSystem {
+    /// Whether small direct reads are waited for awake.
+    pub(super) polls: bool,
+}
 
 impl FileSystem for OsFileSystem {
     fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn File>> {
@@ -20,7 +23,7 @@ impl FileSystem for OsFileSystem {
             Access::Write => OFlags::RDWR,
             Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         };
-        Ok(Arc::new(OsFile::new(open(path, flags)?, options.direct)?))
+        Ok(Arc::new(OsFile::new(open(path, flags)?, options.direct, self.polls)?))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {

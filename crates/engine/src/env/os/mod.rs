@@ -6,6 +6,7 @@ mod beside;
 mod file;
 mod fs;
 mod mapped;
+mod ring;
 mod thread;
 
 #[cfg(not(target_os = "linux"))]
@@ -13,14 +14,28 @@ compile_error!("env/os knows how to make bytes durable on Linux only");
 
 use super::{Clock, Env, Random};
 use rustix::rand::{GetRandomFlags, getrandom};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The real environment.
 #[must_use]
 pub fn env() -> Env {
+    env_with(false)
+}
+
+/// The real environment, in which threads stay awake for small direct reads (see [`Env::os_polling`]).
+///
+/// # Errors
+/// As [`Env::os_polling`].
+pub fn polling() -> io::Result<Env> {
+    ring::check()?;
+    Ok(env_with(true))
+}
+
+fn env_with(polls: bool) -> Env {
     Env {
-        fs: Arc::new(fs::OsFileSystem),
+        fs: Arc::new(fs::OsFileSystem { polls }),
         clock: Arc::new(OsClock::start()),
         threads: Arc::new(thread::OsThreads),
         random: Arc::new(OsRandom),

@@ -1,0 +1,183 @@
+//! Reads that a thread waits for awake, by a ring of its own that it shares with the kernel (io_uring(7)).
+//!
+//! A thread that sleeps until its read is done may let its processor fall asleep as well, and a virtual processor takes longer to wake than
+//! some devices take to read. Awake, the thread looks at the ring's memory and lets others run in between; so nobody sleeps while reads of
+//! some ten microseconds are under way, and all processors are busy.
+//!
+//! # Invariants
+//! 1. A ring is its thread's alone and has one read at most, which nobody leaves before the kernel is done with the buffer.
+//! 2. A ring that did not take what it was handed is given up with it: nobody hands it to the kernel later.
+
+use io_uring::{IoUring, opcode, types};
+use rustix::io::{Errno, pread};
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The most bytes of a read that is waited for awake. More take so long that the waking does not matter.
+pub(super) const BYTES_MAX: usize = 64 << 10;
+
+/// How long a thread stays awake for a read: a device that is slower gains nothing.
+const AWAKE_MAX: Duration = Duration::from_micros(200);
+
+thread_local! {
+    static RING: RefCell<Option<IoUring>> = const { RefCell::new(None) };
+}
+
+/// Whether a thread can have a ring.
+///
+/// # Errors
+/// Says that it cannot, and why: the kernel is older than Linux 5.6, or forbids rings, as many containers do.
+pub(super) fn check() -> io::Result<()> {
+    let why = |error: io::Error| {
+        let text = format!("reads cannot be polled for, since the kernel gives no io_uring ({error}): read without");
+        io::Error::new(error.kind(), text)
+    };
+    IoUring::new(1).map(drop).map_err(why)
+}
+
+/// Reads as pread(2) does. A thread that gets no ring any more, as with too many files open, sleeps for its read.
+pub(super) fn read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> rustix::io::Result<usize> {
+    let by_ring = RING.try_with(|ring| {
+        // A ring would take the last of them for the place where the file stands.
+        i64::try_from(offset).ok()?;
+        let mut ring = ring.borrow_mut();
+        if ring.is_none() {
+            *ring = IoUring::new(1).ok();
+        }
+        let result = read_by(ring.as_mut()?, file, buffer, offset);
+        if result.is_none() {
+            *ring = None;
+        }
+        result
+    });
+    by_ring.ok().flatten().unwrap_or_else(|| pread(file, buffer, offset))
+}
+
+/// The same by a ring. `None` when the ring did not take the read, and must be given up.
+#[expect(clippy::disallowed_methods, reason = "the time of a read, not of the database")]
+fn read_by(
+    ring: &mut IoUring,
+    file: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    offset: u64,
+) -> Option<rustix::io::Result<usize>> {
+    let bytes = u32::try_from(buffer.len()).ok()?;
+    let read = opcode::Read::new(types::Fd(file.as_raw_fd()), buffer.as_mut_ptr(), bytes).offset(offset).build();
+    // SAFETY: the buffer and the file are borrowed until this returns. That is after the kernel has said that it is done with them, or
+    // before the kernel was told of them by a ring that is not used again (invariants 1 and 2).
+    unsafe { ring.submission().push(&read) }.ok()?;
+    loop {
+        match ring.submit() {
+            Ok(0) => thread::yield_now(),
+            Ok(_) => break,
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INTR | Errno::AGAIN | Errno::BUSY)) => {
+                thread::yield_now();
+            }
+            Err(_) => return None,
+        }
+    }
+    let begun = Instant::now();
+    loop {
+        if let Some(done) = ring.completion().next() {
+            return Some(match usize::try_from(done.result()) {
+                Ok(read) => Ok(read),
+                Err(_) => Err(Errno::from_raw_os_error(done.result().wrapping_neg())),
+            });
+        }
+        // An error of the wait, as when a signal ends it, changes nothing: the read is under way until the ring has its result.
+        if begun.elapsed() < AWAKE_MAX || ring.submit_and_wait(1).is_err() {
+            thread::yield_now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    fn byte(offset: usize) -> u8 {
+        u8::try_from(offset / 7 % 251).unwrap()
+    }
+
+    fn a_file(bytes: usize) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&(0..bytes).map(byte).collect::<Vec<_>>()).unwrap();
+        file
+    }
+
+    /// A ring, for tests that would show nothing by the read that sleeps. Where the kernel gives none, that is what they show.
+    fn ring() -> Option<IoUring> {
+        IoUring::new(1).ok()
+    }
+
+    #[test]
+    fn a_ring_reads_as_the_call_does() {
+        let Some(mut ring) = ring() else { return };
+        let file = a_file(10_000);
+        let directory = File::open(std::env::temp_dir()).unwrap();
+        let write_only = File::options().write(true).open("/dev/null").unwrap();
+        let cases = [(&file, 0, 100), (&file, 9_990, 100), (&file, 10_000, 8), (&file, 1 << 40, 8), (&file, 0, 0)]
+            .into_iter()
+            .chain([(&file, u64::MAX / 2, 8), (&directory, 0, 8), (&write_only, 0, 8)]);
+        for (file, offset, bytes) in cases {
+            let (mut by_ring, mut by_call) = (vec![7; bytes], vec![7; bytes]);
+            let result = read_by(&mut ring, file.as_fd(), &mut by_ring, offset).expect("the ring takes it");
+            assert_eq!(result, pread(file, &mut by_call, offset), "{bytes} bytes at {offset} of {file:?}");
+            assert_eq!(by_ring, by_call, "{bytes} bytes at {offset} of {file:?}");
+        }
+        assert_eq!(read(file.as_fd(), &mut [0; 8], u64::MAX), pread(&file, &mut [0; 8], u64::MAX));
+    }
+
+    #[test]
+    fn a_read_that_takes_long_is_waited_for() {
+        let Some(mut ring) = ring() else { return };
+        let (end, mut writer) = io::pipe().unwrap();
+        let late = thread::spawn(move || {
+            thread::sleep(20 * AWAKE_MAX);
+            writer.write_all(b"late").unwrap();
+        });
+        let mut buffer = [0; 16];
+        // A pipe has no offsets; this one says to read on from where it is.
+        assert_eq!(read_by(&mut ring, end.as_fd(), &mut buffer, u64::MAX), Some(Ok(4)));
+        assert_eq!(&buffer[..4], b"late");
+        late.join().unwrap();
+    }
+
+    #[test]
+    fn each_thread_reads_its_own_bytes() {
+        let file = a_file(1 << 20);
+        thread::scope(|scope| {
+            for first in 0..8 {
+                let file = &file;
+                scope.spawn(move || {
+                    for i in 0..500 {
+                        let offset = (first * 131_101 + i * 8_209) % ((1 << 20) - 600);
+                        let mut buffer = [0; 600];
+                        assert_eq!(read(file.as_fd(), &mut buffer, u64::try_from(offset).unwrap()), Ok(600));
+                        assert!((offset..).zip(buffer).all(|(at, found)| found == byte(at)), "at {offset}");
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_ring_that_refuses_is_given_up_and_the_read_sleeps() {
+        // A ring that was never enabled takes nothing.
+        let Ok(disabled) = IoUring::builder().setup_r_disabled().build(1) else { return };
+        let file = a_file(100);
+        let mut buffer = [0; 100];
+        RING.set(Some(disabled));
+        assert_eq!(read(file.as_fd(), &mut buffer, 0), Ok(100));
+        assert!((0..).zip(buffer).all(|(at, found)| found == byte(at)));
+        assert!(RING.take().is_none());
+        assert_eq!(read(file.as_fd(), &mut buffer, 50), Ok(50));
+        assert!(RING.take().is_some(), "the next read has a new ring");
+    }
+}
