@@ -97,6 +97,7 @@ fn read_by(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{Mode, OFlags, open};
     use std::fs::File;
     use std::io::Write;
     use std::os::fd::AsFd;
@@ -120,8 +121,8 @@ mod tests {
     fn a_ring_reads_as_the_call_does() {
         let Some(mut ring) = ring() else { return };
         let file = a_file(10_000);
-        let directory = File::open(std::env::temp_dir()).unwrap();
-        let write_only = File::options().write(true).open("/dev/null").unwrap();
+        let directory = File::from(open("/", OFlags::RDONLY, Mode::empty()).unwrap());
+        let write_only = File::from(open("/dev/null", OFlags::WRONLY, Mode::empty()).unwrap());
         let cases = [(&file, 0, 100), (&file, 9_990, 100), (&file, 10_000, 8), (&file, 1 << 40, 8), (&file, 0, 0)]
             .into_iter()
             .chain([(&file, u64::MAX / 2, 8), (&directory, 0, 8), (&write_only, 0, 8)]);
@@ -138,15 +139,16 @@ mod tests {
     fn a_read_that_takes_long_is_waited_for() {
         let Some(mut ring) = ring() else { return };
         let (end, mut writer) = io::pipe().unwrap();
-        let late = thread::spawn(move || {
-            thread::sleep(20 * AWAKE_MAX);
-            writer.write_all(b"late").unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                super::super::env().threads.sleep(20 * AWAKE_MAX);
+                writer.write_all(b"late").unwrap();
+            });
+            let mut buffer = [0; 16];
+            // A pipe has no offsets; this one says to read on from where it is.
+            assert_eq!(read_by(&mut ring, end.as_fd(), &mut buffer, u64::MAX), Some(Ok(4)));
+            assert_eq!(&buffer[..4], b"late");
         });
-        let mut buffer = [0; 16];
-        // A pipe has no offsets; this one says to read on from where it is.
-        assert_eq!(read_by(&mut ring, end.as_fd(), &mut buffer, u64::MAX), Some(Ok(4)));
-        assert_eq!(&buffer[..4], b"late");
-        late.join().unwrap();
     }
 
     #[test]
