@@ -45,11 +45,13 @@ pub enum Reached {
     PaidMerge,
     /// A flush met a full disk and left everything as it was.
     FlushWithoutRoom,
+    /// A merge took a leaf over as it was.
+    LeafReused,
 }
 
 impl Reached {
     /// Every event.
-    pub const EVERY: [Self; 17] = [
+    pub const EVERY: [Self; 18] = [
         Self::TornTail,
         Self::TombstoneDropped,
         Self::KeyKeptWhole,
@@ -67,6 +69,7 @@ impl Reached {
         Self::View,
         Self::PaidMerge,
         Self::FlushWithoutRoom,
+        Self::LeafReused,
     ];
 
     /// Notes that this was reached.

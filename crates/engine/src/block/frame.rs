@@ -111,6 +111,13 @@ pub fn encode(image: &[u8], compression: Compression, identity: u64, offset: u64
     seal(&mut out[start..], identity, offset)
 }
 
+/// How the image in a frame is compressed, if it is a frame.
+#[must_use]
+pub fn compression_of(frame: &[u8]) -> Option<Compression> {
+    let mut header = Decoder::new(frame.get(CHECKSUM_BYTES + 8..)?);
+    form(&mut header).ok().map(|(compression, _)| compression)
+}
+
 /// Makes a frame belong at `offset` of the file that `identity` names, wherever it belonged before.
 ///
 /// # Panics

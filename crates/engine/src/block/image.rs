@@ -175,6 +175,21 @@ impl Block {
         }
     }
 
+    /// Whether it is a leaf all of whose entries are puts with seqnum zero. Their keys differ then.
+    #[inline]
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.kind() == BlockKind::Leaf && self.meta() == Meta::None
+    }
+
+    /// The image of a leaf or a branch, as it was written.
+    #[inline]
+    #[must_use]
+    pub fn bytes_written(&self) -> &[u8] {
+        debug_assert!(self.kind() != BlockKind::Raw, "the payload of a raw block may have been moved");
+        &self.image
+    }
+
     /// Bytes of memory that the block takes.
     #[inline]
     #[must_use]

@@ -11,10 +11,10 @@ use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::policy::{self, Compaction, Slice};
 use crate::table::{Place, RunHandle, Trees};
-use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
 use crate::tree::retain::Retain;
 use crate::tree::run::merge_source;
+use crate::tree::{Cursor, Limits};
 
 use super::core::{Core, Ledger, TableState};
 use super::run_writer::RunWriter;
@@ -153,18 +153,19 @@ impl Core {
         retain: &mut Retain,
         writer: &mut RunWriter<'_>,
     ) -> Result<Option<u64>> {
-        let mut seen = 0u64;
+        let mut seen = 0;
         input.seek_ge(&slice.limits.low)?;
-        while let Some(entry) = input.entry()
-            && !slice.limits.end_before(entry.key)
-        {
-            seen += 1;
-            merge.seen[input.source()] += 1;
-            writer.source(input.is_cached());
-            let clean_to = if retain.compares_ages() { input.ages().least } else { SeqNum::ZERO };
-            retain.push_from(clean_to, &entry, &mut |entry| writer.push(entry))?;
+        loop {
+            let source = input.source();
+            let taken = match pass_leaf(input, retain, writer, &slice.limits)? {
+                None => pass_entry(input, retain, writer, &slice.limits)?,
+                passed => passed,
+            };
+            let Some(taken) = taken else { break };
+            seen += taken.entries;
+            merge.seen[source] += taken.entries;
             // A long compaction must not keep a closed or failed database waiting, nor the drop of its table.
-            merge.since_pause += (u64_of(entry.key.len() + entry.value.len()) / PAUSE_BYTES).max(1);
+            merge.since_pause += taken.effort;
             if merge.since_pause >= PAUSE_ENTRIES {
                 merge.since_pause = 0;
                 self.health.check_writable()?;
@@ -175,7 +176,6 @@ impl Core {
                     self.relieve(merge.table, &merge.busy)?;
                 }
             }
-            input.next()?;
         }
         retain.end_key(&mut |entry| writer.push(entry))?;
         Ok(Some(seen))
@@ -236,6 +236,54 @@ impl Core {
         self.counters.compaction_write_bytes.fetch_add(written, Ordering::Relaxed);
         retired
     }
+}
+
+/// What a step of a merge has taken from its input.
+struct Taken {
+    entries: u64,
+    /// In entries of [`PAUSE_BYTES`] at most.
+    effort: u64,
+}
+
+/// Takes the entry in front to the writer, or drops it; `None` where there is none within the limits.
+#[inline]
+fn pass_entry(
+    input: &mut MergeCursor,
+    retain: &mut Retain,
+    writer: &mut RunWriter<'_>,
+    limits: &Limits,
+) -> Result<Option<Taken>> {
+    let Some(entry) = input.entry().filter(|entry| !limits.end_before(entry.key)) else { return Ok(None) };
+    writer.source(input.is_cached());
+    let clean_to = if retain.compares_ages() { input.ages().least } else { SeqNum::ZERO };
+    retain.push_from(clean_to, &entry, &mut |entry| writer.push(entry))?;
+    let effort = (u64_of(entry.key.len() + entry.value.len()) / PAUSE_BYTES).max(1);
+    input.next()?;
+    Ok(Some(Taken { entries: 1, effort }))
+}
+
+/// Takes a whole leaf to the writer as it is, if it is in front, nothing of it is to be changed, and no other input has a key within it.
+#[inline]
+fn pass_leaf(
+    input: &mut MergeCursor,
+    retain: &mut Retain,
+    writer: &mut RunWriter<'_>,
+    limits: &Limits,
+) -> Result<Option<Taken>> {
+    let Some(leaf) = input.whole_leaf().filter(|leaf| leaf.block.is_plain()) else { return Ok(None) };
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    leaf.block.key_into(0, &mut first);
+    leaf.block.key_into(leaf.block.count() - 1, &mut last);
+    if limits.end_before(&last) || !retain.lets_pass(&first) || !writer.takes_leaf(leaf.block, &last) {
+        return Ok(None);
+    }
+    let entries = u64_of(leaf.block.count());
+    retain.pass((entries, &last), &mut |entry| writer.push(entry))?;
+    writer.source(leaf.is_cached);
+    writer.push_leaf(leaf, (&first, &last))?;
+    Reached::LeafReused.mark();
+    input.leave_leaf()?;
+    Ok(Some(Taken { entries, effort: entries }))
 }
 
 impl Merge<'_> {

@@ -5,10 +5,12 @@
 //! 2. A run is opened when the value files that it refers to are complete, so after the last entry of the stream.
 
 use crate::base::{Entry, Error, FileId, Kind, Reached, Result, SeqNum};
+use crate::block::Block;
 use crate::env::Access;
 use crate::store::BlockFile;
 use crate::table::files::FileKind;
 use crate::table::{RunHandle, TableOptions};
+use crate::tree::cursor::Leaf;
 use crate::tree::run::{Run, RunBuilder, RunMeta, RunOptions};
 use crate::tree::values::ValueFiles;
 
@@ -105,14 +107,37 @@ impl<'a> RunWriter<'a> {
         }
     }
 
+    #[inline]
     fn push_placed(&mut self, entry: &Entry<'_>) -> Result<()> {
-        if self.cuts.last().is_some_and(|cut| **cut <= *entry.key) {
-            self.pass_cuts(entry.key)?;
+        self.builder_for(entry.key)?.push(entry)?;
+        self.note_last(entry.key);
+        Ok(())
+    }
+
+    /// Whether [`Self::push_leaf`] takes a leaf of another run, whose first and last key these are.
+    pub(crate) fn takes_leaf(&self, leaf: &Block, last: &[u8]) -> bool {
+        let parted = self.cuts.last().is_some_and(|cut| **cut <= *last);
+        let fits = self.current.as_ref().is_some_and(|(_, builder)| builder.takes_leaf(leaf));
+        fits && !parted && self.values.leaves_in_place(leaf.bytes_written().len())
+    }
+
+    /// Appends all entries of a leaf of another run as they are; the next ones come behind its last key.
+    pub(crate) fn push_leaf(&mut self, leaf: Leaf<'_>, (first, last): (&[u8], &[u8])) -> Result<()> {
+        self.builder_for(first)?.push_leaf(leaf)?;
+        self.note_last(last);
+        Ok(())
+    }
+
+    /// The run that entries of `key` go to, which are the next.
+    #[inline]
+    fn builder_for(&mut self, key: &[u8]) -> Result<&mut RunBuilder> {
+        if self.cuts.last().is_some_and(|cut| **cut <= *key) {
+            self.pass_cuts(key)?;
         }
         if let Some((_, builder)) = &self.current
             && builder.bytes() >= self.run_bytes_max
         {
-            if self.last_key == entry.key {
+            if self.last_key == key {
                 Reached::KeyKeptWhole.mark();
             } else {
                 self.cut()?;
@@ -132,12 +157,16 @@ impl<'a> RunWriter<'a> {
         }
         let (_, builder) = self.current.as_mut().expect("opened on the lines before");
         builder.source(self.is_cached);
-        builder.push(entry)?;
-        if builder.bytes() >= self.run_bytes_max {
+        Ok(builder)
+    }
+
+    /// Remembers the last key of a run that is large enough: all of its versions go there.
+    #[inline]
+    fn note_last(&mut self, key: &[u8]) {
+        if self.current.as_ref().is_some_and(|(_, builder)| builder.bytes() >= self.run_bytes_max) {
             self.last_key.clear();
-            self.last_key.extend_from_slice(entry.key);
+            self.last_key.extend_from_slice(key);
         }
-        Ok(())
     }
 
     /// Ends the run under way if it is large enough: `key` is the first one behind a cut.

@@ -66,6 +66,22 @@ impl BlockWriter {
     pub fn append(&mut self, image: &[u8], compression: Compression) -> Result<BlockPointer> {
         let mut frame = std::mem::take(&mut self.frame);
         let pointer = frame::encode(image, compression, self.identity, self.position(), &mut frame);
+        self.append_whole(frame, pointer)
+    }
+
+    /// Appends the frame of a block of whatever file, and says where the block is.
+    ///
+    /// # Errors
+    /// As [`BlockWriter::append`].
+    pub fn append_frame(&mut self, frame: &[u8]) -> Result<BlockPointer> {
+        let mut ours = std::mem::take(&mut self.frame);
+        ours.extend_from_slice(frame);
+        let pointer = frame::seal(&mut ours, self.identity, self.position());
+        self.append_whole(ours, pointer)
+    }
+
+    /// Appends a frame that belongs where the file ends, and keeps its memory for the next.
+    fn append_whole(&mut self, mut frame: Vec<u8>, pointer: BlockPointer) -> Result<BlockPointer> {
         let appended = self.append_raw(&frame);
         frame.clear();
         frame.shrink_to(BUFFER_BYTES);

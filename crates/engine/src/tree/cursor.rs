@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::base::checksum::hash_prefix;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
+use crate::block::Block;
 
 use super::place::{Near, Place};
 use super::{Costs, Prefix};
@@ -85,6 +86,17 @@ pub trait Cursor: Send {
     fn begins_key(&self) -> bool {
         false
     }
+    /// The leaf whose first entry the cursor stands on, if it stands on the first of one. Only cursors of merges say so.
+    fn leaf(&self) -> Option<Leaf<'_>> {
+        None
+    }
+    /// Moves over the rest of the leaf in which the cursor stands. Only after [`Cursor::leaf`] has given it.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn leave_leaf(&mut self) -> Result<()> {
+        self.next()
+    }
     /// Moves to the entry before this one. Nowhere stays nowhere.
     ///
     /// # Errors
@@ -157,6 +169,17 @@ pub(super) fn leave_key(cursor: &mut (impl Cursor + ?Sized), key: &mut Vec<u8>) 
         }
     }
     Ok(older)
+}
+
+/// A leaf as a merge finds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf<'a> {
+    /// Its entries, as they are stored.
+    pub block: &'a Block,
+    /// The bytes in its file, where they are at hand.
+    pub frame: Option<&'a [u8]>,
+    /// It was in the cache.
+    pub is_cached: bool,
 }
 
 /// Where in a tree of runs an entry lies.

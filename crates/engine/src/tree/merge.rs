@@ -24,7 +24,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use super::cursor::{Position, leave_key};
+use super::cursor::{Leaf, Position, leave_key};
 use super::place::Place;
 use super::{Ages, Costs, Cursor, Limits};
 use crate::base::key::head;
@@ -87,6 +87,36 @@ impl MergeCursor {
     #[must_use]
     pub const fn source(&self) -> usize {
         self.winner
+    }
+
+    /// The leaf whose first entry the merge stands on, going forward, if no other source has a key up to its last one: then
+    /// [`Self::leave_leaf`] goes over all of it.
+    #[inline]
+    pub fn whole_leaf(&mut self) -> Option<Leaf<'_>> {
+        if self.here.is_nowhere() {
+            self.sources.get(self.winner)?.leaf()?;
+        } else {
+            self.here.leaf_begun()?;
+            self.give_back();
+        }
+        self.alone_in_leaf()
+    }
+
+    fn alone_in_leaf(&self) -> Option<Leaf<'_>> {
+        let leaf = self.sources[self.winner].leaf().filter(|_| self.forward())?;
+        let is_behind = |other: &Player| {
+            let key = self.sources[usize_of32(other.source)].key();
+            key.is_none_or(|key| leaf.block.compare_key(leaf.block.count() - 1, key).is_lt())
+        };
+        self.order.get(1).is_none_or(|other| !other.is_near && is_behind(other)).then_some(leaf)
+    }
+
+    /// Goes over the rest of the leaf that [`Self::whole_leaf`] has given.
+    ///
+    /// # Errors
+    /// As of any move.
+    pub fn leave_leaf(&mut self) -> Result<()> {
+        self.step(|source| source.leave_leaf())
     }
 
     /// How many cursors are merged.

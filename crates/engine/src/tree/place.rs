@@ -186,6 +186,13 @@ impl Place {
         }
     }
 
+    /// The leaf whose first entry this is, if it is the first of one.
+    #[inline]
+    #[must_use]
+    pub fn leaf_begun(&self) -> Option<&Block> {
+        self.leaf.as_ref().filter(|_| self.at == 0).map(|(leaf, _)| leaf)
+    }
+
     /// Which entry of the leaf it is.
     #[inline]
     #[must_use]

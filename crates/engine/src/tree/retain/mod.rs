@@ -286,6 +286,25 @@ impl Retain {
         }
     }
 
+    /// Whether puts that every snapshot sees, from `first` on and each the only version of its key in the stream, are written as they are:
+    /// [`Self::pass`] takes them all at once.
+    #[must_use]
+    pub fn lets_pass(&self, first: &[u8]) -> bool {
+        !self.compares_ages() && !self.filter.is_registered() && self.key != first
+    }
+
+    /// Ends the key in hand, and takes `count` puts that are written as they are, the last of which is of the key `last`.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn pass(&mut self, (count, last): (u64, &[u8]), out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        self.begin_key(last, out)?;
+        self.served_from = 0;
+        self.taken += count;
+        self.given += count;
+        Ok(())
+    }
+
     /// The seqnum with which a version is written.
     #[inline]
     const fn written(&self, seqnum: SeqNum, seen: Seen) -> SeqNum {

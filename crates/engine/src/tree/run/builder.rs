@@ -10,17 +10,21 @@ use crate::base::key::descends;
 use crate::base::num::{u64_of, usize_of32};
 use crate::base::{Entry, Kind, Result, SeqNum};
 use crate::block::format::RAW_PAYLOAD_AT;
-use crate::block::{BlockBuilder, BlockKind, BlockPointer, Compression, raw_image};
+use crate::block::{Block, BlockBuilder, BlockKind, BlockPointer, Compression, frame, raw_image};
 use crate::cache::Cache;
 use crate::env::Env;
 use crate::store::{BlockWriter, StoreStats};
 use crate::tree::Prefix;
+use crate::tree::cursor::Leaf;
 use crate::tree::values::ValuePointer;
 use std::path::Path;
 use std::sync::Arc;
 
 /// A buffer for images that grew beyond so many bytes is given back.
 const IMAGE_KEEP_BYTES: usize = 2 << 20;
+
+/// So many eighths of a leaf's size leaves have on average, or more, of which some came from other runs.
+const FULL_OF_8: u64 = 7;
 
 /// How a run is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,6 +53,8 @@ pub struct RunBuilder {
     /// The last key of the last leaf that was closed.
     closed_key: Vec<u8>,
     last_seqnum: SeqNum,
+    /// The last leaf that was closed, until the key behind it is known.
+    closed: Option<BlockPointer>,
     index: BlockBuilder,
     index_parts: Vec<IndexPart>,
     index_bytes: usize,
@@ -56,6 +62,8 @@ pub struct RunBuilder {
     /// The prefix that went to `hashes` last.
     last_prefix: Vec<u8>,
     leaves: u64,
+    /// Bytes of the images of the leaves that were closed.
+    leaf_bytes: u64,
     meta: RunMeta,
     warm: Option<Warm>,
 }
@@ -80,12 +88,14 @@ impl RunBuilder {
             image: Vec::new(),
             closed_key: Vec::new(),
             last_seqnum: SeqNum::ZERO,
+            closed: None,
             index: BlockBuilder::new(BlockKind::Branch),
             index_parts: Vec::new(),
             index_bytes: 0,
             hashes: Hashes::default(),
             last_prefix: Vec::new(),
             leaves: 0,
+            leaf_bytes: 0,
             meta: RunMeta::default(),
             warm: None,
         })
@@ -124,14 +134,11 @@ impl RunBuilder {
     #[inline]
     pub fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
         if !self.leaf.is_empty() && self.leaf.image_bytes_with(entry) > usize_of32(self.options.block_bytes) {
-            self.close_leaf(Some(entry.key))?;
+            self.close_leaf()?;
         }
         let new_key = if self.leaf.is_empty() { self.begin_leaf(entry) } else { self.leaf.push(entry) };
-        if new_key && self.options.filter_bits_per_key > 0.0 {
-            self.hashes.push(hash_key(entry.key));
-            if let Some(prefix) = self.options.filter_prefix.and_then(|rule| rule.of(entry.key)) {
-                self.push_prefix(prefix);
-            }
+        if new_key {
+            self.push_hash(entry.key);
         }
         self.last_seqnum = entry.seqnum;
         if let Some(warm) = &mut self.warm {
@@ -145,6 +152,69 @@ impl RunBuilder {
             self.meta.refer(&ValuePointer::decode(entry.value)?);
         }
         Ok(())
+    }
+
+    /// Whether a leaf of another run may become one of this run as it is: it has the size of leaves here, and so have all on average. What is in
+    /// hand is closed before it, and may be little; so leaves that pass from run to run would become smaller and smaller else.
+    #[must_use]
+    pub fn takes_leaf(&self, leaf: &Block) -> bool {
+        let (ours, theirs) = (u64_of(self.leaf.image_bytes()), u64_of(leaf.bytes_written().len()));
+        let (in_hand, wanted) = (u64::from(!self.leaf.is_empty()), u64::from(self.options.block_bytes));
+        let (bytes, leaves) = (self.leaf_bytes + in_hand * ours + theirs, self.leaves + in_hand + 1);
+        theirs <= wanted && FULL_OF_8 * wanted * leaves <= 8 * bytes
+    }
+
+    /// Adds all entries of a leaf of another run, [`Block::is_plain`], as a leaf of its own.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    ///
+    /// # Panics
+    /// When its first key does not come after the last one here.
+    pub fn push_leaf(&mut self, leaf: Leaf<'_>) -> Result<()> {
+        let (block, count) = (leaf.block, leaf.block.count());
+        if !self.leaf.is_empty() {
+            self.close_leaf()?;
+        }
+        let mut key = Vec::new();
+        block.key_into(0, &mut key);
+        assert!(self.is_empty() || self.closed_key < key, "keys must ascend");
+        if self.is_empty() {
+            self.meta.smallest.clone_from(&key);
+        }
+        self.enter_closed(&key);
+        let pointer = match leaf.frame.filter(|frame| frame::compression_of(frame) == Some(self.options.compression)) {
+            Some(frame) => self.writer.append_frame(frame)?,
+            None => self.writer.append(block.bytes_written(), self.options.compression)?,
+        };
+        let shape = block.shape();
+        let prefix = block.prefix().len();
+        for at in 0..count {
+            let slot = block.slot_of(&shape, at);
+            key.truncate(prefix);
+            key.extend_from_slice(slot.suffix);
+            self.push_hash(&key);
+            self.meta.raw_bytes += u64_of(key.len() + slot.value_len);
+        }
+        self.meta.entries += u64_of(count);
+        if let Some(warm) = &mut self.warm {
+            warm.whole(count);
+            warm.leaf(self.writer.instance(), pointer, block.bytes_written(), count);
+        }
+        (self.closed_key, self.last_seqnum) = (key, SeqNum::ZERO);
+        self.close_as(pointer, block.bytes_written().len());
+        Ok(())
+    }
+
+    /// Adds a key, which is new, to the filter.
+    #[inline]
+    fn push_hash(&mut self, key: &[u8]) {
+        if self.options.filter_bits_per_key > 0.0 {
+            self.hashes.push(hash_key(key));
+            if let Some(prefix) = self.options.filter_prefix.and_then(|rule| rule.of(key)) {
+                self.push_prefix(prefix);
+            }
+        }
     }
 
     /// Adds a prefix to the filter, once: keys with the same prefix stand together.
@@ -164,12 +234,13 @@ impl RunBuilder {
         let new_key = self.is_empty() || self.closed_key != entry.key;
         let descends = descends(self.last_seqnum, (entry.seqnum, entry.kind));
         assert!(new_key || descends, "versions of a key must have descending seqnums");
+        self.enter_closed(entry.key);
         self.leaf.push(entry);
         new_key
     }
 
-    /// Writes the leaf. `next` is the key that comes after it.
-    fn close_leaf(&mut self, next: Option<&[u8]>) -> Result<()> {
+    /// Writes the leaf in hand.
+    fn close_leaf(&mut self) -> Result<()> {
         self.closed_key.clear();
         self.closed_key.extend_from_slice(self.leaf.last_key());
         let entries = self.leaf.count();
@@ -178,15 +249,26 @@ impl RunBuilder {
         if let Some(warm) = &mut self.warm {
             warm.leaf(self.writer.instance(), pointer, &self.image, entries);
         }
+        self.close_as(pointer, self.image.len());
         self.image.clear();
         self.image.shrink_to(IMAGE_KEEP_BYTES);
+        Ok(())
+    }
+
+    /// Counts a leaf that was written, with an image of so many bytes.
+    fn close_as(&mut self, pointer: BlockPointer, image_bytes: usize) {
         self.leaves += 1;
-        let separator = next.map_or(&*self.closed_key, |next| separator(&self.closed_key, next));
-        push_pointer(&mut self.index, separator, pointer);
+        self.leaf_bytes += u64_of(image_bytes);
+        self.closed = Some(pointer);
+    }
+
+    /// Enters the leaf that was closed in the index: `next` is the key that comes behind it, or its last one where none does.
+    fn enter_closed(&mut self, next: &[u8]) {
+        let Some(pointer) = self.closed.take() else { return };
+        push_pointer(&mut self.index, separator(&self.closed_key, next), pointer);
         if self.index.image_bytes() >= INDEX_PART_BYTES {
             self.close_index_part();
         }
-        Ok(())
     }
 
     fn close_index_part(&mut self) {
@@ -233,8 +315,10 @@ impl RunBuilder {
     pub fn finish(mut self) -> Result<RunMeta> {
         assert!(!self.is_empty(), "a run without entries");
         if !self.leaf.is_empty() {
-            self.close_leaf(None)?;
+            self.close_leaf()?;
         }
+        let last_key = self.closed_key.clone();
+        self.enter_closed(&last_key);
         if !self.index.is_empty() {
             self.close_index_part();
         }

@@ -7,7 +7,7 @@ use crate::base::{Entry, Result, Value};
 use crate::block::{Block, Bound};
 use crate::cache::{Fill, SwipOf};
 use crate::store::BlocksRead;
-use crate::tree::cursor::Position;
+use crate::tree::cursor::{Leaf, Position};
 use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
@@ -344,7 +344,7 @@ impl RunCursor {
 
     /// Goes over the edge of the leaf where the cursor is.
     #[cold]
-    fn leave_leaf(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+    fn go_over(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         if self.part == NO_PART { Ok(()) } else { self.guarded(go) }
     }
 }
@@ -463,7 +463,7 @@ impl Cursor for RunCursor {
         if self.here.next_entry() {
             return Ok(());
         }
-        if self.is_nowhere() { self.fuse.check() } else { self.leave_leaf(Self::after_leaf) }
+        if self.is_nowhere() { self.fuse.check() } else { self.go_over(Self::after_leaf) }
     }
 
     #[inline]
@@ -476,7 +476,17 @@ impl Cursor for RunCursor {
         if self.here.prev_entry() {
             return Ok(());
         }
-        if self.is_nowhere() { self.fuse.check() } else { self.leave_leaf(Self::before_leaf) }
+        if self.is_nowhere() { self.fuse.check() } else { self.go_over(Self::before_leaf) }
+    }
+
+    #[inline]
+    fn leaf(&self) -> Option<Leaf<'_>> {
+        let block = self.here.leaf_begun()?;
+        (self.fill == Fill::Merge).then(|| Leaf { block, frame: self.ahead.frame(), is_cached: self.is_cached })
+    }
+
+    fn leave_leaf(&mut self) -> Result<()> {
+        if self.is_nowhere() { self.fuse.check() } else { self.go_over(Self::after_leaf) }
     }
 
     fn limit(&mut self, limits: &Arc<Limits>) {

@@ -5,7 +5,7 @@ use super::{Run, RunCursor};
 use crate::base::key::head;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::cursor::Position;
+use crate::tree::cursor::{Leaf, Position};
 use crate::tree::place::{Near, Place};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
@@ -94,6 +94,21 @@ impl LevelCursor {
         self.runs.get(self.at).map_or(SeqNum::ZERO, |run| run.loaded_at())
     }
 
+    /// Makes a move forward in the run where the cursor is, and goes on to the next run behind its end.
+    #[inline]
+    fn go_on(&mut self, go: impl FnOnce(&mut RunCursor) -> Result<()>) -> Result<()> {
+        if self.is_nowhere() {
+            return self.fuse.check();
+        }
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        let gone = go(cursor);
+        self.fuse.guard(gone)?;
+        if self.is_nowhere() {
+            return self.enter(Some(self.at + 1), RunCursor::first);
+        }
+        Ok(())
+    }
+
     fn is_nowhere(&self) -> bool {
         self.cursor.as_ref().is_none_or(RunCursor::is_nowhere)
     }
@@ -176,16 +191,16 @@ impl Cursor for LevelCursor {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        if self.is_nowhere() {
-            return self.fuse.check();
-        }
-        let Some(cursor) = &mut self.cursor else { return Ok(()) };
-        let gone = cursor.next();
-        self.fuse.guard(gone)?;
-        if self.is_nowhere() {
-            return self.enter(Some(self.at + 1), RunCursor::first);
-        }
-        Ok(())
+        self.go_on(RunCursor::next)
+    }
+
+    #[inline]
+    fn leaf(&self) -> Option<Leaf<'_>> {
+        self.cursor.as_ref()?.leaf()
+    }
+
+    fn leave_leaf(&mut self) -> Result<()> {
+        self.go_on(RunCursor::leave_leaf)
     }
 
     #[inline]

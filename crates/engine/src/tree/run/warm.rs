@@ -34,6 +34,11 @@ impl Warm {
         self.cached += u32::from(self.is_cached);
     }
 
+    /// So many entries went into the leaf in hand.
+    pub(super) fn whole(&mut self, entries: usize) {
+        self.cached = if self.is_cached { u32_of(entries) } else { 0 };
+    }
+
     /// The leaf in hand was written, with so many entries. It is kept when half of them come from the cache: a few would bring all
     /// neighbours of what is read into memory.
     pub(super) fn leaf(&mut self, instance: u64, pointer: BlockPointer, image: &[u8], entries: usize) {
