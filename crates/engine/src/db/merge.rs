@@ -281,7 +281,6 @@ fn pass_leaf(
     retain.pass((entries, &last), &mut |entry| writer.push(entry))?;
     writer.source(leaf.is_cached);
     writer.push_leaf(leaf, (&first, &last))?;
-    Reached::LeafReused.mark();
     input.leave_leaf()?;
     Ok(Some(Taken { entries, effort: entries }))
 }

@@ -92,6 +92,8 @@ impl Stats {
         text.counter("compactions", "Compactions, those that only moved runs not counted.", flush.compactions);
         text.counter("compaction_read_bytes", "Bytes of blocks that compactions read.", flush.compaction_read_bytes);
         text.counter("compaction_written_bytes", "Bytes of blocks that they wrote.", flush.compaction_write_bytes);
+        let help = "Leaves that compactions took over as they were.";
+        text.counter("compaction_reused_leaves", help, flush.compaction_reused_leaves);
         let help = "Bytes of free space that a compaction lacks which is due.";
         text.gauge("space_missing_bytes", help, flush.space_missing_bytes);
         let help = "Compactions in the background that something could not be read for.";

@@ -17,6 +17,7 @@ use crate::tree::values::ValueFiles;
 use super::core::Core;
 use super::merge::goes_by;
 use super::value_writer::ValueWriter;
+use std::sync::atomic::Ordering;
 
 /// Writes runs.
 pub(crate) struct RunWriter<'a> {
@@ -125,6 +126,8 @@ impl<'a> RunWriter<'a> {
     pub(crate) fn push_leaf(&mut self, leaf: Leaf<'_>, (first, last): (&[u8], &[u8])) -> Result<()> {
         self.builder_for(first)?.push_leaf(leaf)?;
         self.note_last(last);
+        self.core.counters.compaction_reused_leaves.fetch_add(1, Ordering::Relaxed);
+        Reached::LeafReused.mark();
         Ok(())
     }
 

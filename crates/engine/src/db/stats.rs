@@ -70,6 +70,8 @@ pub struct FlushStats {
     pub compaction_read_bytes: u64,
     /// Bytes of blocks that they wrote.
     pub compaction_write_bytes: u64,
+    /// Leaves among them that were taken over as they were, since nothing else had a key within them.
+    pub compaction_reused_leaves: u64,
     /// Bytes of free space that a compaction lacks which is due; 0 when none waits for space.
     pub space_missing_bytes: u64,
     /// Compactions in the background that ended because something could not be read. Each is tried again with the next flush.
@@ -120,6 +122,7 @@ pub(crate) struct Counters {
     pub(crate) compactions: AtomicU64,
     pub(crate) compaction_read_bytes: AtomicU64,
     pub(crate) compaction_write_bytes: AtomicU64,
+    pub(crate) compaction_reused_leaves: AtomicU64,
     /// Reads of tables that were dropped.
     pub(crate) dropped_reads: ReadCounters,
     pub(crate) space_missing_bytes: AtomicU64,
@@ -172,6 +175,7 @@ impl Stats {
                 compactions: read(&counters.compactions),
                 compaction_read_bytes: read(&counters.compaction_read_bytes),
                 compaction_write_bytes: read(&counters.compaction_write_bytes),
+                compaction_reused_leaves: read(&counters.compaction_reused_leaves),
                 space_missing_bytes: read(&counters.space_missing_bytes),
                 failed_compactions: read(&counters.failed_compactions),
                 last_failure: counters.last_failure.lock().clone(),

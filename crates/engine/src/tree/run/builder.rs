@@ -383,3 +383,81 @@ fn append_part(writer: &mut BlockWriter, warm: Option<&Warm>, image: &[u8]) -> R
 fn push_pointer(branch: &mut BlockBuilder, separator: &[u8], pointer: BlockPointer) {
     branch.push(&Entry { key: separator, seqnum: SeqNum::ZERO, kind: Kind::Put, value: &pointer.encode() });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::merge_source;
+    use super::super::tests::{Bench, all_entries, get, put};
+    use super::*;
+    use crate::cache::Fill;
+    use crate::tree::Cursor;
+    use crate::tree::merge::MergeCursor;
+    use crate::tree::vec_cursor::keys;
+    use proptest::prelude::*;
+    use std::path::PathBuf;
+
+    proptest! {
+        #[test]
+        fn leaves_of_other_runs_become_leaves_of_this_one(
+            whose in proptest::collection::btree_map(keys(), (0..12usize, proptest::collection::vec(any::<u8>(), 0..20)), 1..80),
+            (versions, rule) in (0..4u64, proptest::option::of(Just(Prefix::Bytes(1)))),
+            (theirs, ours, bits) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        ) {
+            // Most keys are of the run that the key before is of, so that whole leaves lie between keys of other runs. A key in a while has a
+            // younger version in the first run.
+            let mut of_runs = [const { Vec::new() }; 3];
+            let mut at = 0;
+            for (i, (key, (run, value))) in (0..).zip(&whose) {
+                at = if *run < 3 { *run } else { at };
+                let seqnum = if versions > 0 && i % 7 < versions { 9 } else { 0 };
+                of_runs[if seqnum > 0 { 0 } else { at }].push(put(key, seqnum, value));
+                if seqnum > 0 && at > 0 {
+                    of_runs[at].push(put(key, 0, b"older"));
+                }
+            }
+            let compression = |lz4| if lz4 { Compression::Lz4 } else { Compression::None };
+            let mut bench = Bench::with(RunOptions { block_bytes: 90, compression: compression(theirs), ..Bench::new().options });
+            let runs: Vec<_> = of_runs.iter().filter(|run| !run.is_empty()).map(|run| bench.run(run)).collect();
+            bench.options.compression = compression(ours);
+            bench.options.filter_prefix = rule;
+            bench.options.filter_bits_per_key = if bits { 20.0 } else { 0.0 };
+
+            let mut merge = MergeCursor::new(runs.iter().map(|run| merge_source([Arc::clone(run)].into())).collect());
+            let expected = all_entries(&mut merge).unwrap();
+            let (path, mut alone) = (PathBuf::from("/merged.run"), 0);
+            let mut builder = bench.builder(&path).unwrap();
+            merge.first().unwrap();
+            while merge.entry().is_some() {
+                // A leaf that begins with an older version of the key before is no whole one.
+                let is_behind = |leaf: &Leaf<'_>| leaf.block.compare_key(0, builder.last_key()).is_gt();
+                match merge.whole_leaf().filter(|leaf| leaf.block.is_plain() && is_behind(leaf)) {
+                    Some(leaf) => {
+                        builder.push_leaf(leaf).unwrap();
+                        merge.leave_leaf().unwrap();
+                    }
+                    None => {
+                        builder.push(&merge.entry().unwrap()).unwrap();
+                        merge.next().unwrap();
+                        alone += 1;
+                    }
+                }
+            }
+            let meta = builder.finish().unwrap();
+            // All of a single run is taken over.
+            prop_assert!(runs.len() > 1 || versions > 0 || alone == 0);
+            let run = bench.open(&path, &meta).unwrap();
+            for fill in [Fill::Keep, Fill::Merge] {
+                prop_assert_eq!(&all_entries(&mut run.cursor(fill)).unwrap(), &expected);
+            }
+            for (key, _) in &whose {
+                let newest = expected.iter().find(|entry| entry.key == *key).cloned();
+                prop_assert_eq!(get(&run, key, 9).unwrap(), newest);
+            }
+            let report = run.verify().unwrap();
+            prop_assert_eq!((report.entries, report.bytes), (u64_of(expected.len()), meta.bytes));
+            let raw: usize = expected.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
+            prop_assert_eq!((meta.raw_bytes, meta.entries), (u64_of(raw), u64_of(expected.len())));
+            prop_assert_eq!((&meta.smallest, &meta.largest), (&expected[0].key, &expected[expected.len() - 1].key));
+        }
+    }
+}

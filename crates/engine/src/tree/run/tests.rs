@@ -50,11 +50,14 @@ impl Bench {
         Self { options, ..Self::new() }
     }
 
+    pub(super) fn builder(&self, path: &Path) -> Result<RunBuilder> {
+        RunBuilder::create(&self.sim.env(), path, IDENTITY, self.options, Arc::clone(&self.stats))
+    }
+
     fn write(&mut self, entries: &[OwnedEntry]) -> Result<(PathBuf, RunMeta)> {
         self.runs += 1;
         let path = PathBuf::from(format!("/{}.run", self.runs));
-        let stats = Arc::clone(&self.stats);
-        let mut builder = RunBuilder::create(&self.sim.env(), &path, IDENTITY, self.options, stats)?;
+        let mut builder = self.builder(&path)?;
         for entry in entries {
             builder.push(&entry.entry())?;
             assert_eq!(builder.last_key(), entry.key);
@@ -62,7 +65,7 @@ impl Bench {
         Ok((path, builder.finish()?))
     }
 
-    fn open(&self, path: &Path, meta: &RunMeta) -> Result<Arc<Run>> {
+    pub(super) fn open(&self, path: &Path, meta: &RunMeta) -> Result<Arc<Run>> {
         let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));
         Run::open(&self.sim.env(), path, IDENTITY, self.options.direct, meta.clone(), cache, stats)
     }
@@ -174,7 +177,7 @@ pub(super) fn all_entries(cursor: &mut dyn Cursor) -> Result<Vec<OwnedEntry>> {
 }
 
 /// What a get finds, whether the filter is asked first or late.
-fn get(run: &Run, key: &[u8], snapshot: u64) -> Result<Option<OwnedEntry>> {
+pub(super) fn get(run: &Run, key: &[u8], snapshot: u64) -> Result<Option<OwnedEntry>> {
     let [first, late] = [false, true].map(|late| {
         run.ask_late(late);
         get_once(run, key, snapshot)
