@@ -196,3 +196,29 @@ fn a_filter_that_panics_loses_nothing() {
         expect(&db, &table, &[("a", "value"), ("k", "!"), ("l", "-"), ("m", "more")]);
     }
 }
+
+#[test]
+fn leaves_from_before_the_filter_are_asked_about() {
+    let sim = SimEnv::new(1);
+    let options = TableOptions { block_bytes: 512, ..options(Layout::Lsm) };
+    open(&sim, true).create_table("t", options).expect("created");
+    let db = open(&sim, false);
+    let table = db.table("t").expect("readable").expect("there");
+    for i in 0..2000 {
+        put(&db, &table, &format!("key-{i:06}"), if i % 2 == 0 { b"-" } else { b"stays" });
+    }
+    table.compact().expect("compacted");
+    drop(table);
+    db.close().expect("closed");
+
+    let db = open(&sim, true);
+    let table = db.table("t").expect("readable").expect("there");
+    // A second tree, between whose keys whole leaves of the first one lie.
+    put(&db, &table, "key-000000", b"stays");
+    put(&db, &table, "key-001999", b"stays");
+    table.compact().expect("compacted");
+    let left = entries(&db, &table);
+    assert_eq!(left.len(), 1001);
+    assert!(left.iter().all(|(_, value)| value == "stays"));
+    assert_eq!(db.stats().flush.compaction_reused_leaves, 0);
+}

@@ -7,6 +7,8 @@ use spinney_testkit::Rng;
 use std::collections::BTreeMap;
 
 const ROWS: u64 = 12;
+const ROUNDS: u64 = 120;
+const TIMES: u64 = 18;
 
 fn open(env: Env) -> Database {
     let options = Options { memory_bytes: 8 << 20, memtable_bytes: 32 << 10, ..Options::default() };
@@ -69,15 +71,16 @@ fn leaves_of_rows_are_taken_over_and_stay_full() {
         let table = db.create_table(name, options(compression)).unwrap();
         let mut model = Model::new();
         let before = db.stats().flush.compaction_reused_leaves;
-        for round in 0..30 {
-            go_on(&db, &table, &mut model, round * 100..(round + 1) * 100);
+        for round in 0..ROUNDS {
+            go_on(&db, &table, &mut model, round * TIMES..(round + 1) * TIMES);
             table.flush().unwrap();
             table.compact_level(0).unwrap();
         }
         let reused = db.stats().flush.compaction_reused_leaves - before;
-        assert!(reused > 5_000, "{name}: {reused} leaves");
+        assert!(reused > 4_000, "{name}: {reused} leaves");
         check(&db, &table, &model);
-        // Written once by entries alone, they take about as much room.
+        // Written once by entries alone, they take about as much room. (A round adds a leaf and a half to each row, which is where leaves that
+        // are closed early would cost most.)
         let bytes = |table: &Table| table.shape().unwrap().levels.iter().map(|level| level.bytes).sum::<u64>();
         let many_times = bytes(&table);
         let once = db.create_table(&format!("{name} once"), options(compression)).unwrap();
@@ -87,7 +90,7 @@ fn leaves_of_rows_are_taken_over_and_stay_full() {
         sizes.push((name, many_times, bytes(&once)));
     }
     for (name, many_times, once) in sizes {
-        assert!(many_times < once + once / 5, "{name}: {many_times} bytes, and {once} when written once");
+        assert!(many_times < once + once / 8, "{name}: {many_times} bytes, and {once} when written once");
     }
 }
 

@@ -271,18 +271,17 @@ fn pass_leaf(
     limits: &Limits,
 ) -> Result<Option<Taken>> {
     let Some(leaf) = input.whole_leaf().filter(|leaf| leaf.block.is_plain()) else { return Ok(None) };
-    let (mut first, mut last) = (Vec::new(), Vec::new());
-    leaf.block.key_into(0, &mut first);
-    leaf.block.key_into(leaf.block.count() - 1, &mut last);
+    let (first, last) = leaf.ends();
     if limits.end_before(&last) || !retain.lets_pass(&first) || !writer.takes_leaf(leaf.block, &last) {
         return Ok(None);
     }
     let entries = u64_of(leaf.block.count());
+    let effort = entries.max(u64_of(leaf.block.bytes_written().len()) / PAUSE_BYTES);
     retain.pass((entries, &last), &mut |entry| writer.push(entry))?;
     writer.source(leaf.is_cached);
     writer.push_leaf(leaf, (&first, &last))?;
     input.leave_leaf()?;
-    Ok(Some(Taken { entries, effort: entries }))
+    Ok(Some(Taken { entries, effort }))
 }
 
 impl Merge<'_> {

@@ -28,6 +28,8 @@ pub(crate) struct RunWriter<'a> {
     cuts: Vec<Vec<u8>>,
     current: Option<(FileId, RunBuilder)>,
     last_key: Vec<u8>,
+    /// Leaves of other runs that went to these.
+    reused_leaves: u64,
     /// The entries that follow come from blocks in the cache, or from a memtable that is read.
     is_cached: bool,
     values: ValueWriter<'a>,
@@ -58,6 +60,7 @@ impl<'a> RunWriter<'a> {
             cuts: Vec::new(),
             current: None,
             last_key: Vec::new(),
+            reused_leaves: 0,
             is_cached: false,
             values: ValueWriter::new(core, table, false),
             done: Vec::new(),
@@ -115,18 +118,17 @@ impl<'a> RunWriter<'a> {
         Ok(())
     }
 
-    /// Whether [`Self::push_leaf`] takes a leaf of another run, whose first and last key these are.
+    /// Whether a leaf of another run, with this last key, may go to one of these runs whole: none is to end within it.
     pub(crate) fn takes_leaf(&self, leaf: &Block, last: &[u8]) -> bool {
         let parted = self.cuts.last().is_some_and(|cut| **cut <= *last);
-        let fits = self.current.as_ref().is_some_and(|(_, builder)| builder.takes_leaf(leaf));
-        fits && !parted && self.values.leaves_in_place(leaf.bytes_written().len())
+        !parted && self.current.as_ref().is_none_or(|(_, builder)| builder.takes_leaf(leaf))
     }
 
-    /// Appends all entries of a leaf of another run as they are; the next ones come behind its last key.
+    /// Appends all entries of a leaf of a run of the same table as they are: none of their values is large, or it would lie apart already.
     pub(crate) fn push_leaf(&mut self, leaf: Leaf<'_>, (first, last): (&[u8], &[u8])) -> Result<()> {
-        self.builder_for(first)?.push_leaf(leaf)?;
+        self.builder_for(first)?.push_leaf(leaf, (first, last))?;
         self.note_last(last);
-        self.core.counters.compaction_reused_leaves.fetch_add(1, Ordering::Relaxed);
+        self.reused_leaves += 1;
         Reached::LeafReused.mark();
         Ok(())
     }
@@ -219,6 +221,7 @@ impl<'a> RunWriter<'a> {
         if let Err(error) = self.complete() {
             return Err(self.give_up(error));
         }
+        self.core.counters.compaction_reused_leaves.fetch_add(self.reused_leaves, Ordering::Relaxed);
         if !self.opened.is_empty() {
             // The directory holds more than these files, and a sync of it that failed may have lost what others count on.
             self.core.or_poison(self.core.sync_dir())?;

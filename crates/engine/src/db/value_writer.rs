@@ -70,11 +70,6 @@ impl<'a> ValueWriter<'a> {
         }
     }
 
-    /// Whether values of an image of so many bytes, and none of them apart, stay where they are.
-    pub(crate) const fn leaves_in_place(&self, image_bytes: usize) -> bool {
-        image_bytes < self.large_bytes
-    }
-
     fn place_anew(&mut self, pointer: &[u8]) -> Result<Option<ValuePointer>> {
         if !self.anew.contains(&ValuePointer::decode(pointer)?.file) {
             return Ok(None);

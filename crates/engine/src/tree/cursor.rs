@@ -95,7 +95,7 @@ pub trait Cursor: Send {
     /// # Errors
     /// See the trait.
     fn leave_leaf(&mut self) -> Result<()> {
-        self.next()
+        unreachable!("no leaf was given")
     }
     /// Moves to the entry before this one. Nowhere stays nowhere.
     ///
@@ -180,6 +180,17 @@ pub struct Leaf<'a> {
     pub frame: Option<&'a [u8]>,
     /// It was in the cache.
     pub is_cached: bool,
+}
+
+impl Leaf<'_> {
+    /// Its first key and its last.
+    #[must_use]
+    pub fn ends(&self) -> (Vec<u8>, Vec<u8>) {
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        self.block.key_into(0, &mut first);
+        self.block.key_into(self.block.count() - 1, &mut last);
+        (first, last)
+    }
 }
 
 /// Where in a tree of runs an entry lies.

@@ -10,9 +10,10 @@
 
 use io_uring::{IoUring, opcode, types};
 use rustix::io::{Errno, pread};
+use rustix::process::{Pid, getpid};
 use std::cell::RefCell;
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,41 +23,75 @@ pub(super) const BYTES_MAX: usize = 64 << 10;
 /// How long a thread stays awake for a read: a device that is slower gains nothing.
 const AWAKE_MAX: Duration = Duration::from_micros(200);
 
-thread_local! {
-    static RING: RefCell<Option<IoUring>> = const { RefCell::new(None) };
+/// So many times a read is handed in that the kernel has no memory for.
+const SUBMITS_MAX: usize = 100;
+
+/// So many reads a thread sleeps for before it asks for a ring again, which it could not have.
+const READS_ASLEEP: u32 = 10_000;
+
+/// What a thread has to read by.
+struct Mine {
+    ring: Option<IoUring>,
+    /// Whose the ring is: a process that was forked from it has the ring as well, and must not use it.
+    process: Option<Pid>,
+    /// Reads to sleep for before a ring is asked for.
+    asleep: u32,
 }
 
-/// Whether a thread can have a ring.
+thread_local! {
+    static MINE: RefCell<Mine> = const { RefCell::new(Mine { ring: None, process: None, asleep: 0 }) };
+}
+
+impl Mine {
+    /// The thread's ring, if it can have one.
+    fn ring(&mut self) -> Option<&mut IoUring> {
+        let process = Some(getpid());
+        if self.ring.is_none() || self.process != process {
+            self.asleep = self.asleep.saturating_sub(1);
+            (self.ring, self.process) = (if self.asleep == 0 { IoUring::new(1).ok() } else { None }, process);
+            if self.ring.is_none() && self.asleep == 0 {
+                self.asleep = READS_ASLEEP;
+            }
+        }
+        self.ring.as_mut()
+    }
+}
+
+/// Whether a thread can have a ring, and read by it.
 ///
 /// # Errors
 /// Says that it cannot, and why: the kernel is older than Linux 5.6, or forbids rings, as many containers do.
 pub(super) fn check() -> io::Result<()> {
-    let why = |error: io::Error| {
+    let read = || {
+        let (pipe, mut writer) = io::pipe()?;
+        writer.write_all(&[1])?;
+        let mut ring = IoUring::new(1)?;
+        // A pipe has no offsets; this one says to read on from where it is.
+        let read = read_by(&mut ring, pipe.as_fd(), &mut [0], u64::MAX).unwrap_or(Err(Errno::NOSYS))?;
+        if read == 1 { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    };
+    read().map_err(|error: io::Error| {
         let text = format!("reads cannot be polled for, since the kernel gives no io_uring ({error}): read without");
         io::Error::new(error.kind(), text)
-    };
-    IoUring::new(1).map(drop).map_err(why)
+    })
 }
 
-/// Reads as pread(2) does. A thread that gets no ring any more, as with too many files open, sleeps for its read.
+/// Reads as pread(2) does. A thread that gets no ring any more, as with too many files open, sleeps for its reads.
 pub(super) fn read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> rustix::io::Result<usize> {
-    let by_ring = RING.try_with(|ring| {
+    let by_ring = MINE.try_with(|mine| {
         // A ring would take the last of them for the place where the file stands.
         i64::try_from(offset).ok()?;
-        let mut ring = ring.borrow_mut();
-        if ring.is_none() {
-            *ring = IoUring::new(1).ok();
-        }
-        let result = read_by(ring.as_mut()?, file, buffer, offset);
+        let mut mine = mine.borrow_mut();
+        let result = read_by(mine.ring()?, file, buffer, offset);
         if result.is_none() {
-            *ring = None;
+            mine.ring = None;
         }
         result
     });
     by_ring.ok().flatten().unwrap_or_else(|| pread(file, buffer, offset))
 }
 
-/// The same by a ring. `None` when the ring did not take the read, and must be given up.
+/// The same by a ring. `None` when the ring did not take the read or the kernel did not make it, and the ring is to be given up.
 #[expect(clippy::disallowed_methods, reason = "the time of a read, not of the database")]
 fn read_by(
     ring: &mut IoUring,
@@ -69,23 +104,28 @@ fn read_by(
     // SAFETY: the buffer and the file are borrowed until this returns. That is after the kernel has said that it is done with them, or
     // before the kernel was told of them by a ring that is not used again (invariants 1 and 2).
     unsafe { ring.submission().push(&read) }.ok()?;
-    loop {
-        match ring.submit() {
-            Ok(0) => thread::yield_now(),
-            Ok(_) => break,
-            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INTR | Errno::AGAIN | Errno::BUSY)) => {
-                thread::yield_now();
-            }
-            Err(_) => return None,
+    let submitted = (0..SUBMITS_MAX).find_map(|_| match ring.submit() {
+        Ok(0) => {
+            thread::yield_now();
+            None
         }
+        Ok(_) => Some(true),
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INTR | Errno::AGAIN | Errno::BUSY)) => {
+            thread::yield_now();
+            None
+        }
+        Err(_) => Some(false),
+    });
+    if submitted != Some(true) {
+        return None;
     }
     let begun = Instant::now();
     loop {
         if let Some(done) = ring.completion().next() {
-            return Some(match usize::try_from(done.result()) {
-                Ok(read) => Ok(read),
-                Err(_) => Err(Errno::from_raw_os_error(done.result().wrapping_neg())),
-            });
+            let result = usize::try_from(done.result());
+            let result = result.map_err(|_| Errno::from_raw_os_error(done.result().wrapping_neg()));
+            // Some kernels leave it to the caller to try again.
+            return Some(result).filter(|result| !matches!(result, Err(Errno::AGAIN | Errno::CANCELED)));
         }
         // An error of the wait, as when a signal ends it, changes nothing: the read is under way until the ring has its result.
         if begun.elapsed() < AWAKE_MAX || ring.submit_and_wait(1).is_err() {
@@ -99,8 +139,6 @@ mod tests {
     use super::*;
     use rustix::fs::{Mode, OFlags, open};
     use std::fs::File;
-    use std::io::Write;
-    use std::os::fd::AsFd;
 
     fn byte(offset: usize) -> u8 {
         u8::try_from(offset / 7 % 251).unwrap()
@@ -175,11 +213,33 @@ mod tests {
         let Ok(disabled) = IoUring::builder().setup_r_disabled().build(1) else { return };
         let file = a_file(100);
         let mut buffer = [0; 100];
-        RING.set(Some(disabled));
+        MINE.set(Mine { ring: Some(disabled), process: Some(getpid()), asleep: 0 });
         assert_eq!(read(file.as_fd(), &mut buffer, 0), Ok(100));
         assert!((0..).zip(buffer).all(|(at, found)| found == byte(at)));
-        assert!(RING.take().is_none());
+        let has_ring = || MINE.with_borrow(|mine| mine.ring.is_some());
+        assert!(!has_ring());
         assert_eq!(read(file.as_fd(), &mut buffer, 50), Ok(50));
-        assert!(RING.take().is_some(), "the next read has a new ring");
+        assert!(has_ring(), "the next read has a new ring");
+    }
+
+    #[test]
+    fn a_ring_of_the_process_that_this_was_forked_from_is_not_used() {
+        let Some(theirs) = ring() else { return };
+        let file = a_file(100);
+        let number = |mine: &Mine| mine.ring.as_ref().map(AsRawFd::as_raw_fd);
+        MINE.set(Mine { ring: Some(theirs), process: Pid::from_raw(1), asleep: 0 });
+        let before = MINE.with_borrow(number);
+        assert_eq!(read(file.as_fd(), &mut [0; 100], 0), Ok(100));
+        assert_ne!(MINE.with_borrow(number), before);
+        let ours = MINE.with_borrow(number);
+        assert_eq!(read(file.as_fd(), &mut [0; 100], 0), Ok(100));
+        assert_eq!(MINE.with_borrow(number), ours);
+    }
+
+    #[test]
+    fn who_could_not_have_a_ring_asks_again_after_many_reads() {
+        let mut mine = Mine { ring: None, process: None, asleep: 3 };
+        assert!((0..2).all(|_| mine.ring().is_none()));
+        assert_eq!(mine.ring().is_some(), ring().is_some());
     }
 }

@@ -21,6 +21,8 @@
 //!    result beside its inputs, or beside the log. It is kept once.
 //! 10. An erasure is a tombstone of every key that it covers, between the versions before and after it. Nothing that lies behind it is
 //!     changed by operands, here or below.
+//! 11. Entries that nothing of this can drop or change may pass many at once: puts with seqnum zero, each of which is the only version of its key,
+//!     where there is no filter, no erasure and no date.
 
 mod chain;
 mod filtering;

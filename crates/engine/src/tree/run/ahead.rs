@@ -32,8 +32,6 @@ pub(super) struct ReadAhead {
     row: Row,
     /// How many bytes were last read at once.
     span: usize,
-    /// That leaf was not in the cache.
-    is_read: bool,
     /// Leaves that were not in the cache, of all runs so far.
     leaves_read: u64,
 }
@@ -67,16 +65,7 @@ impl Row {
 
 impl ReadAhead {
     pub(super) fn new(fill: Fill) -> Self {
-        Self {
-            fill,
-            held: Span::default(),
-            next: None,
-            last: 0..0,
-            row: Row::NONE,
-            span: 0,
-            is_read: false,
-            leaves_read: 0,
-        }
+        Self { fill, held: Span::default(), next: None, last: 0..0, row: Row::NONE, span: 0, leaves_read: 0 }
     }
 
     /// Forgets what was read, because another run comes next.
@@ -84,9 +73,9 @@ impl ReadAhead {
         (self.held.range, self.next, self.last, self.row, self.span) = (0..0, None, 0..0, Row::NONE, 0);
     }
 
-    /// The bytes from which the leaf was made that was asked for last, if they are still held.
+    /// The bytes in the file of the leaf that was asked for last and was not in the cache, if they are still held.
     pub(super) fn frame(&self) -> Option<&[u8]> {
-        (self.is_read && holds(&self.held.range, &self.last)).then(|| self.held.bytes(self.last.clone()))
+        holds(&self.held.range, &self.last).then(|| self.held.bytes(self.last.clone()))
     }
 
     /// Leaves that were not in the cache.
@@ -114,7 +103,6 @@ impl ReadAhead {
             Fill::Bypass => None,
             Fill::Keep | Fill::Merge => run.cache().lookup_at(swip, instance, pointer, self.fill),
         };
-        self.is_read = cached.is_none();
         if let Some(leaf) = cached {
             return Ok((leaf, true));
         }

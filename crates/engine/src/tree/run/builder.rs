@@ -23,8 +23,8 @@ use std::sync::Arc;
 /// A buffer for images that grew beyond so many bytes is given back.
 const IMAGE_KEEP_BYTES: usize = 2 << 20;
 
-/// So many eighths of a leaf's size leaves have on average, or more, of which some came from other runs.
-const FULL_OF_8: u64 = 7;
+/// Leaves may lack so much of their size on average, as a part of it, before whole leaves of other runs are refused.
+const LACKING_PART: u64 = 8;
 
 /// How a run is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,8 +62,8 @@ pub struct RunBuilder {
     /// The prefix that went to `hashes` last.
     last_prefix: Vec<u8>,
     leaves: u64,
-    /// Bytes of the images of the leaves that were closed.
-    leaf_bytes: u64,
+    /// Bytes that the leaves that were closed lack.
+    lacking_bytes: u64,
     meta: RunMeta,
     warm: Option<Warm>,
 }
@@ -95,7 +95,7 @@ impl RunBuilder {
             hashes: Hashes::default(),
             last_prefix: Vec::new(),
             leaves: 0,
-            leaf_bytes: 0,
+            lacking_bytes: 0,
             meta: RunMeta::default(),
             warm: None,
         })
@@ -154,41 +154,42 @@ impl RunBuilder {
         Ok(())
     }
 
-    /// Whether a leaf of another run may become one of this run as it is: it has the size of leaves here, and so have all on average. What is in
-    /// hand is closed before it, and may be little; so leaves that pass from run to run would become smaller and smaller else.
+    /// Whether a leaf of another run may become one of this run as it is. What is in hand is closed before it, and may be little; so leaves
+    /// that passed from run to run would become smaller and smaller if what they lack were not counted.
     #[must_use]
     pub fn takes_leaf(&self, leaf: &Block) -> bool {
-        let (ours, theirs) = (u64_of(self.leaf.image_bytes()), u64_of(leaf.bytes_written().len()));
-        let (in_hand, wanted) = (u64::from(!self.leaf.is_empty()), u64::from(self.options.block_bytes));
-        let (bytes, leaves) = (self.leaf_bytes + in_hand * ours + theirs, self.leaves + in_hand + 1);
-        theirs <= wanted && FULL_OF_8 * wanted * leaves <= 8 * bytes
+        let in_hand = u64::from(!self.leaf.is_empty());
+        let lacking = in_hand * self.lacking(self.leaf.image_bytes(), self.leaf.count());
+        let all = self.lacking_bytes + lacking + self.lacking(leaf.bytes_written().len(), leaf.count());
+        LACKING_PART * all <= u64::from(self.options.block_bytes) * (self.leaves + in_hand + 1)
     }
 
-    /// Adds all entries of a leaf of another run, [`Block::is_plain`], as a leaf of its own.
+    /// How many bytes more a leaf could have that has an image of `bytes` bytes and `count` entries, if the next entry were as long as its own.
+    fn lacking(&self, bytes: usize, count: usize) -> u64 {
+        let with_next = bytes + bytes / count.max(1);
+        u64_of(usize_of32(self.options.block_bytes).saturating_sub(with_next))
+    }
+
+    /// Adds all entries of a leaf of another run, [`Block::is_plain`], with this first and last key, as a leaf of its own.
     ///
     /// # Errors
     /// As [`Self::push`].
     ///
     /// # Panics
     /// When its first key does not come after the last one here.
-    pub fn push_leaf(&mut self, leaf: Leaf<'_>) -> Result<()> {
+    pub fn push_leaf(&mut self, leaf: Leaf<'_>, (first, last): (&[u8], &[u8])) -> Result<()> {
         let (block, count) = (leaf.block, leaf.block.count());
         if !self.leaf.is_empty() {
             self.close_leaf()?;
         }
-        let mut key = Vec::new();
-        block.key_into(0, &mut key);
-        assert!(self.is_empty() || self.closed_key < key, "keys must ascend");
-        if self.is_empty() {
-            self.meta.smallest.clone_from(&key);
-        }
-        self.enter_closed(&key);
+        assert!(self.is_empty() || *self.closed_key < *first, "keys must ascend");
+        self.go_on_at(first);
         let pointer = match leaf.frame.filter(|frame| frame::compression_of(frame) == Some(self.options.compression)) {
             Some(frame) => self.writer.append_frame(frame)?,
             None => self.writer.append(block.bytes_written(), self.options.compression)?,
         };
-        let shape = block.shape();
-        let prefix = block.prefix().len();
+        let (shape, prefix) = (block.shape(), block.prefix().len());
+        let mut key = first.to_vec();
         for at in 0..count {
             let slot = block.slot_of(&shape, at);
             key.truncate(prefix);
@@ -201,9 +202,19 @@ impl RunBuilder {
             warm.whole(count);
             warm.leaf(self.writer.instance(), pointer, block.bytes_written(), count);
         }
-        (self.closed_key, self.last_seqnum) = (key, SeqNum::ZERO);
-        self.close_as(pointer, block.bytes_written().len());
+        self.closed_key.clear();
+        self.closed_key.extend_from_slice(last);
+        self.last_seqnum = SeqNum::ZERO;
+        self.close_as(pointer, self.lacking(block.bytes_written().len(), count));
         Ok(())
+    }
+
+    /// Says that the next leaf begins with `key`.
+    fn go_on_at(&mut self, key: &[u8]) {
+        if self.is_empty() {
+            self.meta.smallest = key.to_vec();
+        }
+        self.enter_closed(key);
     }
 
     /// Adds a key, which is new, to the filter.
@@ -228,13 +239,10 @@ impl RunBuilder {
 
     /// Adds the first entry of a leaf, and says whether its key is new.
     fn begin_leaf(&mut self, entry: &Entry<'_>) -> bool {
-        if self.is_empty() {
-            self.meta.smallest = entry.key.to_vec();
-        }
         let new_key = self.is_empty() || self.closed_key != entry.key;
         let descends = descends(self.last_seqnum, (entry.seqnum, entry.kind));
         assert!(new_key || descends, "versions of a key must have descending seqnums");
-        self.enter_closed(entry.key);
+        self.go_on_at(entry.key);
         self.leaf.push(entry);
         new_key
     }
@@ -249,16 +257,16 @@ impl RunBuilder {
         if let Some(warm) = &mut self.warm {
             warm.leaf(self.writer.instance(), pointer, &self.image, entries);
         }
-        self.close_as(pointer, self.image.len());
+        self.close_as(pointer, self.lacking(self.image.len(), entries));
         self.image.clear();
         self.image.shrink_to(IMAGE_KEEP_BYTES);
         Ok(())
     }
 
-    /// Counts a leaf that was written, with an image of so many bytes.
-    fn close_as(&mut self, pointer: BlockPointer, image_bytes: usize) {
+    /// Counts a leaf that was written and lacks so many bytes.
+    fn close_as(&mut self, pointer: BlockPointer, lacking: u64) {
         self.leaves += 1;
-        self.leaf_bytes += u64_of(image_bytes);
+        self.lacking_bytes += lacking;
         self.closed = Some(pointer);
     }
 
@@ -432,7 +440,8 @@ mod tests {
                 let is_behind = |leaf: &Leaf<'_>| leaf.block.compare_key(0, builder.last_key()).is_gt();
                 match merge.whole_leaf().filter(|leaf| leaf.block.is_plain() && is_behind(leaf)) {
                     Some(leaf) => {
-                        builder.push_leaf(leaf).unwrap();
+                        let (first, last) = leaf.ends();
+                        builder.push_leaf(leaf, (&first, &last)).unwrap();
                         merge.leave_leaf().unwrap();
                     }
                     None => {

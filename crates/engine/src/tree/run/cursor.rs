@@ -482,7 +482,8 @@ impl Cursor for RunCursor {
     #[inline]
     fn leaf(&self) -> Option<Leaf<'_>> {
         let block = self.here.leaf_begun()?;
-        (self.fill == Fill::Merge).then(|| Leaf { block, frame: self.ahead.frame(), is_cached: self.is_cached })
+        let frame = if self.is_cached { None } else { self.ahead.frame() };
+        (self.fill == Fill::Merge).then_some(Leaf { block, frame, is_cached: self.is_cached })
     }
 
     fn leave_leaf(&mut self) -> Result<()> {
