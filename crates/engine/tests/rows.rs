@@ -12,7 +12,7 @@ const TIMES: u64 = 18;
 
 fn open(env: Env) -> Database {
     let options = Options { memory_bytes: 8 << 20, memtable_bytes: 32 << 10, ..Options::default() };
-    Database::builder("/db").options(options).env(env).open().unwrap()
+    Database::builder("/db").options(options).env(env).open().expect("it opens")
 }
 
 fn options(compression: Compression) -> TableOptions {
@@ -45,20 +45,20 @@ fn go_on(db: &Database, table: &Table, model: &mut Model, times: std::ops::Range
             batch.put(table, &key, &value);
             model.insert(key, value);
         }
-        db.write(batch, Durability::Buffered).unwrap();
+        db.write(batch, Durability::Buffered).expect("written");
     }
 }
 
 fn check(db: &Database, table: &Table, model: &Model) {
-    let found: Vec<_> = db.snapshot().range(table, ..).map(|entry| entry.unwrap()).collect();
+    let found: Vec<_> = db.snapshot().range(table, ..).map(|entry| entry.expect("readable")).collect();
     assert_eq!(found.len(), model.len());
     for ((key, value), (expected_key, expected)) in found.iter().zip(model) {
         assert_eq!((&key[..], &value[..]), (&expected_key[..], &expected[..]));
     }
     for key in model.keys().step_by(17) {
-        assert_eq!(db.snapshot().get(table, key).unwrap().as_deref(), model.get(key).map(|value| &value[..]));
+        assert_eq!(db.snapshot().get(table, key).expect("readable").as_deref(), model.get(key).map(|value| &value[..]));
     }
-    let report = db.verify().unwrap();
+    let report = db.verify().expect("readable");
     assert!(report.problems.is_empty(), "{report:?}");
 }
 

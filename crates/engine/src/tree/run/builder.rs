@@ -458,7 +458,7 @@ mod tests {
             for fill in [Fill::Keep, Fill::Merge] {
                 prop_assert_eq!(&all_entries(&mut run.cursor(fill)).unwrap(), &expected);
             }
-            for (key, _) in &whose {
+            for key in whose.keys() {
                 let newest = expected.iter().find(|entry| entry.key == *key).cloned();
                 prop_assert_eq!(get(&run, key, 9).unwrap(), newest);
             }
