@@ -4,6 +4,8 @@
 //! 1. All versions of a key go to one run.
 //! 2. A run is opened when the value files that it refers to are complete, so after the last entry of the stream.
 
+use std::sync::atomic::Ordering;
+
 use crate::base::{Entry, Error, FileId, Kind, Reached, Result, SeqNum};
 use crate::block::Block;
 use crate::env::Access;
@@ -17,7 +19,6 @@ use crate::tree::values::ValueFiles;
 use super::core::Core;
 use super::merge::goes_by;
 use super::value_writer::ValueWriter;
-use std::sync::atomic::Ordering;
 
 /// Writes runs.
 pub(crate) struct RunWriter<'a> {

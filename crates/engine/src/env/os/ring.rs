@@ -23,7 +23,7 @@ pub(super) const BYTES_MAX: usize = 64 << 10;
 /// How long a thread stays awake for a read: a device that is slower gains nothing.
 const AWAKE_MAX: Duration = Duration::from_micros(200);
 
-/// So many times a read is handed in that the kernel has no memory for.
+/// So many times a read is handed in that the kernel does not take, as for want of memory.
 const SUBMITS_MAX: usize = 100;
 
 /// So many reads a thread sleeps for before it asks for a ring again, which it could not have.
@@ -104,19 +104,14 @@ fn read_by(
     // SAFETY: the buffer and the file are borrowed until this returns. That is after the kernel has said that it is done with them, or
     // before the kernel was told of them by a ring that is not used again (invariants 1 and 2).
     unsafe { ring.submission().push(&read) }.ok()?;
-    let submitted = (0..SUBMITS_MAX).find_map(|_| match ring.submit() {
-        Ok(0) => {
+    let is_taken = (0..SUBMITS_MAX).any(|_| {
+        let is_taken = ring.submit().is_ok_and(|reads| reads > 0);
+        if !is_taken {
             thread::yield_now();
-            None
         }
-        Ok(_) => Some(true),
-        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INTR | Errno::AGAIN | Errno::BUSY)) => {
-            thread::yield_now();
-            None
-        }
-        Err(_) => Some(false),
+        is_taken
     });
-    if submitted != Some(true) {
+    if !is_taken {
         return None;
     }
     let begun = Instant::now();
@@ -150,7 +145,7 @@ mod tests {
         file
     }
 
-    /// A ring, for tests that would show nothing by the read that sleeps. Where the kernel gives none, that is what they show.
+    /// A ring; where the kernel gives none, there is nothing to test.
     fn ring() -> Option<IoUring> {
         IoUring::new(1).ok()
     }
