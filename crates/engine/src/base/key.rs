@@ -112,6 +112,15 @@ pub fn descends(newer: SeqNum, (older, kind): (SeqNum, Kind)) -> bool {
     older < newer || (kind == Kind::SingleDelete && newer == SeqNum::ZERO && older == SeqNum::ZERO)
 }
 
+/// How many bytes two keys share at their front.
+#[inline]
+#[must_use]
+pub fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
+    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
+    let at = 8 * words.take_while(|(a, b)| a == b).count();
+    at + a[at..].iter().zip(&b[at..]).take_while(|(a, b)| a == b).count()
+}
+
 /// The first eight bytes of a key as a big-endian number, padded with zeros: heads order as their keys do, up to ties.
 #[inline]
 #[must_use]

@@ -47,11 +47,13 @@ pub enum Reached {
     FlushWithoutRoom,
     /// A merge took a leaf over as it was.
     LeafReused,
+    /// A batch became a memtable of its own.
+    Bypass,
 }
 
 impl Reached {
     /// Every event.
-    pub const EVERY: [Self; 18] = [
+    pub const EVERY: [Self; 19] = [
         Self::TornTail,
         Self::TombstoneDropped,
         Self::KeyKeptWhole,
@@ -70,6 +72,7 @@ impl Reached {
         Self::PaidMerge,
         Self::FlushWithoutRoom,
         Self::LeafReused,
+        Self::Bypass,
     ];
 
     /// Notes that this was reached.

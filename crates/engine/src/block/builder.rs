@@ -4,7 +4,7 @@ use super::format::{
     BlockKind, COUNT_AT, FLAGS_AT, IMAGE_BYTES_MAX, KIND_AT, Meta, PREFIX_AT, PREFIX_LEN_AT, head, heads_at,
 };
 use crate::base::codec::{put_varint, varint_len};
-use crate::base::key::descends;
+use crate::base::key::{descends, shared_bytes};
 use crate::base::num::{u32_of, u64_of, usize_of32};
 use crate::base::{Entry, SeqNum};
 use std::cmp::Ordering;
@@ -149,7 +149,7 @@ impl BlockBuilder {
         if key.starts_with(prefix) {
             return self.prefix_len;
         }
-        prefix.iter().zip(key).take_while(|(a, b)| a == b).count()
+        shared_bytes(prefix, key)
     }
 
     /// The image of the entries. The builder is empty again.

@@ -179,6 +179,6 @@ impl Batch {
         for table in &self.tables {
             table.state_in(core)?;
         }
-        core.commit(&self.changes, &self.tables, durability, seen)
+        core.commit(self.changes, &self.tables, durability, seen)
     }
 }

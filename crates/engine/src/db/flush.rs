@@ -102,7 +102,7 @@ impl Core {
         let mut cursors: Vec<Box<dyn Cursor>> = Vec::new();
         let entries: u64 = mems.iter().map(|mem| mem.entries.entries()).sum();
         let is_read = table.reads.since_asked().saturating_mul(READS_PART) >= entries;
-        cursors.extend(mems.iter().map(|mem| Box::new(mem.entries.cursor().warm(is_read)) as Box<dyn Cursor>));
+        cursors.extend(mems.iter().map(|mem| mem.entries.merge_source(is_read)));
         let (snapshots, published) = self.snapshots.live();
         let trees = Arc::clone(&table.version.load().trees);
         // A slice may be in place before a crash takes the rest: of the log, which has it, and not of erasures that the manifest gets at the end.

@@ -4,6 +4,7 @@ mod absorb;
 mod background;
 mod batch;
 mod bulk_load;
+mod bypass;
 mod changes;
 mod checkpoint;
 mod close;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::Lsn;
 use crate::table::Version;
-use crate::table::version::Mem;
+use crate::table::version::{Mem, Moment};
 
 use super::core::{CommitState, Core, TableState};
 
@@ -42,20 +42,27 @@ impl Core {
 
     /// Freezes a table's active memtable; false when it is empty. The latch in hand says that no commit is being ordered.
     pub(crate) fn rotate(&self, commit: &mut CommitState, table: &TableState) -> bool {
-        let frozen = Arc::clone(&table.version.load().active);
-        if frozen.is_unused() {
-            return false;
+        let is_used = !table.version.load().active.is_unused();
+        if is_used {
+            self.freeze(table, self.now(commit), None);
         }
-        frozen.freeze(self.now(commit));
-        let fresh = Mem::new();
+        is_used
+    }
+
+    /// Freezes a table's active memtable at a moment, unless it is empty, with a newer one that is frozen already. The caller holds the commit
+    /// latch.
+    pub(super) fn freeze(&self, table: &TableState, at: Moment, newer: Option<&Arc<Mem>>) {
+        let active = Arc::clone(&table.version.load().active);
+        let (frozen, fresh) = match active.is_unused() {
+            true => (None, active),
+            false => (Some(active), Mem::new()),
+        };
+        frozen.iter().for_each(|mem| mem.freeze(at));
         table.version.rcu(|version| {
-            let mut immutables = Vec::with_capacity(version.immutables.len() + 1);
-            immutables.push(Arc::clone(&version.active));
-            immutables.extend(version.immutables.iter().cloned());
+            let immutables = newer.into_iter().chain(&frozen).chain(&version.immutables).cloned().collect();
             Version { active: Arc::clone(&fresh), immutables, ..Version::clone(version) }
         });
-        self.memory.froze(&frozen);
-        true
+        frozen.iter().for_each(|mem| self.memory.froze(mem));
     }
 
     /// Whether memtables hold so much of the log, which ends at `tail`, that the oldest must be flushed.

@@ -12,6 +12,7 @@ use crate::table::{Layout, TableOptions, policy};
 use crate::txn::batch::{Change, Changes};
 
 use super::run_writer::RunWriter;
+use super::write::Writes;
 use super::{Batch, Database, Durability, Options, Table};
 
 const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
@@ -190,7 +191,10 @@ fn a_commit_that_met_the_closing_on_its_way_gets_no_place_in_the_order() {
     // It has passed the first check; nothing would flush it any more.
     assert!(db.core().health.begin_close());
     let body = db.core().log().pack(changes.logged());
-    assert_eq!(db.core().order(&changes, &body, &tables, None).err().unwrap().kind(), ErrorKind::Closed);
+    assert_eq!(
+        db.core().order(Writes { changes: &changes, tables: &tables, sorted: &[] }, &body, None).err().unwrap().kind(),
+        ErrorKind::Closed
+    );
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The write path: order, log, insert, force, publish.
 //!
 //! ```text
-//! compress the changes, if the options say so
+//! compress the changes, if the options say so; sort what is large
 //! commit latch ┌ conflict? ── seqnums ── append to the log ┐
 //!              └─────────────────────────────────────────────┘
-//!   insert into each table's memtable (invisible yet, beside other commits)
+//!   insert into each table's memtable (invisible yet, beside other commits); what is large enough is a memtable by itself
 //!   make the log as durable as the commit asks (one sync serves all who wait)
 //!   publish, in seqnum order
 //! ```
@@ -22,8 +22,8 @@ use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Kind, Lsn, Reached, Result, SeqNum, TableId};
 use crate::log::Packed;
 use crate::table::Version;
-use crate::table::version::Mem;
-use crate::tree::memtable::Memtable;
+use crate::table::version::{Mem, Moment};
+use crate::tree::memtable::{Memtable, SortedBatch};
 use crate::txn::batch::{Change, Changes, put_record_header};
 use crate::txn::publish::Seqnums;
 
@@ -34,18 +34,35 @@ use super::table::Table;
 /// Most commits are of no more tables; those that are allocate.
 pub(super) const TABLES: usize = 4;
 
+/// What a commit writes.
+#[derive(Clone, Copy)]
+pub(super) struct Writes<'a> {
+    pub(super) changes: &'a Changes,
+    /// Whose changes these are.
+    pub(super) tables: &'a [Table],
+    /// For each of the tables its changes in order, if they are to have a memtable of their own; empty when none are.
+    pub(super) sorted: &'a [Option<SortedBatch>],
+}
+
+impl Writes<'_> {
+    /// Whether the changes of the table at `at` go to its active memtable.
+    fn is_inserted(&self, at: usize) -> bool {
+        self.sorted.get(at).is_none_or(Option::is_none)
+    }
+}
+
 /// A commit that has its place in the order.
 pub(super) struct Ticket {
     seqnums: Seqnums,
     /// The end of its log record; the end of the log when it has none, because it changes unlogged tables only.
     end: Lsn,
-    /// What each table consists of, with its memtable, in the order of the batch's tables.
-    versions: SmallVec<[Guard<Arc<Version>>; TABLES]>,
+    /// What each table consists of, with its memtable, in the order of the batch's tables. None where nothing is inserted.
+    versions: SmallVec<[Option<Guard<Arc<Version>>>; TABLES]>,
 }
 
 impl Ticket {
     fn mems(&self) -> impl Iterator<Item = &Mem> {
-        self.versions.iter().map(|version| &*version.active)
+        self.versions.iter().flatten().map(|version| &*version.active)
     }
 }
 
@@ -53,7 +70,7 @@ impl Core {
     /// Commits changes of the given tables. With `seen`, only if none of the keys changed after that snapshot.
     pub(crate) fn commit(
         &self,
-        changes: &Changes,
+        changes: Changes,
         tables: &[Table],
         durability: Durability,
         seen: Option<SeqNum>,
@@ -62,18 +79,31 @@ impl Core {
         if changes.count() == 0 {
             return Ok(());
         }
-        self.admit(u64_of(changes.bytes()))?;
+        let bytes = u64_of(changes.bytes());
+        self.admit(bytes)?;
+        if bytes < self.large_bytes() {
+            return self.commit_sorted(Writes { changes: &changes, tables, sorted: &[] }, durability, seen);
+        }
+        let changes = Arc::new(changes);
+        let sorted = self.sort_large(&changes, tables);
+        self.commit_sorted(Writes { changes: &changes, tables, sorted: &sorted }, durability, seen)
+    }
+
+    /// [`Self::commit`], when what is to be sorted is.
+    fn commit_sorted(&self, writes: Writes<'_>, durability: Durability, seen: Option<SeqNum>) -> Result<()> {
+        let Writes { changes, tables, .. } = writes;
         // Before any latch is taken, beside the writes of others.
         let body = self.log().pack(changes.logged());
-        let ticket = match self.order(changes, &body, tables, seen) {
+        self.log().reserve(&body)?;
+        let ticket = match self.order(writes, &body, seen) {
             // There may be room again for the log's next segment, and nobody else looks for it while commits are refused.
             Err(error) if error.kind() == ErrorKind::Full => {
                 self.prepare_spare()?;
-                self.order(changes, &body, tables, seen)?
+                self.order(writes, &body, seen)?
             }
             ordered => ordered?,
         };
-        insert(changes, tables, &ticket);
+        insert(writes, &ticket);
         let logged = changes.logged_count() > 0;
         let durable = match durability {
             _ if !logged => Ok(()),
@@ -97,7 +127,7 @@ impl Core {
         if changes.erases() {
             self.rotate_erased(tables);
         }
-        self.account(&ticket);
+        self.account(&ticket, !writes.sorted.is_empty());
         Ok(())
     }
 
@@ -119,13 +149,8 @@ impl Core {
     }
 
     /// Under the commit latch: refuses a conflict, gives out seqnums, appends to the log.
-    pub(super) fn order(
-        &self,
-        changes: &Changes,
-        body: &Packed<'_>,
-        tables: &[Table],
-        seen: Option<SeqNum>,
-    ) -> Result<Ticket> {
+    pub(super) fn order(&self, writes: Writes<'_>, body: &Packed<'_>, seen: Option<SeqNum>) -> Result<Ticket> {
+        let Writes { changes, tables, sorted } = writes;
         let mut guard = self.commit.lock();
         let state = &mut *guard;
         // Whoever closes the database takes the latch after it said so: what was ordered before is flushed, and nothing is ordered later.
@@ -162,7 +187,10 @@ impl Core {
         if changes.erases() {
             self.show_erasures(changes, tables, first);
         }
-        let versions = tables.iter().map(|table| table.state().version.load()).collect();
+        let moment = |next_seqnum, lsn| Moment { next_seqnum, lsn };
+        self.bypass(tables, sorted, &(moment(first, place.start)..moment(next, place.end)));
+        let inserted = |(at, table): (usize, &Table)| writes.is_inserted(at).then(|| table.state().version.load());
+        let versions = tables.iter().enumerate().map(inserted).collect();
         let ticket = Ticket { seqnums: Seqnums { first, last }, end: place.end, versions };
         ticket.mems().for_each(|mem| mem.enter(place.start));
         Ok(ticket)
@@ -218,9 +246,9 @@ impl Core {
         Reached::Conflict.mark();
     }
 
-    /// Counts the growth of memtables, for which the cache makes room, and sends full ones to disk.
-    fn account(&self, ticket: &Ticket) {
-        let (mut full, mut wants_memory) = (self.is_freeze_due(ticket.end), self.log().wants_pages());
+    /// Counts the growth of memtables, for which the cache makes room, and sends full ones to disk; also when some were `frozen`.
+    fn account(&self, ticket: &Ticket, frozen: bool) {
+        let (mut full, mut wants_memory) = (frozen || self.is_freeze_due(ticket.end), self.log().wants_pages());
         for mem in ticket.mems().filter(|mem| mem.has_grown()) {
             full |= self.memory.count(mem);
             wants_memory |= mem.entries.wants_memory();
@@ -244,7 +272,8 @@ impl Core {
 }
 
 /// Inserts the changes into the memtables, where nobody sees them before they are published.
-fn insert(changes: &Changes, tables: &[Table], ticket: &Ticket) {
+fn insert(writes: Writes<'_>, ticket: &Ticket) {
+    let Writes { changes, tables, .. } = writes;
     let (mut at, mut seqnum) = (0, ticket.seqnums.first);
     let entries = changes.iter().filter_map(|change| {
         if tables[at].state().id != change.table {
@@ -252,7 +281,7 @@ fn insert(changes: &Changes, tables: &[Table], ticket: &Ticket) {
         }
         let entry = change.entry(seqnum);
         seqnum.0 += 1;
-        Some((&ticket.versions[at].active.entries, entry?))
+        Some((&ticket.versions[at].as_ref()?.active.entries, entry?))
     });
     Memtable::insert_many(entries);
     ticket.mems().for_each(Mem::leave);

@@ -26,7 +26,7 @@ const AHEAD_BYTES_MAX: u64 = 64 << 10;
 /// What a background worker writes ahead of a stream of commits.
 static ZEROS: [u8; 512 << 10] = [0; _];
 /// Larger buffers are given back to the system after their write.
-const KEPT_BUFFER_BYTES_MAX: usize = 256 << 10;
+const KEPT_BUFFER_BYTES_MAX: usize = 640 << 10;
 
 /// What is on its way, and the files.
 #[derive(Debug)]
@@ -149,7 +149,9 @@ impl LogWriter {
         }
         let end = after(span.start, bytes.len());
         if durably || end > files.paged_to {
-            let ahead = if durably { 0 } else { files.since_force(end).min(AHEAD_BYTES_MAX) };
+            // What is large is no part of a stream of small commits.
+            let is_large = u64_of(bytes.len()) > AHEAD_BYTES_MAX;
+            let ahead = if durably || is_large { 0 } else { files.since_force(end).min(AHEAD_BYTES_MAX) };
             files.paged_to = sector_up(end.plus(ahead)).min(span.segment.end());
             bytes.resize(distance(span.start, files.paged_to));
         }

@@ -92,6 +92,14 @@ impl<'a> Packed<'a> {
         self.raw_bytes
     }
 
+    /// Bytes of the body as it is stored.
+    pub(super) fn stored_bytes(&self) -> usize {
+        match &self.form {
+            Form::Plain(body) => body.len(),
+            Form::Blocks(parts) => parts.iter().map(|part| part.len()).sum(),
+        }
+    }
+
     /// Whether the body was compressed.
     pub(super) const fn is_packed(&self) -> bool {
         matches!(self.form, Form::Blocks(_))

@@ -19,10 +19,12 @@
 use super::format::SECTOR;
 use super::hold::needed_from;
 use super::options::LogOptions;
+use super::pack::Packed;
 use super::recover::RecoveredLog;
 use super::segment::{Directory, Fill, Spare};
 use super::stats::count;
 use super::writer::{Live, LogWriter};
+use crate::base::num::u64_of;
 use crate::base::{ErrorKind, Lsn, Reached, Result};
 use crate::env::Env;
 use std::path::Path;
@@ -138,6 +140,30 @@ impl LogWriter {
             self.wants_spare.store(true, Ordering::Relaxed);
         }
         made
+    }
+
+    /// Has files at hand for a payload with this body, where that is large: so its segments are, none of them is filled with zeros that it would
+    /// overwrite, and a disk without room for it is met before anything of it is appended. (Others may append meanwhile, and take some.)
+    ///
+    /// # Errors
+    /// `Full` when there is no room, `Io` when a file cannot be made. Nothing is changed then but that files wait for later segments.
+    pub fn reserve(&self, body: &Packed<'_>) -> Result<()> {
+        let bytes = u64_of(body.stored_bytes());
+        if bytes < FRESH_BYTES {
+            return Ok(());
+        }
+        let mut makes = self.spare_makes.lock();
+        loop {
+            let room = self.state.lock().tail.room_bytes();
+            let Some(missing) = bytes.checked_sub(room).filter(|missing| *missing > 0) else { return Ok(()) };
+            let size = (1 << missing.ilog2()).max(FRESH_BYTES).min(self.options.segment_bytes);
+            let made = self.directory.make_spare(makes.number(), size, Fill::Room, self.options.direct);
+            let (spare, zeros) = made.map_err(|error| error.context("no room for the redo log"))?;
+            count(&self.counters.spare_bytes, zeros);
+            count(&self.counters.segments_created, 1);
+            // Behind the one that is next: it may have its header.
+            self.state.lock().tail.spares().insert(0, spare);
+        }
     }
 
     /// Makes a spare if none waits.

@@ -60,6 +60,8 @@ use std::time::Duration;
 
 /// More waiting bytes than this are written by whoever appends next.
 const WAITING_BYTES_MAX: usize = 4 << 20;
+/// A payload that is larger goes in pieces of so many bytes: they are copied within the processor's cache.
+const PIECE_BYTES: usize = 512 << 10;
 /// How often a thread that is about to force gives way to others.
 const YIELDS_MAX: u32 = 8;
 
@@ -230,7 +232,8 @@ impl LogWriter {
         state.packed_bytes += u64_of(payload.left());
         let start = state.tail.end();
         loop {
-            if state.tail.waiting_bytes() >= WAITING_BYTES_MAX {
+            let most = if payload.left() > WAITING_BYTES_MAX { PIECE_BYTES } else { WAITING_BYTES_MAX };
+            if state.tail.waiting_bytes() >= most {
                 state = self.drain(state)?;
             }
             state.tail.push(&mut payload);

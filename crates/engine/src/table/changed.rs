@@ -34,7 +34,7 @@ impl Version {
         }
         let mut looks = LOOKED_AT_MAX;
         for mem in self.memtables().filter(|mem| mem.frozen_at().is_none_or(|at| at.next_seqnum > snapshot)) {
-            if changed_in(&mut mem.entries.cursor(), range, snapshot, &mut looks)? {
+            if changed_in(&mut *mem.entries.cursor(), range, snapshot, &mut looks)? {
                 return Ok(true);
             }
         }

@@ -84,12 +84,12 @@ impl Version {
         let levels = trees.levels.iter().filter_map(|level| run_of(&level.runs, key));
         let hash = hash_key(key);
         for run in trees.l0.iter().map(|handle| &handle.run).chain(levels) {
-            if chain.tree(run.get(key, hash, snapshot)?, run.ages().least, || run.cursor(Fill::Keep))? {
+            if chain.tree(run.get(key, hash, snapshot)?, run.ages().least, || Box::new(run.cursor(Fill::Keep)))? {
                 return Ok(());
             }
         }
         if let Some(root) = &trees.btree {
-            chain.tree(root.get(key, snapshot)?, root.ages().least, || root.cursor(Fill::Keep))?;
+            chain.tree(root.get(key, snapshot)?, root.ages().least, || Box::new(root.cursor(Fill::Keep)))?;
         }
         Ok(())
     }
@@ -109,7 +109,12 @@ struct Chain<'k> {
 
 impl Chain<'_> {
     /// Goes on with an older tree, clean up to `clean_to`, in which a lookup has found `found`; true when older ones are not needed.
-    fn tree<C: Cursor>(&mut self, found: Option<Found>, clean_to: SeqNum, cursor: impl FnOnce() -> C) -> Result<bool> {
+    fn tree(
+        &mut self,
+        found: Option<Found>,
+        clean_to: SeqNum,
+        cursor: impl FnOnce() -> Box<dyn Cursor>,
+    ) -> Result<bool> {
         match found {
             None => return Ok(false),
             Some(found) if found.seqnum < self.floor => return Ok(true),

@@ -9,6 +9,7 @@
 //! 4. A version never changes. A flush or compaction installs a new one; readers go on with theirs.
 
 use crate::base::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, thread};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
@@ -83,6 +84,19 @@ impl Mem {
             entries: Memtable::new(),
             first_lsn: AtomicU64::new(u64::MAX),
             frozen_at: OnceLock::new(),
+            inserting: AtomicU32::new(0),
+            accounted: AtomicU64::new(0),
+            stage: Mutex::new(Stage::Active),
+        })
+    }
+
+    /// A memtable of a batch that has its place from the one moment to the other, and is frozen.
+    #[must_use]
+    pub(crate) fn of_batch(entries: Memtable, place: &Range<Moment>) -> Arc<Self> {
+        Arc::new(Self {
+            entries,
+            first_lsn: AtomicU64::new(place.start.lsn.0),
+            frozen_at: OnceLock::from(place.end),
             inserting: AtomicU32::new(0),
             accounted: AtomicU64::new(0),
             stage: Mutex::new(Stage::Active),
@@ -767,7 +781,7 @@ impl Version {
     fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&Viewed>) -> Vec<Box<dyn Cursor>> {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::with_capacity(2 + self.immutables.len() + self.trees.l0.len());
         for mem in self.memtables().filter(|mem| !mem.entries.is_empty()) {
-            sources.push(Box::new(mem.entries.cursor()));
+            sources.push(mem.entries.cursor());
         }
         self.trees.cursors(fill, snapshot, view, &mut sources);
         sources

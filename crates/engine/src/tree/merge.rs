@@ -27,7 +27,7 @@ use std::sync::Arc;
 use super::cursor::{Leaf, Position, leave_key};
 use super::place::Place;
 use super::{Ages, Costs, Cursor, Limits};
-use crate::base::key::head;
+use crate::base::key::{head, shared_bytes};
 use crate::base::num::{u32_of, usize_of32};
 use crate::base::{Entry, Error, Result, Value};
 
@@ -154,8 +154,8 @@ impl MergeCursor {
     /// How many bytes of `key` all keys begin with that the sources stand on or near, or nearly as many; none where a single source has any left.
     fn common(&self, key: &[u8]) -> usize {
         let common = |source: &dyn Cursor| match source.near() {
-            Some(near) => Some(common_bytes(near.prefix, key)),
-            None => Some(common_bytes(source.key()?, key).saturating_sub(PREFIX_SLACK)),
+            Some(near) => Some(shared_bytes(near.prefix, key)),
+            None => Some(shared_bytes(source.key()?, key).saturating_sub(PREFIX_SLACK)),
         };
         let mut commons = self.sources.iter().filter_map(|source| common(&**source));
         match (commons.next(), commons.next()) {
@@ -387,8 +387,8 @@ impl MergeCursor {
         let mut keys = self.sources.iter().filter_map(|source| source.key());
         // What a single key has in common with itself says nothing of the next one.
         let (Some(first), Some(second)) = (keys.next(), keys.next()) else { return false };
-        let first = &first[..common_bytes(first, second)];
-        let common = keys.fold(first, |common, key| &common[..common_bytes(common, key)]);
+        let first = &first[..shared_bytes(first, second)];
+        let common = keys.fold(first, |common, key| &common[..shared_bytes(common, key)]);
         let common = &common[..common.len().saturating_sub(PREFIX_SLACK)];
         let longer = common.len() > self.prefix.len();
         if longer {
@@ -436,13 +436,6 @@ impl MergeCursor {
             _ => Ok(()),
         }
     }
-}
-
-/// How many bytes two keys have in common at their front.
-fn common_bytes(a: &[u8], b: &[u8]) -> usize {
-    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
-    let at = 8 * words.take_while(|(a, b)| a == b).count();
-    at + a[at..].iter().zip(&b[at..]).take_while(|(a, b)| a == b).count()
 }
 
 /// The same error once more, without its source.

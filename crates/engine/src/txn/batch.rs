@@ -13,11 +13,15 @@
 //! | number of changes | of logged tables; there are no others here |
 //! | changes | table id, kind (1 byte), key with length, and for a put or merge the value or operand with length. For an erasure the first key of the range with length, and the key behind its last with length; either may be empty, for the first and the last of all keys |
 
+use std::ops::Range;
+
 use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::key::{KEY_BYTES_MAX, check_key, check_value};
 use crate::base::num::u64_of;
+use crate::base::value::ByteSource;
 use crate::base::{Entry, Error, Kind, Result, SeqNum, TableId};
 use crate::tree::Limits;
+use crate::tree::memtable::Spot;
 
 /// Encoded changes, and how many they are.
 #[derive(Clone, Debug, Default)]
@@ -141,6 +145,27 @@ impl Changes {
         &self.logged.bytes
     }
 
+    /// Where the changes of a table that are of single keys lie in [`ByteSource::bytes`].
+    pub fn spots(&self, table: TableId) -> impl Iterator<Item = Spot> + '_ {
+        let of_table = (0..).zip(self.iter()).filter(move |(_, change)| change.table == table);
+        of_table.filter(|(_, change)| change.kind != Kind::Erase).map(|(number, change)| Spot {
+            number,
+            kind: change.kind,
+            key: self.place_of(change.key),
+            value: self.place_of(change.value),
+        })
+    }
+
+    /// Where a part of the encoded changes lies.
+    fn place_of(&self, part: &[u8]) -> Range<usize> {
+        let from = |section: &Section| part.as_ptr().addr().wrapping_sub(section.bytes.as_ptr().addr());
+        let at = match from(&self.logged) {
+            at if at < self.logged.bytes.len() => at,
+            _ => self.logged.bytes.len().wrapping_add(from(&self.unlogged)),
+        };
+        if part.is_empty() { 0..0 } else { at..at + part.len() }
+    }
+
     /// Removes all changes and keeps the memory.
     pub fn clear(&mut self) {
         self.logged.clear();
@@ -161,6 +186,16 @@ impl Changes {
             }
             (!changes.is_empty()).then(|| decode_change(&mut changes).expect("a batch holds what push encoded"))
         })
+    }
+}
+
+impl ByteSource for Changes {
+    /// Of the encoded changes: of those of logged tables, and then of the others.
+    fn bytes(&self, at: usize, len: usize) -> &[u8] {
+        match at.checked_sub(self.logged.bytes.len()) {
+            None => &self.logged.bytes[at..at + len],
+            Some(at) => &self.unlogged.bytes[at..at + len],
+        }
     }
 }
 

@@ -30,6 +30,7 @@ use crate::store::{BlockFile, StoreStats};
 use crate::table::catalog::{Catalog, RunRecord, TableRecord};
 use crate::table::files::{self, FileKind};
 use crate::table::manifest::Manifest;
+use crate::tree::Ages;
 use crate::tree::btree::{TreeLeaves, TreeMeta};
 use crate::tree::erasure::Erasure;
 use crate::tree::memtable::Memtable;
@@ -38,7 +39,6 @@ use crate::tree::operator::TableOperator;
 use crate::tree::retain::Retain;
 use crate::tree::salvage::{Leaves, Losses, LostRange, Piece, RunLeaves, SalvageCursor};
 use crate::tree::values::{ValueFile, ValueFiles};
-use crate::tree::{Ages, Cursor};
 
 use super::core::{Registered, identity};
 use super::log::read_record;
@@ -248,7 +248,7 @@ impl<'a> Source<'a> {
         let changes = self.changes.remove(&id).unwrap_or_default();
         let values = self.files.values(record);
         let (mut sources, mut losses) = (Vec::new(), Vec::new());
-        sources.push(Box::new(changes.memtable.cursor()) as Box<dyn Cursor>);
+        sources.push(changes.memtable.cursor());
         for pieces in self.trees(record) {
             let lost = Losses::default();
             losses.push(lost.clone());

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 
 use crate::base::Entry;
+use crate::base::key::shared_bytes;
 use crate::block::{Block, BlockBuilder, BlockKind, BlockPointer};
 
 /// The versions of a key are spread over leaves only where they would fill so many.
@@ -33,11 +34,6 @@ impl<'k> Border<'k> {
         let shared = shared_bytes(left, right);
         Self { key: &right[..right.len().min(shared + 1)], continues: shared == right.len() }
     }
-}
-
-/// How many bytes two keys share at their beginning.
-fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 /// A [`Border`] with a key of its own.

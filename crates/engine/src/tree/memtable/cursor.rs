@@ -21,8 +21,8 @@ const NOWHERE: usize = usize::MAX;
 /// How many records ahead of the cursor are asked for.
 const AHEAD: usize = 8;
 
-/// A cursor over a memtable. Inserts go on beside it; those made after it was placed may be shown or not.
-pub struct MemtableCursor {
+/// A cursor over a memtable that takes entries. Inserts go on beside it; those made after it was placed may be shown or not.
+pub(super) struct TreeCursor {
     image: Image,
     /// The slot of the image that the cursor stands on.
     at: usize,
@@ -41,17 +41,11 @@ struct Image {
     next: Link,
 }
 
-impl MemtableCursor {
-    pub(super) fn new(tree: Arc<Tree>) -> Self {
+impl TreeCursor {
+    /// With `is_warm`, what a merge writes of the memtable is likely to be read soon.
+    pub(super) fn new(tree: Arc<Tree>, is_warm: bool) -> Self {
         let image = Image { records: [None; SLOTS], count: 0, low: None, next: Link::new() };
-        Self { image, at: NOWHERE, is_warm: false, way: Way::default(), tree }
-    }
-
-    /// The same cursor, for a merge: what it writes of the memtable is likely to be read soon, or not.
-    #[must_use]
-    pub const fn warm(mut self, is_warm: bool) -> Self {
-        self.is_warm = is_warm;
-        self
+        Self { image, at: NOWHERE, is_warm, way: Way::default(), tree }
     }
 
     fn record(&self) -> Option<Record<'_>> {
@@ -126,7 +120,7 @@ impl Image {
     }
 }
 
-impl Cursor for MemtableCursor {
+impl Cursor for TreeCursor {
     fn first(&mut self) -> Result<()> {
         self.way = Way::default();
         self.image.read_now(self.tree.first_leaf());
@@ -199,8 +193,8 @@ impl Cursor for MemtableCursor {
     }
 }
 
-impl fmt::Debug for MemtableCursor {
+impl fmt::Debug for TreeCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemtableCursor").field("entry", &self.entry()).finish_non_exhaustive()
+        f.debug_struct("TreeCursor").field("entry", &self.entry()).finish_non_exhaustive()
     }
 }

@@ -3,11 +3,14 @@
 //! Records lie in an arena in order of arrival; a B-link tree of their places keeps the order. Nothing is removed or changed: a
 //! memtable grows until it is flushed, and its memory goes back to the system with the last handle, cursor and pinned value.
 //!
+//! A large batch is a memtable as it stands, beside an index of it (`batch`): nothing is copied.
+//!
 //! # Concurrency
 //! Writers hold one node of the tree at a time, for as long as it takes to put one slot into it. Readers hold nothing and
 //! make nobody wait.
 
 mod arena;
+mod batch;
 mod cursor;
 mod node;
 mod pin;
@@ -22,30 +25,48 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-pub use cursor::MemtableCursor;
+pub use batch::{SortedBatch, Spot};
 
+use crate::base::num::u64_of;
 use crate::base::{Entry, SeqNum};
 use crate::tree::lookup::{Answers, Ask};
 use crate::tree::{Cursor, Found};
+use batch::{BatchCursor, Ordered};
+use cursor::TreeCursor;
 use tree::Tree;
 
 /// A handle of a memtable; clones are the same memtable.
 #[derive(Clone)]
-pub struct Memtable(Arc<Tree>);
+pub struct Memtable(Form);
+
+#[derive(Clone)]
+enum Form {
+    /// It takes entries.
+    Tree(Arc<Tree>),
+    /// It is a batch.
+    Batch(Arc<Ordered>),
+}
 
 impl Memtable {
     /// An empty memtable.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Tree::new()))
+        Self(Form::Tree(Arc::new(Tree::new())))
+    }
+
+    /// A memtable of the entries of a batch, whose first change has seqnum `first`. It takes no others.
+    #[must_use]
+    pub fn of_batch(batch: SortedBatch, first: SeqNum) -> Self {
+        Self(Form::Batch(Arc::new(Ordered::new(batch, first))))
     }
 
     /// Adds a version of a key. Any number of threads may do so at once; no two entries may have the same key and seqnum.
     ///
     /// # Panics
-    /// When the key is empty or longer than 64 KiB, the value longer than 4 GiB, or the seqnum above [`SeqNum::MAX`].
+    /// When the key is empty or longer than 64 KiB, the value longer than 4 GiB, or the seqnum above [`SeqNum::MAX`]; when the memtable is
+    /// that of a batch.
     pub fn insert(&self, entry: &Entry<'_>) {
-        self.0.insert(entry);
+        self.tree().insert(entry);
     }
 
     /// [`Self::insert`] of entries into memtables, faster than one after the other.
@@ -53,7 +74,7 @@ impl Memtable {
     /// # Panics
     /// As [`Self::insert`].
     pub fn insert_many<'e>(entries: impl Iterator<Item = (&'e Self, Entry<'e>)>) {
-        let mut entries = entries.map(|(memtable, entry)| (&*memtable.0, entry));
+        let mut entries = entries.map(|(memtable, entry)| (memtable.tree(), entry));
         let Some(first) = entries.next() else { return };
         // Most commits have one.
         let Some(second) = entries.next() else { return first.0.insert(&first.1) };
@@ -65,28 +86,43 @@ impl Memtable {
         }
     }
 
+    #[inline]
+    fn tree(&self) -> &Tree {
+        match &self.0 {
+            Form::Tree(tree) => tree,
+            Form::Batch(_) => unreachable!("a batch takes no other entries"),
+        }
+    }
+
     /// The newest version of `key` that a snapshot at `seqnum` sees. The value is a view that keeps the memtable's memory alive.
     #[must_use]
     pub fn get(&self, key: &[u8], snapshot: SeqNum) -> Option<Found> {
-        let record = self.0.find(key, snapshot)?;
-        Some(Found { seqnum: record.seqnum(), kind: record.kind(), value: pin::pin(&self.0, record) })
+        match &self.0 {
+            Form::Tree(tree) => tree.find(key, snapshot).map(|record| pin::found(tree, record)),
+            Form::Batch(batch) => batch.find(key, snapshot),
+        }
     }
 
     /// [`Self::get`] of several keys, faster than one after the other.
     #[must_use]
     pub fn get_many(&self, asks: &[Ask<'_>], snapshot: SeqNum) -> Answers {
-        let found = |record: record::Record<'_>| Found {
-            seqnum: record.seqnum(),
-            kind: record.kind(),
-            value: pin::pin(&self.0, record),
-        };
-        self.0.find_many(asks.iter().map(|ask| ask.key), snapshot).map(|record| record.map(found)).collect()
+        let keys = asks.iter().map(|ask| ask.key);
+        match &self.0 {
+            Form::Tree(tree) => {
+                let found = |record| pin::found(tree, record);
+                tree.find_many(keys, snapshot).map(|record| record.map(found)).collect()
+            }
+            Form::Batch(batch) => keys.map(|key| batch.find(key, snapshot)).collect(),
+        }
     }
 
     /// The seqnum of the newest version of `key`, whoever may see it.
     #[must_use]
     pub fn newest(&self, key: &[u8]) -> Option<SeqNum> {
-        self.0.find(key, SeqNum::MAX).map(|record| record.seqnum())
+        match &self.0 {
+            Form::Tree(tree) => tree.find(key, SeqNum::MAX).map(|record| record.seqnum()),
+            Form::Batch(batch) => batch.find(key, SeqNum::MAX).map(|found| found.seqnum),
+        }
     }
 
     /// Whether there is an entry with a key from `low` to `high`.
@@ -98,43 +134,63 @@ impl Memtable {
 
     /// A cursor that stands nowhere yet.
     #[must_use]
-    pub fn cursor(&self) -> MemtableCursor {
-        MemtableCursor::new(Arc::clone(&self.0))
+    pub fn cursor(&self) -> Box<dyn Cursor> {
+        self.merge_source(false)
+    }
+
+    /// As [`Self::cursor`], for a merge: what it writes of the memtable is likely to be read soon, or not.
+    #[must_use]
+    pub fn merge_source(&self, is_warm: bool) -> Box<dyn Cursor> {
+        match &self.0 {
+            Form::Tree(tree) => Box::new(TreeCursor::new(Arc::clone(tree), is_warm)),
+            Form::Batch(batch) => Box::new(BatchCursor::new(Arc::clone(batch), is_warm)),
+        }
     }
 
     /// The memory that the memtable takes, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.0.arena().bytes()
+        match &self.0 {
+            Form::Tree(tree) => tree.arena().bytes(),
+            Form::Batch(batch) => batch.bytes(),
+        }
     }
 
     /// Whether [`Self::prepare_memory`] has something to do.
     #[must_use]
     pub fn wants_memory(&self) -> bool {
-        self.0.arena().wants_spare()
+        matches!(&self.0, Form::Tree(tree) if tree.arena().wants_spare())
     }
 
     /// Has some more memory at hand for what is inserted next, if the memtable is large: who inserts it would wait for the system to give it.
     /// False when there is as much as is wanted. For one thread.
     pub fn prepare_memory(&self) -> bool {
-        self.0.arena().prepare_spare()
+        matches!(&self.0, Form::Tree(tree) if tree.arena().prepare_spare())
     }
 
     /// Gives back what [`Self::prepare_memory`] has at hand: nothing is inserted any more.
     pub fn release_memory(&self) {
-        self.0.arena().release_spares();
+        if let Form::Tree(tree) = &self.0 {
+            tree.arena().release_spares();
+        }
     }
 
     /// How many entries were inserted, or are being inserted right now. Walks the chunks of the memtable: not for every insert.
     #[must_use]
     pub fn entries(&self) -> u64 {
-        self.0.arena().records()
+        match &self.0 {
+            Form::Tree(tree) => tree.arena().records(),
+            Form::Batch(batch) => u64_of(batch.entries()),
+        }
     }
 
     /// Whether nothing was inserted yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        match &self.0 {
+            Form::Tree(tree) => tree.is_empty(),
+            Form::Batch(batch) => batch.entries() == 0,
+        }
     }
 }
 

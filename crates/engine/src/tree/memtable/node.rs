@@ -27,6 +27,7 @@ use std::sync::atomic::Ordering;
 
 use super::arena::Arena;
 use super::record::{Place, Record};
+use crate::base::key::shared_bytes;
 use crate::base::num::{u32_of, usize_of32};
 use crate::base::prefetch::prefetch;
 
@@ -423,7 +424,7 @@ impl<'t> Locked<'t> {
 /// How many bytes two bounds share at the front, and with them every key between. Nothing bounds the first and last node.
 fn shared(low: Option<Record<'_>>, high: Option<Record<'_>>) -> usize {
     match (low, high) {
-        (Some(low), Some(high)) => low.key().iter().zip(high.key()).take_while(|(low, high)| low == high).count(),
+        (Some(low), Some(high)) => shared_bytes(low.key(), high.key()),
         _ => 0,
     }
 }

@@ -8,6 +8,7 @@ use super::record::Record;
 use super::tree::Tree;
 use crate::base::Value;
 use crate::base::value::ByteSource;
+use crate::tree::Found;
 
 /// The value of a record of `tree`, without a copy.
 #[inline]
@@ -17,6 +18,12 @@ pub(super) fn pin(tree: &Arc<Tree>, record: Record<'_>) -> Value {
         return Value::owned(&[]);
     }
     Value::pinned(Arc::<Tree>::clone(tree), value.as_ptr().expose_provenance(), value.len())
+}
+
+/// What a lookup has found in `tree`.
+#[inline]
+pub(super) fn found(tree: &Arc<Tree>, record: Record<'_>) -> Found {
+    Found { seqnum: record.seqnum(), kind: record.kind(), value: pin(tree, record) }
 }
 
 impl ByteSource for Tree {

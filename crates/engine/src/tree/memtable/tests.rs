@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::Kind;
+use crate::base::value::ByteSource;
 use crate::tree::Cursor;
 
 type Place = (Vec<u8>, Reverse<u64>);
@@ -83,14 +84,15 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
     (prefix, suffix).prop_map(|(prefix, suffix)| [prefix, suffix].concat())
 }
 
-fn op() -> impl Strategy<Value = Op> {
-    let kind = prop_oneof![4 => Just(Kind::Put), 1 => Just(Kind::Delete)];
+/// What becomes of a key, with the value.
+fn write() -> impl Strategy<Value = (Kind, Vec<u8>)> {
     let value = prop::collection::vec(any::<u8>(), 0..20);
+    prop_oneof![4 => value.prop_map(|value| (Kind::Put, value)), 1 => Just((Kind::Delete, Vec::new()))]
+}
+
+fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        12 => (key(), 1..20u64, kind, value).prop_map(|(key, seqnum, kind, value)| {
-            let value = if kind == Kind::Put { value } else { Vec::new() };
-            Op::Insert { key, seqnum, kind, value }
-        }),
+        12 => (key(), 1..20u64, write()).prop_map(|(key, seqnum, (kind, value))| Op::Insert { key, seqnum, kind, value }),
         4 => (key(), 0..21u64).prop_map(|(key, seqnum)| Op::Get { key, seqnum }),
         1 => Just(Op::First),
         1 => Just(Op::Last),
@@ -106,7 +108,7 @@ fn op() -> impl Strategy<Value = Op> {
 struct Twin {
     memtable: Memtable,
     model: Model,
-    cursor: MemtableCursor,
+    cursor: Box<dyn Cursor>,
     /// Where the cursor stands, if anywhere.
     here: Option<Place>,
     /// What was in the model when the cursor was placed: this much it must show.
@@ -117,9 +119,12 @@ struct Twin {
 
 impl Twin {
     fn new() -> Self {
-        let memtable = Memtable::new();
+        Self::of(Memtable::new(), Model::new())
+    }
+
+    fn of(memtable: Memtable, model: Model) -> Self {
         let cursor = memtable.cursor();
-        Self { memtable, model: Model::new(), cursor, here: None, owed: Model::new(), approached: None }
+        Self { memtable, model, cursor, here: None, owed: Model::new(), approached: None }
     }
 
     fn apply(&mut self, op: Op) {
@@ -238,6 +243,83 @@ proptest! {
         prop_assert_eq!(twin.memtable.entries(), u64::try_from(places.len()).unwrap());
         prop_assert_eq!(&forward(&twin.memtable), &places);
         prop_assert_eq!(&backward(&twin.memtable), &places);
+    }
+
+    #[test]
+    fn a_batch_is_a_sorted_map(
+        changes in prop::collection::vec((key(), write()), 0..usize::try_from(rounds(60, 20)).unwrap()),
+        first in 1..10u64,
+        ops in prop::collection::vec(op(), 1..usize::try_from(rounds(200, 40)).unwrap()),
+    ) {
+        let mut model = Model::new();
+        for (number, (key, write)) in (first..).zip(&changes) {
+            model.insert((key.clone(), Reverse(number)), write.clone());
+        }
+        let batch = sorted(changes.iter().map(|(key, (kind, value))| (&**key, *kind, &**value)));
+        let places: Vec<_> = model.keys().cloned().collect();
+        let mut twin = Twin::of(Memtable::of_batch(batch, SeqNum(first)), model);
+        prop_assert_eq!(twin.memtable.entries(), u64::try_from(places.len()).unwrap());
+        prop_assert_eq!(&forward(&twin.memtable), &places);
+        prop_assert_eq!(&backward(&twin.memtable), &places);
+        for op in ops {
+            if !matches!(op, Op::Insert { .. }) {
+                twin.apply(op);
+            }
+        }
+    }
+}
+
+/// A batch that has bytes of its own between keys and values.
+struct Bytes(Vec<u8>);
+
+impl ByteSource for Bytes {
+    fn bytes(&self, at: usize, len: usize) -> &[u8] {
+        &self.0[at..at + len]
+    }
+}
+
+/// The changes of a batch, sorted.
+fn sorted<'c>(changes: impl Iterator<Item = (&'c [u8], Kind, &'c [u8])>) -> SortedBatch {
+    let (mut bytes, mut spots) = (Vec::new(), Vec::new());
+    for (number, (key, kind, value)) in (0..).zip(changes) {
+        let at = bytes.len();
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(&[0xee; 3]);
+        let value_at = bytes.len();
+        bytes.extend_from_slice(value);
+        spots.push(Spot { number, kind, key: at..at + key.len(), value: value_at..bytes.len() });
+    }
+    let (count, kept_bytes) = (spots.len(), bytes.len());
+    SortedBatch::new(Arc::new(Bytes(bytes)), (spots.into_iter(), count), kept_bytes)
+}
+
+/// Long shared prefixes, keys that others begin with, zeros, and many versions of a key: what heads alone do not tell apart.
+#[test]
+fn a_batch_sorts_keys_that_heads_do_not_tell_apart() {
+    let many = rounds(400, 40);
+    let of: [fn(u64) -> Vec<u8>; 6] = [
+        |i| [&[7; 100][..], &scramble(i).to_be_bytes()].concat(),
+        |i| vec![0; usize::try_from(i % 100).unwrap() + 1],
+        |_| b"one key".to_vec(),
+        |i| {
+            [&(i % 3).to_be_bytes()[..], &[5; 40], &(i % 7).to_be_bytes(), &[6; 40], &scramble(i).to_be_bytes()]
+                .concat()
+        },
+        |i| format!("k{}", i % 50).into_bytes(),
+        |i| i.to_be_bytes().to_vec(),
+    ];
+    for of in of {
+        let keys: Vec<_> = (0..many).map(of).collect();
+        let memtable = Memtable::of_batch(sorted(keys.iter().map(|key| (&**key, Kind::Put, &**key))), SeqNum(9));
+        let mut places: Vec<Place> = (9..).zip(&keys).map(|(seqnum, key)| (key.clone(), Reverse(seqnum))).collect();
+        places.sort();
+        assert_eq!(forward(&memtable), places);
+        for (key, Reverse(seqnum)) in &places {
+            let found = memtable.get(key, SeqNum(*seqnum)).unwrap();
+            assert_eq!((found.seqnum, &*found.value), (SeqNum(*seqnum), &**key));
+        }
+        assert!(memtable.get(b"\xff none", SeqNum::MAX).is_none() && memtable.newest(b"\0\0none").is_none());
+        assert!(memtable.get(&keys[0], SeqNum(8)).is_none(), "older snapshots see nothing of it");
     }
 }
 

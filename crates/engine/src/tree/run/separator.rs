@@ -1,5 +1,7 @@
 //! The shortest key that tells two neighbours apart.
 
+use crate::base::key::shared_bytes;
+
 /// A key that is not below `last`, and below `next` unless the two are equal; as short as it can be by cutting one of them.
 ///
 /// # Panics
@@ -7,7 +9,7 @@
 #[must_use]
 pub(super) fn separator<'a>(last: &'a [u8], next: &'a [u8]) -> &'a [u8] {
     assert!(last <= next, "keys must ascend");
-    let shared = last.iter().zip(next).take_while(|(a, b)| a == b).count();
+    let shared = shared_bytes(last, next);
     // One byte more than they share of the upper key is above the lower key, and below the upper one if that goes on.
     if shared + 1 < last.len().min(next.len()) { &next[..=shared] } else { last }
 }

@@ -4,6 +4,7 @@ use super::{
     ENTRY_BYTES, GROUP_BYTES, GROUP_ENTRIES, HEADS_AT, LIES_AT, Lie, PREFIX_AT, PREFIX_AT_AT, PREFIX_LEN_AT, Part,
     Tree, View,
 };
+use crate::base::key::shared_bytes;
 use crate::base::memory::Image;
 use crate::base::num::{u32_of, u64_of};
 use crate::base::{Entry, Kind, Result, SeqNum};
@@ -118,7 +119,7 @@ impl ViewBuilder {
     fn close_group(&mut self, next: Option<&[u8]>) -> bool {
         let Some(last) = self.group.last_key() else { return true };
         let first = self.group.key(0);
-        let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count().min(usize::from(u16::MAX));
+        let shared = shared_bytes(first, last).min(usize::from(u16::MAX));
         let mut bytes = [0; GROUP_BYTES];
         bytes[..2].copy_from_slice(&u32_of(self.group.lies.len()).to_le_bytes()[..2]);
         bytes[PREFIX_LEN_AT..][..2].copy_from_slice(&u32_of(shared).to_le_bytes()[..2]);
