@@ -71,3 +71,193 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Bound;
+
+    use super::super::{Batch, Database, Durability, Options, Range, Snapshot};
+    use super::*;
+    use crate::base::ErrorKind;
+    use crate::env::sim::{CrashProfile, SimEnv};
+    use crate::table::{Layout, TableOptions};
+
+    const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
+
+    /// Changes of three quarters of a mebibyte are large.
+    fn open(sim: &SimEnv) -> Database {
+        let options = Options { memory_bytes: 8 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+        Database::builder("/db").env(sim.env()).options(options).open().unwrap()
+    }
+
+    fn key(number: u32) -> Vec<u8> {
+        format!("key{:06}", number.wrapping_mul(7919) % 100_000).into_bytes()
+    }
+
+    /// A value that does not shrink.
+    fn value(number: u32) -> Vec<u8> {
+        let mixed = (0..25u32).map(|at| (number + at).wrapping_mul(0x9e37_79b1) ^ number << 7);
+        mixed.flat_map(u32::to_le_bytes).collect()
+    }
+
+    /// Puts keys of the table in no order, deletes every tenth of them, and erases a range in the middle.
+    fn fill(batch: &mut Batch, table: &Table) {
+        for number in 0..8000 {
+            batch.put(table, &key(number), &value(number));
+            if number % 10 == 0 {
+                batch.delete(table, &key(number));
+            }
+            if number == 4000 {
+                batch.delete_range(table, (Bound::Included(&b"key02"[..]), Bound::Excluded(&b"key03"[..])));
+            }
+        }
+    }
+
+    type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+    /// What a table holds, walked to in both directions and got key by key.
+    fn pairs(snapshot: &Snapshot, table: &Table) -> Pairs {
+        let owned = |range: Range| range.map(|entry| entry.map(|(key, value)| (key, value.to_vec())).unwrap());
+        let pairs: Pairs = owned(snapshot.range(table, ..)).collect();
+        let mut back: Pairs = owned(snapshot.range_rev(table, ..)).collect();
+        back.reverse();
+        assert!(pairs == back);
+        let keys: Vec<_> = (0..8000).map(key).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+        let many = snapshot.multi_get(table, &keys).unwrap();
+        for (key, found) in keys.iter().zip(many) {
+            let there = pairs.binary_search_by(|pair| (*pair.0).cmp(key)).ok().map(|at| &*pairs[at].1);
+            assert_eq!(snapshot.get(table, key).unwrap().as_deref(), there);
+            assert_eq!(found.as_deref(), there);
+        }
+        pairs
+    }
+
+    /// The same in a database where it is inserted entry by entry.
+    fn expected() -> Pairs {
+        let sim = SimEnv::new(1);
+        let options = Options { memory_bytes: 256 << 20, ..Options::default() };
+        let db = Database::builder("/db").env(sim.env()).options(options).open().unwrap();
+        let table = db.create_table("t", TableOptions::default()).unwrap();
+        let mut batch = Batch::new();
+        fill(&mut batch, &table);
+        assert!(u64_of(batch.bytes()) < db.core().large_bytes());
+        db.write(batch, Durability::Sync).unwrap();
+        pairs(&db.snapshot(), &table)
+    }
+
+    #[test]
+    fn a_large_batch_is_found_as_if_it_had_been_inserted() {
+        let wanted = expected();
+        for layout in LAYOUTS {
+            let sim = SimEnv::new(1);
+            sim.set_lazy_workers(true);
+            let db = open(&sim);
+            let create = |name, logged| {
+                db.create_table(name, TableOptions { layout, logged, ..TableOptions::default() }).unwrap()
+            };
+            let (large, small, unlogged) = (create("large", true), create("small", true), create("unlogged", false));
+            let mut batch = Batch::new();
+            batch.put(&large, &key(1), b"old");
+            db.write(batch, Durability::Sync).unwrap();
+            let (before, feed) = (db.snapshot(), db.log_end());
+            let mut batch = Batch::new();
+            batch.put(&small, b"small", b"value");
+            fill(&mut batch, &unlogged);
+            fill(&mut batch, &large);
+            db.write(batch, Durability::Sync).unwrap();
+            for table in [&large, &unlogged] {
+                let shape = table.shape().unwrap();
+                assert_eq!((shape.memtable_entries, shape.l0.len()), (0, 0), "{layout:?}");
+                assert!(shape.immutable_memtables >= 1 && shape.immutable_bytes > 800_000, "{shape:?}");
+                assert!(pairs(&db.snapshot(), table) == wanted, "{layout:?}");
+            }
+            assert_eq!(small.shape().unwrap().memtable_entries, 1);
+            assert!(pairs(&before, &large) == [(key(1), b"old".to_vec())], "{layout:?}");
+            // What comes later is newer.
+            let mut batch = Batch::new();
+            batch.put(&large, &key(1), b"new");
+            db.write(batch, Durability::Sync).unwrap();
+            assert_eq!(db.snapshot().get(&large, &key(1)).unwrap().as_deref(), Some(&b"new"[..]));
+            let mut feed = db.changes(feed).unwrap();
+            assert_eq!(feed.poll().unwrap().unwrap().count, 8000 + 800 + 1 + 1);
+            // All of it goes to disk, and a crash takes nothing of what was logged.
+            for name in ["large", "unlogged", "small"] {
+                db.table(name).unwrap().unwrap().flush().unwrap();
+            }
+            assert_eq!(db.core().memory.memtable_bytes(), 0);
+            assert!(pairs(&db.snapshot(), &unlogged) == wanted, "{layout:?}, flushed");
+            assert!(pairs(&before, &large) == [(key(1), b"old".to_vec())], "{layout:?}, flushed");
+        }
+    }
+
+    #[test]
+    fn a_crash_keeps_all_of_a_large_batch_or_nothing() {
+        let (wanted, mut outcomes) = (expected(), [0, 0]);
+        for at in 0..30 {
+            let sim = SimEnv::new(at);
+            let db = open(&sim);
+            let table = db.create_table("t", TableOptions::default()).unwrap();
+            sim.crash_at(sim.write_and_sync_count() + 5 * at);
+            let mut batch = Batch::new();
+            fill(&mut batch, &table);
+            let written = db.write(batch, Durability::Sync).is_ok();
+            drop((table, db));
+            sim.power_crash(CrashProfile::EVERY[usize::try_from(at).unwrap() % CrashProfile::EVERY.len()]);
+            let db = open(&sim);
+            let found = pairs(&db.snapshot(), &db.table("t").unwrap().unwrap());
+            assert!(found == wanted || found.is_empty() && !written, "at {at}");
+            outcomes[usize::from(written)] += 1;
+        }
+        assert!(outcomes.iter().all(|count| *count > 2), "{outcomes:?}");
+    }
+
+    #[test]
+    fn transactions_conflict_with_the_keys_of_a_large_batch() {
+        let sim = SimEnv::new(1);
+        sim.set_lazy_workers(true);
+        let db = open(&sim);
+        let table = db.create_table("t", TableOptions::default()).unwrap();
+        let (mut touches, mut erases, mut misses) = (db.begin(), db.begin(), db.begin());
+        touches.put(&table, &key(5), b"mine").unwrap();
+        erases.delete_range(&table, (Bound::Included(&key(6)[..]), Bound::Included(&key(6)[..]))).unwrap();
+        misses.put(&table, b"no key of it", b"mine").unwrap();
+        let mut large = db.begin();
+        for number in 1..8000 {
+            large.put(&table, &key(number), &[7; 100]).unwrap();
+        }
+        large.commit().unwrap();
+        assert_eq!(table.shape().unwrap().memtable_entries, 0);
+        for txn in [touches, erases] {
+            assert_eq!(txn.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        }
+        misses.commit().unwrap();
+        assert_eq!(db.snapshot().get(&table, &key(5)).unwrap().as_deref(), Some(&[7; 100][..]));
+    }
+
+    /// It poisoned the database, in the middle of the log's record.
+    #[test]
+    fn a_large_batch_without_room_in_the_log_is_refused_and_harms_nothing() {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let table = db.create_table("t", TableOptions::default()).unwrap();
+        let mut batch = Batch::new();
+        batch.put(&table, b"before", b"value");
+        db.write(batch, Durability::Sync).unwrap();
+        let write = |value: u8| {
+            let mut batch = Batch::new();
+            for number in 0..19 {
+                batch.put(&table, &key(number), &[value; 100_000]);
+            }
+            db.write(batch, Durability::Sync)
+        };
+        sim.set_free(0);
+        let refused = (0..5).find_map(|value| write(value).err()).unwrap();
+        assert!(refused.kind() == ErrorKind::Full && refused.to_string().contains("redo log"), "{refused}");
+        db.core().health.check_writable().unwrap();
+        assert_eq!(db.snapshot().get(&table, b"before").unwrap().as_deref(), Some(&b"value"[..]));
+        sim.set_space(u64::MAX);
+        write(9).unwrap();
+        assert_eq!(db.snapshot().get(&table, &key(3)).unwrap().as_deref(), Some(&[9; 100_000][..]));
+    }
+}

@@ -153,17 +153,25 @@ impl LogWriter {
             return Ok(());
         }
         let mut makes = self.spare_makes.lock();
-        loop {
-            let room = self.state.lock().tail.room_bytes();
-            let Some(missing) = bytes.checked_sub(room).filter(|missing| *missing > 0) else { return Ok(()) };
+        let mut missing = bytes.saturating_sub(self.state.lock().tail.room_bytes());
+        let mut spares = Vec::new();
+        while missing > 0 {
             let size = (1 << missing.ilog2()).max(FRESH_BYTES).min(self.options.segment_bytes);
             let made = self.directory.make_spare(makes.number(), size, Fill::Room, self.options.direct);
-            let (spare, zeros) = made.map_err(|error| error.context("no room for the redo log"))?;
+            let (spare, zeros) = made.map_err(|error| {
+                // What needs the room more may come.
+                spares.iter().for_each(|spare: &Spare| drop(self.directory.remove(&spare.path)));
+                error.context("no room for the redo log")
+            })?;
+            missing = missing.saturating_sub(spare.room_bytes());
             count(&self.counters.spare_bytes, zeros);
-            count(&self.counters.segments_created, 1);
-            // Behind the one that is next: it may have its header.
-            self.state.lock().tail.spares().insert(0, spare);
+            spares.push(spare);
         }
+        count(&self.counters.segments_created, u64_of(spares.len()));
+        // The one that is next stays it: it may have its header. The largest of these comes after it.
+        spares.reverse();
+        self.state.lock().tail.spares().splice(..0, spares);
+        Ok(())
     }
 
     /// Makes a spare if none waits.

@@ -69,6 +69,11 @@ impl Spare {
     pub(super) const fn new(path: PathBuf, bytes: u64) -> Self {
         Self { path, bytes, ready: None }
     }
+
+    /// Payload bytes that fit. An estimate: an eighth is left for headers, markers and padding.
+    pub(super) const fn room_bytes(&self) -> u64 {
+        (self.bytes - SECTOR) / 8 * 7
+    }
 }
 
 /// The names found in a log directory.

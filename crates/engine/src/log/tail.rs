@@ -5,8 +5,7 @@
 //! 2. The bytes of a chunk belong to one segment and follow each other without gaps from its start.
 
 use super::format::{
-    FRAGMENT_BYTES_MAX, MARKER_BYTES, Marker, RECORD_BYTES, RecordKind, SECTOR, SegmentHeader, after, distance, seal,
-    sector_up,
+    FRAGMENT_BYTES_MAX, MARKER_BYTES, Marker, RECORD_BYTES, RecordKind, SegmentHeader, after, distance, seal, sector_up,
 };
 use super::options::LogPadding;
 use super::payload::Payload;
@@ -111,12 +110,11 @@ impl Tail {
         &mut self.spares
     }
 
-    /// Payload bytes that fit before a segment would have to be made of a new file. An estimate: an eighth is left for headers,
-    /// markers and padding.
+    /// Payload bytes that fit before a segment would have to be made of a new file. An estimate, as [`Spare::room_bytes`].
     pub(super) fn room_bytes(&self) -> u64 {
-        let spare: u64 = self.spares.iter().map(|spare| spare.bytes - SECTOR).sum();
+        let spare: u64 = self.spares.iter().map(Spare::room_bytes).sum();
         let here = u64_of(distance(self.position(), self.chunk.span.segment.end()));
-        (here + spare) / 8 * 7
+        here / 8 * 7 + spare
     }
 
     /// Appends one record with as much of `payload` as fits it.

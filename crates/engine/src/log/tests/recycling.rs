@@ -287,3 +287,50 @@ fn bytes_of_an_earlier_life_are_never_replayed_with_recycling_on_off_or_changed(
         assert!(tried > 300 && recycled > 20, "{recycling:?}: {tried} crashes, {recycled} files kept");
     }
 }
+
+/// It filled files of a mebibyte with zeros, one after the other, and overwrote them.
+#[test]
+fn a_large_payload_goes_to_large_segments_for_which_room_is_reserved() {
+    let sim = sim(4);
+    let options = LogOptions { segment_bytes: 4 << 20, ..LogOptions::default() };
+    let (_, log) = open(&sim, Lsn(0), options);
+    let before = log.stats();
+    let large = payload(1, 30 << 20);
+    let body = log.pack(&large);
+    log.reserve(&body).unwrap();
+    let end = log.append_packed(&[], &body).unwrap().end;
+    log.sync(end).unwrap();
+    let stats = log.stats();
+    assert!(stats.segments_created - before.segments_created <= 12, "{stats:?}");
+    assert_eq!(stats.spare_bytes, before.spare_bytes);
+    assert!(file_bytes(&sim).iter().sum::<u64>() < 38 << 20);
+    log.close().unwrap();
+    assert!(open(&sim, Lsn(0), options).0 == [large]);
+}
+
+/// The log met it in the middle of the payload, and was poisoned.
+#[test]
+fn a_payload_for_which_the_disk_has_no_room_is_refused_before_anything_of_it_is_appended() {
+    let sim = sim(5);
+    let options = LogOptions { segment_bytes: 4 << 20, ..LogOptions::default() };
+    let (_, log) = open(&sim, Lsn(0), options);
+    let large = payload(1, 30 << 20);
+    let body = log.pack(&large);
+    sim.set_free(20 << 20);
+    let (before, tail) = (file_bytes(&sim), log.tail());
+    let refused = log.reserve(&body).unwrap_err();
+    assert!(
+        refused.kind() == ErrorKind::Full && refused.to_string().starts_with("no room for the redo log"),
+        "{refused}"
+    );
+    assert_eq!((file_bytes(&sim), log.tail()), (before, tail), "others get the room");
+    let small = payload(2, 1000);
+    let end = log.append(&[&small]).unwrap();
+    log.sync(end).unwrap();
+    sim.set_space(u64::MAX);
+    log.reserve(&body).unwrap();
+    let end = log.append_packed(&[], &body).unwrap().end;
+    log.sync(end).unwrap();
+    log.close().unwrap();
+    assert!(open(&sim, Lsn(0), options).0 == [small, large]);
+}
