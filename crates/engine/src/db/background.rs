@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{Next, Work};
+use crate::log::{Packed, Reservation};
 
 use super::compact::Step;
 use super::core::{Core, TableState, Workers};
@@ -173,6 +174,14 @@ impl Core {
             Err(error) if error.kind() != ErrorKind::Full => Err(self.poison(error)),
             _ => Ok(()),
         }
+    }
+
+    /// Has files at hand for a large record of the log.
+    pub(super) fn reserve(&self, body: &Packed<'_>) -> Result<Reservation<'_>> {
+        self.log().reserve(body).map_err(|error| match error.kind() {
+            ErrorKind::Full => error.context("no room for the redo log"),
+            _ => self.poison(error),
+        })
     }
 
     /// Syncs what commits with `Durability::Interval` left, then waits for the next ones.

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use crate::base::Reached;
 use crate::base::num::u64_of;
 use crate::table::version::{Mem, Moment};
-use crate::tree::memtable::{Memtable, SortedBatch};
+use crate::tree::memtable::{BatchSorter, Memtable, SortedBatch};
 use crate::txn::batch::Changes;
 
 use super::core::Core;
 use super::table::Table;
-use super::write::position;
+use super::write::Finder;
 
 /// Changes of a table are large from such a part on of what active memtables may take: flushed by themselves, they are no small run.
 const LARGE_PART: u64 = 4;
@@ -37,25 +37,30 @@ impl Core {
 
     /// Sorts the changes of those of the tables that have many; for each of the tables whether it is one.
     pub(super) fn sort_large(&self, changes: &Arc<Changes>, tables: &[Table]) -> Vec<Option<SortedBatch>> {
-        let (mut sizes, mut at) = (vec![Size::default(); tables.len()], 0);
+        let (mut sizes, mut finder) = (vec![Size::default(); tables.len()], Finder::new(tables));
         for change in changes.iter() {
-            if tables[at].state().id != change.table {
-                at = position(tables, change.table);
-            }
-            sizes[at].bytes += change.key.len() + change.value.len();
-            sizes[at].count += 1;
+            let size = &mut sizes[finder.find(change.table)];
+            size.bytes += change.key.len() + change.value.len();
+            size.count += 1;
         }
-        let is_large = |size: &Size| u64_of(size.bytes) >= self.large_bytes();
-        let large: usize = sizes.iter().filter(|size| is_large(size)).map(|size| size.bytes).sum();
-        let sorted = |(table, size): (&Table, Size)| {
-            is_large(&size).then(|| {
-                // They keep all of the batch.
-                let rest = (changes.bytes() - large) / large.div_ceil(size.bytes);
-                let spots = changes.spots(table.state().id);
-                SortedBatch::new(Arc::<Changes>::clone(changes), (spots, size.count), size.bytes + rest)
-            })
+        sizes
+            .iter_mut()
+            .filter(|size| u64_of(size.bytes) < self.large_bytes())
+            .for_each(|size| *size = Size::default());
+        let sorter = |size: &Size| (size.bytes > 0).then(|| BatchSorter::new(size.count));
+        let mut sorters: Vec<_> = sizes.iter().map(sorter).collect();
+        for (table, spot) in changes.spots() {
+            if let Some(sorter) = &mut sorters[finder.find(table)] {
+                sorter.push(&spot);
+            }
+        }
+        // They keep all of the batch.
+        let rest = changes.bytes() - sizes.iter().map(|size| size.bytes).sum::<usize>();
+        let large = sorters.iter().flatten().count();
+        let sort = |(sorter, size): (Option<BatchSorter>, Size)| {
+            sorter.map(|sorter| sorter.sort(Arc::<Changes>::clone(changes), size.bytes + rest / large))
         };
-        tables.iter().zip(sizes).map(sorted).collect()
+        sorters.into_iter().zip(sizes).map(sort).collect()
     }
 
     /// Shows readers the sorted changes of a batch that stands in the log at `place`, where nobody sees them before they are published. The
@@ -65,7 +70,6 @@ impl Core {
             let Some(batch) = batch else { continue };
             let mem = Mem::of_batch(Memtable::of_batch(batch.clone(), place.start.next_seqnum), place);
             self.memory.count(&mem);
-            self.memory.froze(&mem);
             self.freeze(table.state(), place.start, Some(&mem));
             Reached::Bypass.mark();
         }

@@ -115,7 +115,8 @@ impl Core {
         let version = table.version.load();
         let in_memory = version.memtables().map(|mem| mem.entries.entries()).sum();
         let on_disk = version.trees.runs().map(|handle| handle.run.ages().most).max();
-        let content = (version.active.first_lsn(), in_memory, on_disk.unwrap_or_default());
+        let newest = version.memtables().find_map(|mem| mem.first_lsn());
+        let content = (newest, in_memory, on_disk.unwrap_or_default());
         let changed = dated.content != content;
         // A commit on its way may be a part of it; then it is looked again.
         let all_published = self.commit.lock().next_seqnum.0 == seqnum.0 + 1;

@@ -94,12 +94,11 @@ impl Core {
         let Writes { changes, tables, .. } = writes;
         // Before any latch is taken, beside the writes of others.
         let body = self.log().pack(changes.logged());
-        self.log().reserve(&body)?;
-        let ticket = match self.order(writes, &body, seen) {
+        let ticket = match self.order_with_room(writes, &body, seen) {
             // There may be room again for the log's next segment, and nobody else looks for it while commits are refused.
             Err(error) if error.kind() == ErrorKind::Full => {
                 self.prepare_spare()?;
-                self.order(writes, &body, seen)?
+                self.order_with_room(writes, &body, seen)?
             }
             ordered => ordered?,
         };
@@ -127,7 +126,7 @@ impl Core {
         if changes.erases() {
             self.rotate_erased(tables);
         }
-        self.account(&ticket, !writes.sorted.is_empty());
+        self.account(&ticket, writes.sorted.iter().any(Option::is_some));
         Ok(())
     }
 
@@ -146,6 +145,12 @@ impl Core {
             self.counters.stalled(slept);
         }
         if self.must_wait() { self.wait_for_room() } else { Ok(()) }
+    }
+
+    /// [`Self::order`], when the log has files at hand for all of a large record.
+    fn order_with_room(&self, writes: Writes<'_>, body: &Packed<'_>, seen: Option<SeqNum>) -> Result<Ticket> {
+        let _reservation = self.reserve(body)?;
+        self.order(writes, body, seen)
     }
 
     /// Under the commit latch: refuses a conflict, gives out seqnums, appends to the log.
@@ -274,11 +279,9 @@ impl Core {
 /// Inserts the changes into the memtables, where nobody sees them before they are published.
 fn insert(writes: Writes<'_>, ticket: &Ticket) {
     let Writes { changes, tables, .. } = writes;
-    let (mut at, mut seqnum) = (0, ticket.seqnums.first);
+    let (mut finder, mut seqnum) = (Finder::new(tables), ticket.seqnums.first);
     let entries = changes.iter().filter_map(|change| {
-        if tables[at].state().id != change.table {
-            at = position(tables, change.table);
-        }
+        let at = finder.find(change.table);
         let entry = change.entry(seqnum);
         seqnum.0 += 1;
         Some((&ticket.versions[at].as_ref()?.active.entries, entry?))
@@ -290,4 +293,23 @@ fn insert(writes: Writes<'_>, ticket: &Ticket) {
 /// Where a batch names the table of one of its changes.
 pub(super) fn position(tables: &[Table], id: TableId) -> usize {
     tables.iter().position(|table| table.state().id == id).expect("a batch names its tables")
+}
+
+/// As [`position`], of one change after the other: mostly they are of the same table.
+pub(super) struct Finder<'a> {
+    tables: &'a [Table],
+    at: usize,
+}
+
+impl<'a> Finder<'a> {
+    pub(super) const fn new(tables: &'a [Table]) -> Self {
+        Self { tables, at: 0 }
+    }
+
+    pub(super) fn find(&mut self, id: TableId) -> usize {
+        if self.tables[self.at].state().id != id {
+            self.at = position(self.tables, id);
+        }
+        self.at
+    }
 }

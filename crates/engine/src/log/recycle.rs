@@ -10,6 +10,8 @@
 //! its bytes are paid for, so a larger one is a gain whatever the log has used, and a smaller one would keep segments small for ever.
 //! Once segments are whole, that leaves whole ones only, and nothing is made new any more.
 //!
+//! For a payload that is larger than what is at hand files are made before it is appended, as large as it fills or as they would be made anyway.
+//!
 //! Zeros are written for the sake of forces: a durable write to a place that was never written waits for the file system's journal. A log
 //! that is forced seldom, for more than 128 KiB at a time, gets files for which only room is reserved: zeros would double what it writes.
 //!
@@ -33,7 +35,7 @@ use std::sync::atomic::Ordering;
 
 /// How many files are kept for future segments: as many as become obsolete at once when a log that is cut short is flushed, so that
 /// each flush gives back what is used up to the next one.
-const SPARES_MAX: usize = 6;
+pub(super) const SPARES_MAX: usize = 6;
 /// The size in bytes of the first segments, and of one for which no spare was ready: small, so that neither an open nor a commit waits
 /// for its zeros.
 const FRESH_BYTES: u64 = 1 << 20;
@@ -90,6 +92,22 @@ impl SpareMakes {
     }
 }
 
+/// Room that is promised to a payload.
+#[derive(Debug)]
+#[must_use = "the room is promised until this is dropped"]
+pub struct Reservation<'a> {
+    log: &'a LogWriter,
+    bytes: u64,
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.log.state.lock().promised_bytes -= self.bytes;
+        }
+    }
+}
+
 impl RecoveredLog {
     /// Makes the file of the segment in which the log goes on, or takes one that is there when the disk has no room for it.
     ///
@@ -142,26 +160,31 @@ impl LogWriter {
         made
     }
 
-    /// Has files at hand for a payload with this body, where that is large: so its segments are, none of them is filled with zeros that it would
-    /// overwrite, and a disk without room for it is met before anything of it is appended. (Others may append meanwhile, and take some.)
+    /// Has files at hand for a payload with this body, where that is large: none of its segments is filled with zeros that it would overwrite, and a
+    /// disk without room for it is met before anything of it is appended. They are promised to it until what is returned is dropped; other large
+    /// payloads have files of their own.
     ///
     /// # Errors
-    /// `Full` when there is no room, `Io` when a file cannot be made. Nothing is changed then but that files wait for later segments.
-    pub fn reserve(&self, body: &Packed<'_>) -> Result<()> {
+    /// `Full` when there is no room, `Io` when a file cannot be made. What was made is gone again then.
+    pub fn reserve(&self, body: &Packed<'_>) -> Result<Reservation<'_>> {
         let bytes = u64_of(body.stored_bytes());
+        let mut reservation = Reservation { log: self, bytes: 0 };
         if bytes < FRESH_BYTES {
-            return Ok(());
+            return Ok(reservation);
         }
         let mut makes = self.spare_makes.lock();
-        let mut missing = bytes.saturating_sub(self.state.lock().tail.room_bytes());
-        let mut spares = Vec::new();
+        let mut state = self.state.lock();
+        let mut missing = (state.promised_bytes + bytes).saturating_sub(state.tail.room_bytes());
+        state.promised_bytes += bytes;
+        reservation.bytes = bytes;
+        drop(state);
+        let (mut spares, whole) = (Vec::new(), self.options.segment_bytes);
         while missing > 0 {
-            let size = (1 << missing.ilog2()).max(FRESH_BYTES).min(self.options.segment_bytes);
+            let size = (1 << missing.ilog2()).max(new_segment_bytes(self.used(), whole)).min(whole);
             let made = self.directory.make_spare(makes.number(), size, Fill::Room, self.options.direct);
-            let (spare, zeros) = made.map_err(|error| {
+            let (spare, zeros) = made.inspect_err(|_| {
                 // What needs the room more may come.
                 spares.iter().for_each(|spare: &Spare| drop(self.directory.remove(&spare.path)));
-                error.context("no room for the redo log")
             })?;
             missing = missing.saturating_sub(spare.room_bytes());
             count(&self.counters.spare_bytes, zeros);
@@ -171,7 +194,7 @@ impl LogWriter {
         // The one that is next stays it: it may have its header. The largest of these comes after it.
         spares.reverse();
         self.state.lock().tail.spares().splice(..0, spares);
-        Ok(())
+        Ok(reservation)
     }
 
     /// Makes a spare if none waits.

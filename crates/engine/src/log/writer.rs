@@ -41,7 +41,7 @@ use super::pack::Packed;
 use super::paged::{Mapped, Paged};
 use super::payload::Payload;
 use super::recover::RecoveredLog;
-use super::recycle::{SpareMakes, is_useful, new_segment_bytes};
+use super::recycle::{SPARES_MAX, SpareMakes, is_useful, new_segment_bytes};
 use super::segment::{Directory, Spare};
 use super::stats::{Counters, LogStats, count};
 use super::tail::Tail;
@@ -111,6 +111,8 @@ pub(super) struct State {
     gates: Gates,
     /// Empty buffers that forces put in the place of the tail's.
     buffers: Vec<AlignedBuffer>,
+    /// Bytes of large payloads for which files are at hand, and that are not appended yet.
+    pub(super) promised_bytes: u64,
     /// Whether a payload is appended in pieces.
     in_pieces: bool,
     closed: bool,
@@ -157,7 +159,8 @@ impl LogWriter {
             directory.remove(path)?;
         }
         let useful = |spare: &Spare| is_useful(spare.bytes, 0, options.segment_bytes);
-        let (spares, others) = recovered.spares.into_iter().partition::<Vec<_>, _>(useful);
+        let (mut spares, mut others) = recovered.spares.into_iter().partition::<Vec<_>, _>(useful);
+        others.extend(spares.drain(SPARES_MAX.min(spares.len())..));
         for spare in &others {
             directory.remove(&spare.path)?;
         }
@@ -231,8 +234,8 @@ impl LogWriter {
         state.record_bytes += u64_of(raw_bytes);
         state.packed_bytes += u64_of(payload.left());
         let start = state.tail.end();
+        let most = if payload.left() > WAITING_BYTES_MAX { PIECE_BYTES } else { WAITING_BYTES_MAX };
         loop {
-            let most = if payload.left() > WAITING_BYTES_MAX { PIECE_BYTES } else { WAITING_BYTES_MAX };
             if state.tail.waiting_bytes() >= most {
                 state = self.drain(state)?;
             }
@@ -599,6 +602,7 @@ impl State {
             flights: Flights::default(),
             gates: Gates::default(),
             buffers: Vec::new(),
+            promised_bytes: 0,
             in_pieces: false,
             closed: false,
             failure: None,

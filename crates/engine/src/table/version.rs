@@ -99,7 +99,7 @@ impl Mem {
             frozen_at: OnceLock::from(place.end),
             inserting: AtomicU32::new(0),
             accounted: AtomicU64::new(0),
-            stage: Mutex::new(Stage::Active),
+            stage: Mutex::new(Stage::Frozen),
         })
     }
 

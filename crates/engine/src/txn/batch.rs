@@ -145,15 +145,16 @@ impl Changes {
         &self.logged.bytes
     }
 
-    /// Where the changes of a table that are of single keys lie in [`ByteSource::bytes`].
-    pub fn spots(&self, table: TableId) -> impl Iterator<Item = Spot> + '_ {
-        let of_table = (0..).zip(self.iter()).filter(move |(_, change)| change.table == table);
-        of_table.filter(|(_, change)| change.kind != Kind::Erase).map(|(number, change)| Spot {
+    /// Where the changes of single keys lie in [`ByteSource::bytes`], each with its table.
+    pub fn spots(&self) -> impl Iterator<Item = (TableId, Spot)> + '_ {
+        let spot = |(number, change): (u64, Change<'_>)| Spot {
             number,
             kind: change.kind,
             key: self.place_of(change.key),
             value: self.place_of(change.value),
-        })
+        };
+        let of_keys = (0..).zip(self.iter()).filter(|(_, change)| change.kind != Kind::Erase);
+        of_keys.map(move |(number, change)| (change.table, spot((number, change))))
     }
 
     /// Where a part of the encoded changes lies.

@@ -59,7 +59,7 @@ pub struct SortedBatch {
 }
 
 /// Where the index has an entry.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Slot {
     head: u64,
     /// The entry's number in the batch << 8, and its kind.
@@ -99,22 +99,33 @@ impl Slot {
     }
 }
 
-impl SortedBatch {
-    /// The `count` entries at `spots` in `source`, for which so many bytes of it are kept.
+/// Collects the entries of a batch that are to be sorted.
+#[derive(Debug)]
+pub struct BatchSorter {
+    slots: Vec<Slot>,
+}
+
+impl BatchSorter {
+    /// For so many entries.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        Self { slots: Vec::with_capacity(count) }
+    }
+
+    /// Adds one.
     ///
     /// # Panics
-    /// When a spot is not as it must be.
+    /// When it is not as it must be.
+    pub fn push(&mut self, spot: &Spot) {
+        self.slots.push(Slot::new(spot));
+    }
+
+    /// Sorts them. They lie in `source`, of which so many bytes are kept for them.
     #[must_use]
-    pub fn new(
-        source: Arc<dyn ByteSource>,
-        (spots, count): (impl Iterator<Item = Spot>, usize),
-        kept_bytes: usize,
-    ) -> Self {
-        let mut slots = Vec::with_capacity(count);
-        slots.extend(spots.map(|spot| Slot::new(&spot)));
-        let skip = sort(&*source, &mut slots, ROUNDS);
-        let fences = slots.iter().step_by(GROUP).map(|slot| slot.head).collect();
-        Self { source, slots: Arc::new(slots), fences: Arc::new(fences), skip, kept_bytes }
+    pub fn sort(mut self, source: Arc<dyn ByteSource>, kept_bytes: usize) -> SortedBatch {
+        let skip = sort(&*source, &mut self.slots, ROUNDS);
+        let fences = self.slots.iter().step_by(GROUP).map(|slot| slot.head).collect();
+        SortedBatch { source, slots: Arc::new(self.slots), fences: Arc::new(fences), skip, kept_bytes }
     }
 }
 

@@ -25,7 +25,7 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-pub use batch::{SortedBatch, Spot};
+pub use batch::{BatchSorter, SortedBatch, Spot};
 
 use crate::base::num::u64_of;
 use crate::base::{Entry, SeqNum};

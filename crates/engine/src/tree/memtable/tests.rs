@@ -280,17 +280,17 @@ impl ByteSource for Bytes {
 
 /// The changes of a batch, sorted.
 fn sorted<'c>(changes: impl Iterator<Item = (&'c [u8], Kind, &'c [u8])>) -> SortedBatch {
-    let (mut bytes, mut spots) = (Vec::new(), Vec::new());
+    let (mut bytes, mut sorter) = (Vec::new(), BatchSorter::new(0));
     for (number, (key, kind, value)) in (0..).zip(changes) {
         let at = bytes.len();
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(&[0xee; 3]);
         let value_at = bytes.len();
         bytes.extend_from_slice(value);
-        spots.push(Spot { number, kind, key: at..at + key.len(), value: value_at..bytes.len() });
+        sorter.push(&Spot { number, kind, key: at..at + key.len(), value: value_at..bytes.len() });
     }
-    let (count, kept_bytes) = (spots.len(), bytes.len());
-    SortedBatch::new(Arc::new(Bytes(bytes)), (spots.into_iter(), count), kept_bytes)
+    let kept_bytes = bytes.len();
+    sorter.sort(Arc::new(Bytes(bytes)), kept_bytes)
 }
 
 /// Long shared prefixes, keys that others begin with, zeros, and many versions of a key: what heads alone do not tell apart.
