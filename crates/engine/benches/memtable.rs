@@ -6,15 +6,16 @@
 use std::cmp::Reverse;
 use std::hint::black_box;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, SamplingMode, Throughput};
 use crossbeam_skiplist::SkipMap;
 use spinney::SeqNum;
+use spinney::base::value::ByteSource;
 use spinney::base::{Entry, Kind};
-use spinney::tree::Cursor;
-use spinney::tree::memtable::Memtable;
+use spinney::tree::memtable::{BatchSorter, Memtable, Spot};
 
 const ENTRIES: u64 = 1_000_000;
 const VALUE: [u8; 128] = [7; 128];
@@ -59,6 +60,11 @@ fn group<'c>(criterion: &'c mut Criterion, name: &str, entries: u64) -> Benchmar
 }
 
 fn insert(criterion: &mut Criterion) {
+    for (name, key) in [("sort random", random_key as fn(u64) -> Key), ("sort ascending", ascending_key)] {
+        let batch = batch(key);
+        group(criterion, name, ENTRIES)
+            .bench_function("batch", |bencher| bencher.iter_with_large_drop(|| of_batch(&batch)));
+    }
     for (name, key) in [("insert random", random_key as fn(u64) -> Key), ("insert ascending", ascending_key)] {
         let mut group = group(criterion, name, ENTRIES);
         group.bench_function("memtable", |bencher| {
@@ -68,6 +74,38 @@ fn insert(criterion: &mut Criterion) {
             bencher.iter_batched_ref(SkipList::new, |list| fill_skip_list(list, key), BatchSize::PerIteration);
         });
     }
+}
+
+/// A batch in memory, as a source of its entries.
+struct Bytes(Vec<u8>);
+
+impl ByteSource for Bytes {
+    fn bytes(&self, at: usize, len: usize) -> &[u8] {
+        &self.0[at..at + len]
+    }
+}
+
+const KEY_BYTES: usize = size_of::<Key>();
+const ENTRY_BYTES: usize = KEY_BYTES + VALUE.len();
+
+/// A batch of all entries as it comes, and then as a memtable.
+fn batch(key: fn(u64) -> Key) -> Arc<Bytes> {
+    let mut bytes = Vec::new();
+    for i in 0..ENTRIES {
+        bytes.extend_from_slice(&key(i));
+        bytes.extend_from_slice(&VALUE);
+    }
+    Arc::new(Bytes(bytes))
+}
+
+fn of_batch(batch: &Arc<Bytes>) -> Memtable {
+    let bytes = batch.0.len();
+    let mut sorter = BatchSorter::new(bytes / ENTRY_BYTES);
+    for (number, at) in (0..).zip((0..bytes).step_by(ENTRY_BYTES)) {
+        let (key, value) = (at..at + KEY_BYTES, at + KEY_BYTES..at + ENTRY_BYTES);
+        sorter.push(&Spot { number, kind: Kind::Put, key, value });
+    }
+    Memtable::of_batch(sorter.sort(Arc::<Bytes>::clone(batch), bytes), SeqNum(1))
 }
 
 fn read(criterion: &mut Criterion) {
@@ -83,6 +121,14 @@ fn read(criterion: &mut Criterion) {
             memtable.get(&random_key(i), SeqNum::MAX).map(|found| found.value[0])
         });
     });
+    let batch = of_batch(&batch(random_key));
+    lookup.bench_function("batch", |bencher| {
+        let mut i = 0;
+        bencher.iter(|| {
+            i = (i + STRIDE) % ENTRIES;
+            batch.get(&random_key(i), SeqNum::MAX).map(|found| found.value[0])
+        });
+    });
     lookup.bench_function("skip list", |bencher| {
         let mut i = 0;
         bencher.iter(|| {
@@ -95,16 +141,18 @@ fn read(criterion: &mut Criterion) {
     lookup.finish();
 
     let mut scan = group(criterion, "scan", ENTRIES);
-    scan.bench_function("memtable", |bencher| {
-        bencher.iter(|| {
-            let mut cursor = memtable.cursor();
-            cursor.first().expect("memory cannot fail");
-            while let Some(entry) = cursor.entry() {
-                black_box((entry.key[0], entry.value[0]));
-                cursor.next().expect("memory cannot fail");
-            }
+    for (name, memtable) in [("memtable", &memtable), ("batch", &batch)] {
+        scan.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let mut cursor = memtable.cursor();
+                cursor.first().expect("memory cannot fail");
+                while let Some(entry) = cursor.entry() {
+                    black_box((entry.key[0], entry.value[0]));
+                    cursor.next().expect("memory cannot fail");
+                }
+            });
         });
-    });
+    }
     scan.bench_function("skip list", |bencher| {
         bencher.iter(|| {
             for entry in &list {

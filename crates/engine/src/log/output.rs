@@ -2,7 +2,7 @@
 //!
 //! # Pages filled ahead
 //! A buffered write that goes to a new page fills it up with zeros, so that it is not read from the device, and more pages behind it: as
-//! many bytes as were written since the last force, up to 64 KiB. These are mapped, and a stream of small commits needs no system call to
+//! many bytes as were written since the last force, up to 64 KiB; none behind a larger write. These are mapped, and a stream of small commits needs no system call to
 //! reach them. While it goes on, a background worker fills as many again before they are used up. A force never writes more than three times what
 //! it has to.
 

@@ -167,9 +167,9 @@ impl LogWriter {
     /// # Errors
     /// `Full` when there is no room, `Io` when a file cannot be made. What was made is gone again then.
     pub fn reserve(&self, body: &Packed<'_>) -> Result<Reservation<'_>> {
-        let bytes = u64_of(body.stored_bytes());
+        let (bytes, whole) = (u64_of(body.stored_bytes()), self.options.segment_bytes);
         let mut reservation = Reservation { log: self, bytes: 0 };
-        if bytes < FRESH_BYTES {
+        if bytes < new_segment_bytes(0, whole) {
             return Ok(reservation);
         }
         let mut makes = self.spare_makes.lock();
@@ -178,7 +178,7 @@ impl LogWriter {
         state.promised_bytes += bytes;
         reservation.bytes = bytes;
         drop(state);
-        let (mut spares, whole) = (Vec::new(), self.options.segment_bytes);
+        let mut spares = Vec::new();
         while missing > 0 {
             let size = (1 << missing.ilog2()).max(new_segment_bytes(self.used(), whole)).min(whole);
             let made = self.directory.make_spare(makes.number(), size, Fill::Room, self.options.direct);
