@@ -279,6 +279,9 @@ impl Core {
 /// Inserts the changes into the memtables, where nobody sees them before they are published.
 fn insert(writes: Writes<'_>, ticket: &Ticket) {
     let Writes { changes, tables, .. } = writes;
+    if ticket.mems().next().is_none() {
+        return;
+    }
     let (mut finder, mut seqnum) = (Finder::new(tables), ticket.seqnums.first);
     let entries = changes.iter().filter_map(|change| {
         let at = finder.find(change.table);
