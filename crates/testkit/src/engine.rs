@@ -315,6 +315,7 @@ impl Engine {
             Op::CompactLevel(table, place) => compact_level(&self.tables[*table], *place)?,
             Op::Hold(table, true) => self.tables[*table].hold()?,
             Op::Hold(table, false) => self.tables[*table].release()?,
+            Op::WaitIdle(table) => self.tables[*table].wait_idle()?,
             Op::Load(table, pairs) => {
                 let mut load = self.tables[*table].bulk_load()?;
                 for (key, value) in pairs {

@@ -284,7 +284,13 @@ impl Model {
             }
             Op::Checkpoint => return Some(Outcome::Tables(self.state_at(self.version))),
             Op::Reopen(_) => self.drop_slots(),
-            Op::Flush(_) | Op::Compact(_) | Op::CompactLevel(..) | Op::Hold(..) | Op::Sync | Op::Verify => {}
+            Op::Flush(_)
+            | Op::Compact(_)
+            | Op::CompactLevel(..)
+            | Op::Hold(..)
+            | Op::WaitIdle(_)
+            | Op::Sync
+            | Op::Verify => {}
         }
         Some(Outcome::Done)
     }

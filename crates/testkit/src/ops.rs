@@ -132,6 +132,8 @@ pub enum Op {
     CompactLevel(usize, usize),
     /// Holds the compactions of a table, or lets them go on.
     Hold(usize, bool),
+    /// Waits until no flush and no compaction of a table is due.
+    WaitIdle(usize),
     /// Loads entries, whose keys ascend, into a table: one durable commit.
     Load(usize, Vec<Pair>),
     /// Makes all that is committed durable.
@@ -170,13 +172,13 @@ pub fn generate_writes(seed: u64, tables: usize, count: usize) -> Vec<Op> {
 }
 
 /// The kinds of operations with the weights that they have on average, in the order of [`Generator::op_of_kind`].
-const WEIGHTS: [usize; KINDS] = [30, 8, 9, 24, 8, 2, 4, 2, 20, 4, 4, 14, 4, 8, 3, 2, 2, 1, 1, 3, 1, 2];
+const WEIGHTS: [usize; KINDS] = [30, 8, 9, 24, 8, 2, 4, 2, 20, 4, 4, 14, 4, 8, 3, 2, 2, 1, 1, 3, 1, 1, 2];
 
 /// As [`WEIGHTS`], with few reads.
-const WRITE_WEIGHTS: [usize; KINDS] = [20, 30, 5, 20, 6, 1, 3, 2, 2, 0, 0, 2, 0, 0, 4, 2, 4, 1, 1, 3, 1, 4];
+const WRITE_WEIGHTS: [usize; KINDS] = [20, 30, 5, 20, 6, 1, 3, 2, 2, 0, 0, 2, 0, 0, 4, 2, 4, 1, 1, 3, 1, 2, 4];
 
 /// How many kinds there are.
-const KINDS: usize = 22;
+const KINDS: usize = 23;
 
 /// Kinds that every run has.
 const ALWAYS: usize = 2;
@@ -257,6 +259,7 @@ impl Generator {
             18 => Op::Reopen(*self.rng.pick(&[Leave::Close, Leave::Drop])),
             19 => Op::CompactLevel(self.table(), *self.rng.pick(&[0, 0, 1, 2])),
             20 => Op::Hold(self.table(), self.rng.chance(50)),
+            21 => Op::WaitIdle(self.table()),
             _ => self.load(),
         }
     }
@@ -525,6 +528,7 @@ impl fmt::Display for Op {
             Self::CompactLevel(table, level) => write!(f, "compact t{table} level {level}"),
             Self::Hold(table, true) => write!(f, "hold t{table}"),
             Self::Hold(table, false) => write!(f, "release t{table}"),
+            Self::WaitIdle(table) => write!(f, "wait t{table} idle"),
             Self::Load(table, pairs) => {
                 let pairs = pairs.iter().map(|(key, value)| format!("{} = {}", show_bytes(key), show(Some(value))));
                 write!(f, "load t{table} {{{}}}", pairs.collect::<Vec<_>>().join("; "))

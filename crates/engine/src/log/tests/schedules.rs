@@ -32,10 +32,13 @@ impl Shared {
     /// Commits payloads, and checks at each acknowledgement that the power may fail now.
     fn commit(&self, thread: usize, buffered: bool) {
         for number in 0..COMMITS {
-            // Every other thread's are long, so that segments fill.
-            let bytes = if thread % 2 == 0 { 100 } else { 30_000 };
+            // Every other thread's are long, so that segments fill, and some larger than a segment.
+            let bytes = [100, 30_000, 100, 70_000][thread % 4];
             let payload = payload(thread * 100 + number, bytes);
-            let end = self.log.append(&[&payload]).unwrap();
+            let body = self.log.pack(&payload);
+            let reservation = self.log.reserve(&body).unwrap();
+            let end = self.log.append_packed(&[], &body).unwrap().end;
+            drop(reservation);
             if buffered {
                 self.log.write(end).unwrap();
                 assert!(self.log.written() >= end);
