@@ -13,7 +13,7 @@ use crate::tree::Cursor;
 use crate::tree::btree::PendingRoot;
 use crate::tree::erasure::Erasures;
 use crate::tree::merge::MergeCursor;
-use crate::tree::retain::Retain;
+use crate::tree::retain::{Below, Retain};
 
 use super::absorb::Merged;
 use super::core::{Core, TableState};
@@ -133,6 +133,8 @@ impl Core {
         }
         let trees = Arc::clone(&table.version.load().trees);
         let mut retain = table.retain(snapshots, published, trees.count() == 0).erasing(erasures);
+        // What the log has given back may be in the tree, if a merge into it was cut short.
+        retain = retain.over(Below::new(Vec::new(), trees.holds_btree()));
         let filter_bits = policy::bits_of_flush(&trees, &table.options, entries, &mut changes)?;
         let mut writer = RunWriter::new(self, &table.options, u64::MAX, filter_bits);
         match feed(&mut changes, &mut retain, &mut writer) {

@@ -12,7 +12,7 @@ use crate::table::edit::Edit;
 use crate::table::policy::{self, Compaction, Slice};
 use crate::table::{Place, RunHandle, Trees};
 use crate::tree::merge::MergeCursor;
-use crate::tree::retain::Retain;
+use crate::tree::retain::{Below, Retain};
 use crate::tree::run::merge_source;
 use crate::tree::{Cursor, Limits};
 
@@ -114,7 +114,8 @@ impl Core {
         let (snapshots, published) = self.snapshots.live();
         let trees = Arc::clone(&table.version.load().trees);
         let retain = table.retain(snapshots, published, merge.bottom).reading(trees.values.clone());
-        let mut retain = retain.erasing(Arc::clone(&trees.erasures));
+        let below = if merge.bottom { Below::default() } else { trees.beside_inputs(&merge.busy) };
+        let mut retain = retain.erasing(Arc::clone(&trees.erasures)).over(below);
         let newest = slice.runs().map(|handle| handle.run.ages().most).max().unwrap_or_default();
         let cuts = policy::cuts(&trees, merge.target);
         let writer = RunWriter::new(self, &table.options, slice.run_bytes_max, merge.filter_bits).with_cuts(cuts);

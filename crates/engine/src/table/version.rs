@@ -22,6 +22,7 @@ use crate::tree::erasure::{Erasure, Erasures, Held, Unerased};
 use crate::tree::lookup::{Answers, Lookups};
 use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
+use crate::tree::retain::Below;
 use crate::tree::run::together::get_many;
 use crate::tree::run::view::{Spot, Tree, View};
 use crate::tree::run::{LevelCursor, Run, Start, merge_source, run_of};
@@ -436,6 +437,21 @@ impl Trees {
         self
     }
 
+    /// The trees beside those of a merge's inputs.
+    #[must_use]
+    pub fn beside_inputs(&self, inputs: &[FileId]) -> Below {
+        let stays = |(id, run): (&FileId, &Arc<Run>)| (!inputs.contains(id)).then(|| Arc::clone(run));
+        let l0 = self.l0.iter().map(|handle| Vec::from_iter(stays((&handle.id, &handle.run))));
+        let levels = self.levels.iter().map(|level| level.ids.iter().zip(&*level.runs).filter_map(stays).collect());
+        Below::new(l0.chain(levels).collect(), self.holds_btree())
+    }
+
+    /// Whether there is a B-tree with entries.
+    #[must_use]
+    pub fn holds_btree(&self) -> bool {
+        self.btree.as_ref().is_some_and(|root| root.meta().entries > 0)
+    }
+
     /// All runs, newest first.
     pub fn runs(&self) -> impl Iterator<Item = RunHandle> + '_ {
         self.l0.iter().cloned().chain(self.levels.iter().flat_map(Level::handles))
@@ -469,8 +485,7 @@ impl Trees {
     #[must_use]
     pub fn count(&self) -> usize {
         let levels = self.levels.iter().filter(|level| !level.runs.is_empty()).count();
-        let btree = self.btree.as_ref().is_some_and(|root| root.meta().entries > 0);
-        self.l0.len() + levels + usize::from(btree)
+        self.l0.len() + levels + usize::from(self.holds_btree())
     }
 
     /// In how many trees on disk one key can lie at most, by the first and last keys of the runs.
@@ -486,7 +501,7 @@ impl Trees {
             open = if is_end { open - 1 } else { open + 1 };
             most = most.max(open);
         }
-        most + usize::from(self.btree.as_ref().is_some_and(|root| root.meta().entries > 0))
+        most + usize::from(self.holds_btree())
     }
 }
 

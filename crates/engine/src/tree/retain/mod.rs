@@ -18,12 +18,13 @@
 //!    tombstone above the bottom.
 //! 8. A value that is kept apart is read only to fold operands into it and to ask the filter; else its entry is kept or dropped as any put.
 //! 9. The stream may have a version twice, in different trees: a compaction or a merge into a B-tree that was given up has left slices of its
-//!    result beside its inputs, or beside the log. It is kept once.
+//!    result beside its inputs, or beside the log. It is kept once. It may also lie once more in a tree that the stream is not of (`below`).
 //! 10. An erasure is a tombstone of every key that it covers, between the versions before and after it. Nothing that lies behind it is
 //!     changed by operands, here or below.
 //! 11. Entries that nothing of this can drop or change may pass many at once: puts with seqnum zero, each of which is the only version of its key,
 //!     where there is no filter, no erasure and no date.
 
+mod below;
 mod chain;
 mod filtering;
 mod single;
@@ -40,6 +41,7 @@ use super::erasure::Erasures;
 use super::operator::TableOperator;
 use super::values::ValueFiles;
 use crate::cache::Fill;
+pub use below::Below;
 use chain::Chain;
 use single::Waiting;
 
@@ -57,6 +59,8 @@ pub struct Retain {
     snapshots: Vec<SeqNum>,
     /// Nothing older than these entries lies in any other tree of the table.
     bottom: bool,
+    /// Where versions of the stream may lie once more.
+    below: Below,
     operator: TableOperator,
     filter: TableFilter,
     /// Where values are that the stream has apart: read when operands are folded into them.
@@ -101,6 +105,7 @@ impl Retain {
         Self {
             snapshots,
             bottom,
+            below: Below::default(),
             operator: TableOperator::default(),
             filter: TableFilter::default(),
             values: ValueFiles::default(),
@@ -119,6 +124,13 @@ impl Retain {
             taken: 0,
             given: 0,
         }
+    }
+
+    /// The same rule, beside trees that the stream is not of, and that may have some of it once more.
+    #[must_use]
+    pub fn over(mut self, below: Below) -> Self {
+        self.below = below;
+        self
     }
 
     /// The same rule, where operands are folded.

@@ -15,6 +15,7 @@
 //!    single-delete takes only the newer put with it, and would lay the older one bare.
 //! 2. Where a live snapshot is older than the pair, the single-delete stays and only the put goes: a transaction that began before the two
 //!    must find that its key was changed.
+//! 3. Where another tree may have the key, only the put goes: it may be this put once more ([`Below`](super::Below)).
 
 use crate::base::{Entry, Kind, Result, SeqNum};
 
@@ -27,6 +28,12 @@ pub(super) struct Waiting {
     stripe: usize,
     /// A newer version of its stripe was kept.
     hidden: bool,
+    /// It has met its put, and both are gone. Only that put can follow in the stripe, once more.
+    gone: bool,
+}
+
+fn is_put(kind: Kind) -> bool {
+    matches!(kind, Kind::Put | Kind::PutApart)
 }
 
 impl Retain {
@@ -40,7 +47,7 @@ impl Retain {
         out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
     ) -> Result<bool> {
         if let Some(waiting) = self.waiting {
-            if seen >= waiting.stripe {
+            if seen >= waiting.stripe && (!waiting.gone || is_put(entry.kind)) {
                 return self.meet(waiting, entry.kind, out).map(|()| true);
             }
             self.give_waiting(out)?;
@@ -60,14 +67,17 @@ impl Retain {
             return Ok(false);
         }
         let hidden = seen >= self.served_from && !self.open;
-        self.waiting = Some(Waiting { seqnum: entry.seqnum, stripe: seen, hidden });
+        self.waiting = Some(Waiting { seqnum: entry.seqnum, stripe: seen, hidden, gone: false });
         Ok(true)
     }
 
     /// Decides over a single-delete by the kind of the next version of its stripe, which is dropped.
     fn meet(&mut self, waiting: Waiting, next: Kind, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
         match next {
-            Kind::Put | Kind::PutApart if waiting.hidden || waiting.stripe == 0 => self.waiting = None,
+            Kind::Put | Kind::PutApart if waiting.hidden || waiting.stripe == 0 => {
+                let gone = waiting.gone || !self.below.may_hold(&self.key);
+                self.waiting = Some(Waiting { gone, ..waiting });
+            }
             Kind::Put | Kind::PutApart | Kind::Merge | Kind::SingleDelete => {}
             Kind::Delete | Kind::Erase if waiting.hidden => self.waiting = None,
             Kind::Delete | Kind::Erase => {
@@ -82,8 +92,8 @@ impl Retain {
     /// Gives the single-delete that waits, when no version of its stripe follows here.
     pub(super) fn give_waiting(&mut self, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
         match self.waiting.take() {
-            Some(waiting) => self.give_tombstone(Kind::SingleDelete, waiting, out),
-            None => Ok(()),
+            Some(waiting) if !waiting.gone => self.give_tombstone(Kind::SingleDelete, waiting, out),
+            _ => Ok(()),
         }
     }
 
@@ -245,6 +255,23 @@ mod tests {
         assert_eq!(above(&[SingleDelete, Delete]), [Delete]);
         assert_eq!(above(&[Delete, SingleDelete]), [Delete, SingleDelete]);
         assert_eq!(above(&[SingleDelete, Merge]), [SingleDelete]);
+    }
+
+    /// It came back: a compaction that was given up had left it in its input and in a slice of its result.
+    #[test]
+    fn a_put_that_is_there_twice_goes_twice_with_its_single_delete() {
+        use Kind::{Put, SingleDelete};
+        assert_eq!(above(&[SingleDelete, Put, Put]), []);
+        assert_eq!(above(&[SingleDelete, Put, Put, SingleDelete]), [SingleDelete]);
+        assert_eq!(above(&[Put, SingleDelete, Put, Put]), [Put]);
+        assert_eq!(above(&[SingleDelete, Put, SingleDelete, Put, Put, SingleDelete, SingleDelete]), [SingleDelete]);
+        let history: Vec<_> = [(9, SingleDelete), (5, Put)].map(|(seqnum, kind)| entry(KEPT, seqnum, kind)).into();
+        let kept = |any_key: bool| {
+            let rule = Retain::new(Vec::new(), SeqNum(20), false).over(super::super::Below::new(Vec::new(), any_key));
+            apply(rule, &TableOperator::default(), &history).iter().map(|entry| entry.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(false), []);
+        assert_eq!(kept(true), [SingleDelete], "the other may lie below");
     }
 
     #[test]

@@ -199,6 +199,14 @@ impl Run {
         self.heads.0 <= head && head <= self.heads.1
     }
 
+    /// Whether `key`, which has this hash, may be in the run, as far as its ends and its filter tell.
+    ///
+    /// # Errors
+    /// When the filter cannot be read.
+    pub fn may_hold(&self, key: &[u8], hash: u64) -> Result<bool> {
+        Ok(*self.meta.smallest <= *key && *key <= *self.meta.largest && self.may_contain(hash)?)
+    }
+
     /// Whether all keys of the run are below `key`, whose head it is.
     #[inline]
     pub(super) fn is_below(&self, key: &[u8], head: u64) -> bool {
