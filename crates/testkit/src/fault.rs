@@ -332,7 +332,9 @@ impl Case {
     /// fails the database, but for that of a bulk load or a copy, to which nothing refers yet, and of a close, after which nothing comes.
     fn check(&self, played: &Played) -> Result<(), String> {
         use Call::{List, Lock, Read, Remove, Sync, SyncDir, Write, WriteDurable};
-        let is_apart = matches!(played.at, None | Some(Op::Load(..) | Op::Checkpoint));
+        // Who drops a database that is open is told of nothing: that is what `close` is for.
+        let is_untold = matches!(played.at, Some(Op::Reopen(Leave::Drop))) && played.met == Met::Nothing;
+        let is_apart = is_untold || matches!(played.at, None | Some(Op::Load(..) | Op::Checkpoint));
         let right = match self.call.0 {
             List | Lock | Read | Remove if !self.lasts && !self.reads_back => played.met != Met::Poison,
             SyncDir | Sync | Write | WriteDurable if self.fault != Fault::NoSpace && !is_apart => {
