@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::base::Reached;
 use crate::base::num::u64_of;
-use crate::table::version::{Mem, Moment};
+use crate::table::mem::{Mem, Moment};
 use crate::tree::memtable::{BatchSorter, Memtable, SortedBatch};
 use crate::txn::batch::Changes;
 

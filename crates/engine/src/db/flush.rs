@@ -7,7 +7,7 @@ use crate::base::num::u64_of;
 use crate::base::{ErrorKind, Lsn, Reached, Result, SeqNum, TableId};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
-use crate::table::version::Mem;
+use crate::table::mem::Mem;
 use crate::table::{RunHandle, Trees, Version, policy};
 use crate::tree::Cursor;
 use crate::tree::btree::PendingRoot;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::env::Threads;
+use crate::table::mem::{Mem, Stage};
 use crate::table::policy::FULL;
-use crate::table::version::{Mem, Stage};
 
 /// The delay at full pressure: 200 ns a byte is 5 MB/s.
 const DELAY_NS_PER_BYTE: u64 = 200;

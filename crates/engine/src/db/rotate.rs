@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::Lsn;
 use crate::table::Version;
-use crate::table::version::{Mem, Moment};
+use crate::table::mem::{Mem, Moment};
 
 use super::core::{CommitState, Core, TableState};
 

@@ -22,7 +22,7 @@ use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Kind, Lsn, Reached, Result, SeqNum, TableId};
 use crate::log::Packed;
 use crate::table::Version;
-use crate::table::version::{Mem, Moment};
+use crate::table::mem::{Mem, Moment};
 use crate::tree::memtable::{Memtable, SortedBatch};
 use crate::txn::batch::{Change, Changes, put_record_header};
 use crate::txn::publish::Seqnums;

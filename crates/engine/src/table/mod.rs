@@ -7,6 +7,7 @@ pub mod edit;
 pub mod files;
 pub mod manifest;
 pub mod marks;
+pub mod mem;
 pub mod operands;
 pub mod options;
 pub mod policy;

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::base::SeqNum;
 use crate::base::num::u64_of;
-use crate::table::version::{LEVELS, RunHandle, SMALL_BYTES, Viewable, Viewed};
+use crate::table::mem::SMALL_BYTES;
+use crate::table::version::{LEVELS, RunHandle, Viewable, Viewed};
 use crate::tree::Costs;
 use crate::tree::run::Run;
 use crate::tree::run::level::run_of;
