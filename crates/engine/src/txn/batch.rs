@@ -147,14 +147,10 @@ impl Changes {
 
     /// Where the changes of single keys lie in [`ByteSource::bytes`], each with its table.
     pub fn spots(&self) -> impl Iterator<Item = (TableId, Spot)> + '_ {
-        let spot = |(number, change): (u64, Change<'_>)| Spot {
-            number,
-            kind: change.kind,
-            key: self.place_of(change.key),
-            value: self.place_of(change.value),
-        };
         let of_keys = (0..).zip(self.iter()).filter(|(_, change)| change.kind != Kind::Erase);
-        of_keys.map(move |(number, change)| (change.table, spot((number, change))))
+        of_keys.map(|(number, Change { table, kind, key, value })| {
+            (table, Spot { number, kind, key: self.place_of(key), value: self.place_of(value) })
+        })
     }
 
     /// Where a part of the encoded changes lies.
