@@ -1,5 +1,7 @@
 //! The project's chores: `cargo xtask check` is what CI runs, `sim` searches with new seeds and replays a failed one, `golden` rewrites expected results.
 
+mod mutants;
+
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -23,6 +25,15 @@ Usage: cargo xtask <command>
                       all targets of libFuzzer, or one, for so many minutes each (default 1); needs a nightly compiler and cargo-fuzz
   model <seed>        replays one seed of the model test and prints its history
   golden              runs the golden tests and rewrites what they expect under testdata/; look at the difference with git
+  mutants [--count <n>] [--seed <s>] [--only <path>] [--jobs <n>]
+                      draws mutants of the engine at random (default 120, seed 1), builds them all at once, and tells which of them no
+                      test catches; a run that was stopped goes on. --only takes the start of a path and may be given again
+  mutants --list [--only <path>]
+                      prints all mutants that can be drawn
+  mutants --planted <file>
+                      the same for bugs that a person planted: a JSON list, which docs/testing.md describes
+  mutants --resume <folder>
+                      goes on with a run of target/mutants/, on the sources of its day
   help                prints this
 
 Environment:
@@ -60,6 +71,7 @@ fn main() -> ExitCode {
         ["fuzz", "--minutes", minutes, target] => fuzz(minutes, Some(target)),
         ["fuzz", target] => fuzz("1", Some(target)),
         ["golden"] => golden(),
+        ["mutants", arguments @ ..] => mutants::command(arguments),
         ["help" | "--help" | "-h"] | [] => {
             print(HELP);
             Ok(())

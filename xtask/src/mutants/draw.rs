@@ -1,0 +1,261 @@
+//! The mutants of a run: drawn by a seed or planted, built, and kept in the run's folder with the test programs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::mutant::Mutant;
+use super::planted::{self, Width};
+use super::sites;
+use super::workspace::{Built, Workspace};
+
+/// What mutants are drawn from: what commits, keeps, recovers and shows changes.
+const SCOPE: [&str; 8] = [
+    "crates/engine/src/txn/",
+    "crates/engine/src/table/",
+    "crates/engine/src/tree/retain/",
+    "crates/engine/src/tree/erasure/",
+    "crates/engine/src/tree/run/view/",
+    "crates/engine/src/tree/merge.rs",
+    "crates/engine/src/log/",
+    "crates/engine/src/db/",
+];
+
+/// Files that only count, describe, or hold options.
+const NOT: [&str; 8] = [
+    "/stats.rs",
+    "/prometheus.rs",
+    "/progress.rs",
+    "/options.rs",
+    "/tests.rs",
+    "/tests/",
+    "/schedules.rs",
+    "/shape.rs",
+];
+
+/// A mutant as it is kept.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Drawn {
+    pub(super) number: u32,
+    pub(super) name: String,
+    pub(super) file: String,
+    pub(super) line: usize,
+    pub(super) function: String,
+    pub(super) what: String,
+    pub(super) original: String,
+    pub(super) mutated: String,
+    /// Which of the places of its function that read like the original it is.
+    pub(super) nth: usize,
+}
+
+/// The mutants of a run.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Draw {
+    /// Where it is kept.
+    pub(super) folder: PathBuf,
+    pub(super) mutants: Vec<Drawn>,
+    /// How many there are to draw from.
+    pub(super) of: usize,
+    /// Mutants that do not compile, and why; others were drawn in their place.
+    pub(super) refused: Vec<(Drawn, String)>,
+    /// The test programs.
+    pub(super) programs: BTreeMap<String, PathBuf>,
+}
+
+/// All mutants of the files of the scope.
+///
+/// # Errors
+/// When a file cannot be read, or no file is asked for.
+pub(super) fn scope(root: &Path, only: &[String]) -> Result<Vec<Mutant>, String> {
+    let mut files = Vec::new();
+    collect(root, Path::new("crates/engine/src"), &mut files)?;
+    let is_in = |file: &&String| {
+        SCOPE.iter().any(|prefix| file.starts_with(prefix))
+            && !NOT.iter().any(|part| file.contains(part))
+            && (only.is_empty() || only.iter().any(|prefix| file.starts_with(prefix.as_str())))
+    };
+    let mut found = Vec::new();
+    for file in files.iter().filter(is_in) {
+        let text = fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))?;
+        found.extend(sites::mutants(file, &text)?);
+    }
+    if found.is_empty() {
+        return Err(format!("no place for a mutant under {only:?}: give paths such as {}", SCOPE[6]));
+    }
+    Ok(found)
+}
+
+/// The sources below a folder, without modules that are there for tests only, in the order of their names.
+fn collect(root: &Path, folder: &Path, files: &mut Vec<String>) -> Result<(), String> {
+    let told = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let of_tests = sites::test_modules(&fs::read_to_string(root.join(folder).join("mod.rs")).unwrap_or_default());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root.join(folder)).map_err(told)? {
+        names.push(entry.map_err(told)?.file_name());
+    }
+    names.sort();
+    for name in names {
+        let path = folder.join(&name);
+        if of_tests.iter().any(|module| path.file_stem().is_some_and(|stem| stem == module.as_str())) {
+            continue;
+        }
+        if root.join(&path).is_dir() {
+            collect(root, &path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path.to_string_lossy().into_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Puts a list into an order that the seed decides (SplitMix64 and Fisher-Yates).
+fn shuffle<T>(list: &mut [T], seed: u64) {
+    let mut state = seed;
+    for end in (1..list.len()).rev() {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let random = mixed ^ (mixed >> 31);
+        let bound = u64::try_from(end + 1).expect("a list in memory");
+        list.swap(end, usize::try_from(random % bound).expect("below the length"));
+    }
+}
+
+impl Draw {
+    /// Draws so many mutants that compile, and builds them.
+    ///
+    /// # Errors
+    /// When sources cannot be read or built.
+    pub(super) fn generated(workspace: &Workspace, seed: u64, count: usize, only: &[String]) -> Result<Self, String> {
+        let mut all = scope(workspace.root(), only)?;
+        let of = all.len();
+        let mut hasher = DefaultHasher::new();
+        for mutant in &all {
+            (&mutant.file, mutant.line, &mutant.original, mutant.mutated()).hash(&mut hasher);
+        }
+        (count, only).hash(&mut hasher);
+        let folder = workspace.home().join(format!("seed-{seed}-{:08x}", hasher.finish() >> 32));
+        if folder.join("draw.json").exists() {
+            return Self::load(&folder);
+        }
+        shuffle(&mut all, seed);
+        let mut waiting = (0..).zip(all);
+        let mut refused = Vec::new();
+        let mut chosen: BTreeMap<u32, Mutant> = BTreeMap::new();
+        loop {
+            chosen.extend(waiting.by_ref().take(count - chosen.len()));
+            match workspace.build(&chosen)? {
+                Built::Programs(programs) => return Self::keep(folder, &chosen, of, refused, &programs),
+                Built::Refused(numbers) => {
+                    eprintln!("{} of {} mutants do not compile", numbers.len(), chosen.len());
+                    for (number, why) in numbers {
+                        refused.extend(chosen.remove(&number).map(|mutant| (Drawn::of(number, &mutant), why)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the planted bugs of a file, and builds them.
+    ///
+    /// # Errors
+    /// When the file is not as it must be, or sources cannot be read or built.
+    pub(super) fn planted(workspace: &Workspace, file: &Path) -> Result<Self, String> {
+        let list = planted::read(file)?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut chosen = BTreeMap::new();
+        for (number, planted) in (1..).zip(&list) {
+            let position = usize::try_from(number).expect("a short list");
+            chosen.insert(number, planted::mutant(workspace.root(), position, planted, Width::Least)?);
+        }
+        let (of, mut widened, mut refused) = (chosen.len(), Vec::new(), Vec::new());
+        loop {
+            match workspace.build(&chosen)? {
+                Built::Programs(programs) => {
+                    let mut hasher = DefaultHasher::new();
+                    for mutant in chosen.values() {
+                        (&mutant.file, &mutant.original, mutant.mutated()).hash(&mut hasher);
+                    }
+                    for path in programs.values() {
+                        fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?.hash(&mut hasher);
+                    }
+                    let folder = workspace.home().join(format!("planted-{name}-{:08x}", hasher.finish() >> 32));
+                    return Self::keep(folder, &chosen, of, refused, &programs);
+                }
+                Built::Refused(numbers) => {
+                    for (number, why) in numbers {
+                        let mutant = chosen.remove(&number).expect("only what was built is refused");
+                        let position = usize::try_from(number).expect("a short list");
+                        let wide = planted::mutant(workspace.root(), position, &list[position - 1], Width::Body);
+                        match wide {
+                            Ok(wide) if !widened.contains(&number) => {
+                                widened.push(number);
+                                chosen.insert(number, wide);
+                            }
+                            _ => {
+                                eprintln!("{}: does not compile: {why}", mutant.name);
+                                refused.push((Drawn::of(number, &mutant), why));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A run that was begun before.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub(super) fn load(folder: &Path) -> Result<Self, String> {
+        let path = folder.join("draw.json");
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Puts copies of the programs into the run's folder: the next build writes over them.
+    fn keep(
+        folder: PathBuf,
+        chosen: &BTreeMap<u32, Mutant>,
+        of: usize,
+        refused: Vec<(Drawn, String)>,
+        programs: &BTreeMap<String, PathBuf>,
+    ) -> Result<Self, String> {
+        if folder.join("draw.json").exists() {
+            return Self::load(&folder);
+        }
+        let told = |error: std::io::Error| format!("{}: {error}", folder.display());
+        fs::create_dir_all(folder.join("programs")).map_err(told)?;
+        let mut kept = BTreeMap::new();
+        for (name, path) in programs {
+            let copy = folder.join("programs").join(name);
+            fs::copy(path, &copy).map_err(told)?;
+            kept.insert(name.clone(), copy);
+        }
+        let mutants = chosen.iter().map(|(number, mutant)| Drawn::of(*number, mutant)).collect();
+        let draw = Self { folder, mutants, of, refused, programs: kept };
+        let text = serde_json::to_string_pretty(&draw).expect("plain data");
+        fs::write(draw.folder.join("draw.json"), text).map_err(|error| error.to_string())?;
+        Ok(draw)
+    }
+}
+
+impl Drawn {
+    fn of(number: u32, mutant: &Mutant) -> Self {
+        Self {
+            number,
+            name: mutant.name.clone(),
+            file: mutant.file.clone(),
+            line: mutant.line,
+            function: mutant.function.clone(),
+            what: mutant.what.clone(),
+            original: mutant.original.clone(),
+            mutated: mutant.mutated(),
+            nth: mutant.nth,
+        }
+    }
+}
