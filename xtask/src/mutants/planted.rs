@@ -244,8 +244,14 @@ impl<'ast> Visit<'ast> for Nodes {
         // Only what is a value wherever it stands: a copy of a place would take the place's changes.
         let is_value = matches!(
             expression,
-            syn::Expr::Binary(_) | syn::Expr::Call(_) | syn::Expr::Closure(_) | syn::Expr::Lit(_)
-                | syn::Expr::MethodCall(_) | syn::Expr::Range(_) | syn::Expr::Struct(_) | syn::Expr::Tuple(_)
+            syn::Expr::Binary(_)
+                | syn::Expr::Call(_)
+                | syn::Expr::Closure(_)
+                | syn::Expr::Lit(_)
+                | syn::Expr::MethodCall(_)
+                | syn::Expr::Range(_)
+                | syn::Expr::Struct(_)
+                | syn::Expr::Tuple(_)
         );
         if is_value && !has_let(expression) {
             self.add(expression, Kind::Expression, false);

@@ -4,6 +4,7 @@
 //! times what the run without a mutant took goes on in vain, and one that takes no processor time for long stands still.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -79,12 +80,14 @@ pub(super) fn run(task: &Task<'_>) -> Result<(End, Duration), String> {
         .stderr(log);
     let mut child = command.spawn().map_err(told)?;
     let ended = watch(&mut child, task);
-    // What it started may outlive it.
+    // What it started may outlive it. Where all is gone already, `kill` fails.
     let group = format!("-{}", child.id());
-    let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
-    let _ = child.wait();
-    let _ = fs::remove_dir_all(&task.scratch);
-    ended
+    Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status().map_err(told)?;
+    child.wait().map_err(told)?;
+    match fs::remove_dir_all(&task.scratch) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(format!("{}: {error}", task.scratch.display())),
+        _ => ended,
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "real processes take real time")]

@@ -13,7 +13,14 @@ use super::runner::{Outcome, Runner};
 pub(super) fn list(mutants: &[Mutant]) {
     let mut files: BTreeMap<&str, usize> = BTreeMap::new();
     for mutant in mutants {
-        println!("{}:{}\t{}\t{}\t{}", mutant.file, mutant.line, mutant.what, flat(&mutant.original), flat(&mutant.mutated()));
+        println!(
+            "{}:{}\t{}\t{}\t{}",
+            mutant.file,
+            mutant.line,
+            mutant.what,
+            flat(&mutant.original),
+            flat(&mutant.mutated())
+        );
         *files.entry(&mutant.file).or_default() += 1;
     }
     files.iter().for_each(|(file, count)| println!("{count:6} {file}"));

@@ -31,12 +31,15 @@ pub(super) struct Outcome {
 /// What a step does without a mutant: the processor time, or how it failed.
 type Usual = Result<Duration, String>;
 
+/// Filled by the first thread that asks.
+type Cell = Arc<OnceLock<Usual>>;
+
 /// A run over all mutants.
 #[derive(Debug)]
 pub(super) struct Runner<'a> {
     draw: &'a Draw,
     package: &'a Path,
-    usual: Mutex<BTreeMap<(String, Size), Arc<OnceLock<Usual>>>>,
+    usual: Mutex<BTreeMap<(String, Size), Cell>>,
     outcomes: Mutex<Vec<Outcome>>,
 }
 
@@ -97,8 +100,7 @@ impl<'a> Runner<'a> {
     }
 
     fn look_at(&self, drawn: &Drawn, size: Size) -> Result<(), String> {
-        let mut outcome =
-            Outcome { number: drawn.number, size, caught_by: None, how: String::new(), seconds: 0.0 };
+        let mut outcome = Outcome { number: drawn.number, size, caught_by: None, how: String::new(), seconds: 0.0 };
         let steps = suites::steps(&drawn.file, self.draw.programs.keys());
         for step in steps.iter().filter(|step| size == Size::Small || step.is_sized()) {
             let Ok(usual) = self.usual(step, size)? else { continue };
@@ -162,7 +164,7 @@ impl<'a> Runner<'a> {
         };
         let (end, took) = process::run(&task)?;
         if end == End::Green {
-            let _ = fs::remove_file(&task.log);
+            fs::remove_file(&task.log).map_err(|error| format!("{}: {error}", task.log.display()))?;
         }
         Ok((end, took))
     }

@@ -92,7 +92,7 @@ pub(super) fn steps<'a>(file: &str, programs: impl Iterator<Item = &'a String>) 
     let mut suites: Vec<&String> = programs.filter(|name| *name != "lib" && !NEVER.contains(&name.as_str())).collect();
     suites.sort_by_key(|name| (ORDER.iter().position(|known| known == name).unwrap_or(ORDER.len()), *name));
     let suites = suites.into_iter().map(|name| Step { name: name.clone(), suite: name.clone(), arguments: Vec::new() });
-    let own = layer.map(|layer| unit(layer));
+    let own = layer.map(unit);
     let others = LAYERS.into_iter().filter(|other| Some(*other) != layer).map(unit);
     own.into_iter().chain(suites).chain(others).collect()
 }

@@ -101,8 +101,10 @@ impl Workspace {
             .stderr(Stdio::inherit())
             .output()
             .map_err(|error| format!("cargo could not be started: {error}"))?;
-        let messages: Vec<Value> =
-            String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let messages: Vec<Value> = String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
         if !output.status.success() && !messages.iter().any(is_error) {
             return Err(format!("cargo {arguments} failed ({})", output.status));
         }
