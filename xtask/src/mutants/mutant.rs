@@ -160,7 +160,7 @@ fn widen_into(outer: &mut Region, original: &str, number: u32, edit: &Edit) {
 }
 
 /// The edits of each file.
-pub(super) fn by_file<'a>(mutants: &'a BTreeMap<u32, Mutant>) -> BTreeMap<&'a str, Vec<(u32, &'a Edit)>> {
+pub(super) fn by_file(mutants: &BTreeMap<u32, Mutant>) -> BTreeMap<&str, Vec<(u32, &Edit)>> {
     let mut files: BTreeMap<&str, Vec<(u32, &Edit)>> = BTreeMap::new();
     for (number, mutant) in mutants {
         for edit in &mutant.edits {
