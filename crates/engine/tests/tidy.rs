@@ -263,7 +263,7 @@ impl Source {
         }
         let (home, module) = if stem == "mod" { (folder.parent()?, name_of(folder)) } else { (folder, stem) };
         let candidates = ["mod.rs", "lib.rs", "main.rs"].map(|file| home.join(file));
-        let main = home.starts_with("xtask") || root().join(&candidates[2]).is_file();
+        let main = root().join(&candidates[2]).is_file();
         if name_of(home) != "src" {
             // A bench of several files has a `main.rs`.
             return Some((candidates[if main { 2 } else { 0 }].clone(), module));
