@@ -290,6 +290,11 @@ fn values_that_are_kept_apart_count_among_the_blocks_that_reads_get_from_files()
     let table = db.create_table("t", options).expect("a new table");
     put_all(&db, &table, 0..10, &[7; 5000]);
     table.flush().expect("a flush");
+    drop(table);
+    db.close().expect("a clean close");
+    // What the flush wrote is in memory until then.
+    let db = open(&sim);
+    let table = db.table("t").expect("a sound catalog").expect("it was created");
     let reads = || db.stats().table_reads["t"];
     let snapshot = db.snapshot();
     assert!(snapshot.contains(&table, &key(3)).expect("a read"));
@@ -307,6 +312,22 @@ fn values_that_are_kept_apart_count_among_the_blocks_that_reads_get_from_files()
     assert_eq!(reads().seek_blocks_read, 3);
 }
 
+/// A database with little memory, and a table with more data than that.
+fn open_small(sim: &SimEnv) -> (Database, Table) {
+    let options = Options { memory_bytes: 2 << 20, log_segment_bytes: 256 << 10, ..Options::default() };
+    let db = Database::builder("/db").env(sim.env()).options(options).open().expect("a machine in order");
+    let other = db.create_table("other", TableOptions { layout: Layout::Lsm, ..TableOptions::default() });
+    let other = other.expect("a new table");
+    (0..40).for_each(|part| put_all(&db, &other, part * 100..part * 100 + 100, &[7; 1000]));
+    other.flush().expect("a flush");
+    (db, other)
+}
+
+/// Reads all of the other table, so that the cache has no free room.
+fn fill_cache(db: &Database, other: &Table) {
+    walk(db, range_of(db, other, 0..4000, false), usize::MAX);
+}
+
 /// Reads of the device that gets of these keys took.
 fn blocks_read(db: &Database, table: &Table, numbers: impl Iterator<Item = usize>) -> u64 {
     let before = db.stats().storage.reads;
@@ -322,9 +343,10 @@ fn what_a_flush_writes_of_a_table_that_is_read_is_in_memory() {
     for layout in LAYOUTS {
         for is_read in [false, true] {
             let sim = SimEnv::new(5);
-            let db = open(&sim);
+            let (db, other) = open_small(&sim);
             let table = create(&db, layout, true);
             put_all(&db, &table, 0..400, b"some value");
+            fill_cache(&db, &other);
             if is_read {
                 blocks_read(&db, &table, 0..50);
             }
@@ -339,12 +361,15 @@ fn what_a_flush_writes_of_a_table_that_is_read_is_in_memory() {
 fn what_a_merge_writes_is_in_memory_if_what_it_read_was() {
     for layout in LAYOUTS {
         let sim = SimEnv::new(6);
-        let db = open(&sim);
+        let (db, other) = open_small(&sim);
         let table = create_with(&db, layout, true, 1 << 20);
         put_all(&db, &table, 0..400, b"some value");
+        fill_cache(&db, &other);
         table.flush().expect("a flush");
         put_all(&db, &table, (0..400).step_by(20), b"another");
+        fill_cache(&db, &other);
         table.flush().expect("a flush");
+        fill_cache(&db, &other);
         blocks_read(&db, &table, 0..100);
         table.compact().expect("a compaction");
         assert_eq!(blocks_read(&db, &table, 0..90), 0, "{layout:?}: these were read before");

@@ -235,6 +235,18 @@ impl Block {
         &self.image[PREFIX_AT..][..self.prefix_len()]
     }
 
+    /// The block that a builder has just finished, whose image needs no check.
+    #[must_use]
+    pub fn built(image: &[u8]) -> Self {
+        let image = Image::from(image);
+        debug_assert!(Self::parse(image.clone()).is_ok(), "what a builder finished is a block");
+        match BlockKind::from_byte(image[KIND_AT]) {
+            Some(BlockKind::Leaf | BlockKind::Branch) => Self { image },
+            // Its payload moves to where its cache lines begin at those of memory.
+            _ => Self::parse(image).expect("what a builder finished is a block"),
+        }
+    }
+
     /// The block of an image that was a block's.
     #[inline]
     pub(super) const fn again(image: Image) -> Self {

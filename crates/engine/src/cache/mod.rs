@@ -64,8 +64,11 @@ pub struct CacheCounters {
     pub hits: u64,
     /// Lookups that did not find it: as a rule it was read then.
     pub misses: u64,
-    /// Blocks that were put in.
+    /// Blocks that came in because a reader wanted them, or that were made of such blocks. A populated one counts here from its first
+    /// read on.
     pub inserted: u64,
+    /// Blocks that flushes, merges and loads put in when they wrote them, since there was room.
+    pub populated: u64,
     /// Blocks that had to leave for want of room.
     pub evicted: u64,
     /// Bytes of memory that the blocks take now.
@@ -299,6 +302,29 @@ impl Cache {
         kept
     }
 
+    /// Puts in a block that was just written, of about `bytes` bytes, if there is room for it without that another block goes; `make`
+    /// makes it then. It is the first to go when room is needed later, unless somebody reads it before.
+    pub fn populate(&self, instance: u64, pointer: BlockPointer, bytes: usize, make: impl FnOnce() -> Block) {
+        let key = Key { instance, offset: pointer.offset };
+        let latched = self.shard(key.hash());
+        if !latched.shard.lock().has_room(u64_of(bytes)) {
+            return;
+        }
+        // Outside of the latch: it copies the block.
+        let block = make();
+        let weight = u64_of(block.memory_bytes());
+        let mut shard = latched.shard.lock();
+        shard.populate(key, tag(pointer), block, weight);
+        latched.guide.follow(shard.table());
+    }
+
+    /// As [`Self::lookup`] of [`Fill::Merge`], and whether the block was ever read: one that was only populated is not warm.
+    #[must_use]
+    pub fn peek(&self, instance: u64, pointer: BlockPointer) -> Option<(Block, bool)> {
+        let key = Key { instance, offset: pointer.offset };
+        self.shard(key.hash()).shard.lock().peek(key, tag(pointer))
+    }
+
     /// Forgets the block at `offset` of the file `instance`, because another will be written there.
     pub fn forget_block(&self, instance: u64, offset: u64) {
         let key = Key { instance, offset };
@@ -377,6 +403,7 @@ impl Cache {
             sum.hits += shard.tally.hits;
             sum.misses += shard.tally.misses;
             sum.inserted += shard.tally.inserted;
+            sum.populated += shard.tally.populated;
             sum.evicted += shard.tally.evicted;
             sum.bytes += shard.bytes();
         }

@@ -6,9 +6,13 @@
 //! away. A block that left too early is known by the *ghost* and goes straight to main when it comes back. A hit sets two
 //! bits and moves nothing.
 //!
+//! A value that was *populated* ([`Shard::populate`]) was written just now and nobody has read it. It takes free room only, waits in a
+//! queue of its own, and is the first to be evicted: for all other values the shard behaves as if it were not there. The first read
+//! moves it to small, as if it had come in with that read.
+//!
 //! # Invariants
 //! 1. The weights of all blocks kept sum to `bytes`, which is never above `capacity`.
-//! 2. Each slot is in exactly one of the queues free, small and main; a slot in use is also in its file's list, and it and its
+//! 2. Each slot is in exactly one of the queues free, populated, small and main; a slot in use is also in its file's list, and it and its
 //!    line in the table name each other.
 //! 3. What is in a swip of a slot is the slot's value; a swip that no slot has is empty, or its branch is gone.
 //! 4. A key has at most one block, the one that was inserted last.
@@ -41,6 +45,8 @@ const SPARED_MAX: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queue {
     Free,
+    /// Populated, and not read yet.
+    Populated,
     Small,
     Main,
 }
@@ -89,6 +95,7 @@ pub(super) struct Tally {
     pub(super) hits: u64,
     pub(super) misses: u64,
     pub(super) inserted: u64,
+    pub(super) populated: u64,
     pub(super) evicted: u64,
 }
 
@@ -98,9 +105,11 @@ pub(super) struct Shard<V: Shared> {
     capacity: u64,
     bytes: u64,
     small_bytes: u64,
+    /// How many values are in the populated queue.
+    populated: usize,
     table: Table<V>,
     slots: Vec<Slot<V::Swip>>,
-    queues: [List<QUEUE>; 3],
+    queues: [List<QUEUE>; 4],
     files: HashMap<u64, List<FILE>>,
     ghost: Ghost,
     pub(super) tally: Tally,
@@ -137,9 +146,10 @@ impl<V: Shared> Shard<V> {
             capacity,
             bytes: 0,
             small_bytes: 0,
+            populated: 0,
             table: Table::new(),
             slots: Vec::new(),
-            queues: [List::EMPTY; 3],
+            queues: [List::EMPTY; 4],
             files: HashMap::new(),
             ghost: Ghost::new(),
             tally: Tally::default(),
@@ -160,8 +170,13 @@ impl<V: Shared> Shard<V> {
     /// The value at `key`, if it is the one that `tag` names. `touch` says that this is a read that should keep it here.
     #[inline]
     pub(super) fn get(&mut self, hash: u64, key: Key, tag: u64, touch: bool) -> Option<V> {
-        let len = u64_of(self.table.len());
+        let len = u64_of(self.read_len());
         let found = self.table.find(hash, key).map(|at| self.table.line(at)).filter(|line| line.tag == tag);
+        if touch
+            && let Some(slot) = found.as_ref().filter(|line| line.populated).map(|line| line.slot)
+        {
+            return self.first_read(slot);
+        }
         if touch {
             let count = if found.is_some() { &mut self.tally.hits } else { &mut self.tally.misses };
             *count += 1;
@@ -174,6 +189,26 @@ impl<V: Shared> Shard<V> {
             line.frequency += u8::from(!young);
         }
         Some(line.value.clone())
+    }
+
+    /// The first read of a populated value, which moves it to where it would be if that read had brought it in.
+    #[cold]
+    fn first_read(&mut self, slot: Index) -> Option<V> {
+        self.tally.hits += 1;
+        let born = self.tally.inserted;
+        self.tally.inserted += 1;
+        let line = self.line(slot);
+        (line.populated, line.born) = (false, born);
+        let value = line.value.clone();
+        self.requeue(slot, Queue::Small);
+        Some(value)
+    }
+
+    /// The value at `key`, if it is the one that `tag` names, and whether it was ever read. Does not count as a read.
+    pub(super) fn peek(&mut self, key: Key, tag: u64) -> Option<(V, bool)> {
+        let at = self.table.find(key.hash(), key)?;
+        let line = self.table.line(at);
+        (line.tag == tag).then(|| (line.value.clone(), !line.populated))
     }
 
     /// As [`Self::get`] of a read, by someone who did not find the value in this swip of it: there it is found from now on, if it is worth it.
@@ -214,10 +249,10 @@ impl<V: Shared> Shard<V> {
     pub(super) fn insert(&mut self, key: Key, tag: u64, value: V, weight: u64, dropped: &mut Vec<V>) -> V {
         if let Some(at) = self.table.find(key.hash(), key) {
             let line = self.table.line(at);
-            if line.tag == tag {
-                return line.value.clone();
+            let (is_same, populated, slot, kept) = (line.tag == tag, line.populated, line.slot, line.value.clone());
+            if is_same {
+                return if populated { self.first_read(slot).unwrap_or(kept) } else { kept };
             }
-            let slot = line.slot;
             self.remove(slot, dropped);
         }
         let weight = weight.saturating_add(ENTRY_BYTES);
@@ -225,15 +260,41 @@ impl<V: Shared> Shard<V> {
             return value;
         }
         self.evict_to(self.capacity - weight, dropped);
-        let queue = if self.ghost.take(key.fingerprint(), self.table.len()) { Queue::Main } else { Queue::Small };
+        let queue = if self.ghost.take(key.fingerprint(), self.read_len()) { Queue::Main } else { Queue::Small };
+        self.enter(key, tag, value.clone(), weight, queue);
+        value
+    }
+
+    /// Whether a value of `weight` has room without that another one goes.
+    pub(super) const fn has_room(&self, weight: u64) -> bool {
+        let weight = weight.saturating_add(ENTRY_BYTES);
+        weight <= self.capacity / VALUE_PART && self.bytes.saturating_add(weight) <= self.capacity
+    }
+
+    /// Keeps `value`, which was just written at a place that no value is kept of, if there is room for it.
+    pub(super) fn populate(&mut self, key: Key, tag: u64, value: V, weight: u64) {
+        if self.has_room(weight) && self.table.find(key.hash(), key).is_none() {
+            self.enter(key, tag, value, weight.saturating_add(ENTRY_BYTES), Queue::Populated);
+        }
+    }
+
+    /// Puts a value in that has room, and is not there.
+    fn enter(&mut self, key: Key, tag: u64, value: V, weight: u64, queue: Queue) {
         let born = if queue == Queue::Main { 0 } else { self.tally.inserted };
         let (queue_links, file_links) = (Links::UNLINKED, Links::UNLINKED);
         let slot = self.place(Slot { weight, queue, line: 0, queue_links, file_links, swip: None });
         self.files.entry(key.instance).or_insert(List::EMPTY).push_front(&mut self.slots, slot);
-        let line = Line { key, tag, value: value.clone(), born, slot, frequency: 0 };
+        let line = Line { key, tag, value, born, slot, frequency: 0, populated: queue == Queue::Populated };
         self.table.insert(line, place_in(&mut self.slots));
-        self.tally.inserted += 1;
-        value
+        match queue {
+            Queue::Populated => self.tally.populated += 1,
+            _ => self.tally.inserted += 1,
+        }
+    }
+
+    /// How many values are kept that were read.
+    const fn read_len(&self) -> usize {
+        self.table.len() - self.populated
     }
 
     /// Forgets what is kept at `key`.
@@ -266,6 +327,10 @@ impl<V: Shared> Shard<V> {
 
     /// Evicts one value; there must be one.
     fn evict(&mut self, dropped: &mut Vec<V>) {
+        let populated = self.queue(Queue::Populated).back();
+        if populated != NONE {
+            return self.remove(populated, dropped);
+        }
         let mut spared = 0;
         loop {
             let (small, main) = (self.queue(Queue::Small).back(), self.queue(Queue::Main).back());
@@ -284,7 +349,8 @@ impl<V: Shared> Shard<V> {
             }
             if from_small {
                 let fingerprint = line.key.fingerprint();
-                self.ghost.put(fingerprint, self.table.len());
+                let len = self.read_len();
+                self.ghost.put(fingerprint, len);
             }
             return self.remove(index, dropped);
         }
@@ -299,9 +365,8 @@ impl<V: Shared> Shard<V> {
     fn place(&mut self, slot: Slot<V::Swip>) -> Index {
         let queue = slot.queue;
         self.bytes += slot.weight;
-        if queue == Queue::Small {
-            self.small_bytes += slot.weight;
-        }
+        self.small_bytes += if queue == Queue::Small { slot.weight } else { 0 };
+        self.populated += usize::from(queue == Queue::Populated);
         let index = match self.queue(Queue::Free).front() {
             NONE => {
                 self.slots.push(slot);
@@ -336,9 +401,9 @@ impl<V: Shared> Shard<V> {
     fn requeue(&mut self, index: Index, to: Queue) {
         let slot = at(&mut self.slots, index);
         let from = std::mem::replace(&mut slot.queue, to);
-        if from == Queue::Small {
-            self.small_bytes -= slot.weight;
-        }
+        self.small_bytes -= if from == Queue::Small { slot.weight } else { 0 };
+        self.small_bytes += if to == Queue::Small { slot.weight } else { 0 };
+        self.populated -= usize::from(from == Queue::Populated);
         self.queues[from as usize].unlink(&mut self.slots, index);
         self.queues[to as usize].push_front(&mut self.slots, index);
     }
@@ -357,10 +422,11 @@ impl<V: Shared> Shard<V> {
         let small = || used().filter(|slot| slot.queue == Queue::Small);
         assert_eq!(self.bytes, used().map(|slot| slot.weight).sum::<u64>());
         assert_eq!(self.small_bytes, small().map(|slot| slot.weight).sum::<u64>());
+        assert_eq!(self.populated, used().filter(|slot| slot.queue == Queue::Populated).count());
         assert!(self.bytes <= self.capacity, "{} bytes in {}", self.bytes, self.capacity);
         self.table.verify();
         assert_eq!(self.table.len(), used().count());
-        for queue in [Queue::Free, Queue::Small, Queue::Main] {
+        for queue in [Queue::Free, Queue::Populated, Queue::Small, Queue::Main] {
             let members = self.queue(queue).iter(&self.slots).collect::<Vec<_>>();
             assert!(members.iter().all(|slot| slot.queue == queue));
             assert_eq!(members.len(), self.slots.iter().filter(|slot| slot.queue == queue).count());
@@ -375,7 +441,9 @@ impl<V: Shared> Shard<V> {
         for slot in used() {
             let line = self.table.at(slot.line);
             assert!(std::ptr::eq(slot, &raw const self.slots[usize_of32(line.slot)]));
-            assert!(slot.queue == Queue::Small || line.born == 0);
+            assert!(slot.queue != Queue::Main || line.born == 0);
+            assert_eq!(slot.queue == Queue::Populated, line.populated);
+            assert!(!line.populated || slot.swip.is_none());
         }
     }
 }

@@ -53,6 +53,8 @@ pub(super) struct Line<V> {
     /// Where the shard keeps the rest.
     pub(super) slot: Index,
     pub(super) frequency: u8,
+    /// It was populated, and nobody has read it yet.
+    pub(super) populated: bool,
 }
 
 /// Lines by their keys.

@@ -108,6 +108,15 @@ enum Step {
         tag: u64,
         weight: u64,
     },
+    Populate {
+        key: (u64, u64),
+        tag: u64,
+        weight: u64,
+    },
+    Peek {
+        key: (u64, u64),
+        tag: u64,
+    },
     Forget {
         key: (u64, u64),
     },
@@ -127,6 +136,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(key, tag, branch, is_busy)| Step::GetFor { key, tag, branch, is_busy }),
         1 => (0..2usize).prop_map(|branch| Step::Replace { branch }),
         20 => (key(), 0..2u64, 0..3000u64).prop_map(|(key, tag, weight)| Step::Insert { key, tag, weight }),
+        20 => (key(), 0..2u64, 0..3000u64).prop_map(|(key, tag, weight)| Step::Populate { key, tag, weight }),
+        5 => (key(), 0..2u64).prop_map(|(key, tag)| Step::Peek { key, tag }),
         2 => key().prop_map(|key| Step::Forget { key }),
         1 => (0..4u64).prop_map(|instance| Step::ForgetFile { instance }),
         1 => (0..40_000u64).prop_map(|bytes| Step::SetCapacity { bytes }),
@@ -163,6 +174,19 @@ proptest! {
                     let used = shard.insert(key(instance, offset), tag, serial, weight, &mut dropped);
                     let before = last.insert((instance, offset), (tag, used));
                     prop_assert!(used == serial || before == Some((tag, used)));
+                }
+                Step::Populate { key: (instance, offset), tag, weight } => {
+                    // As whoever writes over a block does.
+                    shard.forget(key(instance, offset), &mut dropped);
+                    let before = shard.tally.evicted;
+                    shard.populate(key(instance, offset), tag, serial, weight);
+                    last.insert((instance, offset), (tag, serial));
+                    prop_assert_eq!(shard.tally.evicted, before, "a populated value takes free room only");
+                }
+                Step::Peek { key: (instance, offset), tag } => {
+                    if let Some((found, _)) = shard.peek(key(instance, offset), tag) {
+                        prop_assert_eq!(last.get(&(instance, offset)), Some(&(tag, found)));
+                    }
                 }
                 Step::Forget { key: (instance, offset) } => {
                     shard.forget(key(instance, offset), &mut dropped);
@@ -316,6 +340,40 @@ fn hot_blocks_that_move_are_followed() {
         (0..10).flat_map(|phase| zipf(5000, 0.9, 30_000, phase + 3).into_iter().map(move |i| i + 1500 * phase));
     let (ours, lru) = compare(&phases.collect::<Vec<_>>(), 1000);
     assert!(ours > lru, "{ours} hits, LRU {lru}");
+}
+
+/// Populates the shard with a block of another file.
+fn populate(shard: &mut Shard<u64>, offset: u64) {
+    shard.populate(key(2, offset), 0, offset, WEIGHT - ENTRY_BYTES);
+}
+
+#[test]
+fn values_that_nobody_has_read_cost_those_that_were_read_nothing() {
+    let trace = zipf(10_000, 0.9, 100_000, 7);
+    let (mut alone, mut beside) = (Shard::new(1000 * WEIGHT), Shard::new(1000 * WEIGHT));
+    for (written, offset) in (0..).zip(trace) {
+        populate(&mut beside, written);
+        assert_eq!(read(&mut beside, offset), read(&mut alone, offset), "read {written}");
+    }
+    beside.verify();
+    assert!(beside.tally.populated > 1000, "{} came in", beside.tally.populated);
+}
+
+#[test]
+fn values_that_nobody_has_read_take_free_room_only_and_leave_first() {
+    let mut shard = Shard::new(100 * WEIGHT);
+    (0..60).for_each(|offset| _ = read(&mut shard, offset));
+    (0..100).for_each(|offset| populate(&mut shard, offset));
+    let is_there = |shard: &mut Shard<u64>, instance, offset| shard.peek(key(instance, offset), 0).is_some();
+    assert_eq!((0..100).filter(|offset| is_there(&mut shard, 2, *offset)).count(), 40);
+    // One of them is read, and is as good as any other from then on.
+    assert_eq!(shard.peek(key(2, 0), 0), Some((0, false)));
+    assert_eq!(shard.get(key(2, 0).hash(), key(2, 0), 0, true), Some(0));
+    assert_eq!(shard.peek(key(2, 0), 0), Some((0, true)));
+    (60..99).for_each(|offset| _ = read(&mut shard, offset));
+    assert!((0..99).all(|offset| is_there(&mut shard, 1, offset)) && is_there(&mut shard, 2, 0));
+    assert!((1..100).all(|offset| !is_there(&mut shard, 2, offset)));
+    shard.verify();
 }
 
 #[test]

@@ -100,6 +100,8 @@ impl Stats {
         text.counter("failed_compactions", help, flush.failed_compactions);
         text.counter("cache_hits", "Lookups in the block cache that found their block.", cache.hits);
         text.counter("cache_misses", "Lookups in the block cache that did not find their block.", cache.misses);
+        let populated = "Blocks that were put into the cache when they were written.";
+        text.counter("cache_populated", populated, cache.populated);
         text.counter("cache_evictions", "Blocks thrown out of the cache.", cache.evicted);
         text.gauge("cache_bytes", "Bytes of blocks in the cache now.", cache.bytes);
         text.gauge("cache_limit_bytes", "Bytes that the cache may hold now.", cache.capacity_bytes);

@@ -39,6 +39,8 @@ pub(crate) struct RunWriter<'a> {
     opened: Vec<RunHandle>,
     /// All runs begun, also one that could not be completed.
     files: Vec<FileId>,
+    /// The numbers under which the cache knows them.
+    instances: Vec<u64>,
     /// A verification may meet the files half written, and must know them.
     announced: bool,
     clean_to: SeqNum,
@@ -67,6 +69,7 @@ impl<'a> RunWriter<'a> {
             done: Vec::new(),
             opened: Vec::new(),
             files: Vec::new(),
+            instances: Vec::new(),
             announced: false,
             clean_to: SeqNum::ZERO,
         }
@@ -98,7 +101,7 @@ impl<'a> RunWriter<'a> {
     }
 
     /// Says whether the entries that follow are likely to be read soon: blocks of the run that have most of their entries of this
-    /// kind go into the cache.
+    /// kind go into the cache, in place of others if there is no room.
     #[inline]
     pub(crate) const fn source(&mut self, is_cached: bool) {
         self.is_cached = is_cached;
@@ -159,6 +162,7 @@ impl<'a> RunWriter<'a> {
             let core = self.core;
             let builder =
                 RunBuilder::create(&core.env, &path, core.identity(id), self.options, core.store_stats.clone())?;
+            self.instances.push(builder.instance());
             self.current = Some((id, builder.warming(core.cache.clone())));
         }
         let (_, builder) = self.current.as_mut().expect("opened on the lines before");
@@ -206,8 +210,10 @@ impl<'a> RunWriter<'a> {
         Ok(())
     }
 
-    /// Removes what was written.
+    /// Removes what was written, from the cache too.
     pub(crate) fn discard(self) {
+        self.instances.iter().for_each(|instance| self.core.cache.forget(*instance));
+        self.values.forget();
         let runs = self.files.iter().map(|id| (FileKind::Run, *id));
         for (kind, id) in runs.chain(self.values.files().iter().map(|id| (FileKind::Values, *id))) {
             self.core.remove(&kind.path(&self.core.dir, id));

@@ -87,6 +87,8 @@ pub struct CacheStats {
     pub hits: u64,
     /// Lookups that had to read it.
     pub misses: u64,
+    /// Blocks that flushes, merges and bulk loads put in when they wrote them, because there was free room.
+    pub populated: u64,
     /// Blocks thrown out.
     pub evicted: u64,
     /// Bytes of blocks held now.
@@ -183,6 +185,7 @@ impl Stats {
             cache: CacheStats {
                 hits: cache.hits,
                 misses: cache.misses,
+                populated: cache.populated,
                 evicted: cache.evicted,
                 bytes: cache.bytes,
                 capacity_bytes: cache.capacity,

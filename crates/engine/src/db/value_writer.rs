@@ -6,6 +6,8 @@ use crate::base::num::{u64_of, usize_of32};
 use crate::base::{Entry, FileId, Kind, Result};
 use crate::block::Compression;
 use crate::cache::Fill;
+use crate::env::Access;
+use crate::store::BlockFile;
 use crate::table::TableOptions;
 use crate::table::files::FileKind;
 use crate::tree::values::{ValueBuilder, ValueFile, ValueFiles, ValuePointer};
@@ -31,6 +33,8 @@ pub(crate) struct ValueWriter<'a> {
     done: Vec<Arc<ValueFile>>,
     /// All files begun, also one that could not be completed.
     files: Vec<FileId>,
+    /// The numbers under which the cache knows them.
+    instances: Vec<u64>,
     /// See [`super::run_writer::RunWriter`].
     announced: bool,
 }
@@ -50,6 +54,7 @@ impl<'a> ValueWriter<'a> {
             current: None,
             done: Vec::new(),
             files: Vec::new(),
+            instances: Vec::new(),
             announced,
         }
     }
@@ -101,16 +106,20 @@ impl<'a> ValueWriter<'a> {
             core.loading.lock().insert(id);
         }
         let (direct, stats) = (core.options.direct_io, Arc::clone(&core.store_stats));
-        ValueBuilder::create(&core.env, &path, id, core.identity(id), self.compression, direct, stats)
+        let builder = ValueBuilder::create(&core.env, &path, id, core.identity(id), self.compression, direct, stats)?;
+        self.instances.push(builder.instance());
+        Ok(builder.populating(Arc::clone(&core.cache)))
     }
 
     /// Completes the file under way: its bytes are durable, its name is not yet.
     fn cut(&mut self) -> Result<()> {
         let Some(builder) = self.current.take() else { return Ok(()) };
-        let (core, id) = (self.core, builder.finish()?);
+        let (core, instance) = (self.core, builder.instance());
+        let id = builder.finish()?;
         let path = FileKind::Values.path(&core.dir, id);
-        let (cache, stats) = (Arc::clone(&core.cache), Arc::clone(&core.store_stats));
-        self.done.push(ValueFile::open(&core.env, &path, id, core.identity(id), core.options.direct_io, cache, stats)?);
+        let (direct, stats) = (core.options.direct_io, Arc::clone(&core.store_stats));
+        let file = BlockFile::open(&core.env, &path, core.identity(id), Access::Read, direct, stats)?;
+        self.done.push(ValueFile::of(file.as_instance(instance), id, Arc::clone(&core.cache))?);
         Ok(())
     }
 
@@ -126,5 +135,10 @@ impl<'a> ValueWriter<'a> {
     /// The files begun.
     pub(crate) fn files(&self) -> &[FileId] {
         &self.files
+    }
+
+    /// Takes what was written out of the cache again, since it is discarded.
+    pub(crate) fn forget(&self) {
+        self.instances.iter().for_each(|instance| self.core.cache.forget(*instance));
     }
 }

@@ -107,9 +107,13 @@ impl ReadAhead {
                 return Ok((leaf, false));
             }
         }
-        let cached = file.cache.lookup_at(swip(above, pointer), file.blocks.instance(), pointer, fill);
+        let (cache, instance) = (&file.cache, file.blocks.instance());
+        let cached = match fill {
+            Fill::Merge => cache.peek(instance, pointer),
+            _ => cache.lookup_at(swip(above, pointer), instance, pointer, fill).map(|leaf| (leaf, true)),
+        };
         let (leaf, was_cached) = match cached {
-            Some(leaf) => (leaf, true),
+            Some(cached) => cached,
             None => (self.read(file, branch, i, fill, way)?, false),
         };
         file.check(&leaf, pointer, 0)?;

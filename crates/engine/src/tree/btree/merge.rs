@@ -171,11 +171,10 @@ impl<'a> Merge<'a> {
 
     /// The block that `pointer` names, and whether it was in the cache.
     fn block(&self, height: u32, pointer: BlockPointer) -> Result<(Block, bool)> {
-        let cached = self.file.cache.lookup(self.file.blocks.instance(), pointer, Fill::Merge);
-        let is_cached = cached.is_some();
-        let block = match cached {
-            Some(block) => block,
-            None => self.file.blocks.read(pointer)?,
+        let cached = self.file.cache.peek(self.file.blocks.instance(), pointer);
+        let (block, is_cached) = match cached {
+            Some(cached) => cached,
+            None => (self.file.blocks.read(pointer)?, false),
         };
         self.file.check(&block, pointer, height)?;
         Ok((block, is_cached))

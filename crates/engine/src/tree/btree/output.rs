@@ -174,15 +174,16 @@ impl<'a> Output<'a> {
         self.add(height + 1, Child { separator, pointer })
     }
 
-    /// Writes a block. One that is likely to be read soon goes into the cache at once; at all events, what the cache may
-    /// hold of an older block at that place leaves it.
+    /// Writes a block. One that is likely to be read soon goes into the cache at once, others where it has room for them; at all
+    /// events, what the cache may hold of an older block at that place leaves it.
     fn write(&mut self, image: Vec<u8>, compression: Compression, keep: bool) -> Result<BlockPointer> {
         let pointer = self.writer.append(&image, compression)?;
         let (cache, instance) = (&self.file.cache, self.file.blocks.instance());
         cache.forget_block(instance, pointer.offset);
         if keep {
-            let block = Block::parse(image.into()).expect("what a builder finished is a block");
-            drop(cache.insert(instance, pointer, block));
+            drop(cache.insert(instance, pointer, Block::built(&image)));
+        } else {
+            cache.populate(instance, pointer, image.len(), || Block::built(&image));
         }
         Ok(pointer)
     }

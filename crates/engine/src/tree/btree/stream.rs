@@ -190,7 +190,7 @@ impl LeafStream {
         self.source_cached = self.cached;
         let (mut low, mut key) = (None, Vec::new());
         for image in [full.image, last.image] {
-            let block = Block::parse(image.into()).expect("what a builder finished is a block");
+            let block = Block::built(&image);
             for i in 0..block.count() {
                 let slot = block.slot(i);
                 block.key_into(i, &mut key);

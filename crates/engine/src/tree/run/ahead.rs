@@ -88,7 +88,8 @@ impl ReadAhead {
         self.fill == Fill::Keep && self.row.leaves >= LONG_ROW
     }
 
-    /// The leaf that `pointer` points to, which may be at hand in `swip`, and whether it was in the cache. `wanted` says in which part of
+    /// The leaf that `pointer` points to, which may be at hand in `swip`, and whether it was in the cache (for a merge: and somebody has
+    /// read it there). `wanted` says in which part of
     /// the file it pays to read ahead.
     pub(super) fn leaf(
         &mut self,
@@ -101,10 +102,11 @@ impl ReadAhead {
         let instance = run.file().instance();
         let cached = match self.fill {
             Fill::Bypass => None,
-            Fill::Keep | Fill::Merge => run.cache().lookup_at(swip, instance, pointer, self.fill),
+            Fill::Keep => run.cache().lookup_at(swip, instance, pointer, Fill::Keep).map(|leaf| (leaf, true)),
+            Fill::Merge => run.cache().peek(instance, pointer),
         };
-        if let Some(leaf) = cached {
-            return Ok((leaf, true));
+        if let Some(cached) = cached {
+            return Ok(cached);
         }
         self.leaves_read += 1;
         let leaf = self.read(run, pointer, wanted)?;

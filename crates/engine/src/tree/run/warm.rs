@@ -1,4 +1,5 @@
-//! Puts blocks of a new run into the cache where those that it is made of were there: a merge keeps warm what was warm.
+//! Puts blocks of a new run into the cache: where those that it is made of were there and read, since a merge keeps warm what was warm;
+//! and all others where the cache has room for them, so that the first read of them does not go to the device.
 
 use crate::base::num::u32_of;
 use crate::block::{Block, BlockPointer};
@@ -13,7 +14,7 @@ pub(super) struct Warm {
     is_cached: bool,
     /// How many entries of the leaf in hand did.
     cached: u32,
-    /// Some leaf was kept.
+    /// Some leaf was warm.
     any: bool,
 }
 
@@ -39,25 +40,25 @@ impl Warm {
         self.cached = if self.is_cached { u32_of(entries) } else { 0 };
     }
 
-    /// The leaf in hand was written, with so many entries. It is kept when half of them come from the cache: a few would bring all
-    /// neighbours of what is read into memory.
+    /// The leaf in hand was written, with so many entries. It is as warm as what it is made of when half of them come from the cache: a few
+    /// would bring all neighbours of what is read into memory in place of others.
     pub(super) fn leaf(&mut self, instance: u64, pointer: BlockPointer, image: &[u8], entries: usize) {
         let cached = std::mem::take(&mut self.cached);
-        if cached > 0 && cached.saturating_mul(2) >= u32_of(entries) {
-            self.any = true;
-            self.keep(instance, pointer, image);
-        }
+        let is_warm = cached > 0 && cached.saturating_mul(2) >= u32_of(entries);
+        self.any |= is_warm;
+        self.keep(instance, pointer, image, is_warm);
     }
 
-    /// A part of the index or of the filter was written, which whoever reads a leaf reads before.
+    /// A part of the index or of the filter was written, which is read before a leaf is.
     pub(super) fn part(&self, instance: u64, pointer: BlockPointer, image: &[u8]) {
-        if self.any {
-            self.keep(instance, pointer, image);
-        }
+        self.keep(instance, pointer, image, self.any);
     }
 
-    fn keep(&self, instance: u64, pointer: BlockPointer, image: &[u8]) {
-        let block = Block::parse(image.into()).expect("what a builder finished is a block");
-        drop(self.cache.insert(instance, pointer, block));
+    fn keep(&self, instance: u64, pointer: BlockPointer, image: &[u8], is_warm: bool) {
+        if is_warm {
+            drop(self.cache.insert(instance, pointer, Block::built(image)));
+        } else {
+            self.cache.populate(instance, pointer, image.len(), || Block::built(image));
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! Writes a value file front to back.
 
 use super::ValuePointer;
+use super::file::is_cached;
 use crate::base::{FileId, Result};
 use crate::block::format::RAW_PAYLOAD_AT;
-use crate::block::{Compression, raw_image};
+use crate::block::{Block, Compression, raw_image};
+use crate::cache::Cache;
 use crate::env::Env;
 use crate::store::{BlockWriter, StoreStats};
 use std::path::Path;
@@ -15,6 +17,7 @@ pub struct ValueBuilder {
     id: FileId,
     writer: BlockWriter,
     compression: Compression,
+    cache: Option<Arc<Cache>>,
 }
 
 impl ValueBuilder {
@@ -31,7 +34,21 @@ impl ValueBuilder {
         direct: bool,
         stats: Arc<StoreStats>,
     ) -> Result<Self> {
-        Ok(Self { id, writer: BlockWriter::create(env, path, identity, direct, stats)?, compression })
+        Ok(Self { id, writer: BlockWriter::create(env, path, identity, direct, stats)?, compression, cache: None })
+    }
+
+    /// The same file, whose values go into `cache` as far as there is room for them. It must then be opened as the [`Self::instance`] that
+    /// it was written as.
+    #[must_use]
+    pub fn populating(mut self, cache: Arc<Cache>) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
+    /// The number under which the cache knows the file.
+    #[must_use]
+    pub const fn instance(&self) -> u64 {
+        self.writer.instance()
     }
 
     /// Adds a value, and says where it is.
@@ -42,6 +59,9 @@ impl ValueBuilder {
         let mut image = raw_image(value.len());
         image[RAW_PAYLOAD_AT..].copy_from_slice(value);
         let block = self.writer.append(&image, self.compression)?;
+        if let Some(cache) = self.cache.as_ref().filter(|_| is_cached(block)) {
+            cache.populate(self.writer.instance(), block, image.len(), || Block::built(&image));
+        }
         Ok(ValuePointer { file: self.id, block })
     }
 

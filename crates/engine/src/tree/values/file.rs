@@ -34,7 +34,14 @@ impl ValueFile {
         cache: Arc<Cache>,
         stats: Arc<StoreStats>,
     ) -> Result<Arc<Self>> {
-        let file = BlockFile::open(env, path, identity, Access::Read, direct, stats)?;
+        Self::of(BlockFile::open(env, path, identity, Access::Read, direct, stats)?, id, cache)
+    }
+
+    /// Value file `id`, which is open as `file`.
+    ///
+    /// # Errors
+    /// `Io` when its length cannot be read.
+    pub fn of(file: BlockFile, id: FileId, cache: Arc<Cache>) -> Result<Arc<Self>> {
         let bytes = file.len()?;
         Ok(Arc::new(Self { id, file, bytes, cache }))
     }
@@ -91,7 +98,7 @@ impl ValueFile {
     }
 }
 
-const fn is_cached(pointer: BlockPointer) -> bool {
+pub(super) const fn is_cached(pointer: BlockPointer) -> bool {
     pointer.bytes <= CACHED_BYTES_MAX
 }
 
