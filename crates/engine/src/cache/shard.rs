@@ -172,9 +172,7 @@ impl<V: Shared> Shard<V> {
     pub(super) fn get(&mut self, hash: u64, key: Key, tag: u64, touch: bool) -> Option<V> {
         let len = u64_of(self.read_len());
         let found = self.table.find(hash, key).map(|at| self.table.line(at)).filter(|line| line.tag == tag);
-        if touch
-            && let Some(slot) = found.as_ref().filter(|line| line.populated).map(|line| line.slot)
-        {
+        if touch && let Some(slot) = found.as_ref().filter(|line| line.populated).map(|line| line.slot) {
             return self.first_read(slot);
         }
         if touch {

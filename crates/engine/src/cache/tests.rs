@@ -356,7 +356,7 @@ fn values_that_nobody_has_read_cost_those_that_were_read_nothing() {
         assert_eq!(read(&mut beside, offset), read(&mut alone, offset), "read {written}");
     }
     beside.verify();
-    assert!(beside.tally.populated > 1000, "{} came in", beside.tally.populated);
+    assert!(beside.tally.populated > 100, "{} came in", beside.tally.populated);
 }
 
 #[test]
