@@ -5,13 +5,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use spinney::{Compression, Durability, Layout, LogCompression, LogPadding, Prefix};
 use spinney_lab::command::BenchArgs;
+use spinney_lab::report::{LONG_VERSION, VERSION};
 use spinney_lab::text::parse_size;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// An embedded, transactional storage engine: B-tree and LSM tables under one redo log.
 #[derive(Debug, Parser)]
-#[command(name = "spinney", version, max_term_width = 100)]
+#[command(name = "spinney", version = VERSION, long_version = LONG_VERSION, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
