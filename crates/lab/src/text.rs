@@ -1,5 +1,7 @@
 //! Numbers and tables for people.
 
+use std::ops::RangeInclusive;
+
 /// A count with separators: `1,234,567`.
 #[must_use]
 pub fn count(value: u64) -> String {
@@ -52,6 +54,27 @@ pub fn digits(value: f64) -> String {
         v if v < 99.95 => format!("{v:.1}"),
         v => count(v.round() as u64),
     }
+}
+
+/// A number with three significant digits and a unit, for a place where there is little room: `435K`, `1.27M`, `12.5`.
+#[must_use]
+pub fn short(value: f64) -> String {
+    let (scaled, unit) = match value {
+        v if v < 999.5 => (v, ""),
+        v if v < 999.5e3 => (v / 1e3, "K"),
+        v if v < 999.5e6 => (v / 1e6, "M"),
+        v => (v / 1e9, "G"),
+    };
+    format!("{}{unit}", digits(scaled))
+}
+
+/// How many characters a line may have: as many as `COLUMNS` says, if it is set; else as many as the terminal has that stdout is; 80
+/// where it is none.
+#[must_use]
+pub fn terminal_width() -> usize {
+    let wanted = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse::<usize>().ok());
+    let real = || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+    wanted.filter(|&columns| columns > 0).or_else(real).unwrap_or(80).max(40)
 }
 
 /// Words in lines of at most `width` characters, if each fits, with `indent` before each line but the first.
@@ -113,10 +136,59 @@ impl Table {
         self.rows.push(Line::Group(title.to_owned()));
     }
 
+    /// Whether it has nothing but titles.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.columns() <= self.left || !self.rows.iter().skip(1).any(|row| matches!(row, Line::Cells(_)))
+    }
+
+    /// The table without the columns that say nothing: those of dashes only go, and those of zeros (and dashes) are named instead.
+    #[must_use]
+    pub fn without_empty_columns(self) -> (Self, Vec<String>) {
+        let rows = || self.rows.iter().filter_map(|row| if let Line::Cells(cells) = row { Some(cells) } else { None });
+        let Some(titles) = rows().next() else { return (self, Vec::new()) };
+        let (mut kept, mut zeros): (Vec<usize>, Vec<String>) = ((0..self.left).collect(), Vec::new());
+        for (column, title) in titles.iter().enumerate().skip(self.left) {
+            let cells = || rows().skip(1).map(|cells| cells[column].trim());
+            if cells().any(|cell| !matches!(cell, "" | "-" | "0")) {
+                kept.push(column);
+            } else if cells().any(|cell| cell == "0") {
+                zeros.push(title.clone());
+            }
+        }
+        let of_kept = |row: &Line| match row {
+            Line::Group(title) => Line::Group(title.clone()),
+            Line::Cells(cells) => Line::Cells(kept.iter().map(|&column| cells[column].clone()).collect()),
+        };
+        (Self { left: self.left, rows: self.rows.iter().map(of_kept).collect() }, zeros)
+    }
+
+    /// The table in Markdown, with a row in bold for each group.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let mut text = String::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            let cells: Vec<String> = match row {
+                Line::Group(title) => {
+                    let title = format!("**{}**", title.trim_start_matches("-- "));
+                    std::iter::once(title).chain((1..self.columns()).map(|_| String::new())).collect()
+                }
+                Line::Cells(cells) => cells.clone(),
+            };
+            let cells: Vec<String> = cells.iter().map(|cell| cell.trim().replace('|', "\\|")).collect();
+            text += &format!("| {} |\n", cells.join(" | "));
+            if at == 0 {
+                let rule = (0..self.columns()).map(|column| if column < self.left { "---" } else { "---:" });
+                text += &format!("| {} |\n", rule.collect::<Vec<_>>().join(" | "));
+            }
+        }
+        text
+    }
+
     /// The table, a line for each row.
     #[must_use]
     pub fn render(&self) -> String {
-        self.block(&(0..self.columns()).collect::<Vec<_>>())
+        self.block(&(0..self.columns()).collect::<Vec<_>>(), &self.rows.iter().collect::<Vec<_>>())
     }
 
     /// The table in as many blocks below each other as lines of `width` characters need, each with the columns that are flush left.
@@ -129,13 +201,13 @@ impl Table {
         let (mut block, mut used) = (kept.clone(), kept_width);
         for (column, column_width) in widths.iter().enumerate().skip(self.left) {
             if used + column_width > width && block.len() > kept.len() {
-                blocks.push(self.block(&block));
+                blocks.push(self.block(&block, &self.lines_of(&block)));
                 (block, used) = (kept.clone(), kept_width);
             }
             block.push(column);
             used += column_width + 2;
         }
-        blocks.push(self.block(&block));
+        blocks.push(self.block(&block, &self.lines_of(&block)));
         blocks.join("\n")
     }
 
@@ -155,10 +227,33 @@ impl Table {
         widths
     }
 
-    fn block(&self, columns: &[usize]) -> String {
+    /// The lines of a block with these columns: without the rows that say nothing in it, and titles of no rows.
+    fn lines_of(&self, columns: &[usize]) -> Vec<&Line> {
+        let says_something = |cells: &[String]| {
+            let mut own = columns.iter().filter(|&&column| column >= self.left).peekable();
+            own.peek().is_none() || own.any(|&column| !matches!(cells[column].trim(), "" | "-"))
+        };
+        let mut lines: Vec<&Line> = Vec::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            match row {
+                Line::Cells(cells) if at > 0 && !says_something(cells) => {}
+                Line::Group(_) if matches!(lines.last(), Some(Line::Group(_))) => {
+                    lines.pop();
+                    lines.push(row);
+                }
+                _ => lines.push(row),
+            }
+        }
+        if let Some(Line::Group(_)) = lines.last() {
+            lines.pop();
+        }
+        lines
+    }
+
+    fn block(&self, columns: &[usize], lines: &[&Line]) -> String {
         let widths = self.widths();
         let mut text = String::new();
-        for row in &self.rows {
+        for row in lines {
             let mut line = String::new();
             match row {
                 Line::Group(title) => line.push_str(title),
@@ -205,6 +300,64 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     number.checked_mul(base.pow(power)).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+/// The largest count that arguments take, so that sizes made of counts stay within 64 bits.
+pub const COUNT_MAX: u64 = 1 << 40;
+
+/// A count from a number with an optional unit: `K`, `M`, `G` stand for thousands, millions and thousands of millions.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not a count: expected a whole number, as in 500000, 500K or 10M");
+    let (number, factor) = match text.chars().next_back().map(|unit| unit.to_ascii_lowercase()) {
+        Some('k') => (&text[..text.len() - 1], 1_000),
+        Some('m') => (&text[..text.len() - 1], 1_000_000),
+        Some('g') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let number = Some(number).filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    let number: u64 = number.ok_or_else(wrong)?.parse().map_err(|_| wrong())?;
+    number.checked_mul(factor).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+/// A parser of counts in a range, for an argument.
+pub fn counts<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let value = parse_count(text)?;
+        let value = Some(value).filter(|value| range.contains(value)).and_then(|value| T::try_from(value).ok());
+        value.ok_or_else(|| format!("`{text}` is not in the range {} to {}", range.start(), range.end()))
+    }
+}
+
+/// A parser of sizes in a range, for an argument.
+pub fn sizes<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let value = parse_size(text)?;
+        let value = Some(value).filter(|value| range.contains(value)).and_then(|value| T::try_from(value).ok());
+        value
+            .ok_or_else(|| format!("`{text}` is not in the range {} to {}", bytes(*range.start()), bytes(*range.end())))
+    }
+}
+
+/// Memory of a database: what our own engine takes.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_memory_size(text: &str) -> Result<u64, String> {
+    sizes(1 << 20..=1 << 40)(text)
+}
+
+/// Seconds above 0 and up to ten million.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e7 => Ok(seconds),
+        _ => Err(format!("`{text}` is not a number of seconds: expected a number above 0 and up to 10000000")),
+    }
 }
 
 #[cfg(test)]
@@ -257,6 +410,33 @@ mod tests {
         table.row(["lsm", "1,000", "12"].map(str::to_owned));
         assert_eq!(table.render_within(14), "engine    ops\nload\nlsm     1,000\n\nengine  rss\nload\nlsm      12\n");
         assert_eq!(table.render_within(80), table.render());
+        table.group("wait");
+        table.row(["lsm", "5", "-"].map(str::to_owned));
+        let below = "engine    ops\nload\nlsm     1,000\nwait\nlsm         5\n\nengine  rss\nload\nlsm      12\n";
+        assert_eq!(table.render_within(14), below, "no row of dashes in a block");
+    }
+
+    #[test]
+    fn columns_that_say_nothing_go_and_those_of_zeros_are_named() {
+        let mut table = Table::new(&["step", "ops", "reads", "stalls", "hits"]);
+        table.row(["load", "5", "-", "0", "0"].map(str::to_owned));
+        table.group("-- more");
+        table.row(["read", "7", "-", "-", "1"].map(str::to_owned));
+        let (table, zeros) = table.without_empty_columns();
+        assert_eq!((table.columns(), zeros), (3, vec!["stalls".to_owned()]));
+        assert!(!table.is_empty());
+        assert_eq!(
+            table.markdown(),
+            "| step | ops | hits |\n| --- | ---: | ---: |\n| load | 5 | 0 |\n| **more** |  |  |\n| read | 7 | 1 |\n"
+        );
+        let mut dashes = Table::new(&["step", "ops"]);
+        dashes.row(["load", "-"].map(str::to_owned));
+        assert!(dashes.without_empty_columns().0.is_empty());
+    }
+
+    #[test]
+    fn short_numbers_have_three_digits_and_a_unit() {
+        assert_eq!([12.54, 999.4, 434_962.9, 1_269_874.0].map(short), ["12.5", "999", "435K", "1.27M"]);
     }
 
     #[test]
@@ -279,5 +459,26 @@ mod tests {
         for text in ["", "MiB", "-1", "1.5G", "1X", "1MiBs", "1bib", "99999999999T"] {
             assert!(parse_size(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn counts_take_units_and_stay_in_their_range() {
+        for (text, value) in [("0", 0), ("1M", 1_000_000), ("200k", 200_000), ("2G", 2_000_000_000), ("7", 7)] {
+            assert_eq!(parse_count(text), Ok(value));
+        }
+        for text in ["", "K", "-1", "+1", "1.5M", "1T", "1 K", "99999999999999M"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
+        assert_eq!((counts::<u16>(1..=256)("256"), sizes::<u32>(64..=1 << 20)("1KiB")), (Ok(256), Ok(1024)));
+        let error = counts::<u16>(1..=256)("1K").unwrap_err();
+        assert_eq!(error, "`1K` is not in the range 1 to 256");
+        assert!(counts::<u8>(0..=1_000)("256").is_err());
+        assert_eq!(sizes::<u32>(64..=1 << 20)("63").unwrap_err(), "`63` is not in the range 64 B to 1.00 MiB");
+    }
+
+    #[test]
+    fn seconds_are_above_zero() {
+        assert_eq!(parse_seconds("0.5"), Ok(0.5));
+        assert!(["0", "-1", "inf", "NaN", "x", "1e9"].iter().all(|text| parse_seconds(text).is_err()));
     }
 }

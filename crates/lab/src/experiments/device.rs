@@ -14,6 +14,8 @@ pub(super) struct Device {
     /// Writes of a slice.
     writes: u64,
     latency: Latency,
+    /// The mean time of a write in each slice, in microseconds.
+    means_us: Vec<f64>,
     /// Of the slices' time only.
     seconds: f64,
     used: Usage,
@@ -23,8 +25,16 @@ impl Device {
     /// A file below the run's directory, written in full, and no slice yet.
     pub(super) fn create(bench: &Bench<'_>, writes: u64) -> Result<Self> {
         let path = bench.path("raw-device");
-        let floor = Floor::create(&path)?;
-        Ok(Self { floor, path, writes, latency: Latency::new(), seconds: 0.0, used: Usage::default() })
+        let floor = Floor::create(&path, writes)?;
+        Ok(Self {
+            floor,
+            path,
+            writes,
+            latency: Latency::new(),
+            means_us: Vec::new(),
+            seconds: 0.0,
+            used: Usage::default(),
+        })
     }
 
     /// Measures a slice; the mean time of a write in it in microseconds, if any time passed.
@@ -47,7 +57,14 @@ impl Device {
         self.used.cpu += used.cpu;
         self.used.switches += used.switches;
         self.used.written_bytes += used.written_bytes;
-        Ok((calls > 0 && seconds > 0.0).then(|| seconds * 1e6 / calls as f64))
+        let mean_us = (calls > 0 && seconds > 0.0).then(|| seconds * 1e6 / calls as f64);
+        self.means_us.extend(mean_us);
+        Ok(mean_us)
+    }
+
+    /// The mean time of a write in each slice so far, in microseconds.
+    pub(super) fn means_us(&self) -> &[f64] {
+        &self.means_us
     }
 
     /// The mean time of a write in all slices in microseconds, if any time passed.

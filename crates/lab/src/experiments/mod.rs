@@ -13,6 +13,8 @@ mod tally;
 pub mod ycsb;
 
 #[cfg(test)]
+mod least;
+#[cfg(test)]
 mod tests;
 
 use crate::command::Common;
@@ -45,6 +47,9 @@ pub enum Experiment {
 trait Describe {
     /// The name of its command.
     const NAME: &'static str;
+
+    /// Its own columns: title and meaning.
+    const COLUMNS: &[(&str, &str)];
 
     /// Its parameters for the report, name and value.
     fn parameters(&self) -> Vec<(String, String)>;
@@ -80,11 +85,24 @@ fn name_of<E: Describe>(_: &E) -> &'static str {
     E::NAME
 }
 
+fn columns_of<E: Describe>(_: &E) -> &'static [(&'static str, &'static str)] {
+    E::COLUMNS
+}
+
 impl Experiment {
     /// The name of its command.
     #[must_use]
     pub fn name(&self) -> &'static str {
         each!(self, it => name_of(it))
+    }
+
+    /// Its own columns: title and meaning.
+    #[must_use]
+    pub fn columns(&self) -> Vec<(String, String)> {
+        each!(self, it => columns_of(it))
+            .iter()
+            .map(|(title, text)| ((*title).to_owned(), (*text).to_owned()))
+            .collect()
     }
 
     /// Its parameters for the report, name and value.

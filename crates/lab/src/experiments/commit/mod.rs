@@ -16,7 +16,7 @@ use crate::command::{Common, DurabilityArg};
 use crate::driver::{Batch, Client, Config, Engine, LogConfig, Outcome, TableId, TableSpec, unless_lacking};
 use crate::report::Step;
 use crate::run::{Bench, Did, End, Plan, Role};
-use crate::text::{bytes, count, parse_size};
+use crate::text::{COUNT_MAX, bytes, count, counts, parse_memory_size, sizes};
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use figures::Figures;
@@ -35,28 +35,28 @@ pub struct Commit {
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [Mode::Sync, Mode::Lazy, Mode::Nolog])]
     pub modes: Vec<Mode>,
     /// Clients of mode sync: a step for each number
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16], value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16], value_parser = counts::<u16>(1..=256))]
     pub clients: Vec<u16>,
     /// Clients of the other modes: a step for each number
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1], value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1], value_parser = counts::<u16>(1..=256))]
     pub lazy_clients: Vec<u16>,
     /// Rows, each a commit, in each step [default: 50000 in mode sync, 500000 in the others]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub rows: Option<u64>,
     /// Rows before those of each step, which are not measured: an engine that uses log files again has some then
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = counts::<u64>(0..=COUNT_MAX))]
     pub warm_rows: u64,
     /// Bytes of one file of the redo log, of engines whose log is made of files of one size [default: as the engine has it]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_segment)]
     pub log_segment: Option<u64>,
     /// Random bytes in a row beside its columns
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = sizes::<u32>(0..=1 << 20))]
     pub row_bytes: u32,
     /// Memory of the database
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory_size, default_value = "1GiB")]
     pub memory: u64,
     /// Writes to the raw device before, and again after, each step of mode sync; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 4_000)]
+    #[arg(long, value_name = "N", default_value_t = 4_000, value_parser = counts::<u64>(0..=COUNT_MAX))]
     pub device_writes: u64,
 }
 
@@ -83,6 +83,20 @@ const OTHER_ROWS: u64 = 500_000;
 
 impl Describe for Commit {
     const NAME: &'static str = "commit";
+    const COLUMNS: &[(&str, &str)] = &[
+        ("bpd", "bytes of the database for each row, after `settle`, without redo log"),
+        ("MB/s", "millions of bytes sent to storage per second of the step"),
+        ("GBw", "GB sent to storage in the step, of data and redo log"),
+        ("secs", "seconds from the first commit to the return of the last"),
+        ("bwpi", "bytes sent to storage for each row"),
+        ("irate", "rows per second"),
+        ("logb", "GB written to the redo log, as the engine counts them"),
+        ("logbpi", "bytes written to the redo log for each row"),
+        ("recbpi", "bytes of redo log for each row before compression and padding"),
+        ("aheadpi", "bytes written for each row to make files of the redo log ahead"),
+        ("syncs/c", "times that the log was forced for each commit; less than 1 is group commit"),
+        ("x floor", "mean time of a commit over the mean time of a durable write of 4 KiB to the raw device"),
+    ];
 
     fn parameters(&self) -> Vec<(String, String)> {
         let parameter = |name: &str, value: String| (name.to_owned(), value);
@@ -170,8 +184,7 @@ impl Commit {
         let inserted = self.insert(common, bench, &name, (mode, clients));
         let after = if inserted.is_ok() { slice(bench)? } else { None };
         let slices: Vec<f64> = before.into_iter().chain(after).collect();
-        let floor_us = (!slices.is_empty()).then(|| slices.iter().sum::<f64>() / slices.len() as f64);
-        self.add_figures(bench, &name, mode, floor_us);
+        self.add_figures(bench, &name, mode, &slices);
         bench.remove(&name)?;
         if let Err(lacks) = unless_lacking(inserted)? {
             bench.skip(&name, "row", &lacks);
@@ -220,7 +233,8 @@ impl Commit {
     }
 
     /// Gives the steps of a mode, as far as they ran, the columns of the article's table.
-    fn add_figures(&self, bench: &mut Bench<'_>, name: &str, mode: Mode, floor_us: Option<f64>) {
+    fn add_figures(&self, bench: &mut Bench<'_>, name: &str, mode: Mode, slices_us: &[f64]) {
+        let floor_us = (!slices_us.is_empty()).then(|| slices_us.iter().sum::<f64>() / slices_us.len() as f64);
         let settle = settle(name);
         let steps = bench.steps();
         let rows =
@@ -235,6 +249,7 @@ impl Commit {
             // An engine may count a log that it does not write: nothing of it means no log, not an empty one.
             let figures = if mode == Mode::Nolog { figures } else { figures.with_log(step) };
             step.figures = figures.columns();
+            step.device_us = slices_us.to_vec();
         }
     }
 }
@@ -259,6 +274,12 @@ impl Mode {
             Self::Nolog => DurabilityArg::NoLog,
         }
     }
+}
+
+/// The size of a file of the redo log, which is written in whole pages.
+fn parse_segment(text: &str) -> Result<u64, String> {
+    let bytes: u64 = sizes(64 << 10..=512 << 20)(text)?;
+    if bytes.is_multiple_of(4096) { Ok(bytes) } else { Err(format!("`{text}` is not a multiple of 4 KiB")) }
 }
 
 /// Adds the step `device` to the run, first of all.

@@ -28,7 +28,7 @@ use super::Describe;
 use crate::command::{Common, DurabilityArg};
 use crate::driver::{Engine, TableId, TableSpec};
 use crate::run::Bench;
-use crate::text::{bytes, count, parse_size};
+use crate::text::{COUNT_MAX, bytes, count, counts, parse_seconds, sizes};
 use anyhow::Result;
 use clap::{ArgAction, Args};
 use live::Live;
@@ -42,22 +42,22 @@ use serde::{Deserialize, Serialize};
   spinney bench insert --rows 2000000000 --clients 10 --memory 144GiB,32GiB,8GiB --deletes false --rates none")]
 pub struct Insert {
     /// Rows that the table has after l.i0, and from then on
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub rows: u64,
     /// Rows inserted by l.i1, and a tenth as many by l.i2 [default: as many as --rows]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub more_rows: Option<u64>,
     /// Rows in a transaction of l.i0
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub batch: u64,
     /// Inserting clients; a step that deletes has as many deleting ones, a step that queries as many querying ones
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = counts::<u16>(1..=256))]
     pub clients: u16,
     /// Secondary indexes
-    #[arg(long, value_name = "0..3", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
+    #[arg(long, value_name = "0..3", default_value_t = 3, value_parser = counts::<u8>(0..=3))]
     pub indexes: u8,
     /// Random bytes in a row beside its columns
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = sizes::<u32>(0..=1 << 20))]
     pub row_bytes: u32,
     /// Delete as many rows as are inserted, from l.i1 on
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
@@ -69,10 +69,10 @@ pub struct Insert {
     #[arg(long, value_name = "LIST", default_value = "100,500,1000", value_parser = parse_rates)]
     pub rates: Rates,
     /// Seconds of each step with queries
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = parse_seconds)]
     pub seconds: f64,
     /// Seconds after which a load step ends though rows are left
-    #[arg(long, value_name = "SECONDS", default_value_t = 120.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = parse_seconds)]
     pub load_seconds: f64,
 }
 
@@ -100,6 +100,7 @@ const PROCESS_BYTES: u64 = 48 << 20;
 
 impl Describe for Insert {
     const NAME: &'static str = "insert";
+    const COLUMNS: &[(&str, &str)] = &[];
 
     fn parameters(&self) -> Vec<(String, String)> {
         let parameter = |name: &str, value: String| (name.to_owned(), value);
@@ -212,8 +213,10 @@ impl Memory {
 }
 
 fn parse_memory(text: &str) -> Result<Memory, String> {
-    let Some(times) = text.strip_suffix('x') else { return parse_size(text).map(Memory::Bytes) };
-    let wrong = || format!("`{text}` is no memory: expected a size as in 256MiB, or a multiple of the data as in 0.5x");
+    let Some(times) = text.strip_suffix('x') else { return sizes(MEMORY_MIN..=1 << 40)(text).map(Memory::Bytes) };
+    let wrong = || {
+        format!("`{text}` is not a size of memory: expected a size as in 256MiB, or a multiple of the data as in 0.5x")
+    };
     let times: f64 = times.parse().map_err(|_| wrong())?;
     if times > 0.0 && times.is_finite() { Ok(Memory::Times(times)) } else { Err(wrong()) }
 }
@@ -222,9 +225,9 @@ fn parse_rates(text: &str) -> Result<Rates, String> {
     if text == "none" {
         return Ok(Rates::default());
     }
-    let rate = |part: &str| match part.trim().parse::<u32>() {
-        Ok(rate) if rate > 0 => Ok(rate),
-        _ => Err(format!("`{part}` is no rate: expected rows per second, as in 100,500, or none")),
+    let rate = |part: &str| match counts(1..=COUNT_MAX)(part.trim()) {
+        Ok(rate) => Ok(rate),
+        Err(_) => Err(format!("`{part}` is not a rate: expected rows per second, as in 100,500, or none")),
     };
     text.split(',').map(rate).collect::<Result<_, _>>().map(Rates)
 }

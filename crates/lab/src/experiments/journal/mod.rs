@@ -15,7 +15,7 @@ use crate::command::{Common, DurabilityArg};
 use crate::driver::{Batch, Client, Compression, Config, LogConfig, Outcome, TableId, TableSpec, unless_lacking};
 use crate::run::{Bench, Did, End, Plan, Role};
 use crate::scratch::Scratch;
-use crate::text::{bytes, count, parse_size};
+use crate::text::{COUNT_MAX, bytes, count, counts, parse_memory_size, sizes};
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use data::{KEY_BYTES, ValueMaker, key, lz4_factor};
@@ -38,22 +38,22 @@ pub struct Journal {
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [Log::Plain, Log::Lz4, Log::Zstd, Log::Unpadded, Log::Logdir])]
     pub logs: Vec<Log>,
     /// Items
-    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub items: u64,
     /// Items before those of each step, which are not measured: an engine that uses log files again has some then
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = counts::<u64>(0..=COUNT_MAX))]
     pub warm_items: u64,
     /// Items in a transaction
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub batch: u64,
     /// Bytes of a value
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = sizes::<u32>(0..=1 << 20))]
     pub value_bytes: u32,
     /// How often the random part of a value is in it: values compress by a little less
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = counts::<u32>(1..=1024))]
     pub repeats: u32,
     /// Memory of the database
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory_size, default_value = "256MiB")]
     pub memory: u64,
     /// Where the log of `logdir` goes, as on another device: a directory is made there and removed [default: beside the database]
     #[arg(long, value_name = "DIR")]
@@ -92,6 +92,20 @@ const TABLE: TableId = TableId(0);
 
 impl Describe for Journal {
     const NAME: &'static str = "journal";
+    const COLUMNS: &[(&str, &str)] = &[
+        ("MBw", "MB sent to storage until all commits are durable"),
+        ("MBall", "MBw and what `settle` wrote: log and trees"),
+        ("logMB", "MB written to the redo log, after compression and with padding"),
+        ("recMB", "MB of redo log before compression and padding"),
+        ("secs", "seconds, the sync's included"),
+        ("cpu/i", "microseconds of CPU for each item, all threads"),
+        ("logio/i", "microseconds in writing and forcing the log for each item"),
+        ("comp/i", "microseconds in compressing the log for each item"),
+        (
+            "coll/i",
+            "microseconds of the client's CPU for each item less log I/O and compression: work on data structures in memory",
+        ),
+    ];
 
     fn parameters(&self) -> Vec<(String, String)> {
         let parameter = |name: &str, value: String| (name.to_owned(), value);

@@ -38,6 +38,10 @@ fn every_workload_does_what_was_asked_on_every_engine() {
         let names: Vec<String> = run.steps.iter().map(|step| step.name.clone()).collect();
         assert_eq!(names.join(","), all_names());
         for (step, workload) in run.steps.iter().zip(Workload::value_variants()) {
+            if *workload == Workload::Levelstats {
+                assert!(step.cost.is_none() && step.skipped.is_none() && !step.after.shape.is_empty());
+                continue;
+            }
             let operations = step.cost.expect("not skipped").operations;
             let expected = match workload.unit() {
                 "put" if step.name == "fillsync" => 3,

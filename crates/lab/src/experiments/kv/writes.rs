@@ -90,6 +90,7 @@ impl Session<'_> {
         let bytes = step.cost.map(|cost| cost.operations * kv.entry_bytes());
         Figures { bytes, floors, found: None }.add_to(step);
         step.operations.push(device.operation("raw device"));
+        step.device_us = device.means_us().to_vec();
         db.close()?;
         bench.remove("fillsync")?;
         device.finish(bench)

@@ -57,9 +57,9 @@ pub(super) fn run(setting: &Setting, loaders: usize, db: &mut Db<'_, '_>) -> Res
     let plan = Plan { name: "load".to_owned(), unit: "row", roles: vec![role], live_bytes: None };
     let step = db.step(&plan)?;
     let [nodes, links, counts, live_bytes] = tallies.totals();
-    let data_bytes = step.after.size.map(|size| size.data_bytes());
+    let size = step.after.size;
     let Some(cost) = &mut step.cost else { return Ok(()) };
-    cost.space_amplification = data_bytes.map(|bytes| bytes as f64 / live_bytes.max(1) as f64);
+    cost.space_amplification = size.map(|size| size.allocated_bytes as f64 / live_bytes.max(1) as f64);
     let per_second = |rows: u64| rows as f64 / cost.seconds;
     // The article counts all rows in its ops, and divides what they cost by the nodes.
     let per_node = |value: Option<f64>| value.map(|value| value * cost.operations as f64 / nodes.max(1) as f64);

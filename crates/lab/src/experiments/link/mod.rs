@@ -16,7 +16,7 @@ mod tests;
 use super::Describe;
 use crate::command::{Common, DurabilityArg};
 use crate::run::{Bench, Db, End};
-use crate::text::{bytes, count, parse_size};
+use crate::text::{COUNT_MAX, bytes, count, counts, sizes};
 use access::Access;
 use anyhow::Result;
 use clap::Args;
@@ -35,27 +35,30 @@ The article, cached and not:
   spinney bench link --nodes 250000000 --loaders 12 --requesters 12 --phases 24 --seconds 3600 --memory 8GiB --memory-limit 40GiB")]
 pub struct Link {
     /// Nodes to load; the original's maxid1 is one more
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub nodes: u64,
     /// Threads that load
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = counts::<u32>(1..=1024))]
     pub loaders: u32,
     /// Threads that send requests
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = counts::<u32>(1..=1024))]
     pub requesters: u32,
     /// Request phases after the load
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=255))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = counts::<u32>(0..=255))]
     pub phases: u32,
     /// Seconds of a phase
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = counts::<u32>(1..=10_000_000))]
     pub seconds: u32,
     /// End a phase after so many requests of all requesters together, not by time
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub requests: Option<u64>,
-    /// Memory of the database, as in 64MiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
+    /// Memory of the database, as in 64MiB: a commit of the load has 1,024 rows, which must fit in a quarter of it
+    #[arg(long, value_name = "SIZE", value_parser = sizes::<u64>(MEMORY_MIN..=1 << 40), default_value = "1GiB")]
     pub memory: u64,
 }
+
+/// A load whose commits have 1,024 rows needs so much memory.
+const MEMORY_MIN: u64 = 4 << 20;
 
 /// What all clients share.
 #[derive(Debug)]
@@ -86,6 +89,24 @@ impl Setting {
 
 impl Describe for Link {
     const NAME: &'static str = "link";
+    const COLUMNS: &[(&str, &str)] = &[
+        ("nodes/s", "nodes loaded per second"),
+        ("links/s", "links loaded per second"),
+        ("nodes", "nodes loaded"),
+        ("links", "links loaded"),
+        ("counts", "counts of links loaded"),
+        ("r/node", "read requests to storage per node"),
+        ("wKB/node", "KiB sent to storage per node"),
+        ("cs/node", "context switches per node"),
+        ("cpu/node", "microseconds of CPU per node"),
+        ("un", "milliseconds: p99 of updatenode"),
+        ("gn", "milliseconds: p99 of getnode"),
+        ("ul", "milliseconds: p99 of updatelink"),
+        ("gl", "milliseconds: p99 of getlinklist"),
+        ("retries/o", "transactions run again after a conflict, per request"),
+        ("links/list", "links in a list that was read"),
+        ("history", "lists that went on where an earlier one met its limit"),
+    ];
 
     fn parameters(&self) -> Vec<(String, String)> {
         let parameter = |name: &str, value: String| (name.to_owned(), value);

@@ -8,7 +8,7 @@ use super::store::{Effects, LIST_MAX, Session};
 use crate::driver::Client;
 use crate::experiments::tally::{Tallies, Tally};
 use crate::random::Random;
-use crate::report::Figure;
+use crate::report::{Figure, LATENCIES};
 use crate::run::{Db, Did, End, Plan, Role, Work};
 use anyhow::Result;
 
@@ -114,7 +114,7 @@ pub(super) fn run(setting: &Setting, phase: Phase, db: &mut Db<'_, '_>) -> Resul
     let [retries, links, history] = tallies.totals();
     let operations = step.cost.map_or(0, |cost| cost.operations);
     let ratio = |sum: u64, of: u64| (of > 0).then(|| sum as f64 / of as f64);
-    let p99_ms = |kind: Operation| step.operation(kind.name()).map(|operation| operation.latency.p99_us / 1e3);
+    let p99_ms = |kind: Operation| Some(LATENCIES[2].of(step, kind.name(), false)? / 1e3);
     let lists = step.operation(Operation::GetList.name()).map_or(0, |lists| lists.operations);
     step.figures = vec![
         Figure::less("un", "ms", p99_ms(Operation::UpdateNode)),

@@ -10,7 +10,7 @@ use super::Describe;
 use crate::command::{Common, DurabilityArg};
 use crate::driver::{Config, Lacks};
 use crate::run::Bench;
-use crate::text::{bytes, count, parse_size};
+use crate::text::{COUNT_MAX, bytes, count, counts, parse_memory_size, parse_seconds, sizes};
 use anyhow::Result;
 use clap::Args;
 use data::KEY_BYTES;
@@ -25,31 +25,31 @@ use spinney::base::num::u64_of;
   spinney bench shape --values 1M,10M,100M,200M --memory 8GiB --seconds 60")]
 pub struct Shape {
     /// Values to load; a database for each number, in which K and M stand for thousands and millions
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1M", value_parser = parse_count)]
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1M", value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub values: Vec<u64>,
     /// How many times larger a level is than the one above it; a database for each
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "8,10", value_parser = clap::value_parser!(u32).range(2..=32))]
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "8,10", value_parser = counts::<u32>(2..=32))]
     pub fanout: Vec<u32>,
     /// Point reads in each step
-    #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_count)]
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub reads: u64,
     /// Range reads in each step, of eight values each
-    #[arg(long, value_name = "N", default_value = "300K", value_parser = parse_count)]
+    #[arg(long, value_name = "N", default_value = "300K", value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub ranges: u64,
     /// Read for so many seconds in each step, however many reads that makes
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     pub seconds: Option<f64>,
     /// Values of each of the six runs in L0; the memtable gets four fifths of it
-    #[arg(long, value_name = "N", default_value = "48K", value_parser = parse_count)]
+    #[arg(long, value_name = "N", default_value = "48K", value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub run_values: u64,
     /// The size at which the first level below L0 is full
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64MiB")]
+    #[arg(long, value_name = "SIZE", value_parser = sizes::<u64>(16 << 10..=16 << 30), default_value = "64MiB")]
     pub level1: u64,
     /// Bytes of a value
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(0..=1 << 16))]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = sizes::<u32>(0..=1 << 16))]
     pub value_bytes: u32,
     /// Memory of the database, as in 64MiB; the article's cache has 8 GiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "4GiB")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory_size, default_value = "4GiB")]
     pub memory: u64,
 }
 
@@ -64,6 +64,13 @@ struct Case<'a> {
 
 impl Describe for Shape {
     const NAME: &'static str = "shape";
+    const COLUMNS: &[(&str, &str)] = &[
+        ("memtable", "values in the memtable"),
+        ("L0", "sorted runs in L0"),
+        ("levels", "sorted sequences below L0"),
+        ("trees", "trees that a range, or a point read without filters, searches"),
+        ("relative", "operations per second over those of the same reads at `compact_all`"),
+    ];
 
     fn parameters(&self) -> Vec<(String, String)> {
         let parameter = |name: &str, value: String| (name.to_owned(), value);
@@ -139,7 +146,7 @@ impl Case<'_> {
         let config = self.common.config(self.args.memory, DurabilityArg::Buffered);
         Config {
             // Every engine takes more memory for a value than its bytes: the memtables must not be full before they are flushed.
-            memtable_bytes: Some(self.args.run_values * (2 * self.args.entry_bytes() + 64)),
+            memtable_bytes: Some((self.args.run_values * (2 * self.args.entry_bytes() + 64)).clamp(4 << 10, 64 << 30)),
             fanout: Some(self.fanout),
             level1_bytes: Some(self.args.level1),
             filter_bits: if filters { config.filter_bits } else { 0 },
@@ -163,20 +170,4 @@ fn short(count: u64) -> String {
         count if count > 0 && count.is_multiple_of(1_000) => format!("{}K", count / 1_000),
         count => count.to_string(),
     }
-}
-
-/// A count as [`short`] writes it.
-fn parse_count(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a count from 1 on: expected a number, as in 500K or 10M");
-    let (number, factor) = match text.strip_suffix(['k', 'K']) {
-        Some(number) => (number, 1_000),
-        None => text.strip_suffix(['m', 'M']).map_or((text, 1), |number| (number, 1_000_000)),
-    };
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    number.checked_mul(factor).filter(|&count| (1..1 << 40).contains(&count)).ok_or_else(wrong)
-}
-
-fn parse_seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse().ok().filter(|&seconds: &f64| seconds > 0.0 && seconds.is_finite());
-    seconds.ok_or_else(|| format!("`{text}` is not a number of seconds over 0"))
 }

@@ -1,12 +1,13 @@
 //! The shapes are as wanted, on engines with levels and without, and every read finds its key.
 
+use super::short;
 use super::stages::{Reads, Stage};
-use super::{parse_count, parse_seconds, short};
 use crate::clock::Clock;
 use crate::command::{BenchArgs, BenchCommand, Job, run_job};
 use crate::driver::{TableShape, engines};
 use crate::report::{Run, Step};
 use crate::stop::Stop;
+use crate::text::parse_count;
 use clap::Parser;
 
 #[derive(Parser)]
@@ -103,9 +104,4 @@ fn counts_are_read_as_they_are_written() {
     for (text, value) in [("1M", 1_000_000), ("200M", 200_000_000), ("48K", 48_000), ("7", 7)] {
         assert_eq!((parse_count(text), short(value)), (Ok(value), text.to_owned()));
     }
-    for text in ["", "0", "K", "-1", "1.5M", "1G", "99999999999M"] {
-        assert!(parse_count(text).is_err(), "{text}");
-    }
-    assert_eq!(parse_seconds("0.5"), Ok(0.5));
-    assert!(["0", "-1", "inf", "x"].iter().all(|text| parse_seconds(text).is_err()));
 }

@@ -15,7 +15,7 @@ use crate::command::{Common, DurabilityArg};
 use crate::driver::{Batch, Client, Outcome, TableId, TableSpec, unless_lacking};
 use crate::report::{Figure, Step};
 use crate::run::{Bench, Db, Did, End, Plan, Role};
-use crate::text::{bytes, count, parse_size};
+use crate::text::{COUNT_MAX, bytes, count, counts, parse_memory_size};
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum as _};
 use data::{FIELD_BYTES, FIELDS, RECORD_BYTES, write_key, write_record};
@@ -36,19 +36,19 @@ pub struct Ycsb {
           default_values_t = [Workload::A, Workload::B, Workload::C, Workload::F, Workload::D, Workload::E])]
     pub workloads: Vec<Workload>,
     /// Records that are loaded
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub records: u64,
     /// Operations of a workload, all threads together
-    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = counts::<u64>(1..=COUNT_MAX))]
     pub operations: u64,
     /// Threads that share the operations of a workload
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = counts::<u16>(1..=256))]
     pub threads: u16,
     /// Which records are asked for [default: as the workload has it]
     #[arg(long, value_enum)]
     pub distribution: Option<Distribution>,
     /// Memory of the database, as in 64MiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory_size, default_value = "1GiB")]
     pub memory: u64,
 }
 
@@ -56,6 +56,11 @@ const TABLE: TableId = TableId(0);
 
 impl Describe for Ycsb {
     const NAME: &'static str = "ycsb";
+    const COLUMNS: &[(&str, &str)] = &[
+        ("MB/s", "millions of bytes of keys and values read or written per second"),
+        ("records/scan", "records that a scan read"),
+        ("conflicts/rmw", "transactions run again after a conflict, per read-modify-write"),
+    ];
 
     fn parameters(&self) -> Vec<(String, String)> {
         let parameter = |name: &str, value: String| (name.to_owned(), value);
@@ -171,7 +176,7 @@ impl Ycsb {
         let inserts = step.operation(KINDS[INSERT]).map_or(0, |insert| insert.operations);
         add_figures(step, tallies.totals());
         // A new record has the size of the others, on average.
-        set_space(step, live_bytes + inserts * live_bytes / self.records);
+        set_space(step, live_bytes + inserts * (live_bytes / self.records));
         if without_transactions.load(Ordering::Relaxed) {
             db.bench().note("read-modify-writes are a get and a put: the engine has no transactions");
         }
@@ -193,6 +198,6 @@ fn add_figures(step: &mut Step, [bytes, entries, again]: [u64; 3]) {
 /// Says how much larger the database is than its live keys and values, whose bytes are known only after the step.
 fn set_space(step: &mut Step, live_bytes: u64) {
     if let (Some(cost), Some(size)) = (&mut step.cost, step.after.size) {
-        cost.space_amplification = Some(size.data_bytes() as f64 / live_bytes.max(1) as f64);
+        cost.space_amplification = Some(size.allocated_bytes as f64 / live_bytes.max(1) as f64);
     }
 }
