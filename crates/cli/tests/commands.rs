@@ -451,7 +451,7 @@ fn benchmarks_run_in_small() {
     let args = [&["bench", "kv", "--workloads", "fillrandom,readrandom", "--html", "out.html"], &small[..]].concat();
     let text = place.ok(&args);
     assert!(text.contains("--- absolute") && text.contains("--- relative to spinney-btree"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let report = json(&std::fs::read_to_string(place.path("out.json")).unwrap());
     let engines: Vec<_> = report["runs"].as_array().unwrap().iter().map(|run| run["engine"]["name"].clone()).collect();
     assert_eq!(engines, ["spinney-btree", "spinney-lsm", "spinney-lsm-tiered"]);

@@ -2,7 +2,7 @@
 
 use crate::driver::{Compression, Config, Durability};
 use crate::experiments::Experiment;
-use crate::text::parse_size;
+use crate::text::{counts, sizes};
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -27,28 +27,44 @@ pub enum BenchCommand {
     /// An experiment.
     #[command(flatten)]
     Run(RunArgs),
-    /// List the engines: their versions, and how to install those that are missing
+    /// List the engines: their versions, and how to get those that are missing (others are in peers/)
     Engines,
-    /// Show two results of one experiment side by side
+    /// Show results of one experiment side by side
     Compare(CompareArgs),
     /// Run one engine of an experiment, which is described on stdin
     #[command(hide = true)]
     Worker,
 }
 
-/// Show two results of one experiment side by side
+/// Show results of one experiment side by side
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
-  spinney bench compare before.json after.json")]
+  spinney bench compare before.json after.json
+  spinney bench compare v1.json v2.json v3.json --format markdown
+  spinney bench compare before.json after.json --format csv > rates.csv")]
 pub struct CompareArgs {
-    /// A result, as written by --json
-    pub a: PathBuf,
-    /// Another, shown relative to the first
-    pub b: PathBuf,
+    /// Results, as written by --json; the others are shown relative to the first
+    #[arg(required = true, num_args = 2..=26, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// How to show them
+    #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
+    pub format: CompareFormat,
+}
+
+/// A form of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    /// Tables for a terminal
+    Text,
+    /// Tables in Markdown
+    Markdown,
+    /// A line for each value: step, engine, column, file, median, smallest, largest, runs, ratio to the first file
+    Csv,
 }
 
 /// What all experiments take.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Options of all experiments")]
 pub struct Common {
     /// Engines to run one after the other; the first is what the others are compared with [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -57,16 +73,16 @@ pub struct Common {
     #[arg(long, value_enum)]
     pub durability: Option<DurabilityArg>,
     /// Milliseconds for which an interval commit may stay volatile
-    #[arg(long, value_name = "MS", default_value_t = 100)]
+    #[arg(long, value_name = "MS", default_value_t = 100, value_parser = counts::<u32>(1..=60_000))]
     pub interval: u32,
     /// How blocks on disk are compressed, by engines that compress
     #[arg(long, value_enum, default_value_t = Compression::None)]
     pub compression: Compression,
-    /// Keep values of so many bytes or more apart from their keys, where the engine can [default: never]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..))]
+    /// Keep values of this size or larger apart from their keys, where the engine can [default: never]
+    #[arg(long, value_name = "SIZE", value_parser = sizes::<u32>(64..=512 << 20))]
     pub large_values: Option<u32>,
-    /// Bytes of a leaf block in tables of which points are read, where the engine lets one choose: 512 to 1048576 [default: the engine's best]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(512..=1 << 20))]
+    /// Size of a leaf block in tables of which points are read, where the engine lets one choose: 512 B to 1 MiB [default: the engine's best]
+    #[arg(long, value_name = "SIZE", value_parser = sizes::<u32>(512..=1 << 20))]
     pub block: Option<u32>,
     /// Pass the page cache by, where the engine can
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
@@ -75,10 +91,10 @@ pub struct Common {
     #[arg(long)]
     pub poll_reads: bool,
     /// Threads for background work, where the engine asks
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = counts::<u32>(1..=64))]
     pub background_threads: u32,
-    /// Limit all memory of a run, page cache included, with a control group (needs the right to make one)
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    /// Limit all memory of a run, page cache included, with a control group (needs the right to make one): 64 MiB or more
+    #[arg(long, value_name = "SIZE", value_parser = sizes::<u64>(64 << 20..=1 << 50))]
     pub memory_limit: Option<u64>,
     /// Seed of data and operations
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -90,9 +106,10 @@ pub struct Common {
 
 /// Where results and data go.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Repetition, data and results of all experiments")]
 pub struct OutputArgs {
     /// Run everything so many times, engines in turns; tables show medians
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = counts::<u32>(1..=100))]
     pub repeat: u32,
     /// Directory for the data, empty or left over from a benchmark [default: a new one in ./target or $TMPDIR]
     #[arg(long, value_name = "DIR")]
@@ -106,6 +123,9 @@ pub struct OutputArgs {
     /// Also write the result to a file as a page with charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Print what each column means that was shown
+    #[arg(long)]
+    pub explain: bool,
 }
 
 /// An experiment to run.

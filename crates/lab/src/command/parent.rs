@@ -4,10 +4,10 @@ use super::handover::Heard;
 use super::{Common, Host, Job, OutputArgs, RunArgs};
 use crate::driver::Engine;
 use crate::experiments::Experiment;
-use crate::report::{Machine, Missing, Report, Run};
+use crate::report::{Build, Machine, Missing, Report, Run, View};
 use crate::scratch::Scratch;
 use crate::stop::{Interrupted, Stop};
-use crate::text::{Table, bytes};
+use crate::text::{Table, bytes, terminal_width, wrap};
 use crate::{html, report};
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
@@ -32,10 +32,13 @@ pub(super) fn run(args: RunArgs, host: &Host, stop: &Stop, out: &mut dyn Write) 
         benchmark: experiment.name().to_owned(),
         command: command_line(),
         began: now(),
+        build: Build::this(),
         machine: Machine::here(scratch.path()),
         parameters: parameters(&experiment, &common),
+        columns: experiment.columns(),
         partial: false,
         missing,
+        remarks: Vec::new(),
         runs: Vec::new(),
     };
     for repetition in 0..output.repeat {
@@ -59,12 +62,13 @@ pub(super) fn run(args: RunArgs, host: &Host, stop: &Stop, out: &mut dyn Write) 
         }
     }
     report.partial = stop.asked();
+    report.remarks = report::remarks(&report);
     finish(&report, &output, out)
 }
 
 /// Prints and writes the report, also a partial one.
 fn finish(report: &Report, output: &OutputArgs, out: &mut dyn Write) -> Result<()> {
-    report::print(report, out)?;
+    report::print(report, View { explain: output.explain, ..View::default() }, out)?;
     if let Some(path) = &output.json {
         let mut text = serde_json::to_string_pretty(report)?;
         text.push('\n');
@@ -82,6 +86,15 @@ fn finish(report: &Report, output: &OutputArgs, out: &mut dyn Write) -> Result<(
     Ok(())
 }
 
+/// Where the engines are that this program does not have.
+const PEERS: &str =
+    "RocksDB, LMDB, redb, fjall, SQLite, WiredTiger and MariaDB are in a program of its own: see peers/README.md";
+
+/// Whether the program has no engines but our own.
+fn is_alone(host: &Host) -> bool {
+    host.engines.iter().all(|engine| engine.name().starts_with("spinney"))
+}
+
 /// Lists the engines.
 pub(super) fn print_engines(host: &Host, out: &mut dyn Write) -> Result<()> {
     let mut table = Table::new(&["engine", "version", "direct I/O", ""]);
@@ -95,6 +108,9 @@ pub(super) fn print_engines(host: &Host, out: &mut dyn Write) -> Result<()> {
         table.row([engine.name().to_owned(), engine.version(), direct_io.to_owned(), remark]);
     }
     write!(out, "{}", table.render())?;
+    if is_alone(host) {
+        writeln!(out, "\n{}", wrap(PEERS, terminal_width().min(100), 0))?;
+    }
     Ok(out.flush()?)
 }
 
@@ -104,7 +120,10 @@ fn choose<'h>(experiment: &Experiment, common: &Common, host: &'h Host) -> Resul
     let mut wanted: Vec<&dyn Engine> = Vec::new();
     for name in &common.engines {
         let engine = host.engines.iter().find(|engine| engine.name() == name);
-        let engine = engine.with_context(|| format!("there is no engine `{name}`; known are {}", known()))?;
+        let engine = engine.with_context(|| {
+            let peers = if is_alone(host) { format!("; {PEERS}") } else { String::new() };
+            format!("there is no engine `{name}`; known are {}{peers}", known())
+        })?;
         wanted.push(&**engine);
     }
     if common.engines.is_empty() {

@@ -33,15 +33,6 @@ fn names(summary: &Summary<'_>) -> String {
 
 /// What ran and where, what to know before reading on, and links to the steps.
 fn head(report: &Report, summary: &Summary<'_>) -> String {
-    let machine = &report.machine;
-    let machine = format!(
-        "{}, {} cores, {}, {}, {}",
-        machine.cpu,
-        machine.cores,
-        crate::text::bytes(machine.memory_bytes),
-        machine.kernel,
-        machine.storage
-    );
     let parameters: Vec<String> = report.parameters.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let mut text = format!("<h1>{}</h1>\n<dl>\n", escape(&report.benchmark));
     let repeated = match summary.repetitions {
@@ -55,8 +46,10 @@ fn head(report: &Report, summary: &Summary<'_>) -> String {
     let facts = [
         ("command", report.command.clone()),
         ("with", parameters.join(", ")),
-        ("machine", machine),
-        ("date", date(report.began)),
+        ("machine", report.machine.line()),
+        ("began", [date(report.began), report.machine.state()].join("; ").trim_end_matches("; ").to_owned()),
+        ("build", report.build.line()),
+        ("features", report.build.features.replace(',', ", ")),
         ("run", repeated),
         ("missing", missing.join("; ")),
     ];

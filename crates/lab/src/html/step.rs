@@ -3,7 +3,9 @@
 use super::chart::{Bar, BarChart, Segment, Style, escape, short_bytes};
 use super::tables::engine_cell;
 use super::time::{self, names};
-use crate::report::{COSTS, FACTORS, LATENCIES, READS, Step, Summary, has_reads, kinds, latency};
+use crate::report::{
+    COSTS, FACTORS, LATENCIES, Measure, READS, SYSTEM, Step, Summary, calls, has_reads, kinds, latency,
+};
 use crate::text::{counted, digits};
 
 /// How strong the colours of the parts of a bar are.
@@ -32,8 +34,11 @@ pub(super) fn section(summary: &Summary<'_>, at: usize) -> String {
     }
     text += &time::charts(summary, at, &names);
     text += "</div>\n";
-    text += &latency_table(summary, at);
-    text += &reads_table(summary, at);
+    if summary.is_shown(at) {
+        text += &latency_table(summary, at);
+        text += &reads_table(summary, at);
+        text += &system_table(summary, at);
+    }
     text + "</section>\n"
 }
 
@@ -70,8 +75,9 @@ fn rate_bars(summary: &Summary<'_>, at: usize, names: &[String]) -> Option<(Stri
     let axis = format!("{}s/s", summary.steps[at].unit);
     bars(summary, at, ("Rate", &axis), names, &|engine| {
         let spread = summary.spread(at, engine, &COSTS[0].of)?;
-        let ratio = summary.ratio(at, engine, &COSTS[0].of).filter(|_| names.len() > 1);
-        let ratio = ratio.map(|ratio| format!("  \u{d7}{}", digits(ratio))).unwrap_or_default();
+        let ratio = summary.ratio(at, engine, COSTS[0].floor, &COSTS[0].of).filter(|_| names.len() > 1);
+        let mark = if summary.ratio_label(at, engine).ends_with('~') { "~" } else { "" };
+        let ratio = ratio.map(|ratio| format!("  \u{d7}{}{mark}", digits(ratio))).unwrap_or_default();
         Some(Bar {
             segments: segments(&[spread.median]),
             range: (spread.count > 1).then_some((spread.min, spread.max)),
@@ -131,7 +137,7 @@ fn shape_bars(summary: &Summary<'_>, at: usize, names: &[String]) -> Option<(Str
     let mut rows = Vec::new();
     let mut changed = false;
     for (engine, name) in names.iter().enumerate() {
-        let Some(step) = summary.typical(at, engine) else { continue };
+        let Some(step) = summary.typical(at, engine).or_else(|| summary.all(at, engine).next()) else { continue };
         changed |= step.before.shape != step.after.shape;
         for (row, (level, size, runs)) in levels(step).into_iter().enumerate() {
             let label = if row == 0 { format!("{name}: {level}") } else { level };
@@ -141,7 +147,8 @@ fn shape_bars(summary: &Summary<'_>, at: usize, names: &[String]) -> Option<(Str
             rows.push(Bar { label, colour: Style::of(engine).colour, segments, range: None, text });
         }
     }
-    if rows.is_empty() || !changed {
+    // A step that is there for the shape shows it though it did not change it.
+    if rows.is_empty() || !changed && summary.is_shown(at) {
         return None;
     }
     let caption = "Shape after the step".to_owned();
@@ -169,8 +176,9 @@ fn levels(step: &Step) -> Vec<(String, u64, u64)> {
 /// All percentiles of all kinds of calls, and the factors of the step.
 fn latency_table(summary: &Summary<'_>, at: usize) -> String {
     let mut text = "<h3>Response times in \u{b5}s, and amplification</h3>\n<table>\n<thead><tr><th></th><th class=\"left\">call</th>".to_owned();
-    for (title, _) in LATENCIES {
-        text += &format!("<th>{title}</th>");
+    text += "<th title=\"calls whose response times were taken\">calls</th>";
+    for percentile in LATENCIES {
+        text += &format!("<th title=\"{}\">{}</th>", escape(percentile.meaning), percentile.title);
     }
     for measure in FACTORS {
         text += &format!("<th title=\"{}\">{}</th>", escape(measure.meaning), measure.title);
@@ -187,8 +195,11 @@ fn latency_table(summary: &Summary<'_>, at: usize) -> String {
                 if values.iter().all(Option::is_none) {
                     continue;
                 }
-                let name = if first { engine_cell(summary, engine) } else { String::new() };
-                text += &format!("<tr><td>{name}</td><td class=\"left\">{}{suffix}</td>", escape(kind));
+                let name = if first { engine_cell(engine, &summary.label(at, engine)) } else { String::new() };
+                let counted = calls(summary, (at, engine), kind).filter(|_| !corrected);
+                let counted = counted.map_or_else(|| "-".to_owned(), |calls| format!("{calls:.0}"));
+                text +=
+                    &format!("<tr><td>{name}</td><td class=\"left\">{}{suffix}</td><td>{counted}</td>", escape(kind));
                 text += &values.into_iter().map(|value| format!("<td>{}</td>", dash(value))).collect::<String>();
                 let factors =
                     FACTORS.iter().map(|measure| if first { factor(engine, measure.of) } else { String::new() });
@@ -202,8 +213,8 @@ fn latency_table(summary: &Summary<'_>, at: usize) -> String {
             let factors: String =
                 FACTORS.iter().map(|measure| format!("<td>{}</td>", factor(engine, measure.of))).collect();
             text += &format!(
-                "<tr><td>{}</td><td class=\"left\">-</td>{dashes}{factors}</tr>\n",
-                engine_cell(summary, engine)
+                "<tr><td>{}</td><td class=\"left\">-</td><td>-</td>{dashes}{factors}</tr>\n",
+                engine_cell(engine, &summary.label(at, engine))
             );
         }
     }
@@ -215,16 +226,28 @@ fn reads_table(summary: &Summary<'_>, at: usize) -> String {
     if !has_reads(summary, at) {
         return String::new();
     }
-    let mut text =
-        "<h3>Trees, filters and blocks of a get and of a range read</h3>\n<table>\n<thead><tr><th></th>".to_owned();
-    for measure in READS {
+    measures_table(summary, at, "Trees, filters and blocks of a get and of a range read", &READS)
+}
+
+/// What the whole machine did, if the kernel showed it.
+fn system_table(summary: &Summary<'_>, at: usize) -> String {
+    if !summary.has_system(at) {
+        return String::new();
+    }
+    measures_table(summary, at, "The whole machine in percent of its processors, and GB read and written", &SYSTEM)
+}
+
+/// A table of measures with a row for each engine.
+fn measures_table(summary: &Summary<'_>, at: usize, heading: &str, measures: &[Measure]) -> String {
+    let mut text = format!("<h3>{heading}</h3>\n<table>\n<thead><tr><th></th>");
+    for measure in measures {
         text += &format!("<th title=\"{}\">{}</th>", escape(measure.meaning), measure.title);
     }
     text += "</tr></thead>\n<tbody>\n";
     for engine in 0..summary.engines.len() {
         let value = |of| dash(summary.spread(at, engine, of).map(|spread| spread.median));
-        let cells: String = READS.iter().map(|measure| format!("<td>{}</td>", value(&measure.of))).collect();
-        text += &format!("<tr><td>{}</td>{cells}</tr>\n", engine_cell(summary, engine));
+        let cells: String = measures.iter().map(|measure| format!("<td>{}</td>", value(&measure.of))).collect();
+        text += &format!("<tr><td>{}</td>{cells}</tr>\n", engine_cell(engine, &summary.label(at, engine)));
     }
     text + "</tbody>\n</table>\n"
 }

@@ -2,7 +2,7 @@
 
 use super::chart::{Style, escape};
 use crate::report::{
-    COSTS, Column, LATENCIES, Operation, Step, Summary, Wanted, engine_label, kinds, own_columns, own_value,
+    COSTS, Column, LATENCIES, Operation, RATIO_FLOOR, Step, Summary, Wanted, kinds, own_columns, own_value,
 };
 use crate::text::digits;
 
@@ -17,6 +17,8 @@ struct Cell {
     title: String,
     meaning: String,
     wanted: Wanted,
+    /// Differences and ratios of smaller values say nothing.
+    floor: f64,
     of: Value,
 }
 
@@ -29,7 +31,8 @@ pub(super) fn overview(summary: &Summary<'_>) -> String {
     if summary.engines.len() > 1 {
         text += "<p class=\"note key\">In a step: <span class=\"good\">best quarter of the range</span> \
                  <span class=\"bad\">worst quarter</span>, if the worst is 20 % or more behind; \
-                 <span class=\"missed\">the wanted rate was missed</span>.</p>\n";
+                 <span class=\"missed\">the wanted rate was missed</span> \
+                 <span class=\"disturbed\">~ others used the machine</span>.</p>\n";
     }
     text += &table(summary, &columns, &here, 0, &|step, engine, cell| absolute(summary, step, engine, cell));
     if summary.engines.len() > 1 {
@@ -56,7 +59,9 @@ fn own(summary: &Summary<'_>) -> String {
         text += "<h3>Of this experiment</h3>\n";
         text += &table(summary, &columns, &|step| &lists[step] == list, 0, &|step, engine, cell| {
             let value = absolute(summary, step, engine, cell);
-            let ratio = summary.ratio(step, engine, &cell.of).filter(|_| engine > 0 && cell.wanted != Wanted::Either);
+            let ratio = summary
+                .ratio(step, engine, cell.floor, &cell.of)
+                .filter(|_| engine > 0 && cell.wanted != Wanted::Either);
             let ratio = ratio.map(|ratio| format!(" <small>\u{d7}{}</small>", digits(ratio))).unwrap_or_default();
             (format!("{}{ratio}", value.0), value.1)
         });
@@ -75,11 +80,13 @@ fn table(
     let titles = columns.first().map(Vec::as_slice).unwrap_or_default().iter();
     let titles = titles.map(|cell| format!("<th title=\"{}\">{}</th>", escape(&cell.meaning), cell.title));
     let mut text = format!("<table>\n<thead><tr><th></th>{}</tr></thead>\n<tbody>\n", titles.collect::<String>());
-    for (step, name) in summary.steps.iter().enumerate().filter(|(step, _)| here(*step)) {
+    let shown = |step: usize| here(step) && summary.is_shown(step);
+    for (step, name) in summary.steps.iter().enumerate().filter(|(step, _)| shown(*step)) {
         let span = columns[step].len() + 1;
         text += &format!("<tr class=\"step\"><td colspan=\"{span}\">{}</td></tr>\n", escape(&name.label()));
         for engine in first..summary.engines.len() {
-            text += &format!("<tr><td>{}</td>", engine_cell(summary, engine));
+            let label = if first > 0 { summary.ratio_label(step, engine) } else { summary.label(step, engine) };
+            text += &format!("<tr><td>{}</td>", engine_cell(engine, &label));
             for column in &columns[step] {
                 let (value, class) = cell(step, engine, column);
                 let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
@@ -91,10 +98,10 @@ fn table(
     text + "</tbody>\n</table>\n"
 }
 
-/// An engine's name with its colour.
-pub(super) fn engine_cell(summary: &Summary<'_>, engine: usize) -> String {
+/// An engine's name, with its marks, and its colour.
+pub(super) fn engine_cell(engine: usize, label: &str) -> String {
     let colour = Style::of(engine).colour;
-    let name = escape(&engine_label(summary.engines[engine]));
+    let name = escape(label);
     format!("<span class=\"chip\" style=\"background:{colour}\"></span>{name}")
 }
 
@@ -105,17 +112,19 @@ fn columns(kind: Option<&str>) -> Vec<Cell> {
             title: measure.title.to_owned(),
             meaning: measure.meaning.to_owned(),
             wanted: measure.wanted,
+            floor: measure.floor,
             of: Box::new(measure.of),
         })
         .collect();
     for at in [2, 4] {
-        let (title, percentile) = LATENCIES[at];
+        let percentile = LATENCIES[at];
         let kind = kind.map(str::to_owned);
         cells.push(Cell {
-            title: format!("{title} \u{b5}s"),
-            meaning: "how long a call of the step's first kind took".to_owned(),
+            title: format!("{} \u{b5}s", percentile.title),
+            meaning: format!("of the step's first kind of calls: {}", percentile.meaning),
             wanted: Wanted::Less,
-            of: Box::new(move |step| Some(percentile(&step.operation(kind.as_deref()?)?.latency))),
+            floor: RATIO_FLOOR,
+            of: Box::new(move |step| percentile.of(step, kind.as_deref()?, false)),
         });
     }
     cells
@@ -128,6 +137,7 @@ fn own_cell(column: &Column) -> Cell {
         title: format!("{}{unit}", escape(&column.name)),
         meaning: column.unit.clone(),
         wanted: column.wanted,
+        floor: RATIO_FLOOR,
         of: Box::new(move |step| own_value(step, &name)),
     }
 }
@@ -141,7 +151,9 @@ fn absolute(summary: &Summary<'_>, step: usize, engine: usize, cell: &Cell) -> (
         (medians.iter().copied().fold(f64::INFINITY, f64::min), medians.iter().copied().fold(0.0, f64::max));
     let class = if missed(summary, step, engine) {
         "missed"
-    } else if min >= 0.8 * max {
+    } else if summary.is_disturbed(step, engine) {
+        "disturbed"
+    } else if min >= 0.8 * max || max < cell.floor {
         ""
     } else {
         let share = (spread.median - min) / (max - min);
@@ -152,9 +164,11 @@ fn absolute(summary: &Summary<'_>, step: usize, engine: usize, cell: &Cell) -> (
 
 /// A ratio, coloured when it is notable.
 fn relative(summary: &Summary<'_>, step: usize, engine: usize, cell: &Cell) -> (String, &'static str) {
-    let Some(ratio) = summary.ratio(step, engine, &cell.of) else { return ("-".to_owned(), "") };
+    let Some(ratio) = summary.ratio(step, engine, cell.floor, &cell.of) else { return ("-".to_owned(), "") };
     let class = if missed(summary, step, engine) {
         "missed"
+    } else if summary.is_disturbed(step, engine) || summary.is_disturbed(step, 0) {
+        "disturbed"
     } else {
         judged(cell.wanted, ratio >= 1.0 + NOTABLE, ratio <= 1.0 - NOTABLE)
     };
@@ -186,7 +200,7 @@ mod tests {
         let report = report(runs.collect());
         let summary = Summary::new(&report);
         let of = Box::new(|step: &Step| Some(step.cost?.rate));
-        let cell = Cell { title: String::new(), meaning: String::new(), wanted, of };
+        let cell = Cell { title: String::new(), meaning: String::new(), wanted, floor: RATIO_FLOOR, of };
         let all = (0..3).map(|engine| absolute(&summary, 0, engine, &cell).1);
         all.chain((1..3).map(|engine| relative(&summary, 0, engine, &cell).1)).collect()
     }

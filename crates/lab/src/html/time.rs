@@ -43,8 +43,11 @@ pub(super) fn charts(summary: &Summary<'_>, at: usize, names: &[String]) -> Stri
     add("Size over time", seconds_axis(), Axis { label: short_bytes, ..Axis::new("on disk") }, size);
     for kind in kinds(summary, at).into_iter().take(CURVES_MAX) {
         let curve = |step: &Option<&Step>| -> Vec<(f64, f64)> {
-            let curve = step.and_then(|step| step.operation(kind)).map(|operation| operation.curve.as_slice());
-            curve.unwrap_or_default().iter().map(|&(share, us)| (nines(share), us)).collect()
+            let Some(operation) = step.and_then(|step| step.operation(kind)) else { return Vec::new() };
+            // A percentile of too few calls is that of the longest.
+            let enough = |share: f64| share >= 1.0 || operation.calls as f64 * (1.0 - share) >= 0.999;
+            let points = operation.curve.iter().filter(|&&(share, _)| operation.calls > 1 && enough(share));
+            points.map(|&(share, us)| (nines(share), us)).collect()
         };
         let x = Axis { ticks: nine_ticks(), ..Axis::new(format!("percentile of the {kind} calls")) };
         let caption = format!("Response time of {kind}");

@@ -7,6 +7,7 @@ mod floor;
 mod latency;
 mod memory;
 mod proc;
+mod system;
 mod touch;
 mod usage;
 
@@ -16,5 +17,6 @@ pub use directory::directory_size;
 pub use floor::{Floor, WRITE_BYTES};
 pub use latency::{Latency, Percentiles};
 pub use memory::MemoryPeak;
+pub use system::{SystemTimes, SystemUse};
 pub use touch::touch_memory;
 pub use usage::{Meter, Usage, thread_cpu};

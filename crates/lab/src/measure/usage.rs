@@ -2,6 +2,7 @@
 
 use super::device::{DeviceCounts, DeviceStats};
 use super::proc::{ProcFile, own_reads};
+use super::system::{SystemStats, SystemTimes};
 use crate::clock::Stopwatch;
 use anyhow::{Context as _, Result};
 use nix::sys::resource::{Usage as ResourceUsage, UsageWho, getrusage};
@@ -29,6 +30,8 @@ pub struct Usage {
     pub written_bytes: u64,
     /// What the device below the data did for everybody, where the kernel counts it.
     pub device: Option<DeviceCounts>,
+    /// What the processors did for everybody, where the kernel shows it.
+    pub system: Option<SystemTimes>,
 }
 
 /// Reads the costs of this process and of the ones that serve it.
@@ -37,6 +40,7 @@ pub struct Meter {
     stopwatch: Stopwatch,
     io: ProcFile,
     device: Option<DeviceStats>,
+    system: Option<SystemStats>,
     others: Vec<(u32, ProcFile)>,
 }
 
@@ -51,6 +55,7 @@ impl Meter {
             stopwatch: Stopwatch::start(),
             io: io("self".to_owned())?,
             device: DeviceStats::below(dir),
+            system: SystemStats::open(),
             others: others.iter().map(|&id| Ok((id, io(id.to_string())?))).collect::<Result<_>>()?,
         })
     }
@@ -71,6 +76,7 @@ impl Meter {
             read_bytes,
             written_bytes,
             device: self.device.as_ref().and_then(DeviceStats::read),
+            system: self.system.as_ref().and_then(SystemStats::read),
         };
         for (id, io) in &self.others {
             let [read_calls, read_bytes, written_bytes] = io_numbers(io)?;
@@ -137,6 +143,7 @@ impl Sub for Usage {
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
             device: self.device.zip(earlier.device).map(|(now, then)| now.since(then)),
+            system: self.system.zip(earlier.system).map(|(now, then)| now.since(then)),
         }
     }
 }

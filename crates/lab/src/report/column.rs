@@ -1,6 +1,6 @@
 //! The columns of the tables: what they are called in the articles, and where in a step they stand.
 
-use super::{Column, Figure, Step, Summary, Wanted};
+use super::{Column, Figure, Report, Step, Summary, Wanted};
 use crate::driver::Counters;
 use crate::measure::Percentiles;
 
@@ -13,12 +13,21 @@ pub struct Measure {
     pub meaning: &'static str,
     /// Which values are better.
     pub wanted: Wanted,
+    /// A ratio to a smaller value says nothing.
+    pub floor: f64,
     /// The value.
     pub of: fn(&Step) -> Option<f64>,
 }
 
+/// A ratio to a smaller cost says nothing: both are next to nothing, and chance decides.
+pub const RATIO_FLOOR: f64 = 1e-3;
+
 const fn less(title: &'static str, meaning: &'static str, of: fn(&Step) -> Option<f64>) -> Measure {
-    Measure { title, meaning, wanted: Wanted::Less, of }
+    Measure { title, meaning, wanted: Wanted::Less, floor: RATIO_FLOOR, of }
+}
+
+const fn plain(title: &'static str, meaning: &'static str, of: fn(&Step) -> Option<f64>) -> Measure {
+    Measure { title, meaning, wanted: Wanted::Either, floor: RATIO_FLOOR, of }
 }
 
 /// The columns that the articles have, in their order.
@@ -27,6 +36,7 @@ pub const COSTS: [Measure; 8] = [
         title: "ops",
         meaning: "operations per second",
         wanted: Wanted::More,
+        floor: 0.0,
         of: |step| Some(step.done()?.rate),
     },
     less("db.gb", "GB on disk after the step", |step| Some(step.after.size?.allocated_bytes as f64 / 1e9)),
@@ -42,7 +52,7 @@ pub const COSTS: [Measure; 8] = [
 pub const FACTORS: [Measure; 6] = [
     less("w-amp", "bytes written to storage per byte of keys and values put", |step| step.done()?.write_amplification),
     less("r-amp", "bytes read from storage per byte of keys and values got", |step| step.done()?.read_amplification),
-    less("sp-amp", "bytes on disk per live byte of keys and values, redo log left out", |step| {
+    less("sp-amp", "bytes on disk, the redo log included, per live byte of keys and values", |step| {
         step.done()?.space_amplification
     }),
     less("stall.s", "seconds for which writers were slowed or stopped", |step| {
@@ -94,17 +104,73 @@ pub fn has_reads(summary: &Summary<'_>, step: usize) -> bool {
     (0..summary.engines.len()).any(counted)
 }
 
-/// A title, and where the value stands.
-pub type Percentile = (&'static str, fn(&Percentiles) -> f64);
+/// What the whole machine did in the step (`vmstat`, `iostat`), shares in percent of all processors.
+pub const SYSTEM: [Measure; 7] = [
+    plain("us", "percent of all processors in processes, whoever's", |step| Some(100.0 * step.system?.user)),
+    plain("sy", "percent of all processors in the kernel", |step| Some(100.0 * step.system?.system)),
+    plain("wa", "percent of all processors idle while a process waited for storage", |step| {
+        Some(100.0 * step.system?.wait)
+    }),
+    plain("st", "percent of all processors taken by other virtual machines", |step| Some(100.0 * step.system?.steal)),
+    plain(
+        "others",
+        "percent of all processors used by other processes, the kernel's own threads and other virtual machines; above 10 the step is marked `~`",
+        |step| Some(100.0 * step.system?.others?),
+    ),
+    plain("GBr", "GB read from storage in the whole step", |step| gigabytes(step, step.done()?.read_kib)),
+    plain("GBw", "GB written to storage in the whole step", |step| gigabytes(step, step.done()?.written_kib)),
+];
+
+fn gigabytes(step: &Step, kib_per_operation: Option<f64>) -> Option<f64> {
+    Some(kib_per_operation? * 1024.0 * step.done()?.operations.max(1) as f64 / 1e9)
+}
+
+/// A latency that tables show.
+#[derive(Clone, Copy, Debug)]
+pub struct Percentile {
+    /// Its title: `p99`.
+    pub title: &'static str,
+    /// What it says.
+    pub meaning: &'static str,
+    /// With fewer calls it would be that of the longest call, or nearly so, and is not shown.
+    pub calls_min: u64,
+    of: fn(&Percentiles) -> f64,
+}
+
+const fn percentile(
+    title: &'static str,
+    meaning: &'static str,
+    calls_min: u64,
+    of: fn(&Percentiles) -> f64,
+) -> Percentile {
+    Percentile { title, meaning, calls_min, of }
+}
 
 /// The latencies that tables show, in their order; the last is of the longest call.
 pub const LATENCIES: [Percentile; 5] = [
-    ("p50", |latency| latency.p50_us),
-    ("p90", |latency| latency.p90_us),
-    ("p99", |latency| latency.p99_us),
-    ("p99.9", |latency| latency.p999_us),
-    ("max", |latency| latency.max_us),
+    percentile("p50", "half of the calls took no more microseconds; needs 2 calls", 2, |latency| latency.p50_us),
+    percentile("p90", "9 of 10 calls took no more microseconds; needs 10 calls", 10, |latency| latency.p90_us),
+    percentile("p99", "99 of 100 calls took no more microseconds; needs 100 calls", 100, |latency| latency.p99_us),
+    percentile("p99.9", "999 of 1000 calls took no more microseconds; needs 1000 calls", 1000, |latency| {
+        latency.p999_us
+    }),
+    percentile("max", "microseconds of the longest call", 1, |latency| latency.max_us),
 ];
+
+impl Percentile {
+    /// The value of a step's operations of a kind, as they took or corrected for the rate; `None` when there were too few.
+    #[must_use]
+    pub fn of(&self, step: &Step, kind: &str, corrected: bool) -> Option<f64> {
+        let operation = step.operation(kind).filter(|operation| operation.calls >= self.calls_min)?;
+        Some((self.of)(if corrected { operation.corrected.as_ref()? } else { &operation.latency }))
+    }
+}
+
+/// How many calls of a kind there were, over the repetitions: the median.
+#[must_use]
+pub fn calls(summary: &Summary<'_>, (step, engine): (usize, usize), kind: &str) -> Option<f64> {
+    Some(summary.spread(step, engine, &|step| Some(step.operation(kind)?.calls as f64))?.median)
+}
 
 /// The columns of the experiment's own that any engine has in a step, in their order.
 #[must_use]
@@ -149,11 +215,48 @@ pub fn latency(
     corrected: bool,
     percentile: usize,
 ) -> Option<f64> {
-    let of = LATENCIES[percentile].1;
-    let value = |step: &Step| {
-        let operation = step.operation(kind)?;
-        Some(of(if corrected { operation.corrected.as_ref()? } else { &operation.latency }))
-    };
-    let spread = summary.spread(step, engine, &value)?;
+    let spread = summary.spread(step, engine, &|step| LATENCIES[percentile].of(step, kind, corrected))?;
     Some(if percentile + 1 == LATENCIES.len() { spread.max } else { spread.median })
+}
+
+/// Titles and meanings of the columns for which a report has values: those of all experiments, then the experiment's own.
+#[must_use]
+pub fn explanations(report: &Report, summary: &Summary<'_>) -> Vec<(String, String)> {
+    let all = || (0..summary.steps.len()).flat_map(|step| (0..summary.engines.len()).map(move |engine| (step, engine)));
+    let has =
+        |of: &dyn Fn(&Step) -> Option<f64>| all().any(|(step, engine)| summary.spread(step, engine, of).is_some());
+    let pair = |title: &str, meaning: &str| (title.to_owned(), meaning.to_owned());
+    let mut found = Vec::new();
+    for measure in COSTS.iter().filter(|measure| has(&measure.of)) {
+        found.push(pair(measure.title, measure.meaning));
+        if measure.title == "cpu/o" {
+            found.push(pair(
+                "fg+bg",
+                "the same, split: threads that ask for operations + the engine's own threads and processes",
+            ));
+        }
+    }
+    if has(&|step| step.operations.first().map(|operation| operation.calls as f64)) {
+        found.push(pair("calls", "calls whose response times were taken; one may do many operations"));
+        found.extend(LATENCIES.iter().map(|percentile| pair(percentile.title, percentile.meaning)));
+    }
+    let others = FACTORS.iter().chain(&READS).chain(&SYSTEM).filter(|measure| has(&measure.of));
+    found.extend(others.map(|measure| pair(measure.title, measure.meaning)));
+    found.extend(report.columns.iter().filter(|(title, _)| has(&|step| own_value(step, title))).cloned());
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page that reports name must have every column that they can show.
+    #[test]
+    fn every_column_stands_on_its_page() {
+        let page = include_str!("../../../../docs/lab/reports.md");
+        let measures = COSTS.iter().chain(&FACTORS).chain(&SYSTEM).map(|measure| measure.title);
+        for title in measures.chain(LATENCIES.iter().map(|percentile| percentile.title)).chain(["calls", "fg+bg"]) {
+            assert!(page.contains(&format!("`{title}`")), "{title}");
+        }
+    }
 }

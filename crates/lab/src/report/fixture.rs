@@ -1,6 +1,8 @@
 //! Reports for tests: small ones, and one that fills every part of a page.
 
-use super::{Cost, EngineInfo, FORMAT, Figure, Machine, Missing, Operation, Report, Run, Second, Size, State, Step};
+use super::{
+    Build, Cost, EngineInfo, FORMAT, Figure, Machine, Missing, Operation, Report, Run, Second, Size, State, Step,
+};
 use crate::driver::{Counters, LevelShape, TableShape};
 use crate::measure::Percentiles;
 use crate::random::Random;
@@ -18,12 +20,17 @@ pub(crate) fn report(runs: Vec<Run>) -> Report {
             memory_bytes: 64 << 30,
             kernel: "Linux 6.18".to_owned(),
             storage: "ext4 on nvme0n1".to_owned(),
+            mount_options: "rw,relatime".to_owned(),
+            ..Machine::default()
         },
+        build: Build::this(),
+        columns: vec![("ips".to_owned(), "rows per second".to_owned())],
         parameters: [("rows", "10,000,000"), ("memory", "1.00 GiB"), ("seed", "1")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .to_vec(),
         partial: false,
         missing: Vec::new(),
+        remarks: Vec::new(),
         runs,
     }
 }

@@ -1,5 +1,6 @@
 //! What a benchmark found: the figures, and their forms for people.
 
+mod build;
 mod column;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -9,8 +10,10 @@ mod remarks;
 mod summary;
 mod terminal;
 
+pub use build::{Build, LONG_VERSION, VERSION};
 pub use column::{
-    COSTS, FACTORS, LATENCIES, Measure, Percentile, READS, has_reads, kinds, latency, own_columns, own_value,
+    COSTS, FACTORS, LATENCIES, Measure, Percentile, RATIO_FLOOR, READS, SYSTEM, calls, explanations, has_reads, kinds,
+    latency, own_columns, own_value,
 };
 pub use machine::Machine;
 pub use model::{
@@ -18,4 +21,4 @@ pub use model::{
 };
 pub use remarks::{date, engine_label, remarks, sources};
 pub use summary::{Spread, StepName, Summary, ratio};
-pub use terminal::print;
+pub use terminal::{View, print};

@@ -3,13 +3,19 @@
 //! A [`Report`] has a [`Run`] for each engine and repetition, a run has a [`Step`] for each measured piece of work in the order
 //! in which they ran, and a step says what its operations cost. What could not be measured is absent (`null`), never zero.
 
-use super::Machine;
+use super::{Build, Machine};
 use crate::driver::{Counters, TableShape};
-use crate::measure::Percentiles;
+use crate::measure::{Percentiles, SystemUse};
 use serde::{Deserialize, Serialize};
 
 /// The form of results that this code writes and reads.
 pub const FORMAT: u32 = 1;
+
+/// Other processes that use a larger share of the processors disturb a step.
+const OTHERS_MAX: f64 = 0.1;
+
+/// A raw device that is so many times slower than at its best disturbs a step.
+const SLOWED_MAX: f64 = 2.0;
 
 /// A benchmark's result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,14 +28,23 @@ pub struct Report {
     pub command: String,
     /// When it began: seconds since 1970 UTC.
     pub began: u64,
+    /// What was measured: the build of this program.
+    #[serde(default)]
+    pub build: Build,
     /// Where it ran.
     pub machine: Machine,
     /// The experiment's parameters, name and value, in the order in which reports show them.
     pub parameters: Vec<(String, String)>,
+    /// What the experiment's own columns mean: title and meaning.
+    #[serde(default)]
+    pub columns: Vec<(String, String)>,
     /// It was interrupted: some runs or steps are missing or short.
     pub partial: bool,
     /// Engines that were asked for and could not run.
     pub missing: Vec<Missing>,
+    /// What tables cannot say, as they print it below: disturbed steps, missed rates, what was skipped or failed.
+    #[serde(default)]
+    pub remarks: Vec<String>,
     /// Runs in the order in which they ran: with repetitions A B A B.
     pub runs: Vec<Run>,
 }
@@ -103,6 +118,12 @@ pub struct Step {
     pub counters: Counters,
     /// The columns of the experiment's own table, in their order.
     pub figures: Vec<Figure>,
+    /// What the whole machine did meanwhile, where the kernel shows it.
+    #[serde(default)]
+    pub system: Option<SystemUse>,
+    /// The mean time of a write to the raw device in microseconds, in each slice of such writes that was measured beside the step.
+    #[serde(default)]
+    pub device_us: Vec<f64>,
 }
 
 /// What the operations of a step cost.
@@ -136,7 +157,7 @@ pub struct Cost {
     pub write_amplification: Option<f64>,
     /// Bytes fetched from storage per byte of keys and values that the step read.
     pub read_amplification: Option<f64>,
-    /// Bytes on disk per byte of live keys and values.
+    /// Bytes on disk, the redo log's included, per byte of live keys and values.
     pub space_amplification: Option<f64>,
     /// KiB fetched from the whole device per operation, by whoever used it.
     pub device_read_kib: Option<f64>,
@@ -333,6 +354,19 @@ impl Step {
     #[must_use]
     pub fn done(&self) -> Option<&Cost> {
         if self.skipped.is_some() { None } else { self.cost.as_ref() }
+    }
+
+    /// The share of the processors that others used while it ran, if it is so large that its figures mean little.
+    #[must_use]
+    pub fn others_busy(&self) -> Option<f64> {
+        self.system?.others.filter(|&others| others > OTHERS_MAX)
+    }
+
+    /// How many times slower the raw device was beside it than at its best, if that is so much that its figures mean little.
+    #[must_use]
+    pub fn device_slowed(&self, best_us: f64) -> Option<f64> {
+        let slowest = self.device_us.iter().copied().fold(0.0, f64::max);
+        Some(slowest / best_us).filter(|&times| times.is_finite() && times > SLOWED_MAX)
     }
 
     /// Its operations of a kind.

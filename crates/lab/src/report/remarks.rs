@@ -26,6 +26,7 @@ pub fn remarks(report: &Report) -> Vec<String> {
         }
     }
     remarks.extend(operations_seen(report));
+    remarks.extend(disturbed(report, &summary));
     remarks.extend(missed_rates(report));
     remarks.extend(skipped(report));
     if summary.engines.iter().any(|engine| engine.client_server) {
@@ -48,6 +49,34 @@ fn operations_seen(report: &Report) -> Option<String> {
         [hash] => Some(format!("verified: all runs were asked for the same operations ({hash})")),
         _ => Some("NOT THE SAME: the runs were asked for different operations".to_owned()),
     }
+}
+
+/// Steps during which others used the machine: their figures, and ratios to or of them, say little.
+fn disturbed(report: &Report, summary: &Summary<'_>) -> Vec<String> {
+    let each = |of: &dyn Fn(&Step) -> Option<String>| {
+        let mut engines: Vec<(&str, Vec<String>)> = Vec::new();
+        for run in &report.runs {
+            for (step, how) in run.steps.iter().filter_map(|step| Some((step, of(step)?))) {
+                let text = format!("{} {how}", step.name);
+                match engines.iter_mut().find(|(name, _)| *name == run.engine.name) {
+                    Some((_, texts)) => texts.push(text),
+                    None => engines.push((&run.engine.name, vec![text])),
+                }
+            }
+        }
+        let texts: Vec<String> = engines.iter().map(|(name, texts)| format!("{name}: {}", texts.join(", "))).collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
+    };
+    let busy = each(&|step| Some(format!("{:.0} %", 100.0 * step.others_busy()?)));
+    let slowed = each(&|step| Some(format!("{} times", crate::text::digits(summary.device_slowed(step)?))));
+    let why = "~ disturbed, so that figures and ratios say little";
+    [
+        busy.map(|steps| format!("{why}: other processes used more than a tenth of the processors: {steps}")),
+        slowed.map(|steps| format!("{why}: the raw device was less than half as fast as at its best: {steps} slower")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Rates that were wanted and not kept.

@@ -11,6 +11,8 @@ pub struct Summary<'r> {
     pub steps: Vec<StepName<'r>>,
     /// How often everything ran.
     pub repetitions: u32,
+    /// The mean time of a write to the raw device where it was shortest, if it was measured.
+    best_device_us: Option<f64>,
     /// For each step and engine: the repetitions in which it was there.
     cells: Vec<Vec<Vec<(u32, &'r Step)>>>,
 }
@@ -46,7 +48,10 @@ impl<'r> Summary<'r> {
     /// Never: what is looked up was added just before.
     #[must_use]
     pub fn new(report: &'r Report) -> Self {
-        let mut summary = Self { engines: Vec::new(), steps: Vec::new(), repetitions: 0, cells: Vec::new() };
+        let slices = report.runs.iter().flat_map(|run| &run.steps).flat_map(|step| &step.device_us).copied();
+        let best_device_us = slices.filter(|&us| us > 0.0).min_by(f64::total_cmp);
+        let mut summary =
+            Self { engines: Vec::new(), steps: Vec::new(), repetitions: 0, best_device_us, cells: Vec::new() };
         for run in &report.runs {
             if !summary.engines.iter().any(|engine| engine.name == run.engine.name) {
                 summary.engines.push(&run.engine);
@@ -96,6 +101,45 @@ impl<'r> Summary<'r> {
         self.engines.iter().position(|engine| engine.name == name)
     }
 
+    /// Whether there is anything to show of a step: an engine did it, or could not.
+    #[must_use]
+    pub fn is_shown(&self, step: usize) -> bool {
+        let mut all = self.cells[step].iter().flatten();
+        all.any(|(_, step)| step.done().is_some() || step.skipped.is_some())
+    }
+
+    /// Whether it is known of any engine's step what the whole machine did meanwhile.
+    #[must_use]
+    pub fn has_system(&self, step: usize) -> bool {
+        self.cells[step].iter().flatten().any(|(_, step)| step.system.is_some())
+    }
+
+    /// Whether others used the machine while an engine did a step, in any repetition, so that its figures mean little.
+    #[must_use]
+    pub fn is_disturbed(&self, step: usize, engine: usize) -> bool {
+        self.all(step, engine).any(|step| step.others_busy().is_some() || self.device_slowed(step).is_some())
+    }
+
+    /// How many times slower the raw device was beside a step than at its best, if that is much.
+    #[must_use]
+    pub fn device_slowed(&self, step: &Step) -> Option<f64> {
+        step.device_slowed(self.best_device_us?)
+    }
+
+    /// An engine's name beside its figures in a step, with a mark when it is a server's, and one when the step was disturbed.
+    #[must_use]
+    pub fn label(&self, step: usize, engine: usize) -> String {
+        let mark = if self.is_disturbed(step, engine) { "~" } else { "" };
+        format!("{}{mark}", super::engine_label(self.engines[engine]))
+    }
+
+    /// The same beside ratios, which are disturbed with the first engine's step as well.
+    #[must_use]
+    pub fn ratio_label(&self, step: usize, engine: usize) -> String {
+        let mark = if self.is_disturbed(step, engine) || self.is_disturbed(step, 0) { "~" } else { "" };
+        format!("{}{mark}", super::engine_label(self.engines[engine]))
+    }
+
     /// What each repetition in which an engine came to this step says of it, skipped or not.
     pub fn all(&self, step: usize, engine: usize) -> impl Iterator<Item = &'r Step> {
         self.cells[step][engine].iter().map(|&(_, step)| step)
@@ -116,12 +160,12 @@ impl<'r> Summary<'r> {
     }
 
     /// The median of the ratios of an engine's value to the value that the first engine has in the same repetition; `None` where
-    /// there is nothing to divide, or by.
-    pub fn ratio(&self, step_at: usize, engine: usize, of: &dyn Fn(&Step) -> Option<f64>) -> Option<f64> {
+    /// there is nothing to divide, or by less than `floor`.
+    pub fn ratio(&self, step_at: usize, engine: usize, floor: f64, of: &dyn Fn(&Step) -> Option<f64>) -> Option<f64> {
         let of_run = |&(repetition, step): &(u32, &Step)| {
             let &(_, base) = self.cells[step_at][0].iter().find(|(other, _)| *other == repetition)?;
             let value = |step: &Step| of(step).filter(|_| step.skipped.is_none());
-            ratio(value(step)?, value(base)?)
+            ratio(value(step)?, value(base)?, floor)
         };
         Some(Spread::of(self.cells[step_at][engine].iter().filter_map(of_run))?.median)
     }
@@ -139,11 +183,11 @@ impl Spread {
     }
 }
 
-/// What `value` is relative to `base`; `None` when that says nothing.
+/// What `value` is relative to `base`; `None` when that says nothing, as when the base is below `floor`.
 #[must_use]
-pub fn ratio(value: f64, base: f64) -> Option<f64> {
+pub fn ratio(value: f64, base: f64, floor: f64) -> Option<f64> {
     let ratio = value / base;
-    ratio.is_finite().then_some(ratio)
+    (ratio.is_finite() && base.abs() >= floor).then_some(ratio)
 }
 
 fn name_of(run: &Run, at: usize) -> StepName<'_> {
@@ -163,8 +207,9 @@ impl StepName<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Cost;
+    use crate::measure::SystemUse;
     use crate::report::fixture::{report, run, step};
+    use crate::report::{Cost, RATIO_FLOOR};
 
     fn rate(step: &Step) -> Option<f64> {
         step.cost.map(|cost| cost.rate)
@@ -185,7 +230,7 @@ mod tests {
         let report = report(runs.collect());
         let summary = Summary::new(&report);
         assert_eq!((summary.engines.len(), summary.repetitions), (2, 3));
-        assert!(near(summary.ratio(0, 1, &rate), 2.0));
+        assert!(near(summary.ratio(0, 1, 0.0, &rate), 2.0));
         let spread = summary.spread(0, 1, &rate).unwrap();
         assert_eq!((spread.median, spread.min, spread.max, spread.count), (120.0, 100.0, 200.0, 3));
         assert!(near(summary.typical(0, 1).and_then(rate), 120.0));
@@ -214,10 +259,39 @@ mod tests {
         let summary = Summary::new(&report);
         let reads = |step: &Step| step.cost?.reads;
         assert!(summary.spread(0, 0, &reads).is_some() && summary.spread(0, 1, &reads).is_none());
-        assert!(summary.ratio(0, 1, &reads).is_none() && summary.ratio(0, 2, &rate).is_none());
+        assert!(summary.ratio(0, 1, 0.0, &reads).is_none() && summary.ratio(0, 2, 0.0, &rate).is_none());
         assert!(summary.typical(0, 2).is_none());
-        assert_eq!(ratio(1.0, 0.0), None);
-        assert_eq!(ratio(0.0, 0.0), None);
+        assert_eq!((ratio(1.0, 0.0, 0.0), ratio(0.0, 0.0, 0.0)), (None, None));
+    }
+
+    #[test]
+    fn a_ratio_to_next_to_nothing_is_none() {
+        let with = |reads: f64| {
+            let mut step = step("load", 1.0);
+            step.cost = Some(Cost { reads: Some(reads), ..step.cost.unwrap() });
+            step
+        };
+        let report = report(vec![run("a", 0, vec![with(2e-5)]), run("b", 0, vec![with(8e-3)])]);
+        let summary = Summary::new(&report);
+        let reads = |step: &Step| step.cost?.reads;
+        assert_eq!(summary.ratio(0, 1, RATIO_FLOOR, &reads), None);
+        assert!(near(summary.ratio(0, 1, 0.0, &reads), 400.0));
+        assert_eq!(ratio(2e-5, 0.5, RATIO_FLOOR), Some(4e-5));
+    }
+
+    #[test]
+    fn a_step_is_disturbed_by_others_on_the_processors_or_on_the_device() {
+        let busy = |others: f64, device_us: f64| {
+            let system = Some(SystemUse { others: Some(others), ..SystemUse::default() });
+            Step { system, device_us: vec![device_us, 100.0], ..step("sync", 1.0) }
+        };
+        let runs = [busy(0.05, 150.0), busy(0.2, 90.0), busy(0.0, 190.0)];
+        let runs = ["a", "b", "c"].iter().zip(runs).map(|(engine, step)| run(engine, 0, vec![step])).collect();
+        let report = report(runs);
+        let summary = Summary::new(&report);
+        assert_eq!([0, 1, 2].map(|engine| summary.is_disturbed(0, engine)), [false, true, true]);
+        assert_eq!([0, 1, 2].map(|engine| summary.label(0, engine)), ["a", "b~", "c~"]);
+        assert_eq!(summary.ratio_label(0, 1), "b~");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::plan::{End, Plan};
 use super::timeline::Timeline;
 use crate::clock::Clock;
 use crate::driver::{Config, Counters, Engine, Lacks, Store, TableSpec, unless_lacking};
-use crate::measure::{MemoryLimit, MemoryPeak, Meter, Usage, directory_size, touch_memory};
+use crate::measure::{MemoryLimit, MemoryPeak, Meter, SystemUse, Usage, directory_size, touch_memory};
 use crate::progress;
 use crate::report::{EngineInfo, Run, Second, Size, State, Step};
 use crate::stop::Stop;
@@ -199,6 +199,7 @@ impl<'e> Db<'_, 'e> {
         let usage = samples.usage()?;
         let elapsed = self.bench.clock.now() - began;
         step.cost = Some(cost(&roles, elapsed, &usage, overhead, samples.memory.bytes().ok()));
+        step.system = system_use(&self.bench.clock, &usage);
         step.operations = operations(plan, &roles, elapsed);
         step.seconds = samples.into_seconds(&roles);
         self.end(step, plan.live_bytes)
@@ -222,9 +223,19 @@ impl<'e> Db<'_, 'e> {
             Ok(()) => {
                 let elapsed = self.bench.clock.now() - began;
                 step.cost = Some(cost(&[], elapsed, &usage, None, rss));
+                step.system = system_use(&self.bench.clock, &usage);
             }
             Err(lacks) => step.skipped = Some(lacks.to_string()),
         }
+        self.end(step, None)
+    }
+
+    /// Adds a step that shows the state of the database, and costs nothing.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn record(&mut self, name: &str) -> Result<&mut Step> {
+        let (step, _meter) = self.begin(name, "run")?;
         self.end(step, None)
     }
 
@@ -270,7 +281,7 @@ impl<'e> Db<'_, 'e> {
         step.after = self.state()?;
         step.counters = Counters::since(&self.store.counters()?, &step.counters);
         if let (Some(cost), Some(size), Some(live)) = (&mut step.cost, step.after.size, live_bytes) {
-            cost.space_amplification = Some(size.data_bytes() as f64 / live.max(1) as f64);
+            cost.space_amplification = Some(size.allocated_bytes as f64 / live.max(1) as f64);
         }
         step.partial = self.bench.stop.asked();
         self.bench.run.steps.push(step);
@@ -290,6 +301,11 @@ impl std::fmt::Debug for Db<'_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Db").field("dir", &self.dir).finish_non_exhaustive()
     }
+}
+
+/// What the machine did meanwhile; a simulated clock says nothing of it.
+fn system_use(clock: &Clock, usage: &Usage) -> Option<SystemUse> {
+    usage.system.filter(|_| clock.is_real())?.shares(usage.elapsed, usage.cpu)
 }
 
 /// Looks at the process and the directory once a second.
@@ -366,7 +382,7 @@ impl StepBar {
         if let End::Seconds(seconds) = self.end {
             let rate = calls as f64 / elapsed.as_secs_f64().max(1e-9);
             let left = (seconds - elapsed.as_secs_f64()).max(0.0);
-            self.bar.set_message(format!("{} calls/s, {left:.0} s left", crate::text::digits(rate)));
+            self.bar.set_message(progress::calls_in_time(rate, left));
         }
     }
 }

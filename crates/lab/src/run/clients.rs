@@ -44,7 +44,7 @@ struct Shared<'a> {
     done: AtomicU64,
 }
 
-/// Calls between two reports of progress.
+/// Calls between two reports of progress, unless they take long.
 const STRIDE: u64 = 64;
 
 /// How long a client pauses that must wait for another one.
@@ -106,6 +106,8 @@ fn run_client(role: &Role<'_>, number: usize, first: bool, shared: &Shared<'_>) 
     let client_rate = role.rate.map(|rate| rate / role.clients as f64);
     let mut before = shared.clock.now();
     let mut calls = 0_u64;
+    // The calls that were told of, and when: some at a time, so that clients seldom meet, but none later than is seen.
+    let mut told = (0_u64, before);
     loop {
         let at = number as u64 + calls * role.clients as u64;
         if shared.ended(role, at, before) {
@@ -138,8 +140,9 @@ fn run_client(role: &Role<'_>, number: usize, first: bool, shared: &Shared<'_>) 
         result.timeline.record(now.saturating_sub(shared.began), took, if first { did.operations } else { 0 });
         before = now;
         calls += 1;
-        if first && calls.is_multiple_of(STRIDE) {
-            shared.done.fetch_add(STRIDE, Ordering::Relaxed);
+        if first && (calls - told.0 == STRIDE || now.saturating_sub(told.1) > PERIOD) {
+            shared.done.fetch_add(calls - told.0, Ordering::Relaxed);
+            told = (calls, now);
         }
     }
     result.foreground_cpu = thread_cpu()?.saturating_sub(cpu_before);

@@ -1,14 +1,15 @@
 //! What each operation costs, absolute and relative to the first engine.
 
-use super::TABLE_WIDTH;
-use super::rows::{all_engines, by_step, or_dash};
-use crate::report::{COSTS, Column, Operation, Step, Summary, Wanted, engine_label, own_columns, own_value, units};
+use super::View;
+use super::rows::{Rows, by_step, or_dash, write_table};
+use crate::report::{COSTS, Column, Operation, RATIO_FLOOR, SYSTEM, Step, Summary, Wanted, engine_label, own_columns};
+use crate::report::{own_value, units};
 use crate::text::digits;
 use anyhow::Result;
 use std::io::Write;
 
 /// Prints the tables that all experiments have.
-pub(super) fn print(summary: &Summary<'_>, out: &mut dyn Write) -> Result<()> {
+pub(super) fn print(summary: &Summary<'_>, view: View, out: &mut dyn Write) -> Result<()> {
     let repeated = summary.repetitions > 1;
     let mut titles: Vec<String> = COSTS.iter().map(|measure| measure.title.to_owned()).collect();
     titles.insert(7, "fg+bg".to_owned());
@@ -29,17 +30,17 @@ pub(super) fn print(summary: &Summary<'_>, out: &mut dyn Write) -> Result<()> {
         }
         vec![cells]
     };
-    let table = by_step(summary, &all_engines(summary), &titles, 1, &cells);
-    let heading = if summary.engines.len() > 1 { "--- absolute\n" } else { "" };
-    write!(out, "\n{heading}{}", table.render_within(TABLE_WIDTH))?;
+    let table = by_step(summary, Rows::Values, &titles, 1, &cells);
+    write_table(if summary.engines.len() > 1 { "--- absolute" } else { "" }, table, view, out)?;
     let titles: Vec<String> = COSTS.iter().map(|measure| measure.title.to_owned()).collect();
-    let cells =
-        |step: usize, engine: usize| vec![COSTS.iter().map(|m| or_dash(summary.ratio(step, engine, &m.of))).collect()];
-    print_relative(summary, &titles, &cells, out)
+    let ratio = |step: usize, engine: usize| {
+        vec![COSTS.iter().map(|cost| or_dash(summary.ratio(step, engine, cost.floor, &cost.of))).collect()]
+    };
+    print_relative(summary, &titles, &ratio, view, out)
 }
 
 /// Prints the tables of the experiment's own columns, one for each list of columns.
-pub(super) fn print_own(summary: &Summary<'_>, out: &mut dyn Write) -> Result<()> {
+pub(super) fn print_own(summary: &Summary<'_>, view: View, out: &mut dyn Write) -> Result<()> {
     let lists: Vec<Vec<&Column>> = (0..summary.steps.len()).map(|step| own_columns(summary, step)).collect();
     let mut printed: Vec<&Vec<&Column>> = Vec::new();
     for list in &lists {
@@ -54,20 +55,39 @@ pub(super) fn print_own(summary: &Summary<'_>, out: &mut dyn Write) -> Result<()
                 |column: &&Column| or_dash(median(summary, step, engine, &|step| own_value(step, &column.name)));
             if here(step) { vec![list.iter().map(value).collect()] } else { Vec::new() }
         };
-        let table = by_step(summary, &all_engines(summary), &titles, 1, &cells);
-        let heading = crate::text::wrap(&format!("--- of this experiment{}", units(list)), super::WIDTH, 4);
-        write!(out, "\n{heading}\n{}", table.render_within(TABLE_WIDTH))?;
+        let table = by_step(summary, Rows::Values, &titles, 1, &cells);
+        write_table(&format!("--- of this experiment{}", units(list)), table, view, out)?;
         let judged: Vec<&&Column> = list.iter().filter(|column| column.wanted != Wanted::Either).collect();
         let titles: Vec<String> = judged.iter().map(|column| column.name.clone()).collect();
         let cells = |step: usize, engine: usize| -> Vec<Vec<String>> {
-            let ratio = |column: &&&Column| or_dash(summary.ratio(step, engine, &|step| own_value(step, &column.name)));
+            let ratio = |column: &&&Column| {
+                or_dash(summary.ratio(step, engine, RATIO_FLOOR, &|step| own_value(step, &column.name)))
+            };
             if here(step) { vec![judged.iter().map(ratio).collect()] } else { Vec::new() }
         };
         if !judged.is_empty() {
-            print_relative(summary, &titles, &cells, out)?;
+            print_relative(summary, &titles, &cells, view, out)?;
         }
     }
     Ok(())
+}
+
+/// Prints what the whole machine did in each step.
+pub(super) fn print_system(summary: &Summary<'_>, view: View, out: &mut dyn Write) -> Result<()> {
+    if !summary.steps.iter().enumerate().any(|(step, _)| summary.has_system(step)) {
+        return Ok(());
+    }
+    let titles: Vec<String> = SYSTEM.iter().map(|measure| measure.title.to_owned()).collect();
+    let cells = |step: usize, engine: usize| {
+        vec![SYSTEM.iter().map(|measure| or_dash(median(summary, step, engine, &measure.of))).collect()]
+    };
+    let table = by_step(summary, Rows::Values, &titles, 1, &cells);
+    write_table(
+        "--- the whole machine in percent of its processors, and GB read and written in the step",
+        table,
+        view,
+        out,
+    )
 }
 
 /// Prints the same for all engines but the first, if there are others.
@@ -75,16 +95,16 @@ fn print_relative(
     summary: &Summary<'_>,
     titles: &[String],
     cells: &dyn Fn(usize, usize) -> Vec<Vec<String>>,
+    view: View,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let others: Vec<usize> = (1..summary.engines.len()).collect();
-    if others.is_empty() {
+    if summary.engines.len() < 2 {
         return Ok(());
     }
-    let table = by_step(summary, &others, titles, 1, cells);
+    let table = by_step(summary, Rows::Ratios, titles, 1, cells);
     let first = &summary.engines[0].name;
-    let which = if others.len() == 1 { engine_label(summary.engines[1]) + " " } else { String::new() };
-    Ok(write!(out, "\n--- {which}relative to {first}\n{}", table.render_within(TABLE_WIDTH))?)
+    let which = if summary.engines.len() == 2 { engine_label(summary.engines[1]) + " " } else { String::new() };
+    write_table(&format!("--- {which}relative to {first}"), table, view, out)
 }
 
 fn median(summary: &Summary<'_>, step: usize, engine: usize, of: &dyn Fn(&Step) -> Option<f64>) -> Option<f64> {

@@ -1,25 +1,25 @@
 //! How long calls took, and what else a step cost.
 
-use super::TABLE_WIDTH;
-use super::rows::{all_engines, by_step, or_dash};
-use crate::report::{FACTORS, LATENCIES, Summary, engine_label, kinds, latency};
-use crate::text::Table;
+use super::View;
+use super::rows::{Rows, by_step, or_dash, write_table};
+use crate::report::{FACTORS, LATENCIES, Summary, calls, kinds, latency};
+use crate::text::{Table, count};
 use anyhow::Result;
 use std::io::Write;
 
 /// Kinds of operations of a step that get a line each; more of them are shown side by side.
 const KINDS_MAX: usize = 3;
 
-pub(super) fn print(summary: &Summary<'_>, out: &mut dyn Write) -> Result<()> {
+pub(super) fn print(summary: &Summary<'_>, view: View, out: &mut dyn Write) -> Result<()> {
     let many = |step: usize| summary.engines.len() > 1 && kinds(summary, step).len() > KINDS_MAX;
-    let mut titles = vec!["call".to_owned()];
-    titles.extend(LATENCIES.iter().map(|(title, _)| (*title).to_owned()));
+    let mut titles = vec!["call".to_owned(), "calls".to_owned()];
+    titles.extend(LATENCIES.iter().map(|percentile| percentile.title.to_owned()));
     titles.extend(FACTORS.iter().map(|measure| measure.title.to_owned()));
     let cells = |step: usize, engine: usize| cells(summary, (step, engine), many(step));
-    let table = by_step(summary, &all_engines(summary), &titles, 2, &cells);
-    write!(out, "\n--- latency in us, amplification, stalls\n{}", table.render_within(TABLE_WIDTH))?;
+    let table = by_step(summary, Rows::Values, &titles, 2, &cells);
+    write_table("--- latency in us, amplification, stalls", table, view, out)?;
     for step in (0..summary.steps.len()).filter(|&step| many(step)) {
-        print_many(summary, step, out)?;
+        print_many(summary, step, view, out)?;
     }
     Ok(())
 }
@@ -32,7 +32,7 @@ fn cells(summary: &Summary<'_>, (step, engine): (usize, usize), many: bool) -> V
     let mut rows = Vec::new();
     if !done(summary, step, engine) || kinds.is_empty() || many {
         let call = if many { "see below" } else { "-" };
-        rows.push([call].into_iter().chain(LATENCIES.map(|_| "-")).map(str::to_owned).collect());
+        rows.push([call, "-"].into_iter().chain(LATENCIES.map(|_| "-")).map(str::to_owned).collect());
     } else {
         for (corrected, suffix) in [(false, ""), (true, " corrected")] {
             for kind in &kinds {
@@ -40,7 +40,10 @@ fn cells(summary: &Summary<'_>, (step, engine): (usize, usize), many: bool) -> V
                     (0..LATENCIES.len()).map(|at| latency(summary, (step, engine), kind, corrected, at)).collect();
                 if values.iter().any(Option::is_some) {
                     let call = format!("{kind}{suffix}");
-                    rows.push([call].into_iter().chain(values.into_iter().map(or_dash)).collect::<Vec<String>>());
+                    let counted = counted(calls(summary, (step, engine), kind).filter(|_| !corrected));
+                    rows.push(
+                        [call, counted].into_iter().chain(values.into_iter().map(or_dash)).collect::<Vec<String>>(),
+                    );
                 }
             }
         }
@@ -51,22 +54,29 @@ fn cells(summary: &Summary<'_>, (step, engine): (usize, usize), many: bool) -> V
     rows
 }
 
+/// A number of calls, which is whole but for a median of two.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number, not negative")]
+fn counted(calls: Option<f64>) -> String {
+    calls.map_or_else(|| "-".to_owned(), |calls| count(calls.round() as u64))
+}
+
 fn done(summary: &Summary<'_>, step: usize, engine: usize) -> bool {
     summary.all(step, engine).any(|step| step.done().is_some())
 }
 
 /// A step of many kinds of operations: a line for each, the engines beside each other.
-fn print_many(summary: &Summary<'_>, step: usize, out: &mut dyn Write) -> Result<()> {
-    let engines = summary.engines.iter().map(|engine| engine_label(engine));
+fn print_many(summary: &Summary<'_>, step: usize, view: View, out: &mut dyn Write) -> Result<()> {
+    let engines = (0..summary.engines.len()).map(|engine| summary.label(step, engine));
     let titles: Vec<String> = ["call".to_owned()].into_iter().chain(engines).collect();
     let mut table = Table::new(&titles);
     for kind in kinds(summary, step) {
         let cell = |engine: usize| {
             let value = |at: usize| or_dash(latency(summary, (step, engine), kind, false, at));
-            format!("{}/{}/{}", value(0), value(2), value(4))
+            let calls = calls(summary, (step, engine), kind).map_or_else(|| "-".to_owned(), crate::text::short);
+            format!("{calls}: {}/{}/{}", value(0), value(2), value(4))
         };
         table.row([kind.to_owned()].into_iter().chain((0..summary.engines.len()).map(cell)));
     }
     let name = summary.steps[step].label();
-    Ok(write!(out, "\n--- {name}: p50/p99/max of each call in us\n{}", table.render_within(TABLE_WIDTH))?)
+    write_table(&format!("--- {name}: calls: p50/p99/max of each call in us"), table, view, out)
 }

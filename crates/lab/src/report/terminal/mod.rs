@@ -7,37 +7,68 @@ mod reads;
 mod rows;
 mod shapes;
 
-use super::{Report, Summary, remarks, sources};
-use crate::text::wrap;
+use super::{Report, Summary, explanations, remarks, sources};
+use crate::text::{terminal_width, wrap};
 use anyhow::Result;
 use std::io::Write;
 
-/// Characters of a line that text is wrapped to.
-const WIDTH: usize = 100;
-/// Characters of a line that a table may take before it goes on below.
-const TABLE_WIDTH: usize = 120;
+/// How the tables are shown.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// Characters of a line that a table may take before it goes on below.
+    pub width: usize,
+    /// Say what each column means that was shown.
+    pub explain: bool,
+}
+
+impl View {
+    /// Characters that a line of words may have: longer ones are hard to read.
+    pub(super) fn text_width(self) -> usize {
+        self.width.min(100)
+    }
+}
+
+impl Default for View {
+    /// As wide as the terminal, without explanations.
+    fn default() -> Self {
+        Self { width: terminal_width(), explain: false }
+    }
+}
 
 /// Prints the tables of a report.
 ///
 /// # Errors
 /// What `out` says.
-pub fn print(report: &Report, out: &mut dyn Write) -> Result<()> {
+pub fn print(report: &Report, view: View, out: &mut dyn Write) -> Result<()> {
     let summary = Summary::new(report);
-    header::print(report, &summary, out)?;
+    let width = view.text_width();
+    header::print(report, &summary, view, out)?;
     if !summary.steps.is_empty() {
-        costs::print(&summary, out)?;
-        costs::print_own(&summary, out)?;
-        latencies::print(&summary, out)?;
-        reads::print(&summary, out)?;
-        shapes::print(&summary, out)?;
-        writeln!(out, "\nfrom     {}", wrap(&sources(report).join("; "), WIDTH - 9, 9))?;
+        costs::print(&summary, view, out)?;
+        costs::print_own(&summary, view, out)?;
+        latencies::print(&summary, view, out)?;
+        reads::print(&summary, view, out)?;
+        costs::print_system(&summary, view, out)?;
+        shapes::print(&summary, view, out)?;
+        let pages = format!("docs/lab/reports.md and docs/lab/{}.md", report.benchmark);
+        let explain = if view.explain { "" } else { "; with --explain they are explained here" };
+        writeln!(out, "\ncolumns  {}", wrap(&format!("{pages}{explain}"), width - 9, 9))?;
+    }
+    if view.explain {
+        writeln!(out, "from     {}", wrap(&sources(report).join("; "), width - 9, 9))?;
+        let pairs = explanations(report, &summary);
+        let title_width = pairs.iter().map(|(title, _)| title.chars().count()).max().unwrap_or(0) + 2;
+        for (title, meaning) in pairs {
+            let meaning = wrap(&meaning, width.saturating_sub(title_width + 2).max(20), title_width + 2);
+            writeln!(out, "  {title:<title_width$}{meaning}")?;
+        }
     }
     let remarks = remarks(report);
     if !remarks.is_empty() {
         writeln!(out)?;
     }
     for remark in remarks {
-        writeln!(out, "{}", wrap(&remark, WIDTH, 2))?;
+        writeln!(out, "{}", wrap(&remark, width, 2))?;
     }
     Ok(out.flush()?)
 }

@@ -2,12 +2,17 @@
 
 use super::*;
 use crate::driver::{Counters, TableShape};
+use crate::measure::SystemUse;
 use crate::report::fixture::{large, report, run, step};
 use crate::report::{Cost, Figure, Operation, State, Step};
 
 fn text(report: &Report) -> String {
+    text_in(report, View { width: 120, explain: false })
+}
+
+fn text_in(report: &Report, view: View) -> String {
     let mut out = Vec::new();
-    print(report, &mut out).unwrap();
+    print(report, view, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -28,9 +33,12 @@ fn two_steps_of_one_engine_fit_on_a_screen() {
 
 #[test]
 fn no_line_is_too_long_and_no_value_is_not_a_number() {
+    for width in [60, 80, 100, 120, 200] {
+        let text = text_in(&large(), View { width, explain: true });
+        let longest = text.lines().max_by_key(|line| line.chars().count()).unwrap();
+        assert!(longest.chars().count() <= width, "{width}: {longest}");
+    }
     let text = text(&large());
-    let longest = text.lines().max_by_key(|line| line.chars().count()).unwrap();
-    assert!(longest.chars().count() <= TABLE_WIDTH, "{longest}");
     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     assert!(text.contains("--- absolute\n") && text.contains("--- relative to spinney-btree\n"), "{text}");
     assert!(text.contains("missing  wiredtiger: not installed; apt-get install libwiredtiger-dev\n"), "{text}");
@@ -43,33 +51,99 @@ fn what_is_small_or_unknown_is_not_zero() {
     unknown.cost = Some(Cost { read_kib: None, rss_bytes: None, ..unknown.cost.unwrap() });
     let text = text(&report(vec![run("lsm", 0, vec![unknown])]));
     let row: Vec<&str> = text.lines().find(|line| line.starts_with("load")).unwrap().split_whitespace().collect();
-    assert_eq!(row, ["load", "10.0", "-", "3e-4", "-", "1.50", "0.400", "12.5", "8.00+4.50", "-"]);
+    // What nobody measured is no column.
+    assert_eq!(row, ["load", "10.0", "3e-4", "1.50", "0.400", "12.5", "8.00+4.50"]);
 }
 
-/// What was not counted, or not of this kind of read, is a dash; steps without reads are left out.
+/// What was not counted is a dash, or no column if nobody counted it; steps and engines without reads are left out.
 #[test]
 fn reads_are_shown_by_what_they_ask_of_the_trees() {
     let mut reads = step("readrandom", 10.0);
     let counters = Counters { gets: Some(200), get_trees: Some(300), get_blocks_read: Some(50), ..Counters::default() };
     reads.counters = Counters { get_filters: Some(1400), get_filter_misses: Some(0), seeks: Some(0), ..counters };
+    let mut fewer = step("readrandom", 10.0);
+    fewer.counters = Counters { gets: Some(200), get_trees: Some(200), ..Counters::default() };
     let ours = run("lsm", 0, vec![step("load", 10.0), reads]);
-    let theirs = run("other", 0, vec![step("load", 10.0), step("readrandom", 10.0)]);
-    let text = text(&report(vec![ours, theirs]));
+    let theirs = run("other", 0, vec![step("load", 10.0), fewer]);
+    let text = text(&report(vec![ours, theirs, run("mute", 0, vec![step("load", 10.0), step("readrandom", 10.0)])]));
     let (_, table) = text.split_once("--- of a get and of a range read").unwrap();
-    let rows: Vec<Vec<&str>> = table.lines().skip(1).take(4).map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0][..6], ["engine", "get.trees", "get.filt", "get.false", "get.blk", "get.read"]);
+    let rows: Vec<Vec<&str>> = table.lines().skip(1).take(5).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["engine", "get.trees", "get.filt", "get.read"]);
     assert_eq!(rows[1], ["--", "readrandom"]);
-    assert_eq!(rows[2], ["lsm", "1.50", "7.00", "0", "-", "0.250", "-", "-", "-", "-", "-"]);
-    assert!(rows[3][0] == "other" && rows[3][1..].iter().all(|cell| *cell == "-"), "{table}");
+    assert_eq!(rows[2], ["lsm", "1.50", "7.00", "0.250"]);
+    assert_eq!(rows[3], ["other", "1.00", "-", "-"]);
+    assert_eq!(rows[4].join(" "), "0 in all rows: get.false");
 }
 
 #[test]
-fn a_skipped_step_is_dashes_and_a_reason() {
+fn a_skipped_step_is_a_reason_and_no_row() {
     let skipped = Step::skipped("l.x", "row", "the engine has no indexes".to_owned());
-    let text = text(&report(vec![run("lsm", 0, vec![skipped])]));
-    let row = text.lines().find(|line| line.starts_with("l.x")).unwrap();
-    assert!(row.split_whitespace().skip(1).all(|cell| cell == "-"), "{row}");
+    let text = text(&report(vec![run("lsm", 0, vec![skipped, step("load", 10.0)])]));
+    assert!(!text.lines().any(|line| line.starts_with("l.x")), "{text}");
     assert!(text.contains("skipped: lsm l.x: the engine has no indexes\n"), "{text}");
+}
+
+/// A step like `levelstats` costs nothing and has no figures: it once showed 53,510 operations per second.
+#[test]
+fn a_step_that_shows_the_shape_is_a_line_of_shapes_and_nothing_else() {
+    let shape = TableShape { table: "kv".to_owned(), memtable_entries: Some(5), ..TableShape::default() };
+    let state = State { size: None, shape: vec![shape] };
+    let shown = Step { name: "levelstats".to_owned(), before: state.clone(), after: state, ..Step::default() };
+    let text = text(&report(vec![run("lsm", 0, vec![step("load", 10.0), shown])]));
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("levelstats")).collect();
+    assert_eq!(lines, ["levelstats  kv: memtable 5"], "{text}");
+}
+
+#[test]
+fn percentiles_of_too_few_calls_are_dashes() {
+    let with = |name: &str, calls: u64| {
+        let mut step = step(name, 10.0);
+        step.operations[0].calls = calls;
+        step
+    };
+    let steps = [("one", 1), ("few", 9), ("many", 1_000)].map(|(name, calls)| with(name, calls));
+    let text = text(&report(vec![run("lsm", 0, steps.to_vec())]));
+    let (_, table) = text.split_once("--- latency").unwrap();
+    let row = |name: &str| -> Vec<&str> {
+        table.lines().find(|line| line.starts_with(name)).unwrap().split_whitespace().skip(2).take(6).collect()
+    };
+    assert_eq!(row("step"), ["calls", "p50", "p90", "p99", "p99.9", "max"]);
+    assert_eq!(row("one")[..5], ["1", "-", "-", "-", "-"]);
+    assert!(row("few")[0] == "9" && row("few")[1] != "-" && row("few")[2..5] == ["-", "-", "-"], "{table}");
+    assert!(row("many").iter().all(|cell| *cell != "-"), "{table}");
+}
+
+#[test]
+fn disturbed_steps_are_marked_where_they_and_their_ratios_stand() {
+    let busy = |others: f64| {
+        let system = Some(SystemUse { user: 0.9, others: Some(others), ..SystemUse::default() });
+        Step { system, ..step("load", 10.0) }
+    };
+    let runs = vec![run("lsm", 0, vec![busy(0.61)]), run("btree", 0, vec![busy(0.02)])];
+    let text = text(&report(runs));
+    let labels = |part: &str| -> Vec<String> {
+        let (_, table) = text.split_once(part).unwrap();
+        let rows = table.lines().skip(3).take_while(|line| !line.is_empty());
+        rows.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(labels("--- absolute"), ["lsm~", "btree"], "{text}");
+    assert!(text.contains("\nload~ "), "a ratio to what was disturbed: {text}");
+    let said = "more than a tenth of the processors: lsm: load 61 %";
+    assert!(text.replace("\n  ", " ").contains(said), "{text}");
+}
+
+#[test]
+fn columns_are_explained_where_that_is_asked_for_and_their_page_is_named() {
+    let own = Step { figures: vec![Figure::more("ips", "rows/s", 5.0)], ..step("load", 10.0) };
+    let report = report(vec![run("lsm", 0, vec![own])]);
+    let short = text(&report);
+    assert!(short.contains("columns  docs/lab/reports.md and docs/lab/insert.md"), "{short}");
+    assert!(!short.contains("context switches per operation"), "{short}");
+    let long = text_in(&report, View { width: 80, explain: true });
+    for meaning in ["context switches per operation", "rows per second", "needs 100 calls"] {
+        assert!(long.contains(meaning), "{meaning}\n{long}");
+    }
+    assert!(!long.contains("r-amp"), "only what is shown: {long}");
 }
 
 #[test]
@@ -90,7 +164,7 @@ fn many_kinds_of_calls_stand_side_by_side() {
         step
     };
     let text = text(&report(vec![run("a", 0, vec![busy()]), run("b", 0, vec![busy()])]));
-    assert!(text.contains("--- run: p50/p99/max of each call in us\n"), "{text}");
+    assert!(text.contains("--- run: calls: p50/p99/max of each call in us\n"), "{text}");
     assert!(kinds.iter().all(|kind| text.lines().any(|line| line.starts_with(kind))), "{text}");
 }
 
@@ -110,5 +184,5 @@ fn a_unit_that_is_the_title_is_not_said_again() {
 #[test]
 fn a_report_without_runs_has_a_head_only() {
     let text = text(&report(Vec::new()));
-    assert!(text.lines().count() <= 4, "{text}");
+    assert!(text.lines().count() <= 7, "{text}");
 }
