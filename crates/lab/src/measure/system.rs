@@ -39,8 +39,14 @@ pub struct SystemUse {
     pub others: Option<f64>,
 }
 
-/// The kernel counts in hundredths of seconds: in less time than this the others' share is noise.
+/// The kernel counts in hundredths of seconds: in less time than this the others' share is known only if it is large.
 const TIME_MIN: Duration = Duration::from_millis(300);
+
+/// By so many ticks a count may be wrong.
+const ERROR_TICKS: f64 = 4.0;
+
+/// A share that is large: a shorter time is enough to know that it is.
+const LARGE: f64 = 0.1;
 
 impl SystemStats {
     /// The counters of this machine, if the kernel shows them.
@@ -83,13 +89,14 @@ impl SystemTimes {
         let total = Some(user + system + idle + wait + steal).filter(|&total| total > 0)? as f64;
         let ticks_per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100) as f64;
         let own = own_cpu.as_secs_f64() * ticks_per_second;
-        let others = ((user + system + steal) as f64 - own).max(0.0) / total;
+        let others = ((user + system + steal) as f64 - own).max(0.0);
+        let is_known = elapsed >= TIME_MIN || others - ERROR_TICKS > LARGE * total;
         Some(SystemUse {
             user: user as f64 / total,
             system: system as f64 / total,
             wait: wait as f64 / total,
             steal: steal as f64 / total,
-            others: (elapsed >= TIME_MIN).then_some(others),
+            others: is_known.then_some(others / total),
         })
     }
 }
@@ -107,8 +114,12 @@ mod tests {
         assert_eq!(times, SystemTimes { user: 60, system: 20, idle: 100, wait: 10, steal: 10 });
         let shares = times.shares(Duration::from_secs(1), Duration::from_millis(300)).unwrap();
         assert!((shares.others.unwrap() - 0.3).abs() < 1e-9 && (shares.user - 0.3).abs() < 1e-9, "{shares:?}");
-        let short = times.shares(Duration::from_millis(100), Duration::ZERO).unwrap();
-        assert_eq!(short.others, None);
+        let short = |user: u64, idle: u64| {
+            let times = SystemTimes { user, idle, ..SystemTimes::default() };
+            times.shares(Duration::from_millis(100), Duration::from_millis(50)).unwrap().others
+        };
+        // Twenty ticks, of which five are ours: three more may be none, and ten are not.
+        assert_eq!((short(8, 12), short(15, 5)), (None, Some(0.5)));
         assert_eq!(SystemTimes::default().shares(Duration::from_secs(1), Duration::ZERO), None);
         assert!(parse("cpu  1 2 3\n").is_none() && parse("").is_none());
     }
