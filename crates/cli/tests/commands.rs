@@ -524,7 +524,8 @@ fn a_worker_that_is_killed_leaves_the_steps_that_had_ended() {
     assert!(!output.status.success());
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(stdout.contains("FAILED: spinney-lsm: the worker ended") && stdout.contains("SIGKILL"), "{stdout}");
-    assert!(stdout.lines().any(|line| line.starts_with("fillseq ")), "{stdout}");
+    // With a mark behind it when other processes were busy.
+    assert!(stdout.lines().any(|line| line.starts_with("fillseq")), "{stdout}");
     let report = json(&std::fs::read_to_string(place.path("out.json")).unwrap());
     let run = &report["runs"][0];
     assert_eq!((&run["partial"], &run["steps"][0]["name"]), (&true.into(), &"fillseq".into()), "{run}");
