@@ -6,6 +6,7 @@ use spinney::env::sim::SimEnv;
 use spinney::{
     Batch, CompactionFilter, Database, Decision, Durability, ErrorKind, Layout, Options, Table, TableOptions,
 };
+use spinney_testkit::operators::{SUM, Sum};
 
 const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 
@@ -26,7 +27,7 @@ impl CompactionFilter for ByFirstByte {
 
 fn open(sim: &SimEnv, registered: bool) -> Database {
     let options = Options { memory_bytes: 16 << 20, log_segment_bytes: 256 << 10, ..Options::default() };
-    let builder = Database::builder("/db").env(sim.env()).options(options);
+    let builder = Database::builder("/db").env(sim.env()).options(options).merge_operator(SUM, Sum);
     let builder = if registered { builder.compaction_filter("by-first-byte", ByFirstByte) } else { builder };
     builder.open().expect("it opens")
 }
@@ -34,7 +35,7 @@ fn open(sim: &SimEnv, registered: bool) -> Database {
 fn options(layout: Layout) -> TableOptions {
     TableOptions {
         layout,
-        merge: Some("add".to_owned()),
+        merge: Some(SUM.to_owned()),
         compaction_filter: Some("by-first-byte".to_owned()),
         ..TableOptions::default()
     }
@@ -169,6 +170,22 @@ fn what_operands_are_folded_to_is_asked_about() {
         let stays = String::from_utf8((minus + 1).to_le_bytes().to_vec()).unwrap();
         expect(&db, &table, &[("older", "newer"), ("stays", &stays)]);
         assert_eq!(early.get(&table, b"older").unwrap().as_deref(), Some(minus.to_le_bytes().as_slice()));
+    }
+}
+
+#[test]
+fn a_change_that_the_merge_operator_cannot_use_is_not_taken() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(5);
+        let db = open(&sim, true);
+        let table = db.create_table("t", TableOptions { merge: Some("add".to_owned()), ..options(layout) }).unwrap();
+        // Little-endian, the first byte is `~`: the filter would give the counter a text.
+        let number = u64::from(b'~');
+        put(&db, &table, "counter", &number.to_le_bytes());
+        table.compact().unwrap();
+        merge(&db, &table, "counter", 1);
+        let sum = db.snapshot().get(&table, b"counter").unwrap();
+        assert_eq!(sum.as_deref(), Some(&(number + 1).to_le_bytes()[..]), "{layout:?}");
     }
 }
 

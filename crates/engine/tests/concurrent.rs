@@ -83,8 +83,10 @@ fn a_replay_on_all_processors_gives_what_was_committed() {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let (whole, copy) = (folder.path().join("whole"), folder.path().join("copy"));
         let database = Database::open(&whole, Options { log_bytes_max: 1 << 30, ..Options::default() }).expect("new");
-        let options = TableOptions { layout, merge: Some("add".into()), ..TableOptions::default() };
-        let tables = ["sums", "values"].map(|name| database.create_table(name, options.clone()).expect("new"));
+        let tables = [("sums", Some("add")), ("values", None)].map(|(name, merge)| {
+            let options = TableOptions { layout, merge: merge.map(Into::into), ..TableOptions::default() };
+            database.create_table(name, options).expect("new")
+        });
         let mut rng = Rng::new(7);
         for number in 0..40_000_u64 {
             let mut batch = Batch::new();

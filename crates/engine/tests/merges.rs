@@ -100,6 +100,11 @@ fn without_the_operator_merged_keys_are_refused_and_nothing_is_lost() {
         refused(merge(&db, &table, "base", b"d").unwrap_err());
         let mut txn = db.begin();
         refused(txn.merge(&table, b"base", b"d").unwrap_err());
+        // Nor is a value put that nobody can check.
+        refused(txn.put(&table, b"base", b"d").unwrap_err());
+        let mut load = table.bulk_load().unwrap();
+        refused(load.push(b"base", b"d").unwrap_err());
+        drop(load);
         assert_eq!(entries_on_disk(&table), 6, "{layout:?}");
         drop((txn, table));
         db.close().unwrap();
@@ -145,6 +150,45 @@ fn a_table_without_operator_refuses_merges_and_an_unknown_one_is_not_created() {
     let counters = create(&db, Layout::Lsm, "add");
     let error = merge(&db, &counters, "k", b"seven b").unwrap_err();
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("8 bytes"), "{error}");
+}
+
+/// A counter that was put with text could not be read any more after the next merge, and a scan of its table ended at it.
+#[test]
+fn a_value_that_the_operator_cannot_use_is_refused_wherever_it_is_put() {
+    for (layout, logged) in LAYOUTS.into_iter().flat_map(|layout| [(layout, true), (layout, false)]) {
+        let sim = SimEnv::new(10);
+        let db = without_operator(&sim);
+        let merge_with_add = Some("add".to_owned());
+        let options = TableOptions { layout, logged, merge: merge_with_add, ..TableOptions::default() };
+        let table = db.create_table("t", options).unwrap();
+        let refused = |error: Error| {
+            let text = error.to_string();
+            assert!(
+                error.kind() == ErrorKind::Invalid && text.contains("table 't'") && text.contains("8 bytes"),
+                "{text}"
+            );
+        };
+        for value in [&b""[..], b"5", b"hello", b"9 bytes.."] {
+            let mut batch = Batch::new();
+            batch.put(&table, b"sound", &1u64.to_le_bytes());
+            batch.put(&table, b"k", value);
+            refused(db.write(batch, Durability::Sync).unwrap_err());
+            let mut txn = db.begin();
+            refused(txn.put(&table, b"k", value).unwrap_err());
+            txn.merge(&table, b"k", &0u64.to_le_bytes()).unwrap();
+            assert_eq!(txn.get(&table, b"k").unwrap().as_deref(), Some(&[0; 8][..]), "the transaction goes on");
+            drop(txn);
+            let mut load = table.bulk_load().unwrap();
+            load.push(b"a", &1u64.to_le_bytes()).unwrap();
+            refused(load.push(b"k", value).unwrap_err());
+            assert!(load.finish().is_err(), "it was given up");
+        }
+        assert_eq!(db.snapshot().range(&table, ..).count(), 0, "nothing of what was refused is there");
+        put(&db, &table, "k", &5u64.to_le_bytes());
+        merge(&db, &table, "k", &1u64.to_le_bytes()).unwrap();
+        table.compact().unwrap();
+        assert_eq!(get(&db, &table, "k").as_deref(), Some(&6u64.to_le_bytes()[..]), "{layout:?}");
+    }
 }
 
 #[test]

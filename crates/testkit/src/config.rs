@@ -2,7 +2,7 @@
 
 use crate::Rng;
 use crate::filters::{REMOVE, RemoveDoomed};
-use crate::operators::{APPEND, Append, adds};
+use crate::operators::{APPEND, Append, SUM, Sum, adds};
 use crate::ops::{self, Op, Write};
 use spinney::{
     Compression, Database, DatabaseBuilder, Durability, Layout, LogCompression, LogPadding, Options, Prefix,
@@ -206,6 +206,7 @@ impl Config {
         Database::builder(path)
             .options(self.options.clone())
             .merge_operator(APPEND, Append)
+            .merge_operator(SUM, Sum)
             .compaction_filter(REMOVE, RemoveDoomed)
     }
 
@@ -217,7 +218,7 @@ impl Config {
         let own = LAYOUTS.iter().position(|layout| *layout == self.table.layout).unwrap_or_default();
         // So that commits are mixed.
         let logged = self.table.logged || number.is_multiple_of(2);
-        let merge = self.merges.then(|| if adds(number) { "add" } else { APPEND }.to_owned());
+        let merge = self.merges.then(|| if adds(number) { SUM } else { APPEND }.to_owned());
         let layout = LAYOUTS[(own + number % 2) % LAYOUTS.len()];
         // A B-tree has no filters and keeps values with their keys, and refuses to be asked for what it cannot do.
         let prefix_filter = self.table.prefix_filter.filter(|_| layout != Layout::BTree);

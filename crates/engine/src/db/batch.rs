@@ -18,8 +18,8 @@ use super::write::TABLES;
 
 /// Changes of any number of tables, applied together in their order: of two changes of one key, the later wins.
 ///
-/// A change that cannot be stored (an empty or over-long key, a table of another database) is remembered, and
-/// [`Database::write`] refuses the whole batch with it.
+/// A change that cannot be stored (an empty or over-long key, a table of another database, a value or operand that the table's merge
+/// operator refuses) is remembered, and [`Database::write`] refuses the whole batch with it.
 ///
 /// ```
 /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
@@ -46,9 +46,13 @@ impl Batch {
         Self::default()
     }
 
-    /// Sets a key's value.
+    /// Sets a key's value. The merge operator of the table, if it has one, may refuse the value
+    /// ([`MergeOperator::check_value`](crate::MergeOperator::check_value)).
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) {
-        self.push(table, Kind::Put, key, value);
+        match table.state().check_value(value) {
+            Ok(()) => self.push(table, Kind::Put, key, value),
+            Err(error) => drop(self.refused.get_or_insert(error)),
+        }
     }
 
     /// Removes a key, whether it exists or not.

@@ -76,8 +76,8 @@ impl<'a> BulkLoad<'a> {
     /// Adds an entry. Its key must be above the one before.
     ///
     /// # Errors
-    /// `Invalid` for a key that is not above the one before, naming both, and for a key or value of a length that cannot be stored; `Io`
-    /// and `Full` when a run cannot be written, which does no harm to the database. After an error the load is given up: its files are
+    /// `Invalid` for a key that is not above the one before, naming both, for a key or value of a length that cannot be stored, and for
+    /// a value that the table's merge operator refuses; `Io` and `Full` when a run cannot be written, which does no harm to the database. After an error the load is given up: its files are
     /// gone, and every further call is refused.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let pushed = self.try_push(key, value);
@@ -90,6 +90,7 @@ impl<'a> BulkLoad<'a> {
     fn try_push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         check_key(key)?;
         check_value(value)?;
+        self.table.check_value(value)?;
         let writer = self.writer.as_mut().ok_or_else(given_up)?;
         if *key <= *self.last_key {
             let (last, key) = (shown(&self.last_key), shown(key));

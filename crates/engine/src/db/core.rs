@@ -155,6 +155,12 @@ impl TableState {
         (version, self.btree.swap(None).map(|tree| tree.0))
     }
 
+    /// Refuses a value that the table's merge operator cannot use.
+    #[inline]
+    pub(crate) fn check_value(&self, value: &[u8]) -> Result<()> {
+        self.operator.check_value(value).map_err(|error| error.context(format_args!("table '{}'", self.name)))
+    }
+
     /// Refuses when the table was dropped.
     pub(crate) fn check(&self) -> Result<()> {
         if self.dropped.load(Ordering::Acquire) {

@@ -83,9 +83,10 @@ impl Transaction {
     /// Sets a key's value.
     ///
     /// # Errors
-    /// `Invalid` for a key or value of a length that cannot be stored, or a table of another database; `Full` when the transaction
-    /// becomes larger than memory allows: it stays as it was then.
+    /// `Invalid` for a key or value of a length that cannot be stored, a value that the table's merge operator refuses, or a table of
+    /// another database; `Full` when the transaction becomes larger than memory allows: it stays as it was then.
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        table.state().check_value(value)?;
         self.write(table, Kind::Put, key, value)
     }
 

@@ -14,7 +14,8 @@ pub enum Decision {
     Keep,
     /// The key has no value any more, as after a delete.
     Remove,
-    /// The key has this value. (One that is too long to be stored is not taken, and the old one stays.)
+    /// The key has this value. (One that is too long to be stored, or that the table's merge operator refuses, is not taken, and the
+    /// old one stays.)
     Change(Vec<u8>),
 }
 

@@ -70,6 +70,16 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
         let _ = operand;
         Ok(())
     }
+
+    /// Whether `value` may be put. Every value that [`MergeOperator::full`] fails on as a base must be refused here: the key could
+    /// not be read any more after the next merge. A value that is already stored is not checked. The default takes any value.
+    ///
+    /// # Errors
+    /// `Invalid`, saying what is wrong with it.
+    fn check_value(&self, value: &[u8]) -> Result<()> {
+        let _ = value;
+        Ok(())
+    }
 }
 
 /// The built-in operator `add`: values and operands are 8-byte little-endian integers, a missing value is zero. The sum wraps around at
@@ -105,6 +115,10 @@ impl MergeOperator for Add {
 
     fn check(&self, operand: &[u8]) -> Result<()> {
         Self::number(operand).map(drop)
+    }
+
+    fn check_value(&self, value: &[u8]) -> Result<()> {
+        Self::number(value).map(drop)
     }
 }
 
@@ -157,6 +171,18 @@ impl TableOperator {
         })
     }
 
+    /// Whether `value` may be put into the table.
+    ///
+    /// # Errors
+    /// What the operator says; `Invalid` when the table names one that was not registered, which therefore cannot check the value.
+    #[inline]
+    pub fn check_value(&self, value: &[u8]) -> Result<()> {
+        if self.0.is_none() {
+            return Ok(());
+        }
+        self.get()?.check_value(value)
+    }
+
     /// The value that `operands`, oldest first, make of `base`.
     ///
     /// # Errors
@@ -196,6 +222,7 @@ mod tests {
     #[test]
     fn add_refuses_what_is_no_number() {
         assert!(Add.check(b"7 bytes").is_err() && Add.check(b"8 bytes.").is_ok());
+        assert!(Add.check_value(b"7 bytes").is_err() && Add.check_value(b"8 bytes.").is_ok());
         assert!(Add.full(b"k", Some(b"base"), &[b"8 bytes."]).is_err());
     }
 
@@ -204,6 +231,8 @@ mod tests {
         let missing = TableOperator::find(Some("sum"), &Operators::new());
         let message = missing.full(b"k", None, &[b"1"]).unwrap_err().to_string();
         assert!(message.contains("'sum' is not registered"), "{message}");
+        assert!(missing.check_value(b"8 bytes.").is_err(), "nobody can check the value");
+        assert!(TableOperator::find(None, &Operators::new()).check_value(b"any").is_ok());
         let none = TableOperator::find(None, &Operators::new()).get().unwrap_err().to_string();
         assert!(none.contains("TableOptions::merge"), "{none}");
     }

@@ -29,7 +29,7 @@ impl Retain {
         let (kind, value) = match self.filter.decide(&self.key, value) {
             Decision::Remove if self.bottom => return Ok(()),
             Decision::Remove => (Kind::Delete, &b""[..]),
-            Decision::Change(new) if check_value(&new).is_ok() => {
+            Decision::Change(new) if check_value(&new).is_ok() && self.operator.check_value(&new).is_ok() => {
                 changed = new;
                 (Kind::Put, &*changed)
             }
