@@ -155,6 +155,12 @@ fn examine(fork: &SimEnv, rng: &mut Rng, model: &Model, complete: bool, tally: &
             {
                 return Err("half a copy is taken for an empty database".to_owned());
             }
+            // What is there of it is in the way of no other.
+            source.0.checkpoint(COPY).map_err(|error| format!("the checkpoint begun anew: {error}"))?;
+            let copy = open(fork, COPY, false).map_err(|error| format!("opening it: {error}"))?;
+            if state(&copy)? != found {
+                return Err("the copy begun anew differs from the database".to_owned());
+            }
         }
         Err(error) => return Err(format!("opening the copy: {error}")),
     }

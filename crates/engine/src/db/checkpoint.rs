@@ -3,6 +3,10 @@
 //! Under the flush gate, all memtables are frozen at one moment in the order of commits, and what was frozen by then is flushed; until the gate
 //! opens nothing newer reaches the trees. The trees of that moment are the copy. Runs and value files are linked; of a B-tree's file the extents are
 //! copied that its root reaches, which stay as they are while it is held.
+//!
+//! # Recovery
+//! A file `CHECKPOINT` is the first that is made and the last that is removed. A checkpoint that fails removes what it made. One that was
+//! killed leaves the file and no `CURRENT`: such a directory is no database, and the next checkpoint to it begins anew.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,16 +14,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::num::{u64_of, usize_of};
-use crate::base::{Error, FileId, Lsn, Result, SeqNum};
-use crate::env::{Access, File, OpenOptions};
+use crate::base::{Error, ErrorKind, FileId, Lsn, Result, SeqNum};
+use crate::env::{Access, DirEntry, File, FileLock, OpenOptions};
 use crate::store::Extent;
 use crate::table::catalog::{Catalog, TableRecord};
-use crate::table::files::FileKind;
+use crate::table::files::{self, FileKind};
 use crate::table::manifest::Manifest;
 use crate::tree::btree::TreeRoot;
 
 use super::core::{Core, TableState};
-use super::open::sync_above;
+use super::open::{is_lost_and_found, sync_above};
 
 const COPY_BYTES: usize = 1 << 20;
 
@@ -37,22 +41,75 @@ struct TreeSource {
     root: Arc<TreeRoot>,
 }
 
+/// Whether a file may be of a checkpoint that is not complete.
+fn is_of_checkpoint(entry: &DirEntry) -> bool {
+    [files::CHECKPOINT, files::CURRENT_NEW].contains(&entry.name.as_str()) || files::parse(&entry.name).is_some()
+}
+
 impl Core {
     /// Copies the database to the new directory `dir`.
     pub(crate) fn checkpoint(&self, dir: &Path) -> Result<()> {
         self.check_writable()?;
         let dir = &self.env.fs.absolute(dir).map_err(|error| Error::io("find", dir, error))?;
-        match self.env.fs.list(dir) {
-            Ok(entries) if !entries.is_empty() => {
-                return Err(Error::invalid(format!("{}: the directory is not empty: give a new one", dir.display())));
-            }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io("list", dir, error)),
-            _ => {}
+        let claim = self.claim(dir)?;
+        let made = self.cut(dir).and_then(|cut| self.complete(dir, cut)).and_then(|()| sync_above(&self.env, dir));
+        if made.is_err() {
+            // The copy takes space, and the next try wants an empty directory. What cannot be removed is removed by that.
+            self.remove_unfinished(dir);
         }
+        drop(self.env.fs.remove(&dir.join(files::CHECKPOINT)));
+        drop(claim);
+        made
+    }
+
+    /// Makes the directory, and keeps other checkpoints out of it. What one left behind that was killed is removed.
+    fn claim(&self, dir: &Path) -> Result<Box<dyn FileLock>> {
+        // Before the lock, whose file would be the first of ours in a directory of somebody else.
+        self.check_unfinished(dir)?;
         self.env.fs.create_dir_all(dir).map_err(|error| Error::io("create directory", dir, error))?;
-        let cut = self.cut(dir)?;
-        self.complete(dir, cut)?;
-        sync_above(&self.env, dir)
+        let path = dir.join(files::CHECKPOINT);
+        let claim = self.env.fs.lock(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                let message =
+                    format!("{}: another checkpoint is being made there: give a new directory", dir.display());
+                Error::new(ErrorKind::Locked, message)
+            }
+            _ => Error::io("lock", &path, error),
+        })?;
+        // Another one may have been completed meanwhile.
+        if let Err(error) = self.check_unfinished(dir) {
+            drop(self.env.fs.remove(&path));
+            return Err(error);
+        }
+        self.remove_unfinished(dir);
+        // Before any file of the copy: what a power failure leaves of it is known by this one.
+        self.env.fs.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
+        Ok(claim)
+    }
+
+    /// Refuses a directory that holds anything but an unfinished checkpoint, of which `CURRENT` is missing: it comes last.
+    fn check_unfinished(&self, dir: &Path) -> Result<()> {
+        let entries = match self.env.fs.list(dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Error::io("list", dir, error)),
+        };
+        let begun = entries.iter().any(|entry| entry.name == files::CHECKPOINT);
+        let may_be_there = |entry: &DirEntry| is_lost_and_found(entry) || (begun && is_of_checkpoint(entry));
+        if entries.iter().all(may_be_there) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("{}: the directory is not empty: give a new one", dir.display())))
+    }
+
+    /// Removes the files of a checkpoint that failed; first the one that would make them a database.
+    fn remove_unfinished(&self, dir: &Path) {
+        drop(self.env.fs.remove(&dir.join(files::CURRENT)));
+        for entry in self.env.fs.list(dir).unwrap_or_default() {
+            if is_of_checkpoint(&entry) && entry.name != files::CHECKPOINT {
+                drop(self.env.fs.remove(&dir.join(&entry.name)));
+            }
+        }
     }
 
     /// Brings everything to the trees as of one moment, links their runs and value files and opens the files of B-trees.

@@ -22,7 +22,7 @@ use super::stats::Stats;
 use super::table::Table;
 use super::transaction::Transaction;
 use super::verify::VerifyReport;
-use super::{background, open, salvage, salvage_to};
+use super::{background, discard, open, salvage, salvage_to};
 
 /// An open database. Cheap to clone; all clones, and the tables, snapshots and transactions made from it, share it. It is closed by
 /// [`Database::close`], or when the last of them is dropped, which does the same without a word about errors: with an unlogged table
@@ -293,8 +293,8 @@ impl DatabaseBuilder {
     /// registered under it must make of the operands that are there what it always did. The built-in operator
     /// [`add`](crate::tree::operator::Add) is registered already.
     ///
-    /// A database opens without an operator that one of its tables names. Reads of keys with operands of it, and further merges, are
-    /// then refused; flushes and compactions leave the operands as they are, and nothing is lost.
+    /// A database opens without an operator that one of its tables names. Reads of keys with operands of it, and further merges and
+    /// puts (whose values nobody could check), are then refused; flushes and compactions leave the operands as they are, and nothing is lost.
     #[must_use]
     pub fn merge_operator(mut self, name: impl Into<String>, operator: impl MergeOperator + 'static) -> Self {
         self.registered.operators.insert(name.into(), Arc::new(operator));
@@ -347,6 +347,15 @@ impl DatabaseBuilder {
     pub fn salvage_to(self, out: impl AsRef<Path>, mut told: impl FnMut(SalvageProgress)) -> Result<SalvagedCopy> {
         let env = self.env.unwrap_or_else(Env::os);
         salvage_to::salvage_to(&env, &self.path, out.as_ref(), &self.registered, &mut told)
+    }
+
+    /// Removes the files of the database, if it has no table, or those that a failed creation left: for a program that fails right after
+    /// it created the database, and wants to leave nothing behind. Directories stay.
+    ///
+    /// # Errors
+    /// `Invalid` when the database has tables; `Locked` when it is open; `Corruption`, `Unsupported`, `Io`.
+    pub fn discard(self) -> Result<()> {
+        discard::discard(&self.env.unwrap_or_else(Env::os), &self.path)
     }
 
     /// Opens the database.

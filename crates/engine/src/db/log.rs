@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::base::{Error, Kind, Lsn, Result, SeqNum, TableId};
 use crate::env::Env;
 use crate::log::{inspect, inspect_on};
+use crate::table::catalog::Catalog;
 use crate::table::manifest::Manifest;
 use crate::txn::batch::{Change, Record};
 
@@ -32,7 +33,7 @@ pub struct LogEntry<'a> {
 /// after `from`, oldest first. The database may be open meanwhile: the log then ends where it ended at some moment of the reading.
 ///
 /// # Errors
-/// `Invalid` when there is no database, `Corruption` naming segment and offset, `Io`, and whatever `visit` says.
+/// `Invalid` when there is no database or `from` is behind the end of the log, `Corruption` naming segment and offset, `Io`, and whatever `visit` says.
 pub fn read_log(path: impl AsRef<Path>, from: Lsn, visit: &mut dyn FnMut(LogEntry<'_>) -> Result<()>) -> Result<()> {
     LogFollower::new(path, from).read(visit)
 }
@@ -63,11 +64,10 @@ impl LogFollower {
     /// Calls `visit` with every change that has come since the last call.
     ///
     /// # Errors
-    /// As [`read_log`]; `Gone` when what comes next was given up before it was read.
+    /// As [`read_log`]; `Gone` when what comes next was given up before it was read; `Invalid` when reading begins behind the end of
+    /// the log.
     pub fn read(&mut self, visit: &mut dyn FnMut(LogEntry<'_>) -> Result<()>) -> Result<()> {
-        let Some((catalog, _)) = Manifest::load(&self.env, &self.dir)? else {
-            return Err(Error::invalid(format!("{}: there is no database here", self.dir.display())));
-        };
+        let catalog = self.catalog()?;
         let log = catalog.log_dir(&self.dir);
         let (from, begun) = (self.position, self.begun);
         let read = if begun { inspect_on } else { inspect };
@@ -80,7 +80,25 @@ impl LogFollower {
             (self.position, self.begun) = (end, true);
             Ok(())
         };
-        read(&self.env, &log, from, &mut show).map(drop)
+        let summary = read(&self.env, &log, from, &mut show)?;
+        if !begun && from > summary.end.max(catalog.log_from) {
+            return Err(Error::invalid(format!("position {from} is behind the end of the redo log, {}", summary.end)));
+        }
+        Ok(())
+    }
+
+    /// The names of the tables that the database has now.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no database; `Corruption`, `Io`.
+    pub fn tables(&self) -> Result<Vec<String>> {
+        Ok(self.catalog()?.tables.into_values().map(|table| table.name).collect())
+    }
+
+    fn catalog(&self) -> Result<Catalog> {
+        let loaded = Manifest::load(&self.env, &self.dir)?;
+        let missing = || Error::invalid(format!("{}: there is no database here", self.dir.display()));
+        loaded.map(|(catalog, _)| catalog).ok_or_else(missing)
     }
 }
 

@@ -11,6 +11,7 @@ mod close;
 mod compact;
 mod core;
 mod database;
+mod discard;
 mod erase;
 mod expire;
 mod finish;

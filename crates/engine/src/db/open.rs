@@ -296,6 +296,7 @@ fn check_place(dir: &Path, entries: &[DirEntry], create: bool) -> Result<()> {
     }
     let left_by_crash = |entry: &DirEntry| {
         [files::LOCK, files::CURRENT_NEW].contains(&entry.name.as_str())
+            || is_lost_and_found(entry)
             || matches!(files::parse(&entry.name), Some((FileKind::Manifest, _)))
     };
     if let Some(stranger) = entries.iter().find(|entry| !left_by_crash(entry)) {
@@ -307,6 +308,11 @@ fn check_place(dir: &Path, entries: &[DirEntry], create: bool) -> Result<()> {
         return Err(Error::invalid(message));
     }
     Ok(())
+}
+
+/// Whether an entry is of the file system itself, and none of anybody's files.
+pub(super) fn is_lost_and_found(entry: &DirEntry) -> bool {
+    entry.is_dir && entry.name == files::LOST_AND_FOUND
 }
 
 /// Makes the name of a directory, and of those above it, durable.

@@ -28,8 +28,10 @@ impl Core {
         if let Some(existing) = tables.get(name) {
             let TableOptions { layout, logged, .. } = existing.options;
             let log = if logged { "" } else { " and without redo log" };
-            let message =
-                format!("table '{name}' exists already, with layout {}{log}; neither can change", layout.name());
+            let message = format!(
+                "table '{name}' exists already, with layout {}{log}: drop it first, or give another name",
+                layout.name()
+            );
             return Err(Error::invalid(message));
         }
         let mut ledger = self.ledger.lock();

@@ -52,7 +52,7 @@ pub use place::{Occupant, look};
 pub use progress::ReplayProgress;
 pub use reader::LogSummary;
 pub use recover::{RecoveredLog, Visit, inspect, inspect_on, recover, recover_unsynced};
-pub use recycle::{Reservation, remove_spares};
+pub use recycle::{Reservation, remove_log, remove_spares};
 pub use salvage::{Damaged, Wanted, examine};
 pub use stats::LogStats;
 pub use writer::LogWriter;

@@ -23,7 +23,7 @@ use super::hold::needed_from;
 use super::options::LogOptions;
 use super::pack::Packed;
 use super::recover::RecoveredLog;
-use super::segment::{Directory, Fill, Spare};
+use super::segment::{Directory, Fill, Listing, Spare};
 use super::stats::count;
 use super::writer::{Live, LogWriter};
 use crate::base::num::u64_of;
@@ -62,6 +62,18 @@ pub fn remove_spares(env: &Env, directory: &Path) {
     for spare in directory.list().map(|listing| listing.spares).unwrap_or_default() {
         drop(directory.remove(&spare.path));
     }
+}
+
+/// Removes all files of the log in a directory.
+///
+/// # Errors
+/// `Io` when one of them cannot be removed.
+pub fn remove_log(env: &Env, directory: &Path) -> Result<()> {
+    let directory = Directory { env: env.clone(), path: directory.to_owned() };
+    let Listing { segments, spares, unfinished, .. } = directory.list()?;
+    let spares = spares.iter().map(|spare| &spare.path);
+    let mut paths = segments.iter().map(|(_, path)| path).chain(spares).chain(&unfinished);
+    paths.try_for_each(|path| directory.remove(path))
 }
 
 /// What is remembered from one spare to the next.

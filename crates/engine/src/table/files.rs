@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `LOCK` | held by the process that has the database open |
 //! | `CURRENT` | the name of the manifest in force |
+//! | `CHECKPOINT` | held by the process that makes this directory a checkpoint; gone when it is one |
 //! | `NNN.manifest` | a manifest (see `table/manifest.rs`) |
 //! | `NNN.run` | a sorted run (see `tree/run/format.rs`) |
 //! | `NNN.values` | large values of runs (see `tree/values`) |
@@ -25,6 +26,10 @@ pub(crate) const LOCK: &str = "LOCK";
 pub(crate) const CURRENT: &str = "CURRENT";
 /// The name under which a new `CURRENT` is written before it replaces the old one.
 pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
+/// The name of the file that marks a checkpoint as unfinished.
+pub(crate) const CHECKPOINT: &str = "CHECKPOINT";
+/// What `mkfs` makes in the root of a file system: a directory that holds nothing else is empty.
+pub(crate) const LOST_AND_FOUND: &str = "lost+found";
 /// The directory of the redo log.
 pub(crate) const LOG_DIR: &str = "log";
 

@@ -21,7 +21,7 @@ use crate::tree::run::{RunBuilder, RunOptions};
 use crate::tree::values::ValueBuilder;
 
 use super::super::core::identity;
-use super::super::open::sync_above;
+use super::super::open::{is_lost_and_found, sync_above};
 use super::super::tables::tree_options;
 
 /// Whoever waits is told after so many entries.
@@ -40,7 +40,7 @@ impl<'a> Target<'a> {
     /// Begins a database in the new or empty directory `dir`, whose commits will be newer than `seqnum_floor`.
     pub(super) fn create(env: &'a Env, dir: &Path, seqnum_floor: SeqNum) -> Result<Self> {
         match env.fs.list(dir) {
-            Ok(entries) if !entries.is_empty() => {
+            Ok(entries) if !entries.iter().all(is_lost_and_found) => {
                 return Err(Error::invalid(format!("{}: the directory is not empty: give a new one", dir.display())));
             }
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("list", dir, error)),
