@@ -10,9 +10,18 @@ use spinney_lab::text::parse_size;
 use std::path::PathBuf;
 use std::time::Duration;
 
+const EXIT_CODES: &str = "Exit codes:
+  0    done
+  1    failed; a line on stderr says why
+  2    the command line is wrong; nothing was done
+  3    done, but something was lost (salvage)
+  4    get: a key is not there
+  130  interrupted by ctrl-C
+  143  ended by SIGTERM";
+
 /// An embedded, transactional storage engine: B-tree and LSM tables under one redo log.
 #[derive(Debug, Parser)]
-#[command(name = "spinney", version = VERSION, long_version = LONG_VERSION, max_term_width = 100)]
+#[command(name = "spinney", version = VERSION, long_version = LONG_VERSION, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -56,8 +65,8 @@ pub(crate) struct DbArgs {
     /// Directory of the database
     #[arg(value_name = "DB")]
     pub(crate) path: PathBuf,
-    /// Memory for cache and changes not yet written: bytes, or with a unit as in 64MiB or 2GiB [default: 256MiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    /// Memory for cache and changes not yet written: bytes, or with a unit as in 64MiB or 2GiB; from 1MiB [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size_within(MEMORY))]
     pub(crate) memory: Option<u64>,
     /// Directory of the redo log, for a new database or a log that was moved [default: where the log is; DB/log for a new database]
     #[arg(long, value_name = "DIR")]
@@ -69,7 +78,8 @@ pub(crate) struct DbArgs {
 pub(crate) struct TableArgs {
     #[command(flatten)]
     pub(crate) db: DbArgs,
-    /// Name of the table
+    /// Name of the table: 1 to 255 bytes
+    #[arg(value_parser = parse_table)]
     pub(crate) table: String,
 }
 
@@ -102,12 +112,16 @@ pub(crate) struct RangeArgs {
 }
 
 const ESCAPE_HELP: &str = "Write and read keys and values with escapes: \\n \\r \\t \\\\ and \\xNN for a byte";
+const HEX_HELP: &str = "Print keys and values as hexadecimal digits; in JSON each as {\"hex\": \"…\"}";
 
 /// Load a file of JSON lines into a table; the value of a row is its line
 ///
 /// Makes the database and the table if need be. Each batch of rows is one atomic commit. A row whose key is there already
 /// replaces it. A string is the key itself; a number is its text. At a line that is wrong the load ends, and the message says
-/// how many rows were loaded before.
+/// how many rows were loaded before; if there were none, the table and the database that it made are removed again.
+///
+/// With --value the value is one field of the line: the text of a string, and what else there is as it is written. A table whose merge
+/// operator is `add` needs it, and takes whole numbers.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney load shop orders --jsonl orders.jsonl --key id
@@ -115,16 +129,20 @@ const ESCAPE_HELP: &str = "Write and read keys and values with escapes: \\n \\r 
   generate | spinney load shop orders --jsonl - --key id --batch 100 --ack
   spinney load shop orders --jsonl orders.jsonl --key id --log-compression lz4
   spinney load shop scratch --jsonl orders.jsonl --key id --unlogged
+  spinney load shop visits --jsonl pages.jsonl --key page --value count
   spinney load shop orders --jsonl by_id.jsonl.zst --key id --sorted")]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
-    /// The file, plain or compressed with zstd; `-` is stdin
+    /// The file, UTF-8, plain or compressed with zstd or gzip; `-` is stdin
     #[arg(long, value_name = "FILE")]
     pub(crate) jsonl: PathBuf,
     /// The field of a line that is its key
     #[arg(long, value_name = "FIELD")]
     pub(crate) key: String,
+    /// The field of a line that is the value [default: the whole line]
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) value: Option<String>,
     /// Layout of the table if it must be made [default: lsm]; an existing one must have it
     #[arg(long, value_enum)]
     pub(crate) layout: Option<LayoutArg>,
@@ -136,7 +154,7 @@ pub(crate) struct LoadArgs {
     /// together at the end, or, after a line that is wrong or a key that does not ascend, none
     #[arg(long, conflicts_with_all = ["batch", "durability", "ack"])]
     pub(crate) sorted: bool,
-    /// Rows per commit (fewer when they exceed 4 MiB)
+    /// Rows per commit (fewer when they exceed 4 MiB or a quarter of --memory)
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) batch: u64,
     #[command(flatten)]
@@ -151,14 +169,18 @@ pub(crate) struct LoadArgs {
 
 /// Print the value of a key, or the entries of several keys: key, tab, value
 ///
-/// Several keys are looked up together and printed in the order of the arguments. Keys that are not there are named on stderr, and the
-/// exit code is 1. In a table whose merge operator is `add`, a value of 8 bytes is printed as the number that it is, signed; with
-/// --escape as bytes.
+/// The value of one key goes to a file or pipe as it is, with nothing behind it: what `put` took from a file comes back. On a terminal, and
+/// printed as text (with --escape, --hex or --json, or as a number), it is a line.
+///
+/// Several keys are looked up together and printed in the order of the arguments, each as a line: key, tab, value. Values that hold tabs
+/// or line ends want --escape, --hex or --json. Keys that are not there are named on stderr, and the exit code is 4. In a table whose
+/// merge operator is `add` a value is printed as a signed number; with --escape or --hex as its 8 bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney get shop orders 4711
   spinney get shop visits /index.html
   spinney get shop orders 4711 | jq .total
+  spinney get shop pictures front > front.png
   spinney get shop orders 4711 4712 4720 --json
   spinney get --escape blobs index '\\x00\\x2a'")]
 pub(crate) struct GetArgs {
@@ -169,16 +191,22 @@ pub(crate) struct GetArgs {
     pub(crate) keys: Vec<String>,
     #[arg(short, long, help = ESCAPE_HELP)]
     pub(crate) escape: bool,
+    #[arg(long, help = HEX_HELP)]
+    pub(crate) hex: bool,
     /// Print each key with its value as a JSON object
     #[arg(long, conflicts_with = "escape")]
     pub(crate) json: bool,
 }
 
 /// Give a key a value
+///
+/// The value is taken as it is, byte by byte. In a table whose merge operator is `add` it is a whole number, below zero too, as `merge` takes
+/// it; with --escape its 8 bytes, little-endian.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney put shop orders 4711 '{\"total\": 12}'
   spinney put shop pictures front < front.png
+  spinney put shop visits front-page 0
   spinney put --escape blobs index '\\x00\\x2a' 'a\\tb'")]
 pub(crate) struct PutArgs {
     #[command(flatten)]
@@ -186,6 +214,7 @@ pub(crate) struct PutArgs {
     /// The key
     pub(crate) key: String,
     /// The value; without it the value is what stdin holds
+    #[arg(allow_negative_numbers = true)]
     pub(crate) value: Option<String>,
     #[arg(short, long, help = ESCAPE_HELP)]
     pub(crate) escape: bool,
@@ -202,7 +231,7 @@ pub(crate) struct PutArgs {
   spinney create shop visits --merge add
   spinney merge shop visits front-page 1
   spinney merge shop visits front-page -3
-  spinney get --escape shop visits front-page")]
+  spinney get shop visits front-page")]
 pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
@@ -219,21 +248,26 @@ pub(crate) struct MergeArgs {
 
 /// Delete a key, or all keys of a range at once; one that is not there is no error
 ///
-/// A range costs as much as one key. What it took on disk is given back as the table is flushed and compacted.
+/// A range costs as much as one key; which one was deleted is printed. What it took on disk is given back as the table is flushed and
+/// compacted. An empty --prefix, --from or --to, as a script's variable that is not set, is refused: --all deletes all.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney delete shop orders 4711
   spinney delete shop orders-by-city oslo/4711 --single
   spinney delete shop orders --from 4000 --to 5000
-  spinney delete shop orders --prefix 47")]
+  spinney delete shop orders --prefix 47
+  spinney delete shop orders --all")]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
     /// The key
-    #[arg(required_unless_present_any = ["from", "to", "prefix"], conflicts_with_all = ["from", "to", "prefix"])]
+    #[arg(required_unless_present_any = ["from", "to", "prefix", "all"], conflicts_with_all = ["from", "to", "prefix"])]
     pub(crate) key: Option<String>,
     #[command(flatten)]
     pub(crate) range: RangeArgs,
+    /// All keys of the table
+    #[arg(long, conflicts_with_all = ["key", "from", "to", "prefix", "single"])]
+    pub(crate) all: bool,
     /// The key was put at most once since it was last deleted, and is always deleted with this flag: the put and the delete go together
     /// when they meet on disk. Where that is not true, an older value can come back
     #[arg(long, conflicts_with_all = ["from", "to", "prefix"])]
@@ -253,7 +287,8 @@ pub(crate) struct DeleteArgs {
   spinney scan shop orders --from 4000 --to 5000
   spinney scan shop orders --reverse --limit 10 --keys-only
   spinney scan shop orders --prefix 47 | cut -f2 | jq .total
-  spinney scan shop orders --json")]
+  spinney scan shop orders --json
+  spinney scan blobs index --hex")]
 pub(crate) struct ScanArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
@@ -270,6 +305,8 @@ pub(crate) struct ScanArgs {
     pub(crate) keys_only: bool,
     #[arg(short, long, help = ESCAPE_HELP)]
     pub(crate) escape: bool,
+    #[arg(long, help = HEX_HELP)]
+    pub(crate) hex: bool,
     /// Print each entry as a JSON object; bytes that are not UTF-8 are {"hex": "…"}
     #[arg(long, conflicts_with = "escape")]
     pub(crate) json: bool,
@@ -292,7 +329,10 @@ pub(crate) struct CountArgs {
     pub(crate) json: bool,
 }
 
-/// List the tables with their layouts
+/// List the tables: how they are laid out, how many entries they hold, and what they take on disk and in memory
+///
+/// Entries are counted as the trees hold them, so that a key that was deleted or written again counts more than once until it is
+/// compacted; `count` counts exactly.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney tables shop")]
@@ -323,11 +363,11 @@ pub(crate) struct CreateArgs {
     /// How blocks are compressed
     #[arg(long, value_enum, default_value_t = CompressionArg::Lz4)]
     pub(crate) compression: CompressionArg,
-    /// Size of a block before compression [default: 8KiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    /// Size of a block before compression: 512B to 1MiB [default: 8KiB]
+    #[arg(long, value_name = "SIZE", value_parser = size_within(BLOCK))]
     pub(crate) block: Option<u64>,
-    /// Filter bits for each key of a run; 0 for no filters [default: 10]
-    #[arg(long, value_name = "BITS")]
+    /// Filter bits for each key of a run, up to 32; 0 for no filters [default: 10]
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(FILTER_BITS))]
     pub(crate) filter_bits: Option<u32>,
     /// Most keys looked up are there: leave out the filters of the last level
     #[arg(long)]
@@ -336,18 +376,18 @@ pub(crate) struct CreateArgs {
     /// byte 0xNN) of it
     #[arg(long, value_name = "RULE", value_parser = parse_prefix)]
     pub(crate) prefix_filter: Option<Prefix>,
-    /// How much larger each level is than the one above it, or how many runs are merged at once [default: 8]
-    #[arg(long, value_name = "N")]
+    /// How much larger each level is than the one above it, or how many runs are merged at once: 2 to 32 [default: 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(FANOUT))]
     pub(crate) fanout: Option<u32>,
     /// Keep its changes out of the redo log: a crash takes the table back to its last flush. Cannot be changed later
     #[arg(long)]
     pub(crate) unlogged: bool,
     /// The merge operator of the table: `add` for counters. A program can register others; this command cannot read what they merge
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = ["add"])]
     pub(crate) merge: Option<String>,
-    /// Keep values of so many bytes or more apart from their keys, in files of their own: compactions then do not rewrite them. Not for
-    /// B-trees [default: never]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    /// Keep values of this size or larger apart from their keys, in files of their own: compactions then do not rewrite them. 64B to
+    /// 512MiB; not for B-trees [default: never]
+    #[arg(long, value_name = "SIZE", value_parser = size_within(LARGE_VALUES))]
     pub(crate) large_values: Option<u64>,
     /// How long entries live after they were last put: a number and s, m, h or d. Not for B-trees, nor beside --merge [default: for ever]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -411,7 +451,7 @@ pub(crate) struct StatArgs {
 pub(crate) struct LogArgs {
     /// Directory of the database
     pub(crate) db: PathBuf,
-    /// Only changes of commits that end after this position, as the lsn column tells it
+    /// Only changes of commits that end after this position, as the lsn column tells it; one behind the end of the log is refused
     #[arg(long, value_name = "LSN")]
     pub(crate) from: Option<u64>,
     /// Only changes of this table
@@ -506,13 +546,15 @@ pub(crate) struct CompactArgs {
 }
 
 /// Make a copy of the database as it is now, sharing files where the file system can
+///
+/// A copy that fails is removed again; one that was interrupted is no database, and the same command begins anew.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney checkpoint shop backup/shop-monday")]
 pub(crate) struct CheckpointArgs {
     #[command(flatten)]
     pub(crate) db: DbArgs,
-    /// Directory of the copy; must not exist
+    /// Directory of the copy: a new or an empty one
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
 }
@@ -531,6 +573,39 @@ pub(crate) enum LayoutArg {
 /// Units of time, with their seconds.
 const TIMES: [(&str, u64); 4] = [("d", 24 * 3600), ("h", 3600), ("m", 60), ("s", 1)];
 
+/// What the engine takes, in bytes or as numbers; a test compares.
+const MEMORY: (u64, u64) = (1 << 20, 1 << 40);
+const BLOCK: (u64, u64) = (512, 1 << 20);
+const LARGE_VALUES: (u64, u64) = (64, 512 << 20);
+const FILTER_BITS: std::ops::RangeInclusive<i64> = 0..=32;
+const FANOUT: std::ops::RangeInclusive<i64> = 2..=32;
+const TIME_DAYS_MAX: u64 = 100 * 366;
+const TABLE_BYTES_MAX: usize = 255;
+
+/// A parser of sizes from the first to the second.
+fn size_within((low, high): (u64, u64)) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let size = parse_size(text)?;
+        let fits = (low..=high).contains(&size);
+        if fits { Ok(size) } else { Err(format!("it must be between {} and {}", in_unit(low), in_unit(high))) }
+    }
+}
+
+/// A size that is a whole number of its unit.
+fn in_unit(size: u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let whole = units.iter().find(|(_, bits)| size > 0 && size.is_multiple_of(1 << bits));
+    whole.map_or_else(|| format!("{size} B"), |(unit, bits)| format!("{} {unit}", size >> bits))
+}
+
+/// Reads the name of a table.
+fn parse_table(text: &str) -> Result<String, String> {
+    match text.len() {
+        1..=TABLE_BYTES_MAX => Ok(text.to_owned()),
+        len => Err(format!("the name of a table has 1 to {TABLE_BYTES_MAX} bytes, not {len}")),
+    }
+}
+
 /// Reads a time: a number with its unit.
 fn parse_time(text: &str) -> Result<Duration, String> {
     let time = TIMES.iter().find_map(|(unit, seconds)| {
@@ -538,12 +613,16 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         number.checked_mul(*seconds)
     });
     let time = time.map(Duration::from_secs);
-    time.ok_or_else(|| format!("'{text}' is no time: write a whole number and its unit, such as 90s, 15m, 12h or 7d"))
+    let time = time.ok_or_else(|| {
+        format!("'{text}' is not a time: write a whole number and its unit, such as 90s, 15m, 12h or 7d")
+    })?;
+    let fits = (1..=TIME_DAYS_MAX * 24 * 3600).contains(&time.as_secs());
+    if fits { Ok(time) } else { Err(format!("it must be between 1s and {TIME_DAYS_MAX}d")) }
 }
 
 /// Reads a rule of prefixes: `bytes:N` or `upto:C`.
 fn parse_prefix(text: &str) -> Result<Prefix, String> {
-    let wrong = || format!("'{text}' is no rule of prefixes: write bytes:N with N from 1 to 255, upto:C, or upto:0xNN");
+    let wrong = || format!("'{text}' is not a prefix rule: write bytes:N with N from 1 to 255, upto:C, or upto:0xNN");
     let rule = match text.split_once(':').ok_or_else(wrong)? {
         ("bytes", count) => count.parse().ok().filter(|count| *count > 0).map(Prefix::Bytes),
         ("upto", end) => match end.as_bytes() {
@@ -643,5 +722,42 @@ impl From<CompressionArg> for Compression {
             CompressionArg::Lz4 => Self::Lz4,
             CompressionArg::Zstd => Self::Zstd,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spinney::{Options, TableOptions};
+
+    /// Whether the engine takes what lies at the ends of a range and refuses what lies outside.
+    fn agree((low, high): (u64, u64), check: impl Fn(u64) -> spinney::Result<()>) {
+        assert!(check(low).is_ok() && check(high).is_ok());
+        assert!(check(high + 1).is_err() && (low <= 1 || check(low - 1).is_err()));
+    }
+
+    #[test]
+    fn the_ranges_of_options_are_those_of_the_engine() {
+        let table = |change: &dyn Fn(&mut TableOptions)| {
+            let mut options = TableOptions::default();
+            change(&mut options);
+            options.check()
+        };
+        let small = |value: u64| u32::try_from(value).unwrap();
+        agree(MEMORY, |memory_bytes| Options { memory_bytes, ..Options::default() }.check());
+        agree(BLOCK, |block| table(&|options| options.block_bytes = small(block)));
+        agree(LARGE_VALUES, |bytes| table(&|options| options.large_value_bytes = small(bytes)));
+        let range = |range: &std::ops::RangeInclusive<i64>| (range.start().unsigned_abs(), range.end().unsigned_abs());
+        agree(range(&FILTER_BITS), |bits| table(&|options| options.filter_bits_per_key = small(bits)));
+        agree(range(&FANOUT), |fanout| table(&|options| options.fanout = small(fanout)));
+        let seconds = (1, TIME_DAYS_MAX * 24 * 3600);
+        agree(seconds, |seconds| table(&|options| options.time_to_live = Some(Duration::from_secs(seconds))));
+    }
+
+    #[test]
+    fn a_size_out_of_range_is_told_in_units() {
+        assert_eq!(size_within(BLOCK)("5").unwrap_err(), "it must be between 512 B and 1 MiB");
+        assert_eq!(size_within(MEMORY)("1KiB").unwrap_err(), "it must be between 1 MiB and 1 TiB");
+        assert_eq!(size_within(BLOCK)("512"), Ok(512));
     }
 }

@@ -1,7 +1,8 @@
 //! `get`, `put`, `merge` and `delete`: one entry, several, or those of a range.
 
-use crate::args::{CommitArgs, DeleteArgs, GetArgs, MergeArgs, PutArgs, TableArgs};
-use crate::output::{Output, Values, argument, escape, json_of};
+use crate::args::{CommitArgs, DeleteArgs, GetArgs, MergeArgs, PutArgs, RangeArgs, TableArgs};
+use crate::failure::{Absent, Usage};
+use crate::output::{Form, Output, Values, argument, escape, one_line};
 use crate::scan::{borrowed, bounds};
 use crate::store::{close_after, open_to_commit, table, with_table};
 use anyhow::{Context as _, Result, bail};
@@ -12,15 +13,28 @@ use std::io::{Read as _, Write as _};
 /// Prints the value of a key, or the entries of several.
 pub(crate) fn get(args: &GetArgs, out: &mut Output) -> Result<()> {
     let keys = args.keys.iter().map(|key| argument(key, args.escape)).collect::<Result<Vec<_>>>()?;
+    let form = Form::of(args.escape, args.hex);
     with_table(&args.table, |db, table| {
         let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        let (values, shown) = (db.snapshot().multi_get(table, &wanted)?, Values::of(table, args.escape));
+        let (values, shown) = (db.snapshot().multi_get(table, &wanted)?, Values::of(table, form));
         for (key, value) in keys.iter().zip(&values) {
             match value {
                 Some(value) if args.json => {
-                    out.json_line(&json!({ "key": json_of(key), "value": shown.json(value) }))?;
+                    out.json_line(&json!({ "key": shown.json_key(key), "value": shown.json(value) }))?;
                 }
-                Some(value) => print(key, (value, shown), args, out)?,
+                Some(value) if keys.len() > 1 => {
+                    out.bytes(key, form)?;
+                    write!(out, "\t")?;
+                    shown.print(value, out)?;
+                    writeln!(out)?;
+                }
+                Some(value) => {
+                    shown.print(value, out)?;
+                    // The bytes of one value are all that a file or a pipe gets, so that they come back as they went in.
+                    if out.is_terminal() || shown.is_text(value) {
+                        writeln!(out)?;
+                    }
+                }
                 None => {}
             }
         }
@@ -30,20 +44,10 @@ pub(crate) fn get(args: &GetArgs, out: &mut Output) -> Result<()> {
             0 => Ok(()),
             count => {
                 let noun = if count == 1 { "key" } else { "keys" };
-                bail!("table `{}` has no {noun} {}", args.table.table, missing.join(", "))
+                bail!(Absent(format!("table `{}` has no {noun} {}", one_line(&args.table.table), missing.join(", "))))
             }
         }
     })
-}
-
-/// Prints the value, behind its key if there are several.
-fn print(key: &[u8], (value, shown): (&[u8], Values), args: &GetArgs, out: &mut Output) -> Result<()> {
-    if args.keys.len() > 1 {
-        out.bytes(key, args.escape)?;
-        write!(out, "\t")?;
-    }
-    shown.print(value, out)?;
-    Ok(writeln!(out)?)
 }
 
 /// Puts an entry.
@@ -57,49 +61,83 @@ pub(crate) fn put(args: &PutArgs) -> Result<()> {
             value
         }
     };
-    commit(&args.table, &args.commit, |batch, table| batch.put(table, &key, &value))
+    commit(&args.table, &args.commit, |batch, table| {
+        if counts(table) && !args.escape {
+            batch.put(table, &key, &number(&String::from_utf8_lossy(&value))?);
+        } else {
+            batch.put(table, &key, &value);
+        }
+        Ok(())
+    })
 }
 
 /// Merges an operand into an entry.
 pub(crate) fn merge(args: &MergeArgs) -> Result<()> {
     let key = argument(&args.key, args.escape)?;
     let operand = &args.operand;
-    close_after(open_to_commit(&args.table.db, &args.commit, false)?, |db| {
-        let table = table(db, &args.table.table)?;
-        let operand = match table.options().merge.as_deref() {
-            Some("add") => number(operand)?.to_vec(),
-            _ => operand.as_bytes().to_vec(),
-        };
-        let mut batch = Batch::new();
-        batch.merge(&table, &key, &operand);
-        Ok(db.write(batch, args.commit.durability.into())?)
+    commit(&args.table, &args.commit, |batch, table| {
+        if counts(table) {
+            batch.merge(table, &key, &number(operand)?);
+        } else {
+            batch.merge(table, &key, operand.as_bytes());
+        }
+        Ok(())
     })
 }
 
-/// The operand of `add` that is a number: from the least of signed ones to the greatest of unsigned ones.
-fn number(text: &str) -> Result<[u8; 8]> {
+/// Whether the values of a table are counters.
+pub(crate) fn counts(table: &Table) -> bool {
+    table.options().merge.as_deref() == Some("add")
+}
+
+/// The value or operand of `add` that is a number: from the least of signed ones to the greatest of unsigned ones.
+pub(crate) fn number(text: &str) -> Result<[u8; 8]> {
+    let text = text.trim();
     let unsigned = text.parse().map(u64::to_le_bytes);
     let number = unsigned.or_else(|_| text.parse().map(i64::to_le_bytes));
-    number.with_context(|| format!("`{text}` is no whole number of 64 bits, which the merge operator `add` takes"))
+    let shown: String = text.chars().take(40).collect();
+    number.with_context(|| format!("`{shown}` is not a whole number of 64 bits, which a table with --merge add takes"))
 }
 
 /// Deletes an entry, or those of a range.
-pub(crate) fn delete(args: &DeleteArgs) -> Result<()> {
+pub(crate) fn delete(args: &DeleteArgs, out: &mut Output) -> Result<()> {
     if let Some(key) = &args.key {
         let key = argument(key, args.escape)?;
         return commit(&args.table, &args.commit, |batch, table| {
-            if args.single { batch.single_delete(table, &key) } else { batch.delete(table, &key) }
+            if args.single {
+                batch.single_delete(table, &key)
+            } else {
+                batch.delete(table, &key)
+            }
+            Ok(())
         });
     }
+    let RangeArgs { from, to, prefix } = &args.range;
+    for (flag, given) in [("--from", from), ("--to", to), ("--prefix", prefix)] {
+        if given.as_ref().is_some_and(String::is_empty) {
+            bail!(Usage(format!("{flag} is empty: to delete all keys of the table, say --all")));
+        }
+    }
     let bounds = bounds(&args.range, args.escape)?;
-    commit(&args.table, &args.commit, |batch, table| batch.delete_range(table, borrowed(&bounds)))
+    commit(&args.table, &args.commit, |batch, table| {
+        batch.delete_range(table, borrowed(&bounds));
+        Ok(())
+    })?;
+    let which = match (from, to, prefix) {
+        (_, _, Some(prefix)) => format!("that start with `{}`", one_line(prefix)),
+        (Some(from), Some(to), _) => format!("from `{}` to before `{}`", one_line(from), one_line(to)),
+        (Some(from), None, _) => format!("from `{}` on", one_line(from)),
+        (None, Some(to), _) => format!("before `{}`", one_line(to)),
+        (None, None, None) => "that there were".to_owned(),
+    };
+    Ok(writeln!(out, "deleted all keys of `{}` {which}", one_line(&args.table.table))?)
 }
 
 /// Commits a change of a table that is there.
-fn commit(args: &TableArgs, how: &CommitArgs, change: impl FnOnce(&mut Batch, &Table)) -> Result<()> {
-    close_after(open_to_commit(&args.db, how, false)?, |db| {
+fn commit(args: &TableArgs, how: &CommitArgs, change: impl FnOnce(&mut Batch, &Table) -> Result<()>) -> Result<()> {
+    close_after(open_to_commit(&args.db, how)?, |db| {
         let mut batch = Batch::new();
-        change(&mut batch, &table(db, &args.table)?);
+        change(&mut batch, &table(db, &args.table)?)?;
         Ok(db.write(batch, how.durability.into())?)
     })
 }

@@ -1,8 +1,8 @@
 //! `log`: the changes in the redo log, oldest first, and those to come.
 
 use crate::args::LogArgs;
-use crate::output::{Output, escape, json_of};
-use anyhow::{Error, Result};
+use crate::output::{Output, escape, json_of, one_line};
+use anyhow::{Error, Result, bail};
 use serde_json::json;
 use spinney::{ErrorKind, Kind, LogEntry, LogFollower, Lsn};
 use spinney_lab::{Clock, signals};
@@ -20,6 +20,11 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) fn run(args: &LogArgs, out: &mut Output) -> Result<()> {
     let stop = if args.follow { Some(signals::stop()?) } else { None };
     let mut follower = LogFollower::new(&args.db, Lsn(args.from.unwrap_or(0)));
+    let tables = follower.tables()?;
+    if let Some(table) = args.table.as_ref().filter(|table| !tables.contains(table)) {
+        bail!("{} has no table `{}`", args.db.display(), one_line(table));
+    }
+    let columns = Columns::for_tables(&tables, out);
     let mut titles = !args.json;
     let mut left = args.limit.unwrap_or(u64::MAX);
     loop {
@@ -28,7 +33,7 @@ pub(crate) fn run(args: &LogArgs, out: &mut Output) -> Result<()> {
             let wanted = args.table.as_deref().is_none_or(|table| entry.table_name == Some(table));
             if wanted && left > 0 && printing.is_ok() {
                 left -= 1;
-                printing = print_titles(&mut titles, out).and_then(|()| print(&entry, args.json, out));
+                printing = columns.print_titles(&mut titles, out).and_then(|()| columns.print(&entry, args.json, out));
             }
             if left == 0 || printing.is_err() {
                 // The only way to end the reading early; what the error says is never told.
@@ -40,7 +45,7 @@ pub(crate) fn run(args: &LogArgs, out: &mut Output) -> Result<()> {
         if left > 0 {
             read.map_err(Error::from)?;
         }
-        print_titles(&mut titles, out)?;
+        columns.print_titles(&mut titles, out)?;
         let Some(stop) = stop.as_ref().filter(|_| left > 0) else { return Ok(()) };
         out.flush()?;
         Clock::real().sleep(LOOK);
@@ -50,32 +55,53 @@ pub(crate) fn run(args: &LogArgs, out: &mut Output) -> Result<()> {
     }
 }
 
-/// Prints the titles once, and not before it is known that there is a log.
-fn print_titles(wanted: &mut bool, out: &mut Output) -> Result<()> {
-    if std::mem::take(wanted) {
-        writeln!(out, "{:>12} {:>12}  {:<16} {:<13}  key  value", "lsn", "seqnum", "table", "change")?;
-    }
-    Ok(())
+/// How wide the columns are.
+struct Columns {
+    table: usize,
+    /// Of a line in all.
+    line: Option<usize>,
 }
 
-fn print(entry: &LogEntry<'_>, json: bool, out: &mut Output) -> Result<()> {
-    let change = entry.kind.name();
-    if json {
-        return out.json_line(&json!({
-            "lsn": entry.lsn,
-            "seqnum": entry.seqnum,
-            "table": entry.table_name,
-            "table_id": entry.table,
-            "change": change,
-            "key": json_of(entry.key),
-            "value": (entry.kind != Kind::Delete).then(|| json_of(entry.value)),
-        }));
+impl Columns {
+    /// As wide as the names of the tables, and no wider than the terminal.
+    fn for_tables(tables: &[String], out: &Output) -> Self {
+        let names = tables.iter().map(|table| one_line(table).chars().count());
+        Self { table: names.chain(["table".len()]).max().unwrap_or(0), line: out.columns() }
     }
-    let table = entry.table_name.map_or_else(|| format!("(dropped {})", entry.table), str::to_owned);
-    let key = abbreviated(entry.key, KEY_CHARS);
-    let value = abbreviated(entry.value, VALUE_CHARS);
-    let line = format!("{:>12} {:>12}  {table:<16} {change:<13}  {key}  {value}", entry.lsn.0, entry.seqnum.0);
-    Ok(writeln!(out, "{}", line.trim_end())?)
+
+    /// Prints the titles once, and not before it is known that there is a log.
+    fn print_titles(&self, wanted: &mut bool, out: &mut Output) -> Result<()> {
+        if std::mem::take(wanted) {
+            self.print_line(["lsn", "seqnum", "table", "change"], "key  value", out)?;
+        }
+        Ok(())
+    }
+
+    fn print(&self, entry: &LogEntry<'_>, json: bool, out: &mut Output) -> Result<()> {
+        let change = entry.kind.name();
+        if json {
+            return out.json_line(&json!({
+                "lsn": entry.lsn,
+                "seqnum": entry.seqnum,
+                "table": entry.table_name,
+                "table_id": entry.table,
+                "change": change,
+                "key": json_of(entry.key),
+                "value": (entry.kind != Kind::Delete).then(|| json_of(entry.value)),
+            }));
+        }
+        let table = entry.table_name.map_or_else(|| format!("(dropped {})", entry.table), one_line);
+        let key = abbreviated(entry.key, KEY_CHARS);
+        let value = abbreviated(entry.value, VALUE_CHARS);
+        let (lsn, seqnum) = (entry.lsn.0.to_string(), entry.seqnum.0.to_string());
+        self.print_line([&lsn, &seqnum, &table, change], &format!("{key}  {value}"), out)
+    }
+
+    fn print_line(&self, [lsn, seqnum, table, change]: [&str; 4], rest: &str, out: &mut Output) -> Result<()> {
+        let line = format!("{lsn:>12}  {seqnum:>9}  {table:<0$}  {change:<13}  {rest}", self.table);
+        let line: String = line.trim_end().chars().take(self.line.unwrap_or(usize::MAX)).collect();
+        Ok(writeln!(out, "{line}")?)
+    }
 }
 
 /// The first bytes as text, and how many there are if that is not all.

@@ -1,7 +1,6 @@
 //! The `spinney` command: load, read, change, look into and measure databases from a shell.
 //!
-//! Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed (one line on stderr says why), 2 wrong usage,
-//! 3 done in part (a salvage that lost something), 130 interrupted.
+//! Results go to stdout, everything else to stderr. `spinney --help` lists the exit codes.
 
 mod args;
 mod bench;
@@ -21,13 +20,23 @@ mod tables;
 
 use anyhow::Result;
 use args::{Cli, Command};
+use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use output::Output;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.kind() == ErrorKind::InvalidUtf8 => {
+            eprintln!(
+                "spinney: an argument is not UTF-8: with --escape write such bytes as \\xNN, as in -e 'caf\\xe9'"
+            );
+            return ExitCode::from(2);
+        }
+        Err(error) => error.exit(),
+    };
     let mut out = Output::stdout();
     match run(&cli.command, &mut out).and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -47,7 +56,7 @@ fn run(command: &Command, out: &mut Output) -> Result<()> {
         Command::Get(args) => entries::get(args, out),
         Command::Put(args) => entries::put(args),
         Command::Merge(args) => entries::merge(args),
-        Command::Delete(args) => entries::delete(args),
+        Command::Delete(args) => entries::delete(args, out),
         Command::Scan(args) => scan::scan(args, out),
         Command::Count(args) => scan::count(args, out),
         Command::Tables(args) => tables::list(args, out),

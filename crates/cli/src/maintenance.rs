@@ -1,8 +1,8 @@
 //! `verify`, `flush`, `compact` and `checkpoint`.
 
 use crate::args::{CheckpointArgs, CompactArgs, FlushArgs, VerifyArgs};
-use crate::output::Output;
-use crate::store::{tables, with_db};
+use crate::output::{Output, one_line};
+use crate::store::{Directories, tables, with_db};
 use anyhow::{Result, bail};
 use spinney::{Database, Shape, Table};
 use spinney_lab::progress;
@@ -81,7 +81,7 @@ pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
     let wheel = progress::wheel("compact");
     let done = with_db(&args.db, |db| {
         tables(db, args.table.as_deref())?.iter().try_for_each(|table| {
-            wheel.set_message(table.name().to_owned());
+            wheel.set_message(one_line(table.name()));
             match args.level {
                 Some(level) => Ok(table.compact_level(level)?),
                 None if args.until_idle => Ok(table.wait_idle()?),
@@ -95,5 +95,10 @@ pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
 
 /// Copies the database.
 pub(crate) fn checkpoint(args: &CheckpointArgs) -> Result<()> {
-    with_db(&args.db, |db| Ok(db.checkpoint(&args.dir)?))
+    let made = Directories::missing([&args.dir].into_iter());
+    let done = with_db(&args.db, |db| Ok(db.checkpoint(&args.dir)?));
+    if done.is_err() {
+        made.remove();
+    }
+    done
 }

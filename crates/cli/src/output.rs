@@ -1,10 +1,36 @@
 //! Stdout, and bytes as text.
 
+use crate::failure::Usage;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 use spinney::Table;
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write};
+
+/// A terminal that is narrower gets lines of this length.
+const COLUMNS_MIN: usize = 40;
+
+/// How bytes are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As they are.
+    Plain,
+    /// As text on one line, with escapes.
+    Escaped,
+    /// As hexadecimal digits.
+    Hex,
+}
+
+impl Form {
+    /// What the flags `--escape` and `--hex` ask for.
+    pub(crate) fn of(escape: bool, hex: bool) -> Self {
+        match (escape, hex) {
+            (_, true) => Self::Hex,
+            (true, false) => Self::Escaped,
+            (false, false) => Self::Plain,
+        }
+    }
+}
 
 /// Buffered stdout.
 #[derive(Debug)]
@@ -21,9 +47,24 @@ impl Output {
         Self { stdout: BufWriter::with_capacity(64 << 10, stdout.lock()), terminal }
     }
 
-    /// Prints bytes: with escapes if they are asked for or a terminal would take them for commands, else as they are.
-    pub(crate) fn bytes(&mut self, bytes: &[u8], escapes: bool) -> io::Result<()> {
-        if escapes || self.terminal { self.write_all(escape(bytes).as_bytes()) } else { self.write_all(bytes) }
+    /// Whether it is a terminal, where a result ends with a line end whatever it is.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// The columns that a line may take; none when nothing but a terminal would cut or wrap it.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        let size = terminal_size::terminal_size_of(io::stdout()).filter(|_| self.terminal);
+        size.map(|(width, _)| usize::from(width.0).max(COLUMNS_MIN))
+    }
+
+    /// Prints bytes in the form asked for, and with escapes where a terminal would take them for commands.
+    pub(crate) fn bytes(&mut self, bytes: &[u8], form: Form) -> io::Result<()> {
+        match form {
+            Form::Hex => self.write_all(hex(bytes).as_bytes()),
+            Form::Plain if !self.terminal => self.write_all(bytes),
+            Form::Plain | Form::Escaped => self.write_all(escape(bytes).as_bytes()),
+        }
     }
 
     /// Prints a value as indented JSON.
@@ -54,31 +95,41 @@ fn named(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write to stdout: {error}"))
 }
 
-/// How the values of a table are shown: as bytes, but those of 8 bytes in a table whose merge operator is `add` as signed numbers, unless
-/// escapes are asked for.
+/// How the values of a table are shown: in the form asked for, but those of 8 bytes in a table whose merge operator is `add` as signed
+/// numbers, unless their bytes are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Values {
     numbers: bool,
-    escapes: bool,
+    form: Form,
 }
 
 impl Values {
     /// The values of this table.
-    pub(crate) fn of(table: &Table, escapes: bool) -> Self {
-        Self { numbers: !escapes && table.options().merge.as_deref() == Some("add"), escapes }
+    pub(crate) fn of(table: &Table, form: Form) -> Self {
+        Self { numbers: form == Form::Plain && table.options().merge.as_deref() == Some("add"), form }
     }
 
     /// Prints one.
     pub(crate) fn print(self, value: &[u8], out: &mut Output) -> io::Result<()> {
         match self.number(value) {
             Some(number) => write!(out, "{number}"),
-            None => out.bytes(value, self.escapes),
+            None => out.bytes(value, self.form),
         }
+    }
+
+    /// Whether one is printed as text, not as its bytes.
+    pub(crate) fn is_text(self, value: &[u8]) -> bool {
+        self.form != Form::Plain || self.number(value).is_some()
     }
 
     /// One as JSON: a number, or as [`json_of`] has it.
     pub(crate) fn json(self, value: &[u8]) -> Json {
-        self.number(value).map_or_else(|| json_of(value), Json::from)
+        self.number(value).map_or_else(|| self.json_key(value), Json::from)
+    }
+
+    /// A key as JSON.
+    pub(crate) fn json_key(self, key: &[u8]) -> Json {
+        if self.form == Form::Hex { json!({ "hex": hex(key) }) } else { json_of(key) }
     }
 
     fn number(self, value: &[u8]) -> Option<i64> {
@@ -88,10 +139,17 @@ impl Values {
 
 /// Bytes as JSON: a string when they are UTF-8, else `{"hex": "…"}`.
 pub(crate) fn json_of(bytes: &[u8]) -> Json {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Json::from(text),
-        Err(_) => json!({ "hex": bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>() }),
-    }
+    std::str::from_utf8(bytes).map_or_else(|_| json!({ "hex": hex(bytes) }), Json::from)
+}
+
+/// Bytes as hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A name that was given by somebody, on one line of a terminal.
+pub(crate) fn one_line(text: &str) -> String {
+    escape(text.as_bytes())
 }
 
 /// Bytes as text on one line, from which [`unescape`] gets them back: UTF-8 stays as it is, but for control characters and
@@ -140,7 +198,7 @@ fn unescape(text: &str) -> Result<Vec<u8>> {
             [b'x', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
                 (hex_value(*high) << 4 | hex_value(*low), 3)
             }
-            _ => bail!("`{text}` has a backslash that begins none of \\n \\r \\t \\\\ \\xNN"),
+            _ => bail!(Usage(format!("`{text}` has a backslash that begins none of \\n \\r \\t \\\\ \\xNN"))),
         };
         bytes.push(byte);
         rest = &rest[len..];

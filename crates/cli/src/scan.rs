@@ -1,7 +1,7 @@
 //! `scan` and `count`: the entries of a range.
 
 use crate::args::{CountArgs, RangeArgs, ScanArgs};
-use crate::output::{Output, Values, argument, json_of};
+use crate::output::{Form, Output, Values, argument};
 use crate::store::with_table;
 use anyhow::Result;
 use serde::Serialize;
@@ -15,9 +15,9 @@ pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// Prints entries.
 pub(crate) fn scan(args: &ScanArgs, out: &mut Output) -> Result<()> {
-    let bounds = bounds(&args.range, args.escape)?;
+    let (bounds, form) = (bounds(&args.range, args.escape)?, Form::of(args.escape, args.hex));
     with_table(&args.table, |db, table| {
-        let (snapshot, shown) = (db.snapshot(), Values::of(table, args.escape));
+        let (snapshot, shown) = (db.snapshot(), Values::of(table, form));
         let mut range = if args.reverse {
             snapshot.range_rev(table, borrowed(&bounds))
         } else {
@@ -30,10 +30,10 @@ pub(crate) fn scan(args: &ScanArgs, out: &mut Output) -> Result<()> {
             left -= 1;
             if args.json {
                 let value = value.map(|value| shown.json(value));
-                out.json_line(&JsonEntry { key: json_of(key), value })?;
+                out.json_line(&JsonEntry { key: shown.json_key(key), value })?;
                 continue;
             }
-            out.bytes(key, args.escape)?;
+            out.bytes(key, form)?;
             if let Some(value) = value {
                 out.write_all(b"\t")?;
                 shown.print(value, out)?;

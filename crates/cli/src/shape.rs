@@ -1,7 +1,7 @@
 //! `shape`: the trees of a table as a picture in text.
 
 use crate::args::ShapeArgs;
-use crate::output::Output;
+use crate::output::{Output, one_line};
 use crate::store::{tables, with_db};
 use anyhow::Result;
 use spinney::{Shape, ValuesShape};
@@ -52,7 +52,7 @@ fn picture(shape: &Shape) -> String {
     let total: u64 = lines.iter().map(|line| line.bytes).sum();
     let mut text = format!(
         "{} ({}): {} in {}\na scan searches at most {}, a get {}{}\n",
-        shape.table,
+        one_line(&shape.table),
         shape.layout,
         bytes(total),
         counted(entries, "entry", "entries"),

@@ -1,7 +1,7 @@
 //! `stat`: all counters, in groups.
 
 use crate::args::StatArgs;
-use crate::output::Output;
+use crate::output::{Output, one_line};
 use crate::store::with_db;
 use anyhow::Result;
 use serde_json::{Map, Value as Json};
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &StatArgs, out: &mut Output) -> Result<()> {
             }
             for (table, reads) in group {
                 if let Json::Object(reads) = reads {
-                    print_group(&format!("reads of {table}"), &reads, out)?;
+                    print_group(&format!("reads of {}", one_line(&table)), &reads, out)?;
                 }
             }
         }

@@ -1,10 +1,14 @@
 //! Opening databases and finding tables.
 
 use crate::args::{CommitArgs, DbArgs, TableArgs};
+use crate::output;
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use spinney::{Database, Options, Table};
 use spinney_lab::progress;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Shorter work is not worth a bar.
@@ -15,15 +19,75 @@ pub(crate) fn open(args: &DbArgs) -> Result<Database> {
     opened(args, Options::default(), false)
 }
 
-/// Opens a database, or makes it.
-pub(crate) fn open_or_create(args: &DbArgs) -> Result<Database> {
-    opened(args, Options::default(), true)
+/// The options that say how the log is written.
+pub(crate) fn log_options(commit: &CommitArgs) -> Options {
+    let (log_compression, log_padding) = (commit.log_compression.into(), commit.log_padding.into());
+    Options { log_compression, log_padding, ..Options::default() }
 }
 
-/// Opens a database whose log is to be written so, or makes it if it may.
-pub(crate) fn open_to_commit(args: &DbArgs, commit: &CommitArgs, create: bool) -> Result<Database> {
-    let (log_compression, log_padding) = (commit.log_compression.into(), commit.log_padding.into());
-    opened(args, Options { log_compression, log_padding, ..Options::default() }, create)
+/// Opens a database that is there, whose log is to be written so.
+pub(crate) fn open_to_commit(args: &DbArgs, commit: &CommitArgs) -> Result<Database> {
+    opened(args, log_options(commit), false)
+}
+
+/// Opens a database, or makes it, and does something. When that fails and the database is new and has no table, nothing is left of it.
+pub(crate) fn in_new_or_old<T>(
+    args: &DbArgs,
+    options: Options,
+    work: impl FnOnce(&Database) -> Result<T>,
+) -> Result<T> {
+    let made = Made::if_opened(args);
+    let done = opened(args, options, true).and_then(|db| close_after(db, work));
+    if done.is_err() {
+        made.undo(args);
+    }
+    done
+}
+
+/// What opening a database will make.
+struct Made {
+    /// The database, as there is none.
+    database: bool,
+    directories: Directories,
+}
+
+impl Made {
+    fn if_opened(args: &DbArgs) -> Self {
+        let paths = [Some(&args.path), args.log_dir.as_ref()];
+        Self { database: is_vacant(&args.path), directories: Directories::missing(paths.into_iter().flatten()) }
+    }
+
+    /// Removes what was made, but no database with tables, and none that another process has open.
+    fn undo(self, args: &DbArgs) {
+        if self.database && Database::builder(&args.path).discard().is_ok() {
+            fs::remove_dir(args.path.join("log")).ok();
+            self.directories.remove();
+        }
+    }
+}
+
+/// Directories that were missing before a command made them; those inside of others first.
+pub(crate) struct Directories(Vec<PathBuf>);
+
+impl Directories {
+    /// Those of these paths, and those above them.
+    pub(crate) fn missing<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Self {
+        let above = |path: &'a PathBuf| path.ancestors().filter(|above| !above.as_os_str().is_empty());
+        Self(paths.flat_map(above).filter(|path| !path.exists()).map(Path::to_owned).collect())
+    }
+
+    /// Removes those that are empty.
+    pub(crate) fn remove(self) {
+        self.0.iter().for_each(|path| drop(fs::remove_dir(path)));
+    }
+}
+
+/// Whether a new database may be made there: nothing is there but what a file system makes for itself.
+fn is_vacant(path: &Path) -> bool {
+    match fs::read_dir(path) {
+        Ok(mut entries) => entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == "lost+found")),
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
 }
 
 /// Opens a database with these options, or makes it if it may.
@@ -55,7 +119,7 @@ pub(crate) fn show(bar: &ProgressBar, bytes: u64, bytes_total: u64) {
 pub(crate) fn table(db: &Database, name: &str) -> Result<Table> {
     match db.table(name)? {
         Some(table) => Ok(table),
-        None => bail!("{} has no table `{name}`", db.path().display()),
+        None => bail!("{} has no table `{}`", db.path().display(), output::one_line(name)),
     }
 }
 

@@ -1,11 +1,12 @@
 //! `tables`, `create` and `drop`.
 
-use crate::args::{CreateArgs, DropArgs, TablesArgs};
-use crate::output::Output;
-use crate::store::{close_after, open_or_create, with_db};
+use crate::args::{CreateArgs, DropArgs, LayoutArg, TablesArgs};
+use crate::failure::Usage;
+use crate::output::{Output, one_line};
+use crate::store::{in_new_or_old, with_db, with_table};
 use anyhow::{Result, bail};
 use serde_json::json;
-use spinney::{Compression, Prefix, Table, TableOptions};
+use spinney::{Compression, Options, Prefix, Shape, Table, TableOptions};
 use spinney_lab::text;
 use std::io::Write as _;
 
@@ -14,22 +15,75 @@ pub(crate) fn list(args: &TablesArgs, out: &mut Output) -> Result<()> {
     with_db(&args.db, |db| {
         let tables = db.tables()?;
         if args.json {
-            return out.json(&tables.iter().map(json_of).collect::<Vec<_>>());
+            return out.json(&tables.iter().map(json_of).collect::<Result<Vec<_>>>()?);
         }
-        let mut list = text::Table::new(&["table", "layout", "block", "compression", "redo log"]);
+        let mut list =
+            text::Table::new(&["table", "layout", "compression", "options", "entries", "disk", "memory"]).left(4);
         for table in &tables {
-            let TableOptions { layout, block_bytes, compression, logged, .. } = *table.options();
-            let (block, log) = (text::bytes(u64::from(block_bytes)), if logged { "yes" } else { "no" });
-            let cells = [layout.name(), &block, compression_name(compression), log];
-            list.row(std::iter::once(table.name()).chain(cells).map(str::to_owned));
+            let (options, size) = (table.options(), Size::of(&table.shape()?));
+            let words = [options.layout.name(), compression_name(options.compression)].map(str::to_owned);
+            let sizes = [text::count(size.entries), text::bytes(size.disk_bytes), text::bytes(size.memory_bytes)];
+            let name = std::iter::once(one_line(table.name()));
+            list.row(name.chain(words).chain([special(options)]).chain(sizes));
         }
-        Ok(write!(out, "{}", list.render())?)
+        let width = out.columns().unwrap_or(usize::MAX);
+        Ok(write!(out, "{}", list.render_within(width))?)
     })
 }
 
-fn json_of(table: &Table) -> serde_json::Value {
-    let options = table.options();
-    json!({
+/// How much a table holds.
+struct Size {
+    entries: u64,
+    disk_bytes: u64,
+    memory_bytes: u64,
+}
+
+impl Size {
+    fn of(shape: &Shape) -> Self {
+        let runs = shape.l0.iter().map(|run| (run.entries, run.bytes));
+        let levels = shape.levels.iter().map(|level| (level.entries, level.bytes));
+        let btree = shape.btree.iter().map(|btree| (btree.entries, btree.file_bytes));
+        let on_disk = (0, shape.values.bytes);
+        let sum = |(entries, bytes): (u64, u64), (more, larger): (u64, u64)| (entries + more, bytes + larger);
+        let (entries, disk_bytes) = runs.chain(levels).chain(btree).fold(on_disk, sum);
+        let memory_bytes = shape.memtable_bytes + shape.immutable_bytes;
+        Self { entries: entries + shape.memtable_entries, disk_bytes, memory_bytes }
+    }
+}
+
+/// The options of a table that are not the usual ones, as the flags of `create` say them.
+fn special(options: &TableOptions) -> String {
+    let usual = TableOptions::default();
+    let size = |bytes: u32| text::bytes(bytes.into()).replace(' ', "");
+    let mut words = Vec::new();
+    let mut word = |differs: bool, word: String| {
+        if differs {
+            words.push(word);
+        }
+    };
+    word(options.block_bytes != usual.block_bytes, format!("block={}", size(options.block_bytes)));
+    word(
+        options.filter_bits_per_key != usual.filter_bits_per_key,
+        format!("filter-bits={}", options.filter_bits_per_key),
+    );
+    word(options.misses_are_rare, "misses-are-rare".to_owned());
+    word(options.fanout != usual.fanout, format!("fanout={}", options.fanout));
+    word(!options.logged, "unlogged".to_owned());
+    word(options.large_value_bytes > 0, format!("large-values={}", size(options.large_value_bytes)));
+    for (flag, value) in [
+        ("prefix-filter", options.prefix_filter.map(prefix_text)),
+        ("merge", options.merge.clone()),
+        ("compaction-filter", options.compaction_filter.clone()),
+        ("time-to-live", options.time_to_live.map(|time| format!("{}s", time.as_secs_f64()))),
+    ] {
+        word(value.is_some(), format!("{flag}={}", one_line(&value.unwrap_or_default())));
+    }
+    if words.is_empty() { "-".to_owned() } else { words.join(" ") }
+}
+
+fn json_of(table: &Table) -> Result<serde_json::Value> {
+    let (options, size) = (table.options(), Size::of(&table.shape()?));
+    Ok(json!({
         "table": table.name(),
         "layout": options.layout.name(),
         "block_bytes": options.block_bytes,
@@ -44,7 +98,10 @@ fn json_of(table: &Table) -> serde_json::Value {
         "compaction_filter": options.compaction_filter,
         "large_value_bytes": options.large_value_bytes,
         "time_to_live_seconds": options.time_to_live.map(|time| time.as_secs_f64()),
-    })
+        "entries": size.entries,
+        "disk_bytes": size.disk_bytes,
+        "memory_bytes": size.memory_bytes,
+    }))
 }
 
 fn compression_name(compression: Compression) -> &'static str {
@@ -66,30 +123,65 @@ fn prefix_text(prefix: Prefix) -> String {
 
 /// Makes a table.
 pub(crate) fn create(args: &CreateArgs) -> Result<()> {
-    let mut options =
-        TableOptions { layout: args.layout.into(), compression: args.compression.into(), ..TableOptions::default() };
-    if let Some(block) = args.block {
-        let Ok(block_bytes) = u32::try_from(block) else { bail!("--block is larger than any block: {block} bytes") };
-        options.block_bytes = block_bytes;
-    }
-    options.filter_bits_per_key = args.filter_bits.unwrap_or(options.filter_bits_per_key);
-    options.misses_are_rare = args.misses_are_rare;
-    options.prefix_filter = args.prefix_filter;
-    options.fanout = args.fanout.unwrap_or(options.fanout);
-    options.logged = !args.unlogged;
-    options.merge.clone_from(&args.merge);
-    if let Some(bytes) = args.large_values {
-        let Ok(bytes) = u32::try_from(bytes) else { bail!("--large-values is larger than any value: {bytes} bytes") };
-        options.large_value_bytes = bytes;
-    }
-    options.time_to_live = args.time_to_live;
-    close_after(open_or_create(&args.table.db)?, |db| {
-        db.create_table(&args.table.table, options)?;
+    // Before there is a database.
+    let options = options(args)?;
+    in_new_or_old(&args.table.db, Options::default(), |db| {
+        let name = &args.table.table;
+        if let Some(table) = db.table(name)? {
+            let TableOptions { layout, logged, .. } = table.options();
+            let (name, log) = (one_line(name), if *logged { "" } else { ", without redo log" });
+            bail!("table `{name}` exists already ({}{log}): drop it first, or give another name", layout.name());
+        }
+        db.create_table(name, options)?;
         Ok(())
     })
 }
 
+/// The options of a new table; flags that do not go together are refused.
+fn options(args: &CreateArgs) -> Result<TableOptions> {
+    let is_btree = args.layout == LayoutArg::Btree;
+    let refused = [
+        (
+            is_btree && args.large_values.is_some(),
+            "--large-values is for the LSM layouts: a B-tree keeps values with their keys",
+        ),
+        (is_btree && args.prefix_filter.is_some(), "--prefix-filter is for the LSM layouts: a B-tree has no filters"),
+        (
+            args.prefix_filter.is_some() && args.filter_bits == Some(0),
+            "--prefix-filter needs filters: leave out --filter-bits 0",
+        ),
+        (
+            is_btree && args.time_to_live.is_some(),
+            "--time-to-live is for the LSM layouts: a B-tree would be rewritten as a whole again and again",
+        ),
+        (
+            args.merge.is_some() && args.time_to_live.is_some(),
+            "--time-to-live and --merge do not go together: what merge operands are folded into has no one age",
+        ),
+    ];
+    if let Some((_, why)) = refused.iter().find(|(is_refused, _)| *is_refused) {
+        bail!(Usage((*why).to_owned()));
+    }
+    let usual = TableOptions::default();
+    let options = TableOptions {
+        layout: args.layout.into(),
+        compression: args.compression.into(),
+        block_bytes: args.block.map_or(Ok(usual.block_bytes), u32::try_from)?,
+        filter_bits_per_key: args.filter_bits.unwrap_or(usual.filter_bits_per_key),
+        misses_are_rare: args.misses_are_rare,
+        prefix_filter: args.prefix_filter,
+        fanout: args.fanout.unwrap_or(usual.fanout),
+        logged: !args.unlogged,
+        merge: args.merge.clone(),
+        large_value_bytes: args.large_values.map_or(Ok(usual.large_value_bytes), u32::try_from)?,
+        time_to_live: args.time_to_live,
+        ..usual
+    };
+    options.check()?;
+    Ok(options)
+}
+
 /// Drops a table and all in it.
 pub(crate) fn drop(args: &DropArgs) -> Result<()> {
-    with_db(&args.table.db, |db| Ok(db.drop_table(&args.table.table)?))
+    with_table(&args.table, |db, table| Ok(db.drop_table(table.name())?))
 }

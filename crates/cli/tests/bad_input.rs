@@ -193,8 +193,8 @@ fn wrong_usage_is_exit_code_2() {
 #[test]
 fn too_little_memory_is_refused() {
     let place = Place::new();
-    let output = place.run(&["create", "db", "t", "--memory", "1KiB"]);
-    assert!(failure(&output, &["create"]).to_lowercase().contains("memory"));
+    let message = place.refused(&["create", "db", "t", "--memory", "1KiB"]);
+    assert!(message.contains("--memory") && message.contains("between 1 MiB and 1 TiB"), "{message}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ const ULIMIT_BYTES: usize = 512;
 const OPEN_BYTES: usize = 1 << 20;
 
 /// Rows that do not compress, so that trees need the room that their rows have.
-fn rows(count: usize) -> String {
+pub(crate) fn rows(count: usize) -> String {
     let mut state = 1u64;
     let mut word = move || {
         // Knuth's multiplier and increment.
@@ -22,7 +22,7 @@ fn rows(count: usize) -> String {
 
 /// Runs the command where no file may grow beyond `bytes`. The signal of a file too large is ignored, so that the write fails as
 /// it does on a full disk.
-fn run_with_room(place: &Place, bytes: usize, args: &[&str]) -> Output {
+pub(crate) fn run_with_room(place: &Place, bytes: usize, args: &[&str]) -> Output {
     let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", bytes / ULIMIT_BYTES);
     let mut command = Command::new("sh");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_spinney")]).args(args);
@@ -56,7 +56,7 @@ fn load_with_room(layout: &str, room: usize) {
     if tight.status.code() != Some(0) {
         failure(&tight, &["count"]);
     }
-    assert_eq!(place.ok(&["get", "db", "t", "old"]), "value\n");
+    assert_eq!(place.ok(&["get", "db", "t", "old"]), "value");
     let count = place.count("t") - 1;
     assert!(count >= acknowledged && count.is_multiple_of(100), "{layout}, {room}: {count} rows, {message}");
     place.verify();

@@ -75,9 +75,29 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// The bytes that a command prints that must succeed.
+    pub(crate) fn bytes(&self, args: &[&str]) -> Vec<u8> {
+        let output = self.run(args);
+        assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {output:?}");
+        output.stdout
+    }
+
     /// The message of a command that must fail: one line, and exit code 1.
     pub(crate) fn fails(&self, args: &[&str]) -> String {
         failure(&self.run(args), args)
+    }
+
+    /// The message of a command that must end with an exit code of its own.
+    pub(crate) fn ends(&self, code: i32, args: &[&str]) -> String {
+        let output = self.run(args);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+        stderr
+    }
+
+    /// The message of a command line that must be refused.
+    pub(crate) fn refused(&self, args: &[&str]) -> String {
+        self.ends(2, args)
     }
 
     /// All entries of a table.

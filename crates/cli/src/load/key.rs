@@ -1,4 +1,4 @@
-//! The key of a JSON line: the value of one of its fields.
+//! The key and the value of a JSON line: fields of it.
 
 use anyhow::{Result, anyhow, bail};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -7,12 +7,31 @@ use spinney::base::key::KEY_BYTES_MAX;
 use std::borrow::Cow;
 use std::fmt;
 
+/// The key and the value of a line.
+pub(super) fn row(line: &[u8], key: &str, value: Option<&str>) -> Result<(Vec<u8>, Option<String>)> {
+    let Some(value) = value else { return Ok((of_line(line, key)?, None)) };
+    let [raw_key, raw_value] = fields(line, [key, value])?;
+    let Some(raw) = raw_value else { bail!("the object has no field `{value}`") };
+    let text = if raw.starts_with('"') { serde_json::from_str(raw).map_err(explain)? } else { raw.to_owned() };
+    Ok((key_of(raw_key, key)?, Some(text)))
+}
+
 /// The bytes of field `name` of the JSON object `line`: a string's text, or a number as it is written.
 pub(super) fn of_line(line: &[u8], name: &str) -> Result<Vec<u8>> {
+    let [raw] = fields(line, [name])?;
+    key_of(raw, name)
+}
+
+/// The fields of a JSON object, each as it is written.
+fn fields<'l, const N: usize>(line: &'l [u8], names: [&str; N]) -> Result<[Option<&'l str>; N]> {
     let Ok(line) = std::str::from_utf8(line) else { bail!("not UTF-8 text") };
     let mut json = serde_json::Deserializer::from_str(line);
-    let field = Field(name).deserialize(&mut json).and_then(|field| json.end().map(|()| field)).map_err(explain)?;
-    let Some(raw) = field.map(RawValue::get) else { bail!("the object has no field `{name}`") };
+    let found = Fields(names).deserialize(&mut json).and_then(|found| json.end().map(|()| found)).map_err(explain)?;
+    Ok(found.map(|raw| raw.map(RawValue::get)))
+}
+
+fn key_of(raw: Option<&str>, name: &str) -> Result<Vec<u8>> {
+    let Some(raw) = raw else { bail!("the object has no field `{name}`") };
     let key = match raw.as_bytes().first() {
         Some(b'"') => serde_json::from_str(raw).map_err(explain)?,
         Some(b'-' | b'0'..=b'9') => raw.to_owned(),
@@ -34,29 +53,31 @@ fn explain(error: serde_json::Error) -> anyhow::Error {
     anyhow!("not valid JSON: {}", words.replace(" at line 1 column ", " at column "))
 }
 
-/// Reads an object and takes one field out of it; of several with the name the last counts.
-struct Field<'n>(&'n str);
+/// Reads an object and takes some fields out of it; of several with a name the last counts.
+struct Fields<'n, const N: usize>([&'n str; N]);
 
-impl<'de> DeserializeSeed<'de> for Field<'_> {
-    type Value = Option<&'de RawValue>;
+impl<'de, const N: usize> DeserializeSeed<'de> for Fields<'_, N> {
+    type Value = [Option<&'de RawValue>; N];
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
-impl<'de> Visitor<'de> for Field<'_> {
-    type Value = Option<&'de RawValue>;
+impl<'de, const N: usize> Visitor<'de> for Fields<'_, N> {
+    type Value = [Option<&'de RawValue>; N];
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = None;
+        let mut found = [None; N];
         while let Some(name) = map.next_key::<Cow<'de, str>>()? {
-            if name == self.0 {
-                found = Some(map.next_value()?);
+            if self.0.contains(&&*name) {
+                let value: &RawValue = map.next_value()?;
+                let same = found.iter_mut().zip(self.0).filter(|(_, wanted)| *wanted == name);
+                same.for_each(|(found, _)| *found = Some(value));
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -80,6 +101,16 @@ mod tests {
         assert_eq!(key(r#"{"id": -1.50e3 }"#).unwrap(), "-1.50e3");
         assert_eq!(key(r#"{"\u0069d": "escaped name"}"#).unwrap(), "escaped name");
         assert_eq!(key(r#"{"id": 1, "id": 2}"#).unwrap(), "2");
+    }
+
+    #[test]
+    fn a_value_is_the_text_of_a_string_or_what_is_written() {
+        let value = |line: &str| row(line.as_bytes(), "id", Some("v")).map(|(_, value)| value.unwrap());
+        assert_eq!(value(r#"{"v": "x\ty", "id": 1}"#).unwrap(), "x\ty");
+        assert_eq!(value(r#"{"id": 1, "v": -1.50e3}"#).unwrap(), "-1.50e3");
+        assert_eq!(value(r#"{"id": 1, "v": [1, {"v": 2}]}"#).unwrap(), r#"[1, {"v": 2}]"#);
+        assert_eq!(value(r#"{"id": 1}"#).unwrap_err().to_string(), "the object has no field `v`");
+        assert_eq!(row(br#"{"id": "k"}"#, "id", Some("id")).unwrap(), (b"k".to_vec(), Some("k".to_owned())));
     }
 
     #[test]

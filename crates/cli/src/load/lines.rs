@@ -9,16 +9,26 @@ pub(super) struct Lines<R> {
     reader: BufReader<R>,
     number: u64,
     line: Vec<u8>,
+    /// The last line is wanted once more.
+    again: bool,
 }
 
 impl<R: Read> Lines<R> {
     /// The lines of `reader`.
     pub(super) fn new(reader: R) -> Self {
-        Self { reader: BufReader::with_capacity(256 << 10, reader), number: 0, line: Vec::new() }
+        Self { reader: BufReader::with_capacity(256 << 10, reader), number: 0, line: Vec::new(), again: false }
+    }
+
+    /// Has [`Self::next`] give the line once more that it just gave.
+    pub(super) fn again(&mut self) {
+        self.again = true;
     }
 
     /// The next line that is not empty, with its number; none at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u64, &[u8])>> {
+        if std::mem::take(&mut self.again) {
+            return Ok(Some((self.number, &self.line)));
+        }
         loop {
             self.number += 1;
             self.line.clear();
@@ -57,6 +67,17 @@ mod tests {
     fn empty_lines_count_but_do_not_come() {
         assert_eq!(lines("a\n\n  \nb\n"), [(1, "a".to_owned()), (4, "b".to_owned())]);
         assert_eq!(lines(""), []);
+    }
+
+    #[test]
+    fn a_line_can_be_had_once_more() {
+        let mut lines = Lines::new("a\nb\n".as_bytes());
+        for (again, expected) in [(true, b"a"), (false, b"a"), (false, b"b")] {
+            assert_eq!(lines.next().unwrap().unwrap().1, expected);
+            if again {
+                lines.again();
+            }
+        }
     }
 
     #[test]

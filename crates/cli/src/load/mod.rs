@@ -4,7 +4,8 @@
 //! 1. A batch is committed whole or not at all; the one that holds a wrong line is not.
 //! 2. A batch is acknowledged after its commit has returned.
 //! 3. A sorted load adds all rows or none.
-//! 4. A load into an unlogged table succeeds only after a flush of it.
+//! 4. A load that adds no row leaves no table that it made, and no database.
+//! 5. A load into an unlogged table succeeds only after a flush of it.
 
 #[cfg(test)]
 mod fuzzed;
@@ -13,18 +14,20 @@ mod key;
 mod lines;
 
 use crate::args::LoadArgs;
+use crate::entries::{counts, number};
 use crate::failure;
-use crate::output::Output;
-use crate::store::{close_after, open_to_commit};
+use crate::output::{Output, one_line};
+use crate::store::{in_new_or_old, log_options};
 use anyhow::{Context as _, Error, Result, anyhow, bail};
 use indicatif::ProgressBar;
 use input::Input;
 use lines::Lines;
 use serde::Serialize;
-use spinney::{Batch, Database, Durability, Layout, Table, TableOptions};
+use spinney::{Batch, Database, Durability, Layout, Options, Table, TableOptions};
 use spinney_lab::signals;
-use spinney_lab::text::{bytes, count, counted, digits};
+use spinney_lab::text::{self, bytes, count, counted, digits};
 use spinney_lab::{Stop, Stopwatch, progress};
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::io::Write as _;
@@ -32,6 +35,8 @@ use std::path::PathBuf;
 
 /// Bytes of keys and values at which a batch is committed before it has its number of rows.
 const BATCH_BYTES: usize = 4 << 20;
+/// What a row takes in a commit beside its key and value: its table, its kind and their lengths.
+const ROW_OVERHEAD_BYTES: usize = 16;
 /// Rows of a sorted load between two looks at the clock.
 const SORTED_ROWS: u64 = 1000;
 
@@ -74,17 +79,21 @@ pub(crate) fn run(args: &LoadArgs, out: &mut Output) -> Result<()> {
     // The input first, so that a wrong name leaves no database behind.
     let input = Input::open(&args.jsonl)?;
     let stop = signals::stop()?;
-    let db = open_to_commit(&args.table.db, &args.commit, true)?;
-    let (loaded, layout) = close_after(db, |db| {
-        let table = table(db, args)?;
+    let shown = one_line(&args.table.table);
+    let (loaded, layout) = in_new_or_old(&args.table.db, log_options(&args.commit), |db| {
+        let (table, made) = table(db, args)?;
         let bar = match input.total_bytes() {
-            Some(total) => progress::byte_bar(total, &args.table.table),
-            None => progress::wheel(&args.table.table),
+            Some(total) => progress::byte_bar(total, &shown),
+            None => progress::wheel(&shown),
         };
         let mut loader = Loader { args, db, table: &table, stop, bar, loaded: Loaded::default(), in_doubt: false };
         let done = if args.sorted { loader.load_sorted(input) } else { loader.load(input, out) };
         loader.bar.finish_and_clear();
         let Loader { loaded, in_doubt, .. } = loader;
+        if done.is_err() && made && loaded.rows == 0 {
+            // What stays when this fails too is an empty table.
+            db.drop_table(table.name()).ok();
+        }
         match done {
             Ok(()) => Ok((loaded, table.options().layout)),
             Err(cause) => Err(Failed { input: args.jsonl.clone(), rows: loaded.rows, in_doubt, cause }.into()),
@@ -93,12 +102,14 @@ pub(crate) fn run(args: &LoadArgs, out: &mut Output) -> Result<()> {
     if args.json {
         return out.json_line(&loaded);
     }
+    if loaded.rows == 0 {
+        return Ok(writeln!(out, "loaded 0 rows into `{shown}` ({}): the input has none", layout.name())?);
+    }
     writeln!(
         out,
-        "loaded {} ({}) into `{}` ({}) in {} s: {} rows/s",
+        "loaded {} ({}) into `{shown}` ({}) in {} s: {} rows/s",
         counted(loaded.rows, "row", "rows"),
         bytes(loaded.bytes),
-        args.table.table,
         layout.name(),
         digits(loaded.seconds),
         digits(loaded.rows as f64 / loaded.seconds),
@@ -106,23 +117,27 @@ pub(crate) fn run(args: &LoadArgs, out: &mut Output) -> Result<()> {
     Ok(())
 }
 
-/// The table to load into, made if it is not there.
-fn table(db: &Database, args: &LoadArgs) -> Result<Table> {
-    let name = &args.table.table;
+/// The table to load into, and whether it was made for that.
+fn table(db: &Database, args: &LoadArgs) -> Result<(Table, bool)> {
+    let (name, shown) = (&args.table.table, one_line(&args.table.table));
     let wanted: Option<Layout> = args.layout.map(Into::into);
     let Some(table) = db.table(name)? else {
         let layout = wanted.unwrap_or_default();
-        return Ok(db.create_table(name, TableOptions { layout, logged: !args.unlogged, ..TableOptions::default() })?);
+        let options = TableOptions { layout, logged: !args.unlogged, ..TableOptions::default() };
+        return Ok((db.create_table(name, options)?, true));
     };
     let TableOptions { layout, logged, .. } = *table.options();
     if args.unlogged && logged {
-        bail!("table `{name}` exists with redo log, and that cannot change: leave out --unlogged");
+        bail!("table `{shown}` exists with redo log, and that cannot change: leave out --unlogged");
+    }
+    if counts(&table) && args.value.is_none() {
+        bail!("table `{shown}` holds counters: say with --value which field is the number");
     }
     match wanted {
         Some(wanted) if wanted != layout => {
-            bail!("table `{name}` exists with layout {}, not {}", layout.name(), wanted.name())
+            bail!("table `{shown}` exists with layout {}, not {}", layout.name(), wanted.name())
         }
-        _ => Ok(table),
+        _ => Ok((table, false)),
     }
 }
 
@@ -179,10 +194,10 @@ impl Loader<'_> {
         let mut load = self.table.bulk_load()?;
         let mut loaded = Loaded { batches: 1, ..Loaded::default() };
         while let Some((number, line)) = lines.next()? {
-            let key = key::of_line(line, &self.args.key).with_context(|| format!("line {number}"))?;
-            load.push(&key, line).with_context(|| format!("line {number}"))?;
+            let (key, value) = self.row(line).with_context(|| format!("line {number}"))?;
+            load.push(&key, &value).with_context(|| format!("line {number}"))?;
             loaded.rows += 1;
-            loaded.bytes += (key.len() + line.len()) as u64;
+            loaded.bytes += (key.len() + value.len()) as u64;
             if loaded.rows.is_multiple_of(SORTED_ROWS) {
                 self.bar.set_position(position.get());
                 let rate = digits(loaded.rows as f64 / stopwatch.elapsed().as_secs_f64());
@@ -201,13 +216,40 @@ impl Loader<'_> {
     fn batch(&self, lines: &mut Lines<Input>) -> Result<(Batch, u64, usize)> {
         let mut batch = Batch::new();
         let (mut rows, mut bytes) = (0, 0);
-        while rows < self.args.batch && bytes < BATCH_BYTES {
+        let fits = self.commit_bytes_max();
+        while rows < self.args.batch {
             let Some((number, line)) = lines.next()? else { break };
-            let key = key::of_line(line, &self.args.key).with_context(|| format!("line {number}"))?;
-            batch.put(self.table, &key, line);
+            let (key, value) = self.row(line).with_context(|| format!("line {number}"))?;
+            let row_bytes = key.len() + value.len() + ROW_OVERHEAD_BYTES;
+            if row_bytes > fits {
+                let (row, fits) = (text::bytes(row_bytes as u64), text::bytes(fits as u64));
+                bail!("line {number}: a row of {row} is larger than --memory allows (a quarter of it, {fits})");
+            }
+            if batch.bytes() + row_bytes > fits.min(BATCH_BYTES) && rows > 0 {
+                lines.again();
+                break;
+            }
+            batch.put(self.table, &key, &value);
             rows += 1;
-            bytes += key.len() + line.len();
+            bytes += key.len() + value.len();
         }
         Ok((batch, rows, bytes))
+    }
+
+    /// The largest commit that the database takes: a quarter of its memory.
+    fn commit_bytes_max(&self) -> usize {
+        let memory = self.args.table.db.memory.unwrap_or(Options::default().memory_bytes);
+        usize::try_from(memory / 4).unwrap_or(usize::MAX)
+    }
+
+    /// The key of a line, and its value as the table has it.
+    fn row<'l>(&self, line: &'l [u8]) -> Result<(Vec<u8>, Cow<'l, [u8]>)> {
+        let (key, value) = key::row(line, &self.args.key, self.args.value.as_deref())?;
+        let value = match value {
+            None => Cow::Borrowed(line),
+            Some(text) if counts(self.table) => Cow::Owned(number(&text)?.to_vec()),
+            Some(text) => Cow::Owned(text.into_bytes()),
+        };
+        Ok((key, value))
     }
 }

@@ -4,7 +4,7 @@ use super::plan::{JOURNAL, LAST, Work, Written, key};
 use super::tables::{self, Tables, number};
 use super::{StressArgs, acks};
 use crate::output::Output;
-use crate::store::close_after;
+use crate::store::{close_after, opened};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use spinney::{Database, LogCompression, LogPadding, Snapshot, Table};
@@ -35,7 +35,7 @@ struct Thread {
 pub(super) fn run(args: &StressArgs, out: &mut Output) -> Result<()> {
     let acknowledged = args.acks.as_deref().map(acks::read).transpose()?.unwrap_or_default();
     let wheel = progress::wheel("check");
-    let db = tables::open(&args.db, (LogCompression::Off, LogPadding::Block), false)?;
+    let db = opened(&args.db, tables::options((LogCompression::Off, LogPadding::Block)), false)?;
     let report = close_after(db, |db| check(db, args, &acknowledged));
     wheel.finish_and_clear();
     let report = report?;
@@ -49,6 +49,9 @@ pub(super) fn run(args: &StressArgs, out: &mut Output) -> Result<()> {
         report.problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
     }
     match report.problems.len() {
+        0 if report.seed.is_none() => {
+            bail!("{} was not begun by stress: there is nothing to check", args.db.path.display())
+        }
         0 => Ok(()),
         n => bail!(
             "{} is not as its commits left it: {}",

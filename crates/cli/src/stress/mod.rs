@@ -8,8 +8,9 @@ mod tables;
 mod writer;
 
 use crate::args::{CommitArgs, DbArgs};
+use crate::failure::Usage;
 use crate::output::Output;
-use crate::store::close_after;
+use crate::store::in_new_or_old;
 use acks::Acks;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
@@ -39,10 +40,11 @@ const SAMPLES: f64 = 200.0;
 /// Each thread makes its commits 1, 2, 3 and so on, in three tables at once, one for each layout: puts, deletes, ranges deleted, values
 /// up to 32 KiB, with options so small that flushes, compactions and merges never pause. What a commit does follows from the
 /// seed, the thread and its number alone (docs/stress.md), and the data stops growing after some thousand commits. Prints `ACK THREAD NUMBER` after each
-/// commit, line by line: a process that is killed has lost none of them. The next run goes on where the database stopped.
+/// commit, line by line: a process that is killed has lost none of them. The next run goes on where the database stopped. A database that
+/// stress did not begin is refused.
 ///
 /// With --check: shows that the database holds the first commits of each thread whole and unchanged, nothing else, and all that were
-/// acknowledged, and that `verify` is clean; else says what is wrong and fails.
+/// acknowledged, and that `verify` is clean; else says what is wrong and fails, also when there is nothing to check.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney stress db --seed 7 --threads 4 --seconds 10
@@ -101,13 +103,13 @@ pub(crate) fn run(args: &StressArgs, out: &mut Output) -> Result<()> {
     }
     let durability = args.commit.durability.into();
     if durability == Durability::Interval {
-        bail!(
+        bail!(Usage(
             "a killed process may lose commits with --durability interval, so none could be acknowledged: use sync or buffered"
-        );
+                .to_owned()
+        ));
     }
     let log = (args.commit.log_compression.into(), args.commit.log_padding.into());
-    let db = tables::open(&args.db, log, true)?;
-    let summary = close_after(db, |db| stress(db, args, durability))?;
+    let summary = in_new_or_old(&args.db, tables::options(log), |db| stress(db, args, durability))?;
     if args.json {
         out.json_line(&summary)?;
     } else {

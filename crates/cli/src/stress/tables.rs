@@ -2,8 +2,7 @@
 
 use super::StressArgs;
 use super::plan::{LAST, key};
-use crate::args::DbArgs;
-use crate::store;
+use crate::output::one_line;
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 use spinney::{
@@ -33,45 +32,51 @@ pub(super) struct Tables {
     pub(super) journal: Table,
 }
 
-/// Opens the database, with options so small that flushes, merges, compactions and the recycling of the log never pause.
-pub(super) fn open(args: &DbArgs, log: (LogCompression, LogPadding), create: bool) -> Result<Database> {
-    let options = Options {
+/// Options so small that flushes, merges, compactions and the recycling of the log never pause.
+pub(super) fn options((log_compression, log_padding): (LogCompression, LogPadding)) -> Options {
+    Options {
         memory_bytes: 8 << 20,
         memtable_bytes: 64 << 10,
         log_segment_bytes: 256 << 10,
         log_bytes_max: 2 << 20,
-        log_compression: log.0,
-        log_padding: log.1,
+        log_compression,
+        log_padding,
         ..Options::default()
-    };
-    store::opened(args, options, create)
+    }
 }
 
 impl Tables {
-    /// The tables of a database; a new one gets them.
+    /// The tables of a database; a new one gets them. The plan comes first: a database with other tables and without it is somebody else's.
     pub(super) fn create(db: &Database, args: &StressArgs) -> Result<Self> {
-        let plan = match recorded(db)? {
-            Some(plan) => plan.agreed(db, args)?,
-            None => Plan { seed: args.seed.unwrap_or(1), threads: args.threads.unwrap_or(4) },
-        };
         let table = |name: &str, layout: Layout| match db.table(name)? {
             Some(table) => Ok(table),
-            None => db.create_table(name, options(layout)),
+            None => db.create_table(name, table_options(layout)),
+        };
+        let plan = match recorded(db)? {
+            Some(plan) => plan.agreed(db, args)?,
+            None => {
+                if let Some(table) = db.tables()?.iter().find(|table| table.name() != PLAN) {
+                    let (path, table) = (db.path().display(), one_line(table.name()));
+                    bail!("{path} holds the table `{table}` and was not begun by stress: give a new directory");
+                }
+                let plan = Plan { seed: args.seed.unwrap_or(1), threads: args.threads.unwrap_or(4) };
+                let mut batch = Batch::new();
+                batch.put(&table(PLAN, Layout::BTree)?, PLAN_KEY, &serde_json::to_vec(&plan)?);
+                db.write(batch, Durability::Sync)?;
+                plan
+            }
         };
         let [btree, lsm, tiered] = NAMES.map(|(name, layout)| table(name, layout));
-        let tables = Self { plan, slots: [btree?, lsm?], journal: tiered? };
-        let mut batch = Batch::new();
-        batch.put(&table(PLAN, Layout::BTree)?, PLAN_KEY, &serde_json::to_vec(&plan)?);
-        db.write(batch, Durability::Sync)?;
-        Ok(tables)
+        Ok(Self { plan, slots: [btree?, lsm?], journal: tiered? })
     }
 
-    /// The tables that are there; none when the database has no plan yet, and so no commit.
+    /// The tables that are there; none when stress did not begin the database, or was killed before it had made them all.
     pub(super) fn find(db: &Database, args: &StressArgs) -> Result<Option<Self>> {
         let Some(plan) = recorded(db)? else { return Ok(None) };
         let plan = plan.agreed(db, args)?;
-        let [btree, lsm, tiered] = NAMES.map(|(name, _)| store::table(db, name));
-        Ok(Some(Self { plan, slots: [btree?, lsm?], journal: tiered? }))
+        let [btree, lsm, tiered] = NAMES.map(|(name, _)| db.table(name));
+        let (Some(btree), Some(lsm), Some(journal)) = (btree?, lsm?, tiered?) else { return Ok(None) };
+        Ok(Some(Self { plan, slots: [btree, lsm], journal }))
     }
 
     pub(super) fn all(&self) -> [&Table; 3] {
@@ -104,7 +109,7 @@ fn recorded(db: &Database) -> Result<Option<Plan>> {
 }
 
 /// Small blocks and runs, and long values apart in the one layout that is for them.
-fn options(layout: Layout) -> TableOptions {
+fn table_options(layout: Layout) -> TableOptions {
     let large_value_bytes = if layout == Layout::Lsm { 4096 } else { 0 };
     TableOptions {
         layout,

@@ -1,0 +1,125 @@
+//! What would mislead or harm is refused, with words that say what to do.
+
+use crate::support::{Place, sample_entries};
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::Stdio;
+
+#[test]
+fn a_delete_of_all_has_a_flag_of_its_own_and_a_range_is_told() {
+    let place = Place::loaded("lsm");
+    let count = place.count("packages");
+    for flag in ["--prefix", "--from", "--to"] {
+        let message = place.refused(&["delete", "db", "packages", flag, ""]);
+        assert!(message.contains(flag) && message.contains("--all"), "{message}");
+    }
+    place.refused(&["delete", "db", "packages", "--from", "a", "--to", ""]);
+    place.refused(&["delete", "db", "packages", "key", "--all"]);
+    assert_eq!(place.count("packages"), count);
+    let said = place.ok(&["delete", "db", "packages", "--prefix", "lib"]);
+    assert_eq!(said, "deleted all keys of `packages` that start with `lib`\n");
+    let said = place.ok(&["delete", "db", "packages", "--from", "x", "--to", "y"]);
+    assert_eq!(said, "deleted all keys of `packages` from `x` to before `y`\n");
+    assert_eq!(place.ok(&["delete", "db", "packages", "--all"]), "deleted all keys of `packages` that there were\n");
+    assert_eq!(place.count("packages"), 0);
+}
+
+#[test]
+fn stress_keeps_out_of_databases_that_it_did_not_begin() {
+    let place = Place::loaded("lsm");
+    let message = place.fails(&["stress", "db", "--commits", "1"]);
+    assert!(message.contains("`packages`") && message.contains("was not begun by stress"), "{message}");
+    assert_eq!(place.ok(&["tables", "db"]).lines().count(), 2, "it made no table");
+    let message = place.fails(&["stress", "db", "--check"]);
+    assert!(message.contains("nothing to check"), "{message}");
+    assert_eq!(place.count("packages"), sample_entries().len());
+    // A name of its tables is no sign of its own either.
+    place.ok(&["create", "other", "stress-lsm"]);
+    assert!(place.fails(&["stress", "other", "--commits", "1"]).contains("`stress-lsm`"));
+    assert!(place.fails(&["stress", "--check", "missing"]).contains("no database"));
+    place.ok(&["stress", "own", "--commits", "3"]);
+    place.ok(&["stress", "own", "--commits", "3"]);
+    assert_eq!(place.ok(&["stress", "--check", "own"]).lines().count(), 4);
+}
+
+#[test]
+fn a_log_of_what_is_not_there_is_an_error() {
+    let place = Place::new();
+    place.ok(&["create", "db", "t"]);
+    place.ok(&["put", "db", "t", "a", "1"]);
+    let message = place.fails(&["log", "db", "--table", "nosuch"]);
+    assert_eq!(message, "db has no table `nosuch`");
+    let message = place.fails(&["log", "db", "--from", "99999999999999"]);
+    assert!(message.contains("99999999999999 is behind the end of the redo log"), "{message}");
+    let entry: serde_json::Value = serde_json::from_str(&place.ok(&["log", "db", "--json"])).unwrap();
+    let lsn = entry["lsn"].to_string();
+    assert_eq!(place.ok(&["log", "db", "--from", &lsn]).lines().count(), 2, "the commit ends after its position");
+    place.ok(&["create", "db", "empty"]);
+    assert_eq!(place.ok(&["log", "db", "--table", "empty"]).lines().count(), 1, "no change is no error");
+}
+
+#[test]
+fn an_argument_that_is_not_utf8_is_refused_with_a_hint() {
+    let place = Place::new();
+    place.ok(&["create", "db", "t"]);
+    for args in [&["get", "db", "t"][..], &["put", "db", "t"], &["load", "db", "t", "--jsonl", "rows", "--key"]] {
+        let output = place.command(args).arg(OsStr::from_bytes(b"caf\xe9")).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("--escape") && said.lines().count() == 1, "{said}");
+    }
+}
+
+#[test]
+fn names_with_control_characters_are_printed_escaped() {
+    let place = Place::new();
+    let name = "a\tb\n\u{1b}[2J";
+    let shown = "a\\tb\\n\\x1b[2J";
+    place.ok(&["create", "db", name]);
+    place.ok(&["put", "db", name, "key", "1"]);
+    let file = place.file("rows", "{\"id\": 1}\n");
+    for said in [
+        place.ok(&["tables", "db"]),
+        place.ok(&["shape", "db"]),
+        place.ok(&["stat", "db"]),
+        place.ok(&["log", "db"]),
+        place.ok(&["load", "db", name, "--jsonl", &file, "--key", "id"]),
+        place.ok(&["delete", "db", name, "--prefix", "k"]),
+        place.ends(4, &["get", "db", name, "none"]),
+        place.fails(&["create", "db", name]),
+    ] {
+        assert!(said.contains(shown) && !said.contains('\u{1b}') && !said.contains('\t'), "{said}");
+    }
+    let tables: serde_json::Value = serde_json::from_str(&place.ok(&["tables", "db", "--json"])).unwrap();
+    assert_eq!(tables[0]["table"], name);
+}
+
+#[test]
+fn the_exit_codes_are_listed_and_a_signal_has_its_own() {
+    let place = Place::new();
+    let help = place.ok(&["--help"]);
+    for code in ["0  ", "1  ", "2  ", "3  ", "4  ", "130  ", "143  "] {
+        assert!(help.lines().any(|line| line.trim_start().starts_with(code)), "{code}: {help}");
+    }
+    use nix::sys::signal::Signal;
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let args = ["load", "db", "t", "--jsonl", "-", "--key", "id", "--batch", "1", "--ack"];
+        let mut child = place.command(&args).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"{\"id\": 1}\n").unwrap();
+        let mut ack = [0; 14];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ack).unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+        while stdin.write_all(b"{\"id\": 1}\n").is_ok() {}
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+    }
+}
+
+#[test]
+fn a_load_of_nothing_says_so() {
+    let place = Place::new();
+    let file = place.file("rows", "\n\n");
+    let said = place.ok(&["load", "db", "t", "--jsonl", &file, "--key", "id"]);
+    assert_eq!(said, "loaded 0 rows into `t` (lsm): the input has none\n");
+}
