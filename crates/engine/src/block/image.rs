@@ -236,6 +236,9 @@ impl Block {
     }
 
     /// The block that a builder has just finished, whose image needs no check.
+    ///
+    /// # Panics
+    /// Never: a builder finishes blocks only.
     #[must_use]
     pub fn built(image: &[u8]) -> Self {
         let image = Image::from(image);
