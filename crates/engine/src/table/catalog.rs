@@ -57,7 +57,7 @@ pub struct TableRecord {
     pub replay_from: Lsn,
     /// Newest first.
     pub l0: Vec<RunRecord>,
-    /// Level 1 to [`LEVELS`], each in key order.
+    /// Level 1 to [`LEVELS`], each in key order, without a key in two runs.
     pub levels: [Vec<RunRecord>; LEVELS],
     /// The B-tree's file and root.
     pub tree: Option<(FileId, TreeMeta)>,
@@ -294,8 +294,16 @@ fn add(record: &mut TableRecord, mut in_l0: Option<usize>, added: &[(Place, RunR
                 let level = record.levels.get_mut(*level).ok_or(Malformed)?;
                 let at = level.partition_point(|other| other.meta.smallest < run.meta.smallest);
                 level.insert(at, run.clone());
+                let with_neighbours = at.saturating_sub(1)..level.len().min(at + 2);
+                check_disjoint(&level[with_neighbours])?;
             }
         }
     }
     Ok(())
+}
+
+/// Refuses runs of a level that are not in key order, or have a key in common: compactions count on it.
+pub(super) fn check_disjoint(level: &[RunRecord]) -> Result<(), Malformed> {
+    let are_disjoint = level.windows(2).all(|pair| pair[0].meta.largest < pair[1].meta.smallest);
+    if are_disjoint { Ok(()) } else { Err(Malformed) }
 }

@@ -12,7 +12,7 @@ use crate::tree::erasure::{Erasure, Erasures};
 use crate::tree::run::RunMeta;
 use crate::tree::{Limits, Prefix};
 
-use super::catalog::{RunRecord, TableRecord};
+use super::catalog::{RunRecord, TableRecord, check_disjoint};
 use super::files::FILE_ID_MAX;
 use super::marks::{Mark, Marks};
 use super::options::{Layout, TableOptions};
@@ -243,6 +243,7 @@ pub(super) fn table(decoder: &mut Decoder<'_>) -> Result<TableRecord, Malformed>
     table.l0 = runs(decoder)?;
     for level in 0..LEVELS {
         table.levels[level] = runs(decoder)?;
+        check_disjoint(&table.levels[level])?;
     }
     table.tree = match decoder.u8()? {
         0 => None,

@@ -15,13 +15,15 @@
 //! |---|---|---|
 //! | 0 | 8 | checksum of the rest, seeded with the database id, the manifest's file id and the frame's offset |
 //! | 8 | 4 | length of the payload |
-//! | 12 | n | payload |
+//! | 12 | 4 | the low half of the length's own checksum, with the same seed |
+//! | 16 | n | payload |
 //!
 //! `CURRENT` is text: the line `spinney 2` (the format version), then the name of the manifest in force.
 //!
 //! # Recovery
 //! Each frame is durable before the change it tells of is used, so a frame that is torn at the end of the file was never relied on
-//! and ends the manifest. A bad frame with a good one after it is corruption. A manifest is never appended to after a crash: each
+//! and ends the manifest. A bad frame with a good one after it is corruption. The good one is looked for at every offset: the length's own
+//! checksum tells in a few bytes where none begins, so that the search takes time in proportion to the file. A manifest is never appended to after a crash: each
 //! open writes a new one and switches `CURRENT` to it by write, sync, rename, sync of the directory.
 
 use std::path::{Path, PathBuf};
@@ -42,7 +44,11 @@ pub const FORMAT_VERSION: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"SPNMANIF";
 const HEADER_BYTES: usize = 32;
-const FRAME_HEADER_BYTES: usize = 12;
+const FRAME_HEADER_BYTES: usize = 16;
+/// Where the length of a frame's payload stands in its header, and what its own checksum follows.
+const LENGTH_AT: usize = 8;
+const LENGTH_SUM_AT: usize = 12;
+const _: () = assert!(LENGTH_SUM_AT == LENGTH_AT + 4 && FRAME_HEADER_BYTES == LENGTH_SUM_AT + 4);
 /// A manifest longer than this, and than four times its first frame, is written anew.
 const REWRITE_BYTES: u64 = 1 << 20;
 
@@ -269,19 +275,31 @@ fn check_version(version: u32, path: &Path) -> Result<()> {
 
 fn put_frame(out: &mut Vec<u8>, identity: u64, offset: u64, payload: &[u8]) {
     let start = out.len();
-    out.extend_from_slice(&[0; 8]);
-    out.extend_from_slice(&u32_of(payload.len()).to_le_bytes());
+    let len = u32_of(payload.len());
+    out.extend_from_slice(&[0; LENGTH_AT]);
+    out.extend_from_slice(&len.to_le_bytes());
+    out.extend_from_slice(&length_sum(identity, offset, len).to_le_bytes());
     out.extend_from_slice(payload);
-    let sum = checksum(identity, offset, &out[start + 8..]);
-    out[start..start + 8].copy_from_slice(&sum.to_le_bytes());
+    let sum = checksum(identity, offset, &out[start + LENGTH_AT..]);
+    out[start..start + LENGTH_AT].copy_from_slice(&sum.to_le_bytes());
 }
 
+/// What the header of a frame at `offset` says of its length besides the length.
+fn length_sum(identity: u64, offset: u64, len: u32) -> u32 {
+    let [a, b, c, d, ..] = checksum(identity, offset, &len.to_le_bytes()).to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+/// The payload of the frame at `at`.
 fn frame_at(bytes: &[u8], identity: u64, at: usize) -> Result<&[u8], Malformed> {
-    let mut decoder = Decoder::new(bytes.get(at..).ok_or(Malformed)?);
-    let sum = decoder.u64()?;
-    let len = usize_of32(decoder.u32()?);
-    let payload = decoder.bytes(len)?;
-    let covered = &bytes[at + 8..at + FRAME_HEADER_BYTES + len];
+    let frame = bytes.get(at..).ok_or(Malformed)?;
+    let mut decoder = Decoder::new(frame);
+    let (sum, len, length) = (decoder.u64()?, decoder.u32()?, decoder.u32()?);
+    if length_sum(identity, u64_of(at), len) != length {
+        return Err(Malformed);
+    }
+    let payload = decoder.bytes(usize_of32(len))?;
+    let covered = &frame[LENGTH_AT..FRAME_HEADER_BYTES + payload.len()];
     if checksum(identity, u64_of(at), covered) == sum { Ok(payload) } else { Err(Malformed) }
 }
 

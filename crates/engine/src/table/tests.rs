@@ -169,6 +169,25 @@ fn a_flipped_bit_is_corruption_unless_it_is_in_the_last_record() {
     }
 }
 
+/// Behind a damaged record every offset may be the start of a sound one. At a quarter of them stands what may be a length of 262,144 bytes here: to
+/// check each of these is a matter of 275 GB, and it was done.
+#[test]
+fn behind_a_damaged_record_the_search_for_a_sound_one_checks_next_to_nothing() {
+    const RECORD_BYTES: usize = 4 << 20;
+    let whole = SimEnv::new(1);
+    let states = written(&whole.env());
+    let (mut bytes, records_end) = (whole.read_file(path()).unwrap(), whole.read_file(path()).unwrap().len());
+    bytes.extend((0..RECORD_BYTES / 4).flat_map(|_| 1024_u32.to_le_bytes()));
+    let load = |bytes: &[u8]| {
+        let sim = whole.fork();
+        sim.write_file(path(), bytes).unwrap();
+        Manifest::load(&sim.env(), Path::new(DIR))
+    };
+    assert_eq!(&load(&bytes).unwrap().unwrap().0, states.last().unwrap(), "a torn record ends the manifest");
+    bytes[records_end - 1] ^= 1;
+    assert_eq!(&load(&bytes).unwrap().unwrap().0, &states[states.len() - 2], "no sound record is behind it");
+}
+
 #[test]
 fn another_format_is_unsupported() {
     let sim = SimEnv::new(1);
@@ -197,6 +216,41 @@ fn an_edit_that_does_not_fit_is_refused() {
     let expire = Edit::Expire { table: TableId(1), marks: marks(&[(1, 1)]), erasures: Arc::default() };
     assert!(catalog.apply(&expire).is_err(), "the table's entries live for ever");
     assert!(Marks::new(vec![Mark { seqnum: SeqNum(2), at_ms: 2 }, Mark { seqnum: SeqNum(3), at_ms: 1 }]).is_none());
+}
+
+/// Compactions count on it, and a worker that finds it otherwise ended the process.
+#[test]
+fn runs_of_a_level_with_a_key_in_common_are_refused() {
+    use crate::base::codec::Decoder;
+    let to = |id, smallest: &[u8], largest: &[u8]| {
+        let mut run = run(id, largest);
+        run.meta.smallest = smallest.to_vec();
+        run
+    };
+    let mut catalog = Catalog::default();
+    catalog.apply(&edits()[0]).unwrap();
+    let table = TableId(1);
+    let load = |id, smallest: &[u8], largest: &[u8]| Edit::Load {
+        table,
+        replay_from: Lsn(1),
+        runs: vec![(Place::Level(2), to(id, smallest, largest))],
+    };
+    catalog.apply(&load(20, b"c", b"e")).unwrap();
+    for (smallest, largest) in [(b"a", b"c"), (b"e", b"g"), (b"d", b"d"), (b"a", b"g")] {
+        assert!(catalog.clone().apply(&load(21, smallest, largest)).is_err(), "{smallest:?} to {largest:?}");
+    }
+    catalog.apply(&load(22, b"f", b"g")).unwrap();
+    catalog.apply(&load(23, b"a", b"b")).unwrap();
+    let decoded = |catalog: &Catalog| {
+        let mut bytes = Vec::new();
+        catalog.encode(&mut bytes);
+        Catalog::decode(&mut Decoder::new(&bytes)).map(|decoded| decoded == *catalog)
+    };
+    assert_eq!(decoded(&catalog), Ok(true));
+    let runs = &mut catalog.tables.get_mut(&table).unwrap().levels[2];
+    assert_eq!(runs.iter().map(|run| run.id.0).collect::<Vec<_>>(), [23, 20, 22]);
+    runs[0].meta.largest = b"c".to_vec();
+    assert!(decoded(&catalog).is_err());
 }
 
 #[test]

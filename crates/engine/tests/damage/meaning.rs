@@ -142,7 +142,7 @@ fn blocks_below(file: &BlockFile, pointer: BlockPointer, meaning: &mut Meaning) 
 fn manifest_frames(bytes: &[u8]) -> Meaning {
     let (mut meaning, mut at) = (Meaning::of(0..32), 32);
     while at < bytes.len() {
-        let end = at + 12 + usize_of32(Decoder::new(&bytes[at + 8..]).u32().expect("a length"));
+        let end = at + 16 + usize_of32(Decoder::new(&bytes[at + 8..]).u32().expect("a length"));
         meaning.add(at..end);
         // Without its first record there is no manifest.
         if at > 32 {

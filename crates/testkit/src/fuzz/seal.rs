@@ -80,7 +80,8 @@ pub(super) fn segment(file: &mut [u8]) {
 /// Seals header and frames of a manifest, which becomes that of the database that its first frame names.
 pub(super) fn manifest(file: &mut [u8], id: u64) {
     const HEADER: usize = 32;
-    if let Some(database) = file.get(HEADER + 12..HEADER + 20).map(<[u8]>::to_vec) {
+    const FRAME_HEADER: usize = 16;
+    if let Some(database) = file.get(HEADER + FRAME_HEADER..HEADER + FRAME_HEADER + 8).map(<[u8]>::to_vec) {
         file[16..24].copy_from_slice(&database);
     }
     let Some(header) = file.get_mut(..HEADER) else { return };
@@ -88,8 +89,10 @@ pub(super) fn manifest(file: &mut [u8], id: u64) {
     let identity = Decoder::new(&header[16..]).u64().expect("a header has its fields") ^ id.rotate_left(32);
     let mut at = HEADER;
     while let Some(len) = file.get(at + 8..).and_then(|rest| Decoder::new(rest).u32().ok()) {
-        let end = (at + 12).saturating_add(usize_of32(len));
+        let end = (at + FRAME_HEADER).saturating_add(usize_of32(len));
         let Some(frame) = file.get_mut(at..end) else { return };
+        let length_sum = checksum(identity, u64_of(at), &frame[8..12]).to_le_bytes();
+        frame[12..16].copy_from_slice(&length_sum[..4]);
         let sum = checksum(identity, u64_of(at), &frame[8..]);
         frame[..8].copy_from_slice(&sum.to_le_bytes());
         at = end;
