@@ -42,7 +42,7 @@ struct Inner {
     message: String,
     /// The file and the offset in it that a `Corruption` is about.
     place: Option<(PathBuf, u64)>,
-    /// Nothing was changed on disk by what failed.
+    /// A read failed, or what was read is damaged: nothing was changed on disk by it.
     of_read: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -51,7 +51,9 @@ impl Error {
     /// An error of `kind` with a message that says what to do.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), place: None, of_read: false, source: None }))
+        // Damage is found by reading.
+        let of_read = kind == ErrorKind::Corruption;
+        Self(Box::new(Inner { kind, message: message.into(), place: None, of_read, source: None }))
     }
 
     /// The call is wrong.
@@ -79,17 +81,26 @@ impl Error {
         Self(Box::new(Inner { kind, message, place: None, of_read: false, source: Some(Box::new(source)) }))
     }
 
-    /// The same error, of a read or of an open for reading: whoever met it may try again, or do without.
+    /// The same error, of a read or of an open for reading: the operation may be tried again, or do without.
     #[must_use]
     pub fn of_read(mut self) -> Self {
         self.0.of_read = true;
         self
     }
 
-    /// Whether a read failed, or an open for reading: then nothing was changed on disk by it.
+    /// Whether a read or an open for reading failed, or what was read is damaged. Nothing was changed on disk by it, and nothing is wrong with what
+    /// was written since: it fails the job that needed the read, and nothing else.
     #[must_use]
     pub fn is_of_read(&self) -> bool {
         self.0.of_read
+    }
+
+    /// The same error once more, without its cause: what was found wrong before is met again.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let Inner { kind, message, place, of_read, .. } = &*self.0;
+        let (message, place) = (message.clone(), place.clone());
+        Self(Box::new(Inner { kind: *kind, message, place, of_read: *of_read, source: None }))
     }
 
     /// What the caller can do.

@@ -241,20 +241,24 @@ impl SpaceMap {
 
     /// Every unit that is free or pending or among `freed`, as it would be stored with a new root.
     ///
-    /// # Panics
-    /// When a unit is more than one of these.
-    #[must_use]
-    pub fn unreachable(&self, freed: &[Extent]) -> Vec<Extent> {
+    /// # Errors
+    /// [`Malformed`] when a unit is more than one of these, or none of the file that blocks can have: the root whose blocks were freed and the
+    /// list of free space that was stored with it do not fit.
+    pub fn unreachable(&self, freed: &[Extent]) -> Result<Vec<Extent>, Malformed> {
         let pending = self.pending.iter().flat_map(|pending| &pending.extents);
         let mut extents: Vec<Extent> = self.free_extents().chain(pending.chain(freed).copied()).collect();
         extents.sort_unstable();
+        let is_within = |extent: &Extent| extent.units > 0 && extent.start > 0 && extent.end() <= self.end;
+        let are_apart = |pair: &[Extent]| pair[0].end() <= pair[1].start;
+        if !extents.iter().all(is_within) || !extents.windows(2).all(are_apart) {
+            return Err(Malformed);
+        }
         extents.dedup_by(|next, last| {
-            assert!(last.end() <= next.start, "{last:?} and {next:?} overlap");
             let touch = last.end() == next.start;
             last.units += if touch { next.units } else { 0 };
             touch
         });
-        extents
+        Ok(extents)
     }
 
     fn free_extents(&self) -> impl Iterator<Item = Extent> + '_ {
@@ -324,7 +328,7 @@ mod tests {
         for start in [1, 3, 2, 9, 8, 4, 5, 6, 7] {
             map.release(extent(start, 1));
         }
-        assert_eq!(map.unreachable(&[]), [extent(1, 9)]);
+        assert_eq!(map.unreachable(&[]), Ok(vec![extent(1, 9)]));
     }
 
     #[test]
@@ -367,7 +371,10 @@ mod tests {
         map.defer(6, vec![extent(9, 2)]);
         map.reclaim(4);
         assert_eq!(map.allocate(1, true), None);
-        assert_eq!(map.unreachable(&[extent(8, 1)]), [extent(7, 4)]);
+        assert_eq!(map.unreachable(&[extent(8, 1)]), Ok(vec![extent(7, 4)]));
+        for wrong in [extent(7, 1), extent(10, 3), extent(0, 1), extent(99, 2)] {
+            assert_eq!(map.unreachable(&[wrong]), Err(Malformed), "{wrong:?}");
+        }
         map.reclaim(5);
         assert_eq!(map.free_units(), 1);
         map.reclaim(6);
@@ -415,7 +422,7 @@ mod tests {
                 }
                 held.push(extent(taken.start, units));
             }
-            let mut all = map.unreachable(&held);
+            let mut all = map.unreachable(&held).unwrap();
             assert_eq!((all.pop(), all.pop()), (Some(extent(1, map.end() - 1)), None));
         }
     }

@@ -56,6 +56,11 @@ impl TreeFile {
         self.blocks.corruption(pointer.offset, what)
     }
 
+    /// The error of a root that reaches units which its list of free space names, or which the file does not have.
+    pub(super) fn unfit(&self) -> Error {
+        self.blocks.corruption(0, "the tree reaches blocks that its list of free space names as free: run verify")
+    }
+
     pub(super) fn path(&self) -> &Path {
         self.blocks.path()
     }

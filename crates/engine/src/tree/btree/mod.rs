@@ -45,7 +45,7 @@ pub use verify::TreeReport;
 use super::Cursor;
 use super::retain::Retain;
 use crate::base::num::{u32_of, u64_of, usize_of};
-use crate::base::{Error, Result};
+use crate::base::{Error, ErrorKind, Result};
 use crate::block::format::RAW_PAYLOAD_AT;
 use crate::block::frame::FRAME_HEADER_BYTES;
 use crate::block::{BlockPointer, Compression, raw_image};
@@ -75,6 +75,8 @@ pub struct BTree {
     file: Arc<TreeFile>,
     options: TreeOptions,
     space: Arc<Mutex<SpaceMap>>,
+    /// What is wrong with the list of free space, which the open found damaged. The tree can be read, and nothing is merged into it.
+    damage: Option<Error>,
     roots: Mutex<Roots>,
     /// A merge is under way or its root pending. Publishes the space map's and roots' state from one merge to the next.
     merging: Arc<AtomicBool>,
@@ -146,10 +148,10 @@ impl BTree {
         let blocks = BlockFile::open(env, path, identity, Access::CreateNew, options.direct, stats)?;
         let file = Arc::new(TreeFile { blocks, cache });
         file.write_header()?;
-        Ok(Self::new(file, options, TreeMeta::default(), &[]))
+        Ok(Self::new(file, options, TreeMeta::default(), Ok(&[])))
     }
 
-    /// Opens the tree whose installed root `meta` describes.
+    /// Opens the tree whose installed root `meta` describes. Where its list of free space is damaged it can be read, and merges fail.
     ///
     /// # Errors
     /// `Unsupported` when a newer version wrote the file, `Corruption` when it is not the file that belongs to `meta`.
@@ -165,15 +167,23 @@ impl BTree {
         let blocks = BlockFile::open(env, path, identity, Access::Write, options.direct, stats)?;
         let file = Arc::new(TreeFile { blocks, cache });
         file.check_header(meta.file_bytes)?;
-        let free = read_free_list(&file, &meta)?;
-        Ok(Self::new(file, options, meta, &free))
+        match read_free_list(&file, &meta) {
+            Ok(free) => Ok(Self::new(file, options, meta, Ok(&free))),
+            // Reads do not need it.
+            Err(error) if error.kind() == ErrorKind::Corruption => Ok(Self::new(file, options, meta, Err(error))),
+            Err(error) => Err(error),
+        }
     }
 
-    fn new(file: Arc<TreeFile>, options: TreeOptions, meta: TreeMeta, free: &[Extent]) -> Arc<Self> {
+    fn new(file: Arc<TreeFile>, options: TreeOptions, meta: TreeMeta, free: Result<&[Extent]>) -> Arc<Self> {
+        let (free, damage) = match free {
+            Ok(free) => (free, None),
+            Err(error) => (&[][..], Some(error)),
+        };
         let space = Arc::new(Mutex::new(SpaceMap::new(meta.file_units(), free)));
         let installed = TreeRoot::new(Arc::clone(&file), meta);
         let roots = Mutex::new(Roots { installed, older: Vec::new() });
-        Arc::new(Self { file, options, space, roots, merging: Arc::default() })
+        Arc::new(Self { file, options, space, damage, roots, merging: Arc::default() })
     }
 
     /// The installed root.
@@ -208,6 +218,9 @@ impl BTree {
         pause: &mut dyn FnMut() -> Result<()>,
     ) -> Result<PendingRoot> {
         assert!(Arc::ptr_eq(&turn.0, &self.merging), "a turn is for its own tree");
+        if let Some(damage) = &self.damage {
+            return Err(damage.again());
+        }
         let base = *self.root().meta();
         self.space.lock().reclaim(self.oldest_read());
 
@@ -288,16 +301,16 @@ impl BTree {
         const SLACK_BYTES: usize = 64;
         const HEADERS_BYTES: usize = FRAME_HEADER_BYTES + RAW_PAYLOAD_AT;
         let list = || {
-            let extents = self.space.lock().unreachable(freed);
+            let extents = self.space.lock().unreachable(freed).map_err(|_| self.file.unfit())?;
             let mut bytes = Vec::new();
             encode_extents(&extents, &mut bytes);
-            (bytes, extents.iter().map(|extent| extent.units).sum::<u64>())
+            Result::Ok((bytes, extents.iter().map(|extent| extent.units).sum::<u64>()))
         };
-        let (estimate, _) = list();
+        let (estimate, _) = list()?;
         let units = u64_of(HEADERS_BYTES + estimate.len() + SLACK_BYTES).div_ceil(UNIT_BYTES);
         drop(estimate);
         writer.reserve_last(units)?;
-        let (bytes, free_units) = list();
+        let (bytes, free_units) = list()?;
         let mut image = raw_image(usize_of(units * UNIT_BYTES) - HEADERS_BYTES);
         image[RAW_PAYLOAD_AT..][..bytes.len()].copy_from_slice(&bytes);
         let pointer = writer.append(&image, Compression::None)?;
@@ -319,8 +332,26 @@ fn read_free_list(file: &TreeFile, meta: &TreeMeta) -> Result<Vec<Extent>> {
     let block = file.blocks.read(pointer)?;
     let extents = decode_extents(block.bytes(), meta.file_units());
     let extents = extents.map_err(|_| file.corruption(pointer, "the list of free space is malformed"))?;
-    if extents.iter().map(|extent| extent.units).sum::<u64>() * UNIT_BYTES != meta.free_bytes {
+    if !fits(&extents, meta) {
         return Err(file.corruption(pointer, "the list of free space is another one than that of the root"));
     }
     Ok(extents)
+}
+
+/// Whether the free extents, which ascend within the file, can be those of the root that `meta` describes: as many bytes as it says, none of its
+/// topmost block or of the list itself, and room beside them for all of its blocks. (That a block further down is free, a merge finds when it
+/// frees it, and `verify` finds.)
+fn fits(free: &[Extent], meta: &TreeMeta) -> bool {
+    let units: u64 = free.iter().map(|extent| extent.units).sum();
+    let is_free = |pointer: BlockPointer| {
+        let block = extent(pointer);
+        free.iter().any(|free| free.start < block.end() && block.start < free.end())
+    };
+    let topmost = [meta.root, meta.free_list];
+    let list_units = meta.free_list.map_or(0, |pointer| extent(pointer).units);
+    // The header, the list and each block take a unit at least.
+    let taken = [1, list_units, meta.leaves, meta.branches, units].into_iter().try_fold(0, u64::checked_add);
+    units * UNIT_BYTES == meta.free_bytes
+        && !topmost.into_iter().flatten().any(is_free)
+        && taken.is_some_and(|taken| taken <= meta.file_units())
 }

@@ -1,6 +1,7 @@
 //! Tests of the B-tree: random merges beside a model, its space over time, crashes and faults at every step, flipped bytes.
 
 mod crash;
+mod free_list;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

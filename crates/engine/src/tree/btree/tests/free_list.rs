@@ -1,0 +1,71 @@
+//! Lists of free space that are damaged, or do not fit their root.
+
+use super::*;
+
+/// A tree with some free space, and its leaves.
+fn fixture() -> (Fixture, Vec<BlockPointer>) {
+    let mut fixture = Fixture::plain(512);
+    for round in 0..2 {
+        (0..400).for_each(|i| fixture.model.put(key(i), [round; 30]));
+        fixture.merge(false);
+    }
+    let mut leaves = Vec::new();
+    visit(&fixture.tree.root(), &mut |height, _, pointer| leaves.extend((height == 0).then_some(pointer)));
+    (fixture, leaves)
+}
+
+/// The open read it only to know where merges may write, and refused the tree.
+#[test]
+fn a_tree_whose_list_of_free_space_is_damaged_is_read_and_not_merged_into() {
+    let (mut fixture, _) = fixture();
+    let meta = fixture.meta();
+    fixture.sim.corrupt(PATH, meta.free_list.unwrap().offset + 40, 1).unwrap();
+    fixture.tree = fixture.reopen(&fixture.sim, meta).unwrap();
+    fixture.check();
+    fixture.model.put(key(7), "new");
+    for _ in 0..2 {
+        let error = fixture.prepare(false).unwrap_err();
+        assert!(error.kind() == ErrorKind::Corruption && error.is_of_read(), "{error:?}");
+        assert!(error.to_string().contains(PATH), "{error}");
+    }
+    let root = fixture.tree.root();
+    assert_eq!(fixture.tree.verify(&root).unwrap_err().kind(), ErrorKind::Corruption);
+    check(&root, &fixture.model, fixture.model.seqnum - 1);
+}
+
+#[test]
+fn a_list_of_free_space_fits_only_the_root_that_it_came_with() {
+    let (fixture, _) = fixture();
+    let meta = fixture.meta();
+    let free = fixture.tree.root().free().unwrap();
+    assert!(fits(&free, &meta) && meta.free_bytes > 0);
+    let units = |extents: &[Extent]| extents.iter().map(|extent| extent.units).sum::<u64>() * UNIT_BYTES;
+    let with = |pointer: BlockPointer| {
+        let mut free = free.clone();
+        free.push(extent(pointer));
+        free.sort_unstable();
+        free
+    };
+    let of_root = with(meta.root.unwrap());
+    assert!(!fits(&of_root, &TreeMeta { free_bytes: units(&of_root), ..meta }), "the topmost block is free");
+    let of_list = with(meta.free_list.unwrap());
+    assert!(!fits(&of_list, &TreeMeta { free_bytes: units(&of_list), ..meta }), "the list itself is free");
+    assert!(!fits(&free, &TreeMeta { free_bytes: meta.free_bytes + UNIT_BYTES, ..meta }));
+    for leaves in [meta.file_units(), u64::MAX] {
+        assert!(!fits(&free, &TreeMeta { leaves, ..meta }), "{leaves} leaves have no room beside what is free");
+    }
+}
+
+/// It was an assertion, which ended the process.
+#[test]
+fn a_merge_that_frees_what_is_free_already_is_told_and_leaves_the_tree_as_it_was() {
+    let (mut fixture, leaves) = fixture();
+    // So far from the others that the merge writes elsewhere.
+    fixture.tree.space.lock().release(extent(leaves[leaves.len() / 2]));
+    let before = fixture.meta();
+    (0..400).for_each(|i| fixture.model.put(key(i), "new"));
+    let error = fixture.prepare(false).unwrap_err();
+    assert!(error.kind() == ErrorKind::Corruption && error.to_string().contains(PATH), "{error:?}");
+    assert_eq!(fixture.meta(), before);
+    check(&fixture.tree.root(), &fixture.model, fixture.model.seqnum - 400);
+}
