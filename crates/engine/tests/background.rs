@@ -462,6 +462,24 @@ fn a_table_that_cannot_be_read_holds_up_no_other_and_is_told() {
     assert!(stats.flush.failed_compactions > 0 && stats.prometheus().contains("failed_compactions_total"));
     assert!(stats.flush.last_failure.unwrap().contains(&path));
     write(&db, &good, 0..100, Some(b"v"));
+
+    // Each flush wakes the background, and it read all of the table up to the damage each time.
+    let failures = || db.stats().flush.failed_compactions;
+    for round in 0..40_u8 {
+        write(&db, &good, 0..100, Some(&[round]));
+        good.flush().unwrap();
+    }
+    assert!(good.shape().unwrap().trees < 12, "the other table is compacted meanwhile");
+    let before = failures();
+    assert!(before <= 3, "{before} tries in no time");
+    // Nobody wakes it.
+    sim.advance(Duration::from_secs(2));
+    assert_eq!(failures(), before + 1);
+    for at in (0..50_000).step_by(500) {
+        sim.corrupt(&path, at, 1).unwrap();
+    }
+    sim.advance(Duration::from_secs(60));
+    assert_eq!((failures(), bad.shape().unwrap().trees), (before + 1, 1), "what can be read again is compacted");
 }
 
 /// What was written elsewhere stays as it is, and merges that others read for are not waited for.

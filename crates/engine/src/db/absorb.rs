@@ -68,7 +68,10 @@ impl Core {
         let root = btree.root();
         let worth = policy::leaves_worth(root.meta(), &table.options, bytes);
         match root.reach(changes, worth) {
-            Err(error) if error.is_of_read() => Ok(None),
+            Err(error) if error.is_of_read() => {
+                self.counters.failed_merge(&error);
+                Ok(None)
+            }
             reach => Ok((reach? <= worth).then_some(turn)),
         }
     }
@@ -77,6 +80,10 @@ impl Core {
     pub(super) fn absorb_step(&self, table: &TableState) -> Result<Step> {
         let trees = Arc::clone(&table.version.load().trees);
         if trees.btree.is_none() || !policy::is_absorption_due(&trees, &table.options, self.oldest_snapshot()) {
+            table.merge_retry.succeeded();
+            return Ok(Step::Nothing);
+        }
+        if table.merge_retry.rest(self.env.clock.now()).is_some() {
             return Ok(Step::Nothing);
         }
         let (needs, room) = (policy::absorption_needs(&trees, &table.options), self.room_on_disk()?);
@@ -85,7 +92,15 @@ impl Core {
         if needs > room {
             return Ok(Step::NoRoom(needs - room));
         }
-        Ok(if self.absorb(table, false)? { Step::Done } else { Step::Nothing })
+        match self.absorb(table, false) {
+            // The runs stay over the tree, where reads search them, and are merged with each other meanwhile.
+            Err(error) if error.is_of_read() => {
+                self.counters.failed_merge(&error);
+                table.merge_retry.failed(&error, self.env.clock.now());
+                Ok(Step::Nothing)
+            }
+            absorbed => Ok(if absorbed? { Step::Done } else { Step::Nothing }),
+        }
     }
 
     /// Merges all parked runs into the table's B-tree; false when it has none any more, and while somebody else merges into it. With `rewrite` it
@@ -150,6 +165,7 @@ impl Core {
         };
         self.counters.compaction_write_bytes.fetch_add(merged.written, Ordering::Relaxed);
         self.or_poison(self.install_absorbed(table, btree, &ids, merged.last))?;
+        table.merge_retry.succeeded();
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
         if !ids.is_empty() {
             Reached::Absorbed.mark();

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{Next, Work};
@@ -109,11 +110,14 @@ impl Core {
     fn compact_one(&self) -> Result<Next> {
         let mut tables = self.all_tables();
         tables.retain(|table| !table.compaction.is_locked());
+        let now = self.env.clock.now();
+        tables.retain(|table| table.compaction_retry.rest(now).is_none());
         self.turns.arrange(&mut tables);
         let mut missing = 0;
         for index in 0..tables.len() {
-            match self.attempt(self.compact_step(&tables[index]))? {
+            match self.attempt(&tables[index], self.compact_step(&tables[index]))? {
                 Some(Step::Done) => {
+                    tables[index].compaction_retry.succeeded();
                     self.turns.taken(&tables.remove(index));
                     self.paid_beside(&mut tables)?;
                     return Ok(Next::Again);
@@ -127,15 +131,23 @@ impl Core {
         if paid? {
             return Ok(Next::Again);
         }
-        // Nobody tells when others free space.
-        Ok(if missing > 0 { Next::WaitAtMost(LOOK_FOR_SPACE) } else { Next::Wait })
+        // Nobody tells when others free space, or when a file can be read again.
+        let look = (missing > 0).then_some(LOOK_FOR_SPACE);
+        Ok(look.into_iter().chain(self.next_retry()).min().map_or(Next::Wait, Next::WaitAtMost))
+    }
+
+    /// How long it is until a compaction or merge is tried again that could not read something.
+    fn next_retry(&self) -> Option<Duration> {
+        let (now, tables) = (self.env.clock.now(), self.all_tables());
+        tables.iter().flat_map(|table| [table.compaction_retry.wait(now), table.merge_retry.wait(now)]).flatten().min()
     }
 
     /// Does a job that reads have paid for, of the table that has waited longest; false when there is none.
     fn paid_one(&self, tables: &mut [Arc<TableState>]) -> Result<bool> {
         turns::by_wait(tables);
         for table in tables {
-            if self.attempt(self.paid_step(table))? == Some(true) {
+            if self.attempt(table, self.paid_step(table))? == Some(true) {
+                table.compaction_retry.succeeded();
                 self.turns.taken(table);
                 return Ok(true);
             }
@@ -148,13 +160,12 @@ impl Core {
         self.turns.beside(&*self.env.clock, || self.paid_one(tables))
     }
 
-    /// What came of a step; `None` when it failed and the database goes on: then the other tables have their turn, and the failure is
-    /// counted, because there is nobody to tell it to.
-    fn attempt<T>(&self, step: Result<T>) -> Result<Option<T>> {
+    /// What came of a step; `None` when it failed and the database goes on: then the other tables have their turn.
+    fn attempt<T>(&self, table: &TableState, step: Result<T>) -> Result<Option<T>> {
         let Err(error) = step else { return step.map(Some) };
         self.health.check_writable()?;
         if matches!(error.kind(), ErrorKind::Io | ErrorKind::Corruption) {
-            self.counters.failed(&error);
+            self.failed_compaction(table, &error);
         }
         Ok(None)
     }
@@ -205,6 +216,7 @@ mod tests {
     use super::super::{Batch, Database, Durability, Options, Table};
     use super::*;
     use crate::env::sim::SimEnv;
+    use crate::table::files::FileKind;
     use crate::table::{Layout, TableOptions, policy};
 
     /// A database whose background work is done when a test says so.
@@ -354,6 +366,34 @@ mod tests {
         lay_runs(&db, &other, 20);
         large.compact().unwrap();
         assert!(other.shape().unwrap().l0.len() < 20, "{:?}", other.shape().unwrap());
+    }
+
+    /// The runs of another table that it merged meanwhile were damaged, and it was given up each time.
+    #[test]
+    fn damage_in_one_table_does_not_end_the_compaction_of_another() {
+        let sim = SimEnv::new(1);
+        let db = open_with(&sim, 64 << 20);
+        let (large, other) = (create(&db, "large"), create(&db, "other"));
+        for step in 1..=2 {
+            let mut batch = Batch::new();
+            (0..50_u32).step_by(step).for_each(|number| batch.put(&large, &number.to_be_bytes(), &[7; 4 << 10]));
+            db.write(batch, Durability::Buffered).unwrap();
+            large.flush().unwrap();
+        }
+        lay_runs(&db, &other, 20);
+        for handle in &other.state().version.load().trees.l0 {
+            sim.corrupt(FileKind::Run.path("/db".as_ref(), handle.id), 40, 1).unwrap();
+        }
+        drop((large, other, db));
+        // With nothing in the cache.
+        let db = open_with(&sim, 64 << 20);
+        let (large, other) = (db.table("large").unwrap().unwrap(), db.table("other").unwrap().unwrap());
+        large.compact().unwrap();
+        let flush = db.stats().flush;
+        // In the first pause and the next; then it rests.
+        assert_eq!((flush.failed_compactions, flush.compactions), (2, 1), "{flush:?}");
+        assert_eq!((large.shape().unwrap().trees, other.shape().unwrap().l0.len()), (1, 20));
+        db.core().health.check_writable().unwrap();
     }
 
     /// As above, of writers that flushes do not keep up with.

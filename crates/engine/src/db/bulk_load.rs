@@ -29,6 +29,7 @@ use crate::table::{RunHandle, policy};
 use crate::txn::publish::Seqnums;
 
 use super::core::{Core, PendingLoad, TableState};
+use super::merge::goes_by;
 use super::run_writer::RunWriter;
 
 /// So many bytes of a key are shown in a message.
@@ -215,8 +216,13 @@ impl Core {
         self.wake_compact();
         let Some(btree) = table.btree() else { return Ok(()) };
         match self.absorb_all(table, &btree, false) {
-            // The load is there, and the background takes it in when there is room.
-            Err(error) if error.kind() == ErrorKind::Full => self.health.check_poison(),
+            // The load is there, and the background takes it in when there is room, or the tree can be read.
+            Err(error) if goes_by(&error) => {
+                if error.is_of_read() {
+                    self.counters.failed_merge(&error);
+                }
+                self.health.check_poison()
+            }
             absorbed => absorbed,
         }
     }

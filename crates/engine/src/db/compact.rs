@@ -1,9 +1,11 @@
 //! The compaction: which runs are merged into fewer, as the table's layout, its readers or its user want it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Error, ErrorKind, Reached, Result};
+use crate::base::{Error, ErrorKind, FileId, Reached, Result};
+use crate::table::files;
 use crate::table::policy::{self, InMemory, Job, Paid};
 use crate::table::version::LEVELS;
 
@@ -42,11 +44,25 @@ impl Core {
         if absorbed == Step::Done {
             return Ok(absorbed);
         }
+        match self.compact_runs(table) {
+            Ok(Step::Nothing) => Ok(absorbed),
+            Err(error) if error.is_of_read() => {
+                // Until it can be done, the runs that gather over what is damaged are merged with each other, so that reads search few.
+                let damaged: Vec<_> = error.place().and_then(|(file, _)| file_id(file)).into_iter().collect();
+                let room = self.room_on_disk()?;
+                self.merge_within_l0(table, &damaged, room)?;
+                Err(error)
+            }
+            compacted => compacted,
+        }
+    }
+
+    /// Does the next compaction of runs that the table's layout wants, or empties value files. The caller holds the table's compaction latch.
+    fn compact_runs(&self, table: &Arc<TableState>) -> Result<Step> {
         let trees = Arc::clone(&table.version.load().trees);
         let wanted = policy::pick(&trees, &table.options, u64::MAX);
         let Some(wanted) = wanted.or_else(|| policy::pick_erased(&trees, self.oldest_snapshot())) else {
-            let reclaimed = self.reclaim_step(table, policy::LIVE_PERCENT)?;
-            return Ok(if reclaimed == Step::Nothing { absorbed } else { reclaimed });
+            return self.reclaim_step(table, policy::LIVE_PERCENT);
         };
         let (needs, room) = (wanted.needs(&table.options), self.room_on_disk()?);
         let fitting = if needs <= room {
@@ -211,4 +227,9 @@ impl Core {
         }
         self.reclaim_all(table)
     }
+}
+
+/// The file of the database that a path names.
+fn file_id(path: &Path) -> Option<FileId> {
+    files::parse(path.file_name()?.to_str()?).map(|(_, id)| id)
 }

@@ -43,6 +43,7 @@ use super::log_place::LogPlace;
 use super::memory::Memory;
 use super::open::SEQNUM_GAP;
 use super::options::Options;
+use super::retry::Retry;
 use super::room::Room;
 use super::savings::Savings;
 use super::stats::Counters;
@@ -85,6 +86,10 @@ pub(crate) struct TableState {
     pub(crate) unviewable: Mutex<Vec<FileId>>,
     /// Held by whoever compacts the table.
     pub(crate) compaction: Mutex<()>,
+    /// When the background compacts the table again, after it could not.
+    pub(crate) compaction_retry: Retry,
+    /// When the background merges runs into the B-tree again, after it could not.
+    pub(crate) merge_retry: Retry,
     /// The first and last key of what the compaction under way merges into a level. Set after that has chosen its inputs and taken back after
     /// its last result is in place, so that whoever holds `compacting` and sees a range knows where results may come until then.
     pub(crate) compacting: Mutex<Option<(Vec<u8>, Vec<u8>)>>,
@@ -124,6 +129,8 @@ impl TableState {
             btree: ArcSwapOption::from_pointee(btree),
             unviewable: Mutex::default(),
             compaction: Mutex::new(()),
+            compaction_retry: Retry::default(),
+            merge_retry: Retry::default(),
             compacting: Mutex::default(),
             last_turn: AtomicU64::new(0),
             held: AtomicBool::new(false),
@@ -407,8 +414,8 @@ impl Core {
     pub(crate) fn rebalance(&self) {
         self.cache.fit(|_| Some(self.memory.cache_bytes()));
         let tables = self.tables.read();
-        // Waiting does not help where nothing compacts in the background.
-        let compacted = tables.values().filter(|table| table.compacts_itself());
+        // Waiting does not help where nothing compacts in the background, or what is to be compacted cannot be read.
+        let compacted = tables.values().filter(|table| table.compacts_itself() && !table.compaction_retry.is_failing());
         let debt = compacted.map(|table| policy::pressure(&table.version.load().trees, &table.options)).max();
         drop(tables);
         self.memory.set_debt(debt.unwrap_or(0));

@@ -122,8 +122,8 @@ impl Core {
                 false => btree.merge(turn, &mut changes, &mut retain, false, &mut || Ok(())).map(Merged::of),
             };
             match merged {
-                // Parked, the changes wait until the tree can be read.
-                Err(error) if error.is_of_read() => {}
+                // Laid over the tree, the changes wait until it can be read.
+                Err(error) if error.is_of_read() => self.counters.failed_merge(&error),
                 merged => {
                     let Merged { last, written, .. } = merged?;
                     self.counters.flush_bytes.fetch_add(written, Ordering::Relaxed);

@@ -19,10 +19,10 @@ use crate::tree::{Cursor, Limits};
 use super::core::{Core, Ledger, TableState};
 use super::run_writer::RunWriter;
 
-/// Whether the error leaves the database as it was: there was no room, or what is there could not be read or is damaged. It may be otherwise
+/// Whether the error leaves the database as it was: there was no room, or what the job reads could not be read or is damaged. It may be otherwise
 /// the next time; and a damaged block is no reason to take no commits.
 pub(super) fn goes_by(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Full | ErrorKind::Corruption) || error.is_of_read()
+    error.kind() == ErrorKind::Full || error.is_of_read()
 }
 
 /// A merge pauses after so many entries of [`PAUSE_BYTES`] at most; a larger one counts as several.
@@ -140,6 +140,8 @@ impl Core {
                  wrote {written}, which is not what there was: run verify",
                 table.name
             );
+            // Nothing refers to what was written, and the next try writes it again.
+            self.remove_output(&output);
             return Err(Error::new(ErrorKind::Corruption, message));
         }
         Ok(Some(output))
@@ -191,12 +193,32 @@ impl Core {
             if (latch.is_none() && !is_own) || !other.compacts_itself() || other.check().is_err() {
                 continue;
             }
+            if other.compaction_retry.rest(self.env.clock.now()).is_some() {
+                continue;
+            }
             let busy = if is_own { busy } else { &[] };
             let room = self.room_on_disk()?;
-            let merge = || policy::pick_within_l0(&other.version.load().trees, busy, room);
-            while let Some(merge) = merge() {
-                self.run_compaction(&other, merge, Vec::new())?;
+            match self.merge_within_l0(&other, busy, room) {
+                // Damage in one table, or in L0 of this one, does not end the compaction of what is sound.
+                Err(error) if error.is_of_read() => self.failed_compaction(&other, &error),
+                merged => merged?,
             }
+        }
+        Ok(())
+    }
+
+    /// A compaction of the table in the background could not read something: it is told in the statistics, because there is nobody to tell it to,
+    /// and tried again later.
+    pub(super) fn failed_compaction(&self, table: &TableState, error: &Error) {
+        self.counters.failed_compaction(error);
+        table.compaction_retry.failed(error, self.env.clock.now());
+    }
+
+    /// Merges runs of L0 among themselves while there are too many. The caller holds the table's compaction latch.
+    pub(super) fn merge_within_l0(&self, table: &TableState, busy: &[FileId], room: u64) -> Result<()> {
+        let merge = || policy::pick_within_l0(&table.version.load().trees, busy, room);
+        while let Some(merge) = merge() {
+            self.run_compaction(table, merge, Vec::new())?;
         }
         Ok(())
     }

@@ -30,6 +30,7 @@ mod prometheus;
 mod range;
 mod reclaim;
 mod recover;
+mod retry;
 mod room;
 mod rotate;
 mod run_writer;

@@ -98,6 +98,8 @@ impl Stats {
         text.gauge("space_missing_bytes", help, flush.space_missing_bytes);
         let help = "Compactions in the background that something could not be read for.";
         text.counter("failed_compactions", help, flush.failed_compactions);
+        let help = "Merges into B-trees that something could not be read for; their changes lie in runs over the tree.";
+        text.counter("failed_merges", help, flush.failed_merges);
         text.counter("cache_hits", "Lookups in the block cache that found their block.", cache.hits);
         text.counter("cache_misses", "Lookups in the block cache that did not find their block.", cache.misses);
         let populated = "Blocks that were put into the cache when they were written.";

@@ -74,9 +74,13 @@ pub struct FlushStats {
     pub compaction_reused_leaves: u64,
     /// Bytes of free space that a compaction lacks which is due; 0 when none waits for space.
     pub space_missing_bytes: u64,
-    /// Compactions in the background that ended because something could not be read. Each is tried again with the next flush.
+    /// Compactions in the background that ended because something could not be read or is damaged. They are tried again with the next flush,
+    /// and after more failures of the same table at longer intervals, of up to a minute.
     pub failed_compactions: u64,
-    /// What the last of them said: which file, and what to do.
+    /// Merges of changes into a B-tree, by flushes, bulk loads and in the background, that ended because something could not be read or is
+    /// damaged. The changes lie in runs over the tree, where reads find them; the merge is tried again as compactions are.
+    pub failed_merges: u64,
+    /// What the last of these compactions and merges said: which file, and what to do.
     pub last_failure: Option<String>,
 }
 
@@ -129,6 +133,7 @@ pub(crate) struct Counters {
     pub(crate) dropped_reads: ReadCounters,
     pub(crate) space_missing_bytes: AtomicU64,
     failed_compactions: AtomicU64,
+    failed_merges: AtomicU64,
     last_failure: Mutex<Option<String>>,
 }
 
@@ -140,8 +145,14 @@ impl Counters {
     }
 
     /// A compaction in the background could not read something.
-    pub(crate) fn failed(&self, error: &Error) {
+    pub(crate) fn failed_compaction(&self, error: &Error) {
         self.failed_compactions.fetch_add(1, Ordering::Relaxed);
+        *self.last_failure.lock() = Some(error.to_string());
+    }
+
+    /// A merge into a B-tree could not read something.
+    pub(crate) fn failed_merge(&self, error: &Error) {
+        self.failed_merges.fetch_add(1, Ordering::Relaxed);
         *self.last_failure.lock() = Some(error.to_string());
     }
 }
@@ -180,6 +191,7 @@ impl Stats {
                 compaction_reused_leaves: read(&counters.compaction_reused_leaves),
                 space_missing_bytes: read(&counters.space_missing_bytes),
                 failed_compactions: read(&counters.failed_compactions),
+                failed_merges: read(&counters.failed_merges),
                 last_failure: counters.last_failure.lock().clone(),
             },
             cache: CacheStats {

@@ -15,6 +15,7 @@ use super::bulk_load::BulkLoad;
 use super::compact::Step;
 use super::core::{Core, TableState};
 use super::database::Database;
+use super::retry::Retry;
 
 /// What a read needs of a table.
 pub(crate) type Reader<'a> = (&'a Arc<TableState>, Guard<Arc<Version>>);
@@ -202,6 +203,7 @@ impl Table {
         let core = self.0.db.core();
         let state = self.open_state()?;
         core.flush(state)?;
+        [&state.compaction_retry, &state.merge_retry].into_iter().for_each(Retry::end_rest);
         loop {
             match core.compact_step(state)? {
                 Step::Done => {}
@@ -213,7 +215,7 @@ impl Table {
                     return Err(Error::new(ErrorKind::Full, message));
                 }
                 Step::Nothing if !core.memory.is_pressed() && core.paid_step(state)? => {}
-                Step::Nothing => return Ok(()),
+                Step::Nothing => return state.merge_retry.check(),
             }
         }
     }
