@@ -141,6 +141,68 @@ fn entries_in_memory_go_too_and_are_not_flushed() {
     assert_eq!(sim.write_and_sync_count(), writes, "what has expired is not hidden again");
 }
 
+/// Sets the wall clock wrong by so many seconds: while the database is open, or between two opens.
+fn set_clock(sim: &SimEnv, wrong: i64, opens: bool, db: Database, table: Table) -> (Database, Table) {
+    if !opens {
+        sim.set_wall_ahead(wrong);
+        return (db, table);
+    }
+    drop(table);
+    db.close().unwrap();
+    sim.set_wall_ahead(wrong);
+    let db = open(sim);
+    let table = db.table("t").unwrap().unwrap();
+    (db, table)
+}
+
+/// While the clock was ahead entries got marks that lay in the future, and nothing expired before the clock came there: for as long as it had been
+/// ahead.
+#[test]
+fn entries_go_in_time_after_a_clock_that_was_ahead() {
+    for ahead in [LIFE / 2, LIFE * 1000] {
+        for opens in [false, true] {
+            let sim = SimEnv::new(4);
+            let mut db = open(&sim);
+            let mut table = db.create_table("t", options(Layout::Lsm)).unwrap();
+            sim.set_wall_ahead(i64::try_from(ahead.as_secs()).unwrap());
+            put(&db, &table, 0..100, b"by a clock that is ahead");
+            pass(&sim, LATE);
+            (db, table) = set_clock(&sim, 0, opens, db, table);
+            put(&db, &table, 100..200, b"by a clock that is right");
+            pass(&sim, LIFE - Duration::from_secs(10));
+            assert_eq!(count(&db, &table), 200, "none goes before its time");
+            (db, table) = set_clock(&sim, 0, opens, db, table);
+            // An open does not know whether the clock was ahead, or has been behind.
+            let late = if opens && ahead < LIFE { ahead } else { Duration::ZERO };
+            pass(&sim, 2 * LATE + late);
+            assert_eq!(count(&db, &table), 0, "ahead by {ahead:?}, opened: {opens}");
+        }
+    }
+}
+
+/// A machine without a clock of its own begins in the past, until somebody tells it the time.
+#[test]
+fn nothing_goes_early_after_a_clock_that_was_behind() {
+    for opens in [false, true] {
+        let sim = SimEnv::new(5);
+        let mut db = open(&sim);
+        let mut table = db.create_table("t", options(Layout::Lsm)).unwrap();
+        put(&db, &table, 0..100, b"before");
+        pass(&sim, LATE);
+        // Where it is right by half in between, an open cannot tell.
+        let half = if opens { -1_000_000 } else { -1000 };
+        for (wrong, keys) in [(-1_000_000, 100..200), (half, 200..300), (0, 300..400)] {
+            (db, table) = set_clock(&sim, wrong, opens, db, table);
+            pass(&sim, LATE);
+            put(&db, &table, keys, b"young");
+            pass(&sim, LATE);
+        }
+        assert_eq!(count(&db, &table), 400, "opened: {opens}");
+        pass(&sim, LIFE + LATE);
+        assert_eq!(count(&db, &table), 0, "opened: {opens}");
+    }
+}
+
 #[test]
 fn a_snapshot_keeps_what_it_saw() {
     for layout in [Layout::Lsm, Layout::LsmTiered] {

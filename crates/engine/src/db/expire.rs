@@ -1,7 +1,7 @@
 //! The expiry of a table with a time to live: its entries are hidden when they are old enough, and go when their runs do.
 //!
 //! ```text
-//! mark    what is published now was written by now: a mark, kept in the manifest
+//! mark    what is published now was written by now: a mark, kept in the manifest; those that lie in the future are lowered to now
 //! hide    entries up to a mark that has become old enough lie behind an erasure of all keys, for snapshots from a new seqnum on
 //! settle  when no older snapshot is left: the erasure is one like others, in the manifest, to be applied by flushes and compactions;
 //!         runs that it covers as a whole are dropped unread
@@ -21,7 +21,7 @@ use crate::base::{Error, Lsn, Result, SeqNum};
 use crate::env::Next;
 use crate::table::Trees;
 use crate::table::edit::Edit;
-use crate::table::marks::{Mark, Marks};
+use crate::table::marks::Marks;
 use crate::table::version::Hidden;
 use crate::tree::erasure::Erasures;
 use crate::txn::publish::Seqnums;
@@ -49,13 +49,15 @@ struct Dated {
     marks: Marks,
     /// What the table held when it was dated last: where the newest memtable begins, entries in memory, the newest entry on disk.
     content: Content,
+    /// When the clock was looked at last, by the one that never leaps, and what it said.
+    looked: Option<(Duration, Duration)>,
 }
 
 type Content = (Option<Lsn>, u64, SeqNum);
 
 impl Expiry {
     pub(crate) fn new(time_to_live: Duration, marks: Marks) -> Self {
-        Self { time_to_live, dated: Mutex::new(Dated { marks, content: Content::default() }) }
+        Self { time_to_live, dated: Mutex::new(Dated { marks, content: Content::default(), looked: None }) }
     }
 
     /// How far marks lie apart, and how often it is looked what has expired.
@@ -99,7 +101,7 @@ impl Core {
     fn expire(&self, table: &TableState, expiry: &Expiry) -> Result<()> {
         let mut dated = expiry.dated.lock();
         let marked = self.date(table, expiry, &mut dated);
-        let old_ms = self.now_ms().checked_sub(millis(expiry.time_to_live));
+        let old_ms = millis(self.env.clock.wall()).checked_sub(millis(expiry.time_to_live));
         let old = old_ms.and_then(|old_ms| dated.marks.written_by(old_ms));
         let hidden = table.version.load().hidden.last().map_or(SeqNum::ZERO, |hidden| hidden.before);
         if let Some(newest) = old.filter(|newest| *newest >= hidden) {
@@ -108,7 +110,7 @@ impl Core {
         self.settle_hidden(table, &mut dated.marks, marked)
     }
 
-    /// Marks that what the table holds was written by now; says whether that is news.
+    /// Marks that what the table holds was written by now; says whether that is news, or the clock was set.
     fn date(&self, table: &TableState, expiry: &Expiry, dated: &mut Dated) -> bool {
         // Before the clock is asked: what is published then was written by then.
         let seqnum = self.snapshots.published();
@@ -121,11 +123,12 @@ impl Core {
         // A commit on its way may be a part of it; then it is looked again.
         let all_published = self.commit.lock().next_seqnum.0 == seqnum.0 + 1;
         dated.content = if all_published { content } else { Content::default() };
-        changed && dated.marks.set(Mark { seqnum, at_ms: self.now_ms() }, expiry.spacing())
-    }
-
-    fn now_ms(&self) -> u64 {
-        millis(self.env.clock.wall())
+        let (passed, wall) = (self.env.clock.now(), self.env.clock.wall());
+        let leapt = |(then, said): (Duration, Duration)| wall.saturating_sub(said).saturating_sub(passed - then);
+        let leapt_ms = dated.looked.replace((passed, wall)).map(|last| millis(leapt(last)));
+        let moved = dated.marks.look(millis(wall), leapt_ms);
+        let marked = changed && dated.marks.set(seqnum, millis(wall), expiry.spacing());
+        moved || marked
     }
 
     /// Hides the table's entries before a seqnum from all snapshots that come.

@@ -198,18 +198,19 @@ pub(super) fn erasures(decoder: &mut Decoder<'_>) -> Result<Arc<Erasures>, Malfo
     (0..count).map(|_| erasure(decoder)).collect::<Result<Erasures, _>>().map(Arc::new)
 }
 
-/// The number of marks, then of each its seqnum and its time.
+/// The number of marks, then of each its seqnum, its time, and by how much the clock that told it was ahead.
 pub(super) fn put_marks(out: &mut Vec<u8>, marks: &Marks) {
     put_varint(out, u64_of(marks.as_slice().len()));
     for mark in marks.as_slice() {
         put_varint(out, mark.seqnum.0);
         put_varint(out, mark.at_ms);
+        put_varint(out, mark.ahead_ms);
     }
 }
 
 pub(super) fn marks(decoder: &mut Decoder<'_>) -> Result<Marks, Malformed> {
     let count = decoder.varint()?;
-    let mark = |_| Ok(Mark { seqnum: seqnum(decoder)?, at_ms: decoder.varint()? });
+    let mark = |_| Ok(Mark { seqnum: seqnum(decoder)?, at_ms: decoder.varint()?, ahead_ms: decoder.varint()? });
     Marks::new((0..count).map(mark).collect::<Result<_, _>>()?).ok_or(Malformed)
 }
 

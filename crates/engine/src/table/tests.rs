@@ -41,9 +41,13 @@ fn erasures(erasures: &[(&str, &str, u64)]) -> Arc<Erasures> {
     Arc::new(erasures.iter().map(erasure).collect())
 }
 
+fn mark(seqnum: u64, at_ms: u64, ahead_ms: u64) -> Mark {
+    Mark { seqnum: SeqNum(seqnum), at_ms, ahead_ms }
+}
+
 /// Marks of seqnum and time.
 fn marks(marks: &[(u64, u64)]) -> Marks {
-    let mark = |(seqnum, at_ms): &(u64, u64)| Mark { seqnum: SeqNum(*seqnum), at_ms: *at_ms };
+    let mark = |(seqnum, at_ms): &(u64, u64)| mark(*seqnum, *at_ms, 0);
     Marks::new(marks.iter().map(mark).collect()).unwrap()
 }
 
@@ -215,7 +219,9 @@ fn an_edit_that_does_not_fit_is_refused() {
     assert!(catalog.apply(&compact).is_err(), "only runs that are there are replaced");
     let expire = Edit::Expire { table: TableId(1), marks: marks(&[(1, 1)]), erasures: Arc::default() };
     assert!(catalog.apply(&expire).is_err(), "the table's entries live for ever");
-    assert!(Marks::new(vec![Mark { seqnum: SeqNum(2), at_ms: 2 }, Mark { seqnum: SeqNum(3), at_ms: 1 }]).is_none());
+    assert!(Marks::new(vec![mark(2, 2, 0), mark(3, 1, 0)]).is_none());
+    assert!(Marks::new(vec![mark(2, 2, 9), mark(3, 2, 8)]).is_none());
+    assert!(Marks::new(vec![mark(2, 2, 9), mark(3, 3, 8)]).is_some());
 }
 
 /// Compactions count on it, and a worker that finds it otherwise ended the process.

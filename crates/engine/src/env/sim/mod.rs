@@ -235,6 +235,11 @@ impl SimEnv {
         SimSystem(Arc::clone(&self.0)).advance(time);
     }
 
+    /// Makes the wall clock wrong: from now on it is ahead of the time that has passed by so many seconds, or behind by as many.
+    pub fn set_wall_ahead(&self, seconds: i64) {
+        self.0.state.lock().wall_ahead_secs = seconds;
+    }
+
     /// Changes a byte on the disk, behind everyone's back: `xor` (not 0) is laid over the byte at `offset`.
     ///
     /// # Errors

@@ -36,6 +36,8 @@ pub(super) struct State {
     pub(super) flights: Rng,
     /// Time since the machine was made.
     pub(super) now: Duration,
+    /// By how much the wall clock is ahead of it.
+    pub(super) wall_ahead_secs: i64,
     /// Whether direct files are direct.
     pub(super) direct: bool,
     /// Whether work waits for [`SimEnv::work`].
@@ -64,6 +66,7 @@ impl State {
             random,
             flights,
             now: Duration::ZERO,
+            wall_ahead_secs: 0,
             direct: true,
             lazy_workers: false,
             process: 0,
@@ -86,6 +89,7 @@ impl State {
             random: self.random.clone(),
             flights: self.flights.clone(),
             now: self.now,
+            wall_ahead_secs: self.wall_ahead_secs,
             direct: self.direct,
             lazy_workers: false,
             process: self.process + 1,

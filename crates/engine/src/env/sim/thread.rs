@@ -62,7 +62,10 @@ impl Clock for SimSystem {
     }
 
     fn wall(&self) -> Duration {
-        WALL_START + self.now()
+        let now = WALL_START + self.now();
+        let ahead = self.0.state.lock().wall_ahead_secs;
+        let by = Duration::from_secs(ahead.unsigned_abs());
+        if ahead < 0 { now.saturating_sub(by) } else { now + by }
     }
 }
 
