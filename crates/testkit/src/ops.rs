@@ -234,8 +234,9 @@ impl Generator {
         match kind {
             0 => Op::Write(vec![self.change()], self.durability()),
             1 => {
-                let count = self.rng.in_range(0..20);
-                Op::Write((0..count).map(|_| self.change()).collect(), self.durability())
+                let (count, erases) = (self.rng.in_range(0..20), self.rng.chance(2 * self.erasures));
+                let changes = (0..count).map(|_| if erases { self.mostly_erase() } else { self.change() });
+                Op::Write(changes.collect(), self.durability())
             }
             2 => Op::Begin(slot),
             3 => Op::Change(slot, self.change()),
@@ -303,6 +304,15 @@ impl Generator {
         }
         let value = if self.rng.chance(25) { None } else { Some(self.value()) };
         Change { table, key: self.key(), write: value.into() }
+    }
+
+    /// A change of a batch of many ranges.
+    fn mostly_erase(&mut self) -> Change {
+        if self.rng.chance(20) {
+            return self.change();
+        }
+        let table = self.table();
+        self.erase(table)
     }
 
     /// A few neighbours, now and then all from a key to another, or to the last.

@@ -13,6 +13,7 @@ pub mod num;
 pub mod prefetch;
 pub mod reached;
 pub mod shards;
+pub mod shared_map;
 pub mod sync;
 pub mod value;
 

@@ -7,8 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::base::Reached;
 use crate::base::num::u64_of;
+use crate::base::{Kind, Reached};
 use crate::table::mem::{Mem, Moment};
 use crate::tree::memtable::{BatchSorter, Memtable, SortedBatch};
 use crate::txn::batch::Changes;
@@ -39,6 +39,9 @@ impl Core {
     pub(super) fn sort_large(&self, changes: &Arc<Changes>, tables: &[Table]) -> Vec<Option<SortedBatch>> {
         let (mut sizes, mut finder) = (vec![Size::default(); tables.len()], Finder::new(tables));
         for change in changes.iter() {
+            if change.kind == Kind::Erase {
+                continue;
+            }
             let size = &mut sizes[finder.find(change.table)];
             size.bytes += change.key.len() + change.value.len();
             size.count += 1;

@@ -93,6 +93,8 @@ pub(crate) struct TableState {
     /// The first and last key of what the compaction under way merges into a level. Set after that has chosen its inputs and taken back after
     /// its last result is in place, so that whoever holds `compacting` and sees a range knows where results may come until then.
     pub(crate) compacting: Mutex<Option<(Vec<u8>, Vec<u8>)>>,
+    /// Held by the thread that makes few sets of the table's erasures in memory.
+    pub(crate) joining: Mutex<()>,
     /// The step of the background in which the table was last compacted. Steers only.
     pub(crate) last_turn: AtomicU64,
     /// No compaction of the table begins by itself. Whoever has held `compaction` after it was set knows that none is under way.
@@ -132,6 +134,7 @@ impl TableState {
             compaction_retry: Retry::default(),
             merge_retry: Retry::default(),
             compacting: Mutex::default(),
+            joining: Mutex::default(),
             last_turn: AtomicU64::new(0),
             held: AtomicBool::new(false),
             dropped: AtomicBool::new(false),

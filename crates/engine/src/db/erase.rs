@@ -1,48 +1,94 @@
 //! The erasure of a range: how it comes into what readers see, and how it goes when it is applied.
 //!
 //! ```text
-//! commit    under the commit latch, with its seqnum: into the version, where nobody sees it before it is published
+//! commit    before the commit latch: all of a batch are sorted; under it, with its seqnum: into the version, where nobody sees it before it
+//!           is published; after it: sets of such batches become one, in a logarithmic number of steps for each erasure
 //! flush     into the manifest, with the memtable that was active then; the flush applies it to what it writes
 //! then      runs that it covers as a whole are dropped unread, the others it is applied to as they are compacted
 //! retired   when no tree has anything left that it hides, and every snapshot sees it
 //! ```
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::base::num::u64_of;
 use crate::base::{FileId, Reached, Result, SeqNum};
 use crate::table::Trees;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
 use crate::table::version::Place;
-use crate::tree::erasure::{Erasure, Erasures};
+use crate::tree::erasure::{Ends, Erasures};
 use crate::txn::batch::Changes;
 
 use super::core::{Core, Ledger, TableState};
 use super::table::Table;
-use super::write::position;
+use super::write::{Finder, Writes};
 
-/// So many erasures of a table wait in memory before its memtable is flushed: each later one copies them.
-const IN_MEMORY_MAX: usize = 256;
+/// With so many sets of erasures in memory a commit waits until they are fewer: each reader looks in all of them.
+const SETS_MAX: usize = 48;
+/// Memory that an erasure takes beside the keys at its ends.
+const ERASURE_OVERHEAD_BYTES: usize = 64;
+/// From so many erasures on, the manifest tells which are not needed any more only when a quarter of them is not: it tells all that are left.
+const TOLD_WITH_A_QUARTER: usize = 1000;
+
+/// The erasures among the changes of a table in a commit.
+pub(super) struct Erased {
+    /// As if the commit's first change had seqnum zero, until they are shown.
+    set: Cell<Erasures>,
+    /// What they take of memory.
+    pub(super) bytes: u64,
+}
+
+impl Erased {
+    /// The erasures of each of the tables; none at all when there are none.
+    pub(super) fn of(changes: &Changes, tables: &[Table]) -> Vec<Self> {
+        if !changes.erases() {
+            return Vec::new();
+        }
+        let (mut ranges, mut finder) = (vec![Vec::new(); tables.len()], Finder::new(tables));
+        for (number, change) in (0..).zip(changes.iter()) {
+            if let Some((low, high)) = change.ends() {
+                ranges[finder.find(change.table)].push((low, high, SeqNum(number)));
+            }
+        }
+        ranges.into_iter().map(Self::of_ranges).collect()
+    }
+
+    fn of_ranges(ranges: Vec<Ends<'_>>) -> Self {
+        let bytes = ranges.iter().map(|(low, high, _)| bytes_of(low, *high)).sum();
+        // Of a commit a snapshot sees all or nothing.
+        Self { set: Cell::new(Erasures::newest_of(ranges.into_iter())), bytes }
+    }
+}
+
+/// Bytes of memory that an erasure is counted as.
+pub(super) fn bytes_of(low: &[u8], high: Option<&[u8]>) -> u64 {
+    u64_of(low.len() + high.map_or(0, <[u8]>::len) + ERASURE_OVERHEAD_BYTES)
+}
 
 impl Core {
-    /// Shows readers the erasures among changes, the first of which has seqnum `first`. The commit latch says that nobody else does.
-    pub(super) fn show_erasures(&self, changes: &Changes, tables: &[Table], first: SeqNum) {
-        let mut seqnum = first;
-        for change in changes.iter() {
-            if let Some(range) = change.range() {
-                let table = tables[position(tables, change.table)].state();
-                table.erase(&Erasure { range, seqnum });
-            }
-            seqnum.0 += 1;
+    /// Shows readers the erasures of a commit whose first change has seqnum `first`. The commit latch says that no other commit does.
+    pub(super) fn show_erasures(&self, writes: Writes<'_>, first: SeqNum) {
+        for (table, erased) in writes.tables.iter().zip(writes.erased) {
+            table.state().erase(erased.set.take().later(first.0));
         }
     }
 
-    /// Freezes the memtables of tables that have many erasures in memory.
-    pub(super) fn rotate_erased(&self, tables: &[Table]) {
-        for table in tables.iter().filter(|table| table.state().has_many_erasures()) {
-            self.rotate(&mut self.commit.lock(), table.state());
-            self.wake_flush();
+    /// Makes few sets of a table's erasures, where commits left many.
+    pub(super) fn join_erasures(&self, table: &TableState) {
+        let sets = table.version.load().erasures.in_memory();
+        let joining = if sets > SETS_MAX { Some(table.joining.lock()) } else { table.joining.try_lock() };
+        // Another commit does it.
+        let Some(_joining) = joining else { return };
+        while let Some(pair) = table.version.load().erasures_to_join() {
+            let (mut snapshots, published) = self.snapshots.live();
+            snapshots.push(published);
+            let as_one = Arc::new(pair[0].and_told(&pair[1], &snapshots));
+            table.version.rcu(|version| match version.erasures.joined(&pair, &as_one) {
+                Some(erasures) => Arc::new(version.with_erasures(erasures)),
+                None => Arc::clone(version),
+            });
         }
     }
 
@@ -82,7 +128,8 @@ impl Core {
         if snapshots.first().is_some_and(|oldest| *oldest < needed.newest()) {
             self.erasures_wait.store(true, Ordering::Relaxed);
         }
-        if needed == *trees.erasures {
+        let (left, all) = (needed.len(), trees.erasures.len());
+        if needed == *trees.erasures || all > TOLD_WITH_A_QUARTER && left * 4 > all * 3 {
             return Ok(());
         }
         let erasures = Arc::new(needed);
@@ -107,14 +154,140 @@ impl Core {
 }
 
 impl TableState {
-    /// Shows readers one more erasure, which nobody sees before it is published.
-    pub(crate) fn erase(&self, erasure: &Erasure) {
-        self.version.rcu(|version| version.erasing(erasure));
+    /// Shows readers more erasures, which nobody sees before they are published.
+    pub(crate) fn erase(&self, erasures: Erasures) {
+        if !erasures.is_empty() {
+            let erasures = Arc::new(erasures);
+            self.version.rcu(|version| version.with_erasures(version.erasures.with(&erasures)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::db::{Batch, Database, Durability, Options, Table};
+    use crate::env::sim::{CrashProfile, SimEnv};
+    use crate::table::{Layout, TableOptions};
+    use crate::tree::erasure::steps;
+
+    fn open(sim: &SimEnv) -> Database {
+        let options = Options { memory_bytes: 64 << 20, ..Options::default() };
+        Database::builder("/db").env(sim.env()).options(options).open().unwrap()
     }
 
-    /// Whether so many erasures are in memory that they should be flushed.
-    pub(super) fn has_many_erasures(&self) -> bool {
-        let version = self.version.load();
-        version.erasures.len() > version.trees.erasures.len() + IN_MEMORY_MAX
+    fn key(number: u32) -> [u8; 4] {
+        number.to_be_bytes()
+    }
+
+    /// The ranges of every second key, in no order.
+    fn ranges(count: u32) -> impl Iterator<Item = ([u8; 4], [u8; 4])> {
+        (0..count).map(move |number| 2 * (number * 7919 % count)).map(|number| (key(number), key(number + 1)))
+    }
+
+    fn steps_of(work: impl FnOnce()) -> u64 {
+        let before = steps();
+        work();
+        steps() - before
+    }
+
+    fn count(db: &Database, table: &Table) -> usize {
+        db.snapshot().range(table, ..).count()
+    }
+
+    /// Steps of commits, of a recovery, and of reads and a flush after it.
+    fn steps_for(layout: Layout, ranges_count: u32, at_once: bool) -> [u64; 4] {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let table = db.create_table("t", TableOptions { layout, ..TableOptions::default() }).unwrap();
+        let mut batch = Batch::new();
+        (0..2 * ranges_count).for_each(|number| batch.put(&table, &key(number), b"row"));
+        db.write(batch, Durability::Buffered).unwrap();
+        table.flush().unwrap();
+        table.wait_idle().unwrap();
+        let flushes = db.stats().flush.flushes;
+        let committed = steps_of(|| {
+            let mut batch = Batch::new();
+            for (low, high) in ranges(ranges_count) {
+                batch.delete_range(&table, &low[..]..&high[..]);
+                if !at_once {
+                    db.write(std::mem::take(&mut batch), Durability::Sync).unwrap();
+                }
+            }
+            db.write(batch, Durability::Sync).unwrap();
+        });
+        assert_eq!(db.stats().flush.flushes, flushes, "ranges that are deleted take memory like entries");
+        assert_eq!(count(&db, &table), ranges_count as usize);
+        let crashed = sim.fork();
+        crashed.power_crash(CrashProfile::Strict);
+        drop((db, table));
+        let (mut db, mut table) = (None, None);
+        let recovered = steps_of(|| {
+            let opened = open(&crashed);
+            table = opened.table("t").unwrap();
+            db = Some(opened);
+        });
+        let (db, table) = (db.unwrap(), table.unwrap());
+        let read = steps_of(|| {
+            let snapshot = db.snapshot();
+            (0..2 * ranges_count).for_each(|number| {
+                assert_eq!(snapshot.get(&table, &key(number)).unwrap().is_some(), number % 2 == 1);
+            });
+            assert_eq!(count(&db, &table), ranges_count as usize);
+        });
+        let flushed = steps_of(|| {
+            table.flush().unwrap();
+            table.compact().unwrap();
+            assert_eq!(count(&db, &table), ranges_count as usize);
+        });
+        assert_eq!(table.shape().unwrap().erasures, 0);
+        [committed, recovered, read, flushed]
+    }
+
+    /// Ten thousand ranges of a batch held the commit latch for seconds, recovery took as long, and each 120 that were deleted one by one caused
+    /// a flush.
+    #[test]
+    fn many_ranges_cost_n_log_n_from_commit_to_flush() {
+        for layout in [Layout::BTree, Layout::Lsm] {
+            for at_once in [true, false] {
+                let (few, many) = (steps_for(layout, 500, at_once), steps_for(layout, 4000, at_once));
+                for (few, many) in few.iter().zip(many) {
+                    assert!(
+                        many <= 16 * few + 4000,
+                        "{few} steps for 500 ranges, {many} for 4000, {layout:?}, {at_once}"
+                    );
+                }
+                assert!(many.iter().all(|steps| *steps <= 200 * 4000), "{many:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn sets_in_memory_stay_few_and_tell_snapshots_apart() {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let table = db.create_table("t", TableOptions { layout: Layout::Lsm, ..TableOptions::default() }).unwrap();
+        let mut batch = Batch::new();
+        (0..2000).for_each(|number| batch.put(&table, &key(number), b"row"));
+        db.write(batch, Durability::Buffered).unwrap();
+        let mut held = Vec::new();
+        for number in 0..1000 {
+            if number % 100 == 0 {
+                held.push((2000 - number as usize, db.snapshot()));
+            }
+            let mut batch = Batch::new();
+            batch.delete_range(&table, ..&key(number + 1)[..]);
+            db.write(batch, Durability::Buffered).unwrap();
+        }
+        let version = table.state().version.load();
+        assert!(version.erasures.in_memory() <= 10, "{} sets", version.erasures.in_memory());
+        assert!(version.erasures.len() <= 40, "{} erasures that hide the same", version.erasures.len());
+        for (count, snapshot) in &held {
+            assert_eq!(snapshot.range(&table, ..).count(), *count);
+        }
+        table.flush().unwrap();
+        for (count, snapshot) in &held {
+            assert_eq!(snapshot.range_rev(&table, ..).count(), *count);
+        }
+        assert_eq!(count(&db, &table), 1000);
     }
 }

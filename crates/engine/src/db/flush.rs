@@ -207,11 +207,7 @@ fn frozen_before(mems: &[Arc<Mem>]) -> SeqNum {
 
 /// The erasures that came with the memtables.
 fn erasures(version: &Version, mems: &[Arc<Mem>]) -> Arc<Erasures> {
-    if version.erasures.newest() <= version.trees.erasures.newest() {
-        return Arc::default();
-    }
-    let (from, to) = (version.trees.erasures.newest(), frozen_before(mems));
-    Arc::new(version.erasures.filtered(|seqnum| from < seqnum && seqnum < to))
+    version.erasures.before(frozen_before(mems))
 }
 
 /// The edit that tells of a flush.

@@ -58,6 +58,12 @@ impl KeyWrites {
         self.first.0 == Kind::Merge
     }
 
+    /// Whether the key is gone after the changes.
+    pub(crate) fn removes(&self) -> bool {
+        let is_removal = matches!(self.first.0, Kind::Delete | Kind::SingleDelete | Kind::Erase);
+        is_removal && self.more.is_empty()
+    }
+
     /// What the key has after the changes, where the snapshot shows `below` under it.
     ///
     /// # Errors

@@ -341,9 +341,6 @@ impl TableState {
     /// Shows readers other trees. The caller holds the ledger.
     pub(crate) fn show(&self, trees: Trees) {
         let trees = Arc::new(trees);
-        self.version.rcu(|version| {
-            let in_memory = SeqNum(version.trees.erasures.newest().0 + 1);
-            version.with_trees(&trees, &[], in_memory)
-        });
+        self.version.rcu(|version| version.with_trees(&trees, &[], SeqNum::ZERO));
     }
 }

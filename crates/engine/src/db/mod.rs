@@ -26,6 +26,7 @@ mod memory;
 mod merge;
 mod open;
 mod options;
+mod own_writes;
 mod prometheus;
 mod range;
 mod reclaim;

@@ -4,19 +4,18 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
-use std::vec;
 
 use crate::base::num::u64_of;
 use crate::base::{Error, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::erasure::Erasures;
+use crate::tree::erasure::Layers;
 use crate::tree::merge::MergeCursor;
 use crate::tree::operator::TableOperator;
 use crate::tree::{Costs, Limits};
 use crate::txn::visibility::{Known, Visible};
 
 use super::core::TableState;
-use super::key_writes::KeyWrites;
+use super::own_writes::OwnWalk;
 use super::table::Reader;
 
 /// The two ends of a key range, owned.
@@ -48,9 +47,6 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// A key with what a transaction has written of it.
-pub(crate) type Write = (Vec<u8>, KeyWrites);
-
 /// The entries of a key range in key order, ascending or descending: as an iterator of `Result<(key, value)>`, which gives keys and
 /// values away, or lent one after the other by [`Range::advance`], which copies and allocates nothing.
 ///
@@ -64,8 +60,8 @@ pub struct Range {
     direction: Direction,
     /// Folds the operands among `writes`.
     operator: TableOperator,
-    /// The transaction's writes in the range, in the order of the walk.
-    writes: vec::IntoIter<Write>,
+    /// The transaction's writes in the range, if there are any.
+    writes: Option<Box<OwnWalk>>,
     shown: Shown,
     /// The transaction's own entry that was shown last.
     own: Option<(Vec<u8>, Value)>,
@@ -101,7 +97,7 @@ impl Range {
         seqnum: SeqNum,
         bounds: Bounds,
         direction: Direction,
-        erased: Option<&Erasures>,
+        erased: Option<&Layers>,
     ) -> Self {
         let (mut visible, mut failed, mut state, mut searched) = (None, None, None, Costs::default());
         let mut operator = TableOperator::default();
@@ -123,7 +119,7 @@ impl Range {
                 searched = Costs { small: u64_of(version.count_small()), views, ..searched };
             }
         }
-        let (writes, shown, own) = (Vec::new().into_iter(), Shown::Nothing, None);
+        let (writes, shown, own) = (None, Shown::Nothing, None);
         Self { visible, ready: false, direction, operator, writes, shown, own, failed, table: state, searched }
     }
 
@@ -142,12 +138,9 @@ impl Range {
         }
     }
 
-    /// Lays writes, ascending, over what the snapshot shows.
-    pub(crate) fn with_writes(mut self, mut writes: Vec<Write>) -> Self {
-        if self.direction == Direction::Backward {
-            writes.reverse();
-        }
-        self.writes = writes.into_iter();
+    /// Lays a transaction's writes over what the snapshot shows.
+    pub(crate) fn with_writes(mut self, writes: Option<OwnWalk>) -> Self {
+        self.writes = writes.map(Box::new);
         self
     }
 
@@ -230,7 +223,7 @@ impl Range {
     fn end(&mut self, error: Error) -> Result<()> {
         self.leave();
         (self.ready, self.shown) = (false, Shown::Nothing);
-        self.writes = Vec::new().into_iter();
+        self.writes = None;
         Err(error)
     }
 
@@ -243,23 +236,24 @@ impl Range {
             if !self.ready {
                 self.ready = self.step_visible()?;
             }
-            let Some((key, _)) = self.writes.as_slice().first() else { return self.show_visible(want) };
-            let order = match &self.visible {
-                Some(visible) if self.direction == Direction::Forward => (**key).cmp(visible.key()),
-                Some(visible) => visible.key().cmp(key),
-                None => Ordering::Less,
-            };
-            if order == Ordering::Greater {
+            let Some(writes) = &mut self.writes else { return self.show_visible(want) };
+            let at = self.visible.as_ref().map(|visible| visible.key());
+            let Some((write, order)) = writes.before(at) else {
+                writes.shows(at);
                 return self.show_visible(want);
-            }
-            let Some((key, writes)) = self.writes.next() else { continue };
+            };
+            writes.pass();
             // The snapshot's entry lies under the write.
             self.ready &= order == Ordering::Less;
             let below = self.visible.as_mut().filter(|_| order == Ordering::Equal);
             let below = || below.map(|visible| visible.fetch().map(|()| visible.value())).transpose();
-            if let Some(value) = writes.over(&key, below, &self.operator)? {
-                self.own = Some((key, value));
-                return Ok(Shown::Own);
+            match write.1.over(&write.0, below, &self.operator)? {
+                Some(value) => {
+                    writes.shows(Some(&write.0));
+                    self.own = Some((write.0.clone(), value));
+                    return Ok(Shown::Own);
+                }
+                None => writes.removes(&write.0),
             }
         }
     }

@@ -8,16 +8,35 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::base::sync::Mutex;
 use crate::base::{Error, ErrorKind, Lsn, Result, SeqNum, TableId};
 use crate::log::{self, RecoveredLog};
-use crate::tree::erasure::Erasure;
+use crate::tree::erasure::{Erasure, Erasures};
 
 use super::core::{Core, TableState};
 use super::database::OnReplay;
+use super::erase::bytes_of;
 use super::log::read_record;
 
-/// The tables by id, each with the position from which its changes are replayed.
-type Replayed = BTreeMap<TableId, (Arc<TableState>, Lsn)>;
+/// The tables by id.
+type Replayed = BTreeMap<TableId, ReplayedTable>;
+
+/// A table whose changes are replayed.
+struct ReplayedTable {
+    state: Arc<TableState>,
+    /// From where in the log.
+    from: Lsn,
+    /// The erasures that readers are not shown yet.
+    erased: Mutex<Vec<Erasure>>,
+}
+
+impl ReplayedTable {
+    /// Shows readers the erasures. All that come see the newest of each key.
+    fn show_erasures(&self) {
+        let erased = std::mem::take(&mut *self.erased.lock());
+        self.state.erase(Erasures::newest_of(erased.iter().map(Erasure::ends)));
+    }
+}
 
 impl Core {
     /// Replays the log, and shows readers what it holds.
@@ -51,6 +70,7 @@ impl Core {
         let recovered = recovered.and_then(|recovered| recovered.check_reaches(durable).map(|()| recovered));
         let recovered = recovered.map_err(|error| self.advise_salvage(error))?;
         self.replayed_to.store(recovered.summary().end.0, Ordering::Relaxed);
+        tables.values().for_each(ReplayedTable::show_erasures);
         // Counts what was replayed last, which the cache must leave room for.
         let _ = self.is_replay_large(&tables);
         self.rebalance();
@@ -73,15 +93,16 @@ impl Core {
     fn replayed_tables(&self) -> Arc<Replayed> {
         let tables = self.all_tables().into_iter();
         let ledger = self.ledger.lock();
-        let from =
-            |table: Arc<TableState>| (table.id, (Arc::clone(&table), ledger.catalog.tables[&table.id].replay_from));
-        Arc::new(tables.map(from).collect())
+        let replayed = |state: Arc<TableState>| {
+            let from = ledger.catalog.tables[&state.id].replay_from;
+            (state.id, ReplayedTable { state, from, erased: Mutex::default() })
+        };
+        Arc::new(tables.map(replayed).collect())
     }
 
     /// Counts what memtables grew by; whether they must be flushed.
     fn is_replay_large(&self, tables: &Replayed) -> bool {
-        let is_full = |table: &TableState| self.memory.count(&table.version.load().active) | table.has_many_erasures();
-        tables.values().fold(false, |full, (table, _)| full | is_full(table))
+        tables.values().fold(false, |full, table| full | self.memory.count(&table.state.version.load().active))
     }
 
     /// Flushes the memtables. All changes before `next` are replayed, and none after.
@@ -89,9 +110,10 @@ impl Core {
         let mut commit = self.commit.lock();
         commit.next_seqnum = commit.next_seqnum.max(next);
         drop(commit);
-        for (table, _) in tables.values() {
-            self.rotate(&mut self.commit.lock(), table);
-            match self.flush(table) {
+        for table in tables.values() {
+            table.show_erasures();
+            self.rotate(&mut self.commit.lock(), &table.state);
+            match self.flush(&table.state) {
                 // What was in memory before still fits it: reads do not need the disk's room.
                 Err(error)
                     if error.kind() == ErrorKind::Full
@@ -113,16 +135,16 @@ fn take_in(
 ) -> impl Fn(Lsn, &[u8]) -> Result<()> + Send + Sync {
     move |start, payload| {
         let after = read_record(&log, start, payload, |seqnum, change| {
-            if let Some((table, replay_from)) = tables.get(&change.table)
-                && start >= *replay_from
+            if let Some(table) = tables.get(&change.table)
+                && start >= table.from
             {
-                let version = table.version.load();
+                let version = table.state.version.load();
                 match change.entry(seqnum) {
                     Some(entry) => version.active.replay(start, &entry),
                     None => {
                         version.active.note(start);
-                        let range = change.range();
-                        range.into_iter().for_each(|range| table.erase(&Erasure { range, seqnum }));
+                        change.ends().into_iter().for_each(|(low, high)| version.active.erased(bytes_of(low, high)));
+                        table.erased.lock().extend(change.range().map(|range| Erasure { range, seqnum }));
                     }
                 }
             }

@@ -7,7 +7,7 @@ use crate::base::num::u64_of;
 use crate::base::{Kind, Result, SeqNum, Value};
 use crate::store::BlocksRead;
 use crate::table::policy::extra_ns;
-use crate::tree::erasure::Erasures;
+use crate::tree::erasure::Layers;
 use crate::tree::{Costs, Found};
 
 use super::core::TableState;
@@ -128,7 +128,7 @@ impl Snapshot {
         table: &Table,
         range: impl RangeBounds<&'a [u8]>,
         direction: Direction,
-        erased: Option<&Erasures>,
+        erased: Option<&Layers>,
     ) -> Range {
         let core = self.db.core();
         let bounds = bounds(&range);

@@ -192,7 +192,11 @@ fn a_commit_that_met_the_closing_on_its_way_gets_no_place_in_the_order() {
     assert!(db.core().health.begin_close());
     let body = db.core().log().pack(changes.logged());
     assert_eq!(
-        db.core().order(Writes { changes: &changes, tables: &tables, sorted: &[] }, &body, None).err().unwrap().kind(),
+        db.core()
+            .order(Writes { changes: &changes, tables: &tables, sorted: &[], erased: &[] }, &body, None)
+            .err()
+            .unwrap()
+            .kind(),
         ErrorKind::Closed
     );
 }

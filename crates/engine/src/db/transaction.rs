@@ -1,20 +1,20 @@
 //! A transaction: reads of one snapshot and a set of writes, committed together or not at all.
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 use std::sync::atomic::Ordering;
 
 use crate::base::key::{check_key, check_value};
 use crate::base::num::u64_of;
-use crate::base::{Error, ErrorKind, Kind, Result, SeqNum, TableId, Value};
-use crate::tree::erasure::{Erasure, Erasures};
+use crate::base::{Error, ErrorKind, Kind, Result, TableId, Value};
 use crate::txn::batch::check_range;
 
 use super::batch::Batch;
 use super::database::Database;
 use super::key_writes::KeyWrites;
 use super::options::Durability;
-use super::range::{Bounds, Direction, Range, Write, bounds, is_empty, limits};
+use super::own_writes::OwnWrites;
+use super::range::{Direction, Range, limits};
 use super::snapshot::Snapshot;
 use super::table::Table;
 
@@ -52,24 +52,12 @@ struct Open(Database);
 #[derive(Debug)]
 struct TableWrites {
     table: Table,
-    /// The ranges that were erased, before what is in `keys` was written.
-    erased: Erasures,
-    keys: BTreeMap<Vec<u8>, KeyWrites>,
+    own: OwnWrites,
 }
 
 impl TableWrites {
     fn new(table: &Table) -> Self {
-        Self { table: table.clone(), erased: Erasures::default(), keys: BTreeMap::new() }
-    }
-
-    /// Whether `key` was erased, if it was not written since.
-    fn has_erased(&self, key: &[u8]) -> bool {
-        !self.erased.is_empty() && !self.erased.covering(key).is_empty()
-    }
-
-    /// Whether the value of `key` follows from what the snapshot shows of it.
-    fn shows_below(&self, key: &[u8]) -> bool {
-        self.keys.get(key).is_none_or(KeyWrites::shows_below) && !self.has_erased(key)
+        Self { table: table.clone(), own: OwnWrites::default() }
     }
 }
 
@@ -122,13 +110,11 @@ impl Transaction {
         let bytes = self.bytes + u64_of(range.low.len() + high_bytes) + KEY_OVERHEAD_BYTES;
         self.check_fits(bytes)?;
         self.bytes = bytes;
-        let own = self.writes.entry(state.id).or_insert_with(|| TableWrites::new(table));
-        let high = range.high.clone().map_or(Bound::Unbounded, Bound::Excluded);
-        for (key, writes) in own.keys.extract_if((Bound::Included(range.low.clone()), high), |_, _| true) {
+        let own = &mut self.writes.entry(state.id).or_insert_with(|| TableWrites::new(table)).own;
+        own.erase(&range);
+        own.keys.remove_range(&range.low, range.high.as_deref(), |(key, writes)| {
             self.bytes -= u64_of(key.len()) + KEY_OVERHEAD_BYTES + writes.bytes();
-        }
-        // As if it came right after what the transaction sees.
-        own.erased.add(&Erasure { range, seqnum: SeqNum(self.snapshot.seqnum().0 + 1) });
+        });
         Ok(())
     }
 
@@ -159,7 +145,7 @@ impl Transaction {
         check_key(key)?;
         check_value(value)?;
         let state = table.state_in(core)?;
-        let own = self.writes.get(&state.id).and_then(|writes| writes.keys.get(key));
+        let own = self.writes.get(&state.id).and_then(|writes| writes.own.keys.get(key));
         let replaced = match (own, kind) {
             (None, _) => 0,
             (Some(_), Kind::Merge) => u64_of(key.len()) + KEY_OVERHEAD_BYTES,
@@ -168,11 +154,8 @@ impl Transaction {
         let bytes = self.bytes - replaced + u64_of(key.len()) + KEY_OVERHEAD_BYTES + KeyWrites::bytes_of(value);
         self.check_fits(bytes)?;
         self.bytes = bytes;
-        let writes = self.writes.entry(state.id).or_insert_with(|| TableWrites::new(table));
-        match writes.keys.get_mut(key) {
-            Some(own) => own.push(kind, value),
-            None => drop(writes.keys.insert(key.to_vec(), KeyWrites::new(kind, value))),
-        }
+        let own = &mut self.writes.entry(state.id).or_insert_with(|| TableWrites::new(table)).own;
+        own.keys.upsert(key, |own| own.push(kind, value), || KeyWrites::new(kind, value));
         Ok(())
     }
 
@@ -200,7 +183,7 @@ impl Transaction {
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
         check_key(key)?;
         match self.own(table) {
-            Some(own) if own.keys.contains_key(key) || own.has_erased(key) => Ok(self.get(table, key)?.is_some()),
+            Some(own) if own.keys.get(key).is_some() || own.has_erased(key) => Ok(self.get(table, key)?.is_some()),
             _ => self.snapshot.contains(table, key),
         }
     }
@@ -233,7 +216,7 @@ impl Transaction {
         let mut shown = self.snapshot.multi_get(table, &shown)?.into_iter().peekable();
         let value = |key: &&[u8]| {
             let below = shown.next_if(|_| own.shows_below(key)).flatten();
-            match own.keys.get(*key) {
+            match own.keys.get(key) {
                 Some(writes) => writes.over(key, || Ok(below), &table.state().operator),
                 None => Ok(below),
             }
@@ -252,23 +235,15 @@ impl Transaction {
     }
 
     fn walk<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>, direction: Direction) -> Range {
-        let bounds = bounds(&range);
-        let erased = self.own(table).map(|own| &own.erased);
-        self.snapshot.walk(table, range, direction, erased).with_writes(self.writes_in(table, &bounds))
+        let Some(own) = self.own(table) else { return self.snapshot.walk(table, range, direction, None) };
+        let writes = limits(&range).map(|limits| own.walk(limits, direction == Direction::Backward));
+        self.snapshot.walk(table, range, direction, Some(&own.hidden())).with_writes(writes)
     }
 
     /// The transaction's writes of a table that is still of this database.
-    fn own(&self, table: &Table) -> Option<&TableWrites> {
+    fn own(&self, table: &Table) -> Option<&OwnWrites> {
         let state = table.state_in(self.snapshot.db().core()).ok()?;
-        self.writes.get(&state.id)
-    }
-
-    fn writes_in(&self, table: &Table, bounds: &Bounds) -> Vec<Write> {
-        if is_empty(bounds) || matches!(bounds, (Bound::Excluded(start), Bound::Excluded(end)) if start == end) {
-            return Vec::new();
-        }
-        let Some(own) = self.own(table) else { return Vec::new() };
-        own.keys.range(bounds.clone()).map(|(key, value)| (key.clone(), value.clone())).collect()
+        self.writes.get(&state.id).map(|writes| &writes.own)
     }
 
     /// Commits with the database's default durability.
@@ -288,10 +263,9 @@ impl Transaction {
     pub fn commit_with(self, durability: Durability) -> Result<()> {
         let mut batch = Batch::new();
         for writes in self.writes.values() {
-            writes.erased.iter().for_each(|erasure| batch.erase(&writes.table, &erasure.range));
-            for (key, own) in &writes.keys {
-                own.iter().for_each(|(kind, value)| batch.push(&writes.table, kind, key, value));
-            }
+            let TableWrites { table, own } = writes;
+            own.erased().all().iter().for_each(|erasure| batch.erase(table, &erasure.range));
+            own.keys.for_each(|(key, own)| own.iter().for_each(|(kind, value)| batch.push(table, kind, key, value)));
         }
         batch.commit(self.snapshot.db(), durability, Some(self.snapshot.seqnum()))
     }

@@ -1,7 +1,7 @@
 //! The write path: order, log, insert, force, publish.
 //!
 //! ```text
-//! compress the changes, if the options say so; sort what is large
+//! compress the changes, if the options say so; sort what is large, and the ranges that are deleted
 //! commit latch ┌ conflict? ── seqnums ── append to the log ┐
 //!              └─────────────────────────────────────────────┘
 //!   insert into each table's memtable (invisible yet, beside other commits); what is large enough is a memtable by itself
@@ -28,6 +28,7 @@ use crate::txn::batch::{Change, Changes, put_record_header};
 use crate::txn::publish::Seqnums;
 
 use super::core::{CommitState, Core};
+use super::erase::Erased;
 use super::options::Durability;
 use super::table::Table;
 
@@ -42,6 +43,8 @@ pub(super) struct Writes<'a> {
     pub(super) tables: &'a [Table],
     /// For each of the tables its changes in order, if they are to have a memtable of their own; empty when none are.
     pub(super) sorted: &'a [Option<SortedBatch>],
+    /// For each of the tables the erasures among its changes; empty when there are none.
+    pub(super) erased: &'a [Erased],
 }
 
 impl Writes<'_> {
@@ -82,11 +85,13 @@ impl Core {
         let bytes = u64_of(changes.bytes());
         self.admit(bytes)?;
         if bytes < self.large_bytes() {
-            return self.commit_sorted(Writes { changes: &changes, tables, sorted: &[] }, durability, seen);
+            let erased = &Erased::of(&changes, tables);
+            return self.commit_sorted(Writes { changes: &changes, tables, sorted: &[], erased }, durability, seen);
         }
         let changes = Arc::new(changes);
         let sorted = self.sort_large(&changes, tables);
-        self.commit_sorted(Writes { changes: &changes, tables, sorted: &sorted }, durability, seen)
+        let erased = &Erased::of(&changes, tables);
+        self.commit_sorted(Writes { changes: &changes, tables, sorted: &sorted, erased }, durability, seen)
     }
 
     /// [`Self::commit`], when what is to be sorted is.
@@ -124,7 +129,7 @@ impl Core {
             self.wake_sync();
         }
         if changes.erases() {
-            self.rotate_erased(tables);
+            tables.iter().for_each(|table| self.join_erasures(table.state()));
         }
         self.account(&ticket, writes.sorted.iter().any(Option::is_some));
         Ok(())
@@ -155,7 +160,7 @@ impl Core {
 
     /// Under the commit latch: refuses a conflict, gives out seqnums, appends to the log.
     pub(super) fn order(&self, writes: Writes<'_>, body: &Packed<'_>, seen: Option<SeqNum>) -> Result<Ticket> {
-        let Writes { changes, tables, sorted } = writes;
+        let Writes { changes, tables, sorted, .. } = writes;
         let mut guard = self.commit.lock();
         let state = &mut *guard;
         // Whoever closes the database takes the latch after it said so: what was ordered before is flushed, and nothing is ordered later.
@@ -189,14 +194,14 @@ impl Core {
                 seqnum.0 += 1;
             }
         }
-        if changes.erases() {
-            self.show_erasures(changes, tables, first);
-        }
+        self.show_erasures(writes, first);
         let moment = |next_seqnum, lsn| Moment { next_seqnum, lsn };
         self.bypass(tables, sorted, &(moment(first, place.start)..moment(next, place.end)));
         let inserted = |(at, table): (usize, &Table)| writes.is_inserted(at).then(|| table.state().version.load());
         let versions = tables.iter().enumerate().map(inserted).collect();
         let ticket = Ticket { seqnums: Seqnums { first, last }, end: place.end, versions };
+        let active = ticket.versions.iter().zip(writes.erased);
+        active.for_each(|(version, erased)| version.iter().for_each(|version| version.active.erased(erased.bytes)));
         ticket.mems().for_each(|mem| mem.enter(place.start));
         Ok(ticket)
     }

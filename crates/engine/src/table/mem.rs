@@ -25,6 +25,8 @@ pub struct Mem {
     /// Commits that have their place in the log but are still inserting. Commits enter under the commit latch and leave with
     /// `Release`; a flush that has frozen the memtable under the same latch waits for zero with `Acquire`, and then sees all.
     inserting: AtomicU32,
+    /// Bytes of the erasures that came with the entries. Only grows.
+    erased_bytes: AtomicU64,
     /// Bytes counted in the database's memory. Changes under `stage`; steers only.
     accounted: AtomicU64,
     /// As what they are counted.
@@ -60,6 +62,7 @@ impl Mem {
             first_lsn: AtomicU64::new(u64::MAX),
             frozen_at: OnceLock::new(),
             inserting: AtomicU32::new(0),
+            erased_bytes: AtomicU64::new(0),
             accounted: AtomicU64::new(0),
             stage: Mutex::new(Stage::Active),
         })
@@ -73,6 +76,7 @@ impl Mem {
             first_lsn: AtomicU64::new(place.start.lsn.0),
             frozen_at: OnceLock::from(place.end),
             inserting: AtomicU32::new(0),
+            erased_bytes: AtomicU64::new(0),
             accounted: AtomicU64::new(0),
             stage: Mutex::new(Stage::Frozen),
         })
@@ -96,6 +100,16 @@ impl Mem {
         if self.first_lsn.load(Ordering::Relaxed) > lsn.0 {
             self.first_lsn.fetch_min(lsn.0, Ordering::Relaxed);
         }
+    }
+
+    /// Erasures of so many bytes came with its entries: they take memory too, until they are flushed with it.
+    pub(crate) fn erased(&self, bytes: u64) {
+        self.erased_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of memory of its entries and erasures.
+    fn bytes(&self) -> u64 {
+        u64_of(self.entries.bytes()) + self.erased_bytes.load(Ordering::Relaxed)
     }
 
     /// No commit enters any more. Called under the commit latch, which holds the moment still.
@@ -139,12 +153,12 @@ impl Mem {
 
     /// Whether the memtable grew since [`Self::take_growth`].
     pub(crate) fn has_grown(&self) -> bool {
-        u64_of(self.entries.bytes()) > self.accounted_bytes()
+        self.bytes() > self.accounted_bytes()
     }
 
     /// How many bytes the memtable grew since the last call. The caller holds the stage and counts them.
     pub(crate) fn take_growth(&self) -> u64 {
-        let now = u64_of(self.entries.bytes());
+        let now = self.bytes();
         now.saturating_sub(self.accounted.fetch_max(now, Ordering::Relaxed))
     }
 

@@ -15,7 +15,7 @@ use crate::base::num::u64_of;
 use crate::base::{FileId, Result, SeqNum};
 use crate::cache::Fill;
 use crate::tree::btree::TreeRoot;
-use crate::tree::erasure::{Erasure, Erasures, Held, Unerased};
+use crate::tree::erasure::{Erasures, Held, Hiding, Layers, Unerased};
 use crate::tree::lookup::{Answers, Lookups};
 use crate::tree::merge::MergeCursor;
 use crate::tree::retain::Below;
@@ -405,8 +405,9 @@ impl Viewed {
 }
 
 /// Cursors over what erasures leave of trees.
-fn unerased(trees: Vec<Box<dyn Cursor>>, erasures: &Arc<Erasures>, snapshot: SeqNum) -> Vec<Box<dyn Cursor>> {
-    let cursor = |tree| Box::new(Unerased::new(tree, Arc::clone(erasures), snapshot)) as Box<dyn Cursor>;
+fn unerased(trees: Vec<Box<dyn Cursor>>, hiding: Hiding) -> Vec<Box<dyn Cursor>> {
+    let hiding = Arc::new(hiding);
+    let cursor = |tree| Box::new(Unerased::new(tree, Arc::clone(&hiding))) as Box<dyn Cursor>;
     trees.into_iter().map(cursor).collect()
 }
 
@@ -436,8 +437,8 @@ pub struct Version {
     pub immutables: Vec<Arc<Mem>>,
     /// What is on disk.
     pub trees: Arc<Trees>,
-    /// All erasures: those of `trees`, and those that are flushed with a memtable.
-    pub erasures: Arc<Erasures>,
+    /// All erasures: those of `trees`, and those that are flushed with a memtable, of which each set is of one memtable.
+    pub erasures: Layers,
     /// What has expired since the oldest snapshot, both seqnums ascending. Mostly empty.
     pub hidden: Vec<Hidden>,
     /// A view of some of `trees`, if reads have paid for it.
@@ -448,7 +449,7 @@ impl Version {
     /// A version with nothing in memory.
     #[must_use]
     pub fn of_trees(trees: Trees) -> Self {
-        let erasures = Arc::clone(&trees.erasures);
+        let erasures = Layers::of_disk(&trees.erasures);
         Self {
             active: Mem::new(),
             immutables: Vec::new(),
@@ -502,32 +503,36 @@ impl Version {
         self.erasures.is_empty() && self.hidden.is_empty()
     }
 
-    /// The erasures as `snapshot` sees them.
-    fn erasures_of(&self, snapshot: SeqNum) -> Arc<Erasures> {
-        match self.hidden_from(snapshot) {
-            SeqNum::ZERO => Arc::clone(&self.erasures),
-            before => Arc::new(self.erasures.and(&Erasures::of_all(before))),
-        }
+    /// What is hidden from `snapshot`.
+    fn hidden_of(&self, snapshot: SeqNum) -> Hiding {
+        self.erasures.hiding(snapshot).before(self.hidden_from(snapshot))
     }
 
-    /// The version with one more erasure.
+    /// Two neighbouring sets of erasures that should be one. Both must be of the same memtable, or a crash could keep an erasure less than what
+    /// is on disk of the entries after it.
     #[must_use]
-    pub fn erasing(&self, erasure: &Erasure) -> Self {
-        Self { erasures: Arc::new(self.erasures.with(erasure)), ..self.clone() }
+    pub(crate) fn erasures_to_join(&self) -> Option<[Arc<Erasures>; 2]> {
+        let frozen_between = |older: &Erasures, newer: &Erasures| {
+            let frozen = self.immutables.iter().filter_map(|mem| mem.frozen_at());
+            frozen.into_iter().any(|at| older.newest() < at.next_seqnum && at.next_seqnum <= newer.newest())
+        };
+        self.erasures.to_join(|older, newer| !frozen_between(older, newer))
+    }
+
+    /// The version with other sets of the same erasures.
+    #[must_use]
+    pub(crate) fn with_erasures(&self, erasures: Layers) -> Self {
+        Self { erasures, ..self.clone() }
     }
 
     /// The version with other trees, where the memtables in `flushed`, and erasures before `up_to`, have gone into them.
     pub(crate) fn with_trees(&self, trees: &Arc<Trees>, flushed: &[Arc<Mem>], up_to: SeqNum) -> Self {
         let is_flushed = |mem: &Arc<Mem>| flushed.iter().any(|done| Arc::ptr_eq(done, mem));
-        let erasures = match (trees.erasures.is_empty(), self.erasures.is_empty()) {
-            (_, true) => Arc::clone(&trees.erasures),
-            _ => Arc::new(trees.erasures.and(&self.erasures.filtered(|seqnum| seqnum >= up_to))),
-        };
         Self {
             active: Arc::clone(&self.active),
             immutables: self.immutables.iter().filter(|mem| !is_flushed(mem)).cloned().collect(),
             trees: Arc::clone(trees),
-            erasures,
+            erasures: self.erasures.flushed(&trees.erasures, up_to),
             hidden: self.hidden.clone(),
             view: self.view.clone().filter(|view| view.is_of(trees)),
         }
@@ -627,15 +632,14 @@ impl Version {
         if self.hides_nothing() {
             return MergeCursor::new(self.cursors(fill, snapshot, self.view_for(snapshot)));
         }
-        MergeCursor::new(unerased(self.cursors(fill, snapshot, None), &self.erasures_of(snapshot), snapshot))
+        MergeCursor::new(unerased(self.cursors(fill, snapshot, None), self.hidden_of(snapshot)))
     }
 
     /// As [`Self::cursor`], without what `erased` hides either, which only the reader knows of.
     #[must_use]
-    pub fn cursor_without(&self, erased: &Erasures, fill: Fill, snapshot: SeqNum) -> MergeCursor {
-        let erasures = self.erasures_of(snapshot).filtered(|seqnum| seqnum <= snapshot).and(erased);
-        let newest = erasures.newest();
-        MergeCursor::new(unerased(self.cursors(fill, snapshot, None), &Arc::new(erasures), newest))
+    pub fn cursor_without(&self, erased: &Layers, fill: Fill, snapshot: SeqNum) -> MergeCursor {
+        let hiding = self.hidden_of(snapshot).and(erased, SeqNum(u64::MAX));
+        MergeCursor::new(unerased(self.cursors(fill, snapshot, None), hiding))
     }
 
     /// A cursor for each tree of which `snapshot` sees anything, newest first; for those in `view` one together. Erasures hide a tree's entries

@@ -61,11 +61,19 @@ impl<'a> Change<'a> {
         (kind != Kind::Erase).then_some(Entry { key, seqnum, kind, value })
     }
 
+    /// The first of the keys that the change erases, and the one behind the last if there is any; none when it is of one key.
+    #[inline]
+    #[must_use]
+    pub fn ends(&self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+        let Self { kind, key, value, .. } = *self;
+        (kind == Kind::Erase).then(|| (key, Some(value).filter(|high| !high.is_empty())))
+    }
+
     /// The keys that the change erases; none when it is of one key.
     #[must_use]
     pub fn range(&self) -> Option<Limits> {
-        let high = Some(self.value).filter(|high| !high.is_empty());
-        (self.kind == Kind::Erase).then(|| Limits::new(self.key.to_vec(), high.map(<[u8]>::to_vec), None))
+        let (low, high) = self.ends()?;
+        Some(Limits::new(low.to_vec(), high.map(<[u8]>::to_vec), None))
     }
 
     /// Whether it can be stored.

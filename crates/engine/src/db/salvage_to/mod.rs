@@ -32,7 +32,7 @@ use crate::table::files::{self, FileKind};
 use crate::table::manifest::Manifest;
 use crate::tree::Ages;
 use crate::tree::btree::{TreeLeaves, TreeMeta};
-use crate::tree::erasure::Erasure;
+use crate::tree::erasure::{Erasure, Erasures};
 use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
 use crate::tree::operator::TableOperator;
@@ -254,7 +254,7 @@ impl<'a> Source<'a> {
             losses.push(lost.clone());
             sources.push(Box::new(SalvageCursor::new(pieces, values.clone(), lost, Arc::clone(&self.read))));
         }
-        let erasures = changes.erasures.iter().fold((*record.erasures).clone(), |all, erasure| all.with(erasure));
+        let erasures = record.erasures.and(&Erasures::newest_of(changes.erasures.iter().map(Erasure::ends)));
         let operator = TableOperator::find(record.options.merge.as_deref(), &registered.operators);
         let retain = Retain::new(Vec::new(), SeqNum::MAX, true).folding(operator);
         let retain = retain.dated(record.options.time_to_live.is_some()).erasing(Arc::new(erasures));

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Erasures, floor};
+use super::Hiding;
+use super::builder::step;
+use super::hiding::Stretch;
 use crate::base::key::KEY_BYTES_MAX;
-use crate::base::{Entry, Result, SeqNum, Value};
+use crate::base::{Entry, Result, Value};
 use crate::tree::{Ages, Costs, Cursor, Limits};
 
 /// After so many steps over entries in an erased range a seek to its end is cheaper than further steps.
@@ -14,16 +16,12 @@ const STEPS_MAX: u32 = 8;
 /// Lies above every key.
 static ABOVE_ALL: [u8; KEY_BYTES_MAX + 1] = [0xff; KEY_BYTES_MAX + 1];
 
-/// The entries of a tree that erasures do not hide from a snapshot. Outside of its limits it may stand on others.
-///
-/// # Invariants
-/// 1. `floor` is that of the keys of `segment`, once there is one.
+/// The entries of a tree that erasures do not hide from a reader. Outside of its limits it may stand on others.
 pub struct Unerased {
     cursor: Box<dyn Cursor>,
-    erasures: Arc<Erasures>,
-    snapshot: SeqNum,
-    segment: Option<usize>,
-    floor: SeqNum,
+    hiding: Arc<Hiding>,
+    /// Where the entry was that was looked at last.
+    stretch: Stretch,
     limits: Option<Arc<Limits>>,
 }
 
@@ -34,10 +32,10 @@ enum Way {
 }
 
 impl Unerased {
-    /// What `snapshot` sees of a tree under `erasures`.
+    /// What is seen of a tree.
     #[must_use]
-    pub fn new(cursor: Box<dyn Cursor>, erasures: Arc<Erasures>, snapshot: SeqNum) -> Self {
-        Self { cursor, erasures, snapshot, segment: None, floor: SeqNum::ZERO, limits: None }
+    pub fn new(cursor: Box<dyn Cursor>, hiding: Arc<Hiding>) -> Self {
+        Self { cursor, hiding, stretch: Stretch::default(), limits: None }
     }
 
     /// Goes on from an entry that is hidden to the next that is not.
@@ -45,23 +43,16 @@ impl Unerased {
     fn settle(&mut self, way: Way) -> Result<()> {
         let mut steps = 0;
         while let Some(entry) = self.cursor.entry() {
-            let erasures = &self.erasures;
-            let segment = match self.segment {
-                Some(segment) if is_in(erasures, segment, entry.key) => segment,
-                _ => {
-                    let segment = erasures.segment_of(entry.key);
-                    let seqnums = erasures.segments.get(segment);
-                    self.floor = seqnums.map_or(SeqNum::ZERO, |seqnums| floor(seqnums, self.snapshot));
-                    self.segment = Some(segment);
-                    steps = 0;
-                    segment
-                }
-            };
-            if entry.seqnum >= self.floor {
+            step();
+            if self.stretch.go(&self.hiding, entry.key) {
+                steps = 0;
+            }
+            let floor = self.stretch.floor();
+            if entry.seqnum >= floor {
                 return Ok(());
             }
             let ages = self.cursor.ages();
-            if ages.least >= self.floor {
+            if ages.least >= floor {
                 return Ok(());
             }
             let is_outside = |limits: &Arc<Limits>| match way {
@@ -72,7 +63,7 @@ impl Unerased {
                 return Ok(());
             }
             steps += 1;
-            if steps < STEPS_MAX || ages.most >= self.floor {
+            if steps < STEPS_MAX || ages.most >= floor {
                 if way == Way::Forward {
                     self.cursor.next()?
                 } else {
@@ -80,23 +71,18 @@ impl Unerased {
                 }
                 continue;
             }
-            let beyond = if way == Way::Forward { erasures.end(segment) } else { erasures.start(segment) };
-            match (beyond, way) {
-                (Some(end), Way::Forward) => self.cursor.leap_ge(end)?,
-                (Some(start), Way::Backward) => self.cursor.leap_lt(start)?,
-                // There is no key beyond, but there may be another tree.
-                (None, Way::Forward) => self.cursor.leap_ge(&ABOVE_ALL)?,
-                (None, Way::Backward) => self.cursor.leap_lt(&[])?,
+            // Where there is no key beyond there may be another tree.
+            match way {
+                Way::Forward => {
+                    self.cursor.leap_ge(self.stretch.beyond(&self.hiding, ages.most).unwrap_or(&ABOVE_ALL))?
+                }
+                Way::Backward => {
+                    self.cursor.leap_lt(self.stretch.before(&self.hiding, ages.most).unwrap_or_default())?
+                }
             }
         }
         Ok(())
     }
-}
-
-/// Whether `key` lies in a segment.
-#[inline]
-fn is_in(erasures: &Erasures, segment: usize, key: &[u8]) -> bool {
-    erasures.end(segment).is_none_or(|end| key < end) && erasures.start(segment).is_none_or(|start| start <= key)
 }
 
 impl Cursor for Unerased {
@@ -159,9 +145,6 @@ impl Cursor for Unerased {
 
 impl fmt::Debug for Unerased {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unerased")
-            .field("erasures", &self.erasures.len())
-            .field("snapshot", &self.snapshot)
-            .finish_non_exhaustive()
+        f.debug_struct("Unerased").field("hiding", &self.hiding.len()).finish_non_exhaustive()
     }
 }

@@ -70,8 +70,10 @@ pub struct Retain {
     erasures: Arc<Erasures>,
     /// Whether there are any.
     erases: bool,
+    /// In which of their segments `key` lies.
+    erased_in: usize,
     /// The seqnums of the erasures of `key`, descending.
-    erased_at: Arc<[SeqNum]>,
+    erased_at: Vec<SeqNum>,
     /// So many of them are newer than the entry before.
     erased: usize,
     /// The key of the entry before. No key is empty.
@@ -112,7 +114,8 @@ impl Retain {
             dated: false,
             erasures: Arc::default(),
             erases: false,
-            erased_at: Arc::default(),
+            erased_in: 0,
+            erased_at: Vec::new(),
             erased: 0,
             key: Vec::new(),
             served_from: usize::MAX,
@@ -236,7 +239,9 @@ impl Retain {
     ) -> Result<()> {
         if self.key != entry.key {
             self.begin_key(entry.key, out)?;
-            self.erased_at = Arc::clone(self.erasures.covering(entry.key));
+            self.erased_in = self.erasures.segment_near(self.erased_in, entry.key);
+            self.erased_at.clear();
+            self.erased_at.extend_from_slice(self.erasures.list(self.erased_in));
         }
         let newer = self.erased_at.partition_point(|erasure| *erasure > seqnum);
         if newer <= self.erased {
