@@ -44,6 +44,8 @@ struct Inner {
     place: Option<(PathBuf, u64)>,
     /// A read failed, or what was read is damaged: nothing was changed on disk by it.
     of_read: bool,
+    /// What failed would have changed something, and was refused before it did.
+    unchanged: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -53,7 +55,8 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         // Damage is found by reading.
         let of_read = kind == ErrorKind::Corruption;
-        Self(Box::new(Inner { kind, message: message.into(), place: None, of_read, source: None }))
+        let (message, source) = (message.into(), None);
+        Self(Box::new(Inner { kind, message, place: None, of_read, unchanged: false, source }))
     }
 
     /// The call is wrong.
@@ -78,7 +81,8 @@ impl Error {
             _ => ErrorKind::Io,
         };
         let message = format!("cannot {verb} {}: {source}", path.display());
-        Self(Box::new(Inner { kind, message, place: None, of_read: false, source: Some(Box::new(source)) }))
+        let source: Option<Box<dyn StdError + Send + Sync>> = Some(Box::new(source));
+        Self(Box::new(Inner { kind, message, place: None, of_read: false, unchanged: false, source }))
     }
 
     /// The same error, of a read or of an open for reading: the operation may be tried again, or do without.
@@ -98,9 +102,23 @@ impl Error {
     /// The same error once more, without its cause: what was found wrong before is met again.
     #[must_use]
     pub fn again(&self) -> Self {
-        let Inner { kind, message, place, of_read, .. } = &*self.0;
-        let (message, place) = (message.clone(), place.clone());
-        Self(Box::new(Inner { kind: *kind, message, place, of_read: *of_read, source: None }))
+        let &Inner { kind, of_read, unchanged, .. } = &*self.0;
+        let (message, place) = (self.0.message.clone(), self.0.place.clone());
+        Self(Box::new(Inner { kind, message, place, of_read, unchanged, source: None }))
+    }
+
+    /// The same error, of a change that was refused before anything was changed, such as the creation of a file for which there was no space or
+    /// no descriptor; or of one that was taken back. The same change may be made later.
+    #[must_use]
+    pub fn unchanged(mut self) -> Self {
+        self.0.unchanged = true;
+        self
+    }
+
+    /// Whether a change was refused, or taken back, so that nothing is changed.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        self.0.unchanged
     }
 
     /// What the caller can do.

@@ -86,7 +86,8 @@ impl Core {
         if table.merge_retry.rest(self.env.clock.now()).is_some() {
             return Ok(Step::Nothing);
         }
-        let (needs, room) = (policy::absorption_needs(&trees, &table.options), self.room_on_disk()?);
+        let needs = policy::absorption_needs(&trees, &table.options);
+        let room = self.room_for(needs, policy::bytes_of_absorption(&trees))?;
         // Whoever holds the old root keeps the space of its leaves from being given back.
         drop(trees);
         if needs > room {
@@ -125,8 +126,9 @@ impl Core {
                 true => policy::rewrite_needs(&trees),
                 false => policy::absorption_needs(&trees, &table.options),
             };
+            let inputs = policy::bytes_of_absorption(&trees);
             drop(trees);
-            self.check_room(table, needs, "")?;
+            self.check_room(table, (needs, inputs), "")?;
             if let Some(turn) = btree.turn() {
                 return self.absorb_in(turn, table, btree, rewrite);
             }
@@ -176,8 +178,17 @@ impl Core {
         // What the next merge will need again soon stays.
         let keep = if rewrite { 0 } else { btree.root().meta().live_bytes() / policy::KEPT_PART };
         match btree.turn() {
-            Some(turn) => self.or_poison(btree.give_back(&turn, keep)),
+            Some(turn) => self.give_back(btree, &turn, keep),
             None => Ok(()),
+        }
+    }
+
+    /// Gives the file system the space of free blocks back, but for so many bytes.
+    pub(super) fn give_back(&self, btree: &BTree, turn: &Turn, keep: u64) -> Result<()> {
+        match btree.give_back(turn, keep) {
+            // A file system may need space to note a hole; the next merge tries again.
+            Err(error) if error.kind() == ErrorKind::Full => Ok(()),
+            given => self.or_poison(given),
         }
     }
 

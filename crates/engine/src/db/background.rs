@@ -11,6 +11,7 @@ use crate::log::{Packed, Reservation};
 
 use super::compact::Step;
 use super::core::{Core, TableState, Workers};
+use super::flush::lacks;
 use super::room::LOOK_FOR_SPACE;
 use super::turns;
 
@@ -35,11 +36,13 @@ pub(crate) fn start(core: &Arc<Core>) -> Result<()> {
     Ok(())
 }
 
-/// Work that ends when the database does. An error has poisoned the database; the work then waits for its end.
+/// Work that ends when the database does. An error has poisoned the database, and the work then waits for its end; or it changed nothing, and the
+/// work is tried again.
 fn work(core: &Arc<Core>, step: fn(&Core) -> Result<Next>) -> Work {
     let core: Weak<Core> = Arc::downgrade(core);
+    let again = |error: Error| if error.is_unchanged() { Next::WaitAtMost(LOOK_FOR_SPACE) } else { Next::Wait };
     Box::new(move || match core.upgrade() {
-        Some(core) if core.check_writable().is_ok() => step(&core).unwrap_or(Next::Wait),
+        Some(core) if core.check_writable().is_ok() => step(&core).unwrap_or_else(again),
         _ => Next::Wait,
     })
 }
@@ -60,7 +63,7 @@ impl Core {
         let (mut full, mut made_some) = (None, false);
         for table in self.frozen_by_urgency() {
             match self.flush(&table) {
-                Err(error) if error.kind() == ErrorKind::Full => {
+                Err(error) if lacks(&error) => {
                     self.health.check_writable()?;
                     full.get_or_insert(error);
                 }
@@ -182,16 +185,16 @@ impl Core {
     /// Prepares a log segment ahead. Commits find out themselves when there is no room for one.
     pub(super) fn prepare_spare(&self) -> Result<()> {
         match self.log().prepare_spare() {
-            Err(error) if error.kind() != ErrorKind::Full => Err(self.poison(error)),
+            Err(error) if !lacks(&error) => Err(self.poison(error)),
             _ => Ok(()),
         }
     }
 
     /// Has files at hand for a large record of the log.
     pub(super) fn reserve(&self, body: &Packed<'_>) -> Result<Reservation<'_>> {
-        self.log().reserve(body).map_err(|error| match error.kind() {
-            ErrorKind::Full => error.context("no room for the redo log"),
-            _ => self.poison(error),
+        self.log().reserve(body).map_err(|error| match error {
+            error if lacks(&error) => error.context("no room for the redo log"),
+            error => self.poison(error),
         })
     }
 

@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::base::key::{check_key, check_value};
-use crate::base::{Entry, Error, ErrorKind, FileId, Kind, Lsn, Result, SeqNum};
+use crate::base::{Entry, Error, FileId, Kind, Lsn, Result, SeqNum};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::version::Place;
@@ -29,6 +29,7 @@ use crate::table::{RunHandle, policy};
 use crate::txn::publish::Seqnums;
 
 use super::core::{Core, PendingLoad, TableState};
+use super::flush::lacks;
 use super::merge::goes_by;
 use super::run_writer::RunWriter;
 
@@ -193,8 +194,8 @@ impl Core {
         self.commit.lock().loads.retain(|load| load.seqnum != ticket.seqnum);
         drop(idle);
         let shown = match shown {
-            // The flush met a full disk. Nothing refers to the load yet, which is as a commit of nothing.
-            Err(error) if error.kind() == ErrorKind::Full && self.health.check_poison().is_ok() => Err(error),
+            // The flush met a full disk, or the manifest did. Nothing refers to the load yet, which is as a commit of nothing.
+            Err(error) if lacks(&error) && self.health.check_poison().is_ok() => Err(error),
             Err(error) => {
                 // Whoever waits behind the load would wait forever.
                 self.publisher.poison();

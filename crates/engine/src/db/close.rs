@@ -43,7 +43,7 @@ impl Core {
     /// be lost without a word. Where the disk has no room, the manifest stays as it is.
     fn seal_manifest(&self) -> Result<()> {
         match self.rewrite_manifest(&mut self.ledger.lock()) {
-            Err(error) if error.kind() == ErrorKind::Full => Ok(()),
+            Err(error) if error.kind() == ErrorKind::Full || error.is_unchanged() => Ok(()),
             sealed => sealed,
         }
     }

@@ -60,16 +60,24 @@ impl Core {
     /// Does the next compaction of runs that the table's layout wants, or empties value files. The caller holds the table's compaction latch.
     fn compact_runs(&self, table: &Arc<TableState>) -> Result<Step> {
         let trees = Arc::clone(&table.version.load().trees);
+        let oldest = self.oldest_snapshot();
+        if policy::has_unseen_tombstones(&trees, oldest) {
+            self.erasures_wait.store(true, Ordering::Relaxed);
+        }
         let wanted = policy::pick(&trees, &table.options, u64::MAX);
-        let Some(wanted) = wanted.or_else(|| policy::pick_erased(&trees, self.oldest_snapshot())) else {
+        let wanted = wanted.or_else(|| policy::pick_dead(&trees, &table.options, oldest));
+        let Some(wanted) = wanted.or_else(|| policy::pick_erased(&trees, oldest)) else {
             return self.reclaim_step(table, policy::LIVE_PERCENT);
         };
-        let (needs, room) = (wanted.needs(&table.options), self.room_on_disk()?);
+        let needs = wanted.needs(&table.options);
+        let room = self.room_for(needs, wanted.bytes())?;
         let fitting = if needs <= room {
             Some(wanted)
         } else {
             drop(wanted);
-            policy::pick(&trees, &table.options, room)
+            let smaller = policy::pick(&trees, &table.options, room);
+            let dead = || policy::pick_dead(&trees, &table.options, oldest);
+            smaller.or_else(|| dead().filter(|dead| self.fits(dead.needs(&table.options), dead.bytes())))
         };
         match fitting {
             Some(compaction) => {
@@ -153,9 +161,22 @@ impl Core {
         Ok(free.saturating_sub(self.memory.memtable_bytes() + 2 * self.options.log_segment_bytes))
     }
 
-    /// Refuses a compaction asked for by hand that does not fit the free space.
-    pub(super) fn check_room(&self, table: &TableState, needs: u64, otherwise: &str) -> Result<()> {
-        let room = self.room_on_disk()?;
+    /// As [`Self::room_on_disk`], for a merge of so many bytes. One that writes less than half of that gives more space back than the rest needs,
+    /// and may take all.
+    pub(super) fn room_for(&self, needs: u64, inputs: u64) -> Result<u64> {
+        if needs > inputs / 2 {
+            return self.room_on_disk();
+        }
+        self.env.fs.free_bytes(&self.dir).map_err(|error| Error::io("measure", &self.dir, error))
+    }
+
+    fn fits(&self, needs: u64, inputs: u64) -> bool {
+        self.room_for(needs, inputs).is_ok_and(|room| needs <= room)
+    }
+
+    /// Refuses a compaction of so many bytes asked for by hand that does not fit the free space.
+    pub(super) fn check_room(&self, table: &TableState, (needs, inputs): (u64, u64), otherwise: &str) -> Result<()> {
+        let room = self.room_for(needs, inputs)?;
         if needs <= room {
             return Ok(());
         }
@@ -187,7 +208,8 @@ impl Core {
         drop(trees);
         let done = match wanted {
             Some(compaction) => {
-                let checked = self.check_room(table, compaction.needs(&table.options), "");
+                let needs = compaction.needs(&table.options);
+                let checked = self.check_room(table, (needs, compaction.bytes()), "");
                 checked.and_then(|()| self.carry_out(table, compaction))
             }
             None => Ok(()),
@@ -220,7 +242,8 @@ impl Core {
         self.drop_erased(table)?;
         let trees = Arc::clone(&table.version.load().trees);
         if let Some(compaction) = policy::pick_all(&trees, table.filter.is_registered()) {
-            self.check_room(table, compaction.needs(&table.options), ", or compact a level at a time")?;
+            let needs = compaction.needs(&table.options);
+            self.check_room(table, (needs, compaction.bytes()), ", or compact a level at a time")?;
             let anew = self.values_anew(&trees, &compaction)?;
             drop(trees);
             self.run_compaction(table, compaction, anew)?;

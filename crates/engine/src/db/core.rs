@@ -46,6 +46,7 @@ use super::options::Options;
 use super::retry::Retry;
 use super::room::Room;
 use super::savings::Savings;
+use super::space::Space;
 use super::stats::Counters;
 use super::turns::Turns;
 
@@ -250,6 +251,7 @@ pub(crate) struct Core {
     /// What is left to do of the open. Taken before `commit`.
     pub(crate) unfinished: Mutex<Option<Unfinished>>,
     pub(crate) memory: Memory,
+    pub(crate) space: Space,
     pub(crate) turns: Turns,
     pub(crate) counters: Counters,
     pub(crate) snapshots: Snapshots,
@@ -265,7 +267,7 @@ pub(crate) struct Core {
     pub(crate) commit: Mutex<CommitState>,
     /// Counted only to steer what commits note for transactions; publishes nothing.
     pub(crate) open_transactions: AtomicUsize,
-    /// Some erasure is not seen by all snapshots. Only a hint to look again when the oldest is gone; publishes nothing.
+    /// Some erasure or tombstone is not seen by all snapshots. Only a hint to look again when the oldest is gone; publishes nothing.
     pub(crate) erasures_wait: AtomicBool,
     pub(crate) tables: RwLock<Tables>,
     pub(crate) ledger: Mutex<Ledger>,
@@ -354,9 +356,9 @@ impl Core {
         error
     }
 
-    /// Poisons when a write failed.
+    /// Poisons when a write failed; not when it was refused and nothing was changed.
     pub(crate) fn or_poison<T>(&self, result: Result<T>) -> Result<T> {
-        result.map_err(|error| self.poison(error))
+        result.map_err(|error| if error.is_unchanged() { error } else { self.poison(error) })
     }
 
     /// Makes an edit durable. The caller holds the ledger and installs what the edit tells of before it releases it.
@@ -365,18 +367,26 @@ impl Core {
         let manifest = ledger.manifest.as_mut().expect("nothing is written before a manifest is in force");
         manifest.append(edit)?;
         ledger.catalog.apply(edit).expect("an edit that this database makes fits its catalog");
-        if manifest.is_long() { self.rewrite_manifest(ledger) } else { Ok(()) }
+        if !manifest.is_long() {
+            return Ok(());
+        }
+        match self.rewrite_manifest(ledger) {
+            // The edit is durable, and the manifest in force may be longer.
+            Err(error) if error.is_unchanged() => {
+                ledger.manifest.iter_mut().for_each(Manifest::stay_long);
+                Ok(())
+            }
+            rewritten => rewritten,
+        }
     }
 
-    /// Puts a manifest in force that says the same in one record.
+    /// Puts a manifest in force that says the same in one record. An error that is unchanged leaves the one before in force.
     pub(crate) fn rewrite_manifest(&self, ledger: &mut Ledger) -> Result<()> {
         let id = self.new_file();
         ledger.catalog.next_file = FileId(id.0 + 1).max(ledger.catalog.next_file);
         let created = Manifest::create(&self.env, &self.dir, id, &ledger.catalog);
-        if created.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full) {
-            self.remove_failed(id);
-        }
-        if let Some(old) = ledger.manifest.replace(created?) {
+        let created = created.map_err(|error| self.remove_failed(id, error))?;
+        if let Some(old) = ledger.manifest.replace(created) {
             self.remove(&crate::table::files::FileKind::Manifest.path(&self.dir, old.id()));
         }
         Ok(())
@@ -394,17 +404,21 @@ impl Core {
     /// The log position before which no table needs the log, when the memtables in `flushed` are on disk.
     pub(crate) fn log_needed_from(&self, flushed: &[Arc<Mem>]) -> Lsn {
         let _commit = self.commit.lock();
-        self.log_needed_by(&self.tables.read(), flushed)
+        self.log_needed_by(self.tables.read().values(), flushed)
     }
 
     /// As [`Self::log_needed_from`], of these tables, for a caller that holds the commit latch.
-    pub(crate) fn log_needed_by(&self, tables: &Tables, flushed: &[Arc<Mem>]) -> Lsn {
+    pub(crate) fn log_needed_by<'a>(
+        &self,
+        tables: impl Iterator<Item = &'a Arc<TableState>>,
+        flushed: &[Arc<Mem>],
+    ) -> Lsn {
         let oldest = |table: &Arc<TableState>| {
             let version = table.version.load();
             let needed = version.memtables().filter(|mem| !flushed.iter().any(|done| Arc::ptr_eq(done, mem)));
             needed.filter_map(|mem| mem.first_lsn()).min()
         };
-        tables.values().filter(|table| table.options.logged).filter_map(oldest).fold(self.log_tail(), Lsn::min)
+        tables.filter(|table| table.options.logged).filter_map(oldest).fold(self.log_tail(), Lsn::min)
     }
 
     /// The log before `log_from` is not needed, and the manifest says so.
@@ -416,6 +430,7 @@ impl Core {
     /// Fits the cache to what memtables leave, tells writers how deep the compaction debt is.
     pub(crate) fn rebalance(&self) {
         self.cache.fit(|_| Some(self.memory.cache_bytes()));
+        self.space_changed();
         let tables = self.tables.read();
         // Waiting does not help where nothing compacts in the background, or what is to be compacted cannot be read.
         let compacted = tables.values().filter(|table| table.compacts_itself() && !table.compaction_retry.is_failing());

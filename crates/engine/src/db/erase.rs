@@ -133,7 +133,11 @@ impl Core {
             return Ok(());
         }
         let erasures = Arc::new(needed);
-        self.record(ledger, &Edit::Erase { table: table.id, erasures: Arc::clone(&erasures) })?;
+        match self.record(ledger, &Edit::Erase { table: table.id, erasures: Arc::clone(&erasures) }) {
+            // They go the next time.
+            Err(error) if error.is_unchanged() => return Ok(()),
+            recorded => recorded?,
+        }
         trees.erasures = erasures;
         Reached::ErasureRetired.mark();
         Ok(())

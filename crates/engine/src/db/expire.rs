@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::base::sync::Mutex;
 
-use crate::base::{Error, Lsn, Result, SeqNum};
+use crate::base::{Lsn, Result, SeqNum};
 use crate::env::Next;
 use crate::table::Trees;
 use crate::table::edit::Edit;
@@ -32,8 +32,6 @@ use super::core::{CommitState, Core, TableState};
 const MARKS: u32 = 32;
 /// Marks are not closer than this.
 const SPACING_MIN: Duration = Duration::from_secs(1);
-/// With less free space nothing expires.
-const FREE_BYTES_MIN: u64 = 1 << 20;
 
 /// What a table with a time to live knows of the age of its entries.
 #[derive(Debug)]
@@ -84,15 +82,11 @@ impl Core {
         })
     }
 
-    /// Does something in all tables with a time to live, unless the disk is full: a manifest that cannot be written would poison the
-    /// database, and there is no hurry.
+    /// Does something in all tables with a time to live.
     fn for_each_expiry(&self, act: impl Fn(&Self, &TableState, &Expiry) -> Result<()>) -> Result<()> {
         for table in self.all_tables() {
             let Some(expiry) = &table.expiry else { continue };
-            let free = self.env.fs.free_bytes(&self.dir).map_err(|error| Error::io("measure", &self.dir, error))?;
-            if free >= FREE_BYTES_MIN {
-                act(self, &table, expiry)?;
-            }
+            act(self, &table, expiry)?;
         }
         Ok(())
     }

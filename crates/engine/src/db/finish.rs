@@ -68,7 +68,8 @@ impl Core {
         };
         left.recovered.prepare(&self.env, options)?;
         let Some(Unfinished { recovered, entries }) = unfinished.take() else { return Ok(()) };
-        self.or_poison(self.go_on(options, recovered, &entries))
+        // What was taken cannot be taken again.
+        self.go_on(options, recovered, &entries).map_err(|error| self.poison(error))
     }
 
     fn go_on(&self, options: LogOptions, recovered: RecoveredLog, entries: &[DirEntry]) -> Result<()> {
@@ -92,11 +93,16 @@ impl Core {
         }
     }
 
-    /// Removes what a full disk left of a manifest that could not be put in force.
-    pub(super) fn remove_failed(&self, id: FileId) {
+    /// Removes what a lack of space or descriptors left of a manifest that could not be put in force; what is to be said of it.
+    pub(super) fn remove_failed(&self, id: FileId, error: Error) -> Error {
         // What failed may have been the sync of the directory, when the switch was made already.
-        if Manifest::in_force(&self.env, &self.dir).is_ok_and(|current| current.is_some_and(|current| current != id)) {
-            drop(self.env.fs.remove(&FileKind::Manifest.path(&self.dir, id)));
+        let is_other_in_force = || {
+            Manifest::in_force(&self.env, &self.dir).is_ok_and(|current| current.is_some_and(|current| current != id))
+        };
+        if !error.is_unchanged() && (error.kind() != ErrorKind::Full || !is_other_in_force()) {
+            return error;
         }
+        drop(self.env.fs.remove(&FileKind::Manifest.path(&self.dir, id)));
+        error.unchanged()
     }
 }

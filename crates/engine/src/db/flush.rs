@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
-use crate::base::{ErrorKind, Lsn, Reached, Result, SeqNum, TableId};
+use crate::base::{Error, ErrorKind, Lsn, Reached, Result, SeqNum, TableId};
 use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::mem::Mem;
@@ -21,6 +21,9 @@ use super::run_writer::RunWriter;
 
 /// A table with a read for so many entries written, or more reads, is read enough for what is flushed to go to the cache.
 const READS_PART: u64 = 8;
+
+/// Of a flush that leaves no more of a B-tree than this part, space goes back to the file system; else it is kept for the flushes to come.
+const EMPTIED_PART: u64 = 2;
 
 /// What a flush wrote.
 enum Output {
@@ -77,12 +80,13 @@ impl Core {
             self.force_log(replay_from)?;
         }
         let erasures = erasures(&table.version.load(), &mems);
+        let live_before = table.btree().map_or(0, |btree| btree.root().meta().live_bytes());
         let output = match self.write_out(table, &mems, &erasures) {
             // What it wrote is gone again, or lies where a tree's file is free, and the memtables stay where they are.
-            Err(error) if error.kind() == ErrorKind::Full => {
+            Err(error) if lacks(&error) => {
                 Reached::FlushWithoutRoom.mark();
                 let bytes = mems.iter().map(|mem| mem.accounted_bytes()).sum();
-                return Err(self.advise_room(error, bytes));
+                return Err(if error.kind() == ErrorKind::Full { self.advise_room(error, bytes) } else { error });
             }
             output => self.or_poison(output)?,
         };
@@ -93,7 +97,18 @@ impl Core {
             self.memory.forget(mem);
         }
         self.room.made();
-        Ok(())
+        self.give_back_emptied(table, live_before)
+    }
+
+    /// Gives the file system the space back of a B-tree that flushes have emptied, of which so many bytes were live before.
+    fn give_back_emptied(&self, table: &TableState, live_before: u64) -> Result<()> {
+        let Some(btree) = table.btree() else { return Ok(()) };
+        let live = btree.root().meta().live_bytes();
+        if live_before == 0 || live > live_before / EMPTIED_PART {
+            return Ok(());
+        }
+        let Some(turn) = btree.turn() else { return Ok(()) };
+        self.give_back(&btree, &turn, live / policy::KEPT_PART)
     }
 
     /// Writes the memtables' entries to a run, or merges them into the B-tree, under the erasures that come with them; nothing refers to
@@ -122,8 +137,9 @@ impl Core {
                 false => btree.merge(turn, &mut changes, &mut retain, false, &mut || Ok(())).map(Merged::of),
             };
             match merged {
-                // Laid over the tree, the changes wait until it can be read.
+                // Laid over the tree, the changes wait until it can be read, or until there is room for what a merge rewrites.
                 Err(error) if error.is_of_read() => self.counters.failed_merge(&error),
+                Err(error) if error.kind() == ErrorKind::Full => {}
                 merged => {
                     let Merged { last, written, .. } = merged?;
                     self.counters.flush_bytes.fetch_add(written, Ordering::Relaxed);
@@ -158,7 +174,12 @@ impl Core {
         let mut ledger = self.ledger.lock();
         self.raise_seqnum_floor(&mut ledger, next_seqnum)?;
         let mut trees = Trees::clone(&table.version.load().trees);
-        self.record(&mut ledger, &edit(table.id, replay_from, log_from, &output, erasures))?;
+        self.record(&mut ledger, &edit(table.id, replay_from, log_from, &output, erasures)).map_err(|error| {
+            match &output {
+                Output::Run(handle) => self.give_up_output(table, std::slice::from_ref(handle), error),
+                Output::Nothing | Output::Root(_) => error,
+            }
+        })?;
         if !erasures.is_empty() {
             trees.erasures = Arc::new(trees.erasures.and(erasures));
         }
@@ -184,6 +205,11 @@ impl Core {
         retired?;
         self.release_log(log_from)
     }
+}
+
+/// Whether a flush lacked space or descriptors, and may be done later.
+pub(super) fn lacks(error: &Error) -> bool {
+    error.kind() == ErrorKind::Full || error.is_unchanged()
 }
 
 /// Takes what is kept of the changes to the writer; the largest seqnum among them.

@@ -115,6 +115,11 @@ impl Memory {
         self.memtable_bytes() > self.budget / 8 * 5 && self.immutable.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether deletions must wait for a flush too: they have a share of their own.
+    pub(crate) fn is_full_for_deletes(&self) -> bool {
+        self.memtable_bytes() > self.budget / 4 * 3
+    }
+
     /// Whether memtables have taken more than all of the memory.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.memtable_bytes() > self.budget

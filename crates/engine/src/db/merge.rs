@@ -19,10 +19,10 @@ use crate::tree::{Cursor, Limits};
 use super::core::{Core, Ledger, TableState};
 use super::run_writer::RunWriter;
 
-/// Whether the error leaves the database as it was: there was no room, or what the job reads could not be read or is damaged. It may be otherwise
-/// the next time; and a damaged block is no reason to take no commits.
+/// Whether the error leaves the database as it was: there was no room or no descriptor, or what the job reads could not be read or is damaged.
+/// It may be otherwise the next time; and a damaged block is no reason to take no commits.
 pub(super) fn goes_by(error: &Error) -> bool {
-    error.kind() == ErrorKind::Full || error.is_of_read()
+    error.kind() == ErrorKind::Full || error.is_of_read() || error.is_unchanged()
 }
 
 /// A merge pauses after so many entries of [`PAUSE_BYTES`] at most; a larger one counts as several.
@@ -88,7 +88,8 @@ impl Core {
             };
             let Some(output) = output else { return Ok(()) };
             let done: Vec<_> = slice.done.iter().map(|handle| handle.id).collect();
-            self.or_poison(self.install(table, &done, target, &output))?;
+            let installed = self.or_poison(self.install(table, &done, target, &output));
+            installed.map_err(|error| self.give_up_output(table, &output, error))?;
             let bytes = |runs: &[RunHandle]| runs.iter().map(|handle| handle.run.meta().bytes).sum();
             self.counters.compaction_read_bytes.fetch_add(bytes(&slice.done), Ordering::Relaxed);
             self.counters.compaction_write_bytes.fetch_add(bytes(&output), Ordering::Relaxed);

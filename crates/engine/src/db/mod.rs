@@ -43,6 +43,7 @@ mod schedules;
 #[cfg(test)]
 mod slices;
 mod snapshot;
+mod space;
 mod stats;
 mod table;
 mod tables;

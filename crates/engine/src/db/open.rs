@@ -105,6 +105,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         health: Health::default(),
         unfinished: Mutex::default(),
         memory: Memory::new(options.memory_bytes),
+        space: super::space::Space::default(),
         turns: Turns::default(),
         counters: Counters::default(),
         snapshots: Snapshots::default(),
@@ -347,6 +348,9 @@ fn create_manifest(
     match Manifest::create(env, dir, id, catalog) {
         Err(error) if error.kind() == ErrorKind::Full => {}
         other => return other,
+    }
+    if let Some(old) = Manifest::in_force(env, dir)?.filter(|old| *old != id) {
+        Manifest::give_reserve_back(env, dir, old)?;
     }
     for entry in entries.iter().filter(|entry| is_stranger(entry, catalog)) {
         let is_old_manifest = matches!(files::parse(&entry.name), Some((FileKind::Manifest, _)));

@@ -235,12 +235,14 @@ fn operands_and_values_apart_go_down_all_at_once() {
     let plain = TableOptions { run_bytes_max: RUN_BYTES, ..TableOptions::default() };
     let (needs, all, slices) = forged(plain.clone());
     assert!(needs < all && slices > 5);
+    let most = needs;
     for whole in [
         TableOptions { merge: Some("add".to_owned()), ..plain.clone() },
         TableOptions { large_value_bytes: 100, ..plain },
     ] {
         let (needs, all, slices) = forged(whole);
-        assert_eq!((needs, slices), (all, 1));
+        // But for what tombstones hide.
+        assert!(most < needs && needs < all && slices == 1);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Error, Result};
+use crate::base::{Error, ErrorKind, FileId, Result};
 use crate::store::StoreStats;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
@@ -38,26 +38,14 @@ impl Core {
         let id = ledger.catalog.next_table;
         let btree = match options.layout {
             Layout::Lsm | Layout::LsmTiered => None,
-            Layout::BTree => {
-                let file = self.new_file();
-                let path = FileKind::Tree.path(&self.dir, file);
-                let tree = BTree::create(
-                    &self.env,
-                    &path,
-                    self.identity(file),
-                    tree_options(&options, self.options.direct_io),
-                    Arc::clone(&self.cache),
-                    Arc::<StoreStats>::clone(&self.store_stats),
-                );
-                let tree = self.or_poison(tree)?;
-                self.or_poison(self.sync_dir())?;
-                Some((file, tree))
-            }
+            Layout::BTree => Some(self.or_poison(self.create_btree(&options))?),
         };
         let replay_from = self.log().tail();
         let tree = btree.as_ref().map(|(file, _)| *file);
         let edit = Edit::CreateTable { id, name: name.to_owned(), options: options.clone(), replay_from, tree };
-        self.or_poison(self.record(&mut ledger, &edit))?;
+        self.or_poison(self.record(&mut ledger, &edit)).inspect_err(|error| {
+            tree.filter(|_| error.is_unchanged()).into_iter().for_each(|file| self.remove_tree(file));
+        })?;
         let trees = Trees { btree: btree.as_ref().map(|(_, tree)| tree.root()), ..Trees::default() };
         let marks = Marks::default();
         let state = Arc::new(TableState::new(id, name.to_owned(), options, &self.registered, trees, btree, marks));
@@ -65,6 +53,32 @@ impl Core {
         drop((ledger, tables, commit));
         self.wake_expire();
         Ok(state)
+    }
+
+    /// Creates the file of a new table's B-tree, durably. A file for which there is no space or no descriptor is gone again: nothing names it.
+    fn create_btree(&self, options: &TableOptions) -> Result<(FileId, Arc<BTree>)> {
+        let file = self.new_file();
+        let tree = BTree::create(
+            &self.env,
+            &FileKind::Tree.path(&self.dir, file),
+            self.identity(file),
+            tree_options(options, self.options.direct_io),
+            Arc::clone(&self.cache),
+            Arc::<StoreStats>::clone(&self.store_stats),
+        );
+        let tree = tree.map_err(|error| {
+            if error.kind() != ErrorKind::Full && !error.is_unchanged() {
+                return error;
+            }
+            self.remove_tree(file);
+            error.unchanged()
+        })?;
+        self.sync_dir()?;
+        Ok((file, tree))
+    }
+
+    fn remove_tree(&self, file: FileId) {
+        self.remove(&FileKind::Tree.path(&self.dir, file));
     }
 
     /// Refuses a new table whose merge operator or compaction filter nobody knows.
@@ -100,10 +114,11 @@ impl Core {
             return Err(Error::invalid(format!("there is no table '{name}'")));
         };
         let mut ledger = self.ledger.lock();
+        let others = tables.values().filter(|table| table.id != state.id);
+        let log_from = self.log_needed_by(others, &[]);
+        self.or_poison(self.record(&mut ledger, &Edit::DropTable { id: state.id, log_from }))?;
         state.dropped.store(true, Ordering::Release);
         tables.remove(name);
-        let log_from = self.log_needed_by(&tables, &[]);
-        self.or_poison(self.record(&mut ledger, &Edit::DropTable { id: state.id, log_from }))?;
         self.counters.dropped_reads.add(state.reads.stats());
         drop((ledger, tables, commit));
         // A compaction under way stops soon, and leaves nothing behind. Under the gate a verification does not meet the files.
@@ -112,9 +127,7 @@ impl Core {
         version.memtables().for_each(|mem| self.memory.forget(mem));
         self.remove_runs(version.trees.runs().map(|handle| handle.id));
         self.remove_values(version.trees.values.iter());
-        if let Some(file) = tree {
-            self.remove(&FileKind::Tree.path(&self.dir, file));
-        }
+        tree.into_iter().for_each(|file| self.remove_tree(file));
         drop(gate);
         self.rebalance();
         self.or_poison(self.release_log(log_from))

@@ -83,7 +83,7 @@ impl Core {
             return Ok(());
         }
         let bytes = u64_of(changes.bytes());
-        self.admit(bytes)?;
+        self.admit(&changes)?;
         if bytes < self.large_bytes() {
             let erased = &Erased::of(&changes, tables);
             return self.commit_sorted(Writes { changes: &changes, tables, sorted: &[], erased }, durability, seen);
@@ -132,11 +132,13 @@ impl Core {
             tables.iter().for_each(|table| self.join_erasures(table.state()));
         }
         self.account(&ticket, writes.sorted.iter().any(Option::is_some));
+        self.watch_space(changes);
         Ok(())
     }
 
     /// Waits until there is room, and as long as flushes and compactions need to keep up.
-    fn admit(&self, bytes: u64) -> Result<()> {
+    fn admit(&self, changes: &Changes) -> Result<()> {
+        let bytes = u64_of(changes.bytes());
         let most = self.memory.batch_bytes_max();
         if bytes > most {
             let message =
@@ -149,7 +151,10 @@ impl Core {
             let slept = self.memory.sleep(&*self.env.threads, delay);
             self.counters.stalled(slept);
         }
-        if self.must_wait() { self.wait_for_room() } else { Ok(()) }
+        self.check_space(changes)?;
+        // What makes room need not wait for it.
+        let passes = || !self.memory.is_full_for_deletes() && changes.only_delete();
+        if self.must_wait() && !passes() { self.wait_for_room() } else { Ok(()) }
     }
 
     /// [`Self::order`], when the log has files at hand for all of a large record.

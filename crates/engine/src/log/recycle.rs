@@ -40,6 +40,10 @@ pub(super) const SPARES_MAX: usize = 6;
 /// for its zeros.
 const FRESH_BYTES: u64 = 1 << 20;
 
+/// The files of the log that wait for their use have at most this part of the space that is free, and each of them; but one of
+/// [`FRESH_BYTES`] there may always be.
+const FREE_PART: u64 = 32;
+
 /// What a force into a place that was never written costs the file system's journal, in bytes of zeros written ahead: 50 us, where a
 /// device writes 2 GB/s.
 const FORCE_BYTES: u64 = 128 << 10;
@@ -179,7 +183,7 @@ impl LogWriter {
     /// # Errors
     /// `Full` when there is no room, `Io` when a file cannot be made. What was made is gone again then.
     pub fn reserve(&self, body: &Packed<'_>) -> Result<Reservation<'_>> {
-        let (bytes, whole) = (u64_of(body.stored_bytes()), self.options.segment_bytes);
+        let (bytes, whole) = (u64_of(body.stored_bytes()), self.whole_bytes());
         let mut reservation = Reservation { log: self, bytes: 0 };
         if bytes < new_segment_bytes(0, whole) {
             return Ok(reservation);
@@ -220,7 +224,7 @@ impl LogWriter {
         drop(state);
         let fill = makes.fill(self.forces(), self.used());
         let mut make = |bytes| self.directory.make_spare(makes.number(), bytes, fill, self.options.direct);
-        let bytes = new_segment_bytes(self.used(), self.options.segment_bytes);
+        let bytes = new_segment_bytes(self.used(), self.whole_bytes());
         let made = make(bytes).or_else(|error| match error.kind() {
             // What room there is may still do for a small one.
             ErrorKind::Full if bytes > FRESH_BYTES => make(FRESH_BYTES),
@@ -237,7 +241,7 @@ impl LogWriter {
                 Ok(())
             }
             Err(error) => {
-                if error.kind() == ErrorKind::Full {
+                if error.kind() == ErrorKind::Full || error.is_unchanged() {
                     state.full_disk = Some(error.to_string());
                 }
                 Err(error)
@@ -259,10 +263,28 @@ impl LogWriter {
         let made = self.directory.head(&path, header, self.options.direct);
         let mut state = self.state.lock();
         // Else it is a segment by now, under another name.
-        if let Some(spare) = state.tail.spares().last_mut().filter(|spare| spare.path == path) {
-            spare.ready = Some(made?);
+        let Some(spare) = state.tail.spares().last_mut().filter(|spare| spare.path == path) else { return Ok(()) };
+        match made {
+            Err(error) if error.is_unchanged() => {
+                state.full_disk = Some(error.to_string());
+                Err(error)
+            }
+            made => {
+                spare.ready = Some(made?);
+                Ok(())
+            }
         }
-        Ok(())
+    }
+
+    /// The space that spares may take.
+    fn spares_bytes_max(&self) -> u64 {
+        self.directory.env.fs.free_bytes(&self.directory.path).map_or(u64::MAX, |free| free / FREE_PART)
+    }
+
+    /// The size of a whole segment: on a small disk less than the options say.
+    fn whole_bytes(&self) -> u64 {
+        let most = self.spares_bytes_max().checked_ilog2().map_or(0, |log| 1 << log);
+        self.options.segment_bytes.min(most.max(FRESH_BYTES))
     }
 
     /// Forces since the log was opened.
@@ -317,11 +339,18 @@ impl LogWriter {
         // The name of what is left must not be the one that a power failure takes back.
         self.directory.keep_name(&current).map_err(|error| self.fail(&error))?;
         let mut makes = self.spare_makes.lock();
-        let room = SPARES_MAX.saturating_sub(self.state.lock().tail.spares().len());
+        let (room, mut bytes) = {
+            let mut state = self.state.lock();
+            let there = state.tail.spares();
+            (SPARES_MAX.saturating_sub(there.len()), there.iter().map(|spare| spare.bytes).sum::<u64>())
+        };
+        let (whole, bytes_max) = (self.whole_bytes(), self.spares_bytes_max());
         let mut spares = Vec::new();
         for segment in obsolete {
-            let useful = is_useful(segment.header.bytes, self.used(), self.options.segment_bytes);
+            let more = bytes + segment.header.bytes;
+            let useful = is_useful(segment.header.bytes, self.used(), whole) && (bytes == 0 || more <= bytes_max);
             if useful && spares.len() < room {
+                bytes = more;
                 spares.push(self.directory.retire(&segment.path, segment.header.bytes, makes.number())?);
                 count(&self.counters.segments_recycled, 1);
                 Reached::SegmentRecycled.mark();

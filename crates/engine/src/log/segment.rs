@@ -119,7 +119,7 @@ impl Directory {
     /// Opens an existing file.
     pub(super) fn open(&self, path: &Path, access: Access, direct: bool) -> Result<Arc<dyn File>> {
         let file = self.env.fs.open(path, OpenOptions { access, direct });
-        file.map_err(|error| Error::io("open", path, error))
+        file.map_err(|error| Error::io("open", path, error).unchanged())
     }
 
     /// Makes a file of `bytes` bytes as spare `number`, and says how many zeros were written for it. Not durable under its name.

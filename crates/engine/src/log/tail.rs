@@ -117,6 +117,12 @@ impl Tail {
         here / 8 * 7 + spare
     }
 
+    /// As [`Self::room_bytes`], without a spare that is not open yet: for what may lack descriptors.
+    pub(super) fn open_room_bytes(&self) -> u64 {
+        let here = u64_of(distance(self.position(), self.chunk.span.segment.end())) / 8 * 7;
+        here + self.spares.last().filter(|spare| spare.ready.is_some()).map_or(0, Spare::room_bytes)
+    }
+
     /// Appends one record with as much of `payload` as fits it.
     #[inline]
     pub(super) fn push(&mut self, payload: &mut Payload<'_>) {

@@ -118,7 +118,7 @@ pub(super) struct State {
     closed: bool,
     /// What the first failure was.
     failure: Option<String>,
-    /// Why no spare could be made, while that is because of a full disk.
+    /// Why no spare could be made or opened, while that is because of a full disk or for want of descriptors.
     pub(super) full_disk: Option<String>,
     appends: u64,
     /// How many of them the forces so far have taken.
@@ -654,7 +654,7 @@ impl State {
             return Err(Error::new(ErrorKind::Closed, "the redo log was closed"));
         }
         match &self.full_disk {
-            Some(reason) if u64_of(bytes) > self.tail.room_bytes() => {
+            Some(reason) if u64_of(bytes) > self.tail.open_room_bytes() => {
                 Err(Error::new(ErrorKind::Full, format!("no room for the redo log: {reason}")))
             }
             _ => Ok(()),

@@ -74,7 +74,8 @@ impl BlockFile {
         stats: Arc<StoreStats>,
     ) -> Result<Self> {
         let file = env.fs.open(path, OpenOptions { access, direct });
-        let file = file.map_err(|error| Error::io("open", path, error).of_read())?;
+        let verb = if access == Access::CreateNew { "create" } else { "open" };
+        let file = file.map_err(|error| Error::io(verb, path, error).of_read().unchanged())?;
         Ok(Self::from_file(file, path, identity, stats))
     }
 

@@ -43,7 +43,7 @@ impl BlockWriter {
     /// `Io` or `Full` when it cannot be created.
     pub fn create(env: &Env, path: &Path, identity: u64, direct: bool, stats: Arc<StoreStats>) -> Result<Self> {
         let options = OpenOptions { access: Access::CreateNew, direct };
-        let file = env.fs.open(path, options).map_err(|error| Error::io("create", path, error))?;
+        let file = env.fs.open(path, options).map_err(|error| Error::io("create", path, error).unchanged())?;
         let buffer = AlignedBuffer::with_capacity(BUFFER_BYTES);
         Ok(Self {
             file,

@@ -122,6 +122,12 @@ pub enum Edit {
 }
 
 impl Edit {
+    /// Whether space comes free by what the edit tells of, at once or soon: it may use what is reserved behind the manifest.
+    #[must_use]
+    pub const fn gives_back(&self) -> bool {
+        !matches!(self, Self::CreateTable { .. } | Self::Load { .. })
+    }
+
     /// Appends the edit's bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {

@@ -18,6 +18,8 @@
 //! | 12 | 4 | the low half of the length's own checksum, with the same seed |
 //! | 16 | n | payload |
 //!
+//! Zeros may follow the last frame: room for frames to come that a full disk cannot take away.
+//!
 //! `CURRENT` is text: the line `spinney 2` (the format version), then the name of the manifest in force.
 //!
 //! # Recovery
@@ -51,6 +53,8 @@ const LENGTH_SUM_AT: usize = 12;
 const _: () = assert!(LENGTH_SUM_AT == LENGTH_AT + 4 && FRAME_HEADER_BYTES == LENGTH_SUM_AT + 4);
 /// A manifest longer than this, and than four times its first frame, is written anew.
 const REWRITE_BYTES: u64 = 1 << 20;
+/// So much space is reserved behind the manifest's end, so that edits which give space back find room on a full disk.
+pub const RESERVE_BYTES: u64 = 64 << 10;
 
 /// The manifest in force, open for appending.
 #[derive(Debug)]
@@ -60,7 +64,10 @@ pub struct Manifest {
     id: FileId,
     identity: u64,
     end: u64,
-    first_frame_bytes: u64,
+    /// There is space for the bytes before it, also on a full disk.
+    reserved_to: u64,
+    /// When it is longer, a new one is due.
+    long_from: u64,
 }
 
 impl Manifest {
@@ -73,39 +80,95 @@ impl Manifest {
         let file = env
             .fs
             .open(&path, OpenOptions { access: Access::CreateNew, direct: false })
-            .map_err(|error| Error::io("create", &path, error))?;
+            .map_err(|error| Error::io("create", &path, error).unchanged())?;
         let identity = identity(catalog.database_id, id);
         let mut bytes = header(catalog.database_id);
         let mut payload = Vec::new();
         catalog.encode(&mut payload);
         put_frame(&mut bytes, identity, u64_of(HEADER_BYTES), &payload);
-        file.write_at(&bytes, 0).and_then(|()| file.sync()).map_err(|error| Error::io("write", &path, error))?;
-        set_current(env, dir, id)?;
         let end = u64_of(bytes.len());
-        Ok(Self { file, path, id, identity, end, first_frame_bytes: end })
+        let long_from = REWRITE_BYTES.max(4 * end);
+        let mut manifest = Self { file, path, id, identity, end, reserved_to: end, long_from };
+        manifest.file.write_at(&bytes, 0).map_err(|error| manifest.failed(error))?;
+        match manifest.reserve(end + RESERVE_BYTES) {
+            // It is needed without, too; each edit tries again.
+            Err(error) if error.kind() != ErrorKind::Full => return Err(error),
+            _ => {}
+        }
+        manifest.file.sync().map_err(|error| manifest.failed(error))?;
+        set_current(env, dir, id)?;
+        Ok(manifest)
     }
 
     /// Appends edits and returns when they are durable.
     ///
     /// # Errors
-    /// `Io` or `Full`; whether the edits are durable is then unknown and the database must be reopened.
+    /// `Io` or `Full`; unless the error is unchanged, it is unknown whether the edits are durable, and the database must be reopened.
     pub fn append(&mut self, edit: &Edit) -> Result<()> {
         let mut payload = Vec::new();
         edit.encode(&mut payload);
         let mut bytes = Vec::with_capacity(payload.len() + FRAME_HEADER_BYTES);
         put_frame(&mut bytes, self.identity, self.end, &payload);
-        self.file
-            .write_at(&bytes, self.end)
-            .and_then(|()| self.file.sync())
-            .map_err(|error| Error::io("write", &self.path, error))?;
-        self.end += u64_of(bytes.len());
+        let end = self.end + u64_of(bytes.len());
+        if end + RESERVE_BYTES / 2 > self.reserved_to {
+            match self.reserve(end + RESERVE_BYTES) {
+                // The reserve is for this.
+                Err(error) if error.kind() == ErrorKind::Full && edit.gives_back() && end <= self.reserved_to => {}
+                reserved => reserved?,
+            }
+        }
+        // A torn record is overwritten by the next.
+        self.file.write_at(&bytes, self.end).map_err(|error| self.refused(error))?;
+        self.file.sync().map_err(|error| self.failed(error))?;
+        self.end = end;
+        Ok(())
+    }
+
+    /// Has space for the bytes before `end`.
+    fn reserve(&mut self, end: u64) -> Result<()> {
+        self.file.allocate(end).map_err(|error| self.refused(error))?;
+        self.reserved_to = end;
+        Ok(())
+    }
+
+    /// The error of a call before the sync.
+    fn refused(&self, error: std::io::Error) -> Error {
+        let error = self.failed(error);
+        if error.kind() == ErrorKind::Full { error.unchanged() } else { error }
+    }
+
+    fn failed(&self, error: std::io::Error) -> Error {
+        Error::io("write", &self.path, error)
+    }
+
+    /// There was no room for a new one, although it is long: it is tried again when as much was appended as is reserved.
+    pub const fn stay_long(&mut self) {
+        self.long_from = self.end + RESERVE_BYTES;
+    }
+
+    /// Gives the file system back what is reserved behind a manifest that nothing is appended to any more. A torn end stays.
+    ///
+    /// # Errors
+    /// When the manifest cannot be read or cut.
+    pub fn give_reserve_back(env: &Env, dir: &Path, id: FileId) -> Result<()> {
+        let path = FileKind::Manifest.path(dir, id);
+        let Some(bytes) = read_file(env, &path)? else { return Ok(()) };
+        let (identity, mut end) = (identity(check_header(&path, &bytes)?, id), HEADER_BYTES);
+        while let Ok(payload) = frame_at(&bytes, identity, end) {
+            end += FRAME_HEADER_BYTES + payload.len();
+        }
+        if end < bytes.len() && bytes[end..].iter().all(|byte| *byte == 0) {
+            let file = env.fs.open(&path, OpenOptions { access: Access::Write, direct: false });
+            let cut = file.and_then(|file| file.set_len(u64_of(end)).and_then(|()| file.sync()));
+            cut.map_err(|error| Error::io("cut", &path, error))?;
+        }
         Ok(())
     }
 
     /// Whether the manifest has grown so long that a new one is due.
     #[must_use]
     pub const fn is_long(&self) -> bool {
-        self.end > REWRITE_BYTES && self.end > 4 * self.first_frame_bytes
+        self.end > self.long_from
     }
 
     /// The file's id.
@@ -199,6 +262,9 @@ fn read(path: &Path, id: FileId, bytes: &[u8]) -> Result<(Catalog, Option<Error>
     let mut catalog: Option<Catalog> = None;
     let mut damage = None;
     while at < bytes.len() && damage.is_none() {
+        if catalog.is_some() && bytes[at..].iter().all(|byte| *byte == 0) {
+            break;
+        }
         let Ok(payload) = frame_at(bytes, identity, at) else {
             if catalog.is_none() || has_frame_after(bytes, identity, at) {
                 damage = Some(Error::corruption(path, u64_of(at), "the record's checksum does not match"));
@@ -316,7 +382,8 @@ fn set_current(env: &Env, dir: &Path, id: FileId) -> Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(wrong(error)),
         _ => {}
     }
-    let file = env.fs.open(&new, OpenOptions { access: Access::CreateNew, direct: false }).map_err(wrong)?;
+    let file = env.fs.open(&new, OpenOptions { access: Access::CreateNew, direct: false });
+    let file = file.map_err(|error| wrong(error).unchanged())?;
     file.write_at(text.as_bytes(), 0).and_then(|()| file.sync()).map_err(wrong)?;
     // The manifest's own directory entry must be durable before CURRENT can name it.
     env.fs.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;

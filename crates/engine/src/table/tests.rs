@@ -144,6 +144,7 @@ fn no_current_is_no_database() {
 fn a_manifest_cut_anywhere_is_an_earlier_state_or_an_error() {
     let whole = SimEnv::new(1);
     let states = written(&whole.env());
+    Manifest::give_reserve_back(&whole.env(), Path::new(DIR), FileId(2)).unwrap();
     let bytes = whole.read_file(path()).unwrap().len();
     for cut in 0..bytes {
         let sim = whole.fork();
@@ -159,6 +160,9 @@ fn a_manifest_cut_anywhere_is_an_earlier_state_or_an_error() {
 fn a_flipped_bit_is_corruption_unless_it_is_in_the_last_record() {
     let whole = SimEnv::new(1);
     let states = written(&whole.env());
+    let reserved = whole.read_file(path()).unwrap().len() as u64;
+    Manifest::give_reserve_back(&whole.env(), Path::new(DIR), FileId(2)).unwrap();
+    assert!(whole.read_file(path()).unwrap().len() as u64 + (32 << 10) <= reserved);
     let bytes = whole.read_file(path()).unwrap().len();
     for at in 0..bytes {
         let sim = whole.fork();

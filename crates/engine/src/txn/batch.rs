@@ -141,6 +141,12 @@ impl Changes {
         self.erases
     }
 
+    /// Whether nothing is put or merged by them.
+    #[must_use]
+    pub fn only_delete(&self) -> bool {
+        self.iter().all(|change| change.kind == Kind::Erase || change.kind.is_tombstone())
+    }
+
     /// Bytes of the encoded changes.
     #[must_use]
     pub const fn bytes(&self) -> usize {

@@ -138,10 +138,10 @@ fn blocks_below(file: &BlockFile, pointer: BlockPointer, meaning: &mut Meaning) 
     }
 }
 
-/// Header and frames.
+/// Header and frames, without the zeros behind them.
 fn manifest_frames(bytes: &[u8]) -> Meaning {
     let (mut meaning, mut at) = (Meaning::of(0..32), 32);
-    while at < bytes.len() {
+    while bytes[at..].iter().any(|byte| *byte != 0) {
         let end = at + 16 + usize_of32(Decoder::new(&bytes[at + 8..]).u32().expect("a length"));
         meaning.add(at..end);
         // Without its first record there is no manifest.

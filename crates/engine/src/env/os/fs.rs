@@ -2,6 +2,7 @@
 
 use super::super::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions};
 use super::file::OsFile;
+use crate::base::sync::Mutex;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fsync, link, mkdir, openat, rename, statvfs, unlink};
 use rustix::io::{Errno, retry_on_intr};
 use std::io;
@@ -13,7 +14,39 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct OsFileSystem {
     /// Whether small direct reads are waited for awake.
-    pub(super) polls: bool,
+    polls: bool,
+    /// Given up for the sync of a directory when the process has no other descriptor: the caller has made names there by then, and would not know
+    /// whether they are durable.
+    spare: Mutex<Option<OwnedFd>>,
+}
+
+impl OsFileSystem {
+    pub(super) fn new(polls: bool) -> Self {
+        Self { polls, spare: Mutex::new(spare()) }
+    }
+
+    /// Has `act` use the directory's descriptor.
+    fn with_dir<T>(&self, dir: &Path, act: impl FnOnce(OwnedFd) -> io::Result<T>) -> io::Result<T> {
+        let opened = || open(dir, OFlags::RDONLY | OFlags::DIRECTORY);
+        let error = match opened() {
+            Ok(fd) => return act(fd),
+            Err(error) => error,
+        };
+        let of_descriptors = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+        if !error.raw_os_error().is_some_and(|code| of_descriptors.contains(&code)) {
+            return Err(error);
+        }
+        let mut held = self.spare.lock();
+        drop(held.take());
+        let acted = opened().and_then(act);
+        *held = spare();
+        acted
+    }
+}
+
+/// A descriptor of something that is always there.
+fn spare() -> Option<OwnedFd> {
+    open(Path::new("/"), OFlags::PATH).ok()
 }
 
 impl FileSystem for OsFileSystem {
@@ -73,12 +106,11 @@ impl FileSystem for OsFileSystem {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let fd = open(dir, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        match retry_on_intr(|| fsync(&fd)) {
+        self.with_dir(dir, |fd| match retry_on_intr(|| fsync(&fd)) {
             // A file system that has no sync of directories says so; there is nothing more that could be done.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
             Err(error) => Err(error.into()),
-        }
+        })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {

@@ -35,7 +35,7 @@ pub fn polling() -> io::Result<Env> {
 
 fn env_with(polls: bool) -> Env {
     Env {
-        fs: Arc::new(fs::OsFileSystem { polls }),
+        fs: Arc::new(fs::OsFileSystem::new(polls)),
         clock: Arc::new(OsClock::start()),
         threads: Arc::new(thread::OsThreads),
         random: Arc::new(OsRandom),

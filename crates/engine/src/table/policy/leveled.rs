@@ -91,7 +91,7 @@ pub(super) fn pick_l0(trees: &Trees, options: &TableOptions) -> Option<Compactio
 
 /// All of L0 with what it overlaps in the base level. Small runs that overlap nothing take in the run below them, until that has grown to
 /// half its size: so a table written in key order is not left in crumbs.
-fn l0_into(trees: &Trees, target: usize, options: &TableOptions) -> Option<Compaction> {
+pub(super) fn l0_into(trees: &Trees, target: usize, options: &TableOptions) -> Option<Compaction> {
     let range = span(trees.l0.iter())?;
     let mut below = overlapping(trees, target, range);
     let neighbour = trees.levels[target].handles().take_while(|handle| key_range(handle).1 < range.0).last();

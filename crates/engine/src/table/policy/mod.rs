@@ -1,5 +1,6 @@
 //! Layout policies: pure functions from the trees of a table to the next compaction that its layout wants, if any.
 
+mod dead;
 mod filters;
 mod l0;
 mod leveled;
@@ -13,6 +14,7 @@ mod tests;
 mod tiered;
 mod values;
 
+pub use dead::{has_unseen_tombstones, pick_dead};
 pub use filters::{bits_of_compaction, bits_of_flush, bits_of_load};
 pub use load::places_of_load;
 
@@ -25,7 +27,9 @@ use super::options::{Layout, TableOptions};
 use super::version::{LEVELS, Place, RunHandle, Trees};
 
 pub use paid::{Account, FILTER_NS, InMemory, Job, Paid, Price, extra_ns, near_key, pick_paid, pick_view};
-pub use parked::{KEPT_PART, absorption_needs, is_absorption_due, leaves_worth, rewrite_needs, slices_of_tree};
+pub use parked::{
+    KEPT_PART, absorption_needs, bytes_of_absorption, is_absorption_due, leaves_worth, rewrite_needs, slices_of_tree,
+};
 pub use pressure::{FULL, pressure};
 pub use slices::Slice;
 pub use values::{LIVE_PERCENT, PACKED_PERCENT, ValueBytes, emptied, moved_bytes, pick_values};

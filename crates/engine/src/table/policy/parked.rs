@@ -2,6 +2,7 @@
 
 use std::ops::Bound;
 
+use super::dead::{part_of, seen_tombstones, tombstone_bytes};
 use super::{ERASURES_MANY, TableOptions, Trees};
 use crate::base::SeqNum;
 use crate::base::num::{u64_of, usize_of};
@@ -11,7 +12,7 @@ use crate::tree::btree::TreeMeta;
 const REWRITTEN_PER_BYTE: u64 = 8;
 /// It may always rewrite this part of what a file of a run may have: so little is not worth a run.
 const REWRITTEN_MIN_PART: u64 = 16;
-/// Runs over a tree are merged into it when they have, or erasures cover, this many percent of its bytes.
+/// Runs over a tree are merged into it when they have, or their tombstones hide, or erasures cover, this many percent of its bytes.
 const PARKED_PERCENT: u64 = 25;
 /// After a merge as much as this part of the tree stays free in its file, for what comes next.
 pub const KEPT_PART: u64 = 4;
@@ -32,30 +33,37 @@ pub fn leaves_worth(tree: &TreeMeta, options: &TableOptions, bytes: u64) -> u64 
 pub fn is_absorption_due(trees: &Trees, options: &TableOptions, oldest: SeqNum) -> bool {
     let Some(root) = &trees.btree else { return false };
     let parked = parked_bytes(trees);
-    let dense = parked * 100 >= root.meta().live_bytes() * PARKED_PERCENT;
+    let dense = (parked + dead_bytes(trees, oldest)) * 100 >= root.meta().live_bytes() * PARKED_PERCENT;
     let small = root.meta().live_bytes() <= options.run_bytes_max / REWRITTEN_MIN_PART;
     let since = (root.meta().clean_to, oldest);
     let erased = || {
         root.erased_percent(&trees.erasures, since) >= PARKED_PERCENT
             || trees.erasures.len() > ERASURES_MANY && trees.erasures.touch(&[], Bound::Unbounded, since)
     };
-    parked > 0 && (dense || small || erased())
+    parked > 0 && (dense || small) || erased()
+}
+
+/// Bytes of the B-tree and of the runs over it.
+#[must_use]
+pub fn bytes_of_absorption(trees: &Trees) -> u64 {
+    parked_bytes(trees) + trees.btree.as_ref().map_or(0, |root| root.meta().live_bytes())
 }
 
 /// Bytes of space that a merge of all runs into the B-tree needs that rewrites all of it: what is free in its file may have been given back.
 #[must_use]
 pub fn rewrite_needs(trees: &Trees) -> u64 {
-    parked_bytes(trees) + trees.btree.as_ref().map_or(0, |root| root.meta().live_bytes())
+    let tree = trees.btree.as_ref().map_or(0, |root| root.meta().live_bytes());
+    parked_puts_bytes(trees) + tree - dead_bytes(trees, SeqNum::MAX)
 }
 
 /// Bytes of space that the merge of all runs into the B-tree needs, beside what is free in its file, while nobody holds an older root.
 #[must_use]
 pub fn absorption_needs(trees: &Trees, options: &TableOptions) -> u64 {
     let Some(root) = &trees.btree else { return 0 };
-    let parked = parked_bytes(trees);
-    let (live, slices) = (root.meta().live_bytes(), u64_of(slices_of_tree(trees, options, parked)));
+    let (live, slices) = (root.meta().live_bytes(), u64_of(slices_of_tree(trees, options, parked_bytes(trees))));
+    let written = parked_puts_bytes(trees) + (live - dead_bytes(trees, SeqNum::MAX)) / slices;
     // More than this part of what is free was given back.
-    parked + (live / slices).saturating_sub(root.meta().free_bytes.min(live / KEPT_PART))
+    written.saturating_sub(root.meta().free_bytes.min(live / KEPT_PART))
 }
 
 /// In how many slices of keys changes of so many bytes are merged into the B-tree. Each makes a root of its own, and the leaves that it replaced
@@ -67,8 +75,27 @@ pub fn slices_of_tree(trees: &Trees, options: &TableOptions, bytes: u64) -> usiz
     if options.merge.is_some() || trees.erasures.touch(&[], Bound::Unbounded, (root.meta().clean_to, SeqNum::MAX)) {
         return 1;
     }
+    let bytes = bytes + dead_bytes(trees, SeqNum::MAX);
     let rewritten = root.meta().live_bytes().min(bytes.saturating_mul(REWRITTEN_PER_BYTE));
     usize_of(rewritten / (2 * options.run_bytes_max)).clamp(1, SLICES_MAX)
+}
+
+/// About how many bytes of a B-tree the tombstones in the runs over it hide, and erasures since the last merge, of those that every snapshot from
+/// `oldest` on sees.
+fn dead_bytes(trees: &Trees, oldest: SeqNum) -> u64 {
+    let Some(root) = &trees.btree else { return 0 };
+    let (meta, live) = (root.meta(), root.meta().live_bytes());
+    let tombstones = trees.runs().map(|handle| seen_tombstones(&handle, oldest)).sum();
+    let erased = match trees.erasures.is_empty() {
+        true => 0,
+        false => root.erased_percent(&trees.erasures, (meta.clean_to, oldest)),
+    };
+    part_of(live, (tombstones, meta.entries)).max(part_of(live, (erased, 100)))
+}
+
+/// Bytes of what the runs over a B-tree bring into it.
+fn parked_puts_bytes(trees: &Trees) -> u64 {
+    parked_bytes(trees) - trees.runs().map(|handle| tombstone_bytes(handle.run.meta())).sum::<u64>()
 }
 
 /// Bytes of the runs over a B-tree.

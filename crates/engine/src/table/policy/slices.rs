@@ -8,7 +8,9 @@
 
 use std::sync::Arc;
 
+use super::dead::part_of;
 use super::{Compaction, Place, RunHandle, TableOptions, bytes, key_range};
+use crate::base::SeqNum;
 use crate::tree::Limits;
 
 /// A run is cut when it has a sixteenth more bytes than expected: it should not end just before the slice does.
@@ -60,7 +62,7 @@ fn take_done(left: &mut [Vec<RunHandle>], limits: &Limits) -> Vec<RunHandle> {
 }
 
 impl Compaction {
-    /// Bytes of space that must be free for it: inputs go only when what takes their place is durable.
+    /// Bytes of space that must be free for it: inputs go only when what takes their place is durable. What tombstones hide is not written.
     #[must_use]
     pub fn needs(&self, options: &TableOptions) -> u64 {
         if self.is_trivial_move(options) {
@@ -68,7 +70,9 @@ impl Compaction {
         }
         let groups = self.groups(options);
         let largest = groups.iter().map(|group| bytes(group)).max().unwrap_or(0);
-        self.bytes() - groups.iter().map(|group| bytes(group)).sum::<u64>() + largest
+        let deepest = groups.iter().map(|group| bytes(group)).sum();
+        let left = self.bytes() - self.dead_bytes(SeqNum::MAX);
+        left.saturating_sub(deepest) + part_of(largest, (left, deepest))
     }
 
     /// Its slices in key order, at least one.

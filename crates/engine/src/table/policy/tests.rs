@@ -23,7 +23,7 @@ use crate::tree::{Costs, Cursor};
 type Version = (u32, u64);
 
 /// Makes runs.
-struct Forge {
+pub(super) struct Forge {
     sim: SimEnv,
     cache: Arc<Cache>,
     next: u64,
@@ -31,7 +31,7 @@ struct Forge {
 }
 
 impl Forge {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let sim = SimEnv::new(seed);
         sim.env().fs.create_dir_all(Path::new("/runs")).unwrap();
         Self { sim, cache: Arc::new(Cache::new(4 << 20)), next: 1, random: seed }
@@ -46,7 +46,7 @@ impl Forge {
         self.run_of(versions, Kind::Put)
     }
 
-    fn run_of(&mut self, versions: &[Version], kind: Kind) -> RunHandle {
+    pub(super) fn run_of(&mut self, versions: &[Version], kind: Kind) -> RunHandle {
         self.lay_down(|builder| {
             for (key, seqnum) in versions {
                 let (key, seqnum) = (key.to_be_bytes(), SeqNum(*seqnum));

@@ -46,6 +46,14 @@ fn wanted(trees: &Trees, options: &TableOptions) -> Option<Compaction> {
     (sizes.len() > most).then(|| merge(trees, &levels, (sizes.len() - most + 1).max(2)))
 }
 
+/// The merges of the newest sequences, from the smallest on; of all there are also when that is one which lies in L0.
+pub(super) fn merges(trees: &Trees) -> Vec<Compaction> {
+    let levels: Vec<usize> = occupied(trees).collect();
+    let all = trees.l0.len() + levels.len();
+    let first = if levels.is_empty() { all.min(2) } else { 2 };
+    (first.max(1)..=all).map(|count| merge(trees, &levels, count)).collect()
+}
+
 /// Merges the `count` newest sequences into the level just above the next older one.
 fn merge(trees: &Trees, levels: &[usize], count: usize) -> Compaction {
     let from_l0 = count.min(trees.l0.len());

@@ -1,0 +1,80 @@
+//! Space on disk: commits that put are refused before memtables hold more than the disk has room to flush. So on a disk that the database has
+//! filled there is room to flush deletions, for the redo log of more, and for the merges that give space back.
+//!
+//! # Concurrency
+//! Both fields only steer. A commit that passes by a stale one takes a little of what is kept.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::base::num::u64_of;
+use crate::base::{Error, ErrorKind, Result};
+use crate::txn::batch::Changes;
+
+use super::core::Core;
+
+/// So much stays free beside what memtables hold, and no more than a segment of the log.
+const KEPT_BYTES_MAX: u64 = 1 << 20;
+/// It is looked again when memtables have grown by this part of the room that was left, and of memory at most; and of what is kept at least.
+const LEFT_PART: u64 = 4;
+const MEMORY_PART: u64 = 64;
+const KEPT_PART: u64 = 8;
+
+/// What was found when it was looked last how much space there is.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    /// There was not enough: commits that put look again before they go on.
+    is_tight: AtomicBool,
+    /// Bytes of memtables from which on it is looked again.
+    look_at: AtomicU64,
+}
+
+impl Core {
+    /// Refuses changes that the disk may have no room for. Deletions pass: they make room.
+    pub(super) fn check_space(&self, changes: &Changes) -> Result<()> {
+        if !self.space.is_tight.load(Ordering::Relaxed) || changes.only_delete() {
+            return Ok(());
+        }
+        let missing = self.space_missing(self.memory.memtable_bytes() + u64_of(changes.bytes()));
+        if missing == 0 {
+            return Ok(());
+        }
+        let message = format!(
+            "the disk of {} has no room for more than to flush what is in memory: free {missing} bytes, also by deleting rows, ranges or tables",
+            self.dir.display()
+        );
+        Err(Error::new(ErrorKind::Full, message))
+    }
+
+    /// Looks from time to time, as memtables grow by changes, whether they can be flushed, and has them flushed when the disk could hold no more.
+    pub(super) fn watch_space(&self, changes: &Changes) {
+        let held = self.memory.memtable_bytes();
+        let erases = changes.erases() && self.space.is_tight.load(Ordering::Relaxed);
+        if held < self.space.look_at.load(Ordering::Relaxed) && !erases || self.space_missing(held) == 0 {
+            return;
+        }
+        let mut commit = self.commit.lock();
+        for table in self.all_tables() {
+            self.rotate(&mut commit, &table);
+        }
+        drop(commit);
+        self.wake_flush();
+    }
+
+    /// Looks again soon: something was written to disk, or removed.
+    pub(super) fn space_changed(&self) {
+        self.space.look_at.store(0, Ordering::Relaxed);
+    }
+
+    /// Bytes that are missing on disk to flush so many; notes what was found.
+    fn space_missing(&self, held: u64) -> u64 {
+        // A disk that does not tell is taken for large.
+        let free = self.env.fs.free_bytes(&self.dir).unwrap_or(u64::MAX);
+        let kept = self.options.log_segment_bytes.min(KEPT_BYTES_MAX);
+        let missing = (held + kept).saturating_sub(free);
+        let left = free.saturating_sub(held + kept);
+        let step = (left / LEFT_PART).min(self.options.memory_bytes / MEMORY_PART).max(kept / KEPT_PART);
+        self.space.look_at.store(held + step, Ordering::Relaxed);
+        self.space.is_tight.store(missing > 0, Ordering::Relaxed);
+        missing
+    }
+}
