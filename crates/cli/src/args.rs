@@ -468,16 +468,17 @@ pub(crate) struct LogArgs {
     pub(crate) json: bool,
 }
 
-/// Cut a damaged redo log at the damage, or copy what can be read of a damaged database
+/// Mend a damaged redo log or manifest, or copy what can be read of a damaged database
 ///
-/// Without OUT the log is cut, so that the database can be opened again: every commit before the damage is kept, what is behind it is
-/// given up and printed. The files that lose something are kept in a directory `lost-N` beside the log. Fails when the log is sound.
+/// Without OUT the log is cut at the damage, so that the database can be opened again: every commit before the damage is kept, what is behind
+/// it is given up and printed. The files that lose something are kept in a directory `lost-N` beside the log. A manifest is written
+/// anew from its copy. Tables are not read.
 ///
 /// With OUT nothing of the database is changed. What can be read of its tables and its log is copied to a new database there; of what
-/// cannot be, it is printed which keys it may have held: each of these is lost, or older than it was. Exit codes: 0 all was
-/// copied, 3 something was lost, 1 nothing could be copied.
+/// cannot be, it is printed which keys it may have held: each of these is lost, or older than it was.
 ///
-/// Both fail when another process has the database open.
+/// Exit codes: 0 nothing is lost, 3 something is lost (with --dry-run: would be), 1 nothing was done: there is nothing to salvage in place, no
+/// database, another process has it open, or nothing can be read.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney salvage shop --dry-run
@@ -501,7 +502,10 @@ pub(crate) struct SalvageArgs {
     pub(crate) json: bool,
 }
 
-/// Check every block of every tree, and all that refers to them; changes nothing
+/// Check every block of every tree, the redo log and the manifest
+///
+/// All damage is told, with the table and the keys that it may have held. The database is opened for that as for any other command: a new
+/// manifest and a new segment of the redo log are written. Exit codes: 0 all is sound, 1 something is damaged or cannot be read.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney verify shop && echo sound")]

@@ -1,10 +1,12 @@
 //! `verify`, `flush`, `compact` and `checkpoint`.
 
 use crate::args::{CheckpointArgs, CompactArgs, FlushArgs, VerifyArgs};
-use crate::output::{Output, one_line};
+use crate::output::{Output, json_of, one_line};
 use crate::store::{Directories, tables, with_db};
 use anyhow::{Result, bail};
-use spinney::{Database, Shape, Table};
+use serde_json::{Value as Json, json};
+use spinney::base::num::u64_of;
+use spinney::{Database, Problem, Shape, Table, VerifyReport};
 use spinney_lab::progress;
 use spinney_lab::text::{bytes, counted};
 use std::io::Write as _;
@@ -19,28 +21,72 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(crate) fn verify(args: &VerifyArgs, out: &mut Output) -> Result<()> {
     let report = with_db(&args.db, |db| beside_reading_bar("verify", db, || Ok(db.verify()?)))?;
     if args.json {
-        out.json(&report)?;
+        out.json(&json_of_report(&report))?
     } else {
-        for problem in &report.problems {
-            writeln!(out, "{problem}")?;
-        }
-        writeln!(
-            out,
-            "{}, {}, {}, {}, {}",
-            counted(report.tables, "table", "tables"),
-            counted(report.files, "file", "files"),
-            counted(report.blocks, "block", "blocks"),
-            counted(report.entries, "entry", "entries"),
-            bytes(report.bytes),
-        )?;
-        if report.dead_value_bytes > 0 {
-            writeln!(out, "{} of dead values, which compactions reclaim", bytes(report.dead_value_bytes))?;
-        }
+        print_report(&report, out)?
     }
-    match report.problems.len() {
+    let db = args.db.path.display();
+    match report.problem_count {
         0 => Ok(()),
-        n => bail!("{} is damaged: {}", args.db.path.display(), counted(n as u64, "problem", "problems")),
+        n => bail!(
+            "{db} is damaged: {}: spinney salvage {db} OUT copies what can be read to a new database",
+            counted(n, "problem", "problems")
+        ),
     }
+}
+
+fn print_report(report: &VerifyReport, out: &mut Output) -> Result<()> {
+    for problem in &report.problems {
+        writeln!(out, "{problem}")?;
+    }
+    let more = report.problem_count - u64_of(report.problems.len());
+    if more > 0 {
+        writeln!(out, "and {} more", counted(more, "problem", "problems"))?;
+    }
+    let tables = counted(report.tables, "table", "tables");
+    let memory = counted(report.memory_entries, "entry", "entries");
+    let (commits, log) = (counted(report.log_commits, "commit", "commits"), bytes(report.log_bytes));
+    writeln!(out, "{tables}: {memory} in memory (redo log checked: {commits}, {log})")?;
+    writeln!(
+        out,
+        "on disk: {}, {}, {}, {}",
+        counted(report.files, "file", "files"),
+        counted(report.blocks, "block", "blocks"),
+        counted(report.entries, "entry", "entries"),
+        bytes(report.bytes),
+    )?;
+    if report.dead_value_bytes > 0 {
+        writeln!(out, "{} of dead values, which compactions reclaim", bytes(report.dead_value_bytes))?;
+    }
+    Ok(())
+}
+
+fn json_of_report(report: &VerifyReport) -> Json {
+    let problem = |problem: &Problem| {
+        let key = |key: &Vec<u8>| json_of(key);
+        let (from, to) = problem.keys.as_ref().map_or((None, None), |(from, to)| (Some(from), to.as_ref()));
+        json!({
+            "table": problem.table,
+            "file": problem.file,
+            "offset": problem.offset,
+            "from": from.map(key),
+            "to": to.map(key),
+            "damage": problem.what,
+        })
+    };
+    json!({
+        "tables": report.tables,
+        "memory_entries": report.memory_entries,
+        "log_commits": report.log_commits,
+        "log_bytes": report.log_bytes,
+        "files": report.files,
+        "blocks": report.blocks,
+        "entries": report.entries,
+        "bytes": report.bytes,
+        "dead_value_bytes": report.dead_value_bytes,
+        "problem_count": report.problem_count,
+        "problems": report.problems.iter().map(problem).collect::<Vec<_>>(),
+    })
 }
 
 /// Does work that reads all that the tables have on disk, beside a bar that tells how far it is.

@@ -21,7 +21,31 @@ pub(crate) fn run(args: &SalvageArgs, out: &mut Output) -> Result<()> {
     }
     let mode = if args.dry_run { SalvageMode::Report } else { SalvageMode::Repair };
     let report = Database::salvage(&args.db, mode)?;
-    if args.json { out.json(&report) } else { print(&report, mode, args.verbose, out) }
+    if args.json {
+        out.json(&report)?;
+    } else {
+        print(&report, mode, args.verbose, out)?;
+        print_next_step(args, &report, out)?;
+    }
+    if !report.is_complete() {
+        let what = if args.dry_run { "would be lost" } else { "was lost" };
+        bail!(Incomplete(format!("something {what} of the redo log of {}", args.db.display())));
+    }
+    Ok(())
+}
+
+/// What to do after a salvage in place.
+fn print_next_step(args: &SalvageArgs, report: &SalvageReport, out: &mut Output) -> Result<()> {
+    let db = args.db.display();
+    match (args.dry_run, report.is_complete()) {
+        (true, true) => writeln!(out, "next: spinney salvage {db} mends this, and loses nothing")?,
+        (true, false) => {
+            let copy = format!("spinney salvage {db} OUT copies what can be read to a new database");
+            writeln!(out, "next: spinney salvage {db} gives up what is named above; {copy}, and changes nothing")?;
+        }
+        (false, _) => writeln!(out, "next: spinney verify {db} checks the tables, which were not read")?,
+    }
+    Ok(())
 }
 
 fn print(report: &SalvageReport, mode: SalvageMode, verbose: bool, out: &mut Output) -> Result<()> {
@@ -31,14 +55,26 @@ fn print(report: &SalvageReport, mode: SalvageMode, verbose: bool, out: &mut Out
     };
     let commits = |count| counted(count, "commit", "commits");
     writeln!(out, "{}", report.damage)?;
-    writeln!(out, "the log was known to be durable up to position {}", report.durable)?;
+    if let Some(damage) = &report.manifest {
+        if *damage != report.damage {
+            writeln!(out, "{damage}")?;
+        }
+        writeln!(out, "the manifest loses nothing: other files tell the same")?;
+    }
+    if report.durable > report.end {
+        writeln!(out, "the log is known to have been durable up to position {}", report.durable)?;
+    }
     writeln!(out, "{kept}: {} in the log, up to position {}", commits(report.kept_commits), report.end)?;
-    writeln!(
-        out,
-        "{lost}: {} that can still be read, and {} that cannot",
-        commits(report.lost_commits),
-        bytes(report.unreadable_bytes)
-    )?;
+    let unreadable = match report.unreadable_bytes {
+        Some(0) => String::new(),
+        Some(unreadable) => format!(", and {} that cannot", bytes(unreadable)),
+        None => ", and an unknown number that cannot: files of the log are missing or cut off".to_owned(),
+    };
+    if report.is_complete() {
+        writeln!(out, "{lost}: nothing")?;
+    } else {
+        writeln!(out, "{lost}: {} that can still be read{unreadable}", commits(report.lost_commits))?;
+    }
     for table in &report.lost {
         writeln!(out, "  table {}: {}", table.name, counted(table.changes, "change", "changes"))?;
     }
@@ -69,6 +105,14 @@ fn run_copy(db: &Path, copy: &Path, as_json: bool, out: &mut Output) -> Result<(
     } else {
         print_copy(&report, out)?;
     }
+    if !as_json {
+        writeln!(
+            out,
+            "next: spinney verify {0} checks the copy; if you go on with it, keep {1} until you are sure",
+            copy.display(),
+            db.display()
+        )?;
+    }
     if !report.is_complete() {
         bail!(Incomplete(format!("something was lost: {} has what could be read of {}", copy.display(), db.display())));
     }
@@ -88,11 +132,15 @@ fn print_copy(report: &SalvagedCopy, out: &mut Output) -> Result<()> {
         }
     }
     if let Some(log) = &report.log {
-        writeln!(out, "the redo log is damaged, so any key may be older than it was:")?;
+        let lost = if log.is_complete() { "and nothing of it is lost" } else { "so any key may be older than it was" };
+        writeln!(out, "the redo log is damaged, {lost}:")?;
         print(log, SalvageMode::Report, false, out)?;
     }
     if let Some(damage) = &report.manifest {
         writeln!(out, "the manifest is damaged, so any key may be missing or older than it was: {damage}")?;
+    }
+    if let Some(damage) = &report.mended {
+        writeln!(out, "the manifest is damaged, and other files tell the same: {damage}")?;
     }
     Ok(())
 }
@@ -121,5 +169,5 @@ fn json_of_copy(report: &SalvagedCopy) -> Json {
         json!({ "name": table.name, "entries": table.entries, "lost": table.lost.iter().map(lost).collect::<Vec<_>>() })
     });
     let tables: Vec<_> = tables.collect();
-    json!({ "complete": report.is_complete(), "tables": tables, "log": report.log, "manifest": report.manifest })
+    json!({ "complete": report.is_complete(), "tables": tables, "log": report.log, "manifest": report.manifest, "mended": report.mended })
 }

@@ -1,6 +1,7 @@
 //! Wrong input: one clear line, exit code 1 (2 for wrong usage), and nothing lost.
 
 use crate::support::{Place, failure};
+use spinney::base::checksum::checksum;
 use std::process::Stdio;
 
 /// Loads `bad` as line 8 of 10, in batches of 3, into a database that holds a row already.
@@ -202,7 +203,8 @@ fn a_newer_format_is_refused_and_left_alone() {
     let place = Place::loaded("btree");
     place.ok(&["compact", "db"]);
     let current = std::fs::read_to_string(place.path("db/CURRENT")).unwrap();
-    let newer = current.replacen("spinney 2\n", "spinney 3\n", 1);
+    let lines = current.lines().take(2).collect::<Vec<_>>().join("\n").replacen("spinney 2\n", "spinney 3\n", 1);
+    let newer = format!("{lines}\n{:016x}\n", checksum(0, 0, lines.as_bytes()));
     assert_ne!(newer, current);
     std::fs::write(place.path("db/CURRENT"), &newer).unwrap();
     let rows = place.file("rows", "{\"id\": 1}\n");
@@ -227,10 +229,17 @@ fn a_newer_format_is_refused_and_left_alone() {
         let sound = std::fs::read(&path).unwrap();
         let mut bytes = sound.clone();
         bytes[8] = 2;
+        let (sum_at, seed) = match extension {
+            "tree" => (24, u64::from_le_bytes(bytes[16..24].try_into().unwrap())),
+            _ => (4088, 0),
+        };
+        let sum = checksum(seed, 0, &bytes[..sum_at]);
+        bytes[sum_at..sum_at + 8].copy_from_slice(&sum.to_le_bytes());
         std::fs::write(&path, &bytes).unwrap();
         for command in ["count", "flush"] {
             let message = place.fails(&[command, "db", "packages"]);
-            assert!(message.contains("newer") && message.contains("format"), "{message}");
+            assert!(message.contains("use a newer spinney") && message.contains("format"), "{message}");
+            assert!(!message.contains("salvage"), "{message}");
         }
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
         std::fs::write(&path, &sound).unwrap();

@@ -117,10 +117,16 @@ fn a_damaged_log_is_refused_until_it_is_salvaged() {
     bytes[at + 1] = b'x';
     fs::write(&damaged, &bytes).unwrap();
     assert!(place.fails(&["get", "db", "t", "a"]).contains("run spinney salvage"));
-    let told = place.ok(&["salvage", "db", "--dry-run"]);
+    let lossy = |args: &[&str]| {
+        let run = place.run(args);
+        assert_eq!(run.status.code(), Some(3), "{run:?}");
+        String::from_utf8(run.stdout).unwrap()
+    };
+    let told = lossy(&["salvage", "db", "--dry-run"]);
+    assert!(told.contains("next: spinney salvage db gives up"), "{told}");
     assert!(told.contains("would be given up: 1 commit") && told.contains("table t: 1 change"), "{told}");
     assert!(place.fails(&["get", "db", "t", "a"]).contains("run spinney salvage"));
-    let report: serde_json::Value = serde_json::from_str(&place.ok(&["salvage", "db", "--json"])).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&lossy(&["salvage", "db", "--json"])).unwrap();
     assert_eq!((report["kept_commits"].as_u64(), report["lost_commits"].as_u64()), (Some(1), Some(1)), "{report}");
     assert!(Path::new(report["kept_files"][0].as_str().unwrap()).exists());
     assert_eq!(place.ok(&["scan", "db", "t"]), "a\tvalue\n");
@@ -143,7 +149,9 @@ fn a_salvage_names_the_files_that_it_keeps_only_when_it_is_asked() {
         let at = bytes.windows(8).position(|bytes| bytes == b"\x01a\x05value").unwrap();
         bytes[at + 1] = b'x';
         fs::write(damaged, &bytes).unwrap();
-        let told = place.ok(if verbose { &["salvage", "db", "--verbose"] } else { &["salvage", "db"] });
+        let run = place.run(if verbose { &["salvage", "db", "--verbose"] } else { &["salvage", "db"] });
+        assert_eq!(run.status.code(), Some(3), "{run:?}");
+        let told = String::from_utf8(run.stdout).unwrap();
         assert!(told.contains("kept beside: ") && told.contains("lost-"), "{told}");
         assert_eq!(told.contains(".log\n"), verbose, "{told}");
     }
@@ -181,9 +189,89 @@ fn what_can_be_read_is_copied_and_the_exit_code_tells_whether_that_was_all() {
         assert_eq!(fs::read(tree).unwrap(), damaged);
         fs::remove_file(place.path("db/CURRENT")).unwrap();
         assert_eq!(place.run(&["salvage", "db", "third"]).status.code(), Some(3));
-        for (manifest, _) in after.iter().filter(|(path, _)| path.extension().is_some_and(|it| it == "manifest")) {
-            fs::remove_file(manifest).unwrap();
+        for (name, copy) in [("manifest", "fourth"), ("manifest-copy", "fifth")] {
+            for (manifest, _) in after.iter().filter(|(path, _)| path.extension().is_some_and(|it| it == name)) {
+                fs::remove_file(manifest).unwrap();
+            }
+            let run = place.run(&["salvage", "db", copy]);
+            if name == "manifest" {
+                assert_eq!(run.status.code(), Some(3), "{run:?}");
+                assert_eq!(entries(&place.ok(&["scan", copy, "packages"])), found);
+            } else {
+                assert!(String::from_utf8_lossy(&run.stderr).contains("no database"), "{run:?}");
+            }
         }
-        assert!(place.fails(&["salvage", "db", "fourth"]).contains("no database"));
     }
+}
+
+#[test]
+fn a_damaged_manifest_is_mended_from_its_copy_or_copied_with_all_rows() {
+    for layout in LAYOUTS {
+        let place = mixed(layout);
+        let expected = place.entries("packages");
+        let all = files(&place.path("db"));
+        let manifest =
+            all.iter().map(|(path, _)| path).find(|path| path.extension().is_some_and(|it| it == "manifest"));
+        let mut bytes = fs::read(manifest.unwrap()).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 4;
+        fs::write(manifest.unwrap(), &bytes).unwrap();
+        assert!(place.fails(&["count", "db", "packages"]).contains("run spinney salvage"));
+        let told = place.ok(&["salvage", "db", "out"]);
+        assert!(told.contains("other files tell the same") && told.contains("next: spinney verify out"), "{told}");
+        assert_eq!(entries(&place.ok(&["scan", "out", "packages"])), expected);
+        let told = place.ok(&["salvage", "db", "--dry-run"]);
+        assert!(
+            told.contains("would be given up: nothing") && told.contains("next: spinney salvage db mends"),
+            "{told}"
+        );
+        assert!(place.ok(&["salvage", "db"]).contains("next: spinney verify db"));
+        assert_eq!(place.entries("packages"), expected);
+        let message = place.fails(&["salvage", "db"]);
+        assert!(
+            message.contains("spinney salvage db OUT") || message.contains(" OUT copies what can be read"),
+            "{message}"
+        );
+        place.verify();
+    }
+}
+
+#[test]
+fn all_damage_to_a_table_is_told_with_its_keys_and_what_to_do() {
+    for layout in LAYOUTS {
+        let place = Place::loaded(layout);
+        place.ok(&["compact", "db"]);
+        let sound: serde_json::Value = serde_json::from_str(&place.ok(&["verify", "db", "--json"])).unwrap();
+        let all = files(&place.path("db"));
+        let trees = all.iter().filter(|(path, _)| path.extension().is_some_and(|it| it == "run" || it == "tree"));
+        let (tree, bytes) = trees.max_by_key(|(_, bytes)| *bytes).unwrap();
+        let mut damaged = fs::read(tree).unwrap();
+        for part in [1, 3, 5, 7] {
+            damaged[usize::try_from(bytes * part / 10).unwrap()] ^= 1;
+        }
+        fs::write(tree, &damaged).unwrap();
+        let run = place.run(&["verify", "db", "--json"]);
+        assert_eq!(run.status.code(), Some(1), "{run:?}");
+        let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(stderr.contains("spinney salvage db OUT"), "{stderr}");
+        let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+        let problems = report["problems"].as_array().unwrap();
+        let of_keys = problems.iter().filter(|problem| problem["from"].is_string()).count();
+        assert!((3..=5).contains(&problems.len()) && of_keys >= 3, "{layout}: {report}");
+        for problem in problems {
+            assert_eq!(problem["table"], "packages", "{report}");
+            assert_eq!(Path::new(problem["file"].as_str().unwrap()).file_name(), tree.file_name());
+            assert!(problem["offset"].as_u64().unwrap() < *bytes);
+        }
+        let (all, left) = (sound["entries"].as_u64().unwrap(), report["entries"].as_u64().unwrap());
+        assert!(left < all && left > all / 2, "{left} of {all}: the sound rest is counted");
+    }
+}
+
+#[test]
+fn what_is_in_memory_and_in_the_log_is_verified_and_counted() {
+    let place = Place::loaded("lsm");
+    let rows = place.entries("packages").len().to_string();
+    let told = place.ok(&["verify", "db"]);
+    assert!(told.replace(',', "").contains(&format!("{rows} entries in memory (redo log checked")), "{told}");
 }

@@ -21,7 +21,7 @@ pub use base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId, Value};
 pub use block::Compression;
 pub use db::{
     Batch, BulkLoad, CacheStats, ChangeFeed, Commit, Database, DatabaseBuilder, Durability, FlushStats, Histogram,
-    LogEntry, LogFollower, LogStats, Options, Range, ReadStats, ReplayProgress, SalvageMode, SalvageProgress,
+    LogEntry, LogFollower, LogStats, Options, Problem, Range, ReadStats, ReplayProgress, SalvageMode, SalvageProgress,
     SalvageReport, SalvagedCopy, SalvagedTable, Snapshot, Stats, StorageStats, Table, TableAhead, TableLoss,
     Transaction, VerifyReport, read_log,
 };

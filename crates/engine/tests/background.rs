@@ -83,7 +83,7 @@ fn a_table_that_is_only_read_comes_to_one_tree_by_itself() {
             db.snapshot().get(&table, &key.to_be_bytes()).unwrap();
         }
         assert_eq!(db.stats().flush.compactions, done, "there is nothing left to do");
-        assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+        assert_eq!(db.verify().unwrap().problems, vec![]);
     }
 }
 
@@ -390,7 +390,7 @@ fn a_compaction_that_does_not_fit_the_disk_is_not_begun_and_comes_when_there_is_
     sim.set_space(SPACE);
     sim.advance(Duration::from_secs(2));
     assert_eq!((table.shape().unwrap().trees, db.stats().flush.space_missing_bytes), (1, 0));
-    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+    assert_eq!(db.verify().unwrap().problems, vec![]);
 }
 
 /// The cache is cold, so that a compaction reads the disk. Wherever a read fails in it, nothing is left out, and the next one
@@ -429,7 +429,7 @@ fn a_read_that_fails_in_a_compaction_loses_nothing() {
             assert_eq!(db.snapshot().range(&table, ..).count(), 2000, "{layout:?} {call}");
             table.compact().unwrap();
             assert_eq!(db.snapshot().range(&table, ..).count(), 2000, "{layout:?} {call}");
-            assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+            assert_eq!(db.verify().unwrap().problems, vec![]);
         }
         assert!(failed > 0, "{layout:?}: a compaction reads");
     }

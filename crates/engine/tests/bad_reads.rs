@@ -285,7 +285,7 @@ impl Fixture {
         check(&sim, &db, &model, &Unreadable::default());
         table(&db, "bad").compact().unwrap();
         check(&sim, &db, &model, &Unreadable::default());
-        assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+        assert_eq!(db.verify().unwrap().problems, []);
     }
 
     /// The reads of the job, by the numbers of their calls from its beginning, in files of a kind that were there before.
@@ -321,7 +321,7 @@ impl Fixture {
         drop(db);
         let db = open(&sim, 16 << 20).unwrap();
         check(&sim, &db, &model, &Unreadable::default());
-        assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+        assert_eq!(db.verify().unwrap().problems, []);
     }
 }
 

@@ -68,7 +68,7 @@ fn entries(snapshot: &Snapshot, table: &Table) -> Entries {
 }
 
 fn assert_sound(db: &Database) {
-    assert_eq!(db.verify().expect("readable").problems, Vec::<String>::new());
+    assert_eq!(db.verify().expect("readable").problems, vec![]);
 }
 
 #[test]

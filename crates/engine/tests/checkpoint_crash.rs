@@ -282,7 +282,7 @@ fn a_copy_has_no_more_of_a_b_tree_than_its_root_reaches() {
     assert!(copied * 10 < original * 6, "{copied} of {original} units are copied");
     drop(held);
     let copy = Database::builder(COPY).env(sim.env()).open().expect("it is a database");
-    assert_eq!(copy.verify().expect("it can be read").problems, Vec::<String>::new());
+    assert_eq!(copy.verify().expect("it can be read").problems, vec![]);
     let table = copy.table("t").expect("open").expect("it was copied");
     let entries =
         copy.snapshot().range(&table, ..).filter(|entry| entry.as_ref().is_ok_and(|(_, value)| value[0] == 2));

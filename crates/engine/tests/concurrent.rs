@@ -30,7 +30,7 @@ fn transfers_between_accounts_keep_the_sum() {
             });
             let verifier = scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    assert_eq!(database.verify().expect("verify reads").problems, Vec::<String>::new());
+                    assert_eq!(database.verify().expect("verify reads").problems, vec![]);
                     tables.iter().for_each(|table| table.compact().expect("compaction"));
                 }
             });
@@ -111,7 +111,7 @@ fn a_replay_on_all_processors_gives_what_was_committed() {
         }
         let is_flushed = replayed.stats().flush.flushes > 1;
         assert_eq!(is_flushed, memory == 1 << 20, "{layout:?}: memory makes flushes necessary, or does not");
-        assert_eq!(replayed.verify().expect("verify reads").problems, Vec::<String>::new());
+        assert_eq!(replayed.verify().expect("verify reads").problems, vec![]);
     }
 }
 
@@ -137,7 +137,7 @@ fn a_checkpoint_amid_writers_is_of_one_moment() {
             for _ in 0..2 {
                 let (database, tables) = open(copy, layout, "tiny-everything").expect("a database by itself");
                 assert_eq!(sum(&database.snapshot(), &tables), ACCOUNTS * START, "{layout:?}");
-                assert_eq!(database.verify().expect("verify reads").problems, Vec::<String>::new());
+                assert_eq!(database.verify().expect("verify reads").problems, vec![]);
                 (0..20)
                     .for_each(|_| assert!(is_committed(move_money(&database, &tables, [1, 2], 1, Durability::Sync))));
             }
@@ -154,7 +154,7 @@ fn a_table_dropped_amid_compactions_leaves_nothing_behind() {
         thread::scope(|scope| {
             let verifier = scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    assert_eq!(database.verify().expect("verify reads").problems, Vec::<String>::new());
+                    assert_eq!(database.verify().expect("verify reads").problems, vec![]);
                 }
             });
             for round in 0..15_u64 {

@@ -39,7 +39,7 @@ fn the_smallest_options_take_the_longest_keys() {
         let snapshot = database.snapshot();
         assert_eq!(snapshot.range(&opened, ..).filter(Result::is_ok).count(), 20 + 60);
         assert_eq!(snapshot.get(&opened, &key(13)).expect("readable").expect("written").len(), 70_000);
-        assert_eq!(database.verify().expect("verify reads").problems, Vec::<String>::new());
+        assert_eq!(database.verify().expect("verify reads").problems, vec![]);
     }
 }
 
@@ -68,5 +68,5 @@ fn a_value_larger_than_a_log_segment_comes_back_whole() {
         table.flush().expect("flushed");
         assert!(database.snapshot().get(&table, b"large").expect("readable").expect("written")[..] == value[..]);
     }
-    assert_eq!(database.verify().expect("verify reads").problems, Vec::<String>::new());
+    assert_eq!(database.verify().expect("verify reads").problems, vec![]);
 }

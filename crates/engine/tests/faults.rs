@@ -59,7 +59,7 @@ fn a_full_disk_fails_writes_and_loses_nothing() {
         let state = engine.state().expect("readable");
         let newest = model.version();
         assert!(state == model.state_at(newest) || state == model.state_at(newest - 1), "{layout:?}");
-        assert_eq!(engine.database().verify().expect("verify reads").problems, Vec::<String>::new());
+        assert_eq!(engine.database().verify().expect("verify reads").problems, vec![]);
     }
 }
 

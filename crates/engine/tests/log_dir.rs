@@ -69,7 +69,7 @@ fn a_log_directory_is_remembered_and_used_for_everything() {
         let db = open(&sim, "/db", log_dir).unwrap();
         assert_eq!(keys(&db).len(), 1 + number);
         put(&db, &format!("b{number}"));
-        assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+        assert_eq!(db.verify().unwrap().problems, vec![]);
         db.close().unwrap();
     }
     assert!(sim.env().fs.list(Path::new("/db/log")).is_err(), "nothing is at the default place");
@@ -84,7 +84,7 @@ fn a_log_directory_is_remembered_and_used_for_everything() {
     let log = content(&sim, "/fast/log").into_iter().map(|(name, _)| name).rfind(|name| name.ends_with(".log"));
     sim.remove_file(Path::new("/fast/log").join(log.unwrap())).unwrap();
     let problems = db.verify().unwrap().problems;
-    assert!(problems.len() == 1 && problems[0].contains("/fast/log/"), "{problems:?}");
+    assert!(problems.len() == 1 && problems[0].what.contains("/fast/log/"), "{problems:?}");
 }
 
 #[test]

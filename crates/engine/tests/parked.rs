@@ -60,7 +60,7 @@ fn value(db: &Database, table: &Table, key: u32) -> Option<u8> {
 }
 
 fn assert_sound(db: &Database) {
-    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+    assert_eq!(db.verify().unwrap().problems, vec![]);
 }
 
 #[test]

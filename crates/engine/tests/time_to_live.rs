@@ -110,7 +110,7 @@ fn entries_go_when_they_are_old_and_their_runs_unread() {
             pass(&sim, LIFE / 2 + LATE);
             table.wait_idle().unwrap();
             assert_eq!((count(&db, &table), entries(&table)), (0, 0));
-            assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+            assert_eq!(db.verify().unwrap().problems, vec![]);
         }
     }
 }
@@ -502,7 +502,7 @@ proptest! {
                 prop_assert_eq!(&seen(snapshot, &table), is_seen);
             }
         }
-        prop_assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+        prop_assert_eq!(db.verify().unwrap().problems, vec![]);
         snapshots.clear();
         pass(&sim, LIFE + 3 * LATE);
         table.compact().unwrap();

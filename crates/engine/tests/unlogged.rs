@@ -135,7 +135,7 @@ fn closing_flushes_unlogged_tables() {
         sim.power_crash(CrashProfile::Strict);
         let (db, logged, unlogged) = opened(&sim, layout);
         assert!(has(&db, &unlogged, b"key") && has(&db, &unlogged, b"mixed") && has(&db, &logged, b"mixed"));
-        assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+        assert_eq!(db.verify().unwrap().problems, vec![]);
     }
 }
 

@@ -239,7 +239,7 @@ fn a_flipped_byte_is_found_by_who_reads_the_value_and_by_verify() {
     drop(transaction);
     assert!(snapshot.contains(&table, &key(10)).unwrap());
     let problems = db.verify().unwrap().problems;
-    assert!(problems.len() == 1 && problems[0].contains(".values"), "{problems:?}");
+    assert!(problems.len() == 1 && problems[0].what.contains(".values"), "{problems:?}");
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn the_files_of_a_dropped_table_go_at_once() {
     db.drop_table("t").unwrap();
     assert_eq!(value_files(&sim).len(), 1);
     assert_eq!(walk.next().unwrap().unwrap().1, value(0, 0));
-    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+    assert_eq!(db.verify().unwrap().problems, vec![]);
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn a_disk_that_fills_up_under_a_compaction_of_values_loses_nothing() {
     sim.set_space(u64::MAX);
     table.compact().unwrap();
     assert_round(&db.snapshot(), &table, 400, newest);
-    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+    assert_eq!(db.verify().unwrap().problems, vec![]);
     let ValuesShape { bytes, live_bytes, .. } = table.shape().unwrap().values;
     assert!(bytes * 94 <= live_bytes * 100 && bytes < 420 * 4100, "{live_bytes} of {bytes}");
 }
@@ -296,7 +296,7 @@ fn a_bulk_load_keeps_values_apart_and_leaves_nothing_when_it_is_given_up() {
     let load = |finish: bool| {
         let mut load = table.bulk_load().unwrap();
         (0..200).for_each(|number| load.push(&key(number), &value(number, 0)).unwrap());
-        assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+        assert_eq!(db.verify().unwrap().problems, vec![]);
         if finish { load.finish().unwrap() } else { drop(load) }
     };
     load(false);
@@ -304,7 +304,7 @@ fn a_bulk_load_keeps_values_apart_and_leaves_nothing_when_it_is_given_up() {
     load(true);
     assert!(value_files(&sim).len() > 1, "a value file has a size");
     assert_round(&db.snapshot(), &table, 200, |_| 0);
-    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+    assert_eq!(db.verify().unwrap().problems, vec![]);
 }
 
 #[test]

@@ -326,7 +326,10 @@ impl Engine {
             Op::Sync => self.database().sync()?,
             Op::Verify => match self.database().verify()?.problems.as_slice() {
                 [] => {}
-                problems => return Ok(Outcome::Failed(problems.join("; "))),
+                problems => {
+                    let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+                    return Ok(Outcome::Failed(problems.join("; ")));
+                }
             },
             Op::Checkpoint => return self.checkpoint(),
             Op::Reopen(how) => {

@@ -62,7 +62,8 @@ pub(super) fn run(args: &StressArgs, out: &mut Output) -> Result<()> {
 }
 
 fn check(db: &Database, args: &StressArgs, acknowledged: &BTreeMap<u16, u64>) -> Result<Report> {
-    let mut report = Report { problems: db.verify()?.problems, ..Report::default() };
+    let problems = db.verify()?.problems.iter().map(ToString::to_string).collect();
+    let mut report = Report { problems, ..Report::default() };
     let snapshot = db.snapshot();
     let tables = Tables::find(db, args)?;
     let (seed, threads) = tables.as_ref().map_or((0, 0), |tables| (tables.plan.seed, tables.plan.threads));

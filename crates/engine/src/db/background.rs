@@ -287,7 +287,7 @@ mod tests {
         // 2.4 ms in the first round, which pay for a view; 1.2 ms in each from there on, and the merge costs 5 ms and a bit.
         assert_eq!(trees_after, [3, 3, 3, 1, 1, 1, 1, 1, 1, 1]);
         db.core().compact_one().unwrap();
-        assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+        assert_eq!(db.verify().unwrap().problems, vec![]);
     }
 
     /// Before every merge what was in memory was flushed, and beside a writer there was something in memory each time: the table had flushes for

@@ -290,6 +290,7 @@ mod tests {
     use crate::{Database, TableOptions};
 
     use super::*;
+    use crate::base::ErrorKind;
 
     #[test]
     fn between_its_place_in_the_order_and_its_publication_a_load_conflicts_and_is_not_seen() {

@@ -21,6 +21,7 @@ use crate::log::LogWriter;
 use crate::store::StoreStats;
 use crate::table::catalog::Catalog;
 use crate::table::edit::Edit;
+use crate::table::files::FileKind;
 use crate::table::manifest::Manifest;
 use crate::table::marks::Marks;
 use crate::table::mem::{Mem, Moment};
@@ -387,7 +388,8 @@ impl Core {
         let created = Manifest::create(&self.env, &self.dir, id, &ledger.catalog);
         let created = created.map_err(|error| self.remove_failed(id, error))?;
         if let Some(old) = ledger.manifest.replace(created) {
-            self.remove(&crate::table::files::FileKind::Manifest.path(&self.dir, old.id()));
+            let kinds = [FileKind::Manifest, FileKind::ManifestCopy];
+            kinds.iter().for_each(|kind| self.remove(&kind.path(&self.dir, old.id())));
         }
         Ok(())
     }

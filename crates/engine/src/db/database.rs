@@ -91,11 +91,14 @@ impl Database {
     }
 
     /// Cuts the damaged redo log of the database in `path` at the damage, so that it can be opened again: every commit before it is
-    /// kept, everything behind it is given up. The report says what that is. The files that lose something are kept beside.
+    /// kept, everything behind it is given up. The report says what that is. The files that lose something are kept beside. Nothing is
+    /// lost by a damaged header of a log segment whose records tell which one it is, nor by a damaged manifest whose copy is whole:
+    /// both are written anew.
     ///
     /// # Errors
-    /// `Invalid` when there is no database, or nothing to salvage: the log is sound; `Locked` when another process has it open;
-    /// `Corruption` of the manifest, which is not salvaged; `Unsupported`, `Io`, `Full`: the log then still refuses, or is salvaged.
+    /// `Invalid` when there is no database, or nothing to salvage: manifest and log are sound; `Locked` when another process has it open;
+    /// `Corruption` of a manifest that its copy does not mend; `Unsupported`, `Io`, `Full`: the database then still refuses, or is
+    /// salvaged.
     pub fn salvage(path: impl AsRef<Path>, mode: SalvageMode) -> Result<SalvageReport> {
         Self::builder(path).salvage(mode)
     }
@@ -211,8 +214,8 @@ impl Database {
         self.core().checkpoint(dir.as_ref())
     }
 
-    /// Reads every block of every tree and checks checksums, order, bounds, counts, levels, space and the directory; changes nothing.
-    /// What is wrong stands in the report.
+    /// Reads every block of every tree, the redo log and the manifest, and checks checksums, order, bounds, counts, levels, space and the
+    /// directory. It goes on behind damage, and the report tells all that is wrong.
     ///
     /// # Errors
     /// `Io` when a file or directory cannot be read at all, `Closed`.

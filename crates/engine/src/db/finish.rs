@@ -7,7 +7,6 @@
 use crate::base::{Error, ErrorKind, FileId, Result};
 use crate::env::DirEntry;
 use crate::log::{LogOptions, LogWriter, RecoveredLog};
-use crate::table::files::FileKind;
 use crate::table::manifest::Manifest;
 
 use super::core::Core;
@@ -102,7 +101,7 @@ impl Core {
         if !error.is_unchanged() && (error.kind() != ErrorKind::Full || !is_other_in_force()) {
             return error;
         }
-        drop(self.env.fs.remove(&FileKind::Manifest.path(&self.dir, id)));
+        Manifest::remove(&self.env, &self.dir, id);
         error.unchanged()
     }
 }

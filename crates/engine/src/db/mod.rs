@@ -50,6 +50,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod tree_salvage;
 mod turns;
 mod value_writer;
 mod verify;
@@ -71,4 +72,4 @@ pub use snapshot::Snapshot;
 pub use stats::{CacheStats, FlushStats, LogStats, ReadStats, Stats, StorageStats};
 pub use table::Table;
 pub use transaction::Transaction;
-pub use verify::VerifyReport;
+pub use verify::{Problem, VerifyReport};

@@ -140,7 +140,12 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
 
 /// The catalog, a new one for a new database, and where the redo log is.
 fn load_catalog(env: &Env, dir: &Path, options: &Options) -> Result<(Catalog, LogPlace)> {
-    if let Some((catalog, _)) = Manifest::load(env, dir)? {
+    let advise = |error: Error| match error.kind() {
+        ErrorKind::Corruption => error
+            .advice(format_args!("to go on with its copy or another manifest, run spinney salvage {}", dir.display())),
+        _ => error,
+    };
+    if let Some((catalog, _)) = Manifest::load(env, dir).map_err(advise)? {
         let place = LogPlace::find(env, dir, options, &catalog)?;
         return Ok((catalog, place));
     }
@@ -298,7 +303,7 @@ fn check_place(dir: &Path, entries: &[DirEntry], create: bool) -> Result<()> {
     let left_by_crash = |entry: &DirEntry| {
         [files::LOCK, files::CURRENT_NEW].contains(&entry.name.as_str())
             || is_lost_and_found(entry)
-            || matches!(files::parse(&entry.name), Some((FileKind::Manifest, _)))
+            || is_of_manifest(&entry.name)
     };
     if let Some(stranger) = entries.iter().find(|entry| !left_by_crash(entry)) {
         let message = format!(
@@ -353,16 +358,16 @@ fn create_manifest(
         Manifest::give_reserve_back(env, dir, old)?;
     }
     for entry in entries.iter().filter(|entry| is_stranger(entry, catalog)) {
-        let is_old_manifest = matches!(files::parse(&entry.name), Some((FileKind::Manifest, _)));
+        let is_old_manifest = is_of_manifest(&entry.name);
         if !is_old_manifest {
             drop(env.fs.remove(&dir.join(&entry.name)));
         }
     }
     // What failed may have been the sync of the directory, when the switch was made already: then this one goes when the next is in force.
-    let failed = FileKind::Manifest.path(dir, id);
+    let failed = id;
     let is_in_force = Manifest::in_force(env, dir)? == Some(id);
     if !is_in_force {
-        drop(env.fs.remove(&failed));
+        Manifest::remove(env, dir, failed);
     }
     crate::log::remove_spares(env, log_dir);
     let id = catalog.next_file;
@@ -370,9 +375,9 @@ fn create_manifest(
     let manifest = Manifest::create(env, dir, id, catalog);
     let current = Manifest::in_force(env, dir)?;
     if is_in_force && current == Some(id) {
-        drop(env.fs.remove(&failed));
+        Manifest::remove(env, dir, failed);
     } else if current.is_some_and(|current| current != id) {
-        drop(env.fs.remove(&FileKind::Manifest.path(dir, id)));
+        Manifest::remove(env, dir, id);
     }
     manifest
 }
@@ -380,19 +385,23 @@ fn create_manifest(
 /// Removes the files of ours that the manifest does not name: what a flush, compaction or drop left behind when the process died.
 pub(super) fn remove_strangers(core: &Core, entries: &[DirEntry]) {
     let ledger = core.ledger.lock();
-    let in_force = ledger.manifest.as_ref().map(|manifest| FileKind::Manifest.name(manifest.id()));
-    for entry in
-        entries.iter().filter(|entry| in_force.as_ref() != Some(&entry.name) && is_stranger(entry, &ledger.catalog))
-    {
+    let in_force = ledger.manifest.as_ref().map(Manifest::id);
+    let is_in_force = |name| is_of_manifest(name) && files::parse(name).map(|(_, id)| id) == in_force;
+    for entry in entries.iter().filter(|entry| !is_in_force(&entry.name) && is_stranger(entry, &ledger.catalog)) {
         core.remove(&core.dir.join(&entry.name));
     }
+}
+
+/// Whether a file is one of the two of a manifest.
+fn is_of_manifest(name: &str) -> bool {
+    matches!(files::parse(name), Some((FileKind::Manifest | FileKind::ManifestCopy, _)))
 }
 
 /// Whether a file is one of ours that the catalog does not name, as it names no manifest.
 fn is_stranger(entry: &DirEntry, catalog: &Catalog) -> bool {
     match files::parse(&entry.name) {
         None => false,
-        Some((FileKind::Manifest, _)) => true,
+        Some((FileKind::Manifest | FileKind::ManifestCopy, _)) => true,
         Some((FileKind::Run, id)) => !catalog.tables.values().any(|table| table.runs().any(|run| run.id == id)),
         Some((FileKind::Values, id)) => !catalog.tables.values().any(|table| table.values().contains(&id)),
         Some((FileKind::Tree, id)) => {

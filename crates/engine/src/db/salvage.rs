@@ -1,7 +1,8 @@
-//! Salvage: going on with a database whose redo log is damaged, and saying what is lost.
+//! Salvage: going on with a database whose redo log or manifest is damaged, and saying what is lost.
 //!
 //! # Recovery
-//! The manifest and the trees are left as they are. A table whose trees hold commits from behind the damage (they were flushed before
+//! A manifest that is damaged, and whose copy is not, is written anew before the log is looked at: it says the same. The trees are left as
+//! they are. A table whose trees hold commits from behind the damage (they were flushed before
 //! it came about) keeps these: it is then ahead of the others. That breaks nothing that an open relies on:
 //! * its replay position, and the position from which the log is needed, may lie behind the kept end of the log, but before the
 //!   segment that seals it, and so before all that will be written;
@@ -14,11 +15,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::base::{Error, Lsn, Result, TableId};
-use crate::env::Env;
-use crate::log::{Damaged, Wanted, examine};
+use crate::base::{Error, ErrorKind, FileId, Lsn, Result, TableId};
+use crate::env::{DirEntry, Env};
+use crate::log::{Damaged, Wanted, examine, recover};
 use crate::table::catalog::Catalog;
-use crate::table::manifest::Manifest;
+use crate::table::files;
+use crate::table::manifest::{LoadedManifest, Manifest, ManifestDamage};
 use crate::txn::batch::Record;
 
 use super::log::read_record;
@@ -54,12 +56,24 @@ pub struct SalvageReport {
     pub lost_commits: u64,
     /// The changes in these, table by table.
     pub lost: Vec<TableLoss>,
-    /// Bytes of the log behind the damage that cannot be read, and may have held commits.
-    pub unreadable_bytes: u64,
+    /// Bytes of the log behind the damage that cannot be read, and may have held commits; `None` when files of the log are missing or cut
+    /// off, so that nobody can tell how many they were.
+    pub unreadable_bytes: Option<u64>,
     /// Tables whose trees hold commits from behind the damage: they are ahead of the other tables.
     pub ahead: Vec<TableAhead>,
-    /// Where the files are kept that lost something; empty when nothing was changed.
+    /// Where the files are kept that lost something or got a new header; empty when nothing was changed.
     pub kept_files: Vec<PathBuf>,
+    /// What is wrong with the manifest, or with the file that names it, and was read from another file: nothing is lost by that. A repair
+    /// writes a new one.
+    pub manifest: Option<String>,
+}
+
+impl SalvageReport {
+    /// Whether nothing is lost: all that was damaged is known from elsewhere.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.lost_commits == 0 && self.unreadable_bytes == Some(0)
+    }
 }
 
 /// What a table loses of commits that can still be read. A table that was dropped loses nothing.
@@ -86,24 +100,84 @@ pub struct TableAhead {
 pub(crate) fn salvage(env: &Env, path: &Path, mode: SalvageMode) -> Result<SalvageReport> {
     let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
     let no_database = || Error::invalid(format!("{}: there is no database here", dir.display()));
-    if Manifest::load(env, &dir)?.is_none() {
-        return Err(no_database());
-    }
+    load(env, &dir)?.ok_or_else(no_database)?;
     let _lock = lock_file(env, &dir)?;
     let entries = env.fs.list(&dir).map_err(|error| Error::io("list", &dir, error))?;
     sync_all(env, &dir, &entries)?;
-    let (catalog, _) = Manifest::load(env, &dir)?.ok_or_else(no_database)?;
+    let (catalog, mended) = load(env, &dir)?.ok_or_else(no_database)?;
     let place = LogPlace::find(env, &dir, &Options::default(), &catalog)?;
     let log = place.dir.clone();
     env.fs.create_dir_all(&log).map_err(|error| Error::io("create directory", &log, error))?;
-    let Some((damaged, mut report)) = examine_log(env, &log, &catalog, true, &mut |_, _| Ok(()))? else {
-        let message = format!("{}: there is nothing to salvage: the redo log is sound", dir.display());
-        return Err(Error::invalid(message));
+    let (damaged, mut report) = match examine_log(env, &log, &catalog, true, &mut |_, _| Ok(()))? {
+        Some((damaged, report)) => (Some(damaged), report),
+        None => (None, sound_log(env, &dir, &log, &catalog, mended.as_ref())?),
     };
+    report.manifest = mended.as_ref().map(Error::to_string);
     if mode == SalvageMode::Repair {
-        report.kept_files = damaged.repair()?;
+        if mended.is_some() {
+            rewrite_manifest(env, &dir, catalog, &entries)?;
+        }
+        report.kept_files = damaged.map_or(Ok(Vec::new()), Damaged::repair)?;
     }
     Ok(report)
+}
+
+/// The catalog, and what is wrong with the manifest if other files told the same.
+fn load(env: &Env, dir: &Path) -> Result<Option<(Catalog, Option<Error>)>> {
+    let advise = |error: Error| match error.kind() {
+        ErrorKind::Corruption => error.advice(format_args!(
+            "this cannot be mended in place: spinney salvage {} OUT copies what can be read",
+            dir.display()
+        )),
+        _ => error,
+    };
+    let Some(LoadedManifest { catalog, damage }) = Manifest::load_damaged(env, dir).map_err(advise)? else {
+        return Ok(None);
+    };
+    match damage {
+        Some(ManifestDamage { error, is_mended: false }) => Err(advise(error)),
+        mended => Ok(Some((catalog, mended.map(|damage| damage.error)))),
+    }
+}
+
+/// What there is to say of a database whose log is sound, and whose manifest `mended` is not.
+fn sound_log(env: &Env, dir: &Path, log: &Path, catalog: &Catalog, mended: Option<&Error>) -> Result<SalvageReport> {
+    let Some(error) = mended else {
+        let dir = dir.display();
+        return Err(Error::invalid(format!(
+            "{dir}: there is nothing to salvage in place: the manifest and the redo log are sound. This does not read the tables: \
+             spinney verify {dir} does and, if one is damaged, spinney salvage {dir} OUT copies what can be read"
+        )));
+    };
+    let mut kept_commits = 0;
+    let recovered = recover(env, log, catalog.database_id, catalog.log_from, &mut |_, _, _| {
+        kept_commits += 1;
+        Ok(())
+    })?;
+    let (file, offset) = error.place().unwrap_or((dir, 0));
+    let end = recovered.summary().end;
+    Ok(SalvageReport {
+        file: file.to_owned(),
+        offset,
+        damage: error.to_string(),
+        end,
+        durable: end,
+        kept_commits,
+        lost_commits: 0,
+        lost: Vec::new(),
+        unreadable_bytes: Some(0),
+        ahead: Vec::new(),
+        kept_files: Vec::new(),
+        manifest: None,
+    })
+}
+
+/// Puts a manifest in force that says what `catalog` does.
+fn rewrite_manifest(env: &Env, dir: &Path, mut catalog: Catalog, entries: &[DirEntry]) -> Result<()> {
+    let highest = entries.iter().filter_map(|entry| files::parse(&entry.name)).map(|(_, id)| id.0).max();
+    let id = FileId(catalog.next_file.0.max(highest.map_or(0, |highest| highest + 1)));
+    catalog.next_file = FileId(id.0 + 1);
+    Manifest::create(env, dir, id, &catalog).map(drop)
 }
 
 /// Looks for damage in the log of a database, in the directory `log`, and shows the commits before it to `kept`, with the positions of
@@ -150,9 +224,10 @@ pub(super) fn examine_log(
         kept_commits,
         lost_commits: lost.commits,
         lost: lost.tables(),
-        unreadable_bytes: found.unreadable_bytes + lost.malformed_bytes,
+        unreadable_bytes: found.unreadable_bytes.map(|bytes| bytes + lost.malformed_bytes),
         ahead: ahead(catalog, found.end),
         kept_files: Vec::new(),
+        manifest: None,
     };
     Ok(Some((found, report)))
 }

@@ -112,7 +112,7 @@ impl Shared {
         drop(self);
         fork.power_crash(CrashProfile::Strict);
         let db = Database::builder("/db").env(fork.env()).options(options()).open().unwrap();
-        assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+        assert_eq!(db.verify().unwrap().problems, vec![]);
         let tables = ["a", "b"].map(|name| db.table(name).unwrap().unwrap());
         let found = commits(&db.snapshot(), &tables).unwrap();
         for (found, acknowledged) in found.iter().zip(acknowledged) {
@@ -185,7 +185,7 @@ fn a_table_dropped_beside_its_users_leaves_the_others_whole() {
         let snapshot = shared.db.snapshot();
         assert_eq!(snapshot.range(&shared.tables[0], ..).count() as u64, COMMITS);
         drop(snapshot);
-        assert_eq!(shared.db.verify().unwrap().problems, Vec::<String>::new());
+        assert_eq!(shared.db.verify().unwrap().problems, vec![]);
     });
 }
 
@@ -210,7 +210,7 @@ fn checkpoints_beside_tables_created_and_dropped_end_and_have_whole_commits() {
         let shared = shared.run(&[copy, create_and_drop, create_and_drop, Shared::flush_and_compact]);
         for dir in COPIES {
             let db = Database::builder(dir).env(shared.sim.env()).options(options()).open().unwrap();
-            assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+            assert_eq!(db.verify().unwrap().problems, vec![]);
             let tables = ["a", "b"].map(|name| db.table(name).unwrap().unwrap());
             assert_eq!(commits(&db.snapshot(), &tables).unwrap(), [1, 0]);
         }

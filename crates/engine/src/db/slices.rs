@@ -106,7 +106,7 @@ fn changed_table(db: &Database) -> (Table, Model) {
 }
 
 fn assert_sound(db: &Database) {
-    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+    assert_eq!(db.verify().unwrap().problems, vec![]);
 }
 
 /// The files of the levels.

@@ -41,7 +41,7 @@ fn get(db: &Database, table: &str, key: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn assert_sound(db: &Database) {
-    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+    assert_eq!(db.verify().unwrap().problems, vec![]);
 }
 
 /// The cache kept as much as is left beside memtables of a quarter of the budget while these grew beyond that.

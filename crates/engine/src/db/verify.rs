@@ -1,69 +1,176 @@
-//! Verification: every block of every tree is read and checked, and the manifest and the log are compared with their directories.
+//! Verification: every block of every tree is read and checked, the redo log is read, and the manifest and the log are compared with their
+//! directories. Behind a damaged block the rest of its tree is read as a salvage does, so that all damage is told.
 
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::base::num::u64_of;
-use crate::base::{Error, ErrorKind, Result};
-use crate::log::LogWriter;
-use crate::table::Trees;
+use crate::base::{Error, ErrorKind, FileId, Result};
+use crate::log::{LogWriter, recover_unsynced};
+use crate::table::catalog::RunRecord;
 use crate::table::files::{self, FileKind};
-use crate::table::manifest::Manifest;
 use crate::table::policy::ValueBytes;
+use crate::table::{RunHandle, Trees};
+use crate::tree::salvage::{LostRange, Piece};
 
 use super::core::{Core, TableState};
+use super::log::read_record;
+use super::tree_salvage::{Files, Remains};
+
+/// A report keeps this many problems; the others are only counted.
+const PROBLEMS_MAX: usize = 1000;
+/// How often the log is read again that changes while it is read. Damage stays where it is.
+const LOG_ATTEMPTS: usize = 10;
 
 /// What a verification read, and what it found wrong.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct VerifyReport {
     /// Tables checked.
     pub tables: u64,
+    /// Entries in memory that are in no tree yet, versions and tombstones included.
+    pub memory_entries: u64,
+    /// Commits in the redo log that were read and checked: those that the next open would read.
+    pub log_commits: u64,
+    /// Their bytes.
+    pub log_bytes: u64,
     /// Files of trees checked.
     pub files: u64,
-    /// Blocks read.
+    /// Sound blocks read.
     pub blocks: u64,
-    /// Entries seen, versions and tombstones included.
+    /// Sound entries seen in trees, versions and tombstones included.
     pub entries: u64,
-    /// Bytes read.
+    /// Bytes read of trees and values.
     pub bytes: u64,
     /// Bytes in value files that no entry refers to any more.
     pub dead_value_bytes: u64,
-    /// What is wrong, a line each; empty when all is well.
-    pub problems: Vec<String>,
+    /// What is wrong; empty when all is well. At most 1,000 are kept.
+    pub problems: Vec<Problem>,
+    /// How many there are, those that were not kept included.
+    pub problem_count: u64,
+}
+
+/// Something that a verification found wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The table that it is about, if it is about one.
+    pub table: Option<String>,
+    /// The damaged file, if one file is.
+    pub file: Option<PathBuf>,
+    /// Where in it, in bytes.
+    pub offset: Option<u64>,
+    /// The keys that the damage may have held, from the first (empty: the first of all) to the last (`None`: the last of all); `None` when
+    /// it hides no entry, or none that is known.
+    pub keys: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    /// What is wrong, with the file and the offset.
+    pub what: String,
+}
+
+impl Problem {
+    fn new(table: Option<&str>, what: impl fmt::Display) -> Self {
+        Self { table: table.map(str::to_owned), file: None, offset: None, keys: None, what: what.to_string() }
+    }
+
+    fn of_error(table: Option<&str>, error: &Error) -> Self {
+        let place = error.place();
+        let (file, offset) = (place.map(|(file, _)| file.to_owned()), place.map(|(_, offset)| offset));
+        Self { file, offset, ..Self::new(table, error) }
+    }
+
+    fn of_loss(table: &str, lost: LostRange, hides: bool) -> Self {
+        let LostRange { from, to, file, offset, damage } = lost;
+        let keys = hides.then_some((from, to));
+        Self { table: Some(table.to_owned()), file: Some(file), offset: Some(offset), keys, what: damage }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(table) = &self.table {
+            write!(f, "table '{table}': ")?;
+        }
+        f.write_str(&self.what)?;
+        let Some((from, to)) = &self.keys else { return Ok(()) };
+        let name = |key: &[u8]| format!("'{}'", key.escape_ascii());
+        let first = if from.is_empty() { "the first".to_owned() } else { name(from) };
+        let last = to.as_ref().map_or("the last".to_owned(), |to| name(to));
+        write!(f, " (keys from {first} to {last})")
+    }
 }
 
 impl VerifyReport {
-    fn problem(&mut self, text: impl std::fmt::Display) {
-        self.problems.push(text.to_string());
+    fn add(&mut self, problem: Problem) {
+        self.problem_count += 1;
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(problem);
+        }
     }
 
-    /// Notes damage and goes on; any other error ends the verification.
-    fn note<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
-        match result {
-            Ok(value) => Ok(Some(value)),
-            Err(error) if error.kind() == ErrorKind::Corruption => {
-                self.problem(&error);
-                Ok(None)
-            }
-            Err(error) => Err(error),
+    fn problem(&mut self, text: impl fmt::Display) {
+        self.add(Problem::new(None, text));
+    }
+
+    /// Takes in what is left of a tree of `table` whose check ended with `error`.
+    fn damaged(&mut self, table: &str, error: &Error, parts: Vec<Error>, remains: Remains) {
+        self.blocks += remains.leaves;
+        self.entries += remains.entries;
+        self.bytes += remains.bytes;
+        let lost = remains.lost.into_iter().map(|lost| Problem::of_loss(table, lost, true));
+        let harmless = remains.harmless.into_iter().map(|damage| Problem::of_loss(table, damage, false));
+        let parts = parts.iter().map(|error| Problem::of_error(Some(table), error));
+        let mut found: Vec<_> = lost.chain(harmless).chain(parts).collect();
+        let first = Problem::of_error(Some(table), error);
+        if !found.iter().any(|problem| (&problem.file, problem.offset) == (&first.file, first.offset)) {
+            found.insert(0, first);
         }
+        found.into_iter().for_each(|problem| self.add(problem));
     }
 }
 
 impl Core {
-    /// Checks everything on disk.
+    /// Checks everything on disk, and goes on behind damage.
     pub(crate) fn verify(&self) -> Result<VerifyReport> {
         self.health.check_open()?;
         let mut report = VerifyReport::default();
         self.verify_directory(&mut report)?;
-        for segment in self.log.get().map_or(Ok(Vec::new()), LogWriter::missing_segments)? {
+        let missing = self.log.get().map_or(Ok(Vec::new()), LogWriter::missing_segments)?;
+        for segment in &missing {
             report.problem(format_args!("{}: the redo log needs this segment, but it is missing", segment.display()));
+        }
+        if missing.is_empty() {
+            self.verify_log(&mut report)?;
         }
         for table in self.all_tables() {
             self.verify_table(&table, &mut report)?;
         }
         Ok(report)
+    }
+
+    /// Reads the log as the next open would.
+    fn verify_log(&self, report: &mut VerifyReport) -> Result<()> {
+        if self.log.get().is_none() || self.health.check_poison().is_err() {
+            return Ok(());
+        }
+        let dir = &self.log_place.dir;
+        for attempt in 1.. {
+            let from = self.ledger.lock().catalog.log_from;
+            let (mut commits, mut bytes) = (0, 0);
+            let read = recover_unsynced(&self.env, dir, self.database_id, from, &mut |start, _, payload| {
+                (commits, bytes) = (commits + 1, bytes + u64_of(payload.len()));
+                read_record(dir, start, payload, |_, _| Ok(())).map(drop)
+            });
+            match read {
+                Ok(_) => (report.log_commits, report.log_bytes) = (commits, bytes),
+                // What is read while it is written looks like damage, and files may go meanwhile.
+                Err(_) if attempt < LOG_ATTEMPTS => continue,
+                Err(error) if error.kind() == ErrorKind::Corruption => report.add(Problem::of_error(None, &error)),
+                Err(error) => return Err(error),
+            }
+            return Ok(());
+        }
+        Ok(())
     }
 
     /// The directory holds the files that the manifest names, and no others of ours.
@@ -73,8 +180,13 @@ impl Core {
         let tables = self.all_tables();
         let _compacting: Vec<_> = tables.iter().map(|table| table.compaction.lock()).collect();
         let ledger = self.ledger.lock();
-        let manifest = ledger.manifest.as_ref().map(Manifest::id);
-        let mut named: Vec<String> = manifest.into_iter().map(|id| FileKind::Manifest.name(id)).collect();
+        let mut named = Vec::new();
+        if let Some(manifest) = &ledger.manifest {
+            let wrong = manifest.verify(&self.env, &self.dir)?;
+            wrong.iter().for_each(|error| report.add(Problem::of_error(None, error)));
+            named.push(FileKind::Manifest.name(manifest.id()));
+            named.extend(manifest.has_copy().then(|| FileKind::ManifestCopy.name(manifest.id())));
+        }
         for table in ledger.catalog.tables.values() {
             named.extend(table.runs().map(|run| FileKind::Run.name(run.id)));
             named.extend(table.values().into_iter().map(|id| FileKind::Values.name(id)));
@@ -92,6 +204,8 @@ impl Core {
                 ));
             }
         }
+        // A copy that could not be written to the end is there, and counts for nothing.
+        named.extend(ledger.manifest.as_ref().map(|manifest| FileKind::ManifestCopy.name(manifest.id())));
         named.extend(loading.iter().flat_map(|id| [FileKind::Run.name(*id), FileKind::Values.name(*id)]));
         if self.health.check_poison().is_err() || self.health.is_unfinished() {
             // What a flush or compaction was writing when a write failed or the process died is still there; the next open, or the end of this
@@ -109,16 +223,26 @@ impl Core {
     }
 
     fn verify_table(&self, table: &Arc<TableState>, report: &mut VerifyReport) -> Result<()> {
-        let trees = Arc::clone(&table.version.load().trees);
+        let version = table.version.load_full();
+        let trees = Arc::clone(&version.trees);
         report.tables += 1;
-        let runs = trees.l0.iter().map(|handle| Arc::clone(&handle.run));
-        let runs = runs.chain(trees.levels.iter().flat_map(|level| level.runs.iter().cloned()));
-        for run in runs {
+        report.memory_entries += version.memtables().map(|mem| mem.entries.entries()).sum::<u64>();
+        let files = Files { env: self.env.clone(), dir: self.dir.clone(), database_id: self.database_id };
+        for RunHandle { id, run } in trees.runs() {
             report.files += 1;
-            if let Some(found) = report.note(run.verify())? {
-                report.blocks += found.blocks;
-                report.entries += found.entries;
-                report.bytes += found.bytes;
+            match run.verify() {
+                Ok(found) => {
+                    report.blocks += found.blocks;
+                    report.entries += found.entries;
+                    report.bytes += found.bytes;
+                }
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    let (sound, parts) = run.verify_parts()?;
+                    report.blocks += sound;
+                    let record = RunRecord { id, meta: run.meta().clone() };
+                    tell_damage(report, table, &error, parts, &files, record)?;
+                }
+                Err(error) => return Err(error),
             }
         }
         report.files += u64_of(trees.values.iter().count());
@@ -126,23 +250,56 @@ impl Core {
         verify_levels(&table.name, &trees, report);
         if let (Some(btree), Some(root)) = (table.btree(), &trees.btree) {
             report.files += 1;
-            if let Some(found) = report.note(btree.verify(root))? {
-                report.blocks += found.blocks;
-                report.entries += found.entries;
-                report.bytes += found.bytes;
+            match btree.verify(root) {
+                Ok(found) => {
+                    report.blocks += found.blocks;
+                    report.entries += found.entries;
+                    report.bytes += found.bytes;
+                }
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    let ledger = self.ledger.lock();
+                    let file = ledger.catalog.tables.get(&table.id).and_then(|table| table.tree).map(|(id, _)| id);
+                    drop(ledger);
+                    let piece = file.map(|file| files.btree(file, *root.meta()));
+                    let remains = piece.map_or(Ok(Remains::default()), |piece| remains(piece, &files, &[]))?;
+                    report.damaged(&table.name, &error, Vec::new(), remains);
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 }
 
+/// Tells all damage to a run whose check ended with `error`.
+fn tell_damage(
+    report: &mut VerifyReport,
+    table: &TableState,
+    error: &Error,
+    parts: Vec<Error>,
+    files: &Files,
+    record: RunRecord,
+) -> Result<()> {
+    let values: Vec<FileId> = record.meta.references.iter().map(|reference| reference.file).collect();
+    let remains = remains(files.run(record), files, &values)?;
+    report.damaged(&table.name, error, parts, remains);
+    Ok(())
+}
+
+/// What is left of a tree; nothing when its file was removed meanwhile.
+fn remains(piece: Piece, files: &Files, values: &[FileId]) -> Result<Remains> {
+    if piece.1.is_err() {
+        return Ok(Remains::default());
+    }
+    Remains::of(piece, files.values(values.iter().copied()))
+}
+
 /// No more of the value files is in use than there is.
 fn verify_values(table: &str, trees: &Trees, report: &mut VerifyReport) {
     let ValueBytes { total, live } = ValueBytes::of(trees);
     if live > total {
-        report.problem(format_args!(
-            "table '{table}': {live} bytes of values are in use, and the value files have {total}"
-        ));
+        let what = format_args!("{live} bytes of values are in use, and the value files have {total}");
+        report.add(Problem::new(Some(table), what));
     }
     report.dead_value_bytes += total.saturating_sub(live);
 }
@@ -154,10 +311,8 @@ fn verify_levels(table: &str, trees: &Trees, report: &mut VerifyReport) {
             let (left, right) = (pair[0].meta(), pair[1].meta());
             if left.largest >= right.smallest {
                 let (from, to) = (left.largest.escape_ascii(), right.smallest.escape_ascii());
-                report.problem(format_args!(
-                    "table '{table}': level {}: runs overlap between {to} and {from}",
-                    index + 1
-                ));
+                let what = format_args!("level {}: runs overlap between {to} and {from}", index + 1);
+                report.add(Problem::new(Some(table), what));
             }
         }
     }

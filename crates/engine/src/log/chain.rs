@@ -24,9 +24,21 @@ pub(super) struct Found {
     pub(super) identity: u64,
     pub(super) path: PathBuf,
     pub(super) file: Arc<dyn File>,
+    /// Length of the file: less than its header says when it was cut off.
+    pub(super) bytes: u64,
 }
 
 impl Found {
+    /// Whether the file is shorter than its header says.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.bytes < self.header.bytes
+    }
+
+    /// The position behind the last byte of content that the file has.
+    pub(super) fn readable_end(&self) -> Lsn {
+        self.header.first.plus(self.bytes.min(self.header.bytes).saturating_sub(SECTOR))
+    }
+
     /// From now on reads what is on the disk. Only synced bytes may be expected.
     pub(super) fn read_past_cache(&mut self, directory: &Directory) -> Result<()> {
         self.file = directory.open(&self.path, Access::Read, true)?;
@@ -138,10 +150,11 @@ pub(super) fn open_all<'a>(
     }
     let mut segments = Segments { directory: &directory.path, found: Vec::new() };
     for (number, path, file) in opened {
+        let bytes = file.len().map_err(|error| Error::io("read the length of", path, error))?;
         let header = read_header(&*file, path, number, database)?;
         segments.found.push((
             number,
-            header.map(|header| Found { header, identity: header.identity(), path: path.clone(), file }),
+            header.map(|header| Found { header, identity: header.identity(), path: path.clone(), file, bytes }),
         ));
     }
     Ok(segments)
@@ -160,9 +173,8 @@ pub(super) fn read_header(
         Ok(header) => header,
         Err(HeaderError::Damaged) => return Ok(Err(Damage::new("the segment's header is damaged"))),
         Err(HeaderError::Newer(version)) => {
-            let what = format!("log format {version} is newer than this version of spinney knows");
-            let newer = !SegmentHeader::is_version_damaged(&sector[..read]);
-            return Ok(Err(Damage { what, newer }));
+            let what = format!("log format {version} is newer than this program reads: use a newer spinney");
+            return Ok(Err(Damage { what, newer: true }));
         }
     };
     if database.is_some_and(|database| database != header.database) {
@@ -170,11 +182,6 @@ pub(super) fn read_header(
     }
     if header.number != number {
         return Ok(Err(Damage::new(format!("the file holds segment {}", header.number))));
-    }
-    let bytes = file.len().map_err(|error| Error::io("read the length of", path, error))?;
-    if bytes < header.bytes {
-        let what = format!("the segment is cut off: {bytes} of {} bytes are left", header.bytes);
-        return Ok(Err(Damage::new(what)));
     }
     Ok(Ok(header))
 }
@@ -217,7 +224,7 @@ impl Segments<'_> {
             let found = self.get(header.previous).and_then(|found| found.as_ref().ok());
             oldest = found.map(|found| found.header).filter(|previous| is_link(previous, &header));
             if let (Some(found), Some(header)) = (found, oldest) {
-                older.push(Live { header, path: found.path.clone() });
+                older.push(Live { header, path: found.path.clone(), bytes: found.bytes });
             }
         }
         older.reverse();
@@ -235,7 +242,7 @@ impl Segments<'_> {
         segment_path(self.directory, number)
     }
 
-    fn get(&self, number: u64) -> Option<&Result<Found, Damage>> {
+    pub(super) fn get(&self, number: u64) -> Option<&Result<Found, Damage>> {
         let at = self.found.binary_search_by_key(&number, |(number, _)| *number).ok()?;
         Some(&self.found[at].1)
     }

@@ -173,7 +173,8 @@ impl LogWriter {
             let bytes = SECTOR + sector_up(durable).0.saturating_sub(header.first.0);
             header.bytes = header.bytes.min(bytes);
             let file = self.directory.open(&live.path, Access::Read, false)?;
-            Ok(Found { header, identity: live.header.identity(), path: live.path.clone(), file })
+            let (identity, path) = (live.header.identity(), live.path.clone());
+            Ok(Found { header, identity, path, file, bytes: live.bytes.min(header.bytes) })
         };
         live.iter().map(open).collect()
     }

@@ -25,6 +25,9 @@
 //! | 64 | 4024 | zeros |
 //! | 4088 | 8 | checksum of bytes 0..4088, seeded with 0 |
 //!
+//! Magic, version and checksum are in the same places in every version of this format: a version counts only with a checksum that is right,
+//! so that damage does not pass for a newer format.
+//!
 //! A segment that *continues* was begun because the one before it was full: `previous end` = `first` = the end of that one, and
 //! nothing is said about how much of it is durable. A segment that *seals* was begun by an open of the database: everything up to
 //! `previous end`, which lies in the segment of the number before it, was then found and durable, and nothing after it counts.
@@ -72,7 +75,7 @@ const VERSION: u32 = 1;
 const HEADER_CHECKSUM_AT: usize = SECTOR_BYTES - 8;
 const LENGTH_BITS: u32 = 28;
 /// What a group's marker says of its kind and length.
-const MARKER_CLAIM: [u8; 4] = (16 | (RecordKind::Group as u32) << LENGTH_BITS).to_le_bytes();
+pub(super) const MARKER_CLAIM: [u8; 4] = (16 | (RecordKind::Group as u32) << LENGTH_BITS).to_le_bytes();
 
 const _: () = assert!(SECTOR == SECTOR_BYTES as u64);
 const _: () = assert!(MARKER_BYTES - RECORD_BYTES == 16);
@@ -160,27 +163,20 @@ impl SegmentHeader {
         decoded.and_then(|header| if header.is_sound() { Ok(header) } else { Err(HeaderError::Damaged) })
     }
 
-    /// Whether a sector that claims a later version is one of this version in which nothing but the version was changed.
-    pub(super) fn is_version_damaged(sector: &[u8]) -> bool {
-        let mut sector = sector.to_vec();
-        sector.get_mut(8..12).is_some_and(|version| {
-            version.copy_from_slice(&VERSION.to_le_bytes());
-            true
-        }) && Self::decode(&sector).is_ok()
-    }
-
     fn decode_fields(sector: &[u8]) -> Result<Result<Self, HeaderError>, Malformed> {
         let (fields, sum) = sector.split_at_checked(HEADER_CHECKSUM_AT).ok_or(Malformed)?;
         let mut decoder = Decoder::new(fields);
         if decoder.array()? != MAGIC {
             return Err(Malformed);
         }
-        // Before the checksum, which a later format may keep elsewhere.
+        if Decoder::new(sum).u64()? != checksum(0, 0, fields) {
+            return Err(Malformed);
+        }
         let version = decoder.u32()?;
         if version > VERSION {
             return Ok(Err(HeaderError::Newer(version)));
         }
-        if Decoder::new(sum).u64()? != checksum(0, 0, fields) {
+        if version < VERSION {
             return Err(Malformed);
         }
         let begins = match decoder.u32()? {
@@ -200,7 +196,7 @@ impl SegmentHeader {
     }
 
     /// Whether the fields agree with each other.
-    fn is_sound(&self) -> bool {
+    pub(super) fn is_sound(&self) -> bool {
         (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&self.bytes)
             && self.bytes.is_multiple_of(SECTOR)
             && self.first.0.is_multiple_of(SECTOR)
@@ -374,6 +370,9 @@ mod tests {
         let mut sector = [0; SECTOR_BYTES];
         header().encode(&mut sector);
         sector[8] = 2;
+        assert_eq!(SegmentHeader::decode(&sector), Err(HeaderError::Damaged), "a flipped bit");
+        let sum = checksum(0, 0, &sector[..HEADER_CHECKSUM_AT]);
+        sector[HEADER_CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
         assert_eq!(SegmentHeader::decode(&sector), Err(HeaderError::Newer(2)));
     }
 

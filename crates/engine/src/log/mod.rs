@@ -25,6 +25,7 @@ mod cursor;
 mod flights;
 mod format;
 mod gates;
+mod headless;
 mod hold;
 mod options;
 mod output;

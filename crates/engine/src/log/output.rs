@@ -176,7 +176,7 @@ impl LogWriter {
         if durably {
             self.directory.keep_name(&segment)?;
         }
-        self.live.lock().push(Live { header, path: segment.path.clone() });
+        self.live.lock().push(Live { header, path: segment.path.clone(), bytes: header.bytes });
         self.wants_spare.store(true, Ordering::Relaxed);
         Ok(Arc::new(segment))
     }

@@ -62,7 +62,7 @@ pub struct LogSummary {
 /// What lies behind damage, besides the payloads that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rest {
-    /// Bytes of the log that no record can be read from.
+    /// Bytes of the files that no record can be read from.
     pub(super) unreadable_bytes: u64,
     /// Everything before it was durable once, as markers and seals tell, too.
     pub(super) durable: Lsn,
@@ -76,8 +76,8 @@ enum Stop {
     Closed,
     /// The segment is used up.
     Full,
-    /// Nothing valid where the next record or group should stand.
-    Nothing,
+    /// Nothing valid at this position, where the next record or group should stand.
+    Nothing(Lsn),
 }
 
 impl<'a> LogReader<'a> {
@@ -126,7 +126,12 @@ impl<'a> LogReader<'a> {
                     self.summary.closed = true;
                     return Ok(());
                 }
-                _ => return self.judge(index),
+                stop => {
+                    if let Stop::Nothing(at) = stop {
+                        self.check_cut(index, at)?;
+                    }
+                    return self.judge(index);
+                }
             }
         }
         Ok(())
@@ -151,18 +156,18 @@ impl<'a> LogReader<'a> {
                     at = sector;
                     continue;
                 }
-                return Ok(Stop::Nothing);
+                return Ok(Stop::Nothing(at));
             };
             let next = after(at, RECORD_BYTES + length);
             match kind {
                 RecordKind::Group => {
                     let follows = self.marker(index, at)?.is_some_and(|it| self.follows(index, at, it));
                     if !follows {
-                        return Ok(Stop::Nothing);
+                        return Ok(Stop::Nothing(at));
                     }
                 }
                 // A sealed position lies before it, and cannot be reached any more.
-                RecordKind::End if sealed.is_some() => return Ok(Stop::Nothing),
+                RecordKind::End if sealed.is_some() => return Ok(Stop::Nothing(at)),
                 RecordKind::End => return Ok(Stop::Closed),
                 _ => {
                     self.piece(index, at, kind, length, visit)?;
@@ -275,6 +280,24 @@ impl<'a> LogReader<'a> {
         self.log.iter().rposition(|found| found.header.first <= at).unwrap_or(0)
     }
 
+    /// Refuses a log that stops at `at` in the segment at `index`, if the file may have been cut off in what stood there. A file that is
+    /// cut off further on has lost nothing: the next record or group would stand here, or the next group at the next sector.
+    fn check_cut(&mut self, index: usize, at: Lsn) -> Result<()> {
+        let found = &self.log[index];
+        let (cut, end, header) = (found.readable_end(), found.header.end(), found.header);
+        if !found.is_cut() {
+            return Ok(());
+        }
+        let head = self.window.get(found, at, RECORD_BYTES)?.and_then(claim);
+        let record_end = head.map_or(at, |(_, length)| after(at, RECORD_BYTES + length));
+        let next = after(sector_up(at), MARKER_BYTES);
+        if record_end <= cut && (next <= cut || next > end) {
+            return Ok(());
+        }
+        let what = format!("the segment is cut off: {} of {} bytes are left", found.bytes, header.bytes);
+        Err(Error::corruption(&found.path, found.bytes, what))
+    }
+
     /// Decides whether the log ends at `self.record_end`, in the segment at `index` or at the end of the one before.
     fn judge(&mut self, index: usize) -> Result<()> {
         let stop = self.record_end;
@@ -314,13 +337,13 @@ impl<'a> LogReader<'a> {
             let sealed = seals(header.number);
             let end = sealed.map_or(header.end(), |sealed| sealed.clamp(header.first, header.end()));
             if header.begins == Begins::Seals && header.first > self.record_end {
-                self.give_up(header.previous_end, &mut rest);
+                self.give_up(header.previous_end, seals, &mut rest);
                 self.record_end = header.first;
             }
             rest.durable = rest.durable.max(if header.begins == Begins::Seals { header.previous_end } else { Lsn(0) });
             let mut at = self.record_end.max(header.first);
             while let Some((group, marker)) = self.next_group(index, at, end)? {
-                self.give_up(marker.previous_end, &mut rest);
+                self.give_up(marker.previous_end, seals, &mut rest);
                 rest.durable = rest.durable.max(marker.durable);
                 self.record_end = marker.previous_end.max(self.record_end);
                 match self.read_segment(index, group, sealed, visit) {
@@ -330,15 +353,20 @@ impl<'a> LogReader<'a> {
                 at = after(group, 1).max(self.record_end);
             }
         }
-        self.give_up(rest.durable, &mut rest);
+        self.give_up(rest.durable, seals, &mut rest);
         Ok(rest)
     }
 
-    /// Counts what lies between the last record and `position`; the pieces of a payload before it are without an end.
-    fn give_up(&mut self, position: Lsn, rest: &mut Rest) {
-        let lost = position.0.saturating_sub(self.record_end.0);
-        rest.unreadable_bytes += lost;
-        if lost > 0 {
+    /// Counts the bytes of the files between the last record and `position`; the pieces of a payload before it are without an end.
+    /// (Positions that no file has are left out: they are not bytes.)
+    fn give_up(&mut self, position: Lsn, seals: &dyn Fn(u64) -> Option<Lsn>, rest: &mut Rest) {
+        let bytes = |found: &Found| {
+            let header = &found.header;
+            let end = seals(header.number).unwrap_or(Lsn::MAX).min(found.readable_end()).min(position);
+            end.0.saturating_sub(header.first.max(self.record_end).0)
+        };
+        rest.unreadable_bytes += self.log.iter().map(bytes).sum::<u64>();
+        if position > self.record_end {
             self.begun = None;
             self.pieces.clear();
             self.midway = true;
@@ -396,7 +424,8 @@ impl Window {
         let offset = header.offset_of(start);
         let read =
             found.file.read_at(&mut self.bytes, offset).map_err(|error| Error::io("read", &found.path, error))?;
-        if read < len {
+        self.bytes[read..].fill(0);
+        if read < len && !found.is_cut() {
             let at = offset + u64_of(read);
             return Err(Error::corruption(&found.path, at, "the segment is cut off"));
         }

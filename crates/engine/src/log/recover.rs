@@ -62,7 +62,7 @@ impl RecoveredLog {
         let mut orphans = chain.orphans;
         orphans.extend(dropped.into_iter().map(|found| found.path));
         let mut live = chain.older;
-        live.extend(kept.into_iter().map(|found| Live { header: found.header, path: found.path }));
+        live.extend(kept.into_iter().map(|found| Live { header: found.header, bytes: found.bytes, path: found.path }));
         let seen = chain.positions_end.max(from);
         Self {
             database,

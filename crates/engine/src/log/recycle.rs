@@ -347,9 +347,9 @@ impl LogWriter {
         let (whole, bytes_max) = (self.whole_bytes(), self.spares_bytes_max());
         let mut spares = Vec::new();
         for segment in obsolete {
-            let more = bytes + segment.header.bytes;
+            let (is_whole, more) = (segment.bytes >= segment.header.bytes, bytes + segment.header.bytes);
             let useful = is_useful(segment.header.bytes, self.used(), whole) && (bytes == 0 || more <= bytes_max);
-            if useful && spares.len() < room {
+            if useful && is_whole && spares.len() < room {
                 bytes = more;
                 spares.push(self.directory.retire(&segment.path, segment.header.bytes, makes.number())?);
                 count(&self.counters.segments_recycled, 1);

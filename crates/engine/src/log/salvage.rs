@@ -3,14 +3,17 @@
 //! # Recovery
 //! 1. The whole log, from the segment of the oldest position that is needed, is read up to the damage; what is behind is read as far
 //!    as it can be.
-//! 2. Files that lose something are linked or copied to `lost-{number}` in the log's directory, durably.
-//! 3. A segment of that number seals the log before the damage. With its name the log is sound; before that it is as it was.
-//! 4. Files behind the seal are removed. They do not count any more, so it does not matter how far that gets.
+//!    A segment whose header is damaged is read all the same, if checksums prove which one it is (`log/headless.rs`).
+//! 2. Files that lose something, or get a new header, are linked or copied to `lost-{number}` in the log's directory, durably.
+//! 3. Damaged headers of segments that are kept are written anew. When nothing else was damaged the log is sound from here on.
+//! 4. A segment of that number seals the log before the damage. With its name the log is sound; before that it is as it was.
+//! 5. Files behind the seal are removed. They do not count any more, so it does not matter how far that gets.
 //!
 //! Positions go on far above all that are known, also those that only the caller knows of: the file of the newest may be missing.
 
 use super::chain::{Damage, Found, Segments, is_link, open_all};
 use super::format::{Begins, SECTOR, SEGMENT_BYTES_MIN, SegmentHeader, sector_up};
+use super::headless::Headless;
 use super::reader::LogReader;
 use super::recover::{Visit, recover, recover_unsynced};
 use super::segment::{Directory, Listing, segment_path};
@@ -37,8 +40,10 @@ pub struct Damaged {
     pub end: Lsn,
     /// Everything before it was durable once.
     pub durable: Lsn,
-    /// Bytes behind the damage that no record can be read from.
-    pub unreadable_bytes: u64,
+    /// Bytes behind the damage that no record can be read from; `None` when files are missing or cut off, so that nobody can tell.
+    pub unreadable_bytes: Option<u64>,
+    /// Segments whose headers are damaged, and the headers that they had.
+    headless: Vec<(SegmentHeader, PathBuf)>,
 }
 
 /// Where a log is, and what is known of it from elsewhere.
@@ -88,6 +93,7 @@ pub fn examine(
     if let Some((path, newer)) = segments.bad().find(|(_, damage)| damage.is_newer()) {
         return Err(newer.error(&path));
     }
+    let headless = segments.identify(&directory, database)?;
     let log = segments.unbroken_from(from);
     let mut reader = LogReader::new(&log, from);
     let read = reader.read(kept);
@@ -103,7 +109,8 @@ pub fn examine(
     let mut behind = LogReader::new(&rest, end);
     behind.record_end = reader.record_end;
     let rest = behind.read_rest(durable.max(end), &seals, lost)?;
-    let (durable, unreadable_bytes) = (rest.durable, rest.unreadable_bytes);
+    let is_known = !segments.has_gap(end_segment, reader.record_end, rest.durable);
+    let (durable, unreadable_bytes) = (rest.durable, is_known.then_some(rest.unreadable_bytes));
     let known = segments.positions_end().max(highest).max(durable).max(from);
     let seal = SegmentHeader {
         begins: Begins::Seals,
@@ -115,7 +122,7 @@ pub fn examine(
         previous_end: end,
     };
     drop(segments);
-    Ok(Some(Damaged { directory, listing, seal, error, end, durable, unreadable_bytes }))
+    Ok(Some(Damaged { directory, listing, seal, error, end, durable, unreadable_bytes, headless }))
 }
 
 impl Damaged {
@@ -124,7 +131,7 @@ impl Damaged {
     /// # Errors
     /// `Full` or `Io`. The log then still refuses, or is salvaged: a second call tells.
     pub fn repair(self) -> Result<Vec<PathBuf>> {
-        let Self { directory, listing, seal, .. } = self;
+        let Self { directory, listing, seal, headless, .. } = self;
         for path in &listing.unfinished {
             directory.remove(path)?;
         }
@@ -144,8 +151,17 @@ impl Damaged {
             keep(&directory, path, &beside, !stays)?;
             kept.push(beside);
         }
+        let headless: Vec<_> = headless.into_iter().filter(|(header, _)| header.number <= seal.previous).collect();
+        for (header, path) in headless.iter().filter(|(header, _)| header.number < seal.previous) {
+            let beside = segment_path(&lost.path, header.number);
+            keep(&directory, path, &beside, false)?;
+            kept.push(beside);
+        }
         lost.sync()?;
         directory.sync()?;
+        for (header, path) in &headless {
+            directory.head(path, *header, false)?;
+        }
         let segment = directory.begin(seal, None, false)?;
         directory.keep_name(&segment)?;
         for (_, path) in listing.segments.iter().filter(|(number, _)| *number > seal.previous) {
@@ -180,6 +196,45 @@ fn keep(directory: &Directory, from: &Path, to: &Path, link: bool) -> Result<()>
 }
 
 impl Segments<'_> {
+    /// Finds out which segments those are whose headers are damaged, and tells the headers that they had.
+    fn identify(&mut self, directory: &Directory, database: u64) -> Result<Vec<(SegmentHeader, PathBuf)>> {
+        let mut headers = Vec::new();
+        for at in 0..self.found.len() {
+            let number = self.found[at].0;
+            if self.found[at].1.is_ok() {
+                continue;
+            }
+            let path = self.path(number);
+            let file = directory.open(&path, Access::Read, false)?;
+            let bytes = file.len().map_err(|error| Error::io("read the length of", &path, error))?;
+            let beside = |number| self.get(number).and_then(|found| found.as_ref().ok());
+            let (before, after) = (number.checked_sub(1).and_then(beside), number.checked_add(1).and_then(beside));
+            let headless = Headless { database, number, path: &path, file: &*file, bytes, before, after };
+            let Some(header) = headless.identify()? else { continue };
+            headers.push((header, path.clone()));
+            self.found[at].1 = Ok(Found { header, identity: header.identity(), path, file, bytes });
+        }
+        Ok(headers)
+    }
+
+    /// Whether something is missing behind `stop`, which lies in segment `number`, of which nobody can say how much it was.
+    fn has_gap(&self, number: u64, stop: Lsn, durable: Lsn) -> bool {
+        let unknown =
+            |(at, found): &(u64, Result<Found, Damage>)| *at >= number && found.is_err() && !self.is_dead(*at);
+        let follows_none = |found: &Found| {
+            let header = found.header;
+            header.previous > 0 && header.previous_end > stop && self.get(header.previous).is_none()
+        };
+        let is_cut = |found: &Found| {
+            let (header, end) = (found.header, found.readable_end());
+            let is_sealed = self.sealed_at(header.number).is_some_and(|sealed| sealed <= end);
+            found.is_cut() && header.number >= number && !is_sealed && !self.is_dead(header.number)
+        };
+        self.found.iter().any(unknown)
+            || self.sound().any(|found| follows_none(found) || is_cut(found))
+            || durable > self.positions_end()
+    }
+
     fn sound(&self) -> impl DoubleEndedIterator<Item = &Found> {
         self.found.iter().filter_map(|(_, found)| found.as_ref().ok())
     }

@@ -99,6 +99,8 @@ pub struct LogWriter {
 pub(super) struct Live {
     pub(super) header: SegmentHeader,
     pub(super) path: PathBuf,
+    /// Length of the file: less than its header says when it was cut off.
+    pub(super) bytes: u64,
 }
 
 /// The log in memory.
@@ -165,7 +167,7 @@ impl LogWriter {
             directory.remove(&spare.path)?;
         }
         let mut live = recovered.live;
-        live.push(Live { header, path: segment.path.clone() });
+        live.push(Live { header, path: segment.path.clone(), bytes: header.bytes });
         let counters = Counters::default();
         count(&counters.segments_created, 1);
         count(&counters.segments_removed, u64_of(recovered.orphans.len() + others.len()));

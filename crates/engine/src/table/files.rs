@@ -8,6 +8,7 @@
 //! | `CURRENT` | the name of the manifest in force |
 //! | `CHECKPOINT` | held by the process that makes this directory a checkpoint; gone when it is one |
 //! | `NNN.manifest` | a manifest (see `table/manifest.rs`) |
+//! | `NNN.manifest-copy` | the same bytes a second time |
 //! | `NNN.run` | a sorted run (see `tree/run/format.rs`) |
 //! | `NNN.values` | large values of runs (see `tree/values`) |
 //! | `NNN.tree` | a B-tree (see `tree/btree`) |
@@ -41,6 +42,8 @@ pub(crate) const FILE_ID_MAX: FileId = FileId(1 << 62);
 pub(crate) enum FileKind {
     /// A manifest.
     Manifest,
+    /// The second file of a manifest.
+    ManifestCopy,
     /// A sorted run.
     Run,
     /// Values that runs keep apart.
@@ -53,6 +56,7 @@ impl FileKind {
     const fn extension(self) -> &'static str {
         match self {
             Self::Manifest => "manifest",
+            Self::ManifestCopy => "manifest-copy",
             Self::Run => "run",
             Self::Values => "values",
             Self::Tree => "tree",
@@ -73,7 +77,7 @@ impl FileKind {
 /// The kind and id that a file's name tells, if it is one of ours.
 pub(crate) fn parse(name: &str) -> Option<(FileKind, FileId)> {
     let (number, extension) = name.split_once('.')?;
-    let kinds = [FileKind::Manifest, FileKind::Run, FileKind::Values, FileKind::Tree];
+    let kinds = [FileKind::Manifest, FileKind::ManifestCopy, FileKind::Run, FileKind::Values, FileKind::Tree];
     let kind = kinds.into_iter().find(|kind| kind.extension() == extension)?;
     let digits = number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit());
     let id = number.parse().ok().map(FileId).filter(|id| digits && *id <= FILE_ID_MAX)?;

@@ -20,9 +20,21 @@
 //!
 //! Zeros may follow the last frame: room for frames to come that a full disk cannot take away.
 //!
-//! `CURRENT` is text: the line `spinney 2` (the format version), then the name of the manifest in force.
+//! The length, magic, version and checksum of the header are in the same places in every version of this format: a version counts only
+//! with a checksum that is right, so that damage does not pass for a newer format.
+//!
+//! A file `NNN.manifest-copy` holds the same bytes a second time.
+//!
+//! `CURRENT` is text of three lines: `spinney 2` (the format version), the name of the manifest in force, and the checksum of the two
+//! lines before it as 16 hexadecimal digits. Every version has these lines.
 //!
 //! # Recovery
+//! The copy is written after the manifest: its first record is durable before `CURRENT` names the manifest; each later one is written when
+//! it is durable in the manifest, without a sync of its own. So a record of the copy is one of the manifest, always; a power failure may
+//! cost the copy its last records. No write depends on the copy: when one to it fails, there is none until the next manifest.
+//! A damaged record is read from the copy by a salvage ([`Manifest::load_damaged`]). An open refuses it, as it refuses a last
+//! record that is damaged in the manifest and whole in the copy: without a copy that would be taken for a torn tail.
+//!
 //! Each frame is durable before the change it tells of is used, so a frame that is torn at the end of the file was never relied on
 //! and ends the manifest. A bad frame with a good one after it is corruption. The good one is looked for at every offset: the length's own
 //! checksum tells in a few bytes where none begins, so that the search takes time in proportion to the file. A manifest is never appended to after a crash: each
@@ -68,6 +80,26 @@ pub struct Manifest {
     reserved_to: u64,
     /// When it is longer, a new one is due.
     long_from: u64,
+    /// The second file; `None` since a write to it failed.
+    copy: Option<Arc<dyn File>>,
+}
+
+/// What can be read of the manifest of a database.
+#[derive(Debug)]
+pub struct LoadedManifest {
+    /// What it says.
+    pub catalog: Catalog,
+    /// What is wrong with it.
+    pub damage: Option<ManifestDamage>,
+}
+
+/// What is wrong with the manifest, or with the file that names it.
+#[derive(Debug)]
+pub struct ManifestDamage {
+    /// The first thing that is wrong.
+    pub error: Error,
+    /// Whether other files told all that is damaged. Else what was read may be an older state.
+    pub is_mended: bool,
 }
 
 impl Manifest {
@@ -88,7 +120,7 @@ impl Manifest {
         put_frame(&mut bytes, identity, u64_of(HEADER_BYTES), &payload);
         let end = u64_of(bytes.len());
         let long_from = REWRITE_BYTES.max(4 * end);
-        let mut manifest = Self { file, path, id, identity, end, reserved_to: end, long_from };
+        let mut manifest = Self { file, path, id, identity, end, reserved_to: end, long_from, copy: None };
         manifest.file.write_at(&bytes, 0).map_err(|error| manifest.failed(error))?;
         match manifest.reserve(end + RESERVE_BYTES) {
             // It is needed without, too; each edit tries again.
@@ -96,6 +128,7 @@ impl Manifest {
             _ => {}
         }
         manifest.file.sync().map_err(|error| manifest.failed(error))?;
+        manifest.copy = create_copy(env, &FileKind::ManifestCopy.path(dir, id), &bytes);
         set_current(env, dir, id)?;
         Ok(manifest)
     }
@@ -120,6 +153,7 @@ impl Manifest {
         // A torn record is overwritten by the next.
         self.file.write_at(&bytes, self.end).map_err(|error| self.refused(error))?;
         self.file.sync().map_err(|error| self.failed(error))?;
+        self.copy.take_if(|copy| copy.write_at(&bytes, self.end).is_err());
         self.end = end;
         Ok(())
     }
@@ -177,6 +211,47 @@ impl Manifest {
         self.id
     }
 
+    /// Removes both files of a manifest that is not in force, as far as they are there and that can be done.
+    pub fn remove(env: &Env, dir: &Path, id: FileId) {
+        for kind in [FileKind::Manifest, FileKind::ManifestCopy] {
+            drop(env.fs.remove(&kind.path(dir, id)));
+        }
+    }
+
+    /// What is wrong with either file on disk, and with the one that names them.
+    ///
+    /// # Errors
+    /// `Io` when they cannot be read.
+    pub fn verify(&self, env: &Env, dir: &Path) -> Result<Vec<Error>> {
+        let mut wrong = Vec::new();
+        let mut note = |error: Error| match error.kind() {
+            ErrorKind::Io => Err(error),
+            _ => {
+                wrong.push(error);
+                Ok(())
+            }
+        };
+        Self::in_force(env, dir).map(drop).or_else(&mut note)?;
+        let damage = |files: Files| files.read().map_or_else(Some, |loaded| loaded.damage.map(|damage| damage.error));
+        read_files(env, dir, self.id).map(damage)?.map_or(Ok(()), &mut note)?;
+        if self.has_copy() {
+            let path = FileKind::ManifestCopy.path(dir, self.id);
+            let bytes = read_file(env, &path)?.unwrap_or_default();
+            let is_short = u64_of(bytes.len()) < self.end;
+            let cut = || Error::corruption(&path, u64_of(bytes.len()), "the file ends before the manifest does");
+            let cut = is_short.then(cut);
+            let files = Files { path, id: self.id, bytes, copy: Vec::new(), mended: None };
+            damage(files).or(cut).map_or(Ok(()), &mut note)?;
+        }
+        Ok(wrong)
+    }
+
+    /// Whether a second file has all that the first has.
+    #[must_use]
+    pub const fn has_copy(&self) -> bool {
+        self.copy.is_some()
+    }
+
     /// The id of the manifest in force: the one that `CURRENT` names; `None` when `CURRENT` does not exist.
     ///
     /// # Errors
@@ -184,18 +259,12 @@ impl Manifest {
     pub fn in_force(env: &Env, dir: &Path) -> Result<Option<FileId>> {
         let path = dir.join(files::CURRENT);
         let Some(bytes) = read_file(env, &path)? else { return Ok(None) };
-        let damaged = || {
-            Error::corruption(
-                &path,
-                0,
-                format_args!("it must hold 'spinney {FORMAT_VERSION}' and the name of a manifest"),
-            )
-        };
+        let what = format!("it must hold 'spinney {FORMAT_VERSION}', the name of a manifest, and their checksum");
+        let damaged = || Error::corruption(&path, 0, &what);
         let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
-        let (first, rest) = text.split_once('\n').ok_or_else(damaged)?;
-        let version = first.strip_prefix("spinney ").and_then(|version| version.parse().ok()).ok_or_else(damaged)?;
+        let (version, name) = current_lines(text).ok_or_else(damaged)?;
         check_version(version, &path)?;
-        match rest.strip_suffix('\n').and_then(files::parse) {
+        match files::parse(name) {
             Some((FileKind::Manifest, id)) => Ok(Some(id)),
             _ => Err(damaged()),
         }
@@ -207,86 +276,163 @@ impl Manifest {
     /// `Corruption` naming file and offset, `Unsupported` for a newer format, `Io`.
     pub fn load(env: &Env, dir: &Path) -> Result<Option<(Catalog, FileId)>> {
         let Some(id) = Self::in_force(env, dir)? else { return Ok(None) };
-        let path = FileKind::Manifest.path(dir, id);
-        let Some(bytes) = read_file(env, &path)? else {
+        match read(env, dir, id) {
+            Ok(LoadedManifest { catalog, damage: None }) => Ok(Some((catalog, id))),
             // Whoever has the database open may have put another in force meanwhile.
-            if Self::in_force(env, dir)? != Some(id) {
-                return Self::load(env, dir);
-            }
-            let what = format!("{} names this manifest, but it is missing", files::CURRENT);
-            return Err(Error::corruption(&path, 0, what));
-        };
-        let (catalog, damage) = read(&path, id, &bytes)?;
-        damage.map_or(Ok(Some((catalog, id))), Err)
+            _ if Self::in_force(env, dir)? != Some(id) => Self::load(env, dir),
+            Ok(LoadedManifest { damage: Some(damage), .. }) => Err(damage.error),
+            Err(error) => Err(error),
+        }
     }
 
-    /// The newest manifest of which anything can be read, up to where it is damaged, and what is wrong with the one in force. Without
-    /// `CURRENT` that is the newest: what a crash leaves of a newer one cannot be read, or says the same.
+    /// What can be read of the manifest in force and its copy or, where nothing can, of the newest other one; `None` when there is none.
+    /// Without `CURRENT` the newest one counts: what a crash leaves of a newer one cannot be read, or says the same.
     ///
     /// # Errors
     /// What is wrong with the one in force, when no other can be read either; `Unsupported` for a newer format, `Io`.
-    pub fn load_damaged(env: &Env, dir: &Path) -> Result<(Option<Catalog>, Option<Error>)> {
-        let ids = ids(env, dir)?;
-        let error = match Self::load(env, dir) {
-            Ok(None) if !ids.is_empty() => Error::corruption(&dir.join(files::CURRENT), 0, "the file is missing"),
-            Ok(loaded) => return Ok((loaded.map(|(catalog, _)| catalog), None)),
-            Err(error) if error.kind() == ErrorKind::Corruption => error,
+    pub fn load_damaged(env: &Env, dir: &Path) -> Result<Option<LoadedManifest>> {
+        let mut ids = ids(env, dir)?;
+        let (mut error, in_force) = match Self::in_force(env, dir) {
+            Ok(None) if ids.is_empty() => return Ok(None),
+            Ok(None) => (Some(Error::corruption(&dir.join(files::CURRENT), 0, "the file is missing")), None),
+            Ok(Some(id)) => (None, Some(id)),
+            Err(error) if error.kind() == ErrorKind::Corruption => (Some(error), None),
             Err(error) => return Err(error),
         };
-        for id in ids.iter().rev() {
-            let path = FileKind::Manifest.path(dir, *id);
-            let Some(bytes) = read_file(env, &path)? else { continue };
-            let Ok((catalog, damage)) = read(&path, *id, &bytes) else { continue };
-            let is_whole =
-                damage.is_none() && Some(id) == ids.last() && error.place() == Some((&dir.join(files::CURRENT), 0));
-            return Ok((Some(catalog), if is_whole { None } else { Some(error) }));
+        let wanted = in_force.or(ids.last().copied());
+        ids.retain(|id| Some(*id) != wanted);
+        for id in wanted.into_iter().chain(ids.into_iter().rev()) {
+            match read(env, dir, id) {
+                Ok(LoadedManifest { catalog, damage }) => {
+                    let is_mended = Some(id) == wanted && damage.as_ref().is_none_or(|damage| damage.is_mended);
+                    let error = error.or(damage.map(|damage| damage.error));
+                    let damage = error.map(|error| ManifestDamage { error, is_mended });
+                    return Ok(Some(LoadedManifest { catalog, damage }));
+                }
+                Err(new) if new.kind() == ErrorKind::Corruption => error = error.or(Some(new)),
+                Err(new) => return Err(new),
+            }
         }
-        Err(error)
+        error.map_or(Ok(None), Err)
     }
 }
 
-/// The manifests in a directory, oldest first.
+/// Writes the second file of a manifest; `None` where that fails, since it says nothing that the first does not.
+fn create_copy(env: &Env, path: &Path, bytes: &[u8]) -> Option<Arc<dyn File>> {
+    let file = env.fs.open(path, OpenOptions { access: Access::CreateNew, direct: false }).ok()?;
+    if file.write_at(bytes, 0).and_then(|()| file.sync()).is_err() {
+        drop(env.fs.remove(path));
+        return None;
+    }
+    Some(file)
+}
+
+/// The version and the name of the manifest in the text of `CURRENT`, if its checksum is right.
+fn current_lines(text: &str) -> Option<(u32, &str)> {
+    let (lines, sum) = text.strip_suffix('\n')?.rsplit_once('\n')?;
+    if sum != current_sum(lines) {
+        return None;
+    }
+    let (version, name) = lines.split_once('\n')?;
+    Some((version.strip_prefix("spinney ")?.parse().ok()?, name))
+}
+
+fn current_sum(lines: &str) -> String {
+    format!("{:016x}", checksum(0, 0, lines.as_bytes()))
+}
+
+/// The manifests in a directory of which one of both files is there, oldest first.
 fn ids(env: &Env, dir: &Path) -> Result<Vec<FileId>> {
-    let entries = env.fs.list(dir).map_err(|error| Error::io("list", dir, error))?;
-    let manifest = |name: &str| files::parse(name).filter(|(kind, _)| *kind == FileKind::Manifest).map(|(_, id)| id);
+    let entries = match env.fs.list(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        listed => listed.map_err(|error| Error::io("list", dir, error))?,
+    };
+    let is_manifest = |kind| matches!(kind, FileKind::Manifest | FileKind::ManifestCopy);
+    let manifest = |name: &str| files::parse(name).filter(|(kind, _)| is_manifest(*kind)).map(|(_, id)| id);
     let mut ids: Vec<_> = entries.iter().filter_map(|entry| manifest(&entry.name)).collect();
     ids.sort_unstable();
+    ids.dedup();
     Ok(ids)
 }
 
-/// What a manifest tells up to its end, or up to where it is damaged.
-fn read(path: &Path, id: FileId, bytes: &[u8]) -> Result<(Catalog, Option<Error>)> {
-    let database_id = check_header(path, bytes)?;
-    let identity = identity(database_id, id);
-    let mut at = HEADER_BYTES;
-    let mut catalog: Option<Catalog> = None;
-    let mut damage = None;
-    while at < bytes.len() && damage.is_none() {
-        if catalog.is_some() && bytes[at..].iter().all(|byte| *byte == 0) {
-            break;
-        }
-        let Ok(payload) = frame_at(bytes, identity, at) else {
-            if catalog.is_none() || has_frame_after(bytes, identity, at) {
-                damage = Some(Error::corruption(path, u64_of(at), "the record's checksum does not match"));
+/// Reads a manifest from both of its files.
+fn read(env: &Env, dir: &Path, id: FileId) -> Result<LoadedManifest> {
+    read_files(env, dir, id)?.read()
+}
+
+fn read_files(env: &Env, dir: &Path, id: FileId) -> Result<Files> {
+    let (path, copy_path) = (FileKind::Manifest.path(dir, id), FileKind::ManifestCopy.path(dir, id));
+    let bytes = read_file(env, &path)?;
+    // What cannot be read of the copy is not there.
+    let copy = read_file(env, &copy_path).ok().flatten().unwrap_or_default();
+    let mut files = Files { path, id, bytes: bytes.unwrap_or_default(), copy, mended: None };
+    if files.bytes.is_empty() {
+        files.mended = Some(Error::corruption(&files.path, 0, "the manifest is missing or empty"));
+    }
+    Ok(files)
+}
+
+/// The two files of a manifest.
+struct Files {
+    path: PathBuf,
+    id: FileId,
+    bytes: Vec<u8>,
+    copy: Vec<u8>,
+    /// What is wrong with the first, and was read from the copy.
+    mended: Option<Error>,
+}
+
+impl Files {
+    /// What they tell up to their end, or up to where both are damaged.
+    fn read(self) -> Result<LoadedManifest> {
+        let Self { path, id, bytes, copy, mut mended } = self;
+        let database_id = match (check_header(&path, &bytes), check_header(&path, &copy)) {
+            (Ok(id), _) => id,
+            (Err(error), Ok(id)) if error.kind() == ErrorKind::Corruption => {
+                mended.get_or_insert(error);
+                id
             }
-            break;
+            (Err(error), _) => return Err(mended.unwrap_or(error)),
         };
-        let mut decoder = Decoder::new(payload);
-        let applied = match &mut catalog {
-            None => Catalog::decode(&mut decoder).map(|first| catalog = Some(first)),
-            Some(catalog) => Edit::decode(&mut decoder).and_then(|edit| catalog.apply(&edit)),
-        };
-        if applied.is_err() || !decoder.is_empty() {
-            damage = Some(Error::corruption(path, u64_of(at), "the record does not fit what is before it"));
+        let identity = identity(database_id, id);
+        let bad = |at: usize, what| Error::corruption(&path, u64_of(at.min(bytes.len())), what);
+        let bad_sum = |at| bad(at, "the record's checksum does not match");
+        let mut at = HEADER_BYTES;
+        let mut catalog: Option<Catalog> = None;
+        let mut damage = None;
+        // Nothing is left of a record that the copy has.
+        let mut is_cut = false;
+        while at < bytes.len().max(copy.len()) && damage.is_none() {
+            let (first, second) = (frame_at(&bytes, identity, at), frame_at(&copy, identity, at));
+            if first.is_err() && second.is_ok() {
+                mended.get_or_insert_with(|| bad_sum(at));
+                is_cut |= bytes.get(at..).is_none_or(|rest| rest.iter().all(|byte| *byte == 0));
+            }
+            let Ok(payload) = first.or(second) else {
+                let goes_on = |bytes| has_frame_after(bytes, identity, at);
+                damage = (catalog.is_none() || goes_on(&bytes) || goes_on(&copy)).then(|| bad_sum(at));
+                break;
+            };
+            let mut decoder = Decoder::new(payload);
+            let applied = match &mut catalog {
+                None => Catalog::decode(&mut decoder).map(|first| catalog = Some(first)),
+                Some(catalog) => Edit::decode(&mut decoder).and_then(|edit| catalog.apply(&edit)),
+            };
+            if applied.is_err() || !decoder.is_empty() {
+                damage = Some(bad(at, "the record does not fit what is before it"));
+            }
+            at += FRAME_HEADER_BYTES + payload.len();
         }
-        at += FRAME_HEADER_BYTES + payload.len();
+        let missing = || bad(at, "the manifest ends before its first record");
+        let Some(catalog) = catalog else { return Err(damage.unwrap_or_else(missing)) };
+        if catalog.database_id != database_id {
+            return Err(bad(16, "the manifest belongs to another database"));
+        }
+        // The copy may lack the last records, so that it does not tell where a manifest ended that was cut.
+        let is_mended = damage.is_none() && !is_cut && at <= bytes.len();
+        let damage = mended.or(damage).map(|error| ManifestDamage { error, is_mended });
+        Ok(LoadedManifest { catalog, damage })
     }
-    let missing = || Error::corruption(path, u64_of(at), "the manifest ends before its first record");
-    let Some(catalog) = catalog else { return Err(damage.unwrap_or_else(missing)) };
-    if catalog.database_id != database_id {
-        return Err(Error::corruption(path, 16, "the manifest belongs to another database"));
-    }
-    Ok((catalog, damage))
 }
 
 fn identity(database_id: u64, id: FileId) -> u64 {
@@ -319,19 +465,18 @@ fn check_header(path: &Path, bytes: &[u8]) -> Result<u64> {
     if magic != MAGIC {
         return Err(damaged());
     }
-    // Before the checksum, which a newer version may place elsewhere.
-    check_version(version, path)?;
     if checksum(0, 0, &bytes[..24]) != sum {
         return Err(damaged());
     }
+    check_version(version, path)?;
     Ok(database_id)
 }
 
 fn check_version(version: u32, path: &Path) -> Result<()> {
     if version != FORMAT_VERSION {
-        let other = if version > FORMAT_VERSION { "newer" } else { "older" };
+        let other = if version > FORMAT_VERSION { "a newer" } else { "an older" };
         let message = format!(
-            "{}: the database has format version {version}, this program reads {FORMAT_VERSION}: use one that is {other}",
+            "{}: the database has format version {version}, this program reads {FORMAT_VERSION}: use {other} spinney",
             path.display()
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
@@ -376,7 +521,8 @@ fn has_frame_after(bytes: &[u8], identity: u64, at: usize) -> bool {
 
 fn set_current(env: &Env, dir: &Path, id: FileId) -> Result<()> {
     let new = dir.join(files::CURRENT_NEW);
-    let text = format!("spinney {FORMAT_VERSION}\n{}\n", FileKind::Manifest.name(id));
+    let lines = format!("spinney {FORMAT_VERSION}\n{}", FileKind::Manifest.name(id));
+    let text = format!("{lines}\n{}\n", current_sum(&lines));
     let wrong = |error| Error::io("write", &new, error);
     match env.fs.remove(&new) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(wrong(error)),

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::checksum::checksum;
 use crate::base::codec::Decoder;
 use crate::base::{ErrorKind, FileId, Lsn, SeqNum, TableId};
 use crate::env::Env;
-use crate::env::sim::SimEnv;
+use crate::env::sim::{Fault, SimEnv};
 use crate::tree::Limits;
 use crate::tree::erasure::{Erasure, Erasures};
 use crate::tree::run::{Reference, RunMeta};
@@ -15,7 +16,7 @@ use crate::tree::run::{Reference, RunMeta};
 use super::catalog::{Catalog, RunRecord};
 use super::edit::Edit;
 use super::files::{self, FileKind};
-use super::manifest::Manifest;
+use super::manifest::{LoadedManifest, Manifest};
 use super::marks::{Mark, Marks};
 use super::{Layout, Place, TableOptions, codec};
 
@@ -124,6 +125,10 @@ fn path() -> PathBuf {
     FileKind::Manifest.path(Path::new(DIR), FileId(2))
 }
 
+fn copy_path() -> PathBuf {
+    FileKind::ManifestCopy.path(Path::new(DIR), FileId(2))
+}
+
 #[test]
 fn a_manifest_reads_back_as_it_was_recorded() {
     let sim = SimEnv::new(1);
@@ -142,36 +147,57 @@ fn no_current_is_no_database() {
 
 #[test]
 fn a_manifest_cut_anywhere_is_an_earlier_state_or_an_error() {
-    let whole = SimEnv::new(1);
-    let states = written(&whole.env());
-    Manifest::give_reserve_back(&whole.env(), Path::new(DIR), FileId(2)).unwrap();
-    let bytes = whole.read_file(path()).unwrap().len();
-    for cut in 0..bytes {
-        let sim = whole.fork();
-        sim.truncate(path(), cut as u64).unwrap();
-        match Manifest::load(&sim.env(), Path::new(DIR)) {
-            Ok(loaded) => assert!(states.contains(&loaded.unwrap().0), "cut at {cut}"),
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "cut at {cut}"),
+    for has_copy in [false, true] {
+        let whole = SimEnv::new(1);
+        let states = written(&whole.env());
+        Manifest::give_reserve_back(&whole.env(), Path::new(DIR), FileId(2)).unwrap();
+        let bytes = whole.read_file(path()).unwrap().len();
+        for cut in 0..bytes {
+            let sim = whole.fork();
+            sim.truncate(path(), cut as u64).unwrap();
+            if !has_copy {
+                sim.remove_file(copy_path()).unwrap();
+            }
+            match Manifest::load(&sim.env(), Path::new(DIR)) {
+                Ok(loaded) => assert!(!has_copy && states.contains(&loaded.unwrap().0), "cut at {cut}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "cut at {cut}"),
+            }
+            if has_copy {
+                let LoadedManifest { catalog, damage } =
+                    Manifest::load_damaged(&sim.env(), Path::new(DIR)).unwrap().unwrap();
+                assert_eq!(Some(&catalog), states.last(), "cut at {cut}: the copy has it all");
+                assert!(damage.is_some_and(|damage| !damage.is_mended), "the copy does not prove that it has it all");
+            }
         }
     }
 }
 
 #[test]
 fn a_flipped_bit_is_corruption_unless_it_is_in_the_last_record() {
-    let whole = SimEnv::new(1);
-    let states = written(&whole.env());
-    let reserved = whole.read_file(path()).unwrap().len() as u64;
-    Manifest::give_reserve_back(&whole.env(), Path::new(DIR), FileId(2)).unwrap();
-    assert!(whole.read_file(path()).unwrap().len() as u64 + (32 << 10) <= reserved);
-    let bytes = whole.read_file(path()).unwrap().len();
-    for at in 0..bytes {
-        let sim = whole.fork();
-        sim.corrupt(path(), at as u64, 0x10).unwrap();
-        match Manifest::load(&sim.env(), Path::new(DIR)) {
-            // The last record may be a write that a crash tore: nothing proves that it was complete.
-            Ok(loaded) => assert_eq!(loaded.unwrap().0, states[states.len() - 2], "flip at {at}"),
-            Err(error) => {
-                assert!(matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Unsupported), "flip at {at}: {error}")
+    for has_copy in [false, true] {
+        let whole = SimEnv::new(1);
+        let states = written(&whole.env());
+        let reserved = whole.read_file(path()).unwrap().len() as u64;
+        Manifest::give_reserve_back(&whole.env(), Path::new(DIR), FileId(2)).unwrap();
+        assert!(whole.read_file(path()).unwrap().len() as u64 + (32 << 10) <= reserved);
+        if !has_copy {
+            whole.remove_file(copy_path()).unwrap();
+        }
+        let bytes = whole.read_file(path()).unwrap().len();
+        for at in 0..bytes {
+            let sim = whole.fork();
+            sim.corrupt(path(), at as u64, 0x10).unwrap();
+            match Manifest::load(&sim.env(), Path::new(DIR)) {
+                // The last record may be a write that a crash tore: nothing but the copy proves that it was complete.
+                Ok(loaded) => {
+                    assert!(!has_copy && loaded.unwrap().0 == states[states.len() - 2], "flip at {at}");
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "flip at {at}: {error}"),
+            }
+            if has_copy {
+                let loaded = Manifest::load_damaged(&sim.env(), Path::new(DIR)).unwrap().unwrap();
+                assert_eq!(Some(&loaded.catalog), states.last(), "flip at {at}");
+                assert!(loaded.damage.unwrap().is_mended, "flip at {at}");
             }
         }
     }
@@ -184,6 +210,8 @@ fn behind_a_damaged_record_the_search_for_a_sound_one_checks_next_to_nothing() {
     const RECORD_BYTES: usize = 4 << 20;
     let whole = SimEnv::new(1);
     let states = written(&whole.env());
+    Manifest::give_reserve_back(&whole.env(), Path::new(DIR), FileId(2)).unwrap();
+    whole.remove_file(copy_path()).unwrap();
     let (mut bytes, records_end) = (whole.read_file(path()).unwrap(), whole.read_file(path()).unwrap().len());
     bytes.extend((0..RECORD_BYTES / 4).flat_map(|_| 1024_u32.to_le_bytes()));
     let load = |bytes: &[u8]| {
@@ -197,11 +225,68 @@ fn behind_a_damaged_record_the_search_for_a_sound_one_checks_next_to_nothing() {
 }
 
 #[test]
+fn damage_to_the_file_that_names_the_manifest_or_to_the_copy_loses_nothing() {
+    let whole = SimEnv::new(1);
+    let states = written(&whole.env());
+    let dir = Path::new(DIR);
+    let current = dir.join(files::CURRENT);
+    let check = |sim: &SimEnv, what: &str| {
+        let error = Manifest::load(&sim.env(), dir).map(|loaded| loaded.map(|_| ()));
+        assert!(!matches!(error, Ok(Some(()))), "{what}");
+        let loaded = Manifest::load_damaged(&sim.env(), dir).unwrap().unwrap();
+        assert_eq!(Some(&loaded.catalog), states.last(), "{what}");
+        assert!(loaded.damage.unwrap().is_mended, "{what}");
+    };
+    for at in 0..whole.read_file(&current).unwrap().len() {
+        for bits in [1, 2, 0x10, 0x80] {
+            let sim = whole.fork();
+            sim.corrupt(&current, at as u64, bits).unwrap();
+            let error = Manifest::load(&sim.env(), dir).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+            check(&sim, &format!("flip at {at}"));
+        }
+    }
+    let sim = whole.fork();
+    sim.remove_file(&current).unwrap();
+    check(&sim, "no CURRENT");
+    for at in 0..whole.read_file(copy_path()).unwrap().len() {
+        let sim = whole.fork();
+        sim.corrupt(copy_path(), at as u64, 0x10).unwrap();
+        assert_eq!(Manifest::load(&sim.env(), dir).unwrap().unwrap().0, *states.last().unwrap());
+        assert!(Manifest::load_damaged(&sim.env(), dir).unwrap().unwrap().damage.is_none());
+    }
+}
+
+#[test]
+fn a_manifest_whose_copy_cannot_be_written_goes_on_without() {
+    for at in 0..20 {
+        let sim = SimEnv::new(1);
+        let (env, dir) = (sim.env(), Path::new(DIR));
+        env.fs.create_dir_all(dir).unwrap();
+        let catalog = Catalog { database_id: 42, next_file: FileId(3), ..Catalog::default() };
+        sim.fail_at(sim.op_count() + at, Fault::NoSpace);
+        let Ok(mut manifest) = Manifest::create(&env, dir, FileId(2), &catalog) else { continue };
+        if manifest.append(&edits()[0]).is_err() {
+            continue;
+        }
+        sim.clear_faults();
+        let mut expected = catalog.clone();
+        expected.apply(&edits()[0]).unwrap();
+        assert_eq!(Manifest::load(&env, dir).unwrap().unwrap().0, expected, "failure of operation {at}");
+        assert_eq!(
+            manifest.has_copy(),
+            sim.read_file(copy_path()).is_ok_and(|copy| copy == sim.read_file(path()).unwrap())
+        );
+    }
+}
+
+#[test]
 fn another_format_is_unsupported() {
     let sim = SimEnv::new(1);
     written(&sim.env());
     for (version, what) in [(1, "older"), (3, "newer")] {
-        let current = format!("spinney {version}\n000002.manifest\n");
+        let lines = format!("spinney {version}\n000002.manifest");
+        let current = format!("{lines}\n{:016x}\n", checksum(0, 0, lines.as_bytes()));
         sim.write_file(Path::new(DIR).join(files::CURRENT), current.as_bytes()).unwrap();
         let error = Manifest::load(&sim.env(), Path::new(DIR)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -209,8 +294,16 @@ fn another_format_is_unsupported() {
     }
     let sim = SimEnv::new(1);
     written(&sim.env());
-    sim.corrupt(path(), 8, 3).unwrap();
-    assert_eq!(Manifest::load(&sim.env(), Path::new(DIR)).unwrap_err().kind(), ErrorKind::Unsupported);
+    let mut bytes = sim.read_file(path()).unwrap();
+    bytes[8] ^= 1;
+    sim.write_file(path(), &bytes).unwrap();
+    let error = Manifest::load(&sim.env(), Path::new(DIR)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "a flipped bit is damage: {error}");
+    let sum = checksum(0, 0, &bytes[..24]).to_le_bytes();
+    bytes[24..32].copy_from_slice(&sum);
+    sim.write_file(path(), &bytes).unwrap();
+    let error = Manifest::load(&sim.env(), Path::new(DIR)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use database::{Database, TABLES};
 use matrix::{Damage, File};
 use spinney::base::checksum::checksum;
 use spinney::env::sim::SimEnv;
-use spinney::{Error, ErrorKind, Result, Value};
+use spinney::{Error, ErrorKind, Result, SalvageMode, Value};
 use spinney_testkit::outcome::Pair;
 use spinney_testkit::{Rng, engine, parallel};
 use std::collections::BTreeMap;
@@ -91,7 +91,10 @@ fn a_newer_format_is_refused_as_unsupported() {
     for File { path, mut bytes, .. } in File::all(&database) {
         match path.extension().and_then(|extension| extension.to_str()) {
             None if path.ends_with("CURRENT") => {
-                bytes = String::from_utf8_lossy(&bytes).replacen("spinney 2", "spinney 3", 1).into_bytes();
+                let text = String::from_utf8_lossy(&bytes).replacen("spinney 2", "spinney 3", 1);
+                let lines: Vec<_> = text.lines().take(2).collect();
+                let sum = checksum(0, 0, lines.join("\n").as_bytes());
+                bytes = format!("{}\n{sum:016x}\n", lines.join("\n")).into_bytes();
             }
             // All headers have the version in the same place.
             Some("manifest") => {
@@ -99,9 +102,16 @@ fn a_newer_format_is_refused_as_unsupported() {
                 let sum = checksum(0, 0, &bytes[..24]);
                 bytes[24..32].copy_from_slice(&sum.to_le_bytes());
             }
-            Some("log" | "tree") => {
+            Some("tree") => {
                 bytes[8..12].copy_from_slice(&2_u32.to_le_bytes());
-                bytes[64] ^= 1;
+                let identity = u64::from_le_bytes(bytes[16..24].try_into().expect("8 bytes"));
+                let sum = checksum(identity, 0, &bytes[..24]);
+                bytes[24..32].copy_from_slice(&sum.to_le_bytes());
+            }
+            Some("log") => {
+                bytes[8..12].copy_from_slice(&2_u32.to_le_bytes());
+                let sum = checksum(0, 0, &bytes[..4088]);
+                bytes[4088..4096].copy_from_slice(&sum.to_le_bytes());
             }
             // Runs are described by the manifest, locks and spare segments are empty.
             _ => continue,
@@ -110,6 +120,17 @@ fn a_newer_format_is_refused_as_unsupported() {
         sim.write_file(&path, &bytes).expect("it is there");
         let error = read_all(&database, &sim).expect_err("a newer format is not read");
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{}: {error}", path.display());
+        assert!(error.to_string().contains("use a newer spinney"), "{error}");
+        let builder = database.config.builder(&database.path).env(sim.env());
+        for error in [builder.salvage(SalvageMode::Report).map(drop), {
+            let builder = database.config.builder(&database.path).env(sim.env());
+            builder.salvage_to("/elsewhere", |_| ()).map(drop)
+        }] {
+            // A salvage does not read trees for what they are, and leaves what it cannot.
+            if let Err(error) = error {
+                assert!(matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Invalid), "{error}");
+            }
+        }
     }
 }
 
@@ -216,6 +237,7 @@ fn read_all(database: &Database, sim: &SimEnv) -> Result<Vec<Vec<Pair>>> {
     }
     let problems = open.verify()?.problems;
     if !problems.is_empty() {
+        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
         return Err(Error::new(ErrorKind::Corruption, problems.join("; ")));
     }
     open.close()?;

@@ -20,7 +20,11 @@ pub(super) fn run(input: &[u8]) -> bool {
     let mut decoder = Decoder::new(input);
     let Some(current) = small::part(&mut decoder).map(<[u8]>::to_vec) else { return false };
     let Some(manifest) = sparse::file(&mut decoder) else { return false };
-    both(Input { current, manifest }, |input| seal::manifest(&mut input.manifest, ID), read)
+    let seal = |input: &mut Input| {
+        seal::current(&mut input.current);
+        seal::manifest(&mut input.manifest, ID);
+    };
+    both(Input { current, manifest }, seal, read)
 }
 
 fn read(Input { current, manifest }: &Input) -> bool {
@@ -41,7 +45,9 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     names.retain(|entry| entry.name.ends_with(".manifest"));
     let seed = |name: &str| {
         let mut out = Vec::new();
-        put_len_prefixed(&mut out, format!("spinney 2\n{ID:06}.manifest\n").as_bytes());
+        let mut current = format!("spinney 2\n{ID:06}.manifest\n").into_bytes();
+        seal::current(&mut current);
+        put_len_prefixed(&mut out, &current);
         sparse::put_file(&mut out, &sim.read_file(Path::new(small::DIR).join(name)).expect("it is there"));
         out
     };

@@ -48,6 +48,16 @@ pub(super) fn table(file: &mut [u8], identity: u64, pointer: BlockPointer, left:
     block(file, identity, pointer, left)
 }
 
+/// Makes the third line of `CURRENT` the checksum of the two before it, if there are two.
+pub(super) fn current(text: &mut Vec<u8>) {
+    let mut ends = (0..text.len()).filter(|at| text[*at] == b'\n').skip(1);
+    if let Some(end) = ends.next() {
+        text.truncate(end);
+        let sum = checksum(0, 0, text);
+        text.extend_from_slice(format!("\n{sum:016x}\n").as_bytes());
+    }
+}
+
 /// Makes the last 8 of `bytes` the checksum of those before them.
 pub(super) fn sum(bytes: &mut [u8], identity: u64, offset: u64) {
     let Some(at) = bytes.len().checked_sub(8) else { return };

@@ -96,7 +96,7 @@ fn each_way_to_delete_makes_room_on_a_disk_that_is_full() {
             db.core().health.check_writable().unwrap();
             let shape = db.table("t").unwrap().map(|table| table.shape().unwrap());
             assert!(free(&sim) >= SPACE / 10 * 9, "{when}: {rows} rows, {} bytes are free: {shape:?}", free(&sim));
-            assert_eq!(db.verify().unwrap().problems, Vec::<String>::new(), "{when}");
+            assert_eq!(db.verify().unwrap().problems, [], "{when}");
             let table = db.table("t").unwrap().unwrap_or_else(|| create_small(&db, layout));
             put_rows(&db, &table, 0..1000).unwrap();
             assert_eq!(db.snapshot().range(&table, ..).count(), 1000, "{when}");
@@ -153,6 +153,6 @@ fn rows_deleted_one_by_one_give_their_space_back_when_they_are_flushed_and_then_
             db.core().wake_compact();
         }
         assert_eq!(sim.write_and_sync_count(), changes, "{layout:?}: at rest");
-        assert_eq!(db.verify().unwrap().problems, Vec::<String>::new(), "{layout:?}");
+        assert_eq!(db.verify().unwrap().problems, [], "{layout:?}");
     }
 }

@@ -60,7 +60,7 @@ fn assert_goes_on(db: &Database, (what, verb): (&str, Verb), layout: Layout, whe
         Err(error) if error.kind() == ErrorKind::Invalid && what == "create" => {}
         done => done.unwrap_or_else(|error| panic!("{when}, once more: {error}")),
     }
-    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new(), "{when}, in the end");
+    assert_eq!(db.verify().unwrap().problems, [], "{when}, in the end");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn what_lacks_space_or_descriptors_at_any_call_poisons_nothing_and_is_done_the_n
                         assert!(count == model.len() || verb.0 == "erase" && count == 0, "{when}");
                     }
                     // That no file is left which the manifest does not name.
-                    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new(), "{when}");
+                    assert_eq!(db.verify().unwrap().problems, [], "{when}");
                 }
                 drop(table);
                 assert_goes_on(&db, verb, layout, &when);
@@ -167,7 +167,7 @@ fn on_a_disk_without_a_byte_tables_are_dropped_and_none_is_created() {
         });
         let error = refused.expect("half of what is reserved is soon used up");
         assert_eq!(error.kind(), ErrorKind::Full, "{error}");
-        assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+        assert_eq!(db.verify().unwrap().problems, []);
         for table in made {
             // None of what comes free is used for the manifest.
             sim.set_free(0);
@@ -175,7 +175,7 @@ fn on_a_disk_without_a_byte_tables_are_dropped_and_none_is_created() {
         }
         sim.set_free(0);
         db.drop_table("t").unwrap();
-        assert_eq!(db.verify().unwrap().problems, Vec::<String>::new());
+        assert_eq!(db.verify().unwrap().problems, []);
         other(2000).unwrap();
     }
 }

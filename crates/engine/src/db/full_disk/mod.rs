@@ -53,7 +53,7 @@ fn assert_holds(db: &Database, table: &Table, model: &Model, when: &str) {
         assert_eq!(snapshot.get(table, key).unwrap().as_deref(), Some(&**value), "{when}");
     }
     // That no file is left which the manifest does not name, and each unit of a B-tree's file has one owner.
-    assert_eq!(db.verify().unwrap().problems, Vec::<String>::new(), "{when}");
+    assert_eq!(db.verify().unwrap().problems, vec![], "{when}");
 }
 
 fn is_of_tree(path: &Path) -> bool {

@@ -18,32 +18,28 @@
 mod target;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::base::{Error, ErrorKind, FileId, Lsn, Result, SeqNum, TableId};
-use crate::cache::Cache;
-use crate::env::{Access, Env, FileLock};
+use crate::base::{Error, ErrorKind, Lsn, Result, SeqNum, TableId};
+use crate::env::{Env, FileLock};
 use crate::log::recover_unsynced;
-use crate::store::{BlockFile, StoreStats};
-use crate::table::catalog::{Catalog, RunRecord, TableRecord};
-use crate::table::files::{self, FileKind};
-use crate::table::manifest::Manifest;
-use crate::tree::Ages;
-use crate::tree::btree::{TreeLeaves, TreeMeta};
+use crate::table::catalog::{Catalog, TableRecord};
+use crate::table::files;
+use crate::table::manifest::{LoadedManifest, Manifest, ManifestDamage};
 use crate::tree::erasure::{Erasure, Erasures};
 use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
 use crate::tree::operator::TableOperator;
 use crate::tree::retain::Retain;
-use crate::tree::salvage::{Leaves, Losses, LostRange, Piece, RunLeaves, SalvageCursor};
-use crate::tree::values::{ValueFile, ValueFiles};
+use crate::tree::salvage::{Losses, LostRange, Piece, SalvageCursor};
 
-use super::core::{Registered, identity};
+use super::core::Registered;
 use super::log::read_record;
 use super::open::lock_file;
 use super::salvage::{SalvageReport, examine_log};
+use super::tree_salvage::Files;
 use target::Target;
 
 /// What was copied of a damaged database, and what was not.
@@ -51,18 +47,21 @@ use target::Target;
 pub struct SalvagedCopy {
     /// The tables in the order of their names.
     pub tables: Vec<SalvagedTable>,
-    /// What was given up of the redo log; `None` when it is sound. Any key of a table that lost changes may be older than it was.
+    /// What was given up of the redo log, if anything ([`SalvageReport::is_complete`]); `None` when it is sound. Any key of a table that lost changes may be older than it was.
     pub log: Option<SalvageReport>,
-    /// What is wrong with the manifest; then an older one, or the beginning of it, says what there is, and anything may be older than it
-    /// was.
+    /// What is wrong with the manifest; then an older one, the beginning of it, or its copy, which may lack the last records, says what
+    /// there is, and anything may be older than it was.
     pub manifest: Option<String>,
+    /// What is wrong with the manifest, or with the file that names it, where other files told the same: nothing is lost by that.
+    pub mended: Option<String>,
 }
 
 impl SalvagedCopy {
     /// Whether everything was copied.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.log.is_none() && self.manifest.is_none() && self.tables.iter().all(|table| table.lost.is_empty())
+        let is_log_complete = self.log.as_ref().is_none_or(SalvageReport::is_complete);
+        is_log_complete && self.manifest.is_none() && self.tables.iter().all(|table| table.lost.is_empty())
     }
 }
 
@@ -105,13 +104,13 @@ pub(crate) fn salvage_to(
     }
     let _lock = lock_if_there(env, &dir)?;
     let nothing = |error: Error| match error.kind() {
-        ErrorKind::Corruption => {
-            error.advice("nothing can be salvaged without a manifest, which says what the other files are")
-        }
+        ErrorKind::Corruption => error
+            .advice("no other manifest and no copy can be read, and without one nothing says what the other files are"),
         _ => error,
     };
-    let (catalog, damage) = Manifest::load_damaged(env, &dir).map_err(nothing)?;
-    let catalog = catalog.ok_or_else(|| Error::invalid(format!("{}: there is no database here", dir.display())))?;
+    let loaded = Manifest::load_damaged(env, &dir).map_err(nothing)?;
+    let no_database = || Error::invalid(format!("{}: there is no database here", dir.display()));
+    let LoadedManifest { catalog, damage } = loaded.ok_or_else(no_database)?;
     let mut source = Source::new(env, &dir, &catalog);
     let log = source.read_log()?;
     let mut target = Target::create(env, &out, source.seqnum_floor)?;
@@ -121,7 +120,11 @@ pub(crate) fn salvage_to(
     }
     target.finish(&catalog)?;
     tables.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(SalvagedCopy { tables, log, manifest: damage.map(|error| error.to_string()) })
+    let mut copy = SalvagedCopy { tables, log, manifest: None, mended: None };
+    if let Some(ManifestDamage { error, is_mended }) = damage {
+        *(if is_mended { &mut copy.mended } else { &mut copy.manifest }) = Some(error.to_string());
+    }
+    Ok(copy)
 }
 
 /// Keeps whoever opens the database out, if its lock can be taken without a change. Where nobody can write, nobody has it open.
@@ -214,9 +217,10 @@ impl<'a> Source<'a> {
             kept_commits: 0,
             lost_commits: 0,
             lost: Vec::new(),
-            unreadable_bytes: 0,
+            unreadable_bytes: None,
             ahead: Vec::new(),
             kept_files: Vec::new(),
+            manifest: None,
         }
     }
 
@@ -246,7 +250,7 @@ impl<'a> Source<'a> {
         told: &mut OnSalvage<'_>,
     ) -> Result<SalvagedTable> {
         let changes = self.changes.remove(&id).unwrap_or_default();
-        let values = self.files.values(record);
+        let values = self.files.values(record.values());
         let (mut sources, mut losses) = (Vec::new(), Vec::new());
         sources.push(changes.memtable.cursor());
         for pieces in self.trees(record) {
@@ -278,45 +282,5 @@ impl<'a> Source<'a> {
             trees.push(Box::new(std::iter::once(self.files.btree(id, meta))));
         }
         trees
-    }
-}
-
-/// The files of the source.
-#[derive(Clone)]
-struct Files {
-    env: Env,
-    dir: PathBuf,
-    database_id: u64,
-}
-
-impl Files {
-    fn open(&self, path: &Path, id: FileId) -> Result<BlockFile> {
-        BlockFile::open(&self.env, path, identity(self.database_id, id), Access::Read, false, Arc::default())
-    }
-
-    fn run(&self, RunRecord { id, meta }: RunRecord) -> Piece {
-        let path = FileKind::Run.path(&self.dir, id);
-        let ages = Ages { least: meta.clean_to, most: meta.seqnum_max.max(meta.clean_to) };
-        let leaves = self.open(&path, id).and_then(|file| RunLeaves::new(file, meta.clone()));
-        let lost = |error| LostRange::new(&meta.smallest, Some(&meta.largest), (&path, 0), &error);
-        (ages, leaves.map(|leaves| Box::new(leaves) as Box<dyn Leaves>).map_err(lost))
-    }
-
-    fn btree(&self, id: FileId, meta: TreeMeta) -> Piece {
-        let path = FileKind::Tree.path(&self.dir, id);
-        let ages = Ages { least: meta.clean_to, most: meta.seqnum_max.max(meta.clean_to) };
-        let leaves = self.open(&path, id).and_then(|file| TreeLeaves::new(file, meta));
-        let lost = |error| LostRange::new(&[], None, (&path, 0), &error);
-        (ages, leaves.map(|leaves| Box::new(leaves) as Box<dyn Leaves>).map_err(lost))
-    }
-
-    /// The value files of a table that can be opened.
-    fn values(&self, record: &TableRecord) -> ValueFiles {
-        let (cache, stats) = (Arc::new(Cache::new(0)), Arc::<StoreStats>::default());
-        let open = |id: FileId| {
-            let (path, identity) = (FileKind::Values.path(&self.dir, id), identity(self.database_id, id));
-            ValueFile::open(&self.env, &path, id, identity, false, Arc::clone(&cache), Arc::clone(&stats)).ok()
-        };
-        ValueFiles::new(record.values().into_iter().filter_map(open).collect())
     }
 }

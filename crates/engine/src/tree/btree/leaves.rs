@@ -156,8 +156,8 @@ impl Leaves for TreeLeaves {
             }
         }
         // With all entries read, the branches hid nothing more.
-        let hidden = self.hidden.pop().filter(|_| self.entries < self.meta.entries);
-        hidden.map(Step::Lost)
+        let step = if self.entries < self.meta.entries { Step::Lost } else { Step::Harmless };
+        self.hidden.pop().map(step)
     }
 
     fn path(&self) -> &Path {

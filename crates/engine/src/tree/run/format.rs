@@ -116,8 +116,9 @@ impl Footer {
             .map_err(|_| corrupt("the run's footer has a valid checksum and is malformed"))?
             .map_err(|version| {
                 let path = file.path().display();
+                let other = if version > VERSION { "a newer" } else { "an older" };
                 let message =
-                    format!("{path} has version {version} of the run format; this program reads version {VERSION}");
+                    format!("{path}: the run has format {version}, this program reads {VERSION}: use {other} spinney");
                 Error::new(ErrorKind::Unsupported, message)
             })
     }

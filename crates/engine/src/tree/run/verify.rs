@@ -7,7 +7,7 @@ use super::{Run, RunMeta};
 use crate::base::checksum::{hash_key, hash_prefix};
 use crate::base::key::descends;
 use crate::base::num::u64_of;
-use crate::base::{Error, Kind, Result, SeqNum};
+use crate::base::{Error, ErrorKind, Kind, Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::Fill;
 use crate::tree::values::ValuePointer;
@@ -69,6 +69,26 @@ impl Run {
         }
         walk.end()?;
         Ok(RunReport { blocks: walk.blocks, entries: walk.seen.entries, bytes: self.meta().bytes + walk.value_bytes })
+    }
+
+    /// Reads every block but the leaves: how many are sound, and what is wrong with the others.
+    ///
+    /// # Errors
+    /// `Io` when a block cannot be read.
+    pub fn verify_parts(&self) -> Result<(u64, Vec<Error>)> {
+        let index = (0..self.top().count()).map(|part| self.pointer(self.top(), part));
+        let filter = self.filter().map_or(&[][..], |(_, parts)| parts);
+        let blocks = index.chain(filter.iter().map(|pointer| Ok(*pointer)));
+        let checks = blocks.map(|pointer| pointer.and_then(|pointer| self.file().read(pointer).map(drop)));
+        let (mut sound, mut wrong) = (0, Vec::new());
+        for checked in checks.chain([self.verify_ends()]) {
+            match checked {
+                Ok(()) => sound += 1,
+                Err(error) if error.kind() == ErrorKind::Corruption => wrong.push(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((sound, wrong))
     }
 
     /// The parts of the filter, from the file.

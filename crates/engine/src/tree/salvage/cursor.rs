@@ -84,6 +84,7 @@ impl SalvageCursor {
             match leaves.step() {
                 None => self.leaves = None,
                 Some(Step::Lost(lost)) => self.lose(lost),
+                Some(Step::Harmless(damage)) => self.losses.harmless.lock().push(damage),
                 Some(Step::Leaf(pointer, leaf)) if self.precedes(&leaf) => {
                     self.read.fetch_add(u64::from(pointer.bytes), Publish::Relaxed);
                     (self.leaf, self.at) = (Some((pointer.offset, leaf)), 0);

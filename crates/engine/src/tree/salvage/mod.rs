@@ -12,6 +12,7 @@
 mod cursor;
 mod scan;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,10 +61,12 @@ pub enum Step {
     Leaf(BlockPointer, Block),
     /// Damage where leaves should be.
     Lost(LostRange),
+    /// Damage that hid no entry: all were found without what is damaged.
+    Harmless(LostRange),
 }
 
 /// The leaves of a tree in key order, as far as they can be found.
-pub trait Leaves: Send {
+pub trait Leaves: fmt::Debug + Send {
     /// The next step; `None` at the end.
     fn step(&mut self) -> Option<Step>;
     /// The file that they are in.
@@ -72,12 +75,15 @@ pub trait Leaves: Send {
 
 /// The losses of one tree, which its cursor notes while others hold it.
 #[derive(Clone, Debug, Default)]
-pub struct Losses(Arc<Mutex<Vec<LostRange>>>);
+pub struct Losses {
+    lost: Arc<Mutex<Vec<LostRange>>>,
+    harmless: Arc<Mutex<Vec<LostRange>>>,
+}
 
 impl Losses {
     /// Notes a loss. One that `follows` another of the same file, with nothing read in between, makes that longer.
     fn add(&self, lost: LostRange, follows: bool) {
-        let mut losses = self.0.lock();
+        let mut losses = self.lost.lock();
         match losses.last_mut() {
             Some(last) if follows && last.file == lost.file && last.from <= lost.from => {
                 let end = last.to.take().zip(lost.to);
@@ -90,6 +96,12 @@ impl Losses {
     /// What was noted so far.
     #[must_use]
     pub fn take(&self) -> Vec<LostRange> {
-        std::mem::take(&mut self.0.lock())
+        std::mem::take(&mut self.lost.lock())
+    }
+
+    /// Damage noted so far that hides no entry.
+    #[must_use]
+    pub fn take_harmless(&self) -> Vec<LostRange> {
+        std::mem::take(&mut self.harmless.lock())
     }
 }

@@ -142,7 +142,8 @@ impl Leaves for RunLeaves {
             return None;
         }
         let found = self.scan.block_at(self.at).or_else(|| {
-            self.damage = Some(self.scan.file.corruption(self.at, "there is no intact block here"));
+            self.damage =
+                Some(self.scan.file.corruption(self.at, "a damaged block: none whose checksum is right begins here"));
             self.scan.block_in(self.at..u64::MAX, 1)
         });
         // Behind the leaves come blocks of other kinds.

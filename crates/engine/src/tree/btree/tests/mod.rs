@@ -790,7 +790,14 @@ fn a_file_that_is_not_the_one_expected_is_refused() {
     };
     assert_eq!(kind(&fixture.sim, IDENTITY), Ok(()));
     assert_eq!(kind(&fixture.sim, IDENTITY + 1), Err(ErrorKind::Corruption));
-    for (offset, expected) in [(0, ErrorKind::Corruption), (9, ErrorKind::Unsupported), (13, ErrorKind::Corruption)] {
+    let mut newer = fixture.sim.read_file(PATH).unwrap();
+    newer[8] += 1;
+    let sum = crate::base::checksum::checksum(IDENTITY, 0, &newer[..24]);
+    newer[24..32].copy_from_slice(&sum.to_le_bytes());
+    let sim = fixture.sim.fork();
+    sim.write_file(PATH, &newer).unwrap();
+    assert_eq!(kind(&sim, IDENTITY), Err(ErrorKind::Unsupported));
+    for (offset, expected) in [(0, ErrorKind::Corruption), (9, ErrorKind::Corruption), (13, ErrorKind::Corruption)] {
         let sim = fixture.sim.fork();
         sim.corrupt(PATH, offset, 0x10).unwrap();
         assert_eq!(kind(&sim, IDENTITY), Err(expected), "offset {offset}");
