@@ -365,11 +365,12 @@ fn read_files(env: &Env, dir: &Path, id: FileId) -> Result<Files> {
     let bytes = read_file(env, &path)?;
     // What cannot be read of the copy is not there.
     let copy = read_file(env, &copy_path).ok().flatten().unwrap_or_default();
-    let mut files = Files { path, id, bytes: bytes.unwrap_or_default(), copy, mended: None };
-    if files.bytes.is_empty() {
-        files.mended = Some(Error::corruption(&files.path, 0, "the manifest is missing or empty"));
-    }
-    Ok(files)
+    let missing = || {
+        let what = format!("{} names this manifest, but it is missing", files::CURRENT);
+        Error::corruption(&path, 0, what)
+    };
+    let mended = bytes.is_none().then(missing);
+    Ok(Files { path, id, bytes: bytes.unwrap_or_default(), copy, mended })
 }
 
 /// The two files of a manifest.
