@@ -78,7 +78,7 @@ impl Core {
             }
         }
         let Some(error) = full else {
-            self.room.made();
+            self.room.made(&self.memory);
             return Ok(Next::Wait);
         };
         self.no_room(&error, made_some);

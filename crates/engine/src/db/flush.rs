@@ -96,7 +96,7 @@ impl Core {
         for mem in &mems {
             self.memory.forget(mem);
         }
-        self.room.made();
+        self.room.made(&self.memory);
         self.give_back_emptied(table, live_before)
     }
 

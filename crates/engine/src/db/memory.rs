@@ -4,9 +4,10 @@
 //! Full ones on their way to disk may take another quarter; from half of that on, writers are slowed in proportion. The block cache has what
 //! memtables do not hold now, and at most three quarters, so a database that is only read does not keep memory for writes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::base::sync::AtomicU64;
 use crate::env::Threads;
 use crate::table::mem::{Mem, Stage};
 use crate::table::policy::FULL;
@@ -112,7 +113,13 @@ impl Memory {
 
     /// Whether writers must wait for a flush.
     pub(crate) fn is_full(&self) -> bool {
-        self.memtable_bytes() > self.budget / 8 * 5 && self.immutable.load(Ordering::Relaxed) > 0
+        self.is_full_with(0)
+    }
+
+    /// Whether they must when writers are about to write so many bytes more.
+    pub(crate) fn is_full_with(&self, more: u64) -> bool {
+        // Where nothing is frozen, and nobody is about to write, no flush would be waited for.
+        self.memtable_bytes() + more > self.budget / 8 * 5 && self.immutable.load(Ordering::Relaxed) + more > 0
     }
 
     /// Whether deletions must wait for a flush too: they have a share of their own.
@@ -182,6 +189,30 @@ fn take(from: &AtomicU64, most: u64) -> u64 {
     }
     from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |there| Some(there - there.min(most)))
         .map_or(0, |there| there.min(most))
+}
+
+#[cfg(test)]
+impl Memory {
+    /// Has so many bytes in frozen memtables.
+    pub(super) fn set_immutable(&self, bytes: u64) {
+        self.immutable.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// What writers and flushes do to it, for a test of their schedules.
+#[cfg(all(test, shuttle))]
+impl Memory {
+    /// A writer has inserted so many bytes into the active memtable, which is frozen when it has reached a limit: whether it was.
+    pub(super) fn grow(&self, bytes: u64, limit: u64) -> bool {
+        let grown = self.active.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let frozen = if grown >= limit { self.active.swap(0, Ordering::Relaxed) } else { 0 };
+        self.immutable.fetch_add(frozen, Ordering::Relaxed);
+        frozen > 0
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
+        self.immutable.load(Ordering::Relaxed) > 0
+    }
 }
 
 #[cfg(test)]

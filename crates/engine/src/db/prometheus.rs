@@ -43,8 +43,10 @@ impl Stats {
     fn put_database(&self, text: &mut Text) {
         text.counter("commits", "Commits that returned without an error.", self.commits);
         text.counter("conflicts", "Commits refused because of a conflict.", self.conflicts);
-        text.counter("stalls", "Times a writer was slowed or had to wait for a flush.", self.stalls);
-        text.seconds("stall", "Time that writers were slowed or waited.", self.stall_us);
+        text.counter("delays", "Times a writer was delayed, so that flushes and compactions keep up.", self.delays);
+        text.seconds("delay", "Time that writers were delayed.", self.delay_us);
+        text.counter("stalls", "Times a writer was stopped until a flush made room.", self.stalls);
+        text.seconds("stall", "Time that writers were stopped.", self.stall_us);
         text.gauge("memtable_bytes", "Memory that memtables hold now.", self.memtable_bytes);
         let help = "Memory that memtables of unlogged tables hold now: what a crash would take back.";
         text.gauge("unlogged_memtable_bytes", help, self.unlogged_memtable_bytes);
@@ -251,11 +253,12 @@ mod tests {
         let (micros, appends) = (AtomicHistogram::default(), AtomicHistogram::default());
         [90, 100, 3000, u64::MAX / 2].into_iter().for_each(|value| micros.add(value));
         appends.add(7);
-        let mut stats = Stats { commits: 12, stall_us: 1_500_000, ..Stats::default() };
+        let mut stats = Stats { commits: 12, delay_us: 250_000, stall_us: 1_500_000, ..Stats::default() };
         (stats.log.syncs, stats.log.sync_us, stats.log.group_appends) = (4, micros.snapshot(), appends.snapshot());
         let samples = check(&stats.prometheus());
         let expected = [
             ("spinney_commits_total", 12.0),
+            ("spinney_delay_seconds_total", 0.25),
             ("spinney_stall_seconds_total", 1.5),
             ("spinney_log_syncs_total", 4.0),
             ("spinney_log_sync_seconds_bucket{le=\"0.000064\"}", 0.0),

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shuttle::thread;
 
+use super::memory::Memory;
+use super::room::Room;
 use super::*;
-use crate::base::sync::check;
+use crate::base::sync::{Condvar, Mutex, check};
 use crate::base::{ErrorKind, Result};
 use crate::env::sim::{CrashProfile, SimEnv};
 use crate::table::{Layout, TableOptions};
@@ -214,5 +216,61 @@ fn checkpoints_beside_tables_created_and_dropped_end_and_have_whole_commits() {
             let tables = ["a", "b"].map(|name| db.table(name).unwrap().unwrap());
             assert_eq!(commits(&db.snapshot(), &tables).unwrap(), [1, 0]);
         }
+    });
+}
+
+/// Writers wait for a flusher, which sleeps until memory is frozen: none waits for ever, and memory grows over its limit by no more than what the
+/// writers beside each other write.
+#[test]
+fn every_writer_that_waits_for_room_is_admitted() {
+    const THREADS: u64 = 3;
+    const BYTES: u64 = 3;
+    /// Of a budget of 16, writers wait when there are more than 10.
+    const BUDGET: u64 = 16;
+    #[derive(Debug)]
+    struct Writers {
+        room: Room,
+        memory: Memory,
+        running: Mutex<u64>,
+        frozen: Condvar,
+    }
+    let write = |shared: &Writers| {
+        for _ in 0..4 {
+            let closed = shared.room.is_closed(&shared.memory);
+            let admission = closed.then(|| shared.room.wait(BYTES, &shared.memory, || Ok(())).unwrap());
+            let frozen = shared.memory.grow(BYTES, 2 * BYTES);
+            assert!(shared.memory.memtable_bytes() <= BUDGET / 8 * 5 + THREADS * BYTES);
+            if frozen {
+                let _running = shared.running.lock();
+                shared.frozen.notify_one();
+            }
+            drop(admission);
+        }
+        *shared.running.lock() -= 1;
+        shared.frozen.notify_one();
+    };
+    check(move || {
+        let (running, frozen) = (Mutex::new(THREADS), Condvar::new());
+        let shared = Arc::new(Writers { room: Room::default(), memory: Memory::new(BUDGET), running, frozen });
+        let start = |_| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || write(&shared))
+        };
+        let writers: Vec<_> = (0..THREADS).map(start).collect();
+        let mut running = shared.running.lock();
+        while *running > 0 {
+            if shared.memory.is_frozen() {
+                drop(running);
+                shared.memory.set_immutable(0);
+                shared.room.made(&shared.memory);
+                running = shared.running.lock();
+            } else {
+                shared.frozen.wait(&mut running);
+            }
+        }
+        drop(running);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        shared.memory.set_immutable(0);
+        assert!(!shared.room.is_closed(&shared.memory), "nobody waits");
     });
 }

@@ -27,7 +27,11 @@ pub struct Stats {
     pub commits: u64,
     /// Commits refused because of a conflict.
     pub conflicts: u64,
-    /// Times a writer was slowed or had to wait for a flush.
+    /// Times a writer was delayed, by 50 ms at most, so that flushes and compactions keep up.
+    pub delays: u64,
+    /// Microseconds that writers spent so.
+    pub delay_us: u64,
+    /// Times a writer was stopped until a flush made room, because memtables had all of their memory.
     pub stalls: u64,
     /// Microseconds that writers spent so.
     pub stall_us: u64,
@@ -121,8 +125,10 @@ pub struct StorageStats {
 pub(crate) struct Counters {
     pub(crate) commits: AtomicU64,
     pub(crate) conflicts: AtomicU64,
-    pub(crate) stalls: AtomicU64,
-    pub(crate) stall_us: AtomicU64,
+    delays: AtomicU64,
+    delay_us: AtomicU64,
+    stalls: AtomicU64,
+    stall_us: AtomicU64,
     pub(crate) flushes: AtomicU64,
     pub(crate) flush_bytes: AtomicU64,
     pub(crate) compactions: AtomicU64,
@@ -138,10 +144,16 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// A writer was slowed.
+    /// A writer was delayed.
+    pub(crate) fn delayed(&self, time: Duration) {
+        self.delays.fetch_add(1, Ordering::Relaxed);
+        self.delay_us.fetch_add(micros(time), Ordering::Relaxed);
+    }
+
+    /// A writer waited for room.
     pub(crate) fn stalled(&self, time: Duration) {
         self.stalls.fetch_add(1, Ordering::Relaxed);
-        self.stall_us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.stall_us.fetch_add(micros(time), Ordering::Relaxed);
     }
 
     /// A compaction in the background could not read something.
@@ -155,6 +167,10 @@ impl Counters {
         self.failed_merges.fetch_add(1, Ordering::Relaxed);
         *self.last_failure.lock() = Some(error.to_string());
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Stats {
@@ -174,6 +190,8 @@ impl Stats {
         Self {
             commits: read(&counters.commits),
             conflicts: read(&counters.conflicts),
+            delays: read(&counters.delays),
+            delay_us: read(&counters.delay_us),
             stalls: read(&counters.stalls),
             stall_us: read(&counters.stall_us),
             memtable_bytes: core.memory.memtable_bytes(),

@@ -125,6 +125,7 @@ impl Core {
         drop(state.compaction.lock());
         let (version, tree) = state.empty(&mut self.commit.lock());
         version.memtables().for_each(|mem| self.memory.forget(mem));
+        self.room.admit(&self.memory);
         self.remove_runs(version.trees.runs().map(|handle| handle.id));
         self.remove_values(version.trees.values.iter());
         tree.into_iter().for_each(|file| self.remove_tree(file));

@@ -30,6 +30,7 @@ use crate::txn::publish::Seqnums;
 use super::core::{CommitState, Core};
 use super::erase::Erased;
 use super::options::Durability;
+use super::room::Admission;
 use super::table::Table;
 
 /// Most commits are of no more tables; those that are allocate.
@@ -83,7 +84,7 @@ impl Core {
             return Ok(());
         }
         let bytes = u64_of(changes.bytes());
-        self.admit(&changes)?;
+        let _admission = self.admit(&changes)?;
         if bytes < self.large_bytes() {
             let erased = &Erased::of(&changes, tables);
             return self.commit_sorted(Writes { changes: &changes, tables, sorted: &[], erased }, durability, seen);
@@ -136,8 +137,9 @@ impl Core {
         Ok(())
     }
 
-    /// Waits until there is room, and as long as flushes and compactions need to keep up.
-    fn admit(&self, changes: &Changes) -> Result<()> {
+    /// Waits until there is room, and as long as flushes and compactions need to keep up. A commit that had to wait for room keeps it until it is
+    /// done.
+    fn admit(&self, changes: &Changes) -> Result<Option<Admission<'_>>> {
         let bytes = u64_of(changes.bytes());
         let most = self.memory.batch_bytes_max();
         if bytes > most {
@@ -149,12 +151,12 @@ impl Core {
             && self.env.threads.concurrent()
         {
             let slept = self.memory.sleep(&*self.env.threads, delay);
-            self.counters.stalled(slept);
+            self.counters.delayed(slept);
         }
         self.check_space(changes)?;
         // What makes room need not wait for it.
         let passes = || !self.memory.is_full_for_deletes() && changes.only_delete();
-        if self.must_wait() && !passes() { self.wait_for_room() } else { Ok(()) }
+        if self.room.is_closed(&self.memory) && passes() { Ok(None) } else { self.wait_for_room(bytes) }
     }
 
     /// [`Self::order`], when the log has files at hand for all of a large record.
