@@ -1,6 +1,7 @@
 //! The bytes of a block in memory.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::Cell;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -39,8 +40,33 @@ const _: () =
 
 const ALLOCATOR: u32 = u32::MAX;
 
-/// The memory of all images, but for the shortest and longest. (Not a latch of [`crate::base::sync`]: nobody waits for anything while he holds it.)
-static SLABS: Mutex<Slabs> = Mutex::new(Slabs::new());
+/// The memory of all images, but for the shortest and longest, in parts with a latch each: a thread that finds the latch of its part held goes on
+/// to another part and stays there, as threads do with the arenas of the C library's allocator. So as many parts are used as threads meet.
+/// (Not latches of [`crate::base::sync`]: no thread waits for anything while it holds one.)
+static SLABS: [Mutex<Slabs>; PARTS] = [const { Mutex::new(Slabs::new()) }; PARTS];
+const PARTS: usize = 16;
+
+thread_local! {
+    /// The part of this thread.
+    static PART: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Bits of the number of a slab in its part; those above are the number of the part.
+const SLAB_BITS: u32 = 27;
+const _: () = assert!(PARTS << SLAB_BITS < ALLOCATOR as usize);
+
+/// Takes one of so many pieces of a slab, of any part; where it is from.
+fn take(pieces: usize) -> (NonNull<u8>, u32) {
+    let first = PART.get();
+    let parts = (0..PARTS).map(|step| (first + step) % PARTS);
+    let free = parts.into_iter().find_map(|part| Some((part, SLABS[part].try_lock()?)));
+    let (part, mut slabs) = free.unwrap_or_else(|| (first, SLABS[first].lock()));
+    let (start, slab) = slabs.take(pieces);
+    drop(slabs);
+    PART.set(part);
+    assert!(slab < 1 << SLAB_BITS, "all memory is smaller than so many slabs");
+    (start, u32_of(part) << SLAB_BITS | slab)
+}
 
 /// Miri and sanitizers watch what the allocator gives and takes.
 const IS_WATCHED: bool = cfg!(any(miri, sanitized));
@@ -54,7 +80,7 @@ impl Image {
     pub fn of_len(len: usize) -> Self {
         let stored_len = u32_of(len);
         let pieces = pieces_of(HEAD_BYTES + len).filter(|_| !IS_WATCHED);
-        let piece = pieces.map(|pieces| SLABS.lock().take(pieces));
+        let piece = pieces.map(take);
         let (start, slab) = piece.unwrap_or_else(|| (allocate(layout(len)), ALLOCATOR));
         let head = Head { holders: AtomicUsize::new(1), len: stored_len, slab };
         let start = start.cast::<Head>();
@@ -125,8 +151,9 @@ impl Image {
             unsafe { dealloc(start.as_ptr(), layout(self.len())) };
             return;
         }
-        // SAFETY: it was taken from that slab; the rest is the caller's promise.
-        let region = unsafe { SLABS.lock().give(start, slab) };
+        let (part, slab) = (usize_of32(slab >> SLAB_BITS), slab & ((1 << SLAB_BITS) - 1));
+        // SAFETY: it was taken from that slab of that part; the rest is the caller's promise.
+        let region = unsafe { SLABS[part].lock().give(start, slab) };
         // If it is not wanted any more, it is unmapped after the latch is let go.
         drop(region);
     }
@@ -236,6 +263,21 @@ mod tests {
                 "{len} {taken}"
             );
         }
+    }
+
+    #[test]
+    fn a_thread_that_finds_a_part_of_the_memory_in_use_goes_on_to_another() {
+        if IS_WATCHED {
+            return;
+        }
+        let part_of = |image: &Image| image.head().slab >> SLAB_BITS;
+        let first = Image::from(vec![7; 8200]);
+        let held = SLABS[usize_of32(part_of(&first))].lock();
+        let second = Image::from(vec![8; 8200]);
+        assert_ne!(part_of(&first), part_of(&second));
+        drop(held);
+        assert_eq!(part_of(&second), part_of(&Image::from(vec![9; 8200])), "it stays there");
+        assert!(first.iter().all(|byte| *byte == 7) && second.iter().all(|byte| *byte == 8));
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl Slabs {
         let pieces = slab.pieces;
         let was_full = slab.free == 0;
         let bit = 1 << (into / piece_bytes(pieces));
-        debug_assert!(into.is_multiple_of(piece_bytes(pieces)) && slab.free & bit == 0, "a piece is given back once");
+        assert!(into.is_multiple_of(piece_bytes(pieces)) && slab.free & bit == 0, "a piece is given back once");
         slab.free |= bit;
         if slab.free == all(pieces) {
             (slab.pieces, slab.free) = (0, 0);

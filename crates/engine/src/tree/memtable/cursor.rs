@@ -72,8 +72,7 @@ impl TreeCursor {
     /// From the end of an image on to the first record of the next.
     fn settle(&mut self) {
         while self.at >= self.image.count {
-            let next = self.image.next.clone();
-            let Some(next) = next.get() else {
+            let Some(next) = self.image.next.get(self.tree.arena()) else {
                 self.at = NOWHERE;
                 return;
             };
@@ -82,7 +81,7 @@ impl TreeCursor {
             for record in self.image.records[..self.image.count.min(AHEAD)].iter().flatten() {
                 record.prefetch();
             }
-            if let Some(next) = self.image.next.get() {
+            if let Some(next) = self.image.next.get(self.tree.arena()) {
                 next.prefetch();
             }
         }
@@ -132,10 +131,8 @@ impl Cursor for TreeCursor {
     fn last(&mut self) -> Result<()> {
         self.way = Way::default();
         self.image.read_now(self.tree.tail());
-        let mut next = self.image.next.clone();
-        while let Some(leaf) = next.get() {
+        while let Some(leaf) = self.image.next.get(self.tree.arena()) {
             self.image.read_now(leaf);
-            next = self.image.next.clone();
         }
         self.at = self.image.count;
         self.step_back();

@@ -93,8 +93,9 @@ impl Link {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
+    /// The node, which lives as long as its arena: that of the tree of which the link was set to a node.
     #[inline]
-    pub(super) fn get(&self) -> Option<&Node> {
+    pub(super) fn get<'t>(&self, _arena: &'t Arena) -> Option<&'t Node> {
         // SAFETY: invariant 4; acquire pairs with the release in `set`.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
@@ -218,7 +219,8 @@ impl Node {
 
     #[inline]
     pub(super) fn next(&self) -> Option<&Self> {
-        self.next.get()
+        // SAFETY: invariant 4: the next node lies in the arena of this one; acquire pairs with the release in `set`.
+        unsafe { self.next.0.load(Ordering::Acquire).as_ref() }
     }
 
     /// The first record of a leaf.

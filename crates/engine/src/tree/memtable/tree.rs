@@ -49,16 +49,16 @@ impl Tree {
     }
 
     fn root(&self) -> &Node {
-        self.root.get().expect("a tree has a root from its birth")
+        self.root.get(&self.arena).expect("a tree has a root from its birth")
     }
 
     pub(super) fn first_leaf(&self) -> &Node {
-        self.first.get().expect("a tree has a leaf from its birth")
+        self.first.get(&self.arena).expect("a tree has a leaf from its birth")
     }
 
     /// A leaf at or shortly before the end.
     pub(super) fn tail(&self) -> &Node {
-        self.tail.get().expect("a tree has a leaf from its birth")
+        self.tail.get(&self.arena).expect("a tree has a leaf from its birth")
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -166,14 +166,13 @@ impl Tree {
     }
 
     /// As [`Self::descend`] to a leaf, from where a way to the same place has come.
-    pub(super) fn descend_from<'t>(&'t self, way: &'t Way, place: &Place<'_>) -> (&'t Node, u64) {
+    pub(super) fn descend_from(&self, way: &Way, place: &Place<'_>) -> (&Node, u64) {
         self.resume(way).finish(0, place)
     }
 
     /// Goes a step on towards the leaf that `place` belongs to, and asks for the memory that the next one looks at; whether there is one.
     pub(super) fn go_on(&self, way: &mut Way, place: &Place<'_>) -> bool {
-        let come = way.clone();
-        let mut descent = self.resume(&come);
+        let mut descent = self.resume(way);
         let arrived = descent.step(0, place).is_some();
         if arrived {
             descent.node.prefetch_record(descent.node.rank(place));
@@ -183,8 +182,9 @@ impl Tree {
         !arrived
     }
 
-    fn resume<'t>(&'t self, way: &'t Way) -> Descent<'t> {
-        Descent { node: way.node.get().unwrap_or_else(|| self.root()), bound: way.bound.get() }
+    fn resume(&self, way: &Way) -> Descent<'_> {
+        let node = way.node.get(&self.arena).unwrap_or_else(|| self.root());
+        Descent { node, bound: way.bound.get(&self.arena) }
     }
 
     /// The newest version of `key` that a snapshot at `seqnum` sees.
