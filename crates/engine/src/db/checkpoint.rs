@@ -146,7 +146,7 @@ impl Core {
             catalog.tables.iter().filter_map(|(table, record)| Some((table, record.tree.as_ref()?)))
         {
             let root = Arc::clone(&roots[table]);
-            debug_assert_eq!(root.meta(), meta, "a root is shown when it is recorded");
+            assert_eq!(root.meta(), meta, "a root is shown when it is recorded");
             let file = self.open_file(&FileKind::Tree.path(&self.dir, *id), Access::Read)?;
             trees.push(TreeSource { id: *id, file, root });
         }

@@ -121,7 +121,7 @@ impl SegmentHeader {
 
     /// Where in the file the byte of position `lsn` is.
     pub(super) fn offset_of(&self, lsn: Lsn) -> u64 {
-        debug_assert!(self.first <= lsn && lsn <= self.end());
+        assert!(self.first <= lsn && lsn <= self.end(), "a position of another segment");
         SECTOR + (lsn.0 - self.first.0)
     }
 

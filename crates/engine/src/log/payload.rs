@@ -44,7 +44,7 @@ impl<'a> Payload<'a> {
     #[inline]
     pub(super) fn take(&mut self, len: usize, out: &mut AlignedBuffer) {
         self.begun = true;
-        self.left -= len;
+        self.left = self.left.checked_sub(len).expect("no more is taken than is left");
         let mut wanted = len;
         while let Some((part, rest)) = self.parts.split_first() {
             let part = &part[self.taken..];
@@ -57,7 +57,7 @@ impl<'a> Payload<'a> {
             wanted -= part.len();
             (self.parts, self.taken) = (rest, 0);
         }
-        debug_assert_eq!(wanted, 0, "no more is taken than is left");
+        assert_eq!(wanted, 0, "no more is taken than is left");
     }
 }
 

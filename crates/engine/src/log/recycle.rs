@@ -313,7 +313,8 @@ impl LogWriter {
     }
 
     /// Gives segments up that hold nothing at or after `before`, a position that has to be durable wherever a later
-    /// [`recover`](super::recover) gets it from, unless a cursor holds them. A few become spares, the others are removed.
+    /// [`recover`](super::recover) gets it from, unless a cursor holds them. A few become spares, the others are removed. What is not durable
+    /// is not given up: a write of it may be on its way, and would fall into whatever the segment has become.
     ///
     /// # Errors
     /// `Io` when a file cannot be renamed or removed; the next open tries again.
@@ -321,7 +322,7 @@ impl LogWriter {
         let mut live = self.live.lock();
         let needed = {
             let mut holds = self.holds.lock();
-            holds.released = holds.released.max(before);
+            holds.released = holds.released.max(before.min(self.durable()));
             let free = needed_from(&live, holds.released);
             holds.free(&live, free)
         };

@@ -154,7 +154,7 @@ impl Tail {
     /// the markers of groups that begin in what is taken.
     #[inline]
     pub(super) fn take(&mut self, durable: Lsn, taken: &mut Taken) {
-        debug_assert!(taken.full.is_empty() && taken.last.bytes.is_empty(), "what was taken before was written");
+        assert!(taken.full.is_empty() && taken.last.bytes.is_empty(), "what was taken before was written");
         if self.full_bytes > 0 {
             mem::swap(&mut self.full, &mut taken.full);
             self.full_bytes = 0;

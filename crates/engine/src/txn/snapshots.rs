@@ -68,7 +68,7 @@ impl Snapshots {
 
     /// Publishes all changes up to `seqnum`. Only the publisher calls this, with ascending seqnums.
     pub fn publish(&self, seqnum: SeqNum) {
-        debug_assert!(self.published() <= seqnum);
+        assert!(self.published() <= seqnum, "changes are published in their order");
         self.published.store(seqnum.0, Ordering::Release);
     }
 }
