@@ -17,9 +17,12 @@ struct Line {
 
 /// The runs of our engines with these arguments.
 fn run(arguments: &str) -> Vec<Run> {
+    engines().iter().map(|engine| run_one(&**engine, arguments)).collect()
+}
+
+fn run_one(engine: &dyn Engine, arguments: &str) -> Run {
     let line = Line::try_parse_from(std::iter::once("kv").chain(arguments.split_whitespace())).unwrap();
-    let run = |engine: Box<dyn Engine>| run_on(&*engine, Experiment::Kv(line.kv.clone()), line.common.clone());
-    engines().into_iter().map(run).collect()
+    run_on(engine, Experiment::Kv(line.kv), line.common)
 }
 
 fn figure(step: &Step, name: &str) -> Option<f64> {
@@ -114,6 +117,22 @@ fn a_batch_counts_its_keys_and_the_last_is_short() {
             run.steps.iter().map(|step| (step.operations[0].calls, step.operations[0].operations)).collect();
         assert_eq!(calls, [(101, 1005), (252, 1005)]);
     }
+}
+
+/// While one writer waited for room in memory all others lined up behind it, also when there was room again: sixteen writers made a fourteenth of
+/// the commits of four. The bound is generous, because other tests run beside this one.
+#[test]
+fn many_more_writers_than_processors_commit_as_much_as_a_few() {
+    let engine = engines().into_iter().find(|engine| engine.name().contains("lsm")).expect("one of the layouts");
+    let rate = |threads: u16| {
+        let arguments = "--num 150000 --value-bytes 400 --memory 16MiB --workloads fillrandom --threads";
+        let run = run_one(&*engine, &format!("{arguments} {threads}"));
+        assert_eq!(run.error, None);
+        run.steps[0].cost.unwrap().rate
+    };
+    let rounds: Vec<_> = (0..3).map(|_| [4, 16, 64].map(rate)).collect();
+    let best = |at: usize| rounds.iter().map(|rates| rates[at]).fold(0.0, f64::max);
+    assert!(best(1).min(best(2)) > best(0) / 4.0, "{rounds:?}");
 }
 
 #[test]
