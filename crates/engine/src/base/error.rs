@@ -32,6 +32,8 @@ pub enum ErrorKind {
     Locked,
     /// What was asked for is not kept any more: begin again with what there is.
     Gone,
+    /// The database was opened by the process that this one was forked from: open it after the fork.
+    Forked,
 }
 
 /// An error of the engine. Opaque: look at [`Error::kind`] to decide, print it to tell.
@@ -73,9 +75,13 @@ impl Error {
         error
     }
 
-    /// The operating system failed to `verb` `path`. A full disk or quota becomes `Full`.
+    /// The operating system failed to `verb` `path`. A full disk or quota becomes `Full`; an error of the engine within stays what it is.
     #[must_use]
     pub fn io(verb: &str, path: &Path, source: io::Error) -> Self {
+        let source = match source.downcast::<Self>() {
+            Ok(own) => return own,
+            Err(source) => source,
+        };
         let kind = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => ErrorKind::Full,
             _ => ErrorKind::Io,

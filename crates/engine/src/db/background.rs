@@ -206,11 +206,16 @@ impl Core {
         if !self.interval_pending.load(Ordering::Acquire) {
             return Ok(Next::Wait);
         }
-        // Woken by the first of them: the rest of the interval is theirs to gather in.
-        self.env.threads.sleep(self.options.interval / 2);
+        // Woken by the first of them: the rest of the interval is theirs to gather in. The worker sleeps outside, where it can be woken.
+        let now = self.env.clock.now();
+        let due = *self.interval_due.lock().get_or_insert(now + self.options.interval / 2);
+        if now < due {
+            return Ok(Next::WaitAtMost(due - now));
+        }
+        *self.interval_due.lock() = None;
         self.interval_pending.store(false, Ordering::Release);
         self.force_log(self.log().tail())?;
-        Ok(Next::WaitAtMost(self.options.interval / 2))
+        Ok(Next::Wait)
     }
 }
 

@@ -18,6 +18,7 @@
 //! [`Run::visible_from`]: crate::tree::run::Run::visible_from
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use crate::base::key::{check_key, check_value};
@@ -79,7 +80,8 @@ impl<'a> BulkLoad<'a> {
     ///
     /// # Errors
     /// `Invalid` for a key that is not above the one before, naming both, for a key or value of a length that cannot be stored, and for
-    /// a value that the table's merge operator refuses; `Io` and `Full` when a run cannot be written, which does no harm to the database. After an error the load is given up: its files are
+    /// a value that the table's merge operator refuses; `Io` and `Full` when a run cannot be written, which does no harm to the
+    /// database; `Closed`. After an error the load is given up: its files are
     /// gone, and every further call is refused.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let pushed = self.try_push(key, value);
@@ -90,6 +92,7 @@ impl<'a> BulkLoad<'a> {
     }
 
     fn try_push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.core.health.check_open()?;
         check_key(key)?;
         check_value(value)?;
         self.table.check_value(value)?;
@@ -139,6 +142,10 @@ impl<'a> BulkLoad<'a> {
 
 impl Drop for BulkLoad<'_> {
     fn drop(&mut self) {
+        if self.core.health.is_forked() {
+            // Its files are the other process's, and what writes them waits for threads that are not here.
+            mem::forget(self.writer.take());
+        }
         self.give_up();
     }
 }

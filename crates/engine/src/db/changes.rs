@@ -150,6 +150,10 @@ impl ChangeFeed {
 
 impl Drop for ChangeFeed {
     fn drop(&mut self) {
-        self.db.core().log().end_cursor(&self.cursor);
+        let core = self.db.core();
+        // A closed log keeps nothing for it any more.
+        if core.health.check_open().is_ok() {
+            core.log().end_cursor(&self.cursor);
+        }
     }
 }

@@ -1,37 +1,43 @@
-//! Closing: background work ends, unlogged tables are flushed, the manifest becomes one record, the log's end is made durable.
+//! Closing: background work ends, unlogged tables are flushed, the manifest becomes one record, the log's end is made durable. Then all is given
+//! back that the database held: memory, files, threads and at last the lock, so that it can be opened again at once, whatever handles are left.
+
+use std::mem;
 
 use crate::base::{ErrorKind, Result};
+use crate::log::LogWriter;
+use crate::table::files::FileKind;
 
-use super::core::Core;
+use super::core::{Core, Workers};
+use super::open::is_named;
 
 impl Core {
-    /// Closes the database; does nothing the second time.
+    /// Closes the database; does nothing the second time, but wait until it is closed.
     pub(crate) fn shut(&self) -> Result<()> {
+        self.health.check_here()?;
+        let mut lock = self.lock.lock();
         if !self.health.begin_close() {
             return Ok(());
         }
-        if let Some(workers) = self.workers.get() {
-            workers.flush.stop();
-            workers.sync.stop();
-            workers.memory.stop();
-            workers.expire.stop();
-            for worker in &workers.compact {
-                worker.stop();
-            }
-        }
+        let ended = self.end();
+        self.health.end_close();
+        self.release_all();
+        drop(lock.take());
+        ended
+    }
+
+    /// Ends the work, and makes durable what is not.
+    fn end(&self) -> Result<()> {
+        self.workers.get().into_iter().for_each(Workers::stop);
         self.room.look();
         self.publisher.announce_news();
         // Commits that were being ordered when the closing began are through after this.
         drop(self.commit.lock());
         self.health.check_poison()?;
         // A write that finds room just now finishes the open first, or not at all.
-        let unfinished = self.unfinished.lock();
-        if unfinished.is_some() {
+        if self.unfinished.lock().is_some() {
             // Nothing was written since the open.
-            self.health.end_close();
             return Ok(());
         }
-        drop(unfinished);
         let flushed = self.flush_unlogged().and_then(|()| self.date_all());
         self.health.end_close();
         flushed?;
@@ -55,5 +61,43 @@ impl Core {
             self.flush(table)?;
         }
         Ok(())
+    }
+
+    /// Removes what bulk loads have written that are not finished. The manifest names nothing more from now on.
+    fn discard_loads(&self) {
+        let ledger = self.ledger.lock();
+        let loading = mem::take(&mut *self.loading.lock());
+        for id in loading {
+            for kind in
+                [FileKind::Run, FileKind::Values].into_iter().filter(|kind| !is_named(*kind, id, &ledger.catalog))
+            {
+                // Each has one of the two, or none yet.
+                drop(self.env.fs.remove(&kind.path(&self.dir, id)));
+            }
+        }
+    }
+
+    /// Lets go of what handles of the closed database would else keep. What a call that is under way still reads or writes fails.
+    fn release_all(&self) {
+        // After a failure the manifest may name on disk what it does not name here.
+        if self.health.check_poison().is_ok() {
+            self.discard_loads();
+        }
+        for table in self.all_tables() {
+            let held = table.empty(&mut self.commit.lock());
+            drop(held);
+        }
+        self.ledger.lock().manifest = None;
+        self.log.get().into_iter().for_each(LogWriter::give_back);
+        self.cache.fit(|_| Some(0));
+        self.files.revoke();
+    }
+}
+
+impl Workers {
+    /// Waits until none of them works, and lets none begin again.
+    fn stop(&self) {
+        let one = [&self.flush, &self.sync, &self.memory, &self.expire];
+        one.into_iter().chain(&self.compact).for_each(|worker| worker.stop());
     }
 }

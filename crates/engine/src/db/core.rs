@@ -10,13 +10,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::base::sync::{Mutex, RwLock};
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::base::{Error, ErrorKind, FileId, Lsn, Reached, Result, SeqNum, TableId};
 use crate::cache::Cache;
-use crate::env::{Env, FileLock, Worker};
+use crate::env::{DatabaseFiles, Env, FileLock, Worker};
 use crate::log::LogWriter;
 use crate::store::StoreStats;
 use crate::table::catalog::Catalog;
@@ -236,7 +237,9 @@ pub(crate) struct Workers {
 /// An open database.
 #[derive(Debug)]
 pub(crate) struct Core {
+    /// Its files are `files`.
     pub(crate) env: Env,
+    pub(crate) files: Arc<DatabaseFiles>,
     pub(crate) dir: PathBuf,
     pub(crate) options: Options,
     pub(crate) registered: Registered,
@@ -248,7 +251,7 @@ pub(crate) struct Core {
     pub(crate) log: OnceLock<LogWriter>,
     /// How far recovery has replayed the log.
     pub(crate) replayed_to: AtomicU64,
-    pub(crate) health: Health,
+    pub(crate) health: Arc<Health>,
     /// What is left to do of the open. Taken before `commit`.
     pub(crate) unfinished: Mutex<Option<Unfinished>>,
     pub(crate) memory: Memory,
@@ -276,15 +279,16 @@ pub(crate) struct Core {
     pub(crate) room: Room,
     /// Whether commits with `Durability::Interval` wait for the sync worker. Set by commits, cleared by the worker before it syncs.
     pub(crate) interval_pending: AtomicBool,
+    /// When the sync worker syncs for these. Its own.
+    pub(crate) interval_due: Mutex<Option<Duration>>,
     /// Runs that bulk loads are writing, which the manifest does not name yet. An id enters before its file is created, and leaves after
     /// that is named or removed.
     pub(crate) loading: Mutex<BTreeSet<FileId>>,
     /// Files that the manifest no longer names and that could not be removed yet.
     pub(crate) left_behind: Mutex<Vec<PathBuf>>,
     pub(crate) workers: OnceLock<Workers>,
-    /// Keeps other processes out.
-    #[expect(dead_code, reason = "held, not used")]
-    pub(crate) lock: Box<dyn FileLock>,
+    /// Keeps other processes out, until the database is closed. The latch is held during the closing.
+    pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
 impl Core {
@@ -347,7 +351,7 @@ impl Core {
 
     /// Fails the database: nothing is written any more. Work that only met the closing of the database fails nothing.
     pub(crate) fn poison(&self, error: Error) -> Error {
-        if error.kind() == ErrorKind::Closed {
+        if matches!(error.kind(), ErrorKind::Closed | ErrorKind::Forked) {
             return error;
         }
         Reached::Poison.mark();

@@ -1,6 +1,7 @@
 //! The handle of an open database.
 
 use std::fmt;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,6 +28,12 @@ use super::{background, discard, open, salvage, salvage_to};
 /// An open database. Cheap to clone; all clones, and the tables, snapshots and transactions made from it, share it. It is closed by
 /// [`Database::close`], or when the last of them is dropped, which does the same without a word about errors: with an unlogged table
 /// that has changes only `close` tells whether its last flush went well.
+///
+/// # Processes
+/// A database belongs to the process that opened it. In a child that was forked from that (by `fork`, not by [`std::process::Command`], which goes
+/// on with another program) every read, write and close by an inherited handle fails with [`ErrorKind::Forked`](crate::ErrorKind::Forked), no file is
+/// touched, and what is dropped is left as it is, with its memory. The parent keeps the lock. The child may open other databases; this one, when the
+/// parent has closed it.
 ///
 /// ```
 /// use spinney::{Batch, Database, Durability, Layout, Options, TableOptions};
@@ -64,6 +71,10 @@ impl Drop for Handle {
     fn drop(&mut self) {
         // Errors have poisoned the log already and cannot be told from here; `close` tells them.
         drop(self.core.shut());
+        if self.core.health.is_forked() {
+            // Its threads are not here, and its latches may be held by them.
+            mem::forget(Arc::clone(&self.core));
+        }
     }
 }
 
@@ -191,14 +202,17 @@ impl Database {
         ChangeFeed::new(self.clone(), from)
     }
 
-    /// The oldest position from which [`Database::changes`] can begin now.
+    /// The oldest position from which [`Database::changes`] can begin now; 0 in a forked process.
     #[must_use]
     pub fn log_start(&self) -> Lsn {
         let core = self.core();
+        if core.health.is_forked() {
+            return Lsn::default();
+        }
         core.log.get().map_or_else(|| core.ledger.lock().catalog.log_from, LogWriter::oldest)
     }
 
-    /// The position up to which all commits are durable.
+    /// The position up to which all commits are durable. After the database was closed, where its log ends.
     #[must_use]
     pub fn log_end(&self) -> Lsn {
         let core = self.core();
@@ -223,10 +237,11 @@ impl Database {
         self.core().verify()
     }
 
-    /// Counters since the database was opened, and what it holds now.
+    /// Counters since the database was opened, and what it holds now; all zero in a forked process.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats::of(self.core())
+        let core = self.core();
+        if core.health.is_forked() { Stats::default() } else { Stats::of(core) }
     }
 
     /// The database's directory.
@@ -241,10 +256,12 @@ impl Database {
         &self.core().options
     }
 
-    /// Ends background work, flushes unlogged tables, makes all commits durable and closes. Other handles refuse from then on.
+    /// Ends background work, flushes unlogged tables, makes all commits durable and closes. From then on every other handle refuses with `Closed`,
+    /// and whatever handles are left, the database's threads, file descriptors, memory and lock are given back: it can be opened again at once, in
+    /// this process or another. Only a [`Range`](crate::Range) keeps the memory that it stands on until it is used again or dropped.
     ///
     /// # Errors
-    /// What kept the last commits from becoming durable; `Poisoned` when an earlier write failed.
+    /// What kept the last commits from becoming durable; `Poisoned` when an earlier write failed. The database is closed all the same.
     pub fn close(self) -> Result<()> {
         self.core().shut()
     }

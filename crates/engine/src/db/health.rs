@@ -1,14 +1,17 @@
-//! Whether the database may be used: open, closed, or poisoned by a failed write.
+//! Whether the database may be used: open, closed, or poisoned by a failed write, and by the process that opened it.
 
 use crate::base::sync::AtomicBool;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use crate::base::{Error, ErrorKind, Result};
+use crate::env::Origin;
 
 /// Open, closed or poisoned.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Health {
+    /// Where the database was opened.
+    origin: Origin,
     /// Set once, when the closing begins; read by every call, which then refuses.
     closing: AtomicBool,
     /// Set once, when the closing has flushed what is left: nothing is written after it but the log's end.
@@ -20,13 +23,37 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Refuses when the database was closed.
+    /// Of a database that this process opens.
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            closing: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            unfinished: AtomicBool::new(false),
+            poison: OnceLock::new(),
+        }
+    }
+
+    /// Whether this is not the process that opened the database, but one that was forked from it.
+    pub(crate) fn is_forked(&self) -> bool {
+        !self.origin.is_here()
+    }
+
+    /// Refuses in a forked process.
+    pub(crate) fn check_here(&self) -> Result<()> {
+        self.origin.check()
+    }
+
+    /// Refuses when the database was closed, and in a forked process.
+    #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
+        self.origin.check()?;
         check_unset(&self.closing)
     }
 
     /// Refuses when the database was closed or poisoned. While it is being closed it does not: that is work for the closing itself.
     pub(crate) fn check_in_use(&self) -> Result<()> {
+        self.origin.check()?;
         check_unset(&self.closed)?;
         self.check_poison()
     }
@@ -90,6 +117,7 @@ impl Health {
     }
 }
 
+#[inline]
 fn check_unset(closed: &AtomicBool) -> Result<()> {
     if closed.load(Ordering::Acquire) {
         return Err(Error::new(ErrorKind::Closed, "the database was closed"));

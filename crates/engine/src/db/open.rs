@@ -22,7 +22,7 @@ use crate::base::sync::{Mutex, RwLock};
 
 use crate::base::{Error, ErrorKind, FileId, Result, SeqNum, TableId};
 use crate::cache::Cache;
-use crate::env::{Access, DirEntry, Env, FileLock, OpenOptions};
+use crate::env::{Access, DatabaseFiles, DirEntry, Env, FileLock, OpenOptions};
 use crate::store::StoreStats;
 use crate::table::catalog::{Catalog, RunRecord, TableRecord};
 use crate::table::edit::Edit;
@@ -66,6 +66,7 @@ const ROOM_LEFT_BYTES_MAX: u64 = 16 << 20;
 /// Opens or creates the database in `path`.
 pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) -> Result<Core> {
     options.check()?;
+    let (env, files) = DatabaseFiles::of(env);
     let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
     // Before the lock, whose file would be the first of ours in a directory of somebody else.
     check_place(&dir, &list_or_create(&env, &dir, parts.create)?, parts.create)?;
@@ -102,7 +103,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         log_place,
         log: OnceLock::new(),
         replayed_to: AtomicU64::new(catalog.log_from.0),
-        health: Health::default(),
+        health: Arc::new(Health::new(env.threads.origin())),
         unfinished: Mutex::default(),
         memory: Memory::new(options.memory_bytes),
         space: super::space::Space::default(),
@@ -126,11 +127,13 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         open_transactions: AtomicUsize::new(0),
         erasures_wait: AtomicBool::new(false),
         interval_pending: AtomicBool::new(false),
+        interval_due: Mutex::default(),
         loading: Mutex::default(),
         left_behind: Mutex::new(Vec::new()),
         workers: OnceLock::new(),
-        lock,
+        lock: Mutex::new(Some(lock)),
         env,
+        files,
         options,
     };
     let recovered = core.recover(parts.on_replay)?;
@@ -399,13 +402,15 @@ fn is_of_manifest(name: &str) -> bool {
 
 /// Whether a file is one of ours that the catalog does not name, as it names no manifest.
 fn is_stranger(entry: &DirEntry, catalog: &Catalog) -> bool {
-    match files::parse(&entry.name) {
-        None => false,
-        Some((FileKind::Manifest | FileKind::ManifestCopy, _)) => true,
-        Some((FileKind::Run, id)) => !catalog.tables.values().any(|table| table.runs().any(|run| run.id == id)),
-        Some((FileKind::Values, id)) => !catalog.tables.values().any(|table| table.values().contains(&id)),
-        Some((FileKind::Tree, id)) => {
-            !catalog.tables.values().any(|table| table.tree.as_ref().is_some_and(|(file, _)| *file == id))
-        }
-    }
+    files::parse(&entry.name).is_some_and(|(kind, id)| !is_named(kind, id, catalog))
+}
+
+/// Whether the catalog names a file. It names no manifest.
+pub(super) fn is_named(kind: FileKind, id: FileId, catalog: &Catalog) -> bool {
+    catalog.tables.values().any(|table| match kind {
+        FileKind::Manifest | FileKind::ManifestCopy => false,
+        FileKind::Run => table.runs().any(|run| run.id == id),
+        FileKind::Values => table.values().contains(&id),
+        FileKind::Tree => table.tree.as_ref().is_some_and(|(file, _)| *file == id),
+    })
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::mem;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::tree::{Costs, Limits};
 use crate::txn::visibility::{Known, Visible};
 
 use super::core::TableState;
+use super::health::Health;
 use super::own_writes::OwnWalk;
 use super::table::Reader;
 
@@ -50,7 +52,8 @@ pub(crate) enum Direction {
 /// The entries of a key range in key order, ascending or descending: as an iterator of `Result<(key, value)>`, which gives keys and
 /// values away, or lent one after the other by [`Range::advance`], which copies and allocates nothing.
 ///
-/// After an error it is at its end. It keeps what it reads alive, so it may outlive its snapshot.
+/// After an error it is at its end. It keeps what it reads alive, so it may outlive its snapshot. It does not keep the database open: when that is
+/// closed it fails with `Closed`.
 #[must_use = "a range does nothing until it is walked"]
 pub struct Range {
     /// What the snapshot sees in the range; `None` at its end.
@@ -67,6 +70,8 @@ pub struct Range {
     own: Option<(Vec<u8>, Value)>,
     /// Why the range could not be begun.
     failed: Option<Error>,
+    /// Of its database, which it does not keep open.
+    health: Arc<Health>,
     /// Where its costs are counted when it ends, which then pays for more trees than one.
     table: Option<Arc<TableState>>,
     /// How many of its trees are small memtables, and how many are views.
@@ -94,6 +99,7 @@ impl Range {
     /// What a snapshot sees in a range, without what `erased` hides.
     pub(crate) fn new(
         table: Result<Reader<'_>>,
+        health: Arc<Health>,
         seqnum: SeqNum,
         bounds: Bounds,
         direction: Direction,
@@ -120,11 +126,15 @@ impl Range {
             }
         }
         let (writes, shown, own) = (None, Shown::Nothing, None);
-        Self { visible, ready: false, direction, operator, writes, shown, own, failed, table: state, searched }
+        Self { visible, ready: false, direction, operator, writes, shown, own, failed, health, table: state, searched }
     }
 
     /// Leaves what the snapshot sees.
     fn leave(&mut self) {
+        if self.health.is_forked() {
+            // Latches that it takes at its end may be held by threads that are not there.
+            mem::forget((self.visible.take(), self.table.take()));
+        }
         if let (Some(visible), Some(table)) = (self.visible.take(), self.table.take()) {
             let (costs, sources) = (visible.costs(), u64_of(visible.cursor().sources()));
             table.reads.walked(sources, &costs);
@@ -209,7 +219,12 @@ impl Range {
     /// Goes on to the next entry; an error is the end.
     #[inline]
     fn go(&mut self, want: Want) -> Result<()> {
-        match self.step(want) {
+        let stepped = match self.health.check_open() {
+            Ok(()) => self.step(want),
+            Err(_) if self.is_at_end() => Ok(Shown::Nothing),
+            Err(error) => Err(error),
+        };
+        match stepped {
             Ok(shown) => {
                 self.shown = shown;
                 Ok(())
@@ -218,13 +233,19 @@ impl Range {
         }
     }
 
+    fn is_at_end(&self) -> bool {
+        self.visible.is_none() && self.failed.is_none() && self.writes.as_slice().is_empty()
+    }
+
     /// Is at its end, because of an error.
     #[cold]
     fn end(&mut self, error: Error) -> Result<()> {
         self.leave();
+        self.failed = None;
         (self.ready, self.shown) = (false, Shown::Nothing);
         self.writes = None;
-        Err(error)
+        // What it read may be something else since the database was closed.
+        Err(self.health.check_open().err().unwrap_or(error))
     }
 
     #[inline]

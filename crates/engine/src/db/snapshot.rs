@@ -1,6 +1,7 @@
 //! A snapshot: a view of all tables as they were at one moment.
 
 use std::ops::RangeBounds;
+use std::sync::Arc;
 
 use crate::base::key::check_key;
 use crate::base::num::u64_of;
@@ -25,7 +26,9 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn new(db: Database) -> Self {
-        let seqnum = db.core().snapshots.take();
+        let core = db.core();
+        // Nothing can be read of it in a forked process, where the latch may be held by a thread that is not there.
+        let seqnum = if core.health.is_forked() { SeqNum::ZERO } else { core.snapshots.take() };
         Self { db, seqnum }
     }
 
@@ -85,9 +88,8 @@ impl Snapshot {
     /// As [`Snapshot::get`].
     pub fn multi_get(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         let core = self.db.core();
-        core.health.check_open()?;
-        keys.iter().try_for_each(|key| check_key(key))?;
         let (state, version) = table.reader_in(core)?;
+        keys.iter().try_for_each(|key| check_key(key))?;
         let (mut costs, read) = (Costs::default(), BlocksRead::so_far());
         let found = version.get_many(keys, self.seqnum, &mut costs)?;
         costs.blocks_read = read.since();
@@ -132,21 +134,19 @@ impl Snapshot {
     ) -> Range {
         let core = self.db.core();
         let bounds = bounds(&range);
-        let (state, version) = match core.health.check_open().and_then(|()| table.reader_in(core)) {
-            Ok(reader) => reader,
-            Err(error) => return Range::new(Err(error), self.seqnum, bounds, direction, erased),
-        };
-        state.savings.begin_walk(core);
-        Range::new(Ok((state, version)), self.seqnum, bounds, direction, erased)
+        let reader = table.reader_in(core);
+        if let Ok((state, _)) = &reader {
+            state.savings.begin_walk(core);
+        }
+        Range::new(reader, Arc::clone(&core.health), self.seqnum, bounds, direction, erased)
     }
 
     /// The newest version of a key that the snapshot sees, and where it was found.
     #[inline]
     fn look_up<'t>(&self, table: &'t Table, key: &[u8]) -> Result<(Reader<'t>, Option<Found>)> {
         let core = self.db.core();
-        core.health.check_open()?;
-        check_key(key)?;
         let (state, version) = table.reader_in(core)?;
+        check_key(key)?;
         let (mut costs, read) = (Costs::default(), BlocksRead::so_far());
         let found = version.get_at_cost(key, self.seqnum, &mut costs)?;
         costs.blocks_read = read.since();
@@ -177,7 +177,7 @@ impl Snapshot {
 impl Drop for Snapshot {
     fn drop(&mut self) {
         let core = self.db.core();
-        if core.snapshots.release(self.seqnum) {
+        if !core.health.is_forked() && core.snapshots.release(self.seqnum) {
             core.released_oldest();
         }
     }

@@ -44,11 +44,12 @@ impl Table {
         Ok(&self.0.state)
     }
 
-    /// The table's state and what a reader sees of it, if it belongs to this database and was not dropped.
+    /// The table's state and what a reader sees of it, if it belongs to this database, which is open, and was not dropped.
     #[inline]
     pub(crate) fn reader_in(&self, core: &Arc<Core>) -> Result<Reader<'_>> {
         let version = self.0.state.version.load();
-        // In this order: a table that is dropped meanwhile is empty only after it says so.
+        // In this order: a table that is dropped meanwhile, or whose database is closed, is empty only after it says so.
+        core.health.check_open()?;
         Ok((self.state_in(core)?, version))
     }
 

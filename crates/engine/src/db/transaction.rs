@@ -164,6 +164,7 @@ impl Transaction {
     /// # Errors
     /// As [`Snapshot::get`].
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
+        self.snapshot.db().core().health.check_open()?;
         check_key(key)?;
         let own = self.own(table);
         let below = || match own {
@@ -181,6 +182,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`].
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+        self.snapshot.db().core().health.check_open()?;
         check_key(key)?;
         match self.own(table) {
             Some(own) if own.keys.get(key).is_some() || own.has_erased(key) => Ok(self.get(table, key)?.is_some()),

@@ -145,6 +145,8 @@ impl Core {
         for table in self.all_tables() {
             self.verify_table(&table, &mut report)?;
         }
+        // What a close took away meanwhile is not missing.
+        self.health.check_open()?;
         Ok(report)
     }
 

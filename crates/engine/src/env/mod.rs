@@ -3,8 +3,11 @@
 //! Nothing in the engine reaches the operating system except through an [`Env`]. [`os`] is the real one; [`sim`] lives in
 //! memory, replays from a seed, and loses, tears and fails what a real machine may lose, tear and fail.
 
+mod beside;
 pub mod buffer;
+mod database_files;
 mod file;
+mod origin;
 pub mod os;
 pub mod sim;
 #[cfg(test)]
@@ -15,7 +18,9 @@ use std::io;
 use std::sync::Arc;
 
 pub use buffer::AlignedBuffer;
+pub use database_files::DatabaseFiles;
 pub use file::{Access, DirEntry, File, FileLock, FileSystem, InFlight, OpenOptions, Pages, Transfer};
+pub use origin::Origin;
 pub use thread::{Clock, Next, Random, Threads, Work, Worker};
 
 /// The size and alignment in bytes of what direct I/O reads and writes, and of what a device writes atomically at best.

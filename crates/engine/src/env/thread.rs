@@ -1,5 +1,6 @@
 //! Time, background work and randomness.
 
+use super::Origin;
 use std::fmt::Debug;
 use std::io;
 use std::time::Duration;
@@ -42,6 +43,10 @@ pub trait Threads: Send + Sync + Debug {
     fn others(&self) -> usize;
     /// Whether workers run by themselves beside the caller (false in the simulated environment).
     fn concurrent(&self) -> bool;
+    /// The process of the caller. Its threads are not in those that are forked from it.
+    fn origin(&self) -> Origin {
+        Origin::anywhere()
+    }
 }
 
 /// A running background worker; stopped when dropped.
@@ -49,7 +54,7 @@ pub trait Worker: Send + Sync + Debug {
     /// Lets the work be called soon. Wakes are never lost: one that arrives while the work runs makes it run once more.
     fn wake(&self);
     /// Waits until the work has returned and never calls it again. Safe to call twice, and from the work itself (which then ends
-    /// when it returns).
+    /// when it returns). In a process that was forked from the one of its thread it does nothing.
     fn stop(&self);
 }
 

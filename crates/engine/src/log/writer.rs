@@ -321,6 +321,15 @@ impl LogWriter {
         self.sync(end)
     }
 
+    /// Gives back the memory of a log that was closed or has failed.
+    pub fn give_back(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let held = (mem::take(&mut state.paged), mem::take(&mut state.buffers));
+        drop(state);
+        drop(held);
+    }
+
     /// Everything before this position is durable.
     pub fn durable(&self) -> Lsn {
         Lsn(self.durable.load(Ordering::Acquire))

@@ -1,7 +1,6 @@
 //! An open file: positioned reads and writes that finish what they begin, buffered or direct.
 
-use super::super::{File, InFlight, Pages, SECTOR_BYTES, Transfer};
-use super::beside::Batch;
+use super::super::{File, Pages, SECTOR_BYTES};
 use super::mapped::MappedPages;
 use super::ring;
 use crate::base::num::{u64_of, usize_of32};
@@ -100,29 +99,6 @@ impl File for OsFile {
             }
         }
         Ok(filled)
-    }
-
-    fn read_many(&self, reads: &mut [Transfer]) {
-        match reads {
-            [] => {}
-            [read] => read.make(),
-            reads => {
-                let batch = Batch::begin(reads.iter_mut().map(Transfer::take).collect(), reads.len() - 1);
-                reads.iter_mut().zip(batch.end()).for_each(|(read, made)| *read = made);
-            }
-        }
-    }
-
-    fn begin(&self, transfer: Transfer) -> InFlight {
-        // Through the page cache the kernel writes behind and reads ahead by itself, and a copy is not worth a thread's being woken.
-        match (self.is_direct(), transfer.is_write()) {
-            (true, _) => {
-                let batch = Batch::begin(vec![transfer], 1);
-                InFlight::until(|| batch.end().pop().expect("a batch of one"))
-            }
-            (false, true) => InFlight::made(transfer),
-            (false, false) => InFlight::due(transfer),
-        }
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -1,7 +1,8 @@
 //! Files and directories by name.
 
-use super::super::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions};
+use super::super::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions, Origin};
 use super::file::OsFile;
+use super::origin::origin;
 use crate::base::sync::Mutex;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fsync, link, mkdir, openat, rename, statvfs, unlink};
 use rustix::io::{Errno, retry_on_intr};
@@ -116,7 +117,7 @@ impl FileSystem for OsFileSystem {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
         let fd = open(path, OFlags::RDWR | OFlags::CREATE)?;
         retry_on_intr(|| flock(&fd, FlockOperation::NonBlockingLockExclusive))?;
-        Ok(Box::new(OsLock { fd }))
+        Ok(Box::new(OsLock { fd, origin: origin() }))
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
@@ -133,12 +134,17 @@ impl FileSystem for OsFileSystem {
 #[derive(Debug)]
 struct OsLock {
     fd: OwnedFd,
+    origin: Origin,
 }
 
 impl FileLock for OsLock {}
 
 impl Drop for OsLock {
     fn drop(&mut self) {
+        // The open file is shared with the process that this one was forked from, and the lock is that one's.
+        if !self.origin.is_here() {
+            return;
+        }
         // Closing is not enough while a child that was just forked still shares the open file. It cannot fail on a locked file,
         // and if it did, closing would be the next best.
         let _unlocked = flock(&self.fd, FlockOperation::Unlock);

@@ -2,10 +2,10 @@
 //!
 //! The only module of the engine that calls the operating system.
 
-mod beside;
 mod file;
 mod fs;
 mod mapped;
+mod origin;
 mod ring;
 mod thread;
 

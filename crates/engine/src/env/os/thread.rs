@@ -1,6 +1,7 @@
 //! Background workers, a thread each.
 
-use super::super::{Next, Threads, Work, Worker};
+use super::super::{Next, Origin, Threads, Work, Worker};
+use super::origin::origin;
 use parking_lot::{Condvar, Mutex};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -23,7 +24,8 @@ impl Threads for OsThreads {
             let _guard = AbortOnPanic { name };
             run(work, &theirs);
         })?;
-        Ok(Box::new(OsWorker { signal, id: thread.thread().id(), thread: Mutex::new(Some(thread)) }))
+        let (id, thread) = (thread.thread().id(), Mutex::new(Some(thread)));
+        Ok(Box::new(OsWorker { signal, origin: origin(), id, thread }))
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is how the environment waits")]
@@ -37,6 +39,10 @@ impl Threads for OsThreads {
 
     fn concurrent(&self) -> bool {
         true
+    }
+
+    fn origin(&self) -> Origin {
+        origin()
     }
 }
 
@@ -80,6 +86,8 @@ fn run(mut work: Work, signal: &Signal) {
 #[derive(Debug)]
 struct OsWorker {
     signal: Arc<Signal>,
+    /// Where the thread is.
+    origin: Origin,
     id: ThreadId,
     /// Held while joining, so that a second `stop` waits too.
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -92,6 +100,9 @@ impl Worker for OsWorker {
     }
 
     fn stop(&self) {
+        if !self.origin.is_here() {
+            return;
+        }
         self.signal.state.lock().stopped = true;
         self.signal.changed.notify_one();
         if thread::current().id() == self.id {

@@ -1,15 +1,14 @@
-//! Reads and writes beside each other, or beside who wants them: a few threads of the process help.
+//! Reads and writes beside each other, or beside the thread that wants them: a few threads of the database help.
 //!
 //! # Concurrency
 //! A batch is a list of transfers that its owner and the helpers take from one by one. The owner takes too when it waits, so that a
 //! batch is done even when no helper is free or could be started; it waits only for transfers that a helper is making. Helpers are
-//! started when the first batch wants them, and sleep between batches; there are never more than [`HELPERS_MAX`].
+//! started when the first batch wants them, and sleep between batches; there are never more than [`HELPERS_MAX`]. They end with the database.
 
-use super::super::Transfer;
+use super::{Next, Threads, Transfer, Worker};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread;
 
 /// Threads that help. A device gives most of what it can at some ten reads in flight.
 const HELPERS_MAX: usize = 12;
@@ -31,13 +30,13 @@ struct Shared {
 }
 
 impl Batch {
-    /// Asks for so many helpers to make the transfers.
-    pub(super) fn begin(transfers: Vec<Transfer>, helpers: usize) -> Self {
+    /// Asks for so many of the helpers to make the transfers.
+    pub(super) fn begin(transfers: Vec<Transfer>, helpers: &Helpers, wanted: usize) -> Self {
         let count = transfers.len();
         let todo = Mutex::new(transfers.into_iter().enumerate().rev().collect());
         let (done, progress) = (Mutex::new(Vec::with_capacity(count)), Condvar::new());
         let shared = Arc::new(Shared { todo, done, progress });
-        HELPERS.ask(&shared, helpers.min(HELPERS_MAX));
+        helpers.ask(&shared, wanted.min(HELPERS_MAX));
         Self { shared, count }
     }
 
@@ -76,70 +75,105 @@ impl Shared {
     }
 }
 
-/// The threads of this process that help, and what they are asked for.
-struct Helpers {
-    state: Mutex<State>,
-    asked: Condvar,
+/// The threads that help, and what they are asked for.
+#[derive(Debug)]
+pub(super) struct Helpers {
+    threads: Arc<dyn Threads>,
+    asked: Arc<Asked>,
+    /// By their numbers. Taken before what they are asked for.
+    workers: Mutex<Workers>,
 }
 
+#[derive(Debug, Default)]
+struct Workers {
+    started: Vec<Box<dyn Worker>>,
+    ended: bool,
+}
+
+/// What helpers are asked for.
+#[derive(Debug, Default)]
+struct Asked(Mutex<State>);
+
+#[derive(Debug, Default)]
 struct State {
     /// A batch for each helper that it can use.
     batches: VecDeque<Arc<Shared>>,
-    started: usize,
-    idle: usize,
+    /// The numbers of the helpers that sleep.
+    idle: Vec<usize>,
 }
 
-static HELPERS: Helpers =
-    Helpers { state: Mutex::new(State { batches: VecDeque::new(), started: 0, idle: 0 }), asked: Condvar::new() };
-
 impl Helpers {
-    /// Asks for so many helpers.
-    fn ask(&'static self, batch: &Arc<Shared>, count: usize) {
-        let mut state = self.state.lock();
-        let wanted = (state.batches.len() + count).saturating_sub(state.idle).min(HELPERS_MAX - state.started);
-        for _ in 0..wanted {
-            // Without a thread the owner does all by itself.
-            if thread::Builder::new().name("spinney-io".to_owned()).spawn(|| self.help()).is_err() {
-                break;
-            }
-            state.started += 1;
-        }
-        if state.started == 0 {
-            return;
-        }
-        state.batches.extend(std::iter::repeat_n(batch, count).cloned());
-        drop(state);
-        for _ in 0..count {
-            self.asked.notify_one();
-        }
+    /// No helpers yet.
+    pub(super) fn new(threads: Arc<dyn Threads>) -> Self {
+        Self { threads, asked: Arc::default(), workers: Mutex::default() }
     }
 
-    /// The life of a helper.
-    fn help(&self) {
+    /// Asks for so many helpers.
+    fn ask(&self, batch: &Arc<Shared>, count: usize) {
+        let mut workers = self.workers.lock();
+        if workers.ended {
+            return;
+        }
+        let mut state = self.asked.0.lock();
+        let busy = workers.started.len() - state.idle.len();
+        let wanted = (state.batches.len() + count + busy).min(HELPERS_MAX);
+        let sleep = state.idle.len();
+        let woken = state.idle.split_off(sleep - count.min(sleep));
+        state.batches.extend(std::iter::repeat_n(batch, count).cloned());
+        drop(state);
+        while workers.started.len() < wanted {
+            let (asked, number) = (Arc::clone(&self.asked), workers.started.len());
+            // Without a thread the owner does all by itself.
+            let Ok(worker) = self.threads.worker("io", Box::new(move || asked.help(number))) else { break };
+            workers.started.push(worker);
+        }
+        if workers.started.is_empty() {
+            self.asked.0.lock().batches.clear();
+        }
+        woken.iter().for_each(|number| workers.started[*number].wake());
+    }
+
+    /// Ends the helpers. What they are asked for from now on the owners do.
+    pub(super) fn end(&self) {
+        let started = {
+            let mut workers = self.workers.lock();
+            workers.ended = true;
+            std::mem::take(&mut workers.started)
+        };
+        started.iter().for_each(|worker| worker.stop());
+        *self.asked.0.lock() = State::default();
+    }
+}
+
+impl Asked {
+    /// Helps until nobody asks for it.
+    fn help(&self, number: usize) -> Next {
         loop {
-            let mut state = self.state.lock();
-            state.idle += 1;
-            self.asked.wait_while(&mut state, |state| state.batches.is_empty());
-            state.idle -= 1;
-            let batch = state.batches.pop_front();
+            let mut state = self.0.lock();
+            let Some(batch) = state.batches.pop_front() else {
+                if !state.idle.contains(&number) {
+                    state.idle.push(number);
+                }
+                return Next::Wait;
+            };
             drop(state);
-            if let Some(batch) = batch {
-                batch.work();
-            }
+            batch.work();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Access, OpenOptions, Transfer};
+    use super::super::{Access, DatabaseFiles, Env, OpenOptions, Transfer};
+    use std::sync::Arc;
     use std::thread;
 
     #[test]
     fn each_read_of_a_batch_has_its_own_bytes_and_result() {
         let dir = tempfile::tempdir().unwrap();
         let options = OpenOptions { access: Access::CreateNew, direct: false };
-        let file = super::super::env().fs.open(&dir.path().join("a"), options).unwrap();
+        let (env, files) = DatabaseFiles::of(Env::os());
+        let file = env.fs.open(&dir.path().join("a"), options).unwrap();
         let byte = |offset: u64| u8::try_from(offset / 100 % 251).unwrap();
         file.write_at(&(0..100_000).map(byte).collect::<Vec<_>>(), 0).unwrap();
         thread::scope(|scope| {
@@ -159,5 +193,7 @@ mod tests {
                 });
             }
         });
+        files.revoke();
+        assert_eq!(Arc::strong_count(&file), 1);
     }
 }
