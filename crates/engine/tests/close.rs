@@ -5,7 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is a failure")]
 
 use spinney::env::Env;
-use spinney::{Batch, Database, Durability, ErrorKind, Layout, Options, Table, TableOptions};
+use spinney::{Batch, Database, Durability, ErrorKind, Layout, Lsn, Options, Table, TableOptions};
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -143,6 +143,15 @@ fn nothing_is_left_of_a_closed_database_and_its_handles_say_that_it_is_closed() 
         }
     };
     assert!(load.finish().is_err(), "it was given up");
+    assert_database_closed(&other, table, dir.path(), log_end);
+    other.close().unwrap();
+    drop((tables, snapshot));
+    assert_eq!(again.verify().unwrap().problems, []);
+    again.close().unwrap();
+}
+
+/// Every call of the closed database and of a table of it is refused.
+fn assert_database_closed(other: &Database, table: &Table, dir: &Path, log_end: Lsn) {
     let mut batch = Batch::new();
     batch.put(table, b"key", b"value");
     assert_closed(other.write(batch, Durability::Sync));
@@ -152,7 +161,7 @@ fn nothing_is_left_of_a_closed_database_and_its_handles_say_that_it_is_closed() 
     assert_closed(other.create_table("new", TableOptions::default()));
     assert_closed(other.drop_table("btree"));
     assert_closed(other.changes(log_end));
-    assert_closed(other.checkpoint(dir.path().join("copy")));
+    assert_closed(other.checkpoint(dir.join("copy")));
     assert_closed(other.verify());
     assert_closed(table.flush());
     assert_closed(table.compact());
@@ -161,10 +170,6 @@ fn nothing_is_left_of_a_closed_database_and_its_handles_say_that_it_is_closed() 
     assert_closed(table.release());
     assert_closed(table.wait_idle());
     assert_closed(table.shape());
-    other.close().unwrap();
-    drop((tables, snapshot));
-    assert_eq!(again.verify().unwrap().problems, []);
-    again.close().unwrap();
 }
 
 #[test]

@@ -194,6 +194,13 @@ pub(crate) struct CommitState {
     pub(crate) header: Vec<u8>,
 }
 
+impl CommitState {
+    /// Before the first commit, which gets this seqnum.
+    pub(crate) fn new(next_seqnum: SeqNum) -> Self {
+        Self { next_seqnum, recent: RecentWrites::default(), loads: Vec::new(), header: Vec::new() }
+    }
+}
+
 /// A bulk load on its way to visibility.
 #[derive(Debug)]
 pub(crate) struct PendingLoad {

@@ -33,7 +33,6 @@ use crate::table::{RunHandle, Trees};
 use crate::tree::btree::BTree;
 use crate::tree::run::Run;
 use crate::tree::values::{ValueFile, ValueFiles};
-use crate::txn::conflict::RecentWrites;
 use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
 
@@ -45,6 +44,7 @@ use super::log_place::LogPlace;
 use super::memory::Memory;
 use super::options::Options;
 use super::room::Room;
+use super::space::Space;
 use super::stats::Counters;
 use super::tables::tree_options;
 use super::turns::Turns;
@@ -74,8 +74,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
     let entries = env.fs.list(&dir).map_err(|error| Error::io("list", &dir, error))?;
     sync_all(&env, &dir, &entries)?;
     let (mut catalog, log_place) = load_catalog(&env, &dir, &options)?;
-    let highest = entries.iter().filter_map(|entry| files::parse(&entry.name)).map(|(_, id)| id.0).max();
-    let manifest_id = FileId(catalog.next_file.0.max(highest.map_or(0, |highest| highest + 1)));
+    let manifest_id = unused_file(&catalog, &entries);
     catalog.next_file = FileId(manifest_id.0 + 1);
     let opener = Opener {
         env: &env,
@@ -106,7 +105,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         health: Arc::new(Health::new(env.threads.origin())),
         unfinished: Mutex::default(),
         memory: Memory::new(options.memory_bytes),
-        space: super::space::Space::default(),
+        space: Space::default(),
         turns: Turns::default(),
         counters: Counters::default(),
         snapshots: Snapshots::default(),
@@ -115,12 +114,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
         log_from: AtomicU64::new(catalog.log_from.0),
         frozen_for_log: AtomicU64::new(0),
         flush_gate: Mutex::new(()),
-        commit: Mutex::new(CommitState {
-            next_seqnum: catalog.seqnum_floor,
-            recent: RecentWrites::default(),
-            loads: Vec::new(),
-            header: Vec::new(),
-        }),
+        commit: Mutex::new(CommitState::new(catalog.seqnum_floor)),
         tables: RwLock::new(tables),
         ledger: Mutex::new(Ledger { catalog, manifest }),
         room: Room::default(),
@@ -139,6 +133,12 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
     let recovered = core.recover(parts.on_replay)?;
     core.end_open(Unfinished { recovered, entries }, exists)?;
     Ok(core)
+}
+
+/// An id that no file has and none had.
+fn unused_file(catalog: &Catalog, entries: &[DirEntry]) -> FileId {
+    let highest = entries.iter().filter_map(|entry| files::parse(&entry.name)).map(|(_, id)| id.0).max();
+    FileId(catalog.next_file.0.max(highest.map_or(0, |highest| highest + 1)))
 }
 
 /// The catalog, a new one for a new database, and where the redo log is.

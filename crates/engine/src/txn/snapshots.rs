@@ -67,6 +67,9 @@ impl Snapshots {
     }
 
     /// Publishes all changes up to `seqnum`. Only the publisher calls this, with ascending seqnums.
+    ///
+    /// # Panics
+    /// When `seqnum` is below one that was published.
     pub fn publish(&self, seqnum: SeqNum) {
         assert!(self.published() <= seqnum, "changes are published in their order");
         self.published.store(seqnum.0, Ordering::Release);
