@@ -1,6 +1,7 @@
 //! Files that are cut short or have a bit flipped: each is told of, or makes no difference; none makes the data another.
 
 use crate::support::{LAYOUTS, Place, entries};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -245,9 +246,32 @@ fn all_damage_to_a_table_is_told_with_its_keys_and_what_to_do() {
         let all = files(&place.path("db"));
         let trees = all.iter().filter(|(path, _)| path.extension().is_some_and(|it| it == "run" || it == "tree"));
         let (tree, bytes) = trees.max_by_key(|(_, bytes)| *bytes).unwrap();
-        let mut damaged = fs::read(tree).unwrap();
-        for part in [1, 3, 5, 7] {
-            damaged[usize::try_from(bytes * part / 10).unwrap()] ^= 1;
+        let whole = fs::read(tree).unwrap();
+        let report_of = |damaged: &[u8]| -> serde_json::Value {
+            fs::write(tree, damaged).unwrap();
+            // Some damage lets nothing be opened.
+            serde_json::from_slice(&place.run(&["verify", "db", "--json"]).stdout).unwrap_or_default()
+        };
+        let places: Vec<u64> = match tree.extension().and_then(|it| it.to_str()) {
+            Some("run") => [1, 3, 5, 7].map(|part| bytes * part / 10).to_vec(),
+            _ => {
+                // Leaves of a B-tree begin at units, in any order, with others that are free in between.
+                let mut leaves = BTreeMap::new();
+                for at in (1..bytes / 4096).map(|unit| unit * 4096 + 30) {
+                    let mut damaged = whole.clone();
+                    damaged[usize::try_from(at).unwrap()] ^= 1;
+                    let problem = &report_of(&damaged)["problems"][0];
+                    if problem["to"].is_string() && problem["from"] != "" {
+                        leaves.insert(problem["from"].as_str().unwrap().to_owned(), at);
+                    }
+                }
+                // Two that follow each other would be told as one.
+                leaves.into_values().step_by(2).take(4).collect()
+            }
+        };
+        let mut damaged = whole.clone();
+        for at in &places {
+            damaged[usize::try_from(*at).unwrap()] ^= 1;
         }
         fs::write(tree, &damaged).unwrap();
         let run = place.run(&["verify", "db", "--json"]);
