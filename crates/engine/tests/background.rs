@@ -452,9 +452,13 @@ fn a_table_that_cannot_be_read_holds_up_no_other_and_is_told() {
     let files = sim.env().fs.list("/db".as_ref()).unwrap();
     let oldest = files.iter().find(|file| file.name.ends_with(".run")).expect("a run");
     let path = format!("/db/{}", oldest.name);
+    drop((bad, good, db));
     for at in (0..50_000).step_by(500) {
         sim.corrupt(&path, at, 1).unwrap();
     }
+    // With nothing in the cache.
+    let db = open(&sim);
+    let (bad, good) = (db.table("bad").unwrap().unwrap(), db.table("good").unwrap().unwrap());
     bad.release().unwrap();
     good.release().unwrap();
     assert_eq!((bad.shape().unwrap().l0.len(), good.shape().unwrap().trees), (4, 1));

@@ -133,6 +133,8 @@ impl Core {
             tables.iter().for_each(|table| self.join_erasures(table.state()));
         }
         self.account(&ticket, writes.sorted.iter().any(Option::is_some));
+        // A commit that holds the version before its flush keeps the space of a B-tree's old root from being given back.
+        drop(ticket);
         self.watch_space(changes);
         Ok(())
     }

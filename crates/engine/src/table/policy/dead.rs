@@ -14,8 +14,8 @@ use crate::tree::run::RunMeta;
 const DEAD_PERCENT: u64 = 25;
 /// They must hide this part of what a file of a run may have: less is not worth a merge.
 const DEAD_MIN_PART: u64 = 16;
-/// Bytes that a tombstone takes beside its key.
-const TOMBSTONE_BYTES: usize = 8;
+/// Bytes that a tombstone takes beside its key, at least.
+const TOMBSTONE_BYTES: u64 = 8;
 
 /// The merge that gives the largest part of its inputs' bytes back, if that is enough. Tombstones that a snapshot older than `oldest` does not see
 /// count for nothing: what they hide must stay. What is parked over a B-tree goes into it by a rule of its own.
@@ -80,9 +80,10 @@ fn puts(meta: &RunMeta) -> u64 {
     meta.entries - meta.tombstones
 }
 
-/// About how many bytes the tombstones of a run take.
+/// About how many bytes the tombstones of a run take: their keys, and the same share of all else as any other entry.
 pub(super) fn tombstone_bytes(meta: &RunMeta) -> u64 {
-    (meta.tombstones * u64_of(meta.smallest.len() + TOMBSTONE_BYTES)).min(meta.bytes)
+    let overhead = meta.bytes.saturating_sub(meta.raw_bytes) / meta.entries.max(1);
+    (meta.tombstones * (u64_of(meta.smallest.len()) + overhead.max(TOMBSTONE_BYTES))).min(meta.bytes)
 }
 
 /// A part of so many bytes: the share that `part` is of `all`, and all of them when it is more.
