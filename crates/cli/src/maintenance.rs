@@ -44,7 +44,10 @@ fn print_report(report: &VerifyReport, out: &mut Output) -> Result<()> {
         writeln!(out, "and {} more", counted(more, "problem", "problems"))?;
     }
     let tables = counted(report.tables, "table", "tables");
-    let memory = counted(report.memory_entries, "entry", "entries");
+    let memory = match report.memory_entries {
+        0 => "nothing".to_owned(),
+        entries => counted(entries, "entry", "entries"),
+    };
     let (commits, log) = (counted(report.log_commits, "commit", "commits"), bytes(report.log_bytes));
     writeln!(out, "{tables}: {memory} in memory (redo log checked: {commits}, {log})")?;
     writeln!(

@@ -8,16 +8,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Result};
+use crate::table::manifest;
 use crate::txn::batch::Changes;
 
 use super::core::Core;
 
-/// So much stays free beside what memtables hold, and no more than a segment of the log.
+/// So much stays free beside what memtables hold, and no more than a segment of the log; and what a manifest takes that is written anew.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
 /// It is looked again when memtables have grown by this part of the room that was left, and of memory at most; and of what is kept at least.
 const LEFT_PART: u64 = 4;
 const MEMORY_PART: u64 = 64;
 const KEPT_PART: u64 = 8;
+/// Memtables of less than this part of what is kept are not flushed for want of space.
+const WORTH_PART: u64 = 2;
 
 /// What was found when it was looked last how much space there is.
 #[derive(Debug, Default)]
@@ -49,7 +52,12 @@ impl Core {
     pub(super) fn watch_space(&self, changes: &Changes) {
         let held = self.memory.memtable_bytes();
         let erases = changes.erases() && self.space.is_tight.load(Ordering::Relaxed);
-        if held < self.space.look_at.load(Ordering::Relaxed) && !erases || self.space_missing(held) == 0 {
+        // On a full disk every commit would lay down a run of its own for its few deletions, and these runs would fill what is kept.
+        let is_worth_a_flush = erases || held >= self.kept_bytes() / WORTH_PART;
+        if held < self.space.look_at.load(Ordering::Relaxed) && !erases
+            || !is_worth_a_flush
+            || self.space_missing(held) == 0
+        {
             return;
         }
         let mut commit = self.commit.lock();
@@ -65,11 +73,16 @@ impl Core {
         self.space.look_at.store(0, Ordering::Relaxed);
     }
 
+    /// Bytes that stay free.
+    fn kept_bytes(&self) -> u64 {
+        self.options.log_segment_bytes.min(KEPT_BYTES_MAX) + manifest::RESERVE_BYTES
+    }
+
     /// Bytes that are missing on disk to flush so many; notes what was found.
     fn space_missing(&self, held: u64) -> u64 {
         // A disk that does not tell is taken for large.
         let free = self.env.fs.free_bytes(&self.dir).unwrap_or(u64::MAX);
-        let kept = self.options.log_segment_bytes.min(KEPT_BYTES_MAX);
+        let kept = self.kept_bytes();
         let missing = (held + kept).saturating_sub(free);
         let left = free.saturating_sub(held + kept);
         let step = (left / LEFT_PART).min(self.options.memory_bytes / MEMORY_PART).max(kept / KEPT_PART);

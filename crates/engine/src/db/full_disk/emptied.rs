@@ -49,7 +49,8 @@ fn delete_rows(db: &Database, table: &Table, numbers: std::ops::Range<u32>) {
     for number in numbers.step_by(10) {
         let mut batch = Batch::new();
         (number..number + 10).for_each(|number| batch.delete(table, &key(number)));
-        db.write(batch, Durability::Buffered).unwrap();
+        let written = db.write(batch, Durability::Buffered);
+        written.unwrap_or_else(|error| panic!("row {number}, {:?}: {error}", table.shape().unwrap()));
     }
 }
 

@@ -93,9 +93,15 @@ fn dead_bytes(trees: &Trees, oldest: SeqNum) -> u64 {
     part_of(live, (tombstones, meta.entries)).max(part_of(live, (erased, 100)))
 }
 
-/// Bytes of what the runs over a B-tree bring into it.
+/// About how many bytes the runs over a B-tree bring into it. Tombstones that are more than the tree has entries hide puts of these runs.
 fn parked_puts_bytes(trees: &Trees) -> u64 {
-    parked_bytes(trees) - trees.runs().map(|handle| tombstone_bytes(handle.run.meta())).sum::<u64>()
+    let runs: Vec<_> = trees.runs().collect();
+    let metas = || runs.iter().map(|handle| handle.run.meta());
+    let tombstones = metas().map(|meta| meta.tombstones).sum::<u64>();
+    let in_tree = trees.btree.as_ref().map_or(0, |root| root.meta().entries);
+    let puts = metas().map(|meta| meta.entries - meta.tombstones).sum();
+    let bytes = parked_bytes(trees) - metas().map(tombstone_bytes).sum::<u64>();
+    bytes - part_of(bytes, (tombstones.saturating_sub(in_tree), puts))
 }
 
 /// Bytes of the runs over a B-tree.
