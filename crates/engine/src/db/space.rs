@@ -13,7 +13,8 @@ use crate::txn::batch::Changes;
 
 use super::core::Core;
 
-/// So much stays free beside what memtables hold, and no more than a segment of the log; and what a manifest takes that is written anew.
+/// So much stays free beside what memtables hold, and no more than a segment of the log; and what a manifest and its copy
+/// take that are written anew.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
 /// It is looked again when memtables have grown by this part of the room that was left, and of memory at most; and of what is kept at least.
 const LEFT_PART: u64 = 4;
@@ -75,7 +76,7 @@ impl Core {
 
     /// Bytes that stay free.
     fn kept_bytes(&self) -> u64 {
-        self.options.log_segment_bytes.min(KEPT_BYTES_MAX) + manifest::RESERVE_BYTES
+        self.options.log_segment_bytes.min(KEPT_BYTES_MAX) + 2 * manifest::RESERVE_BYTES
     }
 
     /// Bytes that are missing on disk to flush so many; notes what was found.
