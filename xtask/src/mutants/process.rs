@@ -24,7 +24,7 @@ const FILE_MAX: u64 = 8 << 20;
 
 /// A run may take so many times the processor time of the run without a mutant, and so much more.
 const TIMES: u32 = 4;
-const MORE: Duration = Duration::from_secs(10);
+const MORE: Duration = Duration::from_secs(2);
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use super::suites::{self, Size, Step};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Outcome {
     pub(super) number: u32,
-    /// At the sizes that were tried last.
+    /// What was tried last.
     pub(super) size: Size,
     /// The step that caught it; none where all were green.
     pub(super) caught_by: Option<String>,
@@ -63,9 +63,9 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// When programs cannot be run or results cannot be written.
     pub(super) fn run(&self, jobs: usize) -> Result<(), String> {
-        for size in [Size::Small, Size::Default] {
+        for size in [Size::Quick, Size::Small, Size::Default] {
             let left: Vec<&Drawn> = self.draw.mutants.iter().filter(|drawn| self.is_left(drawn, size)).collect();
-            eprintln!("{} mutants at {size:?} sizes, in {}", left.len(), self.draw.folder.display());
+            eprintln!("{size:?}: {} mutants, in {}", left.len(), self.draw.folder.display());
             each(jobs, &left, |drawn| self.look_at(drawn, size))?;
         }
         let all = suites::steps("", self.draw.programs.keys());
@@ -102,7 +102,7 @@ impl<'a> Runner<'a> {
     fn look_at(&self, drawn: &Drawn, size: Size) -> Result<(), String> {
         let mut outcome = Outcome { number: drawn.number, size, caught_by: None, how: String::new(), seconds: 0.0 };
         let steps = suites::steps(&drawn.file, self.draw.programs.keys());
-        for step in steps.iter().filter(|step| size == Size::Small || step.is_sized()) {
+        for step in steps.iter().filter(|step| step.is_of(size)) {
             let Ok(usual) = self.usual(step, size)? else { continue };
             let (end, took) = self.step(step, size, Some(drawn.number), Some(usual))?;
             outcome.seconds += took.as_secs_f64();
@@ -118,7 +118,7 @@ impl<'a> Runner<'a> {
         }
         let told = match &outcome.caught_by {
             Some(step) => format!("caught by {step}: {}", outcome.how),
-            None => format!("SURVIVED at {size:?} sizes: `{}` -> `{}`", drawn.original, drawn.mutated),
+            None => format!("SURVIVED ({size:?}): `{}` -> `{}`", drawn.original, drawn.mutated),
         };
         eprintln!("{} {}:{} {} ({:.1} s) {told}", drawn.number, drawn.file, drawn.line, drawn.name, outcome.seconds);
         self.append("results.jsonl", &outcome)?;
@@ -128,6 +128,7 @@ impl<'a> Runner<'a> {
 
     /// What a step takes without a mutant: run once, by the first thread that asks.
     fn usual(&self, step: &Step, size: Size) -> Result<Usual, String> {
+        let size = size.max(Size::Small);
         let key = (step.name.clone(), size);
         let cell = Arc::clone(self.usual.lock().expect("no thread panics with it").entry(key).or_default());
         let mut failed = Ok(());

@@ -2,50 +2,55 @@
 
 /// Small sizes first: most mutants are caught by them.
 const SMALL: [(&str, &str); 12] = [
-    ("SPINNEY_SEEDS", "100"),
-    ("SPINNEY_CRASH_POINTS", "3000"),
-    ("SPINNEY_SIM_SEEDS", "100"),
-    ("SPINNEY_LISTS", "4"),
+    ("SPINNEY_SEEDS", "40"),
+    ("SPINNEY_CRASH_POINTS", "1000"),
+    ("SPINNEY_SIM_SEEDS", "80"),
+    ("SPINNEY_LISTS", "6"),
     ("SPINNEY_FAULTS", "1"),
-    ("SPINNEY_DAMAGE", "800"),
+    ("SPINNEY_DAMAGE", "400"),
     ("SPINNEY_TRANSACTIONS", "4000"),
-    ("SPINNEY_SALVAGE_POINTS", "300"),
+    ("SPINNEY_SALVAGE_POINTS", "200"),
     ("SPINNEY_CHECKPOINT_SEEDS", "4"),
     ("SPINNEY_UNLOGGED_SEEDS", "3"),
     ("SPINNEY_FUZZ", "100"),
-    ("PROPTEST_CASES", "64"),
+    ("PROPTEST_CASES", "32"),
 ];
 
 /// In every run: no time for shorter examples, and no example of one mutant for the next.
 const ALWAYS: [(&str, &str); 3] =
     [("PROPTEST_MAX_SHRINK_ITERS", "0"), ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1"), ("RUST_BACKTRACE", "0")];
 
-/// The suites of `crates/engine/tests`, those that notice most for their time first. Those that are not named here come behind them.
-const ORDER: [&str; 14] = [
-    "model",
-    "simulation",
-    "crash",
-    "histories",
-    "faults",
-    "edges",
+/// The suites of `crates/engine/tests` that take a second or so at small sizes: all mutants meet these before any meets the others.
+const QUICK: [&str; 12] = [
     "metamorphic",
+    "histories",
+    "simulation",
     "changes",
-    "bulk_load",
-    "erasures",
-    "concurrent",
-    "parked",
     "recovery",
-    "salvage",
+    "erasures",
+    "parked",
+    "values",
+    "single_deletes",
+    "merges",
+    "rows",
+    "log_dir",
 ];
+
+/// The others, those that notice most for their time first. Those that are not named here come behind them.
+const ORDER: [&str; 8] = ["crash", "time_to_live", "edges", "bulk_load", "model", "salvage", "faults", "concurrent"];
 
 /// Suites that say nothing about what the engine does.
 const NEVER: [&str; 2] = ["tidy", "fuzz"];
 
-/// Sizes of the suites.
+/// How much is done for a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Size {
+    /// The quick suites, at small sizes.
+    Quick,
+    /// The others, at small sizes.
     Small,
+    /// Those with a size, at the default sizes.
     Default,
 }
 
@@ -57,6 +62,8 @@ pub(super) struct Step {
     /// The program.
     pub(super) suite: String,
     pub(super) arguments: Vec<String>,
+    /// The unit tests of the mutant's own module.
+    pub(super) is_module: bool,
 }
 
 /// The steps whose size is a setting: only these show more at the default sizes.
@@ -76,35 +83,76 @@ const SIZED: [&str; 12] = [
 ];
 
 impl Step {
-    /// Whether it looks at more at the default size than at the small one.
-    pub(super) fn is_sized(&self) -> bool {
-        SIZED.contains(&self.name.as_str())
+    /// Whether it is done for a mutant that all before have missed.
+    pub(super) fn is_of(&self, size: Size) -> bool {
+        let is_quick = QUICK.contains(&self.suite.as_str()) || self.is_module;
+        match size {
+            Size::Quick => is_quick,
+            Size::Small => !is_quick,
+            Size::Default => SIZED.contains(&self.name.as_str()),
+        }
     }
 }
 
 /// The layers of the engine that have unit tests of their own.
 const LAYERS: [&str; 8] = ["log", "tree", "table", "txn", "db", "store", "block", "cache"];
 
-/// The steps for a mutant in a file, of these programs.
+/// The steps for a mutant in a file, of these programs: the unit tests of its module, the suites, and all unit tests.
 pub(super) fn steps<'a>(file: &str, programs: impl Iterator<Item = &'a String>) -> Vec<Step> {
-    let layer = file.strip_prefix("crates/engine/src/").and_then(|path| path.split('/').next());
-    let layer = layer.filter(|layer| LAYERS.contains(layer));
     let mut suites: Vec<&String> = programs.filter(|name| *name != "lib" && !NEVER.contains(&name.as_str())).collect();
-    suites.sort_by_key(|name| (ORDER.iter().position(|known| known == name).unwrap_or(ORDER.len()), *name));
-    let suites = suites.into_iter().map(|name| Step { name: name.clone(), suite: name.clone(), arguments: Vec::new() });
-    let own = layer.map(unit);
-    let others = LAYERS.into_iter().filter(|other| Some(*other) != layer).map(unit);
-    own.into_iter().chain(suites).chain(others).collect()
+    let place = |name: &String| QUICK.iter().chain(&ORDER).position(|known| known == name);
+    suites.sort_by_key(|name| (place(name).unwrap_or(QUICK.len() + ORDER.len()), *name));
+    let suites = suites.into_iter().map(|name| Step {
+        name: name.clone(),
+        suite: name.clone(),
+        arguments: Vec::new(),
+        is_module: false,
+    });
+    let layers = LAYERS.into_iter().map(|layer| unit(layer, false));
+    module(file).map(|module| unit(&module, true)).into_iter().chain(suites).chain(layers).collect()
 }
 
-/// The unit tests of a layer.
-fn unit(layer: &str) -> Step {
-    Step { name: format!("unit {layer}"), suite: "lib".to_owned(), arguments: vec![format!("{layer}::")] }
+/// The module whose unit tests are about a file: the file itself in the large layers, the layer in the small ones.
+fn module(file: &str) -> Option<String> {
+    let path = file.strip_prefix("crates/engine/src/")?;
+    let path = path.strip_suffix("/mod.rs").or_else(|| path.strip_suffix(".rs")).unwrap_or(path);
+    let mut parts = path.split('/');
+    let layer = parts.next()?;
+    let depth = match layer {
+        "db" => 1,
+        "tree" if path.starts_with("tree/run/") => 2,
+        "tree" => 1,
+        _ => 0,
+    };
+    Some([layer].into_iter().chain(parts.take(depth)).collect::<Vec<_>>().join("::"))
+}
+
+/// The unit tests of a module.
+fn unit(module: &str, is_module: bool) -> Step {
+    Step { name: format!("unit {module}"), suite: "lib".to_owned(), arguments: vec![format!("{module}::")], is_module }
 }
 
 /// The environment of a step.
 pub(super) fn environment(size: Size, mutant: Option<u32>) -> Vec<(String, String)> {
-    let small: &[(&str, &str)] = if size == Size::Small { &SMALL } else { &[] };
+    let small: &[(&str, &str)] = if size == Size::Default { &[] } else { &SMALL };
     let settings = ALWAYS.iter().chain(small).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     settings.chain(mutant.map(|number| ("SPINNEY_MUTANT".to_owned(), number.to_string()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_of_the_module_come_first_and_those_of_the_layer_last() {
+        let programs = ["lib", "tidy", "model", "zoo"].map(str::to_owned);
+        let names = |file: &str| {
+            let steps = steps(&format!("crates/engine/src/{file}"), programs.iter());
+            steps.into_iter().map(|step| step.name).take(3).collect::<Vec<_>>()
+        };
+        assert_eq!(names("db/flush.rs"), ["unit db::flush", "model", "zoo"]);
+        assert_eq!(names("tree/run/view/mod.rs")[0], "unit tree::run::view");
+        assert_eq!(names("tree/retain/mod.rs")[0], "unit tree::retain");
+        assert_eq!(names("table/policy/paid.rs")[0], "unit table");
+    }
 }

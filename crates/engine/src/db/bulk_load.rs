@@ -134,6 +134,10 @@ impl<'a> BulkLoad<'a> {
     }
 
     fn give_up(&mut self) {
+        if self.core.health.is_forked() {
+            // Its files are the other process's, and what writes them waits for threads that are not here.
+            mem::forget(self.writer.take());
+        }
         if let Some(writer) = self.writer.take() {
             writer.discard();
         }
@@ -142,10 +146,6 @@ impl<'a> BulkLoad<'a> {
 
 impl Drop for BulkLoad<'_> {
     fn drop(&mut self) {
-        if self.core.health.is_forked() {
-            // Its files are the other process's, and what writes them waits for threads that are not here.
-            mem::forget(self.writer.take());
-        }
         self.give_up();
     }
 }

@@ -491,3 +491,24 @@ impl Core {
 pub(crate) fn identity(database_id: u64, id: FileId) -> u64 {
     database_id ^ (id.0 + 1).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Kind;
+
+    /// From its first key to its last; ranges end before their upper bound.
+    #[test]
+    fn a_load_on_its_way_meets_changes_of_its_keys_up_to_both_ends() {
+        let (smallest, largest) = (b"c".to_vec(), b"e".to_vec());
+        let load = PendingLoad { table: TableId(1), seqnum: SeqNum(9), smallest, largest };
+        let meets = |kind, key, value| load.meets(&Change { table: TableId(1), kind, key, value });
+        for (key, is_met) in [(b"b", false), (b"c", true), (b"d", true), (b"e", true), (b"f", false)] {
+            assert_eq!(meets(Kind::Put, key, b"c"), is_met, "{key:?}");
+            assert_eq!(meets(Kind::Delete, key, b""), is_met, "{key:?}");
+            assert_eq!(meets(Kind::Erase, key, b""), *key <= *b"e", "{key:?} to the last key");
+            assert_eq!(meets(Kind::Erase, b"", key), *key > *b"c", "up to {key:?}");
+        }
+        assert!(meets(Kind::Erase, b"", b""));
+    }
+}

@@ -202,12 +202,21 @@ impl Memory {
 /// What writers and flushes do to it, for a test of their schedules.
 #[cfg(all(test, shuttle))]
 impl Memory {
-    /// A writer has inserted so many bytes into the active memtable, which is frozen when it has reached a limit: whether it was.
-    pub(super) fn grow(&self, bytes: u64, limit: u64) -> bool {
-        let grown = self.active.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let frozen = if grown >= limit { self.active.swap(0, Ordering::Relaxed) } else { 0 };
-        self.immutable.fetch_add(frozen, Ordering::Relaxed);
-        frozen > 0
+    /// A writer has inserted so many bytes into the active memtable.
+    pub(super) fn grow(&self, bytes: u64) {
+        self.active.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Freezes the active memtable if it has reached a limit: whether it did. One thread does so at a time, as under the commit latch. What
+    /// is frozen is counted twice for a moment, and not left out.
+    pub(super) fn freeze(&self, limit: u64) -> bool {
+        let active = self.active.load(Ordering::Relaxed);
+        if active < limit {
+            return false;
+        }
+        self.immutable.fetch_add(active, Ordering::Relaxed);
+        self.active.fetch_sub(active, Ordering::Relaxed);
+        true
     }
 
     pub(super) fn is_frozen(&self) -> bool {

@@ -237,7 +237,10 @@ impl<'a> RunWriter<'a> {
     }
 
     /// Removes what was written, if nothing is broken: others need the space. After a failed write nothing more is changed on disk.
-    pub(crate) fn give_up(self, error: Error) -> Error {
+    pub(crate) fn give_up(mut self, error: Error) -> Error {
+        // A write that failed meanwhile must not be lost over a read that ended the job.
+        let written = self.current.take().map_or(Ok(()), |(_, builder)| builder.abandon());
+        let error = written.and(self.values.abandon()).err().unwrap_or(error);
         if goes_by(&error) {
             self.discard();
         }

@@ -233,13 +233,18 @@ fn every_writer_that_waits_for_room_is_admitted() {
         memory: Memory,
         running: Mutex<u64>,
         frozen: Condvar,
+        /// Held by the thread that freezes memory.
+        freezing: Mutex<()>,
     }
     let write = |shared: &Writers| {
         for _ in 0..4 {
             let closed = shared.room.is_closed(&shared.memory);
             let admission = closed.then(|| shared.room.wait(BYTES, &shared.memory, || Ok(())).unwrap());
-            let frozen = shared.memory.grow(BYTES, 2 * BYTES);
+            shared.memory.grow(BYTES);
+            let freezing = shared.freezing.lock();
             assert!(shared.memory.memtable_bytes() <= BUDGET / 8 * 5 + THREADS * BYTES);
+            let frozen = shared.memory.freeze(2 * BYTES);
+            drop(freezing);
             if frozen {
                 let _running = shared.running.lock();
                 shared.frozen.notify_one();
@@ -250,8 +255,9 @@ fn every_writer_that_waits_for_room_is_admitted() {
         shared.frozen.notify_one();
     };
     check(move || {
-        let (running, frozen) = (Mutex::new(THREADS), Condvar::new());
-        let shared = Arc::new(Writers { room: Room::default(), memory: Memory::new(BUDGET), running, frozen });
+        let (running, frozen, freezing) = (Mutex::new(THREADS), Condvar::new(), Mutex::new(()));
+        let (room, memory) = (Room::default(), Memory::new(BUDGET));
+        let shared = Arc::new(Writers { room, memory, running, frozen, freezing });
         let start = |_| {
             let shared = Arc::clone(&shared);
             thread::spawn(move || write(&shared))

@@ -137,6 +137,11 @@ impl<'a> ValueWriter<'a> {
         &self.files
     }
 
+    /// Waits for the write that is under way.
+    pub(crate) fn abandon(&mut self) -> Result<()> {
+        self.current.take().map_or(Ok(()), ValueBuilder::abandon)
+    }
+
     /// Takes what was written out of the cache again, since it is discarded.
     pub(crate) fn forget(&self) {
         self.instances.iter().for_each(|instance| self.core.cache.forget(*instance));

@@ -5,7 +5,7 @@
 //! batch is done even when no helper is free or could be started; it waits only for transfers that a helper is making. Helpers are
 //! started when the first batch wants them, and sleep between batches; there are never more than [`HELPERS_MAX`]. They end with the database.
 
-use super::{Next, Threads, Transfer, Worker};
+use super::{Next, Origin, Threads, Transfer, Worker};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ const HELPERS_MAX: usize = 12;
 pub(super) struct Batch {
     shared: Arc<Shared>,
     count: usize,
+    origin: Origin,
 }
 
 /// What the owner and the helpers share. Transfers are numbered.
@@ -37,7 +38,7 @@ impl Batch {
         let (done, progress) = (Mutex::new(Vec::with_capacity(count)), Condvar::new());
         let shared = Arc::new(Shared { todo, done, progress });
         helpers.ask(&shared, wanted.min(HELPERS_MAX));
-        Self { shared, count }
+        Self { shared, count, origin: helpers.threads.origin() }
     }
 
     /// Makes what is left, and returns all transfers when they are made.
@@ -59,7 +60,10 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        self.settle();
+        // A helper of the process that this one was forked from is not there to be waited for.
+        if self.origin.is_here() {
+            self.settle();
+        }
     }
 }
 

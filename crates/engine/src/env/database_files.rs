@@ -142,9 +142,13 @@ impl File for DatabaseFile {
     }
 
     fn read_many(&self, reads: &mut [Transfer]) {
-        match reads {
-            reads if reads.len() < 2 || !self.files.threads.concurrent() => reads.iter_mut().for_each(Transfer::make),
-            reads => {
+        let file = self.file.read().clone();
+        match (reads, file) {
+            // One thread does everything.
+            (reads, Some(file)) if !self.files.threads.concurrent() => file.read_many(reads),
+            (reads, None) => reads.iter_mut().for_each(Transfer::make),
+            (reads, _) if reads.len() < 2 => reads.iter_mut().for_each(Transfer::make),
+            (reads, _) => {
                 let taken = reads.iter_mut().map(Transfer::take).collect();
                 let batch = Batch::begin(taken, &self.files.helpers, reads.len() - 1);
                 reads.iter_mut().zip(batch.end()).for_each(|(read, made)| *read = made);

@@ -129,6 +129,14 @@ impl<'a> ExtentWriter<'a> {
         Ok(self.claim)
     }
 
+    /// Waits for the write that is under way, when nothing will refer to what was written.
+    ///
+    /// # Errors
+    /// `Io` or `Full` when it failed.
+    pub fn abandon(mut self) -> Result<()> {
+        self.behind.wait(self.file.path())
+    }
+
     /// Where the next byte belongs.
     fn position(&self) -> u64 {
         self.at + u64_of(self.buffer.len())

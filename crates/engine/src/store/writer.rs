@@ -130,6 +130,14 @@ impl BlockWriter {
         &self.path
     }
 
+    /// Waits for the write that is under way, when the file is not to be finished.
+    ///
+    /// # Errors
+    /// `Io` or `Full` when it failed.
+    pub fn abandon(mut self) -> Result<()> {
+        self.behind.wait(&self.path)
+    }
+
     /// Writes the rest and forces the file, not its name, to the device. Says how many bytes it has.
     ///
     /// # Errors

@@ -79,8 +79,7 @@ pub(crate) fn parse(name: &str) -> Option<(FileKind, FileId)> {
     let (number, extension) = name.split_once('.')?;
     let kinds = [FileKind::Manifest, FileKind::ManifestCopy, FileKind::Run, FileKind::Values, FileKind::Tree];
     let kind = kinds.into_iter().find(|kind| kind.extension() == extension)?;
-    let digits = number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit());
-    let id = number.parse().ok().map(FileId).filter(|id| digits && *id <= FILE_ID_MAX)?;
+    let id = number.parse().ok().map(FileId).filter(|id| *id <= FILE_ID_MAX)?;
     (kind.name(id) == name).then_some((kind, id))
 }
 
@@ -93,7 +92,9 @@ mod tests {
         let name = FileKind::Run.name(FileId(12));
         assert_eq!(name, "000012.run");
         assert_eq!(parse(&name), Some((FileKind::Run, FileId(12))));
-        for stranger in ["12.run", "000012.txt", "0000012.run", "18446744073709551615.run", "x.run", "000012", "LOCK"] {
+        for stranger in
+            ["12.run", "+00012.run", "000012.txt", "0000012.run", "18446744073709551615.run", "x.run", "000012", "LOCK"]
+        {
             assert_eq!(parse(stranger), None);
         }
     }

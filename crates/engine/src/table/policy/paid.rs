@@ -507,3 +507,171 @@ fn widen(range: &mut (Vec<u8>, Vec<u8>), runs: &[RunHandle]) {
         *range = (low.min(&*range.0).to_vec(), high.max(&*range.1).to_vec());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Earn(u64),
+        Near(u8, u64),
+        Row(u8, u8, u64),
+        Look(u8),
+        Write(u64, u8, u8),
+        Spend(u64),
+        SpendBetween(u64, u8, u8),
+        SpendRow(u8, u8),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let key = || 0..8u8;
+        let pair = || (key(), key()).prop_map(|(a, b)| (a.min(b), a.max(b)));
+        let step = prop_oneof![
+            (0..9_000u64).prop_map(Step::Earn),
+            (key(), 0..9_000u64).prop_map(|(key, ns)| Step::Near(key, ns)),
+            (key(), 0..9_000u64).prop_map(|(key, ns)| Step::Near(key, ns)),
+            (pair(), 1..6u64).prop_map(|((low, high), entries)| Step::Row(low, high, entries)),
+            key().prop_map(Step::Look),
+            (0..5u64, pair()).prop_map(|(entries, (low, high))| Step::Write(entries, low, high)),
+            (0..9_000u64).prop_map(Step::Spend),
+            (0..9_000u64, pair()).prop_map(|(ns, (low, high))| Step::SpendBetween(ns, low, high)),
+            pair().prop_map(|(low, high)| Step::SpendRow(low, high)),
+        ];
+        prop::collection::vec(step, 1..40)
+    }
+
+    /// What an account must have, told by the rules alone.
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct Book {
+        balance: u64,
+        rested: u64,
+        near: BTreeMap<u8, u64>,
+        /// Of each row its ends, what is saved, and whether it is in memory.
+        rows: Vec<(u8, u8, u64, bool)>,
+    }
+
+    impl Book {
+        fn of(account: &Account) -> Self {
+            let near = account.near.iter().map(|near| (near.key[0], near.saved_ns));
+            let rows = account.spans.iter().map(|span| (span.low[0], span.high[0], span.saved_ns, span.in_memory));
+            let mut rows: Vec<_> = rows.collect();
+            rows.sort_unstable();
+            Self { balance: account.balance_ns, rested: account.rested_ns, near: near.collect(), rows }
+        }
+
+        fn take_near(&mut self, ns: u64, is_taken: impl Fn(Option<u8>, Option<u8>) -> bool) {
+            let keys: Vec<u8> = self.near.keys().copied().collect();
+            let before = |at: usize| at.checked_sub(1).map(|at| keys[at]);
+            let taken = (0..keys.len()).filter(|at| is_taken(before(*at), keys.get(at + 1).copied()));
+            let taken: Vec<u8> = taken.map(|at| keys[at]).collect();
+            let saved: u64 = taken.iter().map(|key| self.near[key]).sum();
+            for key in taken {
+                let near = self.near.get_mut(&key).unwrap();
+                *near = *near * saved.saturating_sub(ns) / saved.max(1);
+            }
+            self.near.retain(|_, ns| *ns > 0);
+        }
+
+        fn apply(&mut self, step: &Step) {
+            match *step {
+                Step::Earn(ns) => {
+                    self.balance += ns;
+                    self.rested += ns;
+                }
+                Step::Near(key, ns) => *self.near.entry(key).or_default() += ns,
+                Step::Row(mut low, mut high, entries) => {
+                    let mut saved = entries * SEARCH_NS;
+                    while let Some(at) = self.rows.iter().position(|row| row.0 <= high && low <= row.1) {
+                        let row = self.rows.remove(at);
+                        (low, high, saved) = (low.min(row.0), high.max(row.1), saved + row.2);
+                    }
+                    self.rows.push((low, high, saved, false));
+                    self.rows.sort_unstable();
+                }
+                Step::Look(key) => self.rows.iter_mut().for_each(|row| row.3 = row.0 <= key && key <= row.1),
+                Step::Write(0, ..) => {}
+                Step::Write(entries, low, high) => {
+                    let cost = entries * WRITE_NS;
+                    (self.balance, self.rested) = (self.balance.saturating_sub(cost), 0);
+                    self.rows.iter_mut().for_each(|row| row.2 = row.2.saturating_sub(cost));
+                    self.rows.retain(|row| row.2 > 0);
+                    self.take_near(cost, |from, to| {
+                        from.is_none_or(|from| from <= high) && to.is_none_or(|to| low <= to)
+                    });
+                }
+                Step::Spend(ns) => {
+                    self.take(ns);
+                    self.take_near(ns, |_, _| true);
+                }
+                Step::SpendBetween(ns, low, high) => {
+                    self.take(ns);
+                    self.near.retain(|key, _| !(low..=high).contains(key));
+                }
+                Step::SpendRow(low, high) => self.rows.retain(|row| !(low <= row.0 && row.1 <= high)),
+            }
+        }
+
+        fn take(&mut self, ns: u64) {
+            self.balance = self.balance.saturating_sub(ns);
+            self.rested = self.rested.min(self.balance);
+        }
+    }
+
+    fn apply(account: &mut Account, step: &Step) {
+        match *step {
+            Step::Earn(ns) => account.earn(ns),
+            Step::Near(key, ns) => account.earn_near(&[key], ns),
+            Step::Row(low, high, entries) => account.earn_in(vec![low], vec![high], entries),
+            Step::Look(key) => account.look_in_memory(|low, high| *low <= [key][..] && [key][..] <= *high),
+            Step::Write(entries, low, high) => {
+                account.decay(entries, |from, to| *from <= [high][..] && to.is_none_or(|to| [low][..] <= *to))
+            }
+            Step::Spend(cost_ns) => account.spend(&Price { cost_ns, payer: Payer::All }),
+            Step::SpendBetween(cost_ns, low, high) => {
+                account.spend(&Price { cost_ns, payer: Payer::Between { low: vec![low], high: vec![high] } });
+            }
+            Step::SpendRow(low, high) => {
+                account.spend(&Price { cost_ns: 1, payer: Payer::Row { low: vec![low], high: vec![high] } });
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_account_has_what_reads_paid_less_what_was_written_and_spent(steps in steps()) {
+            let (mut account, mut book) = (Account::default(), Book::default());
+            for step in &steps {
+                apply(&mut account, step);
+                book.apply(step);
+                prop_assert_eq!(Book::of(&account), Book { near: book.near.clone(), rows: book.rows.clone(), ..book });
+                let is_empty = book.balance == 0 && book.near.is_empty() && book.rows.is_empty();
+                prop_assert_eq!(account.is_empty(), is_empty);
+                for (low, high) in [(0, 7), (2, 5), (3, 3)] {
+                    let between: u64 = book.near.range(low..=high).map(|(_, ns)| ns).sum();
+                    prop_assert_eq!(account.saved_between(&[low], &[high]), between);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn of_too_many_keys_two_become_one_and_of_too_many_rows_the_least_goes() {
+        let mut account = Account::default();
+        for number in 0..=u32::try_from(NEAR_MAX).unwrap() {
+            assert_eq!(account.near.len(), usize::try_from(number).unwrap());
+            account.earn_near(&number.to_be_bytes(), 1 + u64::from(number % 2));
+        }
+        assert_eq!(account.near.len(), NEAR_MAX / 2 + 1);
+        assert_eq!((account.near[0].key.clone(), account.near[0].saved_ns), (1u32.to_be_bytes().to_vec(), 3));
+        assert_eq!(account.saved_between(&[], &[0xff]), 3 * u64_of(NEAR_MAX) / 2 + 1);
+        for number in 0..=u8::try_from(SPANS_MAX).unwrap() {
+            account.earn_in(vec![2 * number], vec![2 * number], 10 - u64::from(number));
+        }
+        let rows = Book::of(&account).rows;
+        let kept = 0..u8::try_from(SPANS_MAX).unwrap();
+        assert_eq!(rows.iter().map(|row| row.0).collect::<Vec<_>>(), kept.map(|number| 2 * number).collect::<Vec<_>>());
+    }
+}

@@ -227,8 +227,13 @@ impl BTree {
         let writer = ExtentWriter::new(&self.file.blocks, &self.space);
         let output = Output::new(&self.file, writer, self.options.block_bytes, self.options.compression);
         let mut merge = Merge::new(&self.file, changes, retain, rewrite, pause, output);
-        let mut meta = merge.run(&base)?;
+        let merged = merge.run(&base);
         let (mut writer, mut freed, changes) = merge.into_parts();
+        let mut meta = match merged {
+            Ok(meta) => meta,
+            // A write that failed meanwhile must not be lost over the read that ended the merge.
+            Err(error) => return Err(writer.abandon().err().unwrap_or(error)),
+        };
         freed.extend(base.free_list.map(extent));
         meta = self.write_free_list(&mut writer, &freed, meta)?;
         let claim = writer.finish()?;

@@ -313,6 +313,14 @@ impl RunBuilder {
         if self.leaf.is_empty() { &self.closed_key } else { self.leaf.last_key() }
     }
 
+    /// Waits for the write that is under way, when the run is not to be finished.
+    ///
+    /// # Errors
+    /// `Io` or `Full` when it failed.
+    pub fn abandon(self) -> Result<()> {
+        self.writer.abandon()
+    }
+
     /// Writes the rest and forces the file, not its name, to the device.
     ///
     /// # Errors

@@ -71,6 +71,14 @@ impl ValueBuilder {
         self.writer.position()
     }
 
+    /// Waits for the write that is under way, when the file is not to be finished.
+    ///
+    /// # Errors
+    /// `Io` or `Full` when it failed.
+    pub fn abandon(self) -> Result<()> {
+        self.writer.abandon()
+    }
+
     /// Writes the rest and forces the file, not its name, to the device.
     ///
     /// # Errors
