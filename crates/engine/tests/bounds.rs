@@ -339,7 +339,7 @@ fn a_dropped_table_leaves_no_file() {
         }
         write(&db, |batch| batch.put(&table, b"more", &[9; 500])).unwrap();
         table.flush().unwrap();
-        assert!(files(&sim).len() > 1);
+        assert!(!files(&sim).is_empty(), "{layout:?}");
         drop(table);
         db.drop_table("t").unwrap();
         assert_eq!(files(&sim), Vec::<String>::new(), "{layout:?}");

@@ -823,21 +823,3 @@ fn value_files_are_emptied_until_half_of_them_is_live_and_no_further() {
     }
     assert!(all_steps > 0, "nothing was to be done");
 }
-
-#[test]
-fn a_merge_costs_its_entries_and_bytes_and_a_move_only_the_job() {
-    let mut forge = Forge::new(31);
-    let options = TableOptions { layout: Layout::Lsm, ..TableOptions::default() };
-    let (newer, older) = (forge.run(&many(30, 200)), forge.run(&many(50, 100)));
-    let bytes = newer.run.meta().bytes + older.run.meta().bytes;
-    let mut trees = Trees::default();
-    trees.l0 = vec![newer.clone(), older.clone()];
-    let merge = Compaction::onto_target(&trees, vec![newer, older.clone()], Vec::new(), LEVELS - 1);
-    assert!(!merge.is_trivial_move(&options));
-    assert_eq!(merge_cost(&merge, &options), 5_000_000 + 80 * 150 + bytes);
-    assert_eq!(whole_cost(&trees), 5_000_000 + 80 * 150 + bytes);
-    trees.l0.remove(0);
-    let moved = Compaction::onto_target(&trees, vec![older], Vec::new(), LEVELS - 1);
-    assert!(moved.is_trivial_move(&options));
-    assert_eq!(merge_cost(&moved, &options), 5_000_000);
-}
