@@ -1,5 +1,7 @@
 //! Every bound of every range at both ends, every length by one, and every file that is too many or too few: exhaustively, over few keys.
 
+#![expect(clippy::unwrap_used, reason = "in a test a panic is a failure")]
+
 use spinney::base::key::KEY_BYTES_MAX;
 use spinney::env::sim::SimEnv;
 use spinney::{
@@ -332,7 +334,7 @@ fn a_dropped_table_leaves_no_file() {
         let db = open(&sim);
         let table = db.create_table("t", with_values_apart(layout)).unwrap();
         for turn in 0..3u8 {
-            let long = |number: u32| if number % 10 == 0 { vec![turn; 500] } else { vec![turn; 50] };
+            let long = |number: u32| if number.is_multiple_of(10) { vec![turn; 500] } else { vec![turn; 50] };
             write(&db, |batch| (0..300u32).for_each(|number| batch.put(&table, &number.to_be_bytes(), &long(number))))
                 .unwrap();
             if turn < 2 { table.flush().unwrap() } else { table.compact().unwrap() }
