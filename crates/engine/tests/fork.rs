@@ -14,6 +14,7 @@ use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// A child that takes longer has met a latch that nobody will let go.
@@ -119,8 +120,12 @@ fn put(db: &Database, table: &Table, number: u32, durability: Durability) {
     db.write(batch, durability).unwrap();
 }
 
+/// Held by a test: threads of another one are at work too.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 fn fork_beside_writers(layout: Layout) {
     const ROUNDS: u32 = 8;
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let options = Options { memory_bytes: 8 << 20, ..Options::default() };
     let db = Database::open(dir.path().join("db"), options.clone()).unwrap();
