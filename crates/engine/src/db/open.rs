@@ -66,7 +66,7 @@ const ROOM_LEFT_BYTES_MAX: u64 = 16 << 20;
 /// Opens or creates the database in `path`.
 pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) -> Result<Core> {
     options.check()?;
-    let (env, files) = DatabaseFiles::of(env);
+    let (env, files) = DatabaseFiles::of(env)?;
     let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
     // Before the lock, whose file would be the first of ours in a directory of somebody else.
     check_place(&dir, &list_or_create(&env, &dir, parts.create)?, parts.create)?;

@@ -176,7 +176,7 @@ mod tests {
     fn each_read_of_a_batch_has_its_own_bytes_and_result() {
         let dir = tempfile::tempdir().unwrap();
         let options = OpenOptions { access: Access::CreateNew, direct: false };
-        let (env, files) = DatabaseFiles::of(Env::os());
+        let (env, files) = DatabaseFiles::of(Env::os()).unwrap();
         let file = env.fs.open(&dir.path().join("a"), options).unwrap();
         let byte = |offset: u64| u8::try_from(offset / 100 % 251).unwrap();
         file.write_at(&(0..100_000).map(byte).collect::<Vec<_>>(), 0).unwrap();

@@ -8,7 +8,7 @@
 use super::beside::{Batch, Helpers};
 use super::{DirEntry, Env, File, FileLock, FileSystem, InFlight, OpenOptions, Origin, Pages, Threads, Transfer};
 use crate::base::sync::{Mutex, RwLock};
-use crate::base::{Error, ErrorKind};
+use crate::base::{Error, ErrorKind, Result};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -37,8 +37,15 @@ struct DatabaseFile {
 
 impl DatabaseFiles {
     /// The environment with files that can be revoked.
-    #[must_use]
-    pub fn of(env: Env) -> (Env, Arc<Self>) {
+    ///
+    /// # Errors
+    /// `Forked` where the process was forked from one that had a database open.
+    pub fn of(env: Env) -> Result<(Env, Arc<Self>)> {
+        if env.threads.has_lost_workers() {
+            let message = "this process was forked from one that had a database open, whose threads hold locks that nobody lets go here: \
+                           fork before a database is opened or after it is closed, or run another program in the child";
+            return Err(Error::new(ErrorKind::Forked, message));
+        }
         let files = Arc::new_cyclic(|this| Self {
             fs: RwLock::new(Some(Arc::clone(&env.fs))),
             threads: Arc::clone(&env.threads),
@@ -47,7 +54,7 @@ impl DatabaseFiles {
             files: Mutex::default(),
             this: Weak::clone(this),
         });
-        (Env { fs: Arc::<Self>::clone(&files), ..env }, files)
+        Ok((Env { fs: Arc::<Self>::clone(&files), ..env }, files))
     }
 
     /// Closes all files and ends the helpers. Every later call fails with an error that says that the database was closed.

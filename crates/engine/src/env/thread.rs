@@ -47,6 +47,10 @@ pub trait Threads: Send + Sync + Debug {
     fn origin(&self) -> Origin {
         Origin::anywhere()
     }
+    /// Whether the process of the caller was forked from one that had workers, so that no others can be relied on here.
+    fn has_lost_workers(&self) -> bool {
+        false
+    }
 }
 
 /// A running background worker; stopped when dropped.

@@ -8,25 +8,67 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// What a forked child finds cleared.
+#[derive(Debug)]
+#[repr(C)]
+struct Page {
+    /// The number of this process.
+    number: AtomicU64,
+    /// How many of the workers counted in [`WORKERS`] are threads of this process.
+    workers: AtomicU64,
+}
+
+/// Workers that are threads of this process, or were threads of one that it was forked from at that moment.
+static WORKERS: AtomicU64 = AtomicU64::new(0);
+
+/// The page of this process and its descendants, where the kernel clears one.
+fn page() -> Option<&'static Page> {
+    static PAGE: OnceLock<Option<&'static Page>> = OnceLock::new();
+    *PAGE.get_or_init(cleared_on_fork)
+}
+
+/// Counts a worker for as long as it lives.
+#[derive(Debug)]
+pub(super) struct Counted(());
+
+impl Counted {
+    pub(super) fn new() -> Self {
+        page().inspect(|page| _ = page.workers.fetch_add(1, Ordering::Relaxed));
+        WORKERS.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        WORKERS.fetch_sub(1, Ordering::Relaxed);
+        page().inspect(|page| _ = page.workers.fetch_sub(1, Ordering::Relaxed));
+    }
+}
+
+/// Whether this process was forked from one that had workers. What they had locked or waited for in the libraries' own tables is never let go here.
+pub(super) fn has_lost_workers() -> bool {
+    page().is_some_and(|page| WORKERS.load(Ordering::Relaxed) > page.workers.load(Ordering::Relaxed))
+}
+
 /// This process.
 pub(super) fn origin() -> Origin {
-    static NUMBER: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
     /// The next process to ask among this one and its descendants. Not on the page: no child has the number of one of its ancestors.
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    let Some(number) = *NUMBER.get_or_init(cleared_on_fork) else { return Origin::of_process(std::process::id()) };
+    let Some(Page { number, .. }) = page() else { return Origin::of_process(std::process::id()) };
     let new = NEXT.fetch_add(1, Ordering::Relaxed);
     let here = number.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|here| here, |_| new);
     Origin::of_number(number, here)
 }
 
-/// A number that is 0 here, and in each process that is forked from now on. `None` where the kernel cannot do that.
-fn cleared_on_fork() -> Option<&'static AtomicU64> {
+/// A page of zeros, here and in each process that is forked from now on. `None` where the kernel cannot do that.
+fn cleared_on_fork() -> Option<&'static Page> {
     let len = rustix::param::page_size();
     // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in use.
     let page =
         unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }.ok()?;
     // SAFETY: the page is the mapping that was just made, which nothing refers to yet.
     unsafe { madvise(page, len, Advice::LinuxWipeOnFork) }.ok()?;
-    // SAFETY: the page is aligned, holds zeros, which are a number, is never unmapped, and is used by way of this reference alone.
-    Some(unsafe { &*page.cast::<AtomicU64>() })
+    // SAFETY: the page is aligned, holds zeros, which are two numbers, is never unmapped, and is used by way of this reference alone.
+    Some(unsafe { &*page.cast::<Page>() })
 }

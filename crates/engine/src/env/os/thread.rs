@@ -1,7 +1,7 @@
 //! Background workers, a thread each.
 
 use super::super::{Next, Origin, Threads, Work, Worker};
-use super::origin::origin;
+use super::origin::{Counted, has_lost_workers, origin};
 use parking_lot::{Condvar, Mutex};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -20,7 +20,9 @@ impl Threads for OsThreads {
         let signal = Arc::new(Signal::default());
         let theirs = Arc::clone(&signal);
         let name = name.to_owned();
+        let counted = Counted::new();
         let thread = thread::Builder::new().name(name.clone()).spawn(move || {
+            let _counted = counted;
             let _guard = AbortOnPanic { name };
             run(work, &theirs);
         })?;
@@ -43,6 +45,10 @@ impl Threads for OsThreads {
 
     fn origin(&self) -> Origin {
         origin()
+    }
+
+    fn has_lost_workers(&self) -> bool {
+        has_lost_workers()
     }
 }
 
