@@ -90,6 +90,8 @@ fn nothing_is_left_of_a_closed_database_and_its_handles_say_that_it_is_closed() 
     let mut txn = db.begin();
     txn.put(table, b"key", b"value").unwrap();
     let mut own = txn.range(table, &b"k"[..]..);
+    let mut own_ended = txn.range(table, &b"k"[..]..);
+    assert_eq!((own_ended.by_ref().count(), own_ended.next().is_none()), (1, true));
     let mut feed = db.changes(db.log_start()).unwrap();
     feed.poll().unwrap().unwrap();
     let mut load = tables[1].bulk_load().unwrap();
@@ -118,7 +120,7 @@ fn nothing_is_left_of_a_closed_database_and_its_handles_say_that_it_is_closed() 
         assert_closed(range.advance().map(|entry| entry.is_some()));
         assert!(range.next().is_none(), "an error is the end");
     }
-    assert!(ended.next().is_none());
+    assert!(ended.next().is_none() && own_ended.next().is_none());
     assert_closed(unused.next().unwrap());
     assert_closed(own.next().unwrap());
     assert_closed(snapshot.get(table, &keys()[0]));

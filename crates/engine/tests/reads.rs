@@ -392,3 +392,19 @@ fn verification_reads_the_disk_and_not_the_cache() {
         assert!(db.stats().storage.read_bytes - before > 400 * 10, "{layout:?}");
     }
 }
+
+/// Values that are kept apart were looked for in the cache, where they are since they were written.
+#[test]
+fn verification_reads_values_that_are_kept_apart_from_the_disk() {
+    let sim = SimEnv::new(9);
+    let db = open(&sim);
+    let options = TableOptions { layout: Layout::Lsm, large_value_bytes: 1000, ..TableOptions::default() };
+    let table = db.create_table("t", options).expect("a new table");
+    put_all(&db, &table, 0..10, &[7; 5000]);
+    table.flush().expect("a flush");
+    assert_eq!(db.verify().expect("a sound database").problems, []);
+    let names = sim.env().fs.list("/db".as_ref()).expect("a directory").into_iter().map(|entry| entry.name);
+    let values = names.into_iter().find(|name| name.ends_with(".values")).expect("a value file");
+    sim.corrupt(format!("/db/{values}"), 100, 1).expect("it is there");
+    assert_eq!(db.verify().expect("it goes on").problem_count, 1);
+}

@@ -233,8 +233,9 @@ impl Range {
         }
     }
 
-    fn is_at_end(&self) -> bool {
-        self.visible.is_none() && self.failed.is_none() && self.writes.as_slice().is_empty()
+    fn is_at_end(&mut self) -> bool {
+        let has_write = |writes: &mut Box<OwnWalk>| writes.before(None).is_some();
+        self.visible.is_none() && self.failed.is_none() && !self.writes.as_mut().is_some_and(has_write)
     }
 
     /// Is at its end, because of an error.

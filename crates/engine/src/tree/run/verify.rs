@@ -170,9 +170,9 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Reads a value that is kept apart.
+    /// Reads a value that is kept apart, from its file.
     fn value(&mut self, pointer: &[u8]) -> Result<()> {
-        let value = self.run.values().read(pointer, Fill::Bypass)?;
+        let value = self.run.values().read_from_file(pointer)?;
         self.referred.refer(&ValuePointer::decode(pointer)?);
         self.blocks += 1;
         self.value_bytes += u64_of(value.len());

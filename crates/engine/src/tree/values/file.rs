@@ -67,6 +67,14 @@ impl ValueFile {
         self.value(pointer, self.cache.get(&self.file, pointer, fill)?)
     }
 
+    /// As [`Self::read`], from the file, also where the cache has it.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(super) fn read_from_file(&self, pointer: BlockPointer) -> Result<Value> {
+        self.value(pointer, self.file.read(pointer)?)
+    }
+
     /// Reads values of several files, beside each other where the system can.
     ///
     /// # Errors

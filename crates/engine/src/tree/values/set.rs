@@ -47,6 +47,15 @@ impl ValueFiles {
         file.read(pointer.block, fill)
     }
 
+    /// As [`Self::read`], from the file, also where the cache has it.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_from_file(&self, pointer: &[u8]) -> Result<Value> {
+        let (file, pointer) = self.place(pointer)?;
+        file.read_from_file(pointer.block)
+    }
+
     /// As [`Self::read`], of several, which are read beside each other where the system can.
     ///
     /// # Errors
