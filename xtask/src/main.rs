@@ -38,6 +38,7 @@ Usage: cargo xtask <command>
 
 Environment:
   SPINNEY_SEEDS         seeds of the model test in `cargo test` (default 1000)
+  SPINNEY_PAIRS         cases for each pair of operations in `cargo test` (default 4)
   SPINNEY_CRASH_POINTS  crash points of the crash test in `cargo test` (default 20000)
   SPINNEY_CRASH_FROM    the first seed of the crash test (default 0), to go on where an earlier run ended
   SPINNEY_SCHEDULES     schedules of each test in `cargo xtask schedules` (default 3000)

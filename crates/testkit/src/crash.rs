@@ -191,7 +191,7 @@ pub(crate) fn live(op: &Op, engine: &mut Engine, progress: &Mutex<Progress>) -> 
         // What recovery found is durable before the first read.
         // A load makes the commits before it durable too.
         None if matches!(op, Op::Load(..)) && !committed => {}
-        None if matches!(op, Op::Sync | Op::Reopen(_) | Op::Load(..)) => {
+        None if matches!(op, Op::Sync | Op::Reopen(_) | Op::Load(..) | Op::Recreate(_)) => {
             (progress.durable, progress.written) = (version, version)
         }
         None => {}

@@ -12,6 +12,9 @@ use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+/// The longest key that can be stored.
+const KEY_BYTES_MAX: usize = 64 << 10;
+
 /// A database with open slots. Panics of the engine become outcomes.
 #[derive(Debug)]
 pub struct Engine {
@@ -86,16 +89,49 @@ impl Engine {
     /// Opens the database and its tables; creates what is missing.
     fn reopen(&mut self) -> Result<()> {
         let database = self.open_at(&self.path)?;
-        for number in 0..self.table_count {
-            let name = format!("t{number}");
-            let table = match database.table(&name)? {
-                Some(table) => table,
-                None => database.create_table(&name, self.config.table_options(number))?,
-            };
-            self.tables.push(table);
-        }
+        self.tables = self.tables_of(&database)?;
         self.database = Some(database);
         Ok(())
+    }
+
+    /// Its tables; creates those that are missing.
+    fn tables_of(&self, database: &Database) -> Result<Vec<Table>> {
+        let table = |number: usize| {
+            let name = format!("t{number}");
+            match database.table(&name)? {
+                Some(table) => Ok(table),
+                None => database.create_table(&name, self.config.table_options(number)),
+            }
+        };
+        (0..self.table_count).map(table).collect()
+    }
+
+    /// Looks its tables up again, one of which was dropped and may not have been created anew.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn renew_tables(&mut self) -> Result<()> {
+        self.tables = self.tables_of(self.database())?;
+        Ok(())
+    }
+
+    /// Another user of the same database, with slots of its own.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn beside(&self) -> Result<Self> {
+        let database = self.database().clone();
+        Ok(Self {
+            scans: Default::default(),
+            transactions: Default::default(),
+            snapshots: Default::default(),
+            tables: self.tables_of(&database)?,
+            database: Some(database),
+            config: self.config.clone(),
+            path: self.path.clone(),
+            env: self.env.clone(),
+            table_count: self.table_count,
+        })
     }
 
     fn open_at(&self, path: &Path) -> Result<Database> {
@@ -132,6 +168,17 @@ impl Engine {
             (Some(database), Leave::Close) => database.close(),
             _ => Ok(()),
         }
+    }
+
+    /// Drops a table and creates it again. What was committed before is made durable first: a table that is dropped is gone in every
+    /// crash, commits to others may be lost then as always.
+    fn recreate(&mut self, number: usize) -> Result<()> {
+        self.drop_slots();
+        self.database().sync()?;
+        let name = self.tables[number].name().to_owned();
+        self.database().drop_table(&name)?;
+        self.tables[number] = self.database().create_table(&name, self.config.table_options(number))?;
+        Ok(())
     }
 
     /// Copies the database, reads the copy, and removes nothing: a later copy goes elsewhere.
@@ -323,6 +370,7 @@ impl Engine {
                 }
                 load.finish()?;
             }
+            Op::Recreate(table) => self.recreate(*table)?,
             Op::Sync => self.database().sync()?,
             Op::Verify => match self.database().verify()?.problems.as_slice() {
                 [] => {}
@@ -382,24 +430,48 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
 /// What the engine says.
 pub fn state(database: &Database, tables: &[Table]) -> Result<Vec<Vec<Pair>>> {
     let snapshot = database.snapshot();
-    let entries = |table: &Table| {
-        let pair = |entry: Result<(Key, spinney::Value)>| entry.map(|(key, value)| (key, Vec::from(value)));
-        let mut entries: Vec<Pair> = snapshot.range(table, ..).map(pair).collect::<Result<_>>()?;
-        // A walk over the keys alone sees the same.
-        let (mut range, mut keys) = (snapshot.range(table, ..), entries.iter().map(|(key, _)| key));
-        loop {
-            let (found, expected) = (range.advance_key()?, keys.next());
-            if found != expected.map(Vec::as_slice) {
-                return Err(Error::invalid(format!("a walk over keys shows {found:?} and not {expected:?}")));
-            }
-            if found.is_none() {
-                break;
-            }
-        }
-        entries.retain(|(_, value)| !is_doomed(value));
-        Ok(entries)
+    tables.iter().map(|table| entries(&snapshot, table)).collect()
+}
+
+/// All entries of a table. Whichever way they are read, they are the same.
+fn entries(snapshot: &Snapshot, table: &Table) -> Result<Vec<Pair>> {
+    let mut pairs = all(snapshot.range(table, ..))?;
+    let mut reversed = all(snapshot.range_rev(table, ..))?;
+    reversed.reverse();
+    agree("a walk backward", &reversed, &pairs)?;
+    let (mut range, mut keys) = (snapshot.range(table, ..), Vec::new());
+    while let Some(key) = range.advance_key()? {
+        keys.push(key.to_vec());
+    }
+    agree("a walk over keys", &keys, &pairs.iter().map(|(key, _)| key.clone()).collect())?;
+    // And keys that are not there, right behind those that are.
+    let asked: Vec<Key> = keys.iter().flat_map(|key| [key.clone(), [&**key, &[0]].concat()]).collect();
+    let asked: Vec<&[u8]> = asked.iter().map(Vec::as_slice).filter(|key| key.len() <= KEY_BYTES_MAX).collect();
+    let found: Vec<Option<Vec<u8>>> =
+        asked.iter().map(|key| Ok(snapshot.get(table, key)?.map(Vec::from))).collect::<Result<_>>()?;
+    let expected = |key: &&[u8]| {
+        let place = pairs.binary_search_by(|(known, _)| known.as_slice().cmp(key)).ok()?;
+        Some(pairs[place].1.clone())
     };
-    tables.iter().map(entries).collect()
+    agree("a get of each key", &found, &asked.iter().map(expected).collect())?;
+    let together = snapshot.multi_get(table, &asked)?;
+    agree("a get of all keys", &together.into_iter().map(|value| value.map(Vec::from)).collect(), &found)?;
+    pairs.retain(|(_, value)| !is_doomed(value));
+    Ok(pairs)
+}
+
+fn agree<T: PartialEq + std::fmt::Debug>(what: &str, found: &Vec<T>, expected: &Vec<T>) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    let place = found.iter().zip(expected).take_while(|(found, expected)| found == expected).count();
+    let (found, expected) = (found.get(place), expected.get(place));
+    Err(Error::invalid(format!("{what} shows {found:?} and not {expected:?} in place {place}")))
+}
+
+/// All entries of a range, doomed ones too.
+fn all(range: Range) -> Result<Vec<Pair>> {
+    range.map(|entry| entry.map(|(key, value)| (key, Vec::from(value)))).collect()
 }
 
 /// As [`collect`], by the other way to walk.

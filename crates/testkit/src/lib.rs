@@ -20,6 +20,7 @@ pub mod model;
 pub mod operators;
 pub mod ops;
 pub mod outcome;
+pub mod pairs;
 pub mod parallel;
 pub mod rng;
 pub mod simulation;

@@ -151,6 +151,12 @@ impl Model {
         self.erased.push((self.version, erased));
     }
 
+    /// A table is dropped and created again, empty: what [`Op::Recreate`] does, but for the slots.
+    pub(crate) fn recreate(&mut self, table: usize) {
+        self.version += 1;
+        self.erase(Erased { table, low: Vec::new(), high: None });
+    }
+
     fn drop_slots(&mut self) {
         self.transactions = Default::default();
         self.snapshots = [None; SLOTS];
@@ -281,6 +287,10 @@ impl Model {
                 let put =
                     |(key, value): &Pair| Change { table: *table, key: key.clone(), write: Write::Put(value.clone()) };
                 self.commit(pairs.iter().map(put));
+            }
+            Op::Recreate(table) => {
+                self.drop_slots();
+                self.recreate(*table);
             }
             Op::Checkpoint => return Some(Outcome::Tables(self.state_at(self.version))),
             Op::Reopen(_) => self.drop_slots(),

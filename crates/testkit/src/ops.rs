@@ -136,6 +136,8 @@ pub enum Op {
     WaitIdle(usize),
     /// Loads entries, whose keys ascend, into a table: one durable commit.
     Load(usize, Vec<Pair>),
+    /// Drops a table and creates it again, empty; all slots are dropped before.
+    Recreate(usize),
     /// Makes all that is committed durable.
     Sync,
     /// Verifies the database.
@@ -172,13 +174,13 @@ pub fn generate_writes(seed: u64, tables: usize, count: usize) -> Vec<Op> {
 }
 
 /// The kinds of operations with the weights that they have on average, in the order of [`Generator::op_of_kind`].
-const WEIGHTS: [usize; KINDS] = [30, 8, 9, 24, 8, 2, 4, 2, 20, 4, 4, 14, 4, 8, 3, 2, 2, 1, 1, 3, 1, 1, 2];
+const WEIGHTS: [usize; KINDS] = [30, 8, 9, 24, 8, 2, 4, 2, 20, 4, 4, 14, 4, 8, 3, 2, 2, 1, 1, 3, 1, 1, 2, 1];
 
 /// As [`WEIGHTS`], with few reads.
-const WRITE_WEIGHTS: [usize; KINDS] = [20, 30, 5, 20, 6, 1, 3, 2, 2, 0, 0, 2, 0, 0, 4, 2, 4, 1, 1, 3, 1, 2, 4];
+const WRITE_WEIGHTS: [usize; KINDS] = [20, 30, 5, 20, 6, 1, 3, 2, 2, 0, 0, 2, 0, 0, 4, 2, 4, 1, 1, 3, 1, 2, 4, 1];
 
 /// How many kinds there are.
-const KINDS: usize = 23;
+const KINDS: usize = 24;
 
 /// Kinds that every run has.
 const ALWAYS: usize = 2;
@@ -261,7 +263,8 @@ impl Generator {
             19 => Op::CompactLevel(self.table(), *self.rng.pick(&[0, 0, 1, 2])),
             20 => Op::Hold(self.table(), self.rng.chance(50)),
             21 => Op::WaitIdle(self.table()),
-            _ => self.load(),
+            22 => self.load(),
+            _ => Op::Recreate(self.table()),
         }
     }
 
@@ -543,6 +546,7 @@ impl fmt::Display for Op {
                 let pairs = pairs.iter().map(|(key, value)| format!("{} = {}", show_bytes(key), show(Some(value))));
                 write!(f, "load t{table} {{{}}}", pairs.collect::<Vec<_>>().join("; "))
             }
+            Self::Recreate(table) => write!(f, "recreate t{table}"),
             Self::Sync => f.write_str("sync"),
             Self::Verify => f.write_str("verify"),
             Self::Checkpoint => f.write_str("checkpoint"),

@@ -1,7 +1,8 @@
 //! Which tests look at a mutant, in which order, at which sizes.
 
 /// Small sizes first: most mutants are caught by them.
-const SMALL: [(&str, &str); 12] = [
+const SMALL: [(&str, &str); 13] = [
+    ("SPINNEY_PAIRS", "1"),
     ("SPINNEY_SEEDS", "40"),
     ("SPINNEY_CRASH_POINTS", "1000"),
     ("SPINNEY_SIM_SEEDS", "80"),
@@ -37,7 +38,8 @@ const QUICK: [&str; 12] = [
 ];
 
 /// The others, those that notice most for their time first. Those that are not named here come behind them.
-const ORDER: [&str; 8] = ["crash", "time_to_live", "edges", "bulk_load", "model", "salvage", "faults", "concurrent"];
+const ORDER: [&str; 9] =
+    ["crash", "pairs", "time_to_live", "edges", "bulk_load", "model", "salvage", "faults", "concurrent"];
 
 /// Suites that say nothing about what the engine does.
 const NEVER: [&str; 2] = ["tidy", "fuzz"];
@@ -67,7 +69,8 @@ pub(super) struct Step {
 }
 
 /// The steps whose size is a setting: only these show more at the default sizes.
-const SIZED: [&str; 12] = [
+const SIZED: [&str; 13] = [
+    "pairs",
     "model",
     "simulation",
     "crash",

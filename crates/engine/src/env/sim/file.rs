@@ -35,7 +35,7 @@ impl SimFile {
     fn change(&self, call: Call, change: FileChange) -> io::Result<()> {
         self.check_writable()?;
         let call = (call, self.path.as_path());
-        self.fs.machine.state.lock().change(self.fs.process, call, |disk| disk.change_file(self.node, change))
+        self.fs.machine.call(call.0, call.1).change(self.fs.process, call, |disk| disk.change_file(self.node, change))
     }
 
     fn check_writable(&self) -> io::Result<()> {
@@ -61,8 +61,8 @@ impl SimFile {
         self.assert_aligned(bytes, offset, self.alignment());
         self.check_writable()?;
         give_way();
-        let mut state = self.fs.machine.state.lock();
         let call = if durable { Call::WriteDurable } else { Call::Write };
+        let mut state = self.fs.machine.call(call, &self.path);
         let verdict = state.judge(self.fs.process, call, &self.path)?;
         state.trace(offset, bytes);
         if state.faults.keep_overwritten() {
@@ -104,7 +104,7 @@ impl SimFile {
 impl File for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.assert_aligned(buffer, offset, self.read_alignment());
-        let mut state = self.fs.machine.state.lock();
+        let mut state = self.fs.machine.call(Call::Read, &self.path);
         let deceit = match state.judge(self.fs.process, Call::Read, &self.path)? {
             Verdict::Go | Verdict::Crash => None,
             Verdict::Deceive(fault) => Some(fault),
@@ -161,7 +161,7 @@ impl File for SimFile {
 
     fn sync(&self) -> io::Result<()> {
         give_way();
-        let mut state = self.fs.machine.state.lock();
+        let mut state = self.fs.machine.call(Call::Sync, &self.path);
         let verdict = state.judge(self.fs.process, Call::Sync, &self.path)?;
         let State { disk, rng, .. } = &mut *state;
         sync(disk.file(self.node)?, verdict, rng)
@@ -187,7 +187,7 @@ impl File for SimFile {
             disk.change_file(self.node, FileChange::Reserve(bytes))
         };
         let call = (Call::Allocate, self.path.as_path());
-        self.fs.machine.state.lock().change(self.fs.process, call, reserve)?;
+        self.fs.machine.call(call.0, call.1).change(self.fs.process, call, reserve)?;
         Ok(true)
     }
 

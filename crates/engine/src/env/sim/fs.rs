@@ -21,17 +21,17 @@ pub(super) struct SimFileSystem {
 
 impl SimFileSystem {
     fn change<T>(&self, call: (Call, &Path), change: impl FnOnce(&mut Disk) -> io::Result<T>) -> io::Result<T> {
-        self.machine.state.lock().change(self.process, call, change)
+        self.machine.call(call.0, call.1).change(self.process, call, change)
     }
 
     fn look<T>(&self, call: (Call, &Path), look: impl FnOnce(&State) -> io::Result<T>) -> io::Result<T> {
-        self.machine.state.lock().look(self.process, call, look)
+        self.machine.call(call.0, call.1).look(self.process, call, look)
     }
 }
 
 impl FileSystem for SimFileSystem {
     fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn super::super::File>> {
-        let mut state = self.machine.state.lock();
+        let mut state = self.machine.call(Call::Open, path);
         let node = match options.access {
             Access::CreateNew => state.create_file(self.process, path)?,
             Access::Read | Access::Write => {
@@ -91,7 +91,7 @@ impl FileSystem for SimFileSystem {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let mut state = self.machine.state.lock();
+        let mut state = self.machine.call(Call::SyncDir, dir);
         let verdict = state.judge(self.process, Call::SyncDir, dir)?;
         let State { disk, rng, .. } = &mut *state;
         let node = disk.resolve(dir)?;

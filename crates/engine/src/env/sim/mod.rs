@@ -44,10 +44,11 @@ mod thread;
 pub use call::{Call, Trace};
 pub use crash::CrashProfile;
 pub use fault::Fault;
+pub use state::Interruption;
 
 use super::Env;
 use crate::base::num::usize_of;
-use crate::base::sync::Mutex;
+use crate::base::sync::thread::current;
 use cached::Cached;
 use content::Content;
 use disk::Node;
@@ -72,7 +73,7 @@ impl SimEnv {
     }
 
     fn of(state: State) -> Self {
-        Self(Arc::new(Machine { state: Mutex::new(state), workers: Mutex::default() }))
+        Self(Arc::new(Machine::new(state)))
     }
 
     /// What the process that runs now sees. After a crash its files, locks and directories fail: take a new one.
@@ -99,6 +100,12 @@ impl SimEnv {
     /// one run of a workload can be crashed at every point. `observer` must not use this machine, only the fork. `None` ends it.
     pub fn observe(&self, observer: Option<Box<dyn FnMut(Self) + Send>>) {
         self.0.state.lock().observer = observer;
+    }
+
+    /// Calls `interrupt` before each call that this thread makes to the file system. No latch of the machine is held meanwhile, so other
+    /// threads can use the machine while the call waits; calls made by `interrupt` itself are not interrupted. `None` ends it.
+    pub fn interrupt(&self, interrupt: Option<Interruption>) {
+        *self.0.interruption.lock() = interrupt.map(|interrupt| (current().id(), interrupt));
     }
 
     /// Chooses anew what later crashes leave, and when what is begun is made.

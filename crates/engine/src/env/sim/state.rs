@@ -7,7 +7,8 @@ use super::disk::{Disk, Node, NodeId};
 use super::fault::{Faults, Verdict, down};
 use super::rng::Rng;
 use super::{SimEnv, SimWorker};
-use crate::base::sync::Mutex;
+use crate::base::sync::thread::{ThreadId, current};
+use crate::base::sync::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
@@ -17,11 +18,32 @@ use std::time::Duration;
 /// Called before each change with a fork of the machine.
 pub(super) type Observer = Box<dyn FnMut(SimEnv) + Send>;
 
+/// Called before each call that a thread makes to the file system.
+pub type Interruption = Box<dyn FnMut(Call, &Path) + Send>;
+
 /// What all handles on one machine share.
 pub(super) struct Machine {
     pub(super) state: Mutex<State>,
     /// Workers that still exist, in the order they were made.
     pub(super) workers: Mutex<Vec<Weak<SimWorker>>>,
+    /// What happens before each call of a thread.
+    pub(super) interruption: Mutex<Option<(ThreadId, Interruption)>>,
+}
+
+impl Machine {
+    pub(super) fn new(state: State) -> Self {
+        Self { state: Mutex::new(state), workers: Mutex::default(), interruption: Mutex::default() }
+    }
+
+    /// The state, for a call of the file system; before it happens what interrupts this thread.
+    pub(super) fn call(&self, call: Call, path: &Path) -> MutexGuard<'_, State> {
+        let own = self.interruption.lock().take_if(|(thread, _)| *thread == current().id());
+        if let Some((thread, mut interrupt)) = own {
+            interrupt(call, path);
+            self.interruption.lock().get_or_insert((thread, interrupt));
+        }
+        self.state.lock()
+    }
 }
 
 /// The state of a machine.

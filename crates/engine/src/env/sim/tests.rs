@@ -644,3 +644,23 @@ fn paths_may_be_relative_and_go_up() -> io::Result<()> {
     assert_eq!(names(&sim, "a/b/.."), "b c");
     Ok(())
 }
+
+#[test]
+fn a_call_waits_while_another_thread_uses_the_machine() {
+    let sim = SimEnv::new(1);
+    let (env, machine) = (sim.env(), sim.clone());
+    let mut met = Vec::new();
+    let (send, receive) = std::sync::mpsc::channel();
+    sim.interrupt(Some(Box::new(move |call, path| {
+        let names = std::thread::scope(|scope| {
+            scope.spawn(|| machine.env().fs.list("/".as_ref()).unwrap().len()).join().unwrap()
+        });
+        send.send((call, path.to_owned(), names)).unwrap();
+    })));
+    let file = env.fs.open("/a".as_ref(), OpenOptions { access: Access::CreateNew, direct: false }).unwrap();
+    file.write_at(b"x", 0).unwrap();
+    sim.interrupt(None);
+    file.sync().unwrap();
+    met.extend(receive.iter());
+    assert_eq!(met, [(Call::Open, "/a".into(), 0), (Call::Write, "/a".into(), 1)]);
+}
