@@ -4,6 +4,7 @@
 
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{Batch, ChangeFeed, Database, Durability, ErrorKind, LogPadding, Lsn, Options, Table, TableOptions};
+use spinney_testkit::Rng;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -135,6 +136,40 @@ fn feeds_hold_the_log_back_up_to_a_limit_and_then_fail_without_harm() {
     // Nothing is held any more.
     let names = sim.env().fs.list("/db/log".as_ref()).unwrap();
     assert!(names.iter().filter(|entry| entry.name.ends_with(".log")).count() <= 4, "{names:?}");
+}
+
+/// Feeds of all speeds beside each other, begun and ended at any time: each sees every commit behind its beginning, once.
+#[test]
+fn feeds_beside_each_other_hold_what_the_slowest_needs() {
+    let options = Options { log_bytes_max: 16 << 20, ..options() };
+    for seed in 0..20 {
+        let (mut rng, sim) = (Rng::new(seed), SimEnv::new(seed));
+        let db = Database::builder("/db").env(sim.env()).options(options.clone()).open().unwrap();
+        // Each with the number that it shows next, and how many of a hundred steps it reads at.
+        let mut feeds: Vec<(ChangeFeed, u64, usize)> = Vec::new();
+        for number in 0..120 {
+            commit(&db, number, rng.in_range(0..30_000), Durability::Sync);
+            if rng.chance(30) {
+                table(&db).flush().unwrap();
+            }
+            if feeds.len() < 4 && rng.chance(20) {
+                feeds.push((db.changes(db.log_end()).unwrap(), number + 1, *rng.pick(&[1, 5, 30])));
+            }
+            if rng.chance(5) {
+                feeds.pop();
+            }
+            for (feed, next, speed) in &mut feeds {
+                if rng.chance(*speed) {
+                    let shown = numbers(feed);
+                    assert_eq!(shown, (*next..=number).collect::<Vec<_>>(), "seed {seed}");
+                    *next = number + 1;
+                }
+            }
+        }
+        for (feed, next, _) in &mut feeds {
+            assert_eq!(numbers(feed), (*next..120).collect::<Vec<_>>(), "seed {seed}");
+        }
+    }
 }
 
 #[test]

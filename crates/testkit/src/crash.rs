@@ -96,7 +96,9 @@ impl Progress {
 /// # Errors
 /// What was wrong after the first crash at which something was wrong, and how to replay it.
 pub fn run(seed: u64, mut takes: impl FnMut(u64) -> bool + Send + 'static) -> Result<Tally, String> {
-    let sim = SimEnv::new(seed);
+    let (sim, mut work) = (SimEnv::new(seed), Rng::new(!seed));
+    // Half of them leave memtables frozen, and runs uncompacted, while commits go on.
+    sim.set_lazy_workers(seed.is_multiple_of(2));
     let config = config_of(seed);
     let progress = Arc::new(Mutex::new(Progress::new()));
     let (seen, seen_config) = (Arc::clone(&progress), config.clone());
@@ -111,6 +113,9 @@ pub fn run(seed: u64, mut takes: impl FnMut(u64) -> bool + Send + 'static) -> Re
         started.map_err(|error| format!("seed {seed}, {}: creating the database: {error}", config.name))?;
     for op in generate_writes(seed, TABLES, OPS).into_iter().map(|op| config.fit(op)) {
         let durable = lock(&progress).durable;
+        if work.chance(40) {
+            let _has_worked = sim.work(work.number());
+        }
         live(&op, &mut engine, &progress).map_err(|message| format!("seed {seed}, {}: {message}", config.name))?;
         let mut progress = lock(&progress);
         if progress.durable > durable {
@@ -253,6 +258,11 @@ impl<'a> World<'a> {
         self.tally.kept += u64::from(version > oldest);
         self.story += &format!("recovered commit {version}, of {oldest} acknowledged and {newest} begun\n");
         progress.recovered(version);
+        if self.lost_sync || self.rng.chance(10) {
+            // What recovery found is durable before the first read.
+            let mut world = World::new(self.sim.fork(), self.config, self.rng.number());
+            world.prove(progress).map_err(|message| format!("found, and not durable: {message}"))?;
+        }
         match engine.apply(&Op::Verify) {
             Outcome::Done => Ok(engine),
             problems => Err(format!("verify after recovery: {problems}")),
@@ -262,7 +272,7 @@ impl<'a> World<'a> {
     /// Ends the process or cuts the power; the oldest version that must survive it.
     fn pull_the_plug(&mut self, progress: &Progress) -> u64 {
         self.sim.reseed(self.rng.number());
-        if self.rng.chance(15) {
+        if self.rng.chance(if self.lost_sync { 60 } else { 15 }) {
             self.story += "the process dies\n";
             self.tally.process_crashes += 1;
             self.sim.process_crash();

@@ -28,6 +28,8 @@ pub struct Engine {
     path: PathBuf,
     env: Env,
     table_count: usize,
+    /// What the names of its copies begin with.
+    copies: &'static str,
 }
 
 impl Engine {
@@ -46,6 +48,7 @@ impl Engine {
             path: path.to_owned(),
             env,
             table_count,
+            copies: "copy",
         };
         engine.reopen()?;
         Ok(engine)
@@ -131,6 +134,7 @@ impl Engine {
             path: self.path.clone(),
             env: self.env.clone(),
             table_count: self.table_count,
+            copies: "another",
         })
     }
 
@@ -152,6 +156,15 @@ impl Engine {
     /// What the engine says.
     pub fn wait_idle(&self) -> Result<()> {
         self.tables.iter().try_for_each(Table::wait_idle)
+    }
+
+    /// Scans the first entry of a table again and again, so that its reads pay for merges and views.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn read_often(&self, table: usize, times: usize) -> Result<()> {
+        let snapshot = self.database().snapshot();
+        (0..times).try_for_each(|_| snapshot.range(&self.tables[table], ..).next().transpose().map(drop))
     }
 
     /// Drops all scans, transactions and snapshots.
@@ -201,7 +214,7 @@ impl Engine {
     fn free_path(&self) -> Result<PathBuf> {
         let mut number = 1;
         loop {
-            let path = self.path.with_extension(format!("copy{number}"));
+            let path = self.path.with_extension(format!("{}{number}", self.copies));
             match self.env.fs.list(&path) {
                 Ok(_) => number += 1,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(path),

@@ -203,6 +203,10 @@ struct Generator {
     keys: Vec<Key>,
     /// The keys that are used more often than others.
     hot: Vec<Key>,
+    /// A key that the next so many changes and reads are of: what becomes of its versions under snapshots, flushes and merges.
+    focus: (Key, usize),
+    /// How many of a hundred times another key comes into focus.
+    focuses: usize,
     large_values: bool,
     /// How many of a hundred changes are merges.
     merges: usize,
@@ -223,7 +227,8 @@ impl Generator {
         let merges = *rng.pick(&[0, 10, 30, 60]);
         let singles = *rng.pick(&[0, 10, 30]);
         let erasures = *rng.pick(&[0, 2, 5, 20]);
-        Self { rng, tables, weights, keys, hot, large_values, merges, singles, erasures }
+        let (focus, focuses) = ((Vec::new(), 0), *rng.pick(&[0, 0, 3, 20]));
+        Self { rng, tables, weights, keys, hot, focus, focuses, large_values, merges, singles, erasures }
     }
 
     fn op(&mut self) -> Op {
@@ -375,6 +380,13 @@ impl Generator {
     }
 
     fn key(&mut self) -> Key {
+        if self.focus.1 > 0 {
+            self.focus.1 -= 1;
+            return self.focus.0.clone();
+        }
+        if self.rng.chance(self.focuses) {
+            self.focus = (self.rng.pick(&self.keys).clone(), self.rng.in_range(5..40));
+        }
         let hot = self.rng.chance(40);
         self.rng.pick(if hot { &self.hot } else { &self.keys }).clone()
     }

@@ -280,16 +280,10 @@ impl Simulation {
         if !self.engine().is_open() {
             return Ok(());
         }
-        let engine = self.engine();
-        let (table, snapshot) = (engine.table(table).clone(), engine.database().snapshot());
-        for _ in 0..READS {
-            match snapshot.range(&table, ..).next().transpose() {
-                Ok(_) => {}
-                Err(_) if is_troubled => return Ok(()),
-                Err(error) => return Err(format!("a scan failed: {error}")),
-            }
+        match self.engine().read_often(table, READS) {
+            Err(error) if !is_troubled => Err(format!("a scan failed: {error}")),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Finds out whether the machine stopped or the database was poisoned in the background.

@@ -15,6 +15,7 @@ use spinney_testkit::{Rng, engine, parallel};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// So much more than for a sound database may be allocated at once: messages, and a block read once more.
 const MEMORY_SLACK_BYTES: isize = 1 << 20;
@@ -82,6 +83,67 @@ fn a_missing_file_is_an_error_or_does_no_harm() {
                 }
             }
         }
+    }
+}
+
+/// What `verify` of an open database does not tell of does no harm to those that read it later.
+#[test]
+fn what_verify_does_not_tell_does_no_harm_to_the_next_open() {
+    let databases = Database::all();
+    let cases = parallel::count_from_env("SPINNEY_DAMAGE", 5000) / 4;
+    let (told, failures) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let run = |seed: u64| {
+        let mut rng = Rng::new(seed);
+        let database = rng.pick(&databases);
+        match damaged_while_open(database, &mut rng) {
+            Ok(is_told) => told.fetch_add(u64::from(is_told), Ordering::Relaxed),
+            Err(message) => {
+                failures.lock().unwrap().push(format!("seed {seed}, {}: {message}", database.name));
+                0
+            }
+        };
+        Ok(())
+    };
+    parallel::each(0..cases, run).unwrap_or_else(|message: String| panic!("{message}"));
+    let failures = failures.into_inner().unwrap();
+    let some: Vec<_> = failures.iter().take(30).map(String::as_str).collect();
+    assert!(failures.is_empty(), "{} of {cases} damages do harm:\n{}", failures.len(), some.join("\n"));
+    eprintln!("{} of {cases} were told", told.load(Ordering::Relaxed));
+    assert!(told.into_inner() > cases / 10);
+}
+
+/// Damages a byte of a file while the database is open; whether `verify` told of it.
+fn damaged_while_open(database: &Database, rng: &mut Rng) -> std::result::Result<bool, String> {
+    let sim = database.sim.fork();
+    let said = |error: Error| error.to_string();
+    let open = database.config.builder(&database.path).env(sim.env()).open().map_err(said)?;
+    for table in open.tables().map_err(said)? {
+        table.hold().map_err(said)?;
+    }
+    let mut paths = Vec::new();
+    for dir in [database.path.clone(), database.path.join("log")] {
+        let entries = sim.env().fs.list(&dir).map_err(|error| error.to_string())?;
+        paths.extend(
+            entries.into_iter().filter(|entry| entry.bytes > 0).map(|entry| (dir.join(entry.name), entry.bytes)),
+        );
+    }
+    let (path, bytes) = rng.pick(&paths).clone();
+    let near = 4096.min(bytes);
+    let offset = match rng.in_range(0..3) {
+        0 => rng.number() % near,
+        1 => bytes - 1 - rng.number() % near,
+        _ => rng.number() % bytes,
+    };
+    sim.corrupt(&path, offset, 1 << rng.in_range(0..8)).map_err(|error| error.to_string())?;
+    if open.verify().map_or(true, |report| !report.problems.is_empty()) {
+        return Ok(true);
+    }
+    let after = sim.fork();
+    drop(open);
+    match read_all(database, &after) {
+        Ok(state) if state == database.state => Ok(false),
+        Ok(_) => Err(format!("{} at {offset}: wrong data after `verify` found nothing", path.display())),
+        Err(error) => Err(format!("{} at {offset}: `verify` found nothing, and then: {error}", path.display())),
     }
 }
 

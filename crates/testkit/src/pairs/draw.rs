@@ -100,14 +100,16 @@ pub(super) struct Draw {
     rng: Rng,
     /// Keys that both operations are about, in order.
     edges: [usize; 4],
+    /// The tables take operands.
+    merges: bool,
 }
 
 impl Draw {
-    pub(super) fn new(mut rng: Rng) -> Self {
+    pub(super) fn new(mut rng: Rng, merges: bool) -> Self {
         let mut edges = [0; 4];
         edges.iter_mut().for_each(|edge| *edge = rng.in_range(1..KEYS - 1));
         edges.sort_unstable();
-        Self { rng, edges }
+        Self { rng, edges, merges }
     }
 
     /// Several runs, something in memory, all of it durable.
@@ -230,9 +232,11 @@ impl Draw {
     }
 
     fn change(&mut self, table: usize) -> Change {
-        match self.rng.in_range(0..5) {
+        match self.rng.in_range(0..6) {
             0 => self.erase(table),
             1 => Change { write: Write::Delete, ..self.put(table) },
+            // Numbers are added to in the other table.
+            2 if table == 0 && self.merges => Change { write: Write::Merge(self.value()), ..self.put(table) },
             _ => self.put(table),
         }
     }

@@ -35,6 +35,9 @@ const FIRST: usize = 0;
 const SECOND: usize = 1;
 const THIRD: usize = 2;
 
+/// So many scans of a small table pay for a view of its trees.
+const READS: usize = 2000;
+
 /// At how many calls of the first operation the second one comes.
 const PLACES: usize = 5;
 
@@ -79,8 +82,8 @@ impl Case {
     /// What was wrong with what came before.
     pub fn new(first: Kind, second: Kind, seed: u64) -> Result<Self, String> {
         let mut rng = Rng::new(seed.wrapping_mul(1009) + first as u64 * 101 + second as u64);
-        let config = Config { merges: false, ..Config::random(&mut rng) };
-        let mut draw = Draw::new(rng.fork());
+        let config = Config::random(&mut rng);
+        let mut draw = Draw::new(rng.fork(), config.merges);
         let sim = SimEnv::new(rng.number());
         let mut base = Model::new(TABLES);
         let engine = Engine::open(Path::new(PATH), sim.env(), &config, TABLES);
@@ -115,6 +118,10 @@ impl Case {
         sim.reseed(self.rng.number());
         let first = Engine::open(Path::new(PATH), sim.env(), &self.config, TABLES);
         let mut first = first.map_err(|error| format!("opening the database: {error}"))?;
+        if self.rng.chance(25) {
+            // It may get a view then.
+            (0..TABLES).try_for_each(|table| first.read_often(table, READS)).map_err(|error| error.to_string())?;
+        }
         sim.set_lazy_workers(self.rng.chance(50));
         let another = || first.beside().map_err(|error| format!("looking tables up: {error}"));
         let (mut second, mut third) = (another()?, another()?);

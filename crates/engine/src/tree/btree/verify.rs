@@ -26,7 +26,7 @@ pub struct TreeReport {
 
 impl BTree {
     /// Reads every block that `root` reaches from the file, not from the cache, and checks everything that holds of a tree:
-    /// checksums, order of the keys, borders, heights, counts, and that every unit of the file is accounted for once.
+    /// the header, checksums, order of the keys, borders, heights, counts, and that every unit of the file is accounted for once.
     ///
     /// # Errors
     /// `Corruption` at the first thing that is wrong; `Io` when the file cannot be read.
@@ -48,7 +48,10 @@ impl BTree {
                 verify.report.free_bytes += extent.units * UNIT_BYTES;
             }
         }
-        verify.finish()
+        let report = verify.finish()?;
+        // Behind the blocks, whose damage tells more.
+        self.file.check_header(meta.file_bytes)?;
+        Ok(report)
     }
 }
 
