@@ -169,6 +169,14 @@ fn feeds_beside_each_other_hold_what_the_slowest_needs() {
         for (feed, next, _) in &mut feeds {
             assert_eq!(numbers(feed), (*next..120).collect::<Vec<_>>(), "seed {seed}");
         }
+        // Feeds that have ended hold nothing.
+        drop(feeds);
+        (120..130).for_each(|number| commit(&db, number, 10_000, Durability::Sync));
+        table(&db).flush().unwrap();
+        commit(&db, 130, 10_000, Durability::Sync);
+        let names = sim.env().fs.list("/db/log".as_ref()).unwrap();
+        let segments = names.iter().filter(|entry| entry.name.ends_with(".log")).count();
+        assert!(segments <= 4, "seed {seed}: {names:?}");
     }
 }
 
