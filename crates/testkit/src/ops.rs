@@ -226,7 +226,7 @@ impl Generator {
         let large_values = rng.chance(40);
         let merges = *rng.pick(&[0, 10, 30, 60]);
         let singles = *rng.pick(&[0, 10, 30]);
-        let erasures = *rng.pick(&[0, 2, 5, 20]);
+        let erasures = *rng.pick(&[0, 2, 5, 20, 50]);
         let (focus, focuses) = ((Vec::new(), 0), *rng.pick(&[0, 0, 3, 20]));
         Self { rng, tables, weights, keys, hot, focus, focuses, large_values, merges, singles, erasures }
     }

@@ -144,7 +144,13 @@ impl Draw {
             Kind::PutBuffered => Op::Write(vec![self.put(table)], Some(Durability::Buffered)),
             Kind::Batch => {
                 op_table = None;
-                Op::Write((0..6).map(|at| self.change(at % TABLES)).collect(), Some(Durability::Sync))
+                let mut changes: Vec<_> = (0..6).map(|at| self.change(at % TABLES)).collect();
+                if self.rng.chance(50) {
+                    // Large enough for new memtables.
+                    let value = Write::Put(self.rng.bytes(5000));
+                    changes.extend((0..TABLES).map(|table| Change { write: value.clone(), ..self.put(table) }));
+                }
+                Op::Write(changes, Some(Durability::Sync))
             }
             Kind::DeleteRange => Op::Write(vec![self.erase(table)], Some(Durability::Sync)),
             Kind::Commit | Kind::CommitRange => {

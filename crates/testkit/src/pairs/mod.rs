@@ -38,8 +38,9 @@ const THIRD: usize = 2;
 /// So many scans of a small table pay for a view of its trees.
 const READS: usize = 2000;
 
-/// At how many calls of the first operation the second one comes.
+/// At how many calls of the first operation the second one comes, and at which part of many.
 const PLACES: usize = 5;
+const PLACES_PART: usize = 8;
 
 /// What a case came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,7 +104,8 @@ impl Case {
         let mut tally = Tally::default();
         let calls = self.at(u64::MAX, &mut tally)?;
         let mut places: Vec<u64> = (0..calls).collect();
-        while places.len() > PLACES {
+        let most = PLACES.max(places.len() / PLACES_PART);
+        while places.len() > most {
             places.remove(self.rng.in_range(0..places.len()));
         }
         for place in places {

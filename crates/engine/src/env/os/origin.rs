@@ -14,9 +14,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 struct Page {
     /// The number of this process.
     number: AtomicU64,
-    /// How many of the workers counted in [`WORKERS`] are threads of this process.
-    workers: AtomicU64,
+    /// What is known of the workers that there were when the process began.
+    inherited: AtomicU64,
 }
+
+/// Nobody has looked in this process.
+const UNKNOWN: u64 = 0;
+/// There were none.
+const NONE: u64 = 1;
+/// There were some. They are no threads of this process.
+const LOST: u64 = 2;
 
 /// Workers that are threads of this process, or were threads of one that it was forked from at that moment.
 static WORKERS: AtomicU64 = AtomicU64::new(0);
@@ -33,22 +40,28 @@ pub(super) struct Counted(());
 
 impl Counted {
     pub(super) fn new() -> Self {
-        page().inspect(|page| _ = page.workers.fetch_add(1, Ordering::Relaxed));
-        WORKERS.fetch_add(1, Ordering::Relaxed);
+        // Before the first worker of this process is counted with those of others.
+        has_lost_workers();
+        WORKERS.fetch_add(1, Ordering::SeqCst);
         Self(())
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        WORKERS.fetch_sub(1, Ordering::Relaxed);
-        page().inspect(|page| _ = page.workers.fetch_sub(1, Ordering::Relaxed));
+        WORKERS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// Whether this process was forked from one that had workers. What they had locked or waited for in the libraries' own tables is never let go here.
 pub(super) fn has_lost_workers() -> bool {
-    page().is_some_and(|page| WORKERS.load(Ordering::Relaxed) > page.workers.load(Ordering::Relaxed))
+    let Some(Page { inherited, .. }) = page() else { return false };
+    if inherited.load(Ordering::SeqCst) == UNKNOWN {
+        // A worker of this process is counted only after somebody has looked: then this comes too late, and changes nothing.
+        let found = if WORKERS.load(Ordering::SeqCst) > 0 { LOST } else { NONE };
+        let _looked = inherited.compare_exchange(UNKNOWN, found, Ordering::SeqCst, Ordering::SeqCst);
+    }
+    inherited.load(Ordering::SeqCst) == LOST
 }
 
 /// This process.
@@ -71,4 +84,28 @@ fn cleared_on_fork() -> Option<&'static Page> {
     unsafe { madvise(page, len, Advice::LinuxWipeOnFork) }.ok()?;
     // SAFETY: the page is aligned, holds zeros, which are two numbers, is never unmapped, and is used by way of this reference alone.
     Some(unsafe { &*page.cast::<Page>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    #[test]
+    fn workers_that_come_and_go_are_never_taken_for_those_of_another_process() {
+        let ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !ended.load(Ordering::Relaxed) {
+                        drop(Counted::new());
+                    }
+                });
+            }
+            let lost = (0..300_000_000).any(|_| has_lost_workers());
+            ended.store(true, Ordering::Relaxed);
+            assert!(!lost);
+        });
+    }
 }
