@@ -142,7 +142,7 @@ impl Core {
                 table.name
             );
             // Nothing refers to what was written, and the next try writes it again.
-            self.remove_output(&output);
+            self.remove_new(table, &output);
             return Err(Error::new(ErrorKind::Corruption, message));
         }
         Ok(Some(output))

@@ -67,14 +67,19 @@ impl Core {
     /// Removes runs that did not become part of a table, with the value files that were written with them, if the manifest does not name them for certain.
     pub(super) fn give_up_output(&self, table: &TableState, runs: &[RunHandle], error: Error) -> Error {
         if error.is_unchanged() {
-            let known = &table.version.load().trees.values;
-            self.remove_runs(runs.iter().map(|handle| handle.id));
-            runs.iter().for_each(|handle| self.remove_values(handle.run.values().without(known)));
+            self.remove_new(table, runs);
         }
         error
     }
 
-    /// Removes runs that never became part of a table, or of one that was dropped, with the value files that they refer to.
+    /// Removes runs that did not become part of the table, with the value files that were written with them, and not those that were there before.
+    pub(super) fn remove_new(&self, table: &TableState, runs: &[RunHandle]) {
+        let known = &table.version.load().trees.values;
+        self.remove_runs(runs.iter().map(|handle| handle.id));
+        runs.iter().for_each(|handle| self.remove_values(handle.run.values().without(known)));
+    }
+
+    /// Removes runs that never became part of a table, or of one that was dropped, with all value files that they refer to.
     pub(super) fn remove_output(&self, runs: &[RunHandle]) {
         self.remove_runs(runs.iter().map(|handle| handle.id));
         runs.iter().for_each(|handle| self.remove_values(handle.run.values().iter()));

@@ -749,3 +749,23 @@ fn a_dropped_table_gives_its_space_and_memory_back_though_handles_of_it_are_kept
         assert_sound(&db);
     }
 }
+
+/// A merge whose entries did not add up removed what it had written, and with it the value files of its inputs, to which it referred. The bytes of
+/// no file lead there: a run's end says how many entries it has.
+#[test]
+fn what_is_given_up_takes_no_value_file_along_that_was_there_before() {
+    let sim = SimEnv::new(1);
+    let db = open(&sim, "/db");
+    let table = db.create_table("t", TableOptions { large_value_bytes: 64, ..TableOptions::default() }).unwrap();
+    (0..20_u8).for_each(|key| put(&db, &[&table], &[key], &[7; 100]));
+    table.flush().unwrap();
+    let runs: Vec<_> = table.state().version.load().trees.runs().collect();
+    let files = || {
+        let names = sim.env().fs.list(Path::new("/db")).unwrap().into_iter().map(|entry| entry.name);
+        let of = |end: &str| names.clone().filter(|name| name.ends_with(end)).count();
+        (of(".run"), of(".values"))
+    };
+    assert_eq!(files(), (1, 1));
+    db.core().remove_new(table.state(), &runs);
+    assert_eq!(files(), (0, 1));
+}
