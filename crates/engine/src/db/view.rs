@@ -202,6 +202,38 @@ mod tests {
         assert_eq!(scan(&db.snapshot(), &table, 0, 1000), all);
     }
 
+    fn get(snapshot: &Snapshot, table: &Table, number: u32) -> Option<Vec<u8>> {
+        snapshot.get(table, &number.to_be_bytes()).unwrap().map(|value| value.to_vec())
+    }
+
+    /// What is loaded goes below the trees of a view and above the last, and is no part of it; a snapshot from before sees nothing of it by a view
+    /// made since.
+    #[test]
+    fn a_load_below_the_trees_of_a_view_is_seen_by_those_after_it_and_by_no_others() {
+        let (db, table) = open(true, 0);
+        lay_run(&db, &table, (1000, 1), 0);
+        table.compact_level(0).unwrap();
+        (1..=3).for_each(|run| lay_run(&db, &table, (10, 1), run));
+        read_until_viewed(&db, &table, 3);
+        let (old, before) = (db.snapshot(), scan(&db.snapshot(), &table, 0, 2000));
+        let mut load = table.bulk_load().unwrap();
+        (500..600_u32).for_each(|number| load.push(&number.to_be_bytes(), &[9]).unwrap());
+        load.finish().unwrap();
+        let levels: Vec<_> = table.shape().unwrap().levels.iter().map(|level| level.entries).collect();
+        assert_eq!(levels, [100, 1000], "the load is not in a level of its own");
+        for trees in [0, 4] {
+            if trees > 0 {
+                read_until_viewed(&db, &table, trees);
+            }
+            let now = db.snapshot();
+            let seen = scan(&now, &table, 0, 2000);
+            assert_eq!(seen.iter().filter(|(_, value)| *value == [9]).count(), 100);
+            assert_eq!((seen.len(), scan(&old, &table, 0, 2000)), (1000, before.clone()));
+            assert_eq!((get(&now, &table, 550), get(&old, &table, 550)), (Some(vec![9]), Some(vec![0])));
+            assert_eq!((get(&now, &table, 5), get(&old, &table, 5)), (Some(vec![3]), Some(vec![3])));
+        }
+    }
+
     /// What a get by a view finds is what it finds without, whoever asks.
     fn check_gets(filter_bits_per_key: u32, writes: &[(u8, u8, bool)]) {
         let (db, table) = open(true, filter_bits_per_key);
