@@ -1,7 +1,8 @@
 //! What a recovery must do that no single crash shows: rest on nothing that is not durable, and give out no number twice.
 
+use spinney::Durability;
 use spinney::base::Lsn;
-use spinney::env::sim::{Call, CrashProfile, SimEnv};
+use spinney::env::sim::{Call, CrashProfile, Fault, SimEnv};
 use spinney::log::{LogOptions, LogWriter, recover};
 use spinney_testkit::ops::{Change, Leave, Write};
 use spinney_testkit::{Config, Engine, Op, Outcome, Subject};
@@ -66,4 +67,44 @@ fn a_position_that_a_crash_took_back_is_not_given_out_again() {
         given = log.append(&[&[1; 200 << 10]]).expect("nothing fails");
         sim.power_crash(CrashProfile::Strict);
     }
+}
+
+/// A sync of the log that fails, and drops what it should keep, at any place of a log of several segments. The page cache still has the commits; the
+/// process that comes next must not take them for durable.
+#[test]
+fn what_a_failed_sync_dropped_is_not_found_by_the_next_process_and_lost_by_the_one_after() {
+    let put = |key: u8| Change { table: 0, key: vec![key], write: Write::Put(vec![key; 9000]) };
+    let rows = |engine: &Engine| engine.state().expect("it can be read")[0].len();
+    let (mut lost, mut segments) = (0, 0);
+    for (direct_io, buffered) in [(true, 0), (false, 0), (true, 2), (false, 2), (true, 7), (false, 7)] {
+        let mut config = Config::named(spinney::Layout::BTree, "tiny-log");
+        config.options.direct_io = direct_io;
+        let open = |sim: &SimEnv| Engine::open(Path::new("/db"), sim.env(), &config, TABLES).expect("it opens");
+        for failing in 0..30 {
+            let sim = SimEnv::new(u64::from(failing));
+            let mut engine = open(&sim);
+            let mut commit = |key: u8, durability| engine.apply(&Op::Write(vec![put(key)], Some(durability)));
+            for key in 0..failing {
+                let durability = if key % (buffered + 1) == buffered { Durability::Sync } else { Durability::Buffered };
+                assert_eq!(commit(key, durability), Outcome::Done);
+            }
+            sim.fail_next(Fault::SyncLost, |path| path.starts_with("/db/log"));
+            let failed = commit(failing, Durability::Sync);
+            sim.clear_faults();
+            segments = segments.max(sim.env().fs.list(Path::new("/db/log")).expect("it is there").len());
+            sim.process_crash();
+            drop(engine);
+            let engine = open(&sim);
+            let found = rows(&engine);
+            let fork = sim.fork();
+            fork.power_crash(CrashProfile::Strict);
+            assert_eq!(
+                rows(&open(&fork)),
+                found,
+                "commit {failing}, {failed}, direct {direct_io}, {buffered} buffered"
+            );
+            lost += usize::from(found < usize::from(failing) + 1);
+        }
+    }
+    assert!(lost > 30 && segments > 2, "{lost} lost, {segments} segments");
 }
