@@ -170,24 +170,59 @@ pub(super) fn run(
     Ok(())
 }
 
+/// As [`trees`], of one key.
+fn versions() -> impl Strategy<Value = Vec<OwnedEntry>> {
+    let kind = prop::sample::select(vec![Kind::Put, Kind::Delete, Kind::Merge]);
+    prop::collection::vec((kind, 0..99u8), 2..=20).prop_map(|versions| {
+        let entries = (1..=20).rev().zip(versions).map(|(seqnum, (kind, value))| {
+            let value = if kind.has_value() { vec![value] } else { Vec::new() };
+            OwnedEntry { key: b"key".to_vec(), seqnum: SeqNum(seqnum), kind, value }
+        });
+        entries.collect()
+    })
+}
+
+/// What the rule keeps of a history, or of what is above a cut, reads as before to every snapshot.
+fn reads_as_before(
+    history: &[OwnedEntry],
+    moment: &Moment,
+    operator: &TableOperator,
+    cut: u64,
+) -> Result<(), TestCaseError> {
+    let (upper, lower) = split(history, cut);
+    let above = apply(moment.rule(false), operator, &upper);
+    let whole = apply(moment.rule(true), operator, history);
+    for kept in [&above, &whole] {
+        assert_in_order(kept);
+    }
+    for entry in history {
+        for snapshot in moment.snapshots() {
+            let before = read(&[history], &entry.key, snapshot);
+            prop_assert_eq!(read(&[&above, &lower], &entry.key, snapshot), before.clone());
+            prop_assert_eq!(read(&[&whole], &entry.key, snapshot), before);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Many versions of one key, most of them between snapshots: operands over deletes, over puts, over others' stripes.
+    #[test]
+    fn every_snapshot_reads_the_same_of_a_key_with_many_versions(
+        history in versions(), moment in moment(), operator in operator(), cut in 0..NEWEST,
+    ) {
+        reads_as_before(&history, &moment, &operator, cut)?;
+    }
+}
+
 proptest! {
     #[test]
     fn every_snapshot_reads_the_same_after_as_before(
         history in trees(), moment in moment(), operator in operator(), cut in 0..NEWEST,
     ) {
-        let (upper, lower) = split(&history, cut);
-        let above = apply(moment.rule(false), &operator, &upper);
-        let whole = apply(moment.rule(true), &operator, &history);
-        for kept in [&above, &whole] {
-            assert_in_order(kept);
-        }
-        for entry in &history {
-            for snapshot in moment.snapshots() {
-                let before = read(&[&history], &entry.key, snapshot);
-                prop_assert_eq!(read(&[&above, &lower], &entry.key, snapshot), before.clone());
-                prop_assert_eq!(read(&[&whole], &entry.key, snapshot), before);
-            }
-        }
+        reads_as_before(&history, &moment, &operator, cut)?;
     }
 
     /// Rank, not the seqnum, decides between a version whose seqnum became zero and an older one in a tree below.
