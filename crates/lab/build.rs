@@ -1,7 +1,7 @@
 //! Tells the program which source, compiler and target it is built from, for its version and the reports of benchmarks.
 //!
-//! It runs again when the commit or the sources change that make the program fast or slow, which are those that the laboratory is
-//! compiled again for anyhow.
+//! It runs again when the commit or the sources change that make the program fast or slow, which are those that the
+//! laboratory is compiled again for anyhow.
 
 use std::env;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The laboratory's `bench` command with other storage engines beside our own.
 //!
-//! All engines of this binary share one allocator, the one that RocksDB's authors recommend, and are built for the processor of
-//! the machine that builds them.
+//! All engines of this binary share one allocator, the one that RocksDB's authors recommend, and are built for the
+//! processor of the machine that builds them.
 
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -38,7 +38,8 @@ use spinney_lab::{Interrupted, signals};
 use std::process::ExitCode;
 
 /// jemalloc reads it at its beginning: memory on huge pages, from which all engines gain.
-// SAFETY: nothing else has this name, and jemalloc looks at the address in front only, which is that of a string that ends with a zero.
+// SAFETY: nothing else has this name, and jemalloc looks at the address in front only, which is that of a string that
+// ends with a zero.
 #[unsafe(export_name = "malloc_conf")]
 pub static MALLOC_CONF: &[u8] = b"thp:always\0";
 

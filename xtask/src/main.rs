@@ -1,4 +1,5 @@
-//! The project's chores: `cargo xtask check` is what CI runs, `sim` searches with new seeds and replays a failed one, `golden` rewrites expected results.
+//! The project's chores: `cargo xtask check` is what CI runs, `sim` searches with new seeds and replays a failed one,
+//! `golden` rewrites expected results.
 
 mod mutants;
 
@@ -135,7 +136,8 @@ fn schedules() -> Result<(), String> {
     run("schedules", command.env("RUSTFLAGS", "--cfg shuttle"))
 }
 
-/// Runs the tests of the modules with unsafe code that Miri can run: it has no memory maps, and takes a thousand times as long.
+/// Runs the tests of the modules with unsafe code that Miri can run: it has no memory maps, and takes a thousand times
+/// as long.
 fn miri() -> Result<(), String> {
     let mut command = nightly(
         "miri test --package spinney --lib --target-dir target/miri -- base::memory tree::memtable env::buffer",

@@ -65,10 +65,12 @@ pub(crate) struct DbArgs {
     /// Directory of the database
     #[arg(value_name = "DB")]
     pub(crate) path: PathBuf,
-    /// Memory for cache and changes not yet written: bytes, or with a unit as in 64MiB or 2GiB; from 1MiB [default: 256MiB]
+    /// Memory for cache and changes not yet written: bytes, or with a unit as in 64MiB or 2GiB; from 1MiB
+    /// [default: 256MiB]
     #[arg(long, value_name = "SIZE", value_parser = size_within(MEMORY))]
     pub(crate) memory: Option<u64>,
-    /// Directory of the redo log, for a new database or a log that was moved [default: where the log is; DB/log for a new database]
+    /// Directory of the redo log, for a new database or a log that was moved
+    /// [default: where the log is; DB/log for a new database]
     #[arg(long, value_name = "DIR")]
     pub(crate) log_dir: Option<PathBuf>,
 }
@@ -116,12 +118,13 @@ const HEX_HELP: &str = "Print keys and values as hexadecimal digits; in JSON eac
 
 /// Load a file of JSON lines into a table; the value of a row is its line
 ///
-/// Makes the database and the table if need be. Each batch of rows is one atomic commit. A row whose key is there already
-/// replaces it. A string is the key itself; a number is its text. At a line that is wrong the load ends, and the message says
-/// how many rows were loaded before; if there were none, the table and the database that it made are removed again.
+/// Makes the database and the table if need be. Each batch of rows is one atomic commit. A row whose key is there
+/// already replaces it. A string is the key itself; a number is its text. At a line that is wrong the load ends, and
+/// the message says how many rows were loaded before; if there were none, the table and the database that it made are
+/// removed again.
 ///
-/// With --value the value is one field of the line: the text of a string, and what else there is as it is written. A table whose merge
-/// operator is `add` needs it, and takes whole numbers.
+/// With --value the value is one field of the line: the text of a string, and what else there is as it is written. A
+/// table whose merge operator is `add` needs it, and takes whole numbers.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney load shop orders --jsonl orders.jsonl --key id
@@ -146,12 +149,12 @@ pub(crate) struct LoadArgs {
     /// Layout of the table if it must be made [default: lsm]; an existing one must have it
     #[arg(long, value_enum)]
     pub(crate) layout: Option<LayoutArg>,
-    /// Make the table without redo log; an existing one must be so. The load ends with a flush, and what a crash before it takes back
-    /// may have been acknowledged
+    /// Make the table without redo log; an existing one must be so. The load ends with a flush, and what a crash before
+    /// it takes back may have been acknowledged
     #[arg(long)]
     pub(crate) unlogged: bool,
-    /// The rows come in ascending order of their keys, bytewise: write them straight to disk, past the redo log. All become visible
-    /// together at the end, or, after a line that is wrong or a key that does not ascend, none
+    /// The rows come in ascending order of their keys, bytewise: write them straight to disk, past the redo log. All
+    /// become visible together at the end, or, after a line that is wrong or a key that does not ascend, none
     #[arg(long, conflicts_with_all = ["batch", "durability", "ack"])]
     pub(crate) sorted: bool,
     /// Rows per commit (fewer when they exceed 4 MiB or a quarter of --memory)
@@ -169,12 +172,13 @@ pub(crate) struct LoadArgs {
 
 /// Print the value of a key, or the entries of several keys: key, tab, value
 ///
-/// The value of one key goes to a file or pipe as it is, with nothing behind it: what `put` took from a file comes back. On a terminal, and
-/// printed as text (with --escape, --hex or --json, or as a number), it is a line.
+/// The value of one key goes to a file or pipe as it is, with nothing behind it: what `put` took from a file comes
+/// back. On a terminal, and printed as text (with --escape, --hex or --json, or as a number), it is a line.
 ///
-/// Several keys are looked up together and printed in the order of the arguments, each as a line: key, tab, value. Values that hold tabs
-/// or line ends want --escape, --hex or --json. Keys that are not there are named on stderr, and the exit code is 4. In a table whose
-/// merge operator is `add` a value is printed as a signed number; with --escape or --hex as its 8 bytes.
+/// Several keys are looked up together and printed in the order of the arguments, each as a line: key, tab, value.
+/// Values that hold tabs or line ends want --escape, --hex or --json. Keys that are not there are named on stderr, and
+/// the exit code is 4. In a table whose merge operator is `add` a value is printed as a signed number; with --escape or
+/// --hex as its 8 bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney get shop orders 4711
@@ -200,8 +204,8 @@ pub(crate) struct GetArgs {
 
 /// Give a key a value
 ///
-/// The value is taken as it is, byte by byte. In a table whose merge operator is `add` it is a whole number, below zero too, as `merge` takes
-/// it; with --escape its 8 bytes, little-endian.
+/// The value is taken as it is, byte by byte. In a table whose merge operator is `add` it is a whole number, below zero
+/// too, as `merge` takes it; with --escape its 8 bytes, little-endian.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney put shop orders 4711 '{\"total\": 12}'
@@ -224,8 +228,8 @@ pub(crate) struct PutArgs {
 
 /// Merge an operand into the value of a key, without reading it; for tables made with --merge
 ///
-/// The table's merge operator says what becomes of the value. `add` takes a whole number, below zero too, and keeps sums in 8 bytes,
-/// little-endian.
+/// The table's merge operator says what becomes of the value. `add` takes a whole number, below zero too, and keeps
+/// sums in 8 bytes, little-endian.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney create shop visits --merge add
@@ -248,8 +252,9 @@ pub(crate) struct MergeArgs {
 
 /// Delete a key, or all keys of a range at once; one that is not there is no error
 ///
-/// A range costs as much as one key; which one was deleted is printed. What it took on disk is given back as the table is flushed and
-/// compacted. An empty --prefix, --from or --to, as a script's variable that is not set, is refused: --all deletes all.
+/// A range costs as much as one key; which one was deleted is printed. What it took on disk is given back as the table
+/// is flushed and compacted. An empty --prefix, --from or --to, as a script's variable that is not set, is refused:
+/// --all deletes all.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney delete shop orders 4711
@@ -268,8 +273,8 @@ pub(crate) struct DeleteArgs {
     /// All keys of the table
     #[arg(long, conflicts_with_all = ["key", "from", "to", "prefix", "single"])]
     pub(crate) all: bool,
-    /// The key was put at most once since it was last deleted, and is always deleted with this flag: the put and the delete go together
-    /// when they meet on disk. Where that is not true, an older value can come back
+    /// The key was put at most once since it was last deleted, and is always deleted with this flag: the put and the
+    /// delete go together when they meet on disk. Where that is not true, an older value can come back
     #[arg(long, conflicts_with_all = ["from", "to", "prefix"])]
     pub(crate) single: bool,
     #[arg(short, long, help = ESCAPE_HELP)]
@@ -280,8 +285,8 @@ pub(crate) struct DeleteArgs {
 
 /// Print the entries of a table in key order: key, tab, value
 ///
-/// Bytes are printed as they are, unless stdout is a terminal or escapes are asked for. Values of a table whose merge operator is `add` are
-/// printed as `get` prints them.
+/// Bytes are printed as they are, unless stdout is a terminal or escapes are asked for. Values of a table whose merge
+/// operator is `add` are printed as `get` prints them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney scan shop orders --from 4000 --to 5000
@@ -331,8 +336,8 @@ pub(crate) struct CountArgs {
 
 /// List the tables: how they are laid out, how many entries they hold, and what they take on disk and in memory
 ///
-/// Entries are counted as the trees hold them, so that a key that was deleted or written again counts more than once until it is
-/// compacted; `count` counts exactly.
+/// Entries are counted as the trees hold them, so that a key that was deleted or written again counts more than once
+/// until it is compacted; `count` counts exactly.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney tables shop")]
@@ -372,8 +377,8 @@ pub(crate) struct CreateArgs {
     /// Most keys looked up are there: leave out the filters of the last level
     #[arg(long)]
     pub(crate) misses_are_rare: bool,
-    /// Let filters know prefixes too, for scans within one: `bytes:N`, the first N bytes of a key, or `upto:C`, up to the first character C (or
-    /// byte 0xNN) of it
+    /// Let filters know prefixes too, for scans within one: `bytes:N`, the first N bytes of a key, or `upto:C`, up to
+    /// the first character C (or byte 0xNN) of it
     #[arg(long, value_name = "RULE", value_parser = parse_prefix)]
     pub(crate) prefix_filter: Option<Prefix>,
     /// How much larger each level is than the one above it, or how many runs are merged at once: 2 to 32 [default: 8]
@@ -382,14 +387,16 @@ pub(crate) struct CreateArgs {
     /// Keep its changes out of the redo log: a crash takes the table back to its last flush. Cannot be changed later
     #[arg(long)]
     pub(crate) unlogged: bool,
-    /// The merge operator of the table: `add` for counters. A program can register others; this command cannot read what they merge
+    /// The merge operator of the table: `add` for counters. A program can register others; this command cannot read
+    /// what they merge
     #[arg(long, value_name = "NAME", value_parser = ["add"])]
     pub(crate) merge: Option<String>,
-    /// Keep values of this size or larger apart from their keys, in files of their own: compactions then do not rewrite them. 64B to
-    /// 512MiB; not for B-trees [default: never]
+    /// Keep values of this size or larger apart from their keys, in files of their own: compactions then do not rewrite
+    /// them. 64B to 512MiB; not for B-trees [default: never]
     #[arg(long, value_name = "SIZE", value_parser = size_within(LARGE_VALUES))]
     pub(crate) large_values: Option<u64>,
-    /// How long entries live after they were last put: a number and s, m, h or d. Not for B-trees, nor beside --merge [default: for ever]
+    /// How long entries live after they were last put: a number and s, m, h or d. Not for B-trees, nor beside --merge
+    /// [default: for ever]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) time_to_live: Option<Duration>,
 }
@@ -437,10 +444,10 @@ pub(crate) struct StatArgs {
 
 /// Print the changes in the redo log, oldest first; changes nothing
 ///
-/// Shows what a recovery would look at: where each commit stands in the log (lsn), the order of visibility (seqnum), and the
-/// change. Long keys and values are cut short; --json prints them whole. The database may be in use: then the log ends where it
-/// ended when it was read, or with --follow goes on. A commit is shown as soon as it is in the log's files: when it is durable, or
-/// a moment before.
+/// Shows what a recovery would look at: where each commit stands in the log (lsn), the order of visibility (seqnum),
+/// and the change. Long keys and values are cut short; --json prints them whole. The database may be in use: then the
+/// log ends where it ended when it was read, or with --follow goes on. A commit is shown as soon as it is in the log's
+/// files: when it is durable, or a moment before.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney log shop
@@ -451,7 +458,8 @@ pub(crate) struct StatArgs {
 pub(crate) struct LogArgs {
     /// Directory of the database
     pub(crate) db: PathBuf,
-    /// Only changes of commits that end after this position, as the lsn column tells it; one behind the end of the log is refused
+    /// Only changes of commits that end after this position, as the lsn column tells it; one behind the end of the log
+    /// is refused
     #[arg(long, value_name = "LSN")]
     pub(crate) from: Option<u64>,
     /// Only changes of this table
@@ -470,15 +478,15 @@ pub(crate) struct LogArgs {
 
 /// Mend a damaged redo log or manifest, or copy what can be read of a damaged database
 ///
-/// Without OUT the log is cut at the damage, so that the database can be opened again: every commit before the damage is kept, what is behind
-/// it is given up and printed. The files that lose something are kept in a directory `lost-N` beside the log. A manifest is written
-/// anew from its copy. Tables are not read.
+/// Without OUT the log is cut at the damage, so that the database can be opened again: every commit before the damage
+/// is kept, what is behind it is given up and printed. The files that lose something are kept in a directory `lost-N`
+/// beside the log. A manifest is written anew from its copy. Tables are not read.
 ///
-/// With OUT nothing of the database is changed. What can be read of its tables and its log is copied to a new database there; of what
-/// cannot be, it is printed which keys it may have held: each of these is lost, or older than it was.
+/// With OUT nothing of the database is changed. What can be read of its tables and its log is copied to a new database
+/// there; of what cannot be, it is printed which keys it may have held: each of these is lost, or older than it was.
 ///
-/// Exit codes: 0 nothing is lost, 3 something is lost (with --dry-run: would be), 1 nothing was done: there is nothing to salvage in place, no
-/// database, another process has it open, or nothing can be read.
+/// Exit codes: 0 nothing is lost, 3 something is lost (with --dry-run: would be), 1 nothing was done: there is nothing
+/// to salvage in place, no database, another process has it open, or nothing can be read.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney salvage shop --dry-run
@@ -504,8 +512,9 @@ pub(crate) struct SalvageArgs {
 
 /// Check every block of every tree, the redo log and the manifest
 ///
-/// All damage is told, with the table and the keys that it may have held. The database is opened for that as for any other command: a new
-/// manifest and a new segment of the redo log are written. Exit codes: 0 all is sound, 1 something is damaged or cannot be read.
+/// All damage is told, with the table and the keys that it may have held. The database is opened for that as for any
+/// other command: a new manifest and a new segment of the redo log are written. Exit codes: 0 all is sound, 1 something
+/// is damaged or cannot be read.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney verify shop && echo sound")]
@@ -529,7 +538,8 @@ pub(crate) struct FlushArgs {
     pub(crate) table: Option<String>,
 }
 
-/// Merge each table into one tree, so that reads search only one; or one level of a table into the next; or what its layout wants
+/// Merge each table into one tree, so that reads search only one; or one level of a table into the next; or what its
+/// layout wants
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney compact shop
@@ -541,7 +551,8 @@ pub(crate) struct CompactArgs {
     pub(crate) db: DbArgs,
     /// Name of the table [default: all]
     pub(crate) table: Option<String>,
-    /// Merge only this level into the next one below: 0 for the runs that flushes lay down, else a number that `shape` shows
+    /// Merge only this level into the next one below: 0 for the runs that flushes lay down, else a number that `shape`
+    /// shows
     #[arg(long, value_name = "N", requires = "table")]
     pub(crate) level: Option<usize>,
     /// Merge no more than the tables' layouts want by themselves, and end when there is nothing left to do

@@ -30,7 +30,8 @@ pub(crate) fn get(args: &GetArgs, out: &mut Output) -> Result<()> {
                 }
                 Some(value) => {
                     shown.print(value, out)?;
-                    // The bytes of one value are all that a file or a pipe gets, so that they come back as they went in.
+                    // The bytes of one value are all that a file or a pipe gets, so that they come back as they went
+                    // in.
                     if out.is_terminal() || shown.is_text(value) {
                         writeln!(out)?;
                     }

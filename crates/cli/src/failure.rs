@@ -56,7 +56,8 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
     }
 }
 
-/// What the library calls by the names of its options and methods, and what this command calls them. The longer ones first.
+/// What the library calls by the names of its options and methods, and what this command calls them. The longer ones
+/// first.
 const IN_FLAGS: [(&str, &str); 7] = [
     ("is larger than memory_bytes allows", "is larger than --memory allows"),
     ("give the new place as log_dir", "give the new place with --log-dir"),

@@ -95,8 +95,8 @@ fn named(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write to stdout: {error}"))
 }
 
-/// How the values of a table are shown: in the form asked for, but those of 8 bytes in a table whose merge operator is `add` as signed
-/// numbers, unless their bytes are asked for.
+/// How the values of a table are shown: in the form asked for, but those of 8 bytes in a table whose merge operator is
+/// `add` as signed numbers, unless their bytes are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Values {
     numbers: bool,
@@ -152,8 +152,8 @@ pub(crate) fn one_line(text: &str) -> String {
     escape(text.as_bytes())
 }
 
-/// Bytes as text on one line, from which [`unescape`] gets them back: UTF-8 stays as it is, but for control characters and
-/// backslashes.
+/// Bytes as text on one line, from which [`unescape`] gets them back: UTF-8 stays as it is, but for control characters
+/// and backslashes.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -176,7 +176,8 @@ fn push_hex(text: &mut String, byte: u8) {
     text.push_str(&format!("\\x{byte:02x}"));
 }
 
-/// The bytes of an argument: with `escapes` those that [`escape`] writes are understood, without them the text is meant as it is.
+/// The bytes of an argument: with `escapes` those that [`escape`] writes are understood, without them the text is meant
+/// as it is.
 pub(crate) fn argument(text: &str, escapes: bool) -> Result<Vec<u8>> {
     if escapes { unescape(text) } else { Ok(text.as_bytes().to_vec()) }
 }

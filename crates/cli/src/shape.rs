@@ -111,8 +111,8 @@ fn lines(shape: &Shape) -> Vec<Line> {
     lines
 }
 
-/// A bar of `BAR_COLUMNS` columns for `longest` bytes and in proportion for fewer, exact to an eighth of a column; what is not
-/// empty always shows.
+/// A bar of `BAR_COLUMNS` columns for `longest` bytes and in proportion for fewer, exact to an eighth of a column; what
+/// is not empty always shows.
 fn bar(size: u64, longest: u64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     if size == 0 {

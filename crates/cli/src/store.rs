@@ -30,7 +30,8 @@ pub(crate) fn open_to_commit(args: &DbArgs, commit: &CommitArgs) -> Result<Datab
     opened(args, log_options(commit), false)
 }
 
-/// Opens a database, or makes it, and does something. When that fails and the database is new and has no table, nothing is left of it.
+/// Opens a database, or makes it, and does something. When that fails and the database is new and has no table, nothing
+/// is left of it.
 pub(crate) fn in_new_or_old<T>(
     args: &DbArgs,
     options: Options,

@@ -489,8 +489,8 @@ fn wrong_benchmarks_say_what_is_known() {
     assert!(place.fails(&["bench", "compare", &file, &file]).contains("no result of `bench`"));
 }
 
-/// A signal to the whole group, as ctrl-C sends it, once reached the worker twice: from the terminal and from its parent, and the
-/// second one ended it before it could say what it had measured.
+/// A signal to the whole group, as ctrl-C sends it, once reached the worker twice: from the terminal and from its
+/// parent, and the second one ended it before it could say what it had measured.
 #[test]
 fn an_interrupted_benchmark_says_what_it_measured_and_leaves_no_data() {
     use std::os::unix::process::CommandExt as _;
@@ -522,7 +522,8 @@ fn a_worker_that_is_killed_leaves_the_steps_that_had_ended() {
     let args = ["bench", "kv", "--workloads", "fillseq,fillrandom,readrandom", "--num", "1000", "--duration", "600"];
     let args = [&args[..], &["--memory", "16MiB", "--dir", "data", "--engines", "spinney-lsm", "--json", "out.json"]];
     let child = place.command(&args.concat()).spawn().unwrap();
-    // The second fill's database is made when the first fill has ended, and the reads after it take longer than anyone waits.
+    // The second fill's database is made when the first fill has ended, and the reads after it take longer than anyone
+    // waits.
     while !place.path("data/spinney-lsm-0/kv-1").exists() {
         std::thread::yield_now();
     }

@@ -1,4 +1,5 @@
-//! Files that are cut short or have a bit flipped: each is told of, or makes no difference; none makes the data another.
+//! Files that are cut short or have a bit flipped: each is told of, or makes no difference; none makes the data
+//! another.
 
 use crate::support::{LAYOUTS, Place, entries};
 use std::collections::BTreeMap;

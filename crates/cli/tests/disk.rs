@@ -20,8 +20,8 @@ pub(crate) fn rows(count: usize) -> String {
     (0..count).map(|id| format!("{{\"id\": {id}, \"text\": \"{}\"}}\n", text())).collect()
 }
 
-/// Runs the command where no file may grow beyond `bytes`. The signal of a file too large is ignored, so that the write fails as
-/// it does on a full disk.
+/// Runs the command where no file may grow beyond `bytes`. The signal of a file too large is ignored, so that the write
+/// fails as it does on a full disk.
 pub(crate) fn run_with_room(place: &Place, bytes: usize, args: &[&str]) -> Output {
     let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", bytes / ULIMIT_BYTES);
     let mut command = Command::new("sh");
@@ -38,8 +38,8 @@ fn load_with_room(layout: &str, room: usize) {
     let file = place.file("rows", rows(ROWS));
     let args = ["load", "db", "t", "--jsonl", &file, "--key", "id", "--batch", "100", "--memory", "2MiB"];
     let output = run_with_room(&place, room, &args);
-    // The runs of flushes are small enough. Compactions into larger ones, and merges into a B-tree, are left undone, and nothing but them
-    // needs such files.
+    // The runs of flushes are small enough. Compactions into larger ones, and merges into a B-tree, are left undone,
+    // and nothing but them needs such files.
     let fits = room >= OPEN_BYTES;
     assert_eq!(output.status.success(), fits, "{layout}, {room}: {output:?}");
     if fits {

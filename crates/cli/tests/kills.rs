@@ -1,8 +1,8 @@
-//! Processes killed at moments drawn from a seed, while they commit, while they recover, and again in the recovery from that: nothing
-//! acknowledged is lost, in neither durability, and the database goes on.
+//! Processes killed at moments drawn from a seed, while they commit, while they recover, and again in the recovery from
+//! that: nothing acknowledged is lost, in neither durability, and the database goes on.
 //!
-//! `SPINNEY_KILLS` is the number of kills in all (default 60). A failure names the seed of its database; the moments are not exactly the
-//! same in the next run, as they are those of a real machine.
+//! `SPINNEY_KILLS` is the number of kills in all (default 60). A failure names the seed of its database; the moments
+//! are not exactly the same in the next run, as they are those of a real machine.
 
 use crate::support::{Place, skip};
 use spinney_lab::Random;
@@ -165,7 +165,8 @@ fn a_killed_process_loses_no_synced_commit() {
     kill_many("sync", 1000);
 }
 
-/// A buffered commit is a copy into a mapped page where the file system allows that: the page cache has it when the process dies.
+/// A buffered commit is a copy into a mapped page where the file system allows that: the page cache has it when the
+/// process dies.
 #[test]
 fn a_killed_process_loses_no_buffered_commit() {
     let tally = kill_many("buffered", 2_000_000);

@@ -1,5 +1,5 @@
-//! Processes that run out of disk, of file descriptors and of memory while they commit: what they acknowledged stays, what they say is one
-//! line, and with room again the database goes on.
+//! Processes that run out of disk, of file descriptors and of memory while they commit: what they acknowledged stays,
+//! what they say is one line, and with room again the database goes on.
 
 use crate::support::{Place, failure, skip};
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -1,4 +1,5 @@
-//! Memory, file descriptors and space on disk while threads commit for some seconds and the data stays as large as it is.
+//! Memory, file descriptors and space on disk while threads commit for some seconds and the data stays as large as it
+//! is.
 //!
 //! `SPINNEY_SOAK_SECONDS` makes it longer (default 6).
 

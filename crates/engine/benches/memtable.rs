@@ -1,7 +1,8 @@
-//! The memtable beside crossbeam's skip list, which is what a memtable in Rust would otherwise be: a million versioned entries
-//! with keys of 16 bytes and values of 128.
+//! The memtable beside crossbeam's skip list, which is what a memtable in Rust would otherwise be: a million versioned
+//! entries with keys of 16 bytes and values of 128.
 //!
-//! The skip list gets its best case: keys and values of fixed size inline in its nodes, without an allocation of their own.
+//! The skip list gets its best case: keys and values of fixed size inline in its nodes, without an allocation of their
+//! own.
 
 use std::cmp::Reverse;
 use std::hint::black_box;

@@ -1,8 +1,10 @@
-//! What one step of a merge costs, by the number of sources, by what its keys share, whether all sources have the same keys, and by the
-//! direction.
+//! What one step of a merge costs, by the number of sources, by what its keys share, whether all sources have the same
+//! keys, and by the direction.
 //!
-//! To count instructions: `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='merge::forward' BINARY --bench --test
-//! merge/binary/next/8`, divided by the 60,000 entries.
+//! To count instructions:
+//! `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='merge::forward' BINARY --bench --test
+//! merge/binary/next/8`,
+//! divided by the 60,000 entries.
 #![allow(missing_docs, reason = "criterion's macros write the functions")]
 
 use std::hint::black_box;
@@ -13,7 +15,8 @@ use spinney::tree::Cursor;
 use spinney::tree::merge::MergeCursor;
 use spinney::{Result, SeqNum, Value};
 
-/// Entries over all sources together: few enough for the second-level cache, so that the merge is seen and not the memory.
+/// Entries over all sources together: few enough for the second-level cache, so that the merge is seen and not the
+/// memory.
 const ENTRIES: u64 = 60_000;
 
 /// A cursor over keys of one length, side by side in memory: the cheapest source there is.
@@ -81,7 +84,8 @@ type Shape = fn(u64) -> Vec<u8>;
 const SHAPES: [(&str, Shape); 2] =
     [("binary", |i| (i * 0x0001_0001_0001).to_be_bytes().to_vec()), ("names", |i| format!("user{i:016}").into_bytes())];
 
-/// A merge of `sources` that each have their part of all keys, spread by a hash, or, where they are `equal`, all of a part of them.
+/// A merge of `sources` that each have their part of all keys, spread by a hash, or, where they are `equal`, all of a
+/// part of them.
 fn merge_of(sources: u64, shape: Shape, equal: bool) -> MergeCursor {
     let mut parts = vec![Vec::new(); usize::try_from(sources).expect("a few")];
     if equal {

@@ -1,8 +1,9 @@
-//! What a change of a B-tree that is much larger than memory reads and writes, by when changes are merged into it. It counts, without a clock.
+//! What a change of a B-tree that is much larger than memory reads and writes, by when changes are merged into it. It
+//! counts, without a clock.
 //!
-//! *whole*: a full memtable is merged into all leaves that it reaches. *densest*: of a full memtable the densest leaves are merged, until half
-//! of it is free; the rest stays in memory (and keeps its log). *parked*: a full memtable becomes a run; four runs of a size become one; all
-//! are merged into the tree when they have a quarter of it.
+//! *whole*: a full memtable is merged into all leaves that it reaches. *densest*: of a full memtable the densest leaves
+//! are merged, until half of it is free; the rest stays in memory (and keeps its log). *parked*: a full memtable
+//! becomes a run; four runs of a size become one; all are merged into the tree when they have a quarter of it.
 //!
 //! Run with `cargo bench -p spinney --bench parking`.
 

@@ -1,9 +1,10 @@
-//! What a get, gets of 16 keys at once, a seek, a range of ten and a step of a long one either way cost in a database whose blocks are all in
-//! memory, and not in the processor's cache: in one tree of each layout, and in a memtable, six runs and a level, with filters and without.
+//! What a get, gets of 16 keys at once, a seek, a range of ten and a step of a long one either way cost in a database
+//! whose blocks are all in memory, and not in the processor's cache: in one tree of each layout, and in a memtable, six
+//! runs and a level, with filters and without.
 //!
-//! Run with `cargo bench -p spinney --bench reads -- [DIRECTORY]`: nanoseconds for each operation, the best of rounds that take turns. With
-//! `DIRECTORY SHAPE OPERATION TIMES` it does one operation so many times and nothing else, for a profiler that counts
-//! instructions: what two numbers of times differ by is the operation's.
+//! Run with `cargo bench -p spinney --bench reads -- [DIRECTORY]`: nanoseconds for each operation, the best of rounds
+//! that take turns. With `DIRECTORY SHAPE OPERATION TIMES` it does one operation so many times and nothing else, for a
+//! profiler that counts instructions: what two numbers of times differ by is the operation's.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
@@ -72,7 +73,8 @@ fn main() {
     }
 }
 
-/// A table with all entries, put in random order, in one tree, and some of them in smaller ones over it, the last of which is the memtable.
+/// A table with all entries, put in random order, in one tree, and some of them in smaller ones over it, the last of
+/// which is the memtable.
 fn fill(database: &Database, (name, layout, trees, filter_bits_per_key): (&str, Layout, u64, u32)) -> Table {
     let options = TableOptions { layout, filter_bits_per_key, ..TableOptions::default() };
     let table = database.create_table(name, options).expect("it is new");

@@ -1,8 +1,8 @@
 //! How many commits threads make together, by how many they are: more of them than processors must not make fewer.
 //!
-//! Run with `cargo bench -p spinney --bench writers -- [DIRECTORY] [SECONDS] [ROUNDS]`: `Buffered` puts of 400 B under random keys, each
-//! in a commit of its own, with 16 MiB of memory, which is full now and then. Thousands of commits in each run, the median of rounds that take turns, and its
-//! ratio to that of the fewest threads.
+//! Run with `cargo bench -p spinney --bench writers -- [DIRECTORY] [SECONDS] [ROUNDS]`: `Buffered` puts of 400 B under
+//! random keys, each in a commit of its own, with 16 MiB of memory, which is full now and then. Thousands of commits in
+//! each run, the median of rounds that take turns, and its ratio to that of the fewest threads.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 

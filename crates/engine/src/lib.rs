@@ -1,10 +1,10 @@
 //! Spinney: an embedded, transactional storage engine.
 //!
-//! A [`Database`] holds tables, each laid out as a B-tree or an LSM tree ([`Layout`]), under one redo log, one transaction manager, one
-//! cache and one memory budget. Start at [`Database`].
+//! A [`Database`] holds tables, each laid out as a B-tree or an LSM tree ([`Layout`]), under one redo log, one
+//! transaction manager, one cache and one memory budget. Start at [`Database`].
 //!
-//! The modules from [`base`] to [`txn`] are the engine's inner layers. They are public for the project's own tests, benches and tools,
-//! and change without notice; the items at the top of this page are the interface.
+//! The modules from [`base`] to [`txn`] are the engine's inner layers. They are public for the project's own tests,
+//! benches and tools, and change without notice; the items at the top of this page are the interface.
 
 pub mod base;
 pub mod block;

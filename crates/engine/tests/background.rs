@@ -1,4 +1,5 @@
-//! What the background does by itself: it merges what reads have paid for, leaves alone what nobody reads, and waits for space.
+//! What the background does by itself: it merges what reads have paid for, leaves alone what nobody reads, and waits
+//! for space.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -127,7 +128,8 @@ fn a_table_that_is_only_read_costs_its_reads_what_it_would_if_all_were_compacted
     }
 }
 
-/// Of a hundred operations five write. What they leave in memory is one tree more, and what was flushed of it another until that is merged.
+/// Of a hundred operations five write. What they leave in memory is one tree more, and what was flushed of it another
+/// until that is merged.
 #[test]
 fn a_table_that_is_mostly_read_is_merged_for_its_readers_beside_its_writes() {
     for layout in LAYOUTS {
@@ -145,7 +147,8 @@ fn a_table_that_is_mostly_read_is_merged_for_its_readers_beside_its_writes() {
         let before = db.stats();
         let later = trees_of_reads(&db, &table, || run(300..600));
         assert!(worn.1 >= 4.0 && later.1 <= 2.1 && later.0 <= 2.1, "{layout:?}: {worn:?}, later {later:?}");
-        // No more is done than reads have paid for: five milliseconds a job, 1,200 ns a tree. A small memtable over one tree is left alone.
+        // No more is done than reads have paid for: five milliseconds a job, 1,200 ns a tree. A small memtable over one
+        // tree is left alone.
         let after = db.stats();
         let jobs = after.flush.flushes + after.flush.compactions - before.flush.flushes - before.flush.compactions;
         let paid_ns = 2.0 * 300.0 * 95.0 * 1_200.0 * (later.1 - 1.0);
@@ -335,7 +338,8 @@ fn dead_entries_that_a_snapshot_needs_are_not_merged_again_and_again() {
     assert_eq!(snapshot.range(&table, ..).count(), 20_100);
 }
 
-/// They came into the last tree while a snapshot needed them, and stayed there when it was gone: each scan stepped over them for ever.
+/// They came into the last tree while a snapshot needed them, and stayed there when it was gone: each scan stepped over
+/// them for ever.
 #[test]
 fn dead_entries_that_no_snapshot_needs_any_more_are_stepped_over_once() {
     for layout in LAYOUTS {
@@ -393,8 +397,8 @@ fn a_compaction_that_does_not_fit_the_disk_is_not_begun_and_comes_when_there_is_
     assert_eq!(db.verify().unwrap().problems, vec![]);
 }
 
-/// The cache is cold, so that a compaction reads the disk. Wherever a read fails in it, nothing is left out, and the next one
-/// goes through.
+/// The cache is cold, so that a compaction reads the disk. Wherever a read fails in it, nothing is left out, and the
+/// next one goes through.
 #[test]
 fn a_read_that_fails_in_a_compaction_loses_nothing() {
     let open = |sim: &SimEnv| {

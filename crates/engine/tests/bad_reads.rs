@@ -1,6 +1,7 @@
-//! A damaged block or a failing read of what a job of the background reads fails that job and nothing else: under every job, layout and kind of
-//! file, a byte is flipped on the disk, and each read of the job fails or gives a flipped bit. The other tables are read, written, flushed and
-//! compacted; nothing acknowledged is lost; statistics or an error tell of it; and with the byte mended all is as if nothing had been.
+//! A damaged block or a failing read of what a job of the background reads fails that job and nothing else: under every
+//! job, layout and kind of file, a byte is flipped on the disk, and each read of the job fails or gives a flipped bit.
+//! The other tables are read, written, flushed and compacted; nothing acknowledged is lost; statistics or an error tell
+//! of it; and with the byte mended all is as if nothing had been.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -203,8 +204,8 @@ impl Fixture {
         }
     }
 
-    /// Opens the database and does the job, or has the background do it. What it writes of its own enters the model. The database, unless the
-    /// open failed, and whether an error told that the job failed.
+    /// Opens the database and does the job, or has the background do it. What it writes of its own enters the model.
+    /// The database, unless the open failed, and whether an error told that the job failed.
     fn act(&self, sim: &SimEnv, model: &mut Model) -> (Result<Database>, Option<spinney::Error>) {
         let small = if self.job == Job::Recovery { 2 << 20 } else { 16 << 20 };
         let db = match open(sim, small) {
@@ -288,7 +289,8 @@ impl Fixture {
         assert_eq!(db.verify().unwrap().problems, []);
     }
 
-    /// The reads of the job, by the numbers of their calls from its beginning, in files of a kind that were there before.
+    /// The reads of the job, by the numbers of their calls from its beginning, in files of a kind that were there
+    /// before.
     fn reads(&self, kind: FileKind) -> Vec<u64> {
         let (sim, files) = (self.sim.fork(), self.files(kind));
         sim.begin_trace();
@@ -358,7 +360,8 @@ impl Unreadable {
     }
 }
 
-/// The table has all that the model has, but for rows that cannot be read and could not before; and the other tables work.
+/// The table has all that the model has, but for rows that cannot be read and could not before; and the other tables
+/// work.
 fn check(sim: &SimEnv, db: &Database, model: &Model, unreadable: &Unreadable) {
     let (snapshot, bad) = (db.snapshot(), table(db, "bad"));
     for row in 0..ROWS {

@@ -1,4 +1,5 @@
-//! Every bound of every range at both ends, every length by one, and every file that is too many or too few: exhaustively, over few keys.
+//! Every bound of every range at both ends, every length by one, and every file that is too many or too few:
+//! exhaustively, over few keys.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is a failure")]
 

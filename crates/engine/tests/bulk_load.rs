@@ -326,7 +326,8 @@ fn a_durable_load_is_never_without_the_commits_before_it() {
     }
 }
 
-/// A writer overwrites a key of the loads again and again while they come: each reader sees whole loads, and the writer what it wrote.
+/// A writer overwrites a key of the loads again and again while they come: each reader sees whole loads, and the writer
+/// what it wrote.
 #[test]
 fn loads_and_commits_beside_them_have_one_order() {
     for layout in LAYOUTS {

@@ -1,4 +1,5 @@
-//! What flushes, merges and loads write is in memory at once where there is room, and drives out nothing where there is none.
+//! What flushes, merges and loads write is in memory at once where there is room, and drives out nothing where there is
+//! none.
 
 use spinney::env::sim::SimEnv;
 use spinney::{Batch, Compression, Database, Durability, Layout, Options, Table, TableOptions};

@@ -138,7 +138,8 @@ fn feeds_hold_the_log_back_up_to_a_limit_and_then_fail_without_harm() {
     assert!(names.iter().filter(|entry| entry.name.ends_with(".log")).count() <= 4, "{names:?}");
 }
 
-/// Feeds of all speeds beside each other, begun and ended at any time: each sees every commit behind its beginning, once.
+/// Feeds of all speeds beside each other, begun and ended at any time: each sees every commit behind its beginning,
+/// once.
 #[test]
 fn feeds_beside_each_other_hold_what_the_slowest_needs() {
     let options = Options { log_bytes_max: 16 << 20, ..options() };

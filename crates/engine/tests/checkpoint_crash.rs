@@ -1,5 +1,5 @@
-//! Crashes at every change of the disk during a checkpoint, and during the first opening of one: the database that is copied keeps what it
-//! promised, the copy is all of one moment or is refused, and the checkpoint can be made again.
+//! Crashes at every change of the disk during a checkpoint, and during the first opening of one: the database that is
+//! copied keeps what it promised, the copy is all of one moment or is refused, and the checkpoint can be made again.
 
 use parking_lot::Mutex;
 use spinney::env::sim::{CrashProfile, SimEnv};

@@ -1,4 +1,5 @@
-//! After a database was closed every handle says so, and nothing of it is left in the process: no lock, thread, descriptor or memory.
+//! After a database was closed every handle says so, and nothing of it is left in the process: no lock, thread,
+//! descriptor or memory.
 //!
 //! What the process has is counted, so one test runs at a time.
 
@@ -73,8 +74,8 @@ fn threads() -> Vec<String> {
     names.map(|name| name.trim().to_owned()).filter(|name| ours.iter().any(|ours| name.starts_with(ours))).collect()
 }
 
-/// Any handle kept the directory locked "in another process", and its descriptors; a range over a B-tree told of corruption when the next open had
-/// used its space.
+/// Any handle kept the directory locked "in another process", and its descriptors; a range over a B-tree told of
+/// corruption when the next open had used its space.
 #[test]
 fn nothing_is_left_of_a_closed_database_and_its_handles_say_that_it_is_closed() {
     let _alone = alone();

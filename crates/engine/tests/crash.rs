@@ -5,7 +5,8 @@ use spinney_testkit::parallel;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// From so many points on, every change of a workload is one; else every fourth is, so that fewer points still meet many workloads.
+/// From so many points on, every change of a workload is one; else every fourth is, so that fewer points still meet
+/// many workloads.
 const POINTS_OF_ALL: i64 = 10_000;
 
 #[test]

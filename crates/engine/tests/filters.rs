@@ -1,4 +1,5 @@
-//! Filters: false positives as the formula foretells them, runs without them where misses are rare, and walks within one prefix.
+//! Filters: false positives as the formula foretells them, runs without them where misses are rare, and walks within
+//! one prefix.
 
 use spinney::env::sim::SimEnv;
 use spinney::{
@@ -169,7 +170,8 @@ fn a_filter_that_says_no_to_nobody_is_asked_only_before_a_leaf_is_read() {
     assert!(read_for_nothing < 400, "{read_for_nothing} blocks read for 2,000 keys that are not there");
 }
 
-/// Keys that are written in their order would keep the bits of small runs for ever, as they are moved and not rewritten.
+/// Keys that are written in their order would keep the bits of small runs for ever, as they are moved and not
+/// rewritten.
 #[test]
 fn a_run_beside_all_others_gets_the_average() {
     let (_, db) = open();

@@ -1,6 +1,7 @@
 //! A process that is forked from one with an open database can neither use nor harm it.
 //!
-//! The child used to get `Ok` for its writes, into files that the parent went on with: acknowledged commits were gone at the next open.
+//! The child used to get `Ok` for its writes, into files that the parent went on with: acknowledged commits were gone
+//! at the next open.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is a failure")]
 
@@ -20,10 +21,11 @@ use std::thread;
 /// A child that takes longer has met a latch that nobody will let go.
 const CHILD_SECONDS: u32 = 120;
 
-/// Runs `child` in a forked process, which then ends without a word to anything it has inherited; whether it did not panic.
+/// Runs `child` in a forked process, which then ends without a word to anything it has inherited; whether it did not
+/// panic.
 fn forked(child: impl FnOnce()) -> bool {
-    // SAFETY: the child calls nothing but what this test is about, which takes no lock that a thread of the parent may have held, and the
-    // allocator, whose locks the C library sees to.
+    // SAFETY: the child calls nothing but what this test is about, which takes no lock that a thread of the parent may
+    // have held, and the allocator, whose locks the C library sees to.
     match unsafe { fork() }.unwrap() {
         ForkResult::Parent { child } => matches!(waitpid(child, None).unwrap(), WaitStatus::Exited(_, 0)),
         ForkResult::Child => {

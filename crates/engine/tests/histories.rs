@@ -28,6 +28,7 @@ fn concurrent_transactions_read_what_snapshot_isolation_allows() {
     parallel::each(0..histories, run).unwrap_or_else(|message| panic!("{message}"));
     let seen = seen.into_inner().expect("nobody panics here");
     eprintln!("{seen:?}");
-    // What the checker must see to have looked: write skews, which snapshot isolation allows, and commits that a crash left open.
+    // What the checker must see to have looked: write skews, which snapshot isolation allows, and commits that a crash
+    // left open.
     assert!(seen.committed > histories * HISTORY / 4 && seen.skews > 0 && seen.unknown_committed > 0, "{seen:?}");
 }

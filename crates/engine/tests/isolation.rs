@@ -1,4 +1,5 @@
-//! What snapshot isolation prevents and what it does not: a script per anomaly, told by the engine as in `testdata/isolation/`.
+//! What snapshot isolation prevents and what it does not: a script per anomaly, told by the engine as in
+//! `testdata/isolation/`.
 //!
 //! The names are those of Adya (Weak Consistency, 1999) and of the Hermitage collection.
 

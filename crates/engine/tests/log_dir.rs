@@ -1,4 +1,5 @@
-//! A redo log in a directory of its own: found again, moved by hand, never shared, and whole after a crash at any change of the disk.
+//! A redo log in a directory of its own: found again, moved by hand, never shared, and whole after a crash at any
+//! change of the disk.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -34,7 +35,8 @@ fn keys(db: &Database) -> Vec<String> {
     snapshot.range(&table, ..).map(|entry| String::from_utf8(entry.unwrap().0.to_vec()).unwrap()).collect()
 }
 
-/// The files of a directory and what is in them; nothing when there is no such directory. Locks are left out: they are no content.
+/// The files of a directory and what is in them; nothing when there is no such directory. Locks are left out: they are
+/// no content.
 fn content(sim: &SimEnv, dir: &str) -> Vec<(String, Vec<u8>)> {
     let entries = sim.env().fs.list(Path::new(dir)).unwrap_or_default();
     let files = entries.into_iter().filter(|entry| !entry.is_dir && entry.name != "LOCK");

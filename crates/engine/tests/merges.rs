@@ -152,7 +152,8 @@ fn a_table_without_operator_refuses_merges_and_an_unknown_one_is_not_created() {
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("8 bytes"), "{error}");
 }
 
-/// A counter that was put with text could not be read any more after the next merge, and a scan of its table ended at it.
+/// A counter that was put with text could not be read any more after the next merge, and a scan of its table ended at
+/// it.
 #[test]
 fn a_value_that_the_operator_cannot_use_is_refused_wherever_it_is_put() {
     for (layout, logged) in LAYOUTS.into_iter().flat_map(|layout| [(layout, true), (layout, false)]) {

@@ -253,7 +253,8 @@ fn what_reads_get_from_files_is_counted_apart_from_what_they_look_at() {
         let storage = db.stats().storage.reads;
         let get = |number| db.snapshot().get(&table, &key(number)).expect("a read").is_some();
         assert!(get(500));
-        // A part of the index and a leaf, and a part of the filter, or the branches of a B-tree; what opening reads does not count.
+        // A part of the index and a leaf, and a part of the filter, or the branches of a B-tree; what opening reads
+        // does not count.
         let cold_get = reads();
         assert_eq!(cold_get.get_blocks_read, db.stats().storage.reads - storage, "{layout:?}");
         assert!((3..5).contains(&cold_get.get_blocks_read), "{layout:?}: {cold_get:?}");

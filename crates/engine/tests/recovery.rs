@@ -1,4 +1,5 @@
-//! What a recovery must do that no single crash shows: rest on nothing that is not durable, and give out no number twice.
+//! What a recovery must do that no single crash shows: rest on nothing that is not durable, and give out no number
+//! twice.
 
 use spinney::Durability;
 use spinney::base::Lsn;
@@ -69,8 +70,8 @@ fn a_position_that_a_crash_took_back_is_not_given_out_again() {
     }
 }
 
-/// A sync of the log that fails, and drops what it should keep, at any place of a log of several segments. The page cache still has the commits; the
-/// process that comes next must not take them for durable.
+/// A sync of the log that fails, and drops what it should keep, at any place of a log of several segments. The page
+/// cache still has the commits; the process that comes next must not take them for durable.
 #[test]
 fn what_a_failed_sync_dropped_is_not_found_by_the_next_process_and_lost_by_the_one_after() {
     let put = |key: u8| Change { table: 0, key: vec![key], write: Write::Put(vec![key; 9000]) };

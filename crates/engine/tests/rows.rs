@@ -1,4 +1,5 @@
-//! Rows of keys in order of time, side by side, as of many sensors: a compaction takes leaves over that no other tree touches.
+//! Rows of keys in order of time, side by side, as of many sensors: a compaction takes leaves over that no other tree
+//! touches.
 
 use spinney::env::Env;
 use spinney::env::sim::SimEnv;
@@ -79,8 +80,8 @@ fn leaves_of_rows_are_taken_over_and_stay_full() {
         let reused = db.stats().flush.compaction_reused_leaves - before;
         assert!(reused > 4_000, "{name}: {reused} leaves");
         check(&db, &table, &model);
-        // Written once by entries alone, they take about as much room. (A round adds a leaf and a half to each row, which is where leaves that
-        // are closed early would cost most.)
+        // Written once by entries alone, they take about as much room. (A round adds a leaf and a half to each row,
+        // which is where leaves that are closed early would cost most.)
         let bytes = |table: &Table| table.shape().unwrap().levels.iter().map(|level| level.bytes).sum::<u64>();
         let many_times = bytes(&table);
         let once = db.create_table(&format!("{name} once"), options(compression)).unwrap();

@@ -70,7 +70,8 @@ fn segments(sim: &SimEnv) -> Vec<PathBuf> {
     names.filter(|name| name.ends_with(".log")).map(|name| Path::new(LOG).join(name)).collect()
 }
 
-/// Checks that the database is refused, salvages it, checks it and goes on; tells the report and how many commits are left.
+/// Checks that the database is refused, salvages it, checks it and goes on; tells the report and how many commits are
+/// left.
 fn check_salvage(sim: &SimEnv) -> (SalvageReport, usize) {
     let error = open(sim).unwrap_err();
     assert!(error.kind() == ErrorKind::Corruption && error.to_string().contains("run spinney salvage /db"), "{error}");
@@ -296,7 +297,8 @@ fn a_sound_an_open_and_a_missing_database_are_not_salvaged() {
     assert!(nowhere.unwrap_err().to_string().contains("no database"));
 }
 
-/// A segment that a copy had cut off behind its last record was refused, and given up whole: "0 commits", though all were there.
+/// A segment that a copy had cut off behind its last record was refused, and given up whole: "0 commits", though all
+/// were there.
 #[test]
 fn a_segment_that_is_cut_off_loses_what_was_cut_and_nothing_else() {
     let sim = machine(1);

@@ -1,4 +1,5 @@
-//! Salvage to a new place: an undamaged database is copied as it is, and of a damaged one nothing is missing or old without being told.
+//! Salvage to a new place: an undamaged database is copied as it is, and of a damaged one nothing is missing or old
+//! without being told.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,5 @@
-//! Clients, background work, crashes, failing calls, full and damaged disks, all drawn from a seed, leave nothing wrong and nothing pending.
+//! Clients, background work, crashes, failing calls, full and damaged disks, all drawn from a seed, leave nothing wrong
+//! and nothing pending.
 
 use spinney::base::Reached;
 use spinney_testkit::parallel;

@@ -1,7 +1,7 @@
 //! Code that checks code: the rules of the house that neither the compiler nor clippy can hold.
 //!
-//! Each rule is a test of its own and prints every violation as `file:line: what and why`. The rules look at a file's text with
-//! comments and string literals blanked out ([`Source::code`]), so a word in prose never counts as code.
+//! Each rule is a test of its own and prints every violation as `file:line: what and why`. The rules look at a file's
+//! text with comments and string literals blanked out ([`Source::code`]), so a word in prose never counts as code.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -24,6 +24,9 @@ const UNSAFE: [&str; 8] = [
     // Bindings to engines written in C.
     "peers/",
 ];
+
+/// Columns of a line of comment; `rustfmt` cares for code.
+const COLUMNS_MAX: usize = 120;
 
 /// The longest source file in lines.
 const LINES_MAX: usize = 800;
@@ -106,6 +109,18 @@ fn files_are_short() {
                 );
                 found.add(&source, from, &what);
             }
+        }
+    }
+    found.none();
+}
+
+#[test]
+fn comments_are_no_wider_than_code() {
+    let mut found = Complaints::default();
+    for source in rust_sources() {
+        let wide = |line: &&str| line.trim_start().starts_with("//") && line.chars().count() > COLUMNS_MAX;
+        for (number, _) in (1..).zip(source.text.lines()).filter(|(_, line)| wide(line)) {
+            found.add(&source, number, "wrap the comment");
         }
     }
     found.none();

@@ -1,4 +1,5 @@
-//! Tables with a time to live: entries go when they are old enough, neither earlier nor much later, and never come back.
+//! Tables with a time to live: entries go when they are old enough, neither earlier nor much later, and never come
+//! back.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -155,8 +156,8 @@ fn set_clock(sim: &SimEnv, wrong: i64, opens: bool, db: Database, table: Table) 
     (db, table)
 }
 
-/// While the clock was ahead entries got marks that lay in the future, and nothing expired before the clock came there: for as long as it had been
-/// ahead.
+/// While the clock was ahead entries got marks that lay in the future, and nothing expired before the clock came there:
+/// for as long as it had been ahead.
 #[test]
 fn entries_go_in_time_after_a_clock_that_was_ahead() {
     for ahead in [LIFE / 2, LIFE * 1000] {

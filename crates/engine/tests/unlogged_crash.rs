@@ -1,7 +1,9 @@
-//! Crashes at every change of the disk under a workload over a logged and an unlogged table: the logged one keeps what was promised, the
-//! unlogged one is as after some commit since its last flush, and neither shows a commit of which the logged half is lost.
+//! Crashes at every change of the disk under a workload over a logged and an unlogged table: the logged one keeps what
+//! was promised, the unlogged one is as after some commit since its last flush, and neither shows a commit of which the
+//! logged half is lost.
 //!
-//! Each commit writes its number under one key of every table that it changes, so the state of a table tells which commit it is after.
+//! Each commit writes its number under one key of every table that it changes, so the state of a table tells which
+//! commit it is after.
 
 use parking_lot::Mutex;
 use spinney::env::sim::{CrashProfile, SimEnv};

@@ -29,8 +29,8 @@ fn every_layout_keeps_what_it_was_given_over_flush_compaction_and_reopen() {
     }
 }
 
-/// Runs written in key order overlap nothing and were moved down as they were: a load in small memory left a file per memtable, more
-/// than a process may open in the end.
+/// Runs written in key order overlap nothing and were moved down as they were: a load in small memory left a file per
+/// memtable, more than a process may open in the end.
 #[test]
 fn a_table_written_in_key_order_is_not_left_in_crumbs() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! Progress on stderr: shown on a terminal only.
 //!
-//! Lines are shorter than a terminal is wide: so what the terminal itself writes behind one, as `^C`, stays in its line and goes with it.
+//! Lines are shorter than a terminal is wide: so what the terminal itself writes behind one, as `^C`, stays in its line
+//! and goes with it.
 
 use crate::text::short;
 use indicatif::{ProgressBar, ProgressFinish, ProgressState, ProgressStyle};

@@ -20,8 +20,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Prepares `dir`, or a new directory below `./target` (which is on a real disk more often than the system's temporary
-    /// directory; that one is next). With `keep` the data stays when the benchmark ends.
+    /// Prepares `dir`, or a new directory below `./target` (which is on a real disk more often than the system's
+    /// temporary directory; that one is next). With `keep` the data stays when the benchmark ends.
     ///
     /// # Errors
     /// When the directory cannot be made, or holds something that is not left over from a benchmark.

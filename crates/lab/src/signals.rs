@@ -19,7 +19,8 @@ pub fn exit_code() -> u8 {
     }
 }
 
-/// A stop that the first SIGINT or SIGTERM asks for; a second one ends the process at once, which a database survives too.
+/// A stop that the first SIGINT or SIGTERM asks for; a second one ends the process at once, which a database survives
+/// too.
 ///
 /// # Errors
 /// When the system does not let signals be watched.

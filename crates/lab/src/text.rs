@@ -39,8 +39,8 @@ pub fn bytes(value: u64) -> String {
     format!("{} {}", digits(scaled), UNITS[unit])
 }
 
-/// A number with about three significant digits and separators: `0.012`, `1.23`, `45.6`, `1,234`; `3e-4` where these would be
-/// nothing but zeros, and `0` for nothing but zero itself.
+/// A number with about three significant digits and separators: `0.012`, `1.23`, `45.6`, `1,234`; `3e-4` where these
+/// would be nothing but zeros, and `0` for nothing but zero itself.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, not negative, saturating")]
 pub fn digits(value: f64) -> String {
@@ -68,8 +68,8 @@ pub fn short(value: f64) -> String {
     format!("{}{unit}", digits(scaled))
 }
 
-/// How many characters a line may have: as many as `COLUMNS` says, if it is set; else as many as the terminal has that stdout is; 80
-/// where it is none.
+/// How many characters a line may have: as many as `COLUMNS` says, if it is set; else as many as the terminal has that
+/// stdout is; 80 where it is none.
 #[must_use]
 pub fn terminal_width() -> usize {
     let wanted = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse::<usize>().ok());
@@ -142,7 +142,8 @@ impl Table {
         self.columns() <= self.left || !self.rows.iter().skip(1).any(|row| matches!(row, Line::Cells(_)))
     }
 
-    /// The table without the columns that say nothing: those of dashes only go, and those of zeros (and dashes) are named instead.
+    /// The table without the columns that say nothing: those of dashes only go, and those of zeros (and dashes) are
+    /// named instead.
     #[must_use]
     pub fn without_empty_columns(self) -> (Self, Vec<String>) {
         let rows = || self.rows.iter().filter_map(|row| if let Line::Cells(cells) = row { Some(cells) } else { None });
@@ -191,7 +192,8 @@ impl Table {
         self.block(&(0..self.columns()).collect::<Vec<_>>(), &self.rows.iter().collect::<Vec<_>>())
     }
 
-    /// The table in as many blocks below each other as lines of `width` characters need, each with the columns that are flush left.
+    /// The table in as many blocks below each other as lines of `width` characters need, each with the columns that are
+    /// flush left.
     #[must_use]
     pub fn render_within(&self, width: usize) -> String {
         let widths = self.widths();

@@ -171,7 +171,8 @@ fn costs_that_are_known_are_reported_right() {
     db.close().unwrap();
 }
 
-/// While one call stalls, those that should have begun meanwhile wait too: the plain latency hides them, the corrected one does not.
+/// While one call stalls, those that should have begun meanwhile wait too: the plain latency hides them, the corrected
+/// one does not.
 fn a_stall_is_seen_by_the_calls_behind_it() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let clock = Clock::simulated();

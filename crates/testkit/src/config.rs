@@ -20,7 +20,8 @@ const EVERY_COMMIT: u64 = 4 << 10;
 /// A memtable is flushed when its first 16 KiB are used up.
 const SOME_COMMITS: u64 = 24 << 10;
 
-/// How long entries live where they do not for ever: longer than any run takes, but so short that the manifest gets marks of their age.
+/// How long entries live where they do not for ever: longer than any run takes, but so short that the manifest gets
+/// marks of their age.
 const LIFE: Duration = Duration::from_secs(300);
 
 /// Options of a database and of its tables.
@@ -32,8 +33,8 @@ pub struct Config {
     pub options: Options,
     /// Options of its tables; see [`Config::table_options`] for their layouts.
     pub table: TableOptions,
-    /// Its tables take operands. A compaction of those that do not puts its result in place slice by slice, and only they have a compaction
-    /// filter or a time to live, where the options say so.
+    /// Its tables take operands. A compaction of those that do not puts its result in place slice by slice, and only
+    /// they have a compaction filter or a time to live, where the options say so.
     pub merges: bool,
 }
 
@@ -200,7 +201,8 @@ impl Config {
         op
     }
 
-    /// The database at `path`, about to be opened with these options and with the operators and filters that its tables name.
+    /// The database at `path`, about to be opened with these options and with the operators and filters that its tables
+    /// name.
     #[must_use]
     pub fn builder(&self, path: &Path) -> DatabaseBuilder {
         Database::builder(path)
@@ -210,9 +212,9 @@ impl Config {
             .compaction_filter(REMOVE, RemoveDoomed)
     }
 
-    /// The options of a table: tables with even numbers have the configuration's layout, the others the next one, so that each
-    /// database has more than one. Of unlogged tables only those with odd numbers are. B-trees keep no values apart, and
-    /// their entries live for ever.
+    /// The options of a table: tables with even numbers have the configuration's layout, the others the next one, so
+    /// that each database has more than one. Of unlogged tables only those with odd numbers are. B-trees keep no values
+    /// apart, and their entries live for ever.
     #[must_use]
     pub fn table_options(&self, number: usize) -> TableOptions {
         let own = LAYOUTS.iter().position(|layout| *layout == self.table.layout).unwrap_or_default();

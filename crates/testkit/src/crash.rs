@@ -1,7 +1,8 @@
 //! Crashes at every change of the disk, and what must be left after each.
 //!
-//! A workload runs once on a simulated machine. Before each change of its disk the machine is forked, and the fork crashes, recovers
-//! and is examined while the workload waits. So every write, sync, rename and removal is a crash point, and a run costs little.
+//! A workload runs once on a simulated machine. Before each change of its disk the machine is forked, and the fork
+//! crashes, recovers and is examined while the workload waits. So every write, sync, rename and removal is a crash
+//! point, and a run costs little.
 //!
 //! # Invariants
 //! What must hold after each crash:
@@ -282,7 +283,8 @@ impl<'a> World<'a> {
         progress.durable
     }
 
-    /// What was acknowledged a moment ago is durable now: it must survive a power failure that takes everything else back.
+    /// What was acknowledged a moment ago is durable now: it must survive a power failure that takes everything else
+    /// back.
     fn prove(&mut self, progress: &Progress) -> Result<(), String> {
         self.tally.proofs += 1;
         self.sim.power_crash(CrashProfile::Strict);
@@ -304,8 +306,8 @@ impl<'a> World<'a> {
         self.sim.power_crash(profile);
     }
 
-    /// Opens the database; now and then the power fails meanwhile, up to three times. What then must survive is no more than what
-    /// is `durable`, until the first recovery is through.
+    /// Opens the database; now and then the power fails meanwhile, up to three times. What then must survive is no more
+    /// than what is `durable`, until the first recovery is through.
     fn recover(&mut self, durable: u64, oldest: &mut u64) -> Result<Engine, String> {
         let mut is_recovered = false;
         let open = |sim: &SimEnv| Engine::open(Path::new(PATH), sim.env(), self.config, TABLES);

@@ -183,8 +183,8 @@ impl Engine {
         }
     }
 
-    /// Drops a table and creates it again. What was committed before is made durable first: a table that is dropped is gone in every
-    /// crash, commits to others may be lost then as always.
+    /// Drops a table and creates it again. What was committed before is made durable first: a table that is dropped is
+    /// gone in every crash, commits to others may be lost then as always.
     fn recreate(&mut self, number: usize) -> Result<()> {
         self.drop_slots();
         self.database().sync()?;

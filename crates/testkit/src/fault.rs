@@ -1,11 +1,12 @@
 //! Failing calls of the file system, each by itself, and what a database must make of them.
 //!
-//! A workload runs once to trace its calls. Then it runs once more for each call, each fault that can strike that call, and each of the
-//! two ways to fail: once, or from then on. So the list of cases is complete.
+//! A workload runs once to trace its calls. Then it runs once more for each call, each fault that can strike that call,
+//! and each of the two ways to fail: once, or from then on. So the list of cases is complete.
 //!
 //! # Invariants
 //! What must hold after a call failed:
-//! 1. The operation that met it gives an error that says what failed, or did without; it never gives wrong data and never panics.
+//! 1. The operation that met it gives an error that says what failed, or did without; it never gives wrong data and
+//!    never panics.
 //! 2. The database refuses all writes until it is opened again if a write or sync of log, manifest or data failed,
 //!    and goes on rightly if something else did.
 //! 3. After the next open, with or without a crash before, no acknowledged commit is missing (see [`crate::crash`]).
@@ -205,7 +206,8 @@ impl Run {
             }
             if self.sim.struck().is_some() {
                 if op == Op::Reopen(Leave::Drop) && at.is_none() && lived.is_ok() {
-                    // Dropping tells nobody that the log could not be written: commits that were not acknowledged as durable may be gone.
+                    // Dropping tells nobody that the log could not be written: commits that were not acknowledged as
+                    // durable may be gone.
                     self.sim.clear_faults();
                     let mut progress = lock(&self.progress);
                     let version = identify(&engine, &progress.model, durable)?;
@@ -252,7 +254,8 @@ impl Run {
         }
     }
 
-    /// Finds out what the database does after a call that failed, when nothing fails any more; `before` is the model's version before it.
+    /// Finds out what the database does after a call that failed, when nothing fails any more; `before` is the model's
+    /// version before it.
     fn after_failure(&self, engine: &mut Engine, before: u64) -> Result<Met, String> {
         if !engine.is_open() {
             return Ok(Met::Open);
@@ -280,7 +283,8 @@ impl Run {
     }
 }
 
-/// Random operations, and in the end compactions of many runs that find nothing in the cache: what a merge reads comes from the disk.
+/// Random operations, and in the end compactions of many runs that find nothing in the cache: what a merge reads comes
+/// from the disk.
 fn operations(seed: u64) -> Vec<Op> {
     let mut rng = Rng::new(seed);
     let mut ops = generate_writes(seed, TABLES, OPS);
@@ -294,7 +298,8 @@ fn operations(seed: u64) -> Vec<Op> {
     ops
 }
 
-/// Brings the model to what the database holds after an operation that failed and left it working: it was done or not, nothing between.
+/// Brings the model to what the database holds after an operation that failed and left it working: it was done or not,
+/// nothing between.
 ///
 /// # Errors
 /// When it was done in part, or the database does not work.
@@ -343,9 +348,10 @@ struct Played {
 }
 
 impl Case {
-    /// Compares what came of the fault with what must. A read fails nothing but itself. A failed write or sync of log, manifest or data
-    /// fails the database, but for that of a bulk load or a copy, to which nothing refers yet, and of a close, after which nothing comes; and
-    /// that of the manifest's second file, on which nothing depends, fails nothing.
+    /// Compares what came of the fault with what must. A read fails nothing but itself. A failed write or sync of log,
+    /// manifest or data fails the database, but for that of a bulk load or a copy, to which nothing refers yet, and of
+    /// a close, after which nothing comes; and that of the manifest's second file, on which nothing depends, fails
+    /// nothing.
     fn check(&self, played: &Played) -> Result<(), String> {
         use Call::{List, Lock, Read, Remove, Sync, SyncDir, Write, WriteDurable};
         // Who drops a database that is open is told of nothing: that is what `close` is for.

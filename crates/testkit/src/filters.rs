@@ -1,7 +1,8 @@
 //! The compaction filter of the tables, which nobody must see the work of.
 //!
-//! In a table with the filter a key is not deleted but gets a *doomed* value: for all who read it has none. The filter removes such
-//! values, or makes shorter ones of them, whenever it is asked; so every history is that of a table without it.
+//! In a table with the filter a key is not deleted but gets a *doomed* value: for all who read it has none. The filter
+//! removes such values, or makes shorter ones of them, whenever it is asked; so every history is that of a table
+//! without it.
 
 use spinney::{CompactionFilter, Decision, Value};
 

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Compares `actual` with `testdata/<case>` (for example `block/leaf`), or writes it there when `SPINNEY_GOLDEN=rewrite` is set.
+/// Compares `actual` with `testdata/<case>` (for example `block/leaf`), or writes it there when
+/// `SPINNEY_GOLDEN=rewrite` is set.
 ///
 /// # Panics
 /// When they differ, or the file cannot be read or written.

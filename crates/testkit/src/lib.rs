@@ -1,10 +1,11 @@
 //! What the tests of Spinney share: random operations, a model of what they must do, and ways to compare the two.
 //!
-//! A test draws operations from a seed ([`ops`]), applies them to an engine under some [`config`] and to the [`model`], and
-//! compares every outcome ([`history`]). Because outcomes never tell how a table is laid out, every configuration must give
-//! the same history. [`crash`] lets a simulated machine crash at
-//! every change of its disk, and checks what is left; [`fault`] lets its operations fail; [`simulation`] does all of that at once. [`fuzz`] takes
-//! any bytes to the decoders. [`golden`] compares text with files under `testdata/`. [`isolation`] checks what concurrent transactions read.
+//! A test draws operations from a seed ([`ops`]), applies them to an engine under some [`config`] and to the [`model`],
+//! and compares every outcome ([`history`]). Because outcomes never tell how a table is laid out, every configuration
+//! must give the same history. [`crash`] lets a simulated machine crash at every change of its disk, and checks what is
+//! left; [`fault`] lets its operations fail; [`simulation`] does all of that at once. [`fuzz`] takes any bytes to the
+//! decoders. [`golden`] compares text with files under `testdata/`. [`isolation`] checks what concurrent transactions
+//! read.
 
 pub mod config;
 pub mod crash;

@@ -1,8 +1,9 @@
 //! Lists of operations of which every way to carry them out must show the same, and the ways.
 //!
-//! The lists are drawn otherwise than those of [`crate::ops`], so that what the one never does the other may: keys are a prefix that
-//! many share and a number near a spot that moves; objects (transactions, snapshots, scans) are opened, used for a while and closed, as in
-//! the metamorphic tests of Pebble; and all of them are closed at the end of each *episode*, where a [`Way`] may do what it likes.
+//! The lists are drawn otherwise than those of [`crate::ops`], so that what the one never does the other may: keys are
+//! a prefix that many share and a number near a spot that moves; objects (transactions, snapshots, scans) are opened,
+//! used for a while and closed, as in the metamorphic tests of Pebble; and all of them are closed at the end of each
+//! *episode*, where a [`Way`] may do what it likes.
 
 use crate::Rng;
 use crate::history::Subject;
@@ -97,8 +98,8 @@ fn done(subject: &mut dyn Subject, op: &Op) -> Result<(), String> {
     }
 }
 
-/// The operations that a way makes of one. Whether a key is put that may be there already is decided before its batch, so a batch that
-/// erases and puts such keys is not that of its changes one by one.
+/// The operations that a way makes of one. Whether a key is put that may be there already is decided before its batch,
+/// so a batch that erases and puts such keys is not that of its changes one by one.
 fn split(op: &Op, way: Way) -> Vec<Op> {
     let erases = |change: &Change| change.erased().is_some();
     let puts_new = |change: &Change| matches!(change.write, Write::PutNew(_));

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! 1. Each commit that changes something has a version of its own; versions grow by one.
-//! 2. A transaction conflicts exactly when a key that it wrote or erased has a version newer than its snapshot, or was erased after it,
-//!    whether it was there or not (first committer wins).
+//! 2. A transaction conflicts exactly when a key that it wrote or erased has a version newer than its snapshot, or was
+//!    erased after it, whether it was there or not (first committer wins).
 
 use crate::history::Subject;
 use crate::operators;

@@ -21,8 +21,8 @@ impl MergeOperator for Append {
     }
 }
 
-/// Adds numbers as the built-in operator `add` does, but takes values of any length: beside its counters, which are the only keys with
-/// operands, a table has keys with values of all kinds.
+/// Adds numbers as the built-in operator `add` does, but takes values of any length: beside its counters, which are the
+/// only keys with operands, a table has keys with values of all kinds.
 #[derive(Clone, Copy, Debug)]
 pub struct Sum;
 

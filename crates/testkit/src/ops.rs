@@ -1,7 +1,7 @@
 //! Operations on a database as data, and their random generation from a seed.
 //!
-//! Transactions, snapshots and scans live in numbered slots. An operation on an empty slot does nothing, so that any part of a list
-//! of operations is a list that can be run: this is what lets a failing list be made shorter.
+//! Transactions, snapshots and scans live in numbered slots. An operation on an empty slot does nothing, so that any
+//! part of a list of operations is a list that can be run: this is what lets a failing list be made shorter.
 
 use crate::Rng;
 use crate::operators;
@@ -25,8 +25,8 @@ pub enum Write {
     Delete,
     /// An operand is merged into its value: see [`crate::operators`].
     Merge(Vec<u8>),
-    /// It has this value, if it had none; else it is not written. So whatever is left out of a list of operations, the promise of
-    /// single-deletes is kept.
+    /// It has this value, if it had none; else it is not written. So whatever is left out of a list of operations, the
+    /// promise of single-deletes is kept.
     PutNew(Vec<u8>),
     /// It has none; the key gets only this, [`Self::PutNew`] and merges.
     SingleDelete,
@@ -120,7 +120,8 @@ pub enum Op {
     MultiGet(View, usize, Vec<Key>),
     /// Reads a range, up to so many entries.
     Range(View, Span, usize),
-    /// Opens a range in a slot, to be read step by step while other things happen. Never on a transaction, which changes under it.
+    /// Opens a range in a slot, to be read step by step while other things happen. Never on a transaction, which
+    /// changes under it.
     Scan(usize, View, Span),
     /// Reads up to so many more entries from the scan in a slot.
     Next(usize, usize),
@@ -128,7 +129,8 @@ pub enum Op {
     Flush(usize),
     /// Compacts a table.
     Compact(usize),
-    /// Compacts a level of a table into the next: L0 for 0, else the so-manieth level that holds anything. B-trees refuse.
+    /// Compacts a level of a table into the next: L0 for 0, else the so-manieth level that holds anything. B-trees
+    /// refuse.
     CompactLevel(usize, usize),
     /// Holds the compactions of a table, or lets them go on.
     Hold(usize, bool),
@@ -149,7 +151,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// The durability of the commit that the operation is: `None` when it is no commit, `Some(None)` when the options say.
+    /// The durability of the commit that the operation is: `None` when it is no commit, `Some(None)` when the options
+    /// say.
     #[must_use]
     pub fn durability(&self) -> Option<Option<Durability>> {
         match self {
@@ -193,8 +196,8 @@ const INDEXED: [&[u8]; 4] = [b"index", b"index/2", b"sameformindex", b"zindex"];
 
 /// Draws operations.
 ///
-/// Each seed has weights of its own, and leaves some kinds out: a rare state is reached more often by a run that does few things
-/// much than by one that does everything evenly (swarm testing).
+/// Each seed has weights of its own, and leaves some kinds out: a rare state is reached more often by a run that does
+/// few things much than by one that does everything evenly (swarm testing).
 #[derive(Debug)]
 struct Generator {
     rng: Rng,
@@ -203,7 +206,8 @@ struct Generator {
     keys: Vec<Key>,
     /// The keys that are used more often than others.
     hot: Vec<Key>,
-    /// A key that the next so many changes and reads are of: what becomes of its versions under snapshots, flushes and merges.
+    /// A key that the next so many changes and reads are of: what becomes of its versions under snapshots, flushes and
+    /// merges.
     focus: (Key, usize),
     /// How many of a hundred times another key comes into focus.
     focuses: usize,
@@ -351,7 +355,8 @@ impl Generator {
         Change { table, key: self.counter(), write }
     }
 
-    /// A change of a key that is single-deleted. Operands are part of what was put; the keys of a table that adds have none.
+    /// A change of a key that is single-deleted. Operands are part of what was put; the keys of a table that adds have
+    /// none.
     fn single(&mut self, table: usize) -> Change {
         let write = match self.rng.in_range(0..10) {
             0 if !operators::adds(table) => Write::Merge(self.value()),
@@ -459,8 +464,8 @@ impl Generator {
     }
 }
 
-/// A few dozen keys, so that operations meet: short and long ones, ones with shared prefixes of 8 bytes and more, prefixes of one
-/// another, and the smallest and largest bytes.
+/// A few dozen keys, so that operations meet: short and long ones, ones with shared prefixes of 8 bytes and more,
+/// prefixes of one another, and the smallest and largest bytes.
 fn key_space(rng: &mut Rng) -> Vec<Key> {
     let mut keys = vec![vec![0], vec![0, 0], vec![0xff], vec![0xff; 9], b"sameform".to_vec()];
     for number in 0..rng.in_range(5..80) {

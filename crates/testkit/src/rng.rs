@@ -1,4 +1,5 @@
-//! A small deterministic source of random numbers: splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators).
+//! A small deterministic source of random numbers: splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
+//! Generators).
 
 use std::ops::Range;
 

@@ -1,11 +1,13 @@
 //! Deterministic simulation: clients, background work and faults, all in one thread and all drawn from one seed.
 //!
-//! A run is a list of steps. Clients are the slots of [`crate::ops`]: they hold transactions, snapshots and scans open while others go on.
-//! Background work goes on a step at a time, between the steps of the clients. What goes wrong goes wrong in the middle of both.
+//! A run is a list of steps. Clients are the slots of [`crate::ops`]: they hold transactions, snapshots and scans open
+//! while others go on. Background work goes on a step at a time, between the steps of the clients. What goes wrong goes
+//! wrong in the middle of both.
 //!
 //! # Invariants
 //! 1. What an operation gives is what the model gives, or an error that a fault explains.
-//! 2. After a crash the invariants of [`crate::crash`] hold; after an error the database goes on, or refuses writes until it is opened again.
+//! 2. After a crash the invariants of [`crate::crash`] hold; after an error the database goes on, or refuses writes
+//!    until it is opened again.
 //! 3. Of damaged files it tells, or they do no harm: what is read is right, or a corruption.
 //! 4. When the faults stop, everything that is pending ends, and commits go through.
 //! 5. The same steps make the same calls.
@@ -42,7 +44,8 @@ pub enum Step {
     Work(u64),
     /// Time passes, in milliseconds.
     Time(u64),
-    /// The machine stops at the change of its disk after so many more, and what survives is drawn from the number behind it.
+    /// The machine stops at the change of its disk after so many more, and what survives is drawn from the number
+    /// behind it.
     Crash(u64, u64),
     /// The call after so many more fails, and, if it lasts, all later ones, until somebody meets it.
     Fail(u64, Fault, bool),
@@ -259,8 +262,8 @@ impl Simulation {
     }
 
     fn op(&mut self, op: &Op) -> Result<(), String> {
-        // Dropping tells nobody that the log could not be written, and that commits which were not acknowledged as durable are gone; and see
-        // [`World::lost_sync`].
+        // Dropping tells nobody that the log could not be written, and that commits which were not acknowledged as
+        // durable are gone; and see [`World::lost_sync`].
         let tells_nothing = *op == Op::Reopen(Leave::Drop) && self.is_troubled;
         if tells_nothing || (matches!(op, Op::Reopen(_)) && self.loses_syncs) {
             self.recover(false)?;

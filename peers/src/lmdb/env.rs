@@ -29,7 +29,8 @@ impl Env {
         check(unsafe { ffi::mdb_env_create(&raw mut env) })?;
         let env = Self(NonNull::new(env).context("LMDB made no environment")?);
         let raw = env.raw();
-        // SAFETY: the environment was made above and is not open yet, as these functions demand; the path ends with a zero.
+        // SAFETY: the environment was made above and is not open yet, as these functions demand; the path ends with a
+        // zero.
         unsafe {
             check(ffi::mdb_env_set_mapsize(raw, map_bytes))?;
             check(ffi::mdb_env_set_maxdbs(raw, tables))?;
@@ -84,7 +85,8 @@ impl<'e> Txn<'e> {
 
     /// Gives a read transaction that was reset a snapshot of the present.
     pub(super) fn renew(&self) -> Result<()> {
-        // SAFETY: the transaction is one of reads that was reset, as the caller keeps track of; LMDB answers with an error if not.
+        // SAFETY: the transaction is one of reads that was reset, as the caller keeps track of; LMDB answers with an
+        // error if not.
         check(unsafe { ffi::mdb_txn_renew(self.raw()) })
     }
 
@@ -123,7 +125,8 @@ impl<'e> Txn<'e> {
         // SAFETY: the key lives over the call; `value` is a place for a pointer into the map.
         let there = found(unsafe { ffi::mdb_get(self.raw(), dbi, &raw mut key, &raw mut value) })?;
         if there {
-            // SAFETY: LMDB gave the value, which stays until the transaction ends or writes, and neither happens in `use_it`.
+            // SAFETY: LMDB gave the value, which stays until the transaction ends or writes, and neither happens in
+            // `use_it`.
             use_it(unsafe { bytes(&value) });
         }
         Ok(there)

@@ -1,7 +1,7 @@
 //! LMDB: a copy-on-write B-tree in a memory map, with one writer at a time.
 //!
-//! The binding is the one below `heed`, which itself does not expose what LMDB's users are told to do on reads: renew a read
-//! transaction and its cursors instead of making new ones.
+//! The binding is the one below `heed`, which itself does not expose what LMDB's users are told to do on reads: renew a
+//! read transaction and its cursors instead of making new ones.
 
 mod client;
 mod env;

@@ -1,8 +1,8 @@
 //! Forcing the log to the device when commits do not.
 //!
-//! Neither storage engine has a verb for it that works whatever a commit does, nor an interval under a second; so for a moment a
-//! commit is made to force the log. InnoDB's log is then forced by `FLUSH ENGINE LOGS`, MyRocks' by a commit of a row of our own.
-//! Commits of others in that moment wait for the device too.
+//! Neither storage engine has a verb for it that works whatever a commit does, nor an interval under a second; so for a
+//! moment a commit is made to force the log. InnoDB's log is then forced by `FLUSH ENGINE LOGS`, MyRocks' by a commit
+//! of a row of our own. Commits of others in that moment wait for the device too.
 
 use super::engine::Kind;
 use anyhow::Result;

@@ -1,7 +1,7 @@
 //! MariaDB with InnoDB and with MyRocks: a server of our own, which the lab speaks SQL with.
 //!
-//! Only rows as in iibench are understood: a table of rows becomes an SQL table with typed columns, and the tables of its indexes
-//! become native secondary indexes.
+//! Only rows as in iibench are understood: a table of rows becomes an SQL table with typed columns, and the tables of
+//! its indexes become native secondary indexes.
 
 mod client;
 mod config;

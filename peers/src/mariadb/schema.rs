@@ -1,9 +1,9 @@
 //! Rows and index entries as SQL has them, and as bytes.
 //!
 //! # Format
-//! The bytes are those of the insert experiment: keys and values are their columns in order, numbers big-endian. A row's key is its
-//! primary key, its value the other columns and the filler; an index entry's key is the index's columns and the primary key, and it
-//! has no value.
+//! The bytes are those of the insert experiment: keys and values are their columns in order, numbers big-endian. A
+//! row's key is its primary key, its value the other columns and the filler; an index entry's key is the index's
+//! columns and the primary key, and it has no value.
 
 use anyhow::{Result, ensure};
 use mysql::Value;
@@ -104,7 +104,8 @@ pub(super) fn get() -> String {
     format!("SELECT {},filler FROM `rows` WHERE pk=?", list(ROW.iter(), ""))
 }
 
-/// A scan of a table that begins and ends where it is told to, if it is. Its parameters are those of the two bounds and the limit.
+/// A scan of a table that begins and ends where it is told to, if it is. Its parameters are those of the two bounds and
+/// the limit.
 pub(super) fn select(table: Table, direction: Direction, from: bool, until: bool) -> String {
     let columns = if table.is_rows() { format!("{},filler", list(ROW.iter(), "")) } else { list(table.key.iter(), "") };
     let (after, before, order) = match direction {

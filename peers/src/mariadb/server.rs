@@ -1,7 +1,8 @@
 //! A server process of our own on a data directory of its own.
 //!
-//! The server listens on a socket in its data directory only. The path of a socket has to be short, and that of a data directory may
-//! be long: the server binds a relative path, and we go through `/proc/<pid>/cwd`, which is the data directory.
+//! The server listens on a socket in its data directory only. The path of a socket has to be short, and that of a data
+//! directory may be long: the server binds a relative path, and we go through `/proc/<pid>/cwd`, which is the data
+//! directory.
 
 use super::config::Options;
 use anyhow::{Context as _, Result, bail, ensure};
@@ -151,7 +152,8 @@ impl Drop for Server {
     }
 }
 
-/// Keeps the terminal's signals from the server, which ends when it is told to, and ends it when this process is killed.
+/// Keeps the terminal's signals from the server, which ends when it is told to, and ends it when this process is
+/// killed.
 fn die_with_parent(command: &mut Command) {
     const PR_SET_PDEATHSIG: c_int = 1;
     const SIGKILL: c_ulong = 9;
@@ -168,8 +170,8 @@ fn die_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(ask) };
 }
 
-/// A directory for temporary files beside the data directory: a server that starts removes all that servers left in it, so that one
-/// which is shared is no place for those of a server that runs.
+/// A directory for temporary files beside the data directory: a server that starts removes all that servers left in it,
+/// so that one which is shared is no place for those of a server that runs.
 fn temporary(dir: &Path) -> Result<PathBuf> {
     let mut name = dir.file_name().context("a data directory has a name")?.to_owned();
     name.push("-temporary");

@@ -13,8 +13,8 @@ pub(super) struct RocksClient<'a> {
     batch: WriteBatch,
     /// The value of the last get.
     value: Vec<u8>,
-    /// Iterators of scans without end, by table: to use one again is cheaper than to make one. Declared before the view, which
-    /// they may see.
+    /// Iterators of scans without end, by table: to use one again is cheaper than to make one. Declared before the
+    /// view, which they may see.
     iterators: Vec<Option<Iterator<'a>>>,
     /// What reads outside transactions see.
     read: ReadOptions,
@@ -159,7 +159,8 @@ impl Client for RocksClient<'_> {
         let Some(transaction) = &mut self.transaction else { return self.get(table, key, found) };
         match transaction.get(self.store.db.table(table.0), key, true, found) {
             Err(error) if error.is_conflict() => {
-                // There is no way to say so here: the next write or the commit does. Until then all is read as of one moment.
+                // There is no way to say so here: the next write or the commit does. Until then all is read as of one
+                // moment.
                 self.lost = true;
                 self.get(table, key, found)
             }

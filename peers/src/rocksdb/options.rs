@@ -39,8 +39,8 @@ pub(super) struct Sizes {
     pub(super) file: u64,
 }
 
-/// What the setters of the crate have no names for: blocks of an index whose keys are spread evenly are searched by interpolation,
-/// and universal compaction moves files that overlap nothing.
+/// What the setters of the crate have no names for: blocks of an index whose keys are spread evenly are searched by
+/// interpolation, and universal compaction moves files that overlap nothing.
 const MORE_OPTIONS: &str = "block_based_table_factory={index_block_search_type=kAuto;uniform_cv_threshold=0.2};\
                             compaction_options_universal={allow_trivial_move=true}";
 

@@ -4,8 +4,8 @@ use super::native::{Db, LiveFile, TableHandle};
 use spinney_lab::driver::{LevelShape, TableShape};
 use std::collections::BTreeSet;
 
-/// RocksDB's numbers of the levels: of L0, if it holds anything, then of each level below it that does. With dynamic levels the first
-/// of them may well be L5.
+/// RocksDB's numbers of the levels: of L0, if it holds anything, then of each level below it that does. With dynamic
+/// levels the first of them may well be L5.
 pub(super) fn numbers(files: &[LiveFile]) -> Vec<Option<i32>> {
     let held: BTreeSet<_> = files.iter().map(|file| file.level).collect();
     let first = held.contains(&0).then_some(0);

@@ -1,4 +1,5 @@
-//! Counters that RocksDB keeps without its statistics, which it gives as text only, and those of its statistics where they are on.
+//! Counters that RocksDB keeps without its statistics, which it gives as text only, and those of its statistics where
+//! they are on.
 
 use super::native::{Db, Tickers};
 use spinney_lab::Stopwatch;
@@ -7,8 +8,8 @@ use std::time::Duration;
 
 /// Sums of what RocksDB counted between two readings.
 ///
-/// Its bytes of log are rounded to 10 MiB, those since the last reading too, but their rate since then to 10 KiB a second: so what is
-/// added up is that rate times the time between two readings, where there are no tickers.
+/// Its bytes of log are rounded to 10 MiB, those since the last reading too, but their rate since then to 10 KiB a
+/// second: so what is added up is that rate times the time between two readings, where there are no tickers.
 pub(super) struct Stats {
     tickers: Option<Tickers>,
     clock: Stopwatch,

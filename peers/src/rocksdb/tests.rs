@@ -112,7 +112,8 @@ fn what_the_crate_has_no_names_for_is_set() {
     }
 }
 
-/// The file of options does not name the bits of a filter that was set through the C interface; the files of the tables show them.
+/// The file of options does not name the bits of a filter that was set through the C interface; the files of the tables
+/// show them.
 #[test]
 fn a_filter_has_the_bits_of_each_key_that_were_asked_for() {
     const KEYS: u32 = 10_000;

@@ -192,7 +192,8 @@ impl Client for WiredTigerClient<'_> {
             }
             return Ok(Outcome::Done);
         }
-        // Changes that read nothing have nothing to lose by a conflict: WiredTiger repeats them itself when they are one call.
+        // Changes that read nothing have nothing to lose by a conflict: WiredTiger repeats them itself when they are
+        // one call.
         loop {
             let mut changes = batch.iter();
             let code = match (changes.next(), changes.next()) {

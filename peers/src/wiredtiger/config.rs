@@ -24,7 +24,8 @@ const SESSION_MAX: u32 = 1_100;
 const LOG_FILE_BYTES: u64 = 100 << 20;
 /// Smaller where files are filled with zeros, which costs as much as to write them.
 const ZEROED_LOG_FILE_BYTES: u64 = 32 << 20;
-/// Dirty bytes in percent of the cache from which eviction threads write. High, so that a leaf gathers more changes before each write.
+/// Dirty bytes in percent of the cache from which eviction threads write. High, so that a leaf gathers more changes
+/// before each write.
 pub(super) const DIRTY_TARGET_PERCENT: u64 = 50;
 const DIRTY_TRIGGER_PERCENT: u64 = 80;
 

@@ -192,8 +192,8 @@ pub(super) struct Cursor<'c> {
 impl Cursor<'_> {
     pub(super) fn set_key(&self, key: &[u8], then: impl FnOnce(&Self) -> c_int) -> c_int {
         let item = Item::of(key);
-        // SAFETY: the cursor is open and its keys are plain items; WiredTiger keeps the address of the bytes, not of the item,
-        // and only until `then` has made its call.
+        // SAFETY: the cursor is open and its keys are plain items; WiredTiger keeps the address of the bytes, not of
+        // the item, and only until `then` has made its call.
         unsafe { method::<Set>(self.handle, self.library.layout.cursor.set_key)(self.handle, &raw const item) };
         then(self)
     }
@@ -261,8 +261,8 @@ impl Cursor<'_> {
         if item.size == 0 {
             return Ok(&[]);
         }
-        // SAFETY: WiredTiger gave the bytes, which stay until the cursor's next call. All calls that move it are ours, and no
-        // caller makes one while it holds the slice.
+        // SAFETY: WiredTiger gave the bytes, which stay until the cursor's next call. All calls that move it are ours,
+        // and no caller makes one while it holds the slice.
         Ok(unsafe { std::slice::from_raw_parts(item.data.cast(), item.size) })
     }
 

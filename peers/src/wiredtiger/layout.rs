@@ -1,7 +1,8 @@
 //! Where the methods of WiredTiger's handles lie, by version.
 //!
-//! A connection, a session and a cursor are structs of which the public part is words: pointers to data, then pointers to functions.
-//! Their order is that of `wiredtiger.h` and changes from one version to the next, so it is data here and not types.
+//! A connection, a session and a cursor are structs of which the public part is words: pointers to data, then pointers
+//! to functions. Their order is that of `wiredtiger.h` and changes from one version to the next, so it is data here and
+//! not types.
 //!
 //! # Invariants
 //! 1. Each place was taken from the header of the version that it stands for; a version without a table is refused.

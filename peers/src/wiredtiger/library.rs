@@ -45,7 +45,8 @@ impl Library {
         // SAFETY: the library's initialisers do nothing but set up the C runtime's state.
         let code = unsafe { libloading::Library::new(path) };
         let code = code.with_context(|| format!("cannot load {}", path.display()))?;
-        // SAFETY: the types are those of `wiredtiger_version`, `wiredtiger_open` and `wiredtiger_strerror` in every version's header.
+        // SAFETY: the types are those of `wiredtiger_version`, `wiredtiger_open` and `wiredtiger_strerror` in every
+        // version's header.
         let (version, open, strerror) = unsafe {
             (
                 *code.get::<VersionFunction>(b"wiredtiger_version\0")?,

@@ -27,7 +27,8 @@ pub(super) fn btree(session: &Session<'_>, dir: &Path, table: &TablePlace, depth
     })
 }
 
-/// The chunks of an LSM tree. Its generations, counted from 0 for chunks that no merge has made, are what comes nearest to levels.
+/// The chunks of an LSM tree. Its generations, counted from 0 for chunks that no merge has made, are what comes nearest
+/// to levels.
 pub(super) fn lsm(session: &Session<'_>, dir: &Path, table: &TablePlace) -> Result<TableShape> {
     let chunks = chunks(&metadata(session, table.name)?);
     let mut levels: BTreeMap<u64, LevelShape> = BTreeMap::new();
@@ -65,7 +66,8 @@ struct Chunk {
     on_disk: bool,
 }
 
-/// The chunks in an LSM tree's metadata: `…,chunks=[id=1,chunk_size=8192,count=10,generation=0,id=2,generation=0],old_chunks=[…`.
+/// The chunks in an LSM tree's metadata:
+/// `…,chunks=[id=1,chunk_size=8192,count=10,generation=0,id=2,generation=0],old_chunks=[…`.
 fn chunks(metadata: &str) -> Vec<Chunk> {
     let list = metadata.split_once(",chunks=[").map_or("", |(_, rest)| rest);
     let list = list.split_once(']').map_or(list, |(list, _)| list);

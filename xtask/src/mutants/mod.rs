@@ -1,7 +1,8 @@
 //! `cargo xtask mutants`: draws mutants of the engine, or takes planted bugs, and tells which of them the tests catch.
 //!
-//! All mutants are in one build, each behind a switch that an environment variable turns on, so the engine and its tests are built once and
-//! not once for each mutant. A run is kept in a folder of `target/mutants/` and goes on where it was stopped.
+//! All mutants are in one build, each behind a switch that an environment variable turns on, so the engine and its
+//! tests are built once and not once for each mutant. A run is kept in a folder of `target/mutants/` and goes on where
+//! it was stopped.
 
 mod draw;
 mod mutant;

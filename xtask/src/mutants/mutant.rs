@@ -1,8 +1,8 @@
 //! A mutant, and how a file is written that holds many of them, each behind a switch.
 //!
-//! The switch `crate::base::mutant(N)` is true in a process whose environment says `SPINNEY_MUTANT=N`. Of mutants whose regions lie within
-//! each other the inner one is widened to the outer region, so that one region holds a chain of them: `if mutant(1) {…} else if mutant(2)
-//! {…} else {what stands there}`.
+//! The switch `crate::base::mutant(N)` is true in a process whose environment says `SPINNEY_MUTANT=N`. Of mutants whose
+//! regions lie within each other the inner one is widened to the outer region, so that one region holds a chain of
+//! them: `if mutant(1) {…} else if mutant(2) {…} else {what stands there}`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

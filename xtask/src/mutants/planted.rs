@@ -1,10 +1,11 @@
 //! Bugs that a person has written down, made switchable like generated mutants.
 //!
-//! The file is a JSON list. Each bug is `{"name", "file", "original", "mutated"}`, or has a list `edits` of such without names. `original`
-//! must occur once in the file, else `fn` (`name` or `Type::name`) or `nth` (from 1) says which. With an empty `original`, `mutated` is put
-//! at the start of the body of `fn`. Any piece of text inside of a function's body will do: it is widened to the smallest expression,
-//! statement or block around it that is still Rust with the change. Elsewhere `mutated` must contain `MUTANT`, which becomes a `bool`
-//! that is true when the bug is on; it takes the place of `original` in every run.
+//! The file is a JSON list. Each bug is `{"name", "file", "original", "mutated"}`, or has a list `edits` of such
+//! without names. `original` must occur once in the file, else `fn` (`name` or `Type::name`) or `nth` (from 1) says
+//! which. With an empty `original`, `mutated` is put at the start of the body of `fn`. Any piece of text inside of a
+//! function's body will do: it is widened to the smallest expression, statement or block around it that is still Rust
+//! with the change. Elsewhere `mutated` must contain `MUTANT`, which becomes a `bool` that is true when the bug is on;
+//! it takes the place of `original` in every run.
 
 use std::ops::Range;
 use std::path::Path;

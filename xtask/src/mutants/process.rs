@@ -1,7 +1,8 @@
 //! Runs one test program until it ends, a test of it fails, or it is clear that it will not end.
 //!
-//! Limits are of processor time, not of the clock, so that a busy machine does not make a slow run a caught mutant: a run that takes four
-//! times what the run without a mutant took goes on in vain, and one that takes no processor time for long stands still.
+//! Limits are of processor time, not of the clock, so that a busy machine does not make a slow run a caught mutant: a
+//! run that takes four times what the run without a mutant took goes on in vain, and one that takes no processor time
+//! for long stands still.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;

@@ -58,7 +58,8 @@ impl<'a> Runner<'a> {
         Ok(Self { draw, package, usual: Mutex::new(usual), outcomes: Mutex::new(outcomes) })
     }
 
-    /// Runs all mutants at small sizes, then those that survive at the default ones, then what no mutant needed without any.
+    /// Runs all mutants at small sizes, then those that survive at the default ones, then what no mutant needed without
+    /// any.
     ///
     /// # Errors
     /// When programs cannot be run or results cannot be written.

@@ -1,7 +1,7 @@
 //! Finds every place of a source file where a mutant can be made, and the mutants of each.
 //!
-//! Left out: tests, constants and `const fn` (the switch is not `const`), arguments of macros (assertions and messages), `Debug` and
-//! `Display`, and what only counts for statistics.
+//! Left out: tests, constants and `const fn` (the switch is not `const`), arguments of macros (assertions and
+//! messages), `Debug` and `Display`, and what only counts for statistics.
 
 use std::ops::Range;
 

@@ -21,7 +21,8 @@ const SMALL: [(&str, &str); 13] = [
 const ALWAYS: [(&str, &str); 3] =
     [("PROPTEST_MAX_SHRINK_ITERS", "0"), ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1"), ("RUST_BACKTRACE", "0")];
 
-/// The suites of `crates/engine/tests` that take a second or so at small sizes: all mutants meet these before any meets the others.
+/// The suites of `crates/engine/tests` that take a second or so at small sizes: all mutants meet these before any meets
+/// the others.
 const QUICK: [&str; 12] = [
     "metamorphic",
     "histories",

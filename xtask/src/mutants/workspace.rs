@@ -15,7 +15,8 @@ const SKIPPED: [&str; 4] = ["target", ".git", "peers", "docs"];
 /// The file that gets the switch.
 const SWITCH_HOME: &str = "crates/engine/src/base/mod.rs";
 
-/// A message of the compiler is taken for a mutant's when it is at most this many bytes from its text, where none holds it.
+/// A message of the compiler is taken for a mutant's when it is at most this many bytes from its text, where none holds
+/// it.
 const NEAR: usize = 4000;
 
 /// The copy.
@@ -112,7 +113,8 @@ impl Workspace {
     }
 }
 
-/// Makes `to` the same as `from`, with other texts for some files. What is the same already is not touched, so that little is built again.
+/// Makes `to` the same as `from`, with other texts for some files. What is the same already is not touched, so that
+/// little is built again.
 fn mirror(from: &Path, to: &Path, within: &Path, texts: &BTreeMap<String, String>) -> Result<(), String> {
     fs::create_dir_all(to.join(within)).map_err(told(to))?;
     let folder = from.join(within);

@@ -1,5 +1,5 @@
-//! The file to load: a file or stdin, plain or compressed with zstd or gzip, with a byte order mark or without one. Text in another
-//! encoding and other archives are named.
+//! The file to load: a file or stdin, plain or compressed with zstd or gzip, with a byte order mark or without one.
+//! Text in another encoding and other archives are named.
 
 use anyhow::{Context as _, Result, bail};
 use flate2::read::MultiGzDecoder;

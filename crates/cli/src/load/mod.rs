@@ -170,7 +170,8 @@ impl Loader<'_> {
             self.loaded.batches += 1;
             self.loaded.seconds = stopwatch.elapsed().as_secs_f64();
             if self.args.ack {
-                // A load that nobody listens to any more is not done: not the pipe's error, which would pass for success.
+                // A load that nobody listens to any more is not done: not the pipe's error, which would pass for
+                // success.
                 let acknowledged = writeln!(out, "acknowledged {}", self.loaded.rows).and_then(|()| out.flush());
                 acknowledged.map_err(|error| anyhow!("cannot acknowledge: {error}"))?;
             }

@@ -1,4 +1,5 @@
-//! Acknowledgements: lines `ACK thread commit`, each handed to the system by itself, so that a killed process leaves only true ones.
+//! Acknowledgements: lines `ACK thread commit`, each handed to the system by itself, so that a killed process leaves
+//! only true ones.
 
 use super::plan::Work;
 use anyhow::{Context as _, Result, anyhow, bail};

@@ -1,4 +1,5 @@
-//! The check after a crash: what is there must be the first commits of each thread, whole, and all that were acknowledged.
+//! The check after a crash: what is there must be the first commits of each thread, whole, and all that were
+//! acknowledged.
 
 use super::plan::{JOURNAL, LAST, Work, Written, key};
 use super::tables::{self, Tables, number};

@@ -1,4 +1,5 @@
-//! `stress`: threads that commit what only seed, thread and number decide, until the process is killed; and the check of what is left.
+//! `stress`: threads that commit what only seed, thread and number decide, until the process is killed; and the check
+//! of what is left.
 
 mod acks;
 mod check;
@@ -37,14 +38,15 @@ const SAMPLES: f64 = 200.0;
 
 /// Commit from many threads what can be checked after a crash, or check it
 ///
-/// Each thread makes its commits 1, 2, 3 and so on, in three tables at once, one for each layout: puts, deletes, ranges deleted, values
-/// up to 32 KiB, with options so small that flushes, compactions and merges never pause. What a commit does follows from the
-/// seed, the thread and its number alone (docs/stress.md), and the data stops growing after some thousand commits. Prints `ACK THREAD NUMBER` after each
-/// commit, line by line: a process that is killed has lost none of them. The next run goes on where the database stopped. A database that
-/// stress did not begin is refused.
+/// Each thread makes its commits 1, 2, 3 and so on, in three tables at once, one for each layout: puts, deletes, ranges
+/// deleted, values up to 32 KiB, with options so small that flushes, compactions and merges never pause. What a commit
+/// does follows from the seed, the thread and its number alone (docs/stress.md), and the data stops growing after some
+/// thousand commits. Prints `ACK THREAD NUMBER` after each commit, line by line: a process that is killed has lost none
+/// of them. The next run goes on where the database stopped. A database that stress did not begin is refused.
 ///
-/// With --check: shows that the database holds the first commits of each thread whole and unchanged, nothing else, and all that were
-/// acknowledged, and that `verify` is clean; else says what is wrong and fails, also when there is nothing to check.
+/// With --check: shows that the database holds the first commits of each thread whole and unchanged, nothing else, and
+/// all that were acknowledged, and that `verify` is clean; else says what is wrong and fails, also when there is
+/// nothing to check.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   spinney stress db --seed 7 --threads 4 --seconds 10
@@ -68,7 +70,8 @@ pub(crate) struct StressArgs {
     seconds: Option<u64>,
     #[command(flatten)]
     commit: CommitArgs,
-    /// Instead of acknowledgements print how fast memory, file descriptors and space on disk grow once the data does not; fail if one does
+    /// Instead of acknowledgements print how fast memory, file descriptors and space on disk grow once the data does
+    /// not; fail if one does
     #[arg(long, requires = "seconds", conflicts_with_all = ["check", "commits"])]
     soak: bool,
     /// Check the database instead
@@ -182,7 +185,8 @@ fn stress(db: &Database, args: &StressArgs, durability: Durability) -> Result<Su
     })
 }
 
-/// Shows progress, and takes the samples of a soak, until the time is over, somebody asks to stop, or the threads have ended.
+/// Shows progress, and takes the samples of a soak, until the time is over, somebody asks to stop, or the threads have
+/// ended.
 fn watch(
     args: &StressArgs,
     shared: &Shared<'_>,

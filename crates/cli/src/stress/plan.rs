@@ -1,15 +1,20 @@
-//! What each commit does: a pure function of the seed, the thread and the commit's number, so that what a crash leaves can be judged.
+//! What each commit does: a pure function of the seed, the thread and the commit's number, so that what a crash leaves
+//! can be judged.
 //!
 //! # Contents
-//! Commit `i` (from 1) of thread `t` draws from `Random::of(seed, t << 48 | i)` (xoshiro256++): the seed of its values, a number of changes
-//! `1 + below(4)`, and for each a slot `below(1000)` and whether it is put (`below(4)` not 0) or deleted. It then
+//! Commit `i` (from 1) of thread `t` draws from `Random::of(seed, t << 48 | i)` (xoshiro256++): the seed of its values,
+//! a number of changes `1 + below(4)`, and for each a slot `below(1000)` and whether it is put (`below(4)` not 0) or
+//! deleted. It then
 //!
-//! 1. makes these changes, the same in `stress-btree` and in `stress-lsm`, under the key `t` (2 bytes, big-endian), slot (8 bytes);
-//! 2. puts the key `t`, `i` in `stress-tiered`, and when `i` is a multiple of 64 deletes all such keys up to `i - 2000` there at once;
+//! 1. makes these changes, the same in `stress-btree` and in `stress-lsm`, under the key `t` (2 bytes, big-endian),
+//!    slot (8 bytes);
+//! 2. puts the key `t`, `i` in `stress-tiered`, and when `i` is a multiple of 64 deletes all such keys up to `i - 2000`
+//!    there at once;
 //! 3. puts the key `t`, 2^64 - 1 in all three tables, with the value `i` (8 bytes, little-endian).
 //!
-//! The value of a slot (of slot 1000 in `stress-tiered`) draws from `Random::of(seed of the values, slot)`: its length, which is
-//! `4096 + below(28672)` if `below(64)` is 0 and else `16 + below(400)`, and so many bytes. `i` (8 bytes, little-endian) stands before them.
+//! The value of a slot (of slot 1000 in `stress-tiered`) draws from `Random::of(seed of the values, slot)`: its length,
+//! which is `4096 + below(28672)` if `below(64)` is 0 and else `16 + below(400)`, and so many bytes. `i` (8 bytes,
+//! little-endian) stands before them.
 //!
 //! So a thread has at most 1000 slots and 2064 keys in `stress-tiered`, however many commits it makes.
 

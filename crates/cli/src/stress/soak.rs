@@ -18,8 +18,9 @@ struct Sample {
     figures: [u64; 3],
 }
 
-/// What the figures are, whether they are bytes, and by how much each may grow besides, because it comes and goes in steps: what an
-/// allocator keeps, the files of a few runs, a B-tree's file in which a merge of all of it has left half free.
+/// What the figures are, whether they are bytes, and by how much each may grow besides, because it comes and goes in
+/// steps: what an allocator keeps, the files of a few runs, a B-tree's file in which a merge of all of it has left half
+/// free.
 const FIGURES: [(&str, bool, f64); 3] =
     [("resident memory", true, 4194304.0), ("file descriptors", false, 32.0), ("space on disk", true, 16777216.0)];
 

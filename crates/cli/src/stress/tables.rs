@@ -46,7 +46,8 @@ pub(super) fn options((log_compression, log_padding): (LogCompression, LogPaddin
 }
 
 impl Tables {
-    /// The tables of a database; a new one gets them. The plan comes first: a database with other tables and without it is somebody else's.
+    /// The tables of a database; a new one gets them. The plan comes first: a database with other tables and without it
+    /// is somebody else's.
     pub(super) fn create(db: &Database, args: &StressArgs) -> Result<Self> {
         let table = |name: &str, layout: Layout| match db.table(name)? {
             Some(table) => Ok(table),
@@ -70,7 +71,8 @@ impl Tables {
         Ok(Self { plan, slots: [btree?, lsm?], journal: tiered? })
     }
 
-    /// The tables that are there; none when stress did not begin the database, or was killed before it had made them all.
+    /// The tables that are there; none when stress did not begin the database, or was killed before it had made them
+    /// all.
     pub(super) fn find(db: &Database, args: &StressArgs) -> Result<Option<Self>> {
         let Some(plan) = recorded(db)? else { return Ok(None) };
         let plan = plan.agreed(db, args)?;

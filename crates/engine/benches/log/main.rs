@@ -1,13 +1,16 @@
 //! Commits per second of the redo log, beside the device's floor measured in the same run.
 //!
-//! The floor of a `Sync` commit is a loop of 4 KiB durable writes to a file written before: nothing that acknowledges one commit at a
-//! time can be faster. The floor of a `Buffered` commit is one small write to the page cache. Floor and commits take turns, because
-//! devices change their mind; on a busy machine a lone thread waits for a core and not for the device.
+//! The floor of a `Sync` commit is a loop of 4 KiB durable writes to a file written before: nothing that acknowledges
+//! one commit at a time can be faster. The floor of a `Buffered` commit is one small write to the page cache. Floor and
+//! commits take turns, because devices change their mind; on a busy machine a lone thread waits for a core and not for
+//! the device.
 //!
-//! What the log itself takes of a `Buffered` commit is measured on files that swallow what is written, so that the kernel's part is
-//! left out. Replay is measured beside inserting the same changes into a memtable, which it cannot be faster than.
+//! What the log itself takes of a `Buffered` commit is measured on files that swallow what is written, so that the
+//! kernel's part is left out. Replay is measured beside inserting the same changes into a memtable, which it cannot be
+//! faster than.
 //!
-//! Run with `cargo bench --bench log -- [DIRECTORY [PART...]]`; the parts are `sync`, `row`, `buffered`, `own` and `replay`.
+//! Run with `cargo bench --bench log -- [DIRECTORY [PART...]]`; the parts are `sync`, `row`, `buffered`, `own` and
+//! `replay`.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
@@ -159,8 +162,8 @@ impl Bench<'_> {
         })
     }
 
-    /// The mean times in microseconds of a durable write, and of the commit after it of a row with three index entries, by one thread in a
-    /// database that uses its log segments again.
+    /// The mean times in microseconds of a durable write, and of the commit after it of a row with three index entries,
+    /// by one thread in a database that uses its log segments again.
     fn rows(&self) -> (f64, f64) {
         let options = Options { log_segment_bytes: 16 << 20, log_bytes_max: 64 << 20, ..Options::default() };
         let db = Database::open(self.directory.join("db"), options).expect("a database");
@@ -199,7 +202,8 @@ impl Bench<'_> {
         })
     }
 
-    /// Nanoseconds that a commit of one put takes in the log: of some rounds the least, because whatever disturbs only adds to it.
+    /// Nanoseconds that a commit of one put takes in the log: of some rounds the least, because whatever disturbs only
+    /// adds to it.
     fn own_ns(&self) -> f64 {
         const COMMITS: u32 = 2_000_000;
         let (head, changes) = one_put(1 << 40);

@@ -35,8 +35,8 @@ impl Compression {
         }
     }
 
-    /// Hands `bytes` compressed to `put`, or `None` when that does not save an eighth of them: not enough to be worth the
-    /// reader's time.
+    /// Hands `bytes` compressed to `put`, or `None` when that does not save an eighth of them: not enough to be worth
+    /// the reader's time.
     pub fn compress<R>(self, bytes: &[u8], put: impl FnOnce(Option<&[u8]>) -> R) -> R {
         match self {
             Self::None => put(None),

@@ -75,7 +75,8 @@ impl Error {
         error
     }
 
-    /// The operating system failed to `verb` `path`. A full disk or quota becomes `Full`; an error of the engine within stays what it is.
+    /// The operating system failed to `verb` `path`. A full disk or quota becomes `Full`; an error of the engine within
+    /// stays what it is.
     #[must_use]
     pub fn io(verb: &str, path: &Path, source: io::Error) -> Self {
         let source = match source.downcast::<Self>() {
@@ -98,8 +99,8 @@ impl Error {
         self
     }
 
-    /// Whether a read or an open for reading failed, or what was read is damaged. Nothing was changed on disk by it, and nothing is wrong with what
-    /// was written since: it fails the job that needed the read, and nothing else.
+    /// Whether a read or an open for reading failed, or what was read is damaged. Nothing was changed on disk by it,
+    /// and nothing is wrong with what was written since: it fails the job that needed the read, and nothing else.
     #[must_use]
     pub fn is_of_read(&self) -> bool {
         self.0.of_read
@@ -113,8 +114,8 @@ impl Error {
         Self(Box::new(Inner { kind, message, place, of_read, unchanged, source: None }))
     }
 
-    /// The same error, of a change that was refused before anything was changed, such as the creation of a file for which there was no space or
-    /// no descriptor; or of one that was taken back. The same change may be made later.
+    /// The same error, of a change that was refused before anything was changed, such as the creation of a file for
+    /// which there was no space or no descriptor; or of one that was taken back. The same change may be made later.
     #[must_use]
     pub fn unchanged(mut self) -> Self {
         self.0.unchanged = true;

@@ -4,13 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-/// How many buckets a histogram has. The last one that has a bound counts values up to 2^26: 67 seconds in microseconds.
+/// How many buckets a histogram has. The last one that has a bound counts values up to 2^26: 67 seconds in
+/// microseconds.
 const BUCKETS: usize = 28;
 
 /// How often values of each size were seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// `counts[0]` counts the values 0 and 1, `counts[i]` those above 2^(i-1) and up to 2^i, the last one all that are larger.
+    /// `counts[0]` counts the values 0 and 1, `counts[i]` those above 2^(i-1) and up to 2^i, the last one all that are
+    /// larger.
     pub counts: [u64; BUCKETS],
     /// The sum of all values.
     pub sum: u64,
@@ -29,8 +31,8 @@ impl Histogram {
         (index + 1 < BUCKETS).then(|| 1 << index)
     }
 
-    /// A bound that at least `permille` thousandths of the values do not exceed; `None` when that takes the last bucket, 0 when there
-    /// are no values.
+    /// A bound that at least `permille` thousandths of the values do not exceed; `None` when that takes the last
+    /// bucket, 0 when there are no values.
     #[must_use]
     pub fn quantile(&self, permille: u64) -> Option<u64> {
         let wanted = (u128::from(self.count()) * u128::from(permille)).div_ceil(1000);

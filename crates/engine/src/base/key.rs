@@ -18,16 +18,17 @@ pub enum Kind {
     Put = 1,
     /// The key has no value (a tombstone). Stored; never reuse the number.
     Delete = 2,
-    /// The value is an operand of the table's merge operator: it changes what older versions make of the key. Stored; never reuse
-    /// the number.
+    /// The value is an operand of the table's merge operator: it changes what older versions make of the key. Stored;
+    /// never reuse the number.
     Merge = 3,
-    /// All keys of a range have no value. It stands in the redo log only, no tree has such entries. Stored; never reuse the number.
+    /// All keys of a range have no value. It stands in the redo log only, no tree has such entries. Stored; never reuse
+    /// the number.
     Erase = 4,
-    /// The key has no value, and it was put at most once since the single-delete before: the two can annihilate each other wherever they
-    /// meet (a tombstone too). Stored; never reuse the number.
+    /// The key has no value, and it was put at most once since the single-delete before: the two can annihilate each
+    /// other wherever they meet (a tombstone too). Stored; never reuse the number.
     SingleDelete = 5,
-    /// The key has a value that is kept apart, in a value file: what stands in its place says where. Only entries of runs are of this
-    /// kind. Stored; never reuse the number.
+    /// The key has a value that is kept apart, in a value file: what stands in its place says where. Only entries of
+    /// runs are of this kind. Stored; never reuse the number.
     PutApart = 6,
 }
 
@@ -104,8 +105,8 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
 }
 
-/// Whether a version may stand right behind another one of its key. It must have a smaller seqnum, but for a single-delete of seqnum zero:
-/// that may wait for its put behind another version of seqnum zero, which hides it.
+/// Whether a version may stand right behind another one of its key. It must have a smaller seqnum, but for a
+/// single-delete of seqnum zero: that may wait for its put behind another version of seqnum zero, which hides it.
 #[inline]
 #[must_use]
 pub fn descends(newer: SeqNum, (older, kind): (SeqNum, Kind)) -> bool {
@@ -131,8 +132,8 @@ pub fn head(key: &[u8]) -> u64 {
     }
 }
 
-/// The head of a key of up to seven bytes, from loads that may overlap: filling an array first would make the processor wait
-/// for the narrow stores before the wide load.
+/// The head of a key of up to seven bytes, from loads that may overlap: filling an array first would make the processor
+/// wait for the narrow stores before the wide load.
 #[inline]
 fn short_head(key: &[u8]) -> u64 {
     let unused_bits = 64 - 8 * key.len();

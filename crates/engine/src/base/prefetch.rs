@@ -19,8 +19,9 @@ pub fn prefetch(at: *const u8, len: usize) {
 /// How far ahead of what is written front to back memory is asked for: some microseconds of small writes.
 const AHEAD_BYTES: usize = 512;
 
-/// As [`prefetch`], of memory that is written front to back and that another processor has touched last: `len` bytes were written at `at`, and
-/// as many are asked for some way behind them. Without this each write waits for its cache lines at the next atomic instruction.
+/// As [`prefetch`], of memory that is written front to back and that another processor has touched last: `len` bytes
+/// were written at `at`, and as many are asked for some way behind them. Without this each write waits for its cache
+/// lines at the next atomic instruction.
 #[inline]
 pub fn prefetch_behind_write(at: *const u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,8 +1,9 @@
-//! Rare events that tests must have reached: a suite that never met a torn tail or a reused extent says nothing about them.
+//! Rare events that tests must have reached: a suite that never met a torn tail or a reused extent says nothing about
+//! them.
 //!
 //! # Concurrency
-//! Each event is a bit of one word of the process. It publishes nothing but itself, and is written once, so that whoever meets an event
-//! often only reads a word that nobody changes.
+//! Each event is a bit of one word of the process. It publishes nothing but itself, and is written once, so that
+//! whoever meets an event often only reads a word that nobody changes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,8 +1,9 @@
-//! Counters that many threads change all the time: each thread adds to a shard of its own, without a locked instruction, as long as there are any.
+//! Counters that many threads change all the time: each thread adds to a shard of its own, without a locked
+//! instruction, as long as there are any.
 //!
 //! # Invariants
-//! 1. A shard below `OWN` is changed by at most one living thread, which owns it from its first addition to its end, in all counters of the
-//!    process.
+//! 1. A shard below `OWN` is changed by at most one living thread, which owns it from its first addition to its end, in
+//!    all counters of the process.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,7 +1,9 @@
-//! A sorted map of which copies are made in constant time: a B+-tree whose nodes copies share until one of them changes them.
+//! A sorted map of which copies are made in constant time: a B+-tree whose nodes copies share until one of them changes
+//! them.
 //!
 //! # Invariants
-//! 1. Keys ascend. A child of a branch holds keys from its `low` on, and before that of the next child; the first one also takes keys before its own.
+//! 1. Keys ascend. A child of a branch holds keys from its `low` on, and before that of the next child; the first one
+//!    also takes keys before its own.
 //! 2. No node but the root is empty.
 //! 3. `counting` of a child is how many of its values count.
 

@@ -1,7 +1,8 @@
 //! Latches, condition variables and the atomics that order threads, so that a test may decide how threads take turns.
 //!
-//! They are `parking_lot`'s and `std`'s. Built with `--cfg shuttle` they are those of [shuttle](https://docs.rs/shuttle), which runs a test
-//! under thousands of schedules, each replayable, and finds deadlocks: `cargo xtask schedules`.
+//! They are `parking_lot`'s and `std`'s. Built with `--cfg shuttle` they are those of
+//! [shuttle](https://docs.rs/shuttle), which runs a test under thousands of schedules, each replayable, and finds
+//! deadlocks: `cargo xtask schedules`.
 
 #[cfg(not(shuttle))]
 pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
@@ -149,8 +150,8 @@ mod scheduled {
     }
 }
 
-/// Runs a test under random schedules, and under such in which a thread is left behind for long (Burckhardt et al.'s PCT): of either half of
-/// `SPINNEY_SCHEDULES`, by default 3,000.
+/// Runs a test under random schedules, and under such in which a thread is left behind for long (Burckhardt et al.'s
+/// PCT): of either half of `SPINNEY_SCHEDULES`, by default 3,000.
 #[cfg(all(test, shuttle))]
 pub(crate) fn check(round: impl Fn() + Clone + Send + Sync + 'static) {
     use shuttle::scheduler::{PctScheduler, RandomScheduler};

@@ -14,7 +14,8 @@ const KEEP_BYTES: usize = 4 << 20;
 
 /// Collects entries and makes a block's image of them; its buffers serve one block after the other.
 ///
-/// What all keys share is known only after the last one, so keys and values are kept as they come and laid out at the end.
+/// What all keys share is known only after the last one, so keys and values are kept as they come and laid out at the
+/// end.
 #[derive(Debug)]
 pub struct BlockBuilder {
     kind: BlockKind,
@@ -58,7 +59,8 @@ impl BlockBuilder {
     /// Adds an entry, and says whether its key is another one than that of the entry before.
     ///
     /// # Panics
-    /// When the entry is not above the one before, a tombstone has a value, or the block grows beyond [`IMAGE_BYTES_MAX`].
+    /// When the entry is not above the one before, a tombstone has a value, or the block grows beyond
+    /// [`IMAGE_BYTES_MAX`].
     #[inline]
     pub fn push(&mut self, entry: &Entry<'_>) -> bool {
         let order = if self.is_empty() { Ordering::Less } else { self.last_key().cmp(entry.key) };

@@ -11,8 +11,8 @@
 //! | 8 | 4 | `p`, the length of the prefix that all keys share |
 //! | 12 | p | the prefix |
 //! | 12 + p | 0–3 | padding to a multiple of four |
-//! | H | 4 n | heads: the first four bytes of each suffix as a big-endian number, padded with zeros; stored little-endian |
-//! | H + 4 n | 4 (n + 1) | offsets: where each entry begins in the image, and where the last one ends, which is the image's end |
+//! | H | 4 n | heads: the first four bytes of each suffix, padded with zeros, as a number (little-endian) |
+//! | H + 4 n | 4 (n + 1) | offsets: where each entry begins in the image, and where the image ends |
 //! | H + 8 n + 4 | | the entries, back to back |
 //!
 //! An entry is
@@ -25,13 +25,14 @@
 //! | | the suffix: the key without the prefix |
 //! | | the value: the rest of the entry |
 //!
-//! With [`FLAG_KINDS`] all entries have seqnum zero; without a flag they are puts besides. The heads lie apart from the entries, so that a search touches few cache lines.
+//! With [`FLAG_KINDS`] all entries have seqnum zero; without a flag they are puts besides. The heads lie apart from the
+//! entries, so that a search touches few cache lines.
 //!
 //! A raw block is [`RAW_PAYLOAD_AT`] bytes of header (kind, then zeros) and the payload.
 //!
 //! # Invariants
-//! 1. Keys ascend; in a leaf, versions of one key have descending seqnums, except that a single-delete of seqnum zero may stand behind
-//!    another version of seqnum zero. A branch may repeat a key.
+//! 1. Keys ascend; in a leaf, versions of one key have descending seqnums, except that a single-delete of seqnum zero
+//!    may stand behind another version of seqnum zero. A branch may repeat a key.
 //! 2. Heads are those of the suffixes; offsets ascend.
 //! 3. A tombstone has no value.
 

@@ -171,7 +171,8 @@ fn form(header: &mut Decoder<'_>) -> Result<(Compression, bool), Malformed> {
     }
 }
 
-/// How long the frame is whose header begins `bytes`, if that may be a header: only [`pointer_to`] says whether it is one.
+/// How long the frame is whose header begins `bytes`, if that may be a header: only [`pointer_to`] says whether it is
+/// one.
 #[must_use]
 pub fn announced_bytes(bytes: &[u8]) -> Option<usize> {
     let mut decoder = Decoder::new(bytes.get(CHECKSUM_BYTES..)?);
@@ -183,8 +184,8 @@ pub fn announced_bytes(bytes: &[u8]) -> Option<usize> {
     may_be.then(|| FRAME_HEADER_BYTES + usize_of32(payload_bytes))
 }
 
-/// The pointer that a parent would have to the intact frame that was read at `offset` of the file that `identity` names. For who looks
-/// for blocks to which nothing points any more.
+/// The pointer that a parent would have to the intact frame that was read at `offset` of the file that `identity`
+/// names. For who looks for blocks to which nothing points any more.
 #[must_use]
 pub fn pointer_to(frame: &[u8], identity: u64, offset: u64) -> Option<BlockPointer> {
     let stored = Decoder::new(frame).u64().ok()?;

@@ -19,7 +19,8 @@ use std::ops::Range;
 /// A valid block in memory. Clones share its bytes.
 ///
 /// # Invariants
-/// 1. The image satisfies the invariants of [`super::format`], so that no accessor panics for an index below [`Block::count`].
+/// 1. The image satisfies the invariants of [`super::format`], so that no accessor panics for an index below
+///    [`Block::count`].
 /// 2. In memory, a raw block's number of entries says where its payload begins.
 #[derive(Clone)]
 pub struct Block {
@@ -485,7 +486,8 @@ impl Block {
         self.pass_ties(bound, key, Ordering::is_lt)
     }
 
-    /// The first bytes of the key of entry `i` of the block, which has this shape, behind the prefix; zeros where there are no more.
+    /// The first bytes of the key of entry `i` of the block, which has this shape, behind the prefix; zeros where there
+    /// are no more.
     #[inline]
     #[must_use]
     pub fn head_of(&self, shape: &Shape, i: usize) -> u32 {
@@ -580,7 +582,8 @@ const SHORT_BYTES: usize = 16;
 /// So many entries with tied heads are walked before the rest of them is halved.
 const LINEAR: usize = 4;
 
-/// Splits an entry, behind what it carries in front, into suffix and value. The lengths were checked by [`Block::parse`].
+/// Splits an entry, behind what it carries in front, into suffix and value. The lengths were checked by
+/// [`Block::parse`].
 #[inline]
 fn split_suffix(entry: &[u8]) -> (&[u8], &[u8]) {
     if let [len, rest @ ..] = entry

@@ -10,7 +10,8 @@
 
 use crate::base::codec::{Decoder, Malformed};
 
-/// Where a block's frame lies, and what its checksum ends with. The checksum finds writes that never reached the device.
+/// Where a block's frame lies, and what its checksum ends with. The checksum finds writes that never reached the
+/// device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BlockPointer {
     /// Offset of the frame in its file.
@@ -60,7 +61,8 @@ impl BlockPointer {
 mod tests {
     use super::*;
 
-    /// Fuzzing found that a scan whose index, with a right checksum, pointed near the end of all numbers added its read-ahead beyond it.
+    /// Fuzzing found that a scan whose index, with a right checksum, pointed near the end of all numbers added its
+    /// read-ahead beyond it.
     #[test]
     fn a_pointer_that_leaves_no_room_behind_it_is_malformed() {
         let decode = |offset| {

@@ -1,7 +1,7 @@
 //! Leaves out of what is compressed what can be told from the rest of it: the heads, and half of what offsets say.
 //!
-//! A search wants heads and offsets as they are in an image: numbers of four bytes, hardly two of them alike, of which no compressor makes
-//! anything. They are eight bytes of each entry.
+//! A search wants heads and offsets as they are in an image: numbers of four bytes, hardly two of them alike, of which
+//! no compressor makes anything. They are eight bytes of each entry.
 //!
 //! # Format
 //! A slimmed image has the length of the image, and differs from it in two places (see [`super::format`]):
@@ -9,7 +9,7 @@
 //! | in place of | are |
 //! |---|---|
 //! | the `n` heads | zeros |
-//! | the `n + 1` offsets | as many numbers: where the first entry begins, then the length of each; first the lowest bytes of all of them, then the second lowest, the third and the highest |
+//! | the `n + 1` offsets | as many numbers: the first offset, then the length of each entry; all lowest bytes first |
 
 use super::format::{BlockKind, Meta, head, heads_at};
 use crate::base::codec::{Decoder, Malformed};

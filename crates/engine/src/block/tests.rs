@@ -178,7 +178,8 @@ fn what_a_search_needs_takes_next_to_nothing_on_disk() {
     for compression in [Compression::Lz4, Compression::Zstd] {
         let mut out = Vec::new();
         frame::encode(&image, compression, 1, 0, &mut out);
-        // Three bytes of each key differ, with one for its length and one for the entry's; not compressed it would be 17 of each.
+        // Three bytes of each key differ, with one for its length and one for the entry's; not compressed it would be
+        // 17 of each.
         assert!(out.len() < values + 64 * 5 + 150, "{compression:?}: {} of {}", out.len(), image.len());
     }
 }
@@ -349,8 +350,8 @@ fn hex_dump(bytes: &[u8]) -> String {
 #[test]
 fn the_bytes_of_a_plain_leaf_are_pinned() {
     let image = image_of(BlockKind::Leaf, &[Owned::put(b"spinney", 0, b"wood"), Owned::put(b"spinning", 0, b"wheel")]);
-    // kind leaf, no flags, 2 entries, prefix of 5 bytes "spinn", 3 bytes of padding; heads "ey\0\0" and "ing\0" as numbers;
-    // offsets 0x28, 0x2f and the end; then (suffix length, suffix, value) twice.
+    // kind leaf, no flags, 2 entries, prefix of 5 bytes "spinn", 3 bytes of padding; heads "ey\0\0" and "ing\0" as
+    // numbers; offsets 0x28, 0x2f and the end; then (suffix length, suffix, value) twice.
     let expected = "\
 0000: 01 00 00 00 02 00 00 00 05 00 00 00 73 70 69 6e
 0010: 6e 00 00 00 00 00 79 65 00 67 6e 69 28 00 00 00
@@ -364,8 +365,8 @@ fn the_bytes_of_a_plain_leaf_are_pinned() {
 fn the_bytes_of_a_leaf_that_all_see_are_pinned() {
     let delete = Owned { key: b"ka".to_vec(), seqnum: 0, kind: Kind::Delete, value: Vec::new() };
     let image = image_of(BlockKind::Leaf, &[delete, Owned::put(b"kb", 0, b"v")]);
-    // kind leaf, with kinds, 2 entries, prefix "k", 3 bytes of padding; heads "a" and "b"; offsets 0x24, 0x27, 0x2b; then (kind, suffix
-    // length, suffix, value) twice.
+    // kind leaf, with kinds, 2 entries, prefix "k", 3 bytes of padding; heads "a" and "b"; offsets 0x24, 0x27, 0x2b;
+    // then (kind, suffix length, suffix, value) twice.
     let expected = "\
 0000: 01 02 00 00 02 00 00 00 01 00 00 00 6b 00 00 00
 0010: 00 00 00 61 00 00 00 62 24 00 00 00 27 00 00 00
@@ -381,8 +382,8 @@ fn the_bytes_of_a_leaf_that_all_see_are_pinned() {
 fn the_bytes_of_a_versioned_leaf_and_its_frame_are_pinned() {
     let delete = Owned { key: b"k".to_vec(), seqnum: 0x0102, kind: Kind::Delete, value: Vec::new() };
     let image = image_of(BlockKind::Leaf, &[delete, Owned::put(b"k", 1, b"v")]);
-    // kind leaf, versioned, 2 entries, prefix "k", 3 bytes of padding; two heads of empty suffixes; offsets 0x24, 0x2d, 0x37;
-    // then (seqnum << 8 | kind, suffix length zero, value) twice.
+    // kind leaf, versioned, 2 entries, prefix "k", 3 bytes of padding; two heads of empty suffixes; offsets 0x24, 0x2d,
+    // 0x37; then (seqnum << 8 | kind, suffix length zero, value) twice.
     let expected = "\
 0000: 01 01 00 00 02 00 00 00 01 00 00 00 6b 00 00 00
 0010: 00 00 00 00 00 00 00 00 24 00 00 00 2d 00 00 00

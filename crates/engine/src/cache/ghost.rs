@@ -1,8 +1,9 @@
 //! The ghost: hashes of blocks that were evicted a short while ago, to know a block that comes back.
 //!
-//! A table of fingerprints in buckets of four, each with the time it was put there, counted in puts. A full bucket forgets
-//! its oldest; what is older than the window that the reader asks for does not count. So the table needs no queue, and
-//! errs only by forgetting early or, once in millions, by taking one block for another: both cost a misplaced block.
+//! A table of fingerprints in buckets of four, each with the time it was put there, counted in puts. A full bucket
+//! forgets its oldest; what is older than the window that the reader asks for does not count. So the table needs no
+//! queue, and errs only by forgetting early or, once in millions, by taking one block for another: both cost a
+//! misplaced block.
 
 use crate::base::num::usize_of32;
 

@@ -3,18 +3,19 @@
 //! Blocks on disk do not change while anyone can read them, so the cache holds only clean blocks and never writes.
 //!
 //! # Invariants
-//! 1. The bytes kept, counted with [`Block::memory_bytes`] and what an entry costs, are never above the capacity; what trees keep for themselves
-//!    ([`Cache::take_room`]) comes beside it.
-//!    A block that a reader holds stays in memory until it lets go, also when the cache no longer counts it.
-//! 2. A block is known by its file's instance, which is never given out twice, and its offset; a lookup also compares the
-//!    checksum and the length that its pointer gives (or did so before the block came into the pointer's swip). So a block
-//!    that was written where an older one was is never mistaken for it, as long as a tree file calls [`Cache::forget_block`]
-//!    for each block before it reuses its place: 32 bits of checksum alone would let one in four billion through.
+//! 1. The bytes kept, counted with [`Block::memory_bytes`] and what an entry costs, are never above the capacity; what
+//!    trees keep for themselves ([`Cache::take_room`]) comes beside it. A block that a reader holds stays in memory
+//!    until it lets go, also when the cache no longer counts it.
+//! 2. A block is known by its file's instance, which is never given out twice, and its offset; a lookup also compares
+//!    the checksum and the length that its pointer gives (or did so before the block came into the pointer's swip). So
+//!    a block that was written where an older one was is never mistaken for it, as long as a tree file calls
+//!    [`Cache::forget_block`] for each block before it reuses its place: 32 bits of checksum alone would let one in
+//!    four billion through.
 //!
 //! # Concurrency
-//! Each shard has a latch, held for a lookup or an insert and never over a read of a file or the freeing of a block. Two
-//! threads that miss the same block both read it, and the first to insert it gives its copy to both. What is read often is found without the
-//! latch, in the swips of the branch above it; they are filled and emptied under it.
+//! Each shard has a latch, held for a lookup or an insert and never over a read of a file or the freeing of a block.
+//! Two threads that miss the same block both read it, and the first to insert it gives its copy to both. What is read
+//! often is found without the latch, in the swips of the branch above it; they are filled and emptied under it.
 
 mod ghost;
 mod shard;
@@ -49,11 +50,11 @@ const KEPT_PART: u64 = 32;
 pub enum Fill {
     /// It is kept, and found there next time.
     Keep,
-    /// It is read for this caller only, as compaction and verification do. Such reads are not counted as hits or misses,
-    /// and do not make a kept block look wanted.
+    /// It is read for this caller only, as compaction and verification do. Such reads are not counted as hits or
+    /// misses, and do not make a kept block look wanted.
     Bypass,
-    /// As `Bypass`, and of leaves that follow each other those in memory are taken from there: for a merge, which writes anew what it
-    /// reads, and keeps in memory what was there.
+    /// As `Bypass`, and of leaves that follow each other those in memory are taken from there: for a merge, which
+    /// writes anew what it reads, and keeps in memory what was there.
     Merge,
 }
 
@@ -64,8 +65,8 @@ pub struct CacheCounters {
     pub hits: u64,
     /// Lookups that did not find it: as a rule it was read then.
     pub misses: u64,
-    /// Blocks that came in because a reader wanted them, or that were made of such blocks. A populated one counts here from its first
-    /// read on.
+    /// Blocks that came in because a reader wanted them, or that were made of such blocks. A populated one counts here
+    /// from its first read on.
     pub inserted: u64,
     /// Blocks that flushes, merges and loads put in when they wrote them, since there was room.
     pub populated: u64,
@@ -168,7 +169,8 @@ impl Cache {
         }
     }
 
-    /// Blocks that are wanted together, in that order; those not in memory are read together. Equal neighbours cost one lookup.
+    /// Blocks that are wanted together, in that order; those not in memory are read together. Equal neighbours cost one
+    /// lookup.
     ///
     /// # Errors
     /// As [`BlockFile::read_many`].
@@ -263,7 +265,8 @@ impl Cache {
         Some(block)
     }
 
-    /// Asks for the memory where a lookup of the block looks first; where it is at hand, for the block itself, and says so.
+    /// Asks for the memory where a lookup of the block looks first; where it is at hand, for the block itself, and says
+    /// so.
     #[inline]
     pub fn follow(&self, swip: Option<SwipOf<'_>>, instance: u64, pointer: BlockPointer) -> bool {
         let is_at_hand = swip.is_some_and(SwipOf::follow);
@@ -288,8 +291,8 @@ impl Cache {
         self.shard(hash).shard.lock().approach(hash, key)
     }
 
-    /// Puts in a block that was just written or read, and returns the one to use: an equal one that was already there, or
-    /// itself. A block too large for the cache is returned and not kept.
+    /// Puts in a block that was just written or read, and returns the one to use: an equal one that was already there,
+    /// or itself. A block too large for the cache is returned and not kept.
     pub fn insert(&self, instance: u64, pointer: BlockPointer, block: Block) -> Block {
         let key = Key { instance, offset: pointer.offset };
         let weight = u64_of(block.memory_bytes());
@@ -302,8 +305,9 @@ impl Cache {
         kept
     }
 
-    /// Puts in a block that was just written, of about `bytes` bytes, if there is room for it without that another block goes; `make`
-    /// makes it then. It is the first to go when room is needed later, unless somebody reads it before.
+    /// Puts in a block that was just written, of about `bytes` bytes, if there is room for it without that another
+    /// block goes; `make` makes it then. It is the first to go when room is needed later, unless somebody reads it
+    /// before.
     pub fn populate(&self, instance: u64, pointer: BlockPointer, bytes: usize, make: impl FnOnce() -> Block) {
         let key = Key { instance, offset: pointer.offset };
         let latched = self.shard(key.hash());
@@ -318,7 +322,8 @@ impl Cache {
         latched.guide.follow(shard.table());
     }
 
-    /// As [`Self::lookup`] of [`Fill::Merge`], and whether the block was ever read: one that was only populated is not warm.
+    /// As [`Self::lookup`] of [`Fill::Merge`], and whether the block was ever read: one that was only populated is not
+    /// warm.
     #[must_use]
     pub fn peek(&self, instance: u64, pointer: BlockPointer) -> Option<(Block, bool)> {
         let key = Key { instance, offset: pointer.offset };
@@ -346,8 +351,8 @@ impl Cache {
         self.fit(|_| Some(bytes));
     }
 
-    /// Changes the capacity to what `wanted` makes of the one so far, if anything, and evicts down to it before it returns. One caller
-    /// does so after the other, so that the last one decides.
+    /// Changes the capacity to what `wanted` makes of the one so far, if anything, and evicts down to it before it
+    /// returns. One caller does so after the other, so that the last one decides.
     pub fn fit(&self, wanted: impl FnOnce(u64) -> Option<u64>) {
         let _fitting = self.fitting.lock();
         let Some(bytes) = wanted(self.capacity()) else { return };
@@ -365,8 +370,9 @@ impl Cache {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Grants `bytes` of memory to a tree for blocks that it keeps for itself, if there are as many: all trees together get a thirty-second
-    /// of the capacity at that moment, beside it. Such blocks are in the cache as well until it evicts them.
+    /// Grants `bytes` of memory to a tree for blocks that it keeps for itself, if there are as many: all trees together
+    /// get a thirty-second of the capacity at that moment, beside it. Such blocks are in the cache as well until it
+    /// evicts them.
     #[must_use]
     pub fn take_room(&self, bytes: u64) -> bool {
         let room = self.capacity() / KEPT_PART;

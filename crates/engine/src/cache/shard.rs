@@ -1,19 +1,19 @@
 //! One shard of the cache: a bounded set of blocks under one latch, evicted by S3-FIFO.
 //!
-//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP 2023) sends a new block
-//! through a *small* queue of a tenth of the room. A block that is read again there moves to the *main* queue; the others,
-//! which are most of them, leave after a tenth of the time that LRU would keep them, so a scan cannot wash the main queue
-//! away. A block that left too early is known by the *ghost* and goes straight to main when it comes back. A hit sets two
-//! bits and moves nothing.
+//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP 2023) sends a new
+//! block through a *small* queue of a tenth of the room. A block that is read again there moves to the *main* queue;
+//! the others, which are most of them, leave after a tenth of the time that LRU would keep them, so a scan cannot wash
+//! the main queue away. A block that left too early is known by the *ghost* and goes straight to main when it comes
+//! back. A hit sets two bits and moves nothing.
 //!
-//! A value that was *populated* ([`Shard::populate`]) was written just now and nobody has read it. It takes free room only, waits in a
-//! queue of its own, and is the first to be evicted: for all other values the shard behaves as if it were not there. The first read
-//! moves it to small, as if it had come in with that read.
+//! A value that was *populated* ([`Shard::populate`]) was written just now and nobody has read it. It takes free room
+//! only, waits in a queue of its own, and is the first to be evicted: for all other values the shard behaves as if it
+//! were not there. The first read moves it to small, as if it had come in with that read.
 //!
 //! # Invariants
 //! 1. The weights of all blocks kept sum to `bytes`, which is never above `capacity`.
-//! 2. Each slot is in exactly one of the queues free, populated, small and main; a slot in use is also in its file's list, and it and its
-//!    line in the table name each other.
+//! 2. Each slot is in exactly one of the queues free, populated, small and main; a slot in use is also in its file's
+//!    list, and it and its line in the table name each other.
 //! 3. What is in a swip of a slot is the slot's value; a swip that no slot has is empty, or its branch is gone.
 //! 4. A key has at most one block, the one that was inserted last.
 
@@ -24,22 +24,23 @@ use super::table::{Key, Line, Table};
 use crate::base::list::{Index, Linked, Links, List, NONE, at};
 use crate::base::num::{u32_of, u64_of, usize_of32};
 
-/// What a kept value costs beside its own bytes, on average: its line, its slot, its place in the ghost, with the slack of growth.
+/// What a kept value costs beside its own bytes, on average: its line, its slot, its place in the ghost, with the slack
+/// of growth.
 pub(super) const ENTRY_BYTES: u64 = 240;
 
 /// Reads that are remembered per block: more say nothing new.
 const FREQUENCY_MAX: u8 = 3;
 /// Reads in the small queue that earn a place in main.
 const PROMOTE_AT: u8 = 1;
-/// Reads of a block while it is among the newest one in so many are part of what brought it in, as when a scan looks at the
-/// same block several times; they say nothing about whether it will be wanted later.
+/// Reads of a block while it is among the newest one in so many are part of what brought it in, as when a scan looks at
+/// the same block several times; they say nothing about whether it will be wanted later.
 const YOUNG_PART: u64 = 64;
 /// Small's part of the capacity is one in so many.
 const SMALL_PART: u64 = 10;
 /// The largest value that is kept is one in so many of the capacity: one value must not wash out all others.
 const VALUE_PART: u64 = 4;
-/// After so many blocks that were read since they were last looked at, eviction takes the next one as it is: this bounds the
-/// time under the latch when all blocks are hot.
+/// After so many blocks that were read since they were last looked at, eviction takes the next one as it is: this
+/// bounds the time under the latch when all blocks are hot.
 const SPARED_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +168,8 @@ impl<V: Shared> Shard<V> {
         &self.table
     }
 
-    /// The value at `key`, if it is the one that `tag` names. `touch` says that this is a read that should keep it here.
+    /// The value at `key`, if it is the one that `tag` names. `touch` says that this is a read that should keep it
+    /// here.
     #[inline]
     pub(super) fn get(&mut self, hash: u64, key: Key, tag: u64, touch: bool) -> Option<V> {
         let len = u64_of(self.read_len());
@@ -209,7 +211,8 @@ impl<V: Shared> Shard<V> {
         (line.tag == tag).then(|| (line.value.clone(), !line.populated))
     }
 
-    /// As [`Self::get`] of a read, by someone who did not find the value in this swip of it: there it is found from now on, if it is worth it.
+    /// As [`Self::get`] of a read, by someone who did not find the value in this swip of it: there it is found from now
+    /// on, if it is worth it.
     pub(super) fn get_for(&mut self, hash: u64, key: Key, tag: u64, swip: impl FnOnce() -> V::Swip) -> Option<V> {
         let value = self.get(hash, key, tag, true)?;
         let found = self.table.find(hash, key)?;

@@ -1,7 +1,9 @@
-//! Leaves at hand in the branches above them: a read that comes from there needs neither the latch nor the line of a shard.
+//! Leaves at hand in the branches above them: a read that comes from there needs neither the latch nor the line of a
+//! shard.
 //!
-//! A shard puts a block into the swip that a reader came by, once the block has been read often enough to be worth it, and takes it out again when the
-//! block leaves the cache. Reads by a swip are counted in it, and asked for when the shard looks for what to evict.
+//! A shard puts a block into the swip that a reader came by, once the block has been read often enough to be worth it,
+//! and takes it out again when the block leaves the cache. Reads by a swip are counted in it, and asked for when the
+//! shard looks for what to evict.
 
 use std::sync::{Arc, Weak};
 

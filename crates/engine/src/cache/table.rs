@@ -1,8 +1,9 @@
-//! The hash table of a shard: each entry lies in one cache line, with all that a hit looks at. So a hit waits for one line of memory as a rule
-//! (it looks at 1.3 to 2 lines on average, neighbours of each other), and who knows the key can ask for that line beforehand.
+//! The hash table of a shard: each entry lies in one cache line, with all that a hit looks at. So a hit waits for one
+//! line of memory as a rule (it looks at 1.3 to 2 lines on average, neighbours of each other), and who knows the key
+//! can ask for that line beforehand.
 //!
-//! Open addressing with linear probing; what is removed is made up for by moving others back. (Knuth, The Art of Computer Programming,
-//! volume 3, section 6.4, algorithms L and R.)
+//! Open addressing with linear probing; what is removed is made up for by moving others back. (Knuth, The Art of
+//! Computer Programming, volume 3, section 6.4, algorithms L and R.)
 //!
 //! # Invariants
 //! 1. No line between the one that a key's hash says and the one where the key is, is free.
@@ -24,7 +25,8 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// A hash with all bits spread (the finaliser of splitmix64). Low bits say where in a table, the top ones in which shard.
+    /// A hash with all bits spread (the finaliser of splitmix64). Low bits say where in a table, the top ones in which
+    /// shard.
     #[inline]
     pub(super) const fn hash(self) -> u64 {
         let mut hash = self.offset ^ self.instance.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -94,7 +96,8 @@ impl<V> Table<V> {
         self.lines[at].as_mut().expect("a place that was found holds a line")
     }
 
-    /// Puts a line in whose key is not there. `placed` is told of all that get a place: it, and those that are moved for it.
+    /// Puts a line in whose key is not there. `placed` is told of all that get a place: it, and those that are moved
+    /// for it.
     pub(super) fn insert(&mut self, line: Line<V>, mut placed: impl FnMut(Index, usize)) {
         self.len += 1;
         if self.len * 3 > self.lines.len() * 2 {
@@ -176,8 +179,8 @@ fn free<V>(lines: usize) -> Box<[Option<Line<V>>]> {
     (0..lines).map(|_| None).collect()
 }
 
-/// Where the lines of a table are, for who asks for their memory without the latch of the shard. It may be out of date: then the wrong
-/// memory comes, and nothing else.
+/// Where the lines of a table are, for who asks for their memory without the latch of the shard. It may be out of date:
+/// then the wrong memory comes, and nothing else.
 #[derive(Debug, Default)]
 pub(super) struct Guide {
     start: AtomicUsize,

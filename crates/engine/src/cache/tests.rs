@@ -295,7 +295,8 @@ fn skewed_reads_hit_more_often_than_with_lru() {
     }
 }
 
-/// What 1000 blocks of room make of skewed reads with every other read part of a scan that looks at each block `looks` times.
+/// What 1000 blocks of room make of skewed reads with every other read part of a scan that looks at each block `looks`
+/// times.
 fn hits_beside_a_scan(looks: usize) -> (usize, usize) {
     let hot = zipf(10_000, 0.99, 100_000, 7);
     let scan = (0..).map(|scanned| 1_000_000 + scanned / looks as u64);

@@ -1,8 +1,10 @@
-//! How changes come into a B-tree: with the flush where they are dense in it, else by way of runs that are parked over it.
+//! How changes come into a B-tree: with the flush where they are dense in it, else by way of runs that are parked over
+//! it.
 //!
-//! A merge rewrites each leaf that it reaches, be it for one change. So a flush of few changes a leaf lays down a run, as an LSM table's does,
-//! and the runs are merged into the tree together when [`policy::is_absorption_due`] says that they are dense enough. Runs lie over the tree or
-//! a flush merges into it, never both: else what the flush brings would lie under older changes.
+//! A merge rewrites each leaf that it reaches, be it for one change. So a flush of few changes a leaf lays down a run,
+//! as an LSM table's does, and the runs are merged into the tree together when [`policy::is_absorption_due`] says that
+//! they are dense enough. Runs lie over the tree or a flush merges into it, never both: else what the flush brings
+//! would lie under older changes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -51,8 +53,8 @@ impl Merged {
 }
 
 impl Core {
-    /// The right to merge changes of so many bytes into the tree right away, if they are dense enough. The caller holds the flush gate,
-    /// without which no run comes to lie over the tree.
+    /// The right to merge changes of so many bytes into the tree right away, if they are dense enough. The caller holds
+    /// the flush gate, without which no run comes to lie over the tree.
     pub(super) fn merges_now(
         &self,
         table: &TableState,
@@ -104,8 +106,8 @@ impl Core {
         }
     }
 
-    /// Merges all parked runs into the table's B-tree; false when it has none any more, and while somebody else merges into it. With `rewrite` it
-    /// comes out packed. The caller holds the table's compaction latch.
+    /// Merges all parked runs into the table's B-tree; false when it has none any more, and while somebody else merges
+    /// into it. With `rewrite` it comes out packed. The caller holds the table's compaction latch.
     pub(super) fn absorb(&self, table: &TableState, rewrite: bool) -> Result<bool> {
         let Some(btree) = table.btree() else { return Ok(false) };
         let Some(turn) = btree.turn() else { return Ok(false) };
@@ -192,8 +194,9 @@ impl Core {
         }
     }
 
-    /// Merges changes into a B-tree. All slices of its keys but the last are in place then; the root of the last is pending. The
-    /// changes, of so many bytes, stay where readers find them, so that it does not matter that they are in the tree too.
+    /// Merges changes into a B-tree. All slices of its keys but the last are in place then; the root of the last is
+    /// pending. The changes, of so many bytes, stay where readers find them, so that it does not matter that they are
+    /// in the tree too.
     pub(super) fn merge_in_slices(
         &self,
         mut turn: Turn,
@@ -223,7 +226,8 @@ impl Core {
         Ok(Merged { written: written + last.written_bytes(), changes: changed + last.changes(), last })
     }
 
-    /// Records the new root in the manifest, then shows it to readers instead of the runs that went into it. `None` when the table was dropped.
+    /// Records the new root in the manifest, then shows it to readers instead of the runs that went into it. `None`
+    /// when the table was dropped.
     fn install_absorbed(
         &self,
         table: &TableState,

@@ -18,8 +18,8 @@ use super::write::TABLES;
 
 /// Changes of any number of tables, applied together in their order: of two changes of one key, the later wins.
 ///
-/// A change that cannot be stored (an empty or over-long key, a table of another database, a value or operand that the table's merge
-/// operator refuses) is remembered, and [`Database::write`] refuses the whole batch with it.
+/// A change that cannot be stored (an empty or over-long key, a table of another database, a value or operand that the
+/// table's merge operator refuses) is remembered, and [`Database::write`] refuses the whole batch with it.
 ///
 /// ```
 /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
@@ -60,14 +60,14 @@ impl Batch {
         self.push(table, Kind::Delete, key, b"");
     }
 
-    /// Removes a key that was put at most once since it was last removed: cheaper than [`Batch::delete`], since the two go together
-    /// wherever a flush or compaction meets them, and need not reach the last level. It is made for entries of indexes, whose keys say
-    /// all.
+    /// Removes a key that was put at most once since it was last removed: cheaper than [`Batch::delete`], since the two
+    /// go together wherever a flush or compaction meets them, and need not reach the last level. It is made for entries
+    /// of indexes, whose keys say all.
     ///
-    /// The promise is the caller's. A key that is ever removed so must not be put again before it is removed, and must not be removed by
-    /// [`Batch::delete`] meanwhile; it may be merged into after it was put. Whether the key exists does not matter, nor how often it is
-    /// removed in a row. When the promise is broken the key may show one of its older values again, now or later; other keys are not
-    /// concerned.
+    /// The promise is the caller's. A key that is ever removed so must not be put again before it is removed, and must
+    /// not be removed by [`Batch::delete`] meanwhile; it may be merged into after it was put. Whether the key exists
+    /// does not matter, nor how often it is removed in a row. When the promise is broken the key may show one of its
+    /// older values again, now or later; other keys are not concerned.
     ///
     /// ```
     /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
@@ -88,8 +88,9 @@ impl Batch {
         self.push(table, Kind::SingleDelete, key, b"");
     }
 
-    /// Removes all keys of a range, whether there are any or not: at the cost of one change, however many they are. What they take on disk is
-    /// given back as the table is flushed and compacted; files that hold nothing else go at once. An empty or inverted range has no keys.
+    /// Removes all keys of a range, whether there are any or not: at the cost of one change, however many they are.
+    /// What they take on disk is given back as the table is flushed and compacted; files that hold nothing else go at
+    /// once. An empty or inverted range has no keys.
     ///
     /// ```
     /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
@@ -122,7 +123,8 @@ impl Batch {
     /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
     /// # let dir = tempfile::tempdir()?;
     /// # let db = Database::open(dir.path().join("db"), Options::default())?;
-    /// let counters = db.create_table("counters", TableOptions { merge: Some("add".into()), ..TableOptions::default() })?;
+    /// let options = TableOptions { merge: Some("add".into()), ..TableOptions::default() };
+    /// let counters = db.create_table("counters", options)?;
     /// for _ in 0..3 {
     ///     let mut batch = Batch::new();
     ///     batch.merge(&counters, b"visits", &1u64.to_le_bytes());

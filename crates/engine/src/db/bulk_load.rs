@@ -1,7 +1,7 @@
 //! The bulk load: sorted entries go straight into runs, and become part of the table all at once.
 //!
 //! ```text
-//! push    write runs of the size that a compaction would write; the entries have seqnum zero, nothing refers to the files
+//! push    write runs of the size that a compaction would write: entries of seqnum zero, nothing refers to the files
 //! finish  flush what is in memory, so that little is left to be flushed under the flush gate
 //!         commit latch ┌ freeze the memtable ── a seqnum, in the order of commits ┐
 //!                      └──────────────────────────────────────────────────────────┘
@@ -10,10 +10,12 @@
 //! ```
 //!
 //! # Invariants
-//! 1. When the runs are shown, all older changes of the table lie in trees, and all newer ones in memtables: so they are the newest
-//!    trees, and each may sink to the lowest level above which nothing has keys in its range. A compaction under way that meets the range
-//!    keeps a run in L0: its results come to levels as if the run were not there.
-//! 2. The runs are shown before their seqnum is published, and only snapshots from there on see them ([`Run::visible_from`]).
+//! 1. When the runs are shown, all older changes of the table lie in trees, and all newer ones in memtables: so they
+//!    are the newest trees, and each may sink to the lowest level above which nothing has keys in its range. A
+//!    compaction under way that meets the range keeps a run in L0: its results come to levels as if the run were not
+//!    there.
+//! 2. The runs are shown before their seqnum is published, and only snapshots from there on see them
+//!    ([`Run::visible_from`]).
 //!
 //! [`Run::visible_from`]: crate::tree::run::Run::visible_from
 
@@ -40,10 +42,11 @@ const SHOWN_BYTES: usize = 64;
 /// A load of sorted entries into a table, without redo log and memtable: the fastest way to write many at once. Made by
 /// [`Table::bulk_load`](crate::Table::bulk_load).
 ///
-/// Nothing of it is visible before [`BulkLoad::finish`], which adds all entries as one commit: it has one place in the order of commits,
-/// so that it overwrites what was committed before and is overwritten by what comes after, and a snapshot sees all of it or nothing.
-/// Transactions that began before and wrote a key of the load conflict with it. It does not appear in the redo log, nor in
-/// [`Database::changes`](crate::Database::changes). A crash, or dropping the load unfinished, leaves nothing of it.
+/// Nothing of it is visible before [`BulkLoad::finish`], which adds all entries as one commit: it has one place in the
+/// order of commits, so that it overwrites what was committed before and is overwritten by what comes after, and a
+/// snapshot sees all of it or nothing. Transactions that began before and wrote a key of the load conflict with it. It
+/// does not appear in the redo log, nor in [`Database::changes`](crate::Database::changes). A crash, or dropping the
+/// load unfinished, leaves nothing of it.
 ///
 /// ```
 /// # use spinney::{Database, Options, TableOptions};
@@ -79,10 +82,10 @@ impl<'a> BulkLoad<'a> {
     /// Adds an entry. Its key must be above the one before.
     ///
     /// # Errors
-    /// `Invalid` for a key that is not above the one before, naming both, for a key or value of a length that cannot be stored, and for
-    /// a value that the table's merge operator refuses; `Io` and `Full` when a run cannot be written, which does no harm to the
-    /// database; `Closed`. After an error the load is given up: its files are
-    /// gone, and every further call is refused.
+    /// `Invalid` for a key that is not above the one before, naming both, for a key or value of a length that cannot be
+    /// stored, and for a value that the table's merge operator refuses; `Io` and `Full` when a run cannot be written,
+    /// which does no harm to the database; `Closed`. After an error the load is given up: its files are gone, and every
+    /// further call is refused.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let pushed = self.try_push(key, value);
         if pushed.is_err() {
@@ -117,13 +120,13 @@ impl<'a> BulkLoad<'a> {
 
     /// Makes all entries visible, at once and durably; and with them everything that was committed before.
     ///
-    /// Commits go on meanwhile; those that are ordered after the load, of any table, return when it is visible, which is soon: it takes
-    /// the flush of what was written to the table during the last moments, and one record in the manifest. A B-tree takes the entries in
-    /// by one merge afterwards; until then they are read beside it.
+    /// Commits go on meanwhile; those that are ordered after the load, of any table, return when it is visible, which
+    /// is soon: it takes the flush of what was written to the table during the last moments, and one record in the
+    /// manifest. A B-tree takes the entries in by one merge afterwards; until then they are read beside it.
     ///
     /// # Errors
-    /// `Invalid` when the load was given up or the table dropped; `Io`, `Full`, `Poisoned`, `Closed`. Unless the database is poisoned
-    /// (then the next open shows whether the load is durable), nothing was added.
+    /// `Invalid` when the load was given up or the table dropped; `Io`, `Full`, `Poisoned`, `Closed`. Unless the
+    /// database is poisoned (then the next open shows whether the load is durable), nothing was added.
     pub fn finish(mut self) -> Result<()> {
         self.writer.as_mut().ok_or_else(given_up)?.complete()?;
         self.core.health.check_writable()?;
@@ -201,7 +204,8 @@ impl Core {
         self.commit.lock().loads.retain(|load| load.seqnum != ticket.seqnum);
         drop(idle);
         let shown = match shown {
-            // The flush met a full disk, or the manifest did. Nothing refers to the load yet, which is as a commit of nothing.
+            // The flush met a full disk, or the manifest did. Nothing refers to the load yet, which is as a commit of
+            // nothing.
             Err(error) if lacks(&error) && self.health.check_poison().is_ok() => Err(error),
             Err(error) => {
                 // Whoever waits behind the load would wait forever.
@@ -248,9 +252,11 @@ impl Core {
         Ok(LoadTicket { seqnum, log_end: self.log().tail() })
     }
 
-    /// Shows readers the runs, above all that is older and was flushed. They may go below L0 when no compaction is under way.
+    /// Shows readers the runs, above all that is older and was flushed. They may go below L0 when no compaction is
+    /// under way.
     fn show_load(&self, table: &Arc<TableState>, runs: &[RunHandle], ticket: &LoadTicket, idle: bool) -> Result<()> {
-        // Held until the runs are shown: a compaction that ends meanwhile does not make room for one that knows nothing of them.
+        // Held until the runs are shown: a compaction that ends meanwhile does not make room for one that knows nothing
+        // of them.
         let compacting = table.compacting.lock();
         // The load is durable from here on: so must be the commits before it.
         self.log().sync(ticket.log_end)?;

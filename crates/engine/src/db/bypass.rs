@@ -1,8 +1,8 @@
-//! The bypass: a large batch becomes a memtable of its own, complete and frozen. Its entries are sorted where they are, and neither copied nor
-//! inserted one by one.
+//! The bypass: a large batch becomes a memtable of its own, complete and frozen. Its entries are sorted where they are,
+//! and neither copied nor inserted one by one.
 //!
-//! The batch goes to the redo log like any other, so that recovery has it and a change feed tells of it. From memory it goes to disk as a run,
-//! together with what else waits for its flush.
+//! The batch goes to the redo log like any other, so that recovery has it and a change feed tells of it. From memory it
+//! goes to disk as a run, together with what else waits for its flush.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use super::core::Core;
 use super::table::Table;
 use super::write::Finder;
 
-/// Changes of a table are large from such a part on of what active memtables may take: flushed by themselves, they are no small run.
+/// Changes of a table are large from such a part on of what active memtables may take: flushed by themselves, they are
+/// no small run.
 const LARGE_PART: u64 = 4;
 
 /// How much a batch changes of a table.
@@ -66,8 +67,8 @@ impl Core {
         sorters.into_iter().zip(sizes).map(sort).collect()
     }
 
-    /// Shows readers the sorted changes of a batch that stands in the log at `place`, where nobody sees them before they are published. The
-    /// caller holds the commit latch.
+    /// Shows readers the sorted changes of a batch that stands in the log at `place`, where nobody sees them before
+    /// they are published. The caller holds the commit latch.
     pub(super) fn bypass(&self, tables: &[Table], sorted: &[Option<SortedBatch>], place: &Range<Moment>) {
         for (table, batch) in tables.iter().zip(sorted) {
             let Some(batch) = batch else { continue };

@@ -11,12 +11,12 @@ use super::database::Database;
 /// The longest a feed sleeps before it looks again, where no other thread could wake it.
 const NAP: Duration = Duration::from_millis(1);
 
-/// A feed of commits, in the order in which they became visible, each once: for copies elsewhere and for whoever wants to know what
-/// changed. It shows a commit when it is durable and visible, so nothing that a crash could take back; a commit that is not forced to
-/// the device ([`Buffered`](super::Durability::Buffered)) when something later is.
+/// A feed of commits, in the order in which they became visible, each once: for copies elsewhere and for whoever wants
+/// to know what changed. It shows a commit when it is durable and visible, so nothing that a crash could take back; a
+/// commit that is not forced to the device ([`Buffered`](super::Durability::Buffered)) when something later is.
 ///
-/// While it is open the log is kept from its position on, of what no recovery needs at most [`Options::log_bytes_max`](super::Options)
-/// bytes: then the log goes on without the feed, which fails.
+/// While it is open the log is kept from its position on, of what no recovery needs at most
+/// [`Options::log_bytes_max`](super::Options) bytes: then the log goes on without the feed, which fails.
 ///
 /// ```
 /// # use spinney::{Database, Options, TableOptions};
@@ -99,7 +99,8 @@ impl ChangeFeed {
     /// The next commit, or `None` when there is no other yet.
     ///
     /// # Errors
-    /// `Gone` when the feed held back too much of the log: read the tables and begin a new one; `Corruption`, `Io`, `Closed`.
+    /// `Gone` when the feed held back too much of the log: read the tables and begin a new one; `Corruption`, `Io`,
+    /// `Closed`.
     pub fn poll(&mut self) -> Result<Option<Commit>> {
         let core = self.db.core();
         core.health.check_open()?;

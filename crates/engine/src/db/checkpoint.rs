@@ -1,12 +1,14 @@
 //! The checkpoint: a durable copy of the database as of one moment, made while writes go on.
 //!
-//! Under the flush gate, all memtables are frozen at one moment in the order of commits, and what was frozen by then is flushed; until the gate
-//! opens nothing newer reaches the trees. The trees of that moment are the copy. Runs and value files are linked; of a B-tree's file the extents are
-//! copied that its root reaches, which stay as they are while it is held.
+//! Under the flush gate, all memtables are frozen at one moment in the order of commits, and what was frozen by then is
+//! flushed; until the gate opens nothing newer reaches the trees. The trees of that moment are the copy. Runs and value
+//! files are linked; of a B-tree's file the extents are copied that its root reaches, which stay as they are while it
+//! is held.
 //!
 //! # Recovery
-//! A file `CHECKPOINT` is the first that is made and the last that is removed. A checkpoint that fails removes what it made. One that was
-//! killed leaves the file and no `CURRENT`: such a directory is no database, and the next checkpoint to it begins anew.
+//! A file `CHECKPOINT` is the first that is made and the last that is removed. A checkpoint that fails removes what it
+//! made. One that was killed leaves the file and no `CURRENT`: such a directory is no database, and the next checkpoint
+//! to it begins anew.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -54,7 +56,8 @@ impl Core {
         let claim = self.claim(dir)?;
         let made = self.cut(dir).and_then(|cut| self.complete(dir, cut)).and_then(|()| sync_above(&self.env, dir));
         if made.is_err() {
-            // The copy takes space, and the next try wants an empty directory. What cannot be removed is removed by that.
+            // The copy takes space, and the next try wants an empty directory. What cannot be removed is removed by
+            // that.
             self.remove_unfinished(dir);
         }
         drop(self.env.fs.remove(&dir.join(files::CHECKPOINT)));
@@ -87,7 +90,8 @@ impl Core {
         Ok(claim)
     }
 
-    /// Refuses a directory that holds anything but an unfinished checkpoint, of which `CURRENT` is missing: it comes last.
+    /// Refuses a directory that holds anything but an unfinished checkpoint, of which `CURRENT` is missing: it comes
+    /// last.
     fn check_unfinished(&self, dir: &Path) -> Result<()> {
         let entries = match self.env.fs.list(dir) {
             Ok(entries) => entries,
@@ -112,7 +116,8 @@ impl Core {
         }
     }
 
-    /// Brings everything to the trees as of one moment, links their runs and value files and opens the files of B-trees.
+    /// Brings everything to the trees as of one moment, links their runs and value files and opens the files of
+    /// B-trees.
     pub(super) fn cut(&self, dir: &Path) -> Result<Cut> {
         let _gate = self.flush_gate.lock();
         let (at, tables) = self.freeze_all();
@@ -121,7 +126,8 @@ impl Core {
             self.flush_gated(table, at)?;
         }
         let open = self.tables.read();
-        // From here on tables and their roots are what the catalog says, and no compaction removes a run or a value file.
+        // From here on tables and their roots are what the catalog says, and no compaction removes a run or a value
+        // file.
         let ledger = self.ledger.lock();
         // A manifest that failed may say more than there is.
         self.health.check_writable()?;
@@ -153,8 +159,8 @@ impl Core {
         Ok(Cut { catalog, trees })
     }
 
-    /// Freezes all memtables at one moment; the seqnum of the next change after it. (Not the position of the log, which commits of
-    /// unlogged tables leave where it is.)
+    /// Freezes all memtables at one moment; the seqnum of the next change after it. (Not the position of the log, which
+    /// commits of unlogged tables leave where it is.)
     pub(super) fn freeze_all(&self) -> (SeqNum, Vec<Arc<TableState>>) {
         let mut commit = self.commit.lock();
         let tables = self.all_tables();

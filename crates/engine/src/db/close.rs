@@ -1,5 +1,6 @@
-//! Closing: background work ends, unlogged tables are flushed, the manifest becomes one record, the log's end is made durable. Then all is given
-//! back that the database held: memory, files, threads and at last the lock, so that it can be opened again at once, whatever handles are left.
+//! Closing: background work ends, unlogged tables are flushed, the manifest becomes one record, the log's end is made
+//! durable. Then all is given back that the database held: memory, files, threads and at last the lock, so that it can
+//! be opened again at once, whatever handles are left.
 
 use std::mem;
 
@@ -45,8 +46,8 @@ impl Core {
         self.log().close()
     }
 
-    /// Makes one record of the manifest. Of several the last could be damaged and pass for the torn tail of a crash, and what it told of
-    /// be lost without a word. Where the disk has no room, the manifest stays as it is.
+    /// Makes one record of the manifest. Of several the last could be damaged and pass for the torn tail of a crash,
+    /// and what it told of be lost without a word. Where the disk has no room, the manifest stays as it is.
     fn seal_manifest(&self) -> Result<()> {
         match self.rewrite_manifest(&mut self.ledger.lock()) {
             Err(error) if error.kind() == ErrorKind::Full || error.is_unchanged() => Ok(()),
@@ -77,7 +78,8 @@ impl Core {
         }
     }
 
-    /// Lets go of what handles of the closed database would else keep. What a call that is under way still reads or writes fails.
+    /// Lets go of what handles of the closed database would else keep. What a call that is under way still reads or
+    /// writes fails.
     fn release_all(&self) {
         // After a failure the manifest may name on disk what it does not name here.
         if self.health.check_poison().is_ok() {

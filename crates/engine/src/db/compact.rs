@@ -47,7 +47,8 @@ impl Core {
         match self.compact_runs(table) {
             Ok(Step::Nothing) => Ok(absorbed),
             Err(error) if error.is_of_read() => {
-                // Until it can be done, the runs that gather over what is damaged are merged with each other, so that reads search few.
+                // Until it can be done, the runs that gather over what is damaged are merged with each other, so that
+                // reads search few.
                 let damaged: Vec<_> = error.place().and_then(|(file, _)| file_id(file)).into_iter().collect();
                 let room = self.room_on_disk()?;
                 self.merge_within_l0(table, &damaged, room)?;
@@ -57,7 +58,8 @@ impl Core {
         }
     }
 
-    /// Does the next compaction of runs that the table's layout wants, or empties value files. The caller holds the table's compaction latch.
+    /// Does the next compaction of runs that the table's layout wants, or empties value files. The caller holds the
+    /// table's compaction latch.
     fn compact_runs(&self, table: &Arc<TableState>) -> Result<Step> {
         let trees = Arc::clone(&table.version.load().trees);
         let oldest = self.oldest_snapshot();
@@ -88,7 +90,8 @@ impl Core {
         }
     }
 
-    /// Does the next job that the table's reads have paid for; false when there is none, and while a flush of the table waits.
+    /// Does the next job that the table's reads have paid for; false when there is none, and while a flush of the table
+    /// waits.
     pub(crate) fn paid_step(&self, table: &Arc<TableState>) -> Result<bool> {
         match self.paid_job(table, true)? {
             // What is merged with it is paid for too, and comes before there is something in memory again.
@@ -161,8 +164,8 @@ impl Core {
         Ok(free.saturating_sub(self.memory.memtable_bytes() + 2 * self.options.log_segment_bytes))
     }
 
-    /// As [`Self::room_on_disk`], for a merge of so many bytes. One that writes less than half of that gives more space back than the rest needs,
-    /// and may take all.
+    /// As [`Self::room_on_disk`], for a merge of so many bytes. One that writes less than half of that gives more space
+    /// back than the rest needs, and may take all.
     pub(super) fn room_for(&self, needs: u64, inputs: u64) -> Result<u64> {
         if needs > inputs / 2 {
             return self.room_on_disk();

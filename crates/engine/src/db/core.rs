@@ -1,9 +1,9 @@
 //! The open database that all handles share: its parts, and the latches in the order in which they are taken.
 //!
 //! # Concurrency
-//! Latch order, outermost first: `flush_gate` · a table's `compaction` · `commit` · `tables` · `ledger`. None is held while a worker
-//! is woken. I/O happens under `flush_gate`, `compaction` and `ledger`; under `commit` only when a possible
-//! conflict is looked up and when a table is created or dropped.
+//! Latch order, outermost first: `flush_gate` · a table's `compaction` · `commit` · `tables` · `ledger`. None is held
+//! while a worker is woken. I/O happens under `flush_gate`, `compaction` and `ledger`; under `commit` only when a
+//! possible conflict is looked up and when a table is created or dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -93,14 +93,16 @@ pub(crate) struct TableState {
     pub(crate) compaction_retry: Retry,
     /// When the background merges runs into the B-tree again, after it could not.
     pub(crate) merge_retry: Retry,
-    /// The first and last key of what the compaction under way merges into a level. Set after that has chosen its inputs and taken back after
-    /// its last result is in place, so that whoever holds `compacting` and sees a range knows where results may come until then.
+    /// The first and last key of what the compaction under way merges into a level. Set after that has chosen its
+    /// inputs and taken back after its last result is in place, so that whoever holds `compacting` and sees a range
+    /// knows where results may come until then.
     pub(crate) compacting: Mutex<Option<(Vec<u8>, Vec<u8>)>>,
     /// Held by the thread that makes few sets of the table's erasures in memory.
     pub(crate) joining: Mutex<()>,
     /// The step of the background in which the table was last compacted. Steers only.
     pub(crate) last_turn: AtomicU64,
-    /// No compaction of the table begins by itself. Whoever has held `compaction` after it was set knows that none is under way.
+    /// No compaction of the table begins by itself. Whoever has held `compaction` after it was set knows that none is
+    /// under way.
     pub(crate) held: AtomicBool,
     /// Set under `commit` when the table is dropped; later commits and reads refuse.
     pub(crate) dropped: AtomicBool,
@@ -160,8 +162,8 @@ impl TableState {
         self.btree.load().as_ref().map(|tree| Arc::clone(&tree.1))
     }
 
-    /// Lets go of all that the dropped table holds, so that handles of it keep neither memory nor files; what it was, and the file of its
-    /// B-tree. The commit latch says that nobody is about to change what readers see.
+    /// Lets go of all that the dropped table holds, so that handles of it keep neither memory nor files; what it was,
+    /// and the file of its B-tree. The commit latch says that nobody is about to change what readers see.
     pub(crate) fn empty(&self, _commit: &mut CommitState) -> (Arc<Version>, Option<FileId>) {
         let nothing = Version::of_trees(Trees::default());
         let version = self.version.swap(Arc::new(nothing));
@@ -278,18 +280,20 @@ pub(crate) struct Core {
     pub(crate) commit: Mutex<CommitState>,
     /// Counted only to steer what commits note for transactions; publishes nothing.
     pub(crate) open_transactions: AtomicUsize,
-    /// Some erasure or tombstone is not seen by all snapshots. Only a hint to look again when the oldest is gone; publishes nothing.
+    /// Some erasure or tombstone is not seen by all snapshots. Only a hint to look again when the oldest is gone;
+    /// publishes nothing.
     pub(crate) erasures_wait: AtomicBool,
     pub(crate) tables: RwLock<Tables>,
     pub(crate) ledger: Mutex<Ledger>,
     /// What writers wait for that need memory.
     pub(crate) room: Room,
-    /// Whether commits with `Durability::Interval` wait for the sync worker. Set by commits, cleared by the worker before it syncs.
+    /// Whether commits with `Durability::Interval` wait for the sync worker. Set by commits, cleared by the worker
+    /// before it syncs.
     pub(crate) interval_pending: AtomicBool,
     /// When the sync worker syncs for these. Its own.
     pub(crate) interval_due: Mutex<Option<Duration>>,
-    /// Runs that bulk loads are writing, which the manifest does not name yet. An id enters before its file is created, and leaves after
-    /// that is named or removed.
+    /// Runs that bulk loads are writing, which the manifest does not name yet. An id enters before its file is created,
+    /// and leaves after that is named or removed.
     pub(crate) loading: Mutex<BTreeSet<FileId>>,
     /// Files that the manifest no longer names and that could not be removed yet.
     pub(crate) left_behind: Mutex<Vec<PathBuf>>,
@@ -392,7 +396,8 @@ impl Core {
         }
     }
 
-    /// Puts a manifest in force that says the same in one record. An error that is unchanged leaves the one before in force.
+    /// Puts a manifest in force that says the same in one record. An error that is unchanged leaves the one before in
+    /// force.
     pub(crate) fn rewrite_manifest(&self, ledger: &mut Ledger) -> Result<()> {
         let id = self.new_file();
         ledger.catalog.next_file = FileId(id.0 + 1).max(ledger.catalog.next_file);
@@ -405,7 +410,8 @@ impl Core {
         Ok(())
     }
 
-    /// Keeps the floor of the next open above the seqnums that reach the trees: once they have, the log does not tell of them any more.
+    /// Keeps the floor of the next open above the seqnums that reach the trees: once they have, the log does not tell
+    /// of them any more.
     pub(crate) fn raise_seqnum_floor(&self, ledger: &mut Ledger, next: SeqNum) -> Result<()> {
         if next.0 + SEQNUM_GAP / 2 <= ledger.catalog.seqnum_floor.0 {
             return Ok(());

@@ -25,15 +25,16 @@ use super::transaction::Transaction;
 use super::verify::VerifyReport;
 use super::{background, discard, open, salvage, salvage_to};
 
-/// An open database. Cheap to clone; all clones, and the tables, snapshots and transactions made from it, share it. It is closed by
-/// [`Database::close`], or when the last of them is dropped, which does the same without a word about errors: with an unlogged table
-/// that has changes only `close` tells whether its last flush went well.
+/// An open database. Cheap to clone; all clones, and the tables, snapshots and transactions made from it, share it. It
+/// is closed by [`Database::close`], or when the last of them is dropped, which does the same without a word about
+/// errors: with an unlogged table that has changes only `close` tells whether its last flush went well.
 ///
 /// # Processes
-/// A database belongs to the process that opened it. In a child that was forked from that (by `fork`, not by [`std::process::Command`], which goes
-/// on with another program) every read, write and close by an inherited handle fails with [`ErrorKind::Forked`](crate::ErrorKind::Forked), no file is
-/// touched, and what is dropped is left as it is, with its memory. The parent keeps the lock. The child may open other databases; this one, when the
-/// parent has closed it.
+/// A database belongs to the process that opened it. In a child that was forked from that (by `fork`, not by
+/// [`std::process::Command`], which goes on with another program) every read, write and close by an inherited handle
+/// fails with [`ErrorKind::Forked`](crate::ErrorKind::Forked), no file is touched, and what is dropped is left as it
+/// is, with its memory. The parent keeps the lock. The child may open other databases; this one, when the parent has
+/// closed it.
 ///
 /// ```
 /// use spinney::{Batch, Database, Durability, Layout, Options, TableOptions};
@@ -79,11 +80,13 @@ impl Drop for Handle {
 }
 
 impl Database {
-    /// Opens the database in directory `path`, and creates it when there is none (unless [`DatabaseBuilder::create`] forbids it).
+    /// Opens the database in directory `path`, and creates it when there is none (unless [`DatabaseBuilder::create`]
+    /// forbids it).
     ///
     /// # Errors
-    /// `Invalid` for options out of range and for a path that is no directory or holds something else; `Locked` when another process
-    /// has it open; `Unsupported` for a newer format; `Corruption` naming file and offset; `Io`, `Full`.
+    /// `Invalid` for options out of range and for a path that is no directory or holds something else; `Locked` when
+    /// another process has it open; `Unsupported` for a newer format; `Corruption` naming file and offset; `Io`,
+    /// `Full`.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::builder(path).options(options).open()
     }
@@ -101,21 +104,22 @@ impl Database {
         }
     }
 
-    /// Cuts the damaged redo log of the database in `path` at the damage, so that it can be opened again: every commit before it is
-    /// kept, everything behind it is given up. The report says what that is. The files that lose something are kept beside. Nothing is
-    /// lost by a damaged header of a log segment whose records tell which one it is, nor by a damaged manifest whose copy is whole:
-    /// both are written anew.
+    /// Cuts the damaged redo log of the database in `path` at the damage, so that it can be opened again: every commit
+    /// before it is kept, everything behind it is given up. The report says what that is. The files that lose something
+    /// are kept beside. Nothing is lost by a damaged header of a log segment whose records tell which one it is, nor by
+    /// a damaged manifest whose copy is whole: both are written anew.
     ///
     /// # Errors
-    /// `Invalid` when there is no database, or nothing to salvage: manifest and log are sound; `Locked` when another process has it open;
-    /// `Corruption` of a manifest that its copy does not mend; `Unsupported`, `Io`, `Full`: the database then still refuses, or is
-    /// salvaged.
+    /// `Invalid` when there is no database, or nothing to salvage: manifest and log are sound; `Locked` when another
+    /// process has it open; `Corruption` of a manifest that its copy does not mend; `Unsupported`, `Io`, `Full`: the
+    /// database then still refuses, or is salvaged.
     pub fn salvage(path: impl AsRef<Path>, mode: SalvageMode) -> Result<SalvageReport> {
         Self::builder(path).salvage(mode)
     }
 
-    /// Copies all that can be read of the damaged database in `path` to the new directory `out`, as a database of its own, and says what
-    /// is lost. The source is only read, and may lie where nobody can write. See [`DatabaseBuilder::salvage_to`].
+    /// Copies all that can be read of the damaged database in `path` to the new directory `out`, as a database of its
+    /// own, and says what is lost. The source is only read, and may lie where nobody can write. See
+    /// [`DatabaseBuilder::salvage_to`].
     ///
     /// # Errors
     /// As [`DatabaseBuilder::salvage_to`].
@@ -130,7 +134,8 @@ impl Database {
     /// Creates a table; it is durable when this returns.
     ///
     /// # Errors
-    /// `Invalid` for a name that is empty, over 255 bytes or in use, and for options out of range; `Io`, `Full`, `Poisoned`.
+    /// `Invalid` for a name that is empty, over 255 bytes or in use, and for options out of range; `Io`, `Full`,
+    /// `Poisoned`.
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
         self.core().create_table(name, options).map(|state| Table::new(self.clone(), state))
     }
@@ -177,8 +182,8 @@ impl Database {
     /// Applies a batch atomically, without looking at what it overwrites.
     ///
     /// # Errors
-    /// `Invalid` for a bad change in the batch (nothing is applied); `Full` when the batch is larger than memory allows; `Poisoned`,
-    /// `Closed`, and `Io` when it is unknown whether the batch is durable.
+    /// `Invalid` for a bad change in the batch (nothing is applied); `Full` when the batch is larger than memory
+    /// allows; `Poisoned`, `Closed`, and `Io` when it is unknown whether the batch is durable.
     pub fn write(&self, batch: Batch, durability: Durability) -> Result<()> {
         batch.commit(self, durability, None)
     }
@@ -193,11 +198,12 @@ impl Database {
         core.force_log(core.log().tail())
     }
 
-    /// A feed of the commits that end after `from` in the redo log: [`Database::log_start`], [`Database::log_end`] or what
-    /// [`ChangeFeed::position`] told, also before the database was opened.
+    /// A feed of the commits that end after `from` in the redo log: [`Database::log_start`], [`Database::log_end`] or
+    /// what [`ChangeFeed::position`] told, also before the database was opened.
     ///
     /// # Errors
-    /// `Gone` when the log does not reach back so far, naming the oldest position; `Invalid` for a position behind its end; `Closed`.
+    /// `Gone` when the log does not reach back so far, naming the oldest position; `Invalid` for a position behind its
+    /// end; `Closed`.
     pub fn changes(&self, from: Lsn) -> Result<ChangeFeed> {
         ChangeFeed::new(self.clone(), from)
     }
@@ -219,8 +225,8 @@ impl Database {
         core.log.get().map_or_else(|| core.log_tail(), LogWriter::durable)
     }
 
-    /// Copies the database, as of one moment, to a new directory that can be opened by itself. Writes go on meanwhile. Runs are
-    /// linked, not copied, where the file system can.
+    /// Copies the database, as of one moment, to a new directory that can be opened by itself. Writes go on meanwhile.
+    /// Runs are linked, not copied, where the file system can.
     ///
     /// # Errors
     /// `Invalid` when `dir` exists and is not empty; `Io`, `Full`, `Poisoned`.
@@ -228,8 +234,8 @@ impl Database {
         self.core().checkpoint(dir.as_ref())
     }
 
-    /// Reads every block of every tree, the redo log and the manifest, and checks checksums, order, bounds, counts, levels, space and the
-    /// directory. It goes on behind damage, and the report tells all that is wrong.
+    /// Reads every block of every tree, the redo log and the manifest, and checks checksums, order, bounds, counts,
+    /// levels, space and the directory. It goes on behind damage, and the report tells all that is wrong.
     ///
     /// # Errors
     /// `Io` when a file or directory cannot be read at all, `Closed`.
@@ -256,12 +262,14 @@ impl Database {
         &self.core().options
     }
 
-    /// Ends background work, flushes unlogged tables, makes all commits durable and closes. From then on every other handle refuses with `Closed`,
-    /// and whatever handles are left, the database's threads, file descriptors, memory and lock are given back: it can be opened again at once, in
-    /// this process or another. Only a [`Range`](crate::Range) keeps the memory that it stands on until it is used again or dropped.
+    /// Ends background work, flushes unlogged tables, makes all commits durable and closes. From then on every other
+    /// handle refuses with `Closed`, and whatever handles are left, the database's threads, file descriptors, memory
+    /// and lock are given back: it can be opened again at once, in this process or another. Only a
+    /// [`Range`](crate::Range) keeps the memory that it stands on until it is used again or dropped.
     ///
     /// # Errors
-    /// What kept the last commits from becoming durable; `Poisoned` when an earlier write failed. The database is closed all the same.
+    /// What kept the last commits from becoming durable; `Poisoned` when an earlier write failed. The database is
+    /// closed all the same.
     pub fn close(self) -> Result<()> {
         self.core().shut()
     }
@@ -295,7 +303,8 @@ impl DatabaseBuilder {
         self
     }
 
-    /// Whether the database is created when the directory has none. Unless told otherwise it is; else opening is then `Invalid`.
+    /// Whether the database is created when the directory has none. Unless told otherwise it is; else opening is then
+    /// `Invalid`.
     #[must_use]
     pub const fn create(mut self, create: bool) -> Self {
         self.create = create;
@@ -309,12 +318,13 @@ impl DatabaseBuilder {
         self
     }
 
-    /// Registers a merge operator, so that tables can name it ([`TableOptions::merge`]). The name is stored with the table: what is
-    /// registered under it must make of the operands that are there what it always did. The built-in operator
-    /// [`add`](crate::tree::operator::Add) is registered already.
+    /// Registers a merge operator, so that tables can name it ([`TableOptions::merge`]). The name is stored with the
+    /// table: what is registered under it must make of the operands that are there what it always did. The built-in
+    /// operator [`add`](crate::tree::operator::Add) is registered already.
     ///
-    /// A database opens without an operator that one of its tables names. Reads of keys with operands of it, and further merges and
-    /// puts (whose values nobody could check), are then refused; flushes and compactions leave the operands as they are, and nothing is lost.
+    /// A database opens without an operator that one of its tables names. Reads of keys with operands of it, and
+    /// further merges and puts (whose values nobody could check), are then refused; flushes and compactions leave the
+    /// operands as they are, and nothing is lost.
     #[must_use]
     pub fn merge_operator(mut self, name: impl Into<String>, operator: impl MergeOperator + 'static) -> Self {
         self.registered.operators.insert(name.into(), Arc::new(operator));
@@ -330,8 +340,8 @@ impl DatabaseBuilder {
         self
     }
 
-    /// Has `told` called while the redo log is replayed: at the beginning, after about every mebibyte of the log, and at the end; not at
-    /// all when there is no log. It is called in the thread that opens, which waits for it.
+    /// Has `told` called while the redo log is replayed: at the beginning, after about every mebibyte of the log, and
+    /// at the end; not at all when there is no log. It is called in the thread that opens, which waits for it.
     ///
     /// ```
     /// use spinney::Database;
@@ -356,21 +366,23 @@ impl DatabaseBuilder {
         salvage::salvage(&self.env.unwrap_or_else(Env::os), &self.path, mode)
     }
 
-    /// Copies all that can be read of the database to the new directory `out`, and calls `told` from time to time meanwhile. Damaged blocks
-    /// are skipped, and of each it is reported which keys it may have held. Operands of a merge operator that is not registered are
-    /// copied as they are. Takes memory for the changes that are in the redo log only.
+    /// Copies all that can be read of the database to the new directory `out`, and calls `told` from time to time
+    /// meanwhile. Damaged blocks are skipped, and of each it is reported which keys it may have held. Operands of a
+    /// merge operator that is not registered are copied as they are. Takes memory for the changes that are in the redo
+    /// log only.
     ///
     /// # Errors
-    /// `Invalid` when there is no database, and when `out` is not empty or lies within it; `Locked` when another process has it open;
-    /// `Corruption` when no manifest can be read, without which nothing can be salvaged; `Unsupported` for a newer format; `Io` and
-    /// `Full` when the copy cannot be written: what is there of it then is no database.
+    /// `Invalid` when there is no database, and when `out` is not empty or lies within it; `Locked` when another
+    /// process has it open; `Corruption` when no manifest can be read, without which nothing can be salvaged;
+    /// `Unsupported` for a newer format; `Io` and `Full` when the copy cannot be written: what is there of it then is
+    /// no database.
     pub fn salvage_to(self, out: impl AsRef<Path>, mut told: impl FnMut(SalvageProgress)) -> Result<SalvagedCopy> {
         let env = self.env.unwrap_or_else(Env::os);
         salvage_to::salvage_to(&env, &self.path, out.as_ref(), &self.registered, &mut told)
     }
 
-    /// Removes the files of the database, if it has no table, or those that a failed creation left: for a program that fails right after
-    /// it created the database, and wants to leave nothing behind. Directories stay.
+    /// Removes the files of the database, if it has no table, or those that a failed creation left: for a program that
+    /// fails right after it created the database, and wants to leave nothing behind. Directories stay.
     ///
     /// # Errors
     /// `Invalid` when the database has tables; `Locked` when it is open; `Corruption`, `Unsupported`, `Io`.

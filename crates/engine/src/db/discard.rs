@@ -11,8 +11,8 @@ use crate::table::manifest::Manifest;
 
 use super::open::lock_file;
 
-/// Removes the files of the database in `path`, or of one whose creation failed, if it has no table. The lock is held meanwhile, so
-/// that no other process begins to use it.
+/// Removes the files of the database in `path`, or of one whose creation failed, if it has no table. The lock is held
+/// meanwhile, so that no other process begins to use it.
 pub(super) fn discard(env: &Env, path: &Path) -> Result<()> {
     let dir = &env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
     match env.fs.list(dir) {

@@ -1,8 +1,9 @@
 //! The erasure of a range: how it comes into what readers see, and how it goes when it is applied.
 //!
 //! ```text
-//! commit    before the commit latch: all of a batch are sorted; under it, with its seqnum: into the version, where nobody sees it before it
-//!           is published; after it: sets of such batches become one, in a logarithmic number of steps for each erasure
+//! commit    before the commit latch: the ranges of a batch are sorted
+//!           under it: they enter the version with their seqnums, and no reader sees them before they are published
+//!           after it: neighbouring sets are merged, each erasure a logarithmic number of times
 //! flush     into the manifest, with the memtable that was active then; the flush applies it to what it writes
 //! then      runs that it covers as a whole are dropped unread, the others it is applied to as they are compacted
 //! retired   when no tree has anything left that it hides, and every snapshot sees it
@@ -29,7 +30,8 @@ use super::write::{Finder, Writes};
 const SETS_MAX: usize = 48;
 /// Memory that an erasure takes beside the keys at its ends.
 const ERASURE_OVERHEAD_BYTES: usize = 64;
-/// From so many erasures on, the manifest tells which are not needed any more only when a quarter of them is not: it tells all that are left.
+/// From so many erasures on, the manifest tells which are not needed any more only when a quarter of them is not: it
+/// tells all that are left.
 const TOLD_WITH_A_QUARTER: usize = 1000;
 
 /// The erasures among the changes of a table in a commit.
@@ -68,7 +70,8 @@ pub(super) fn bytes_of(low: &[u8], high: Option<&[u8]>) -> u64 {
 }
 
 impl Core {
-    /// Shows readers the erasures of a commit whose first change has seqnum `first`. The commit latch says that no other commit does.
+    /// Shows readers the erasures of a commit whose first change has seqnum `first`. The commit latch says that no
+    /// other commit does.
     pub(super) fn show_erasures(&self, writes: Writes<'_>, first: SeqNum) {
         for (table, erased) in writes.tables.iter().zip(writes.erased) {
             table.state().erase(erased.set.take().later(first.0));
@@ -92,8 +95,8 @@ impl Core {
         }
     }
 
-    /// Drops the runs of which nobody sees anything, without reading them; says whether there were any. The caller holds the table's
-    /// compaction latch.
+    /// Drops the runs of which nobody sees anything, without reading them; says whether there were any. The caller
+    /// holds the table's compaction latch.
     pub(super) fn drop_erased(&self, table: &TableState) -> Result<bool> {
         if table.version.load().trees.erasures.is_empty() {
             return Ok(false);
@@ -247,8 +250,8 @@ mod tests {
         [committed, recovered, read, flushed]
     }
 
-    /// Ten thousand ranges of a batch held the commit latch for seconds, recovery took as long, and each 120 that were deleted one by one caused
-    /// a flush.
+    /// Ten thousand ranges of a batch held the commit latch for seconds, recovery took as long, and each 120 that were
+    /// deleted one by one caused a flush.
     #[test]
     fn many_ranges_cost_n_log_n_from_commit_to_flush() {
         for layout in [Layout::BTree, Layout::Lsm] {

@@ -1,9 +1,11 @@
-//! The expiry of a table with a time to live: its entries are hidden when they are old enough, and go when their runs do.
+//! The expiry of a table with a time to live: its entries are hidden when they are old enough, and go when their runs
+//! do.
 //!
 //! ```text
-//! mark    what is published now was written by now: a mark, kept in the manifest; those that lie in the future are lowered to now
-//! hide    entries up to a mark that has become old enough lie behind an erasure of all keys, for snapshots from a new seqnum on
-//! settle  when no older snapshot is left: the erasure is one like others, in the manifest, to be applied by flushes and compactions;
+//! mark    what is published now was written by now: a mark, kept in the manifest
+//!         marks in the future are lowered to now
+//! hide    entries up to a mark that is old enough lie behind an erasure of all keys, for snapshots from now on
+//! settle  when no older snapshot is left: the erasure goes to the manifest, and flushes and compactions apply it
 //!         runs that it covers as a whole are dropped unread
 //! ```
 //!
@@ -45,7 +47,8 @@ pub(crate) struct Expiry {
 #[derive(Debug)]
 struct Dated {
     marks: Marks,
-    /// What the table held when it was dated last: where the newest memtable begins, entries in memory, the newest entry on disk.
+    /// What the table held when it was dated last: where the newest memtable begins, entries in memory, the newest
+    /// entry on disk.
     content: Content,
     /// When the clock was looked at last, by the one that never leaps, and what it said.
     looked: Option<(Duration, Duration)>,
@@ -147,7 +150,8 @@ impl Core {
         seqnum
     }
 
-    /// Makes an erasure of what is hidden from all snapshots, and keeps that and the marks in the manifest, when there is any news.
+    /// Makes an erasure of what is hidden from all snapshots, and keeps that and the marks in the manifest, when there
+    /// is any news.
     fn settle_hidden(&self, table: &TableState, marks: &mut Marks, marked: bool) -> Result<()> {
         let before = table.version.load().hidden_from(self.oldest_snapshot());
         if before == SeqNum::ZERO && !marked {

@@ -1,8 +1,10 @@
-//! The end of an open: all that it writes, when what there is can be read already. On a full disk it is left to the first write that finds room.
+//! The end of an open: all that it writes, when what there is can be read already. On a full disk it is left to the
+//! first write that finds room.
 //!
 //! # Recovery
-//! Until it is done nothing is written, so that what is read is what another open would find: the log was made durable before it was read,
-//! no manifest has been appended to, and no position, seqnum or file id that was given out stands anywhere.
+//! Until it is done nothing is written, so that what is read is what another open would find: the log was made durable
+//! before it was read, no manifest has been appended to, and no position, seqnum or file id that was given out stands
+//! anywhere.
 
 use crate::base::{Error, ErrorKind, FileId, Result};
 use crate::env::DirEntry;
@@ -21,7 +23,8 @@ pub(crate) struct Unfinished {
 }
 
 impl Core {
-    /// Refuses when the database takes no writes. An open that met a full disk is finished first, if there is room now. No latch is held.
+    /// Refuses when the database takes no writes. An open that met a full disk is finished first, if there is room now.
+    /// No latch is held.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.health.is_unfinished() {
             self.health.check_open()?;
@@ -43,12 +46,12 @@ impl Core {
         }
     }
 
-    /// Does what is left of an open: puts a manifest in force, if none could be, has the log go on in a new segment, and removes what the
-    /// manifest does not name.
+    /// Does what is left of an open: puts a manifest in force, if none could be, has the log go on in a new segment,
+    /// and removes what the manifest does not name.
     ///
     /// # Errors
-    /// `Full` when there is no room for the manifest or the segment. Unless the database is poisoned then, nothing was changed and it
-    /// may be called again.
+    /// `Full` when there is no room for the manifest or the segment. Unless the database is poisoned then, nothing was
+    /// changed and it may be called again.
     pub(super) fn finish_open(&self) -> Result<()> {
         let mut unfinished = self.unfinished.lock();
         let Some(left) = unfinished.as_mut() else { return Ok(()) };
@@ -92,7 +95,8 @@ impl Core {
         }
     }
 
-    /// Removes what a lack of space or descriptors left of a manifest that could not be put in force; what is to be said of it.
+    /// Removes what a lack of space or descriptors left of a manifest that could not be put in force; what is to be
+    /// said of it.
     pub(super) fn remove_failed(&self, id: FileId, error: Error) -> Error {
         // What failed may have been the sync of the directory, when the switch was made already.
         let is_other_in_force = || {

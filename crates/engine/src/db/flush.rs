@@ -1,4 +1,5 @@
-//! The flush: a table's full memtables become a run in L0, with their large values in value files beside it, or are merged into its B-tree.
+//! The flush: a table's full memtables become a run in L0, with their large values in value files beside it, or are
+//! merged into its B-tree.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,10 +20,12 @@ use super::absorb::Merged;
 use super::core::{Core, TableState};
 use super::run_writer::RunWriter;
 
-/// A table with a read for so many entries written, or more reads, is read enough for what is flushed to go to the cache.
+/// A table with a read for so many entries written, or more reads, is read enough for what is flushed to go to the
+/// cache.
 const READS_PART: u64 = 8;
 
-/// Of a flush that leaves no more of a B-tree than this part, space goes back to the file system; else it is kept for the flushes to come.
+/// Of a flush that leaves no more of a B-tree than this part, space goes back to the file system; else it is kept for
+/// the flushes to come.
 const EMPTIED_PART: u64 = 2;
 
 /// What a flush wrote.
@@ -34,7 +37,8 @@ enum Output {
 }
 
 impl Core {
-    /// Freezes and flushes all that the table has in memory. Where the disk has no room for it, the background tries again.
+    /// Freezes and flushes all that the table has in memory. Where the disk has no room for it, the background tries
+    /// again.
     pub(crate) fn flush_all(&self, table: &Arc<TableState>) -> Result<()> {
         self.check_writable()?;
         table.check()?;
@@ -54,7 +58,8 @@ impl Core {
         flushed
     }
 
-    /// As [`Self::flush`], of the memtables that were frozen before a change with seqnum `up_to`, for a caller that holds the flush gate.
+    /// As [`Self::flush`], of the memtables that were frozen before a change with seqnum `up_to`, for a caller that
+    /// holds the flush gate.
     pub(crate) fn flush_gated(&self, table: &Arc<TableState>, up_to: SeqNum) -> Result<()> {
         if table.check().is_err() {
             return Ok(());
@@ -73,9 +78,9 @@ impl Core {
             Some(at) => at.lsn,
             None => self.ledger.lock().catalog.tables[&table.id].replay_from,
         };
-        // Without this a crash could keep the flushed half of a commit and lose the half that is only in the log. Of an unlogged table it
-        // could also keep a commit and lose one before it.
-        // Recovery has synced the log before it replays.
+        // Without this a crash could keep the flushed half of a commit and lose the half that is only in the log. Of an
+        // unlogged table it could also keep a commit and lose one before it. Recovery has synced the log before it
+        // replays.
         if self.log.get().is_some() {
             self.force_log(replay_from)?;
         }
@@ -100,7 +105,8 @@ impl Core {
         self.give_back_emptied(table, live_before)
     }
 
-    /// Gives the file system the space back of a B-tree that flushes have emptied, of which so many bytes were live before.
+    /// Gives the file system the space back of a B-tree that flushes have emptied, of which so many bytes were live
+    /// before.
     fn give_back_emptied(&self, table: &TableState, live_before: u64) -> Result<()> {
         let Some(btree) = table.btree() else { return Ok(()) };
         let live = btree.root().meta().live_bytes();
@@ -111,8 +117,8 @@ impl Core {
         self.give_back(&btree, &turn, live / policy::KEPT_PART)
     }
 
-    /// Writes the memtables' entries to a run, or merges them into the B-tree, under the erasures that come with them; nothing refers to
-    /// the result yet.
+    /// Writes the memtables' entries to a run, or merges them into the B-tree, under the erasures that come with them;
+    /// nothing refers to the result yet.
     fn write_out(&self, table: &TableState, mems: &[Arc<Mem>], erasures: &Erasures) -> Result<Output> {
         let mut cursors: Vec<Box<dyn Cursor>> = Vec::new();
         let entries: u64 = mems.iter().map(|mem| mem.entries.entries()).sum();
@@ -120,7 +126,8 @@ impl Core {
         cursors.extend(mems.iter().map(|mem| mem.entries.merge_source(is_read)));
         let (snapshots, published) = self.snapshots.live();
         let trees = Arc::clone(&table.version.load().trees);
-        // A slice may be in place before a crash takes the rest: of the log, which has it, and not of erasures that the manifest gets at the end.
+        // A slice may be in place before a crash takes the rest: of the log, which has it, and not of erasures that the
+        // manifest gets at the end.
         let in_slices = table.options.logged && erasures.is_empty();
         let erasures =
             if erasures.is_empty() { Arc::clone(&trees.erasures) } else { Arc::new(trees.erasures.and(erasures)) };
@@ -137,7 +144,8 @@ impl Core {
                 false => btree.merge(turn, &mut changes, &mut retain, false, &mut || Ok(())).map(Merged::of),
             };
             match merged {
-                // Laid over the tree, the changes wait until it can be read, or until there is room for what a merge rewrites.
+                // Laid over the tree, the changes wait until it can be read, or until there is room for what a merge
+                // rewrites.
                 Err(error) if error.is_of_read() => self.counters.failed_merge(&error),
                 Err(error) if error.kind() == ErrorKind::Full => {}
                 merged => {

@@ -51,7 +51,8 @@ impl Health {
         check_unset(&self.closing)
     }
 
-    /// Refuses when the database was closed or poisoned. While it is being closed it does not: that is work for the closing itself.
+    /// Refuses when the database was closed or poisoned. While it is being closed it does not: that is work for the
+    /// closing itself.
     pub(crate) fn check_in_use(&self) -> Result<()> {
         self.origin.check()?;
         check_unset(&self.closed)?;

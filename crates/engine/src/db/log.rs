@@ -24,23 +24,25 @@ pub struct LogEntry<'a> {
     pub kind: Kind,
     /// The key. Of an erasure the first one of the range; empty when that begins before all keys.
     pub key: &'a [u8],
-    /// The value of a put, the operand of a merge, the key behind the last one of an erasure or nothing when that goes on to the last key;
-    /// empty for a delete.
+    /// The value of a put, the operand of a merge, the key behind the last one of an erasure or nothing when that goes
+    /// on to the last key; empty for a delete.
     pub value: &'a [u8],
 }
 
-/// Calls `visit` with every change in the redo log of the database in `path` that a recovery would look at, of the commits that end
-/// after `from`, oldest first. The database may be open meanwhile: the log then ends where it ended at some moment of the reading.
+/// Calls `visit` with every change in the redo log of the database in `path` that a recovery would look at, of the
+/// commits that end after `from`, oldest first. The database may be open meanwhile: the log then ends where it ended at
+/// some moment of the reading.
 ///
 /// # Errors
-/// `Invalid` when there is no database or `from` is behind the end of the log, `Corruption` naming segment and offset, `Io`, and whatever `visit` says.
+/// `Invalid` when there is no database or `from` is behind the end of the log, `Corruption` naming segment and offset,
+/// `Io`, and whatever `visit` says.
 pub fn read_log(path: impl AsRef<Path>, from: Lsn, visit: &mut dyn FnMut(LogEntry<'_>) -> Result<()>) -> Result<()> {
     LogFollower::new(path, from).read(visit)
 }
 
-/// Reads the redo log of a database as [`read_log`] does, and then what comes to it: of a database that another process has open.
-/// (In the process that has it open, [`Database::changes`](super::Database::changes) shows only what is durable, and waits for it.)
-/// It keeps nothing from being given up.
+/// Reads the redo log of a database as [`read_log`] does, and then what comes to it: of a database that another process
+/// has open. (In the process that has it open, [`Database::changes`](super::Database::changes) shows only what is
+/// durable, and waits for it.) It keeps nothing from being given up.
 #[derive(Debug)]
 pub struct LogFollower {
     env: Env,
@@ -64,8 +66,8 @@ impl LogFollower {
     /// Calls `visit` with every change that has come since the last call.
     ///
     /// # Errors
-    /// As [`read_log`]; `Gone` when what comes next was given up before it was read; `Invalid` when reading begins behind the end of
-    /// the log.
+    /// As [`read_log`]; `Gone` when what comes next was given up before it was read; `Invalid` when reading begins
+    /// behind the end of the log.
     pub fn read(&mut self, visit: &mut dyn FnMut(LogEntry<'_>) -> Result<()>) -> Result<()> {
         let catalog = self.catalog()?;
         let log = catalog.log_dir(&self.dir);
@@ -102,7 +104,8 @@ impl LogFollower {
     }
 }
 
-/// Calls `visit` with every change of the commit whose record stands at `start` of the log in `log`; gives the seqnum after its last.
+/// Calls `visit` with every change of the commit whose record stands at `start` of the log in `log`; gives the seqnum
+/// after its last.
 pub(super) fn read_record<'a>(
     log: &Path,
     start: Lsn,

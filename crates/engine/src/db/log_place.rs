@@ -1,12 +1,13 @@
 //! Where the redo log is: in the database's directory, or in one of its own that the manifest names.
 //!
 //! # Recovery
-//! A new database makes its log directory, and makes its name durable, before the first manifest names it: a manifest in force that
-//! names a missing directory therefore means that somebody took it away, or that its disk is not mounted, and never a crash. A log that
-//! was moved by hand is recovered from its new place first, and the manifest names that place once this succeeded: a crash before
-//! leaves the old name, and the same call does the same again.
+//! A new database makes its log directory, and makes its name durable, before the first manifest names it: a manifest
+//! in force that names a missing directory therefore means that somebody took it away, or that its disk is not mounted,
+//! and never a crash. A log that was moved by hand is recovered from its new place first, and the manifest names that
+//! place once this succeeded: a crash before leaves the old name, and the same call does the same again.
 //!
-//! Everything is looked at before anything is changed. A directory other than the default one is locked while its database is open.
+//! Everything is looked at before anything is changed. A directory other than the default one is locked while its
+//! database is open.
 
 use std::path::{Path, PathBuf};
 

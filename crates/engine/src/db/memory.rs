@@ -1,8 +1,10 @@
-//! The memory budget: how much of it memtables hold, when they must be flushed, and how much writers are slowed meanwhile.
+//! The memory budget: how much of it memtables hold, when they must be flushed, and how much writers are slowed
+//! meanwhile.
 //!
-//! Active memtables may take three eighths of the budget: the larger they are, the fewer bytes are written, and merged again, for each entry.
-//! Full ones on their way to disk may take another quarter; from half of that on, writers are slowed in proportion. The block cache has what
-//! memtables do not hold now, and at most three quarters, so a database that is only read does not keep memory for writes.
+//! Active memtables may take three eighths of the budget: the larger they are, the fewer bytes are written, and merged
+//! again, for each entry. Full ones on their way to disk may take another quarter; from half of that on, writers are
+//! slowed in proportion. The block cache has what memtables do not hold now, and at most three quarters, so a database
+//! that is only read does not keep memory for writes.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,8 +23,8 @@ const SLEEP_NS_MAX: u64 = 50_000_000;
 /// A sleeper looks so often whether there is still reason to sleep.
 const SLEEP_PIECE: Duration = Duration::from_millis(2);
 
-/// Counts the bytes of memtables: what each was counted as is known under its stage, so the counters end at zero when all are gone.
-/// They only steer.
+/// Counts the bytes of memtables: what each was counted as is known under its stage, so the counters end at zero when
+/// all are gone. They only steer.
 #[derive(Debug)]
 pub(crate) struct Memory {
     budget: u64,
@@ -32,8 +34,8 @@ pub(crate) struct Memory {
     debt: AtomicU64,
     /// Delays of small writes, until they are worth a sleep.
     saved_ns: AtomicU64,
-    /// What large writes have not slept of their delay. Each write pays as much of it as its own delay is, so that one that is small is not
-    /// slowed more than twice.
+    /// What large writes have not slept of their delay. Each write pays as much of it as its own delay is, so that one
+    /// that is small is not slowed more than twice.
     debt_ns: AtomicU64,
 }
 
@@ -105,8 +107,8 @@ impl Memory {
         self.budget.saturating_sub(taken).max(self.budget / 8)
     }
 
-    /// Whether memtables have grown so far into what a cache of so many bytes may have that it must be made smaller. A step of a
-    /// sixty-fourth spares writers the cache's latches.
+    /// Whether memtables have grown so far into what a cache of so many bytes may have that it must be made smaller. A
+    /// step of a sixty-fourth spares writers the cache's latches.
     pub(crate) fn presses_cache(&self, capacity: u64) -> bool {
         capacity > self.cache_bytes() + self.budget / 64
     }
@@ -207,8 +209,8 @@ impl Memory {
         self.active.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Freezes the active memtable if it has reached a limit: whether it did. One thread does so at a time, as under the commit latch. What
-    /// is frozen is counted twice for a moment, and not left out.
+    /// Freezes the active memtable if it has reached a limit: whether it did. One thread does so at a time, as under
+    /// the commit latch. What is frozen is counted twice for a moment, and not left out.
     pub(super) fn freeze(&self, limit: u64) -> bool {
         let active = self.active.load(Ordering::Relaxed);
         if active < limit {

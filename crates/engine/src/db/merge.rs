@@ -1,4 +1,5 @@
-//! The merge of runs: carries a compaction out, slice by slice, each of which takes the place of inputs as soon as it is durable.
+//! The merge of runs: carries a compaction out, slice by slice, each of which takes the place of inputs as soon as it
+//! is durable.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,8 +20,8 @@ use crate::tree::{Cursor, Limits};
 use super::core::{Core, Ledger, TableState};
 use super::run_writer::RunWriter;
 
-/// Whether the error leaves the database as it was: there was no room or no descriptor, or what the job reads could not be read or is damaged.
-/// It may be otherwise the next time; and a damaged block is no reason to take no commits.
+/// Whether the error leaves the database as it was: there was no room or no descriptor, or what the job reads could not
+/// be read or is damaged. It may be otherwise the next time; and a damaged block is no reason to take no commits.
 pub(super) fn goes_by(error: &Error) -> bool {
     error.kind() == ErrorKind::Full || error.is_of_read() || error.is_unchanged()
 }
@@ -60,8 +61,8 @@ impl Core {
         self.or_poison(self.install(table, &compaction.removed(), compaction.target, &moved))
     }
 
-    /// Merges runs, and writes the values anew that they have in the value files named. Whoever calls keeps no input open: its space could
-    /// not be given back.
+    /// Merges runs, and writes the values anew that they have in the value files named. Whoever calls keeps no input
+    /// open: its space could not be given back.
     pub(super) fn run_compaction(
         &self,
         table: &TableState,
@@ -103,7 +104,8 @@ impl Core {
         Ok(())
     }
 
-    /// Merges a slice of the inputs into new runs; nothing refers to them yet. `None` when the table was dropped meanwhile.
+    /// Merges a slice of the inputs into new runs; nothing refers to them yet. `None` when the table was dropped
+    /// meanwhile.
     fn merge_slice(&self, merge: &mut Merge<'_>, slice: &Slice) -> Result<Option<Vec<RunHandle>>> {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
         for runs in &slice.sources {
@@ -148,7 +150,8 @@ impl Core {
         Ok(Some(output))
     }
 
-    /// Takes what is kept of the slice to the writer; says how many entries there were, or nothing when the table was dropped meanwhile.
+    /// Takes what is kept of the slice to the writer; says how many entries there were, or nothing when the table was
+    /// dropped meanwhile.
     fn feed(
         &self,
         merge: &mut Merge<'_>,
@@ -185,8 +188,9 @@ impl Core {
         Ok(Some(seen))
     }
 
-    /// In a pause of a long compaction: merges the runs that have gathered in L0 meanwhile, of this table and of others that nobody
-    /// compacts. It is the one piece of work that a compaction is interrupted for: it is small, and every read waits for it.
+    /// In a pause of a long compaction: merges the runs that have gathered in L0 meanwhile, of this table and of others
+    /// that nobody compacts. It is the one piece of work that a compaction is interrupted for: it is small, and every
+    /// read waits for it.
     pub(super) fn relieve(&self, table: &TableState, busy: &[FileId]) -> Result<()> {
         for other in self.all_tables() {
             let is_own = other.id == table.id;
@@ -208,8 +212,8 @@ impl Core {
         Ok(())
     }
 
-    /// A compaction of the table in the background could not read something: it is told in the statistics, because there is nobody to tell it to,
-    /// and tried again later.
+    /// A compaction of the table in the background could not read something: it is told in the statistics, because
+    /// there is nobody to tell it to, and tried again later.
     pub(super) fn failed_compaction(&self, table: &TableState, error: &Error) {
         self.counters.failed_compaction(error);
         table.compaction_retry.failed(error, self.env.clock.now());
@@ -239,8 +243,8 @@ impl Core {
         Ok(())
     }
 
-    /// Shows readers trees in which runs were replaced by others, as the manifest says already, without the erasures that nobody needs
-    /// beside them, and removes the value files to which nothing refers any more.
+    /// Shows readers trees in which runs were replaced by others, as the manifest says already, without the erasures
+    /// that nobody needs beside them, and removes the value files to which nothing refers any more.
     pub(super) fn show_replaced(
         &self,
         mut ledger: MutexGuard<'_, Ledger>,
@@ -286,7 +290,8 @@ fn pass_entry(
     Ok(Some(Taken { entries: 1, effort }))
 }
 
-/// Takes a whole leaf to the writer as it is, if it is in front, nothing of it is to be changed, and no other input has a key within it.
+/// Takes a whole leaf to the writer as it is, if it is in front, nothing of it is to be changed, and no other input has
+/// a key within it.
 #[inline]
 fn pass_leaf(
     input: &mut MergeCursor,
@@ -331,8 +336,8 @@ impl Drop for Compacting<'_> {
 }
 
 impl TableState {
-    /// Tells where the results of a compaction into a level will lie. Of one within L0, which may come in a pause of another, nobody needs
-    /// to know: runs of L0 may overlap, and hold no key that the inputs do not hold.
+    /// Tells where the results of a compaction into a level will lie. Of one within L0, which may come in a pause of
+    /// another, nobody needs to know: runs of L0 may overlap, and hold no key that the inputs do not hold.
     fn compacting(&self, compaction: &Compaction) -> Option<Compacting<'_>> {
         let (low, high) = compaction.range().filter(|_| compaction.target != Place::L0)?;
         *self.compacting.lock() = Some((low.to_vec(), high.to_vec()));

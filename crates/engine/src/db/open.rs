@@ -2,14 +2,17 @@
 //!
 //! # Recovery
 //! 1. The lock is taken; a second process is refused.
-//! 2. Every live file and the directory are synced before anything is read, so that no decision rests on bytes that a power failure
-//!    could still take back.
-//! 3. The manifest in force is read, the log's directory is found (`db/log_place.rs`), the trees that it names are opened, and a new manifest that says the same is put in force.
+//! 2. Every live file and the directory are synced before anything is read, so that no decision rests on bytes that a
+//!    power failure could still take back.
+//! 3. The manifest in force is read, the log's directory is found (`db/log_place.rs`), the trees that it names are
+//!    opened, and a new manifest that says the same is put in force.
 //! 4. The log is replayed into memtables (`db/recover.rs`), which are flushed on the way when memory asks for it.
-//! 5. The log goes on in a new segment. What the manifest does not name is removed only now, unless the disk was too full for the new
-//!    manifest: then it goes earlier, and with it the log's spare segments, which the durable manifest in force does not name either.
+//! 5. The log goes on in a new segment. What the manifest does not name is removed only now, unless the disk was too
+//!    full for the new manifest: then it goes earlier, and with it the log's spare segments, which the durable manifest
+//!    in force does not name either.
 //!
-//! Where the disk has no room for the manifest or the segment, both are left to the first write that finds it (`db/finish.rs`).
+//! Where the disk has no room for the manifest or the segment, both are left to the first write that finds it
+//! (`db/finish.rs`).
 //!
 //! A crash at any point leaves a state from which the same steps lead to the same result.
 
@@ -60,7 +63,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) on_replay: Option<&'a OnReplay>,
 }
 
-/// More room than this that earlier opens left in the log is given back by a flush, if it is the larger part of the log.
+/// More room than this that earlier opens left in the log is given back by a flush, if it is the larger part of the
+/// log.
 const ROOM_LEFT_BYTES_MAX: u64 = 16 << 20;
 
 /// Opens or creates the database in `path`.
@@ -220,7 +224,8 @@ impl Opener<'_> {
 }
 
 impl Core {
-    /// Lets seqnums go on above all that were ever given out, and gives up the log that recovery found nothing in to keep.
+    /// Lets seqnums go on above all that were ever given out, and gives up the log that recovery found nothing in to
+    /// keep.
     pub(super) fn begin(&self) -> Result<()> {
         let log_from = self.log_needed_from(&[]);
         let mut commit = self.commit.lock();
@@ -234,8 +239,8 @@ impl Core {
         Ok(())
     }
 
-    /// Freezes what was replayed when it keeps a log that is mostly room: each open begins a segment, so many short ones leave many
-    /// behind with little in them. The first thing that the flush worker does is to flush it.
+    /// Freezes what was replayed when it keeps a log that is mostly room: each open begins a segment, so many short
+    /// ones leave many behind with little in them. The first thing that the flush worker does is to flush it.
     fn rotate_after_short_sessions(&self) {
         let (kept, left) = self.log().room_left_behind();
         if left > ROOM_LEFT_BYTES_MAX && left > kept / 2 {
@@ -285,8 +290,8 @@ pub(super) fn sync_all(env: &Env, dir: &Path, entries: &[DirEntry]) -> Result<()
     env.fs.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))
 }
 
-/// Refuses a directory that has no database, unless one may be created and nothing else is there but what a crash during
-/// creation can leave.
+/// Refuses a directory that has no database, unless one may be created and nothing else is there but what a crash
+/// during creation can leave.
 fn check_place(dir: &Path, entries: &[DirEntry], create: bool) -> Result<()> {
     if entries.iter().any(|entry| entry.name == files::CURRENT) {
         return Ok(());
@@ -344,7 +349,8 @@ fn new_catalog(env: &Env, dir: &Path) -> Result<Catalog> {
     Ok(Catalog { database_id: env.random.next(), next_table: TableId(1), next_file: FileId(1), ..Catalog::default() })
 }
 
-/// Puts a new manifest in force that says what the old one did. On a full disk it first gives back what the old one does not name.
+/// Puts a new manifest in force that says what the old one did. On a full disk it first gives back what the old one
+/// does not name.
 fn create_manifest(
     env: &Env,
     dir: &Path,
@@ -366,7 +372,8 @@ fn create_manifest(
             drop(env.fs.remove(&dir.join(&entry.name)));
         }
     }
-    // What failed may have been the sync of the directory, when the switch was made already: then this one goes when the next is in force.
+    // What failed may have been the sync of the directory, when the switch was made already: then this one goes when
+    // the next is in force.
     let failed = id;
     let is_in_force = Manifest::in_force(env, dir)? == Some(id);
     if !is_in_force {
@@ -385,7 +392,8 @@ fn create_manifest(
     manifest
 }
 
-/// Removes the files of ours that the manifest does not name: what a flush, compaction or drop left behind when the process died.
+/// Removes the files of ours that the manifest does not name: what a flush, compaction or drop left behind when the
+/// process died.
 pub(super) fn remove_strangers(core: &Core, entries: &[DirEntry]) {
     let ledger = core.ledger.lock();
     let in_force = ledger.manifest.as_ref().map(Manifest::id);

@@ -7,15 +7,17 @@ use crate::base::Result;
 use crate::log::{LogCompression, LogPadding};
 use crate::table::options::check_range;
 
-/// What a commit survives once it has returned. It is promised for changes of logged tables; those of unlogged ones (see
-/// [`TableOptions::logged`](crate::TableOptions::logged)) write and sync nothing, and survive from the flush of their table on.
+/// What a commit survives once it has returned. It is promised for changes of logged tables; those of unlogged ones
+/// (see [`TableOptions::logged`](crate::TableOptions::logged)) write and sync nothing, and survive from the flush of
+/// their table on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {
     /// The power fails: the commit is on the device before it returns, and nobody sees it earlier.
     #[default]
     Sync,
-    /// The process or the power fails after [`Options::interval`]: the commit is written and synced in the background by then.
+    /// The process or the power fails after [`Options::interval`]: the commit is written and synced in the background
+    /// by then.
     Interval,
     /// The process dies: the commit is with the operating system before it returns. A power failure may take it back.
     Buffered,
@@ -30,41 +32,45 @@ pub enum Durability {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Memory for memtables, cached blocks, filters and indexes together. More memory means fewer reads from storage, and fewer and
-    /// larger flushes. The process needs a small fixed part besides, and trees may keep
-    /// up to a thirty-second more of what they use of their indexes. Default 256 MiB; 1 MiB to 1 TiB.
+    /// Memory for memtables, cached blocks, filters and indexes together. More memory means fewer reads from storage,
+    /// and fewer and larger flushes. The process needs a small fixed part besides, and trees may keep up to a
+    /// thirty-second more of what they use of their indexes. Default 256 MiB; 1 MiB to 1 TiB.
     pub memory_bytes: u64,
-    /// Pass the page cache by for data files and synced log writes, where the file system can. Saves copies and memory; without it
-    /// the operating system caches blocks a second time. Default true. (Threads that should stay awake for such reads:
-    /// [`Env::os_polling`](crate::env::Env::os_polling).)
+    /// Pass the page cache by for data files and synced log writes, where the file system can. Saves copies and memory;
+    /// without it the operating system caches blocks a second time. Default true. (Threads that should stay awake for
+    /// such reads: [`Env::os_polling`](crate::env::Env::os_polling).)
     pub direct_io: bool,
-    /// The directory of the redo log, to have it on a device of its own. The database remembers it: later opens need not name it, and an
-    /// open that names another is refused, unless the log was moved there by hand while the database was closed. It is made when the
-    /// database is created, belongs to this database alone, lies outside of the database's directory, and its path is UTF-8. A copy of
-    /// the database's directory without it is no database: use a checkpoint. Default none: `log` in the database's directory.
+    /// The directory of the redo log, to have it on a device of its own. The database remembers it: later opens need
+    /// not name it, and an open that names another is refused, unless the log was moved there by hand while the
+    /// database was closed. It is made when the database is created, belongs to this database alone, lies outside of
+    /// the database's directory, and its path is UTF-8. A copy of the database's directory without it is no database:
+    /// use a checkpoint. Default none: `log` in the database's directory.
     pub log_dir: Option<PathBuf>,
-    /// Bytes of one segment of the redo log. Larger segments are switched less often; smaller ones are given back sooner.
-    /// Default 32 MiB; 64 KiB to 1 GiB.
+    /// Bytes of one segment of the redo log. Larger segments are switched less often; smaller ones are given back
+    /// sooner. Default 32 MiB; 64 KiB to 1 GiB.
     pub log_segment_bytes: u64,
-    /// Live bytes of the redo log that make the oldest memtables be flushed. More means fewer flushes of rarely written tables and a
-    /// longer recovery. They are flushed before when the log has four segments and is eight times as long as what memtables hold, mostly
-    /// padding of small durable commits. Default 1 GiB; at least two segments.
+    /// Live bytes of the redo log that make the oldest memtables be flushed. More means fewer flushes of rarely written
+    /// tables and a longer recovery. They are flushed before when the log has four segments and is eight times as long
+    /// as what memtables hold, mostly padding of small durable commits. Default 1 GiB; at least two segments.
     pub log_bytes_max: u64,
-    /// How commits are compressed in the redo log: each by itself, by the thread that commits, and only where that saves a 4 KiB block.
-    /// Saves bytes written by commits of more than 4 KiB, and costs their time. Default [`LogCompression::Off`].
+    /// How commits are compressed in the redo log: each by itself, by the thread that commits, and only where that
+    /// saves a 4 KiB block. Saves bytes written by commits of more than 4 KiB, and costs their time. Default
+    /// [`LogCompression::Off`].
     pub log_compression: LogCompression,
-    /// Whether what is made durable in the redo log is padded to 4 KiB. Without padding the log of small durable commits is shorter;
-    /// but each rewrites the page of the one before through the page cache, with one system call more, and the device must write its
-    /// sectors of 512 bytes whole or not at all. Default [`LogPadding::Block`].
+    /// Whether what is made durable in the redo log is padded to 4 KiB. Without padding the log of small durable
+    /// commits is shorter; but each rewrites the page of the one before through the page cache, with one system call
+    /// more, and the device must write its sectors of 512 bytes whole or not at all. Default [`LogPadding::Block`].
     pub log_padding: LogPadding,
-    /// The longest time for which a commit with [`Durability::Interval`] stays volatile. Default 100 ms; 1 ms to 1 minute.
+    /// The longest time for which a commit with [`Durability::Interval`] stays volatile. Default 100 ms; 1 ms to 1
+    /// minute.
     pub interval: Duration,
     /// The durability of commits that do not name one. Default [`Durability::Sync`].
     pub durability: Durability,
-    /// Bytes of a memtable that make its table be flushed. Default 0: derived from `memory_bytes`, shared by all tables, the largest
-    /// first. Else 4 KiB to 64 GiB.
+    /// Bytes of a memtable that make its table be flushed. Default 0: derived from `memory_bytes`, shared by all
+    /// tables, the largest first. Else 4 KiB to 64 GiB.
     pub memtable_bytes: u64,
-    /// Threads that compact runs in the background. More keep up with more writers and take more of the machine. Default 1; 1 to 64.
+    /// Threads that compact runs in the background. More keep up with more writers and take more of the machine.
+    /// Default 1; 1 to 64.
     pub compaction_threads: u32,
 }
 

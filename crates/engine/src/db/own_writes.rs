@@ -14,9 +14,11 @@ use super::key_writes::KeyWrites;
 
 /// Above the seqnums of all entries: an erasure with it hides whatever a reader could see.
 const ABOVE_ALL: SeqNum = SeqNum(SeqNum::MAX.0 + 1);
-/// After so many entries that the transaction has removed one after the other, a walk keeps in mind that there is nothing between them.
+/// After so many entries that the transaction has removed one after the other, a walk keeps in mind that there is
+/// nothing between them.
 const GAP_MIN: u32 = 16;
-/// After so many removals one after the other under which the snapshot shows nothing, a leap is cheaper than a further step.
+/// After so many removals one after the other under which the snapshot shows nothing, a leap is cheaper than a further
+/// step.
 const STEPS_MAX: u32 = 8;
 
 /// The writes of a table.
@@ -25,8 +27,8 @@ pub(super) struct OwnWrites {
     /// The ranges that were deleted, before what is in `keys` was written.
     erased: Layers,
     pub(super) keys: SharedMap<KeyWrites>,
-    /// The ranges in which nothing is seen of the snapshot: those that were deleted, and those in which walks have found that every key was. What
-    /// a transaction has hidden it does not show again.
+    /// The ranges in which nothing is seen of the snapshot: those that were deleted, and those in which walks have
+    /// found that every key was. What a transaction has hidden it does not show again.
     hidden: Arc<Mutex<Layers>>,
 }
 
@@ -87,7 +89,8 @@ impl Counts for KeyWrites {
     }
 }
 
-/// A walk over the writes of a transaction in a range, as they were when it began, beside one over what the snapshot shows.
+/// A walk over the writes of a transaction in a range, as they were when it began, beside one over what the snapshot
+/// shows.
 #[derive(Debug)]
 pub(crate) struct OwnWalk {
     keys: Walk<KeyWrites>,
@@ -102,8 +105,8 @@ pub(crate) struct OwnWalk {
 }
 
 impl OwnWalk {
-    /// The next write that comes before the snapshot's entry `at`, or is of its key; at its end before all. A removal under which the snapshot
-    /// shows nothing is no such write.
+    /// The next write that comes before the snapshot's entry `at`, or is of its key; at its end before all. A removal
+    /// under which the snapshot shows nothing is no such write.
     #[inline]
     pub(super) fn before(&mut self, at: Option<&[u8]>) -> Option<(Arc<Item<KeyWrites>>, Ordering)> {
         loop {

@@ -1,8 +1,9 @@
 //! The statistics as text that Prometheus reads.
 //!
 //! # Format
-//! The text exposition format, version 0.0.4: for each metric a HELP line, a TYPE line and its samples. Names begin with `spinney_`,
-//! counters end with `_total`, units are seconds and bytes. Histograms are cumulative. Reads are counted for each table, by the label `table`.
+//! The text exposition format, version 0.0.4: for each metric a HELP line, a TYPE line and its samples. Names begin
+//! with `spinney_`, counters end with `_total`, units are seconds and bytes. Histograms are cumulative. Reads are
+//! counted for each table, by the label `table`.
 
 use std::fmt::Write as _;
 

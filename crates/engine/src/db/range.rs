@@ -49,11 +49,11 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// The entries of a key range in key order, ascending or descending: as an iterator of `Result<(key, value)>`, which gives keys and
-/// values away, or lent one after the other by [`Range::advance`], which copies and allocates nothing.
+/// The entries of a key range in key order, ascending or descending: as an iterator of `Result<(key, value)>`, which
+/// gives keys and values away, or lent one after the other by [`Range::advance`], which copies and allocates nothing.
 ///
-/// After an error it is at its end. It keeps what it reads alive, so it may outlive its snapshot. It does not keep the database open: when that is
-/// closed it fails with `Closed`.
+/// After an error it is at its end. It keeps what it reads alive, so it may outlive its snapshot. It does not keep the
+/// database open: when that is closed it fails with `Closed`.
 #[must_use = "a range does nothing until it is walked"]
 pub struct Range {
     /// What the snapshot sees in the range; `None` at its end.
@@ -185,7 +185,8 @@ impl Range {
         })
     }
 
-    /// As [`Range::advance`], but lends the key only: a value that is [kept apart](crate::TableOptions::large_value_bytes) is not read.
+    /// As [`Range::advance`], but lends the key only: a value that is
+    /// [kept apart](crate::TableOptions::large_value_bytes) is not read.
     ///
     /// ```
     /// # use spinney::{Batch, Database, Durability, Options, TableOptions};

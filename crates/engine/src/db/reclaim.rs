@@ -1,4 +1,5 @@
-//! Reclaiming the space of dead values: value files that are mostly dead are emptied by compactions, and go when nothing refers to them.
+//! Reclaiming the space of dead values: value files that are mostly dead are emptied by compactions, and go when
+//! nothing refers to them.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use super::compact::Step;
 use super::core::{Core, TableState};
 
 impl Core {
-    /// The value files whose values a compaction writes anew where it meets them; none when the free space is not enough for that too.
+    /// The value files whose values a compaction writes anew where it meets them; none when the free space is not
+    /// enough for that too.
     pub(super) fn values_anew(&self, trees: &Trees, compaction: &Compaction) -> Result<Vec<FileId>> {
         let emptied = policy::emptied(trees, policy::LIVE_PERCENT);
         if emptied.is_empty() {
@@ -22,7 +24,8 @@ impl Core {
         Ok(if needs <= self.room_on_disk()? { emptied } else { Vec::new() })
     }
 
-    /// Does the next compaction that empties value files, if less than so much of them is live. The caller holds the compaction latch.
+    /// Does the next compaction that empties value files, if less than so much of them is live. The caller holds the
+    /// compaction latch.
     pub(super) fn reclaim_step(&self, table: &Arc<TableState>, live_percent: u64) -> Result<Step> {
         let trees = Arc::clone(&table.version.load().trees);
         let Some(compaction) = policy::pick_values(&trees, live_percent) else { return Ok(Step::Nothing) };
@@ -64,7 +67,8 @@ impl Core {
         files.for_each(|file| self.remove(&FileKind::Values.path(&self.dir, file.id())));
     }
 
-    /// Removes runs that did not become part of a table, with the value files that were written with them, if the manifest does not name them for certain.
+    /// Removes runs that did not become part of a table, with the value files that were written with them, if the
+    /// manifest does not name them for certain.
     pub(super) fn give_up_output(&self, table: &TableState, runs: &[RunHandle], error: Error) -> Error {
         if error.is_unchanged() {
             self.remove_new(table, runs);
@@ -72,14 +76,16 @@ impl Core {
         error
     }
 
-    /// Removes runs that did not become part of the table, with the value files that were written with them, and not those that were there before.
+    /// Removes runs that did not become part of the table, with the value files that were written with them, and not
+    /// those that were there before.
     pub(super) fn remove_new(&self, table: &TableState, runs: &[RunHandle]) {
         let known = &table.version.load().trees.values;
         self.remove_runs(runs.iter().map(|handle| handle.id));
         runs.iter().for_each(|handle| self.remove_values(handle.run.values().without(known)));
     }
 
-    /// Removes runs that never became part of a table, or of one that was dropped, with all value files that they refer to.
+    /// Removes runs that never became part of a table, or of one that was dropped, with all value files that they refer
+    /// to.
     pub(super) fn remove_output(&self, runs: &[RunHandle]) {
         self.remove_runs(runs.iter().map(|handle| handle.id));
         runs.iter().for_each(|handle| self.remove_values(handle.run.values().iter()));

@@ -1,7 +1,8 @@
 //! Recovery: the log's commits that are not in the trees yet go back into memtables.
 //!
-//! A change is replayed when its table still exists and its record stands at or after the table's replay position. Replay does not
-//! write to the log, so a crash in the middle of it, at any time, leaves everything as it was or with some memtables flushed.
+//! A change is replayed when its table still exists and its record stands at or after the table's replay position.
+//! Replay does not write to the log, so a crash in the middle of it, at any time, leaves everything as it was or with
+//! some memtables flushed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -126,8 +127,8 @@ impl Core {
     }
 }
 
-/// Puts the changes of a log record into the memtables. Several threads do so at once, in any order: seqnums tell what is newer. `next` becomes the
-/// seqnum after the largest.
+/// Puts the changes of a log record into the memtables. Several threads do so at once, in any order: seqnums tell what
+/// is newer. `next` becomes the seqnum after the largest.
 fn take_in(
     log: PathBuf,
     tables: Arc<Replayed>,

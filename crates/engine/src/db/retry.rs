@@ -1,12 +1,13 @@
-//! When a job of the background that could not read something is tried again: at intervals that double, so that a damaged block costs little
-//! while it is there, and what is read late after all is not forgotten.
+//! When a job of the background that could not read something is tried again: at intervals that double, so that a
+//! damaged block costs little while it is there, and what is read late after all is not forgotten.
 
 use std::time::Duration;
 
 use crate::base::sync::Mutex;
 use crate::base::{Error, Result};
 
-/// The rest after the second failure in a row. After the first there is none: what woke the job is as likely to find it mended.
+/// The rest after the second failure in a row. After the first there is none: what woke the job is as likely to find it
+/// mended.
 const REST_MIN: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(60);
 

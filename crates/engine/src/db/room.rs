@@ -1,15 +1,15 @@
-//! Room in memory: writers wait in line while memtables have all of their memory, until a flush makes room, and are refused where the disk has
-//! none for the flush.
+//! Room in memory: writers wait in line while memtables have all of their memory, until a flush makes room, and are
+//! refused where the disk has none for the flush.
 //!
 //! # Concurrency
-//! A writer that finds memory full lines up. A flush that has given memory back admits writers from the front, as many as memory has room for by
-//! the bytes that they write, and wakes these and no others. So the line is empty as soon as there is room for all in it, and writers that come
-//! later do not line up; while there is not, they wait behind it.
+//! A writer that finds memory full lines up. A flush that has given memory back admits writers from the front, as many
+//! as memory has room for by the bytes that they write, and wakes these and no others. So the line is empty as soon as
+//! there is room for all in it, and writers that come later do not line up; while there is not, they wait behind it.
 //!
 //! # Invariants
-//! 1. While a writer stands in line, memory is full and a flush is to come, or a writer that was admitted is not done: both admit from the
-//!    front at their end. A writer looks at memory under the latch before it parks, and the latch is taken after memory was given back, so no
-//!    wake-up is lost.
+//! 1. While a writer stands in line, memory is full and a flush is to come, or a writer that was admitted is not done:
+//!    both admit from the front at their end. A writer looks at memory under the latch before it parks, and the latch
+//!    is taken after memory was given back, so no wake-up is lost.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -262,7 +262,8 @@ mod tests {
         assert!(numbers(&room).is_empty() && !room.is_closed(&memory));
     }
 
-    /// Every commit lined up while another was in line, although there was room: with more writers than processors the line was never empty again.
+    /// Every commit lined up while another was in line, although there was room: with more writers than processors the
+    /// line was never empty again.
     #[test]
     fn the_line_is_empty_when_there_is_room_for_all_in_it() {
         let (room, memory) = (Room::default(), memory(11));

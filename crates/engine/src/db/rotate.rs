@@ -9,7 +9,8 @@ use crate::table::mem::{Mem, Moment};
 
 use super::core::{CommitState, Core, TableState};
 
-/// A log so many times as long as what memtables hold is mostly padding: a flush costs little then, and gives its segments back.
+/// A log so many times as long as what memtables hold is mostly padding: a flush costs little then, and gives its
+/// segments back.
 const LOG_PER_MEMORY: u64 = 8;
 /// The log may always have so many segments.
 const SEGMENTS_MIN: u64 = 4;
@@ -40,7 +41,8 @@ impl Core {
         self.wake_sync();
     }
 
-    /// Freezes a table's active memtable; false when it is empty. The latch in hand says that no commit is being ordered.
+    /// Freezes a table's active memtable; false when it is empty. The latch in hand says that no commit is being
+    /// ordered.
     pub(crate) fn rotate(&self, commit: &mut CommitState, table: &TableState) -> bool {
         let is_used = !table.version.load().active.is_unused();
         if is_used {
@@ -49,8 +51,8 @@ impl Core {
         is_used
     }
 
-    /// Freezes a table's active memtable at a moment, unless it is empty, with a newer one that is frozen already. The caller holds the commit
-    /// latch.
+    /// Freezes a table's active memtable at a moment, unless it is empty, with a newer one that is frozen already. The
+    /// caller holds the commit latch.
     pub(super) fn freeze(&self, table: &TableState, at: Moment, newer: Option<&Arc<Mem>>) {
         let active = Arc::clone(&table.version.load().active);
         let (frozen, fresh) = match active.is_unused() {
@@ -73,15 +75,15 @@ impl Core {
             && self.log.get().is_some_and(|log| log.live_bytes() > most)
     }
 
-    /// As [`Self::is_log_long`], for commits: not again before the log has grown by a part of that since memtables were frozen for it. It stays too
-    /// long until these are flushed.
+    /// As [`Self::is_log_long`], for commits: not again before the log has grown by a part of that since memtables were
+    /// frozen for it. It stays too long until these are flushed.
     pub(crate) fn is_freeze_due(&self, tail: Lsn) -> bool {
         let since = tail.0.saturating_sub(self.frozen_for_log.load(Ordering::Relaxed));
         since >= self.log_limit() / LOG_STEPS && self.is_log_long(tail)
     }
 
-    /// Live bytes of the log from which the oldest memtables are flushed. Small durable commits are padded to blocks, and would fill a
-    /// log of the full size with little; cut short, it goes round in few segments.
+    /// Live bytes of the log from which the oldest memtables are flushed. Small durable commits are padded to blocks,
+    /// and would fill a log of the full size with little; cut short, it goes round in few segments.
     fn log_limit(&self) -> u64 {
         let worth = LOG_PER_MEMORY * self.memory.memtable_bytes();
         worth.max(SEGMENTS_MIN * self.options.log_segment_bytes).min(self.options.log_bytes_max)

@@ -47,7 +47,8 @@ pub(crate) struct RunWriter<'a> {
 }
 
 impl<'a> RunWriter<'a> {
-    /// A writer of runs for a table with these options, each of about `run_bytes_max` at most, with so many bits of filter per key.
+    /// A writer of runs for a table with these options, each of about `run_bytes_max` at most, with so many bits of
+    /// filter per key.
     pub(crate) fn new(core: &'a Core, table: &TableOptions, run_bytes_max: u64, filter_bits_per_key: f64) -> Self {
         let options = RunOptions {
             block_bytes: table.block_bytes,
@@ -80,8 +81,8 @@ impl<'a> RunWriter<'a> {
         self.clean_to = seqnum;
     }
 
-    /// The same, with runs that end before one of these ascending keys when they have at least half of their bytes: they then
-    /// overlap fewer of the runs that begin there. (RocksDB 7.8 measured 12% less to write by it.)
+    /// The same, with runs that end before one of these ascending keys when they have at least half of their bytes:
+    /// they then overlap fewer of the runs that begin there. (RocksDB 7.8 measured 12% less to write by it.)
     pub(crate) fn with_cuts(mut self, mut cuts: Vec<Vec<u8>>) -> Self {
         cuts.reverse();
         self.cuts = cuts;
@@ -100,8 +101,8 @@ impl<'a> RunWriter<'a> {
         Self { announced: true, values, ..Self::new(core, table, table.run_bytes_max, filter_bits_per_key) }
     }
 
-    /// Says whether the entries that follow are likely to be read soon: blocks of the run that have most of their entries of this
-    /// kind go into the cache, in place of others if there is no room.
+    /// Says whether the entries that follow are likely to be read soon: blocks of the run that have most of their
+    /// entries of this kind go into the cache, in place of others if there is no room.
     #[inline]
     pub(crate) const fn source(&mut self, is_cached: bool) {
         self.is_cached = is_cached;
@@ -128,7 +129,8 @@ impl<'a> RunWriter<'a> {
         !parted && self.current.as_ref().is_none_or(|(_, builder)| builder.takes_leaf(leaf))
     }
 
-    /// Appends all entries of a leaf of a run of the same table as they are: none of their values is large, or it would lie apart already.
+    /// Appends all entries of a leaf of a run of the same table as they are: none of their values is large, or it would
+    /// lie apart already.
     pub(crate) fn push_leaf(&mut self, leaf: Leaf<'_>, (first, last): (&[u8], &[u8])) -> Result<()> {
         self.builder_for(first)?.push_leaf(leaf, (first, last))?;
         self.note_last(last);
@@ -197,7 +199,8 @@ impl<'a> RunWriter<'a> {
         Ok(())
     }
 
-    /// Completes and opens all runs and value files: their bytes are durable, their names are not yet. No entry follows.
+    /// Completes and opens all runs and value files: their bytes are durable, their names are not yet. No entry
+    /// follows.
     pub(crate) fn complete(&mut self) -> Result<()> {
         self.cut()?;
         let values = self.values.complete()?;
@@ -230,13 +233,15 @@ impl<'a> RunWriter<'a> {
         }
         self.core.counters.compaction_reused_leaves.fetch_add(self.reused_leaves, Ordering::Relaxed);
         if !self.opened.is_empty() {
-            // The directory holds more than these files, and a sync of it that failed may have lost what others count on.
+            // The directory holds more than these files, and a sync of it that failed may have lost what others count
+            // on.
             self.core.or_poison(self.core.sync_dir())?;
         }
         Ok(self.opened)
     }
 
-    /// Removes what was written, if nothing is broken: others need the space. After a failed write nothing more is changed on disk.
+    /// Removes what was written, if nothing is broken: others need the space. After a failed write nothing more is
+    /// changed on disk.
     pub(crate) fn give_up(mut self, error: Error) -> Error {
         // A write that failed meanwhile must not be lost over a read that ended the job.
         let written = self.current.take().map_or(Ok(()), |(_, builder)| builder.abandon());

@@ -1,11 +1,11 @@
 //! Salvage: going on with a database whose redo log or manifest is damaged, and saying what is lost.
 //!
 //! # Recovery
-//! A manifest that is damaged, and whose copy is not, is written anew before the log is looked at: it says the same. The trees are left as
-//! they are. A table whose trees hold commits from behind the damage (they were flushed before
-//! it came about) keeps these: it is then ahead of the others. That breaks nothing that an open relies on:
-//! * its replay position, and the position from which the log is needed, may lie behind the kept end of the log, but before the
-//!   segment that seals it, and so before all that will be written;
+//! A manifest that is damaged, and whose copy is not, is written anew before the log is looked at: it says the same.
+//! The trees are left as they are. A table whose trees hold commits from behind the damage (they were flushed before it
+//! came about) keeps these: it is then ahead of the others. That breaks nothing that an open relies on:
+//! * its replay position, and the position from which the log is needed, may lie behind the kept end of the log, but
+//!   before the segment that seals it, and so before all that will be written;
 //! * the manifest's floor for seqnums was raised above the commits in the trees when they were flushed.
 //!
 //! But a commit that changed several tables may be there in some and not in others, which the report says.
@@ -56,15 +56,15 @@ pub struct SalvageReport {
     pub lost_commits: u64,
     /// The changes in these, table by table.
     pub lost: Vec<TableLoss>,
-    /// Bytes of the log behind the damage that cannot be read, and may have held commits; `None` when files of the log are missing or cut
-    /// off, so that nobody can tell how many they were.
+    /// Bytes of the log behind the damage that cannot be read, and may have held commits; `None` when files of the log
+    /// are missing or cut off, so that nobody can tell how many they were.
     pub unreadable_bytes: Option<u64>,
     /// Tables whose trees hold commits from behind the damage: they are ahead of the other tables.
     pub ahead: Vec<TableAhead>,
     /// Where the files are kept that lost something or got a new header; empty when nothing was changed.
     pub kept_files: Vec<PathBuf>,
-    /// What is wrong with the manifest, or with the file that names it, and was read from another file: nothing is lost by that. A repair
-    /// writes a new one.
+    /// What is wrong with the manifest, or with the file that names it, and was read from another file: nothing is lost
+    /// by that. A repair writes a new one.
     pub manifest: Option<String>,
 }
 
@@ -180,8 +180,8 @@ fn rewrite_manifest(env: &Env, dir: &Path, mut catalog: Catalog, entries: &[DirE
     Manifest::create(env, dir, id, &catalog).map(drop)
 }
 
-/// Looks for damage in the log of a database, in the directory `log`, and shows the commits before it to `kept`, with the positions of
-/// their records. Nothing is shown when there is none. Changes nothing.
+/// Looks for damage in the log of a database, in the directory `log`, and shows the commits before it to `kept`, with
+/// the positions of their records. Nothing is shown when there is none. Changes nothing.
 pub(super) fn examine_log(
     env: &Env,
     log: &Path,

@@ -1,9 +1,10 @@
 //! What reads of a table save up for merges by paying for extra trees and dead entries.
 //!
 //! # Concurrency
-//! A reader that searched one tree only, and stepped over nothing dead, touches nothing here. Others add to one of several counters, each in a cache line of its own, so
-//! readers on several cores share none; only the background work adds them up. Whoever passes a look's worth in his counter, or meets a row of dead entries, takes the
-//! latch of `book` for a moment; it is held by nobody for long.
+//! A reader that searched one tree only, and stepped over nothing dead, touches nothing here. Others add to one of
+//! several counters, each in a cache line of its own, so readers on several cores share none; only the background work
+//! adds them up. Whoever passes a look's worth in his counter, or meets a row of dead entries, takes the latch of
+//! `book` for a moment; it is held by nobody for long.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,7 +81,8 @@ impl Savings {
         self.flushed.fetch_add(entries, Ordering::Relaxed);
     }
 
-    /// What is saved, with so many entries in memory now, of which `holds` says whether there are any from a key on to another, or to the end.
+    /// What is saved, with so many entries in memory now, of which `holds` says whether there are any from a key on to
+    /// another, or to the end.
     pub(crate) fn settle(&self, in_memory: u64, holds: impl Fn(&[u8], Option<&[u8]>) -> bool) -> Account {
         let mut account = self.account.lock();
         let mut book = self.book.lock();
@@ -94,8 +96,8 @@ impl Savings {
         book.seen_entries = written.max(book.seen_entries);
         let (places, rows) = (mem::take(&mut book.places), mem::take(&mut book.rows));
         drop(book);
-        // What was written may have come before what was read since the last look, and took nothing from it then. The other way round
-        // too much is saved, by one look's worth.
+        // What was written may have come before what was read since the last look, and took nothing from it then. The
+        // other way round too much is saved, by one look's worth.
         account.decay(written_now, |low, high| is_flushed || holds(low, high));
         account.earn(paid_now);
         for (key, ns) in places {
@@ -125,7 +127,8 @@ impl Savings {
         self.core.get_or_init(|| Arc::downgrade(core));
     }
 
-    /// A walk of a range with this key at its end has ended, and pays for the trees beside the first, and for dead entries.
+    /// A walk of a range with this key at its end has ended, and pays for the trees beside the first, and for dead
+    /// entries.
     pub(crate) fn pay_walk(&self, costs: &Costs, key: &[u8], skips: Skips) {
         let mut look = self.pay(extra_ns(1, costs) + skips.scattered * FILTER_NS, key);
         if let Some((low, high)) = skips.rows.filter(|_| skips.in_rows > 0) {

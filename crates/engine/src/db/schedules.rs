@@ -1,5 +1,5 @@
-//! A whole database under thousands of schedules of its users: commits, snapshots, flushes, compactions, dropped tables and its end. Run by
-//! `cargo xtask schedules`.
+//! A whole database under thousands of schedules of its users: commits, snapshots, flushes, compactions, dropped tables
+//! and its end. Run by `cargo xtask schedules`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -219,8 +219,8 @@ fn checkpoints_beside_tables_created_and_dropped_end_and_have_whole_commits() {
     });
 }
 
-/// Writers wait for a flusher, which sleeps until memory is frozen: none waits for ever, and memory grows over its limit by no more than what the
-/// writers beside each other write.
+/// Writers wait for a flusher, which sleeps until memory is frozen: none waits for ever, and memory grows over its
+/// limit by no more than what the writers beside each other write.
 #[test]
 fn every_writer_that_waits_for_room_is_admitted() {
     const THREADS: u64 = 3;

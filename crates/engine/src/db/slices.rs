@@ -1,5 +1,5 @@
-//! Tests of compactions whose result takes the place of inputs slice by slice: what they give back, and what a failure between two slices
-//! leaves.
+//! Tests of compactions whose result takes the place of inputs slice by slice: what they give back, and what a failure
+//! between two slices leaves.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -78,8 +78,8 @@ fn change_third(batch: &mut Batch, table: &Table, model: &mut Model) {
     }
 }
 
-/// A table with many runs in the last level, one in L0 that changes all of them in every way and one over it that changes a few keys, and what
-/// it holds now. Compactions of it are by hand.
+/// A table with many runs in the last level, one in L0 that changes all of them in every way and one over it that
+/// changes a few keys, and what it holds now. Compactions of it are by hand.
 fn changed_table(db: &Database) -> (Table, Model) {
     let table = create(db, Layout::Lsm);
     table.hold().unwrap();

@@ -16,8 +16,8 @@ use super::database::Database;
 use super::range::{Direction, Range, bounds};
 use super::table::{Reader, Table};
 
-/// A view of all tables at one moment. Later changes are invisible to it; it blocks nobody. Dropping it lets the versions that only
-/// it sees be reclaimed.
+/// A view of all tables at one moment. Later changes are invisible to it; it blocks nobody. Dropping it lets the
+/// versions that only it sees be reclaimed.
 #[derive(Debug)]
 pub struct Snapshot {
     db: Database,
@@ -45,8 +45,8 @@ impl Snapshot {
     /// The value of a key.
     ///
     /// # Errors
-    /// `Invalid` for a key that cannot be stored or a table of another database; `Corruption`, `Io`, `Closed`. Of a key with merge
-    /// operands also what the table's operator says, and `Invalid` when that is not registered.
+    /// `Invalid` for a key that cannot be stored or a table of another database; `Corruption`, `Io`, `Closed`. Of a key
+    /// with merge operands also what the table's operator says, and `Invalid` when that is not registered.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
         let (reader, found) = self.look_up(table, key)?;
         match &found {
@@ -67,8 +67,8 @@ impl Snapshot {
         }
     }
 
-    /// The values of several keys, in the order of the keys: faster than one [`Snapshot::get`] after the other, because the lookups
-    /// wait for memory together, and what is not in memory is read together.
+    /// The values of several keys, in the order of the keys: faster than one [`Snapshot::get`] after the other, because
+    /// the lookups wait for memory together, and what is not in memory is read together.
     ///
     /// ```
     /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
@@ -164,7 +164,8 @@ impl Snapshot {
         value
     }
 
-    /// Counts what lookups of so many keys cost, `key` among them, and lets them pay for the trees that they searched in vain.
+    /// Counts what lookups of so many keys cost, `key` among them, and lets them pay for the trees that they searched
+    /// in vain.
     #[inline]
     fn pay(&self, state: &TableState, key: &[u8], keys: u64, costs: &Costs) {
         state.reads.got(keys, costs);

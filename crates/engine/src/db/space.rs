@@ -1,5 +1,6 @@
-//! Space on disk: commits that put are refused before memtables hold more than the disk has room to flush. So on a disk that the database has
-//! filled there is room to flush deletions, for the redo log of more, and for the merges that give space back.
+//! Space on disk: commits that put are refused before memtables hold more than the disk has room to flush. So on a disk
+//! that the database has filled there is room to flush deletions, for the redo log of more, and for the merges that
+//! give space back.
 //!
 //! # Concurrency
 //! Both fields only steer. A commit that passes by a stale one takes a little of what is kept.
@@ -13,10 +14,11 @@ use crate::txn::batch::Changes;
 
 use super::core::Core;
 
-/// So much stays free beside what memtables hold, and no more than a segment of the log; and what a manifest and its copy
-/// take that are written anew.
+/// So much stays free beside what memtables hold, and no more than a segment of the log; and what a manifest and its
+/// copy take that are written anew.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
-/// It is looked again when memtables have grown by this part of the room that was left, and of memory at most; and of what is kept at least.
+/// It is looked again when memtables have grown by this part of the room that was left, and of memory at most; and of
+/// what is kept at least.
 const LEFT_PART: u64 = 4;
 const MEMORY_PART: u64 = 64;
 const KEPT_PART: u64 = 8;
@@ -49,11 +51,13 @@ impl Core {
         Err(Error::new(ErrorKind::Full, message))
     }
 
-    /// Looks from time to time, as memtables grow by changes, whether they can be flushed, and has them flushed when the disk could hold no more.
+    /// Looks from time to time, as memtables grow by changes, whether they can be flushed, and has them flushed when
+    /// the disk could hold no more.
     pub(super) fn watch_space(&self, changes: &Changes) {
         let held = self.memory.memtable_bytes();
         let erases = changes.erases() && self.space.is_tight.load(Ordering::Relaxed);
-        // On a full disk every commit would lay down a run of its own for its few deletions, and these runs would fill what is kept.
+        // On a full disk every commit would lay down a run of its own for its few deletions, and these runs would fill
+        // what is kept.
         let is_worth_a_flush = erases || held >= self.kept_bytes() / WORTH_PART;
         if held < self.space.look_at.load(Ordering::Relaxed) && !erases
             || !is_worth_a_flush

@@ -78,11 +78,12 @@ pub struct FlushStats {
     pub compaction_reused_leaves: u64,
     /// Bytes of free space that a compaction lacks which is due; 0 when none waits for space.
     pub space_missing_bytes: u64,
-    /// Compactions in the background that ended because something could not be read or is damaged. They are tried again with the next flush,
-    /// and after more failures of the same table at longer intervals, of up to a minute.
+    /// Compactions in the background that ended because something could not be read or is damaged. They are tried again
+    /// with the next flush, and after more failures of the same table at longer intervals, of up to a minute.
     pub failed_compactions: u64,
-    /// Merges of changes into a B-tree, by flushes, bulk loads and in the background, that ended because something could not be read or is
-    /// damaged. The changes lie in runs over the tree, where reads find them; the merge is tried again as compactions are.
+    /// Merges of changes into a B-tree, by flushes, bulk loads and in the background, that ended because something
+    /// could not be read or is damaged. The changes lie in runs over the tree, where reads find them; the merge is
+    /// tried again as compactions are.
     pub failed_merges: u64,
     /// What the last of these compactions and merges said: which file, and what to do.
     pub last_failure: Option<String>,

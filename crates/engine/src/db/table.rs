@@ -44,11 +44,13 @@ impl Table {
         Ok(&self.0.state)
     }
 
-    /// The table's state and what a reader sees of it, if it belongs to this database, which is open, and was not dropped.
+    /// The table's state and what a reader sees of it, if it belongs to this database, which is open, and was not
+    /// dropped.
     #[inline]
     pub(crate) fn reader_in(&self, core: &Arc<Core>) -> Result<Reader<'_>> {
         let version = self.0.state.version.load();
-        // In this order: a table that is dropped meanwhile, or whose database is closed, is empty only after it says so.
+        // In this order: a table that is dropped meanwhile, or whose database is closed, is empty only after it says
+        // so.
         core.health.check_open()?;
         Ok((self.state_in(core)?, version))
     }
@@ -81,8 +83,8 @@ impl Table {
         &self.0.state.options
     }
 
-    /// Begins a load of entries that come in ascending order of their keys: they go straight to disk, without redo log and memtable, and
-    /// all become visible at once. See [`BulkLoad`].
+    /// Begins a load of entries that come in ascending order of their keys: they go straight to disk, without redo log
+    /// and memtable, and all become visible at once. See [`BulkLoad`].
     ///
     /// # Errors
     /// `Poisoned`, `Closed`, `Invalid` when the table was dropped.
@@ -98,8 +100,8 @@ impl Table {
         self.0.db.core().flush_all(self.open_state()?)
     }
 
-    /// Flushes, then merges everything into one tree: a single sorted sequence in the last level, or a B-tree of full leaves. Drops
-    /// what no snapshot sees, and reclaims the space of dead values that are kept apart.
+    /// Flushes, then merges everything into one tree: a single sorted sequence in the last level, or a B-tree of full
+    /// leaves. Drops what no snapshot sees, and reclaims the space of dead values that are kept apart.
     ///
     /// # Errors
     /// `Io`, `Full`, `Corruption`, `Poisoned`, `Closed`.
@@ -107,11 +109,12 @@ impl Table {
         self.0.db.core().compact_all(self.open_state()?)
     }
 
-    /// Merges all runs of a level into the next level below that holds any, and returns when that is done: level 0 is L0, the others
-    /// have the numbers that [`Table::shape`] shows. So a table can be put into a wanted shape. With [`Layout::Lsm`](crate::Layout::Lsm) L0 goes into the
-    /// first level that its layout uses now, with [`Layout::LsmTiered`](crate::Layout::LsmTiered) into the next older sorted sequence. A level that is empty, or
-    /// has nothing below it, stays as it is; memtables do too (see [`Table::flush`]). What the layout wants next it does in the
-    /// background, unless that is [held](Table::hold).
+    /// Merges all runs of a level into the next level below that holds any, and returns when that is done: level 0 is
+    /// L0, the others have the numbers that [`Table::shape`] shows. So a table can be put into a wanted shape. With
+    /// [`Layout::Lsm`](crate::Layout::Lsm) L0 goes into the first level that its layout uses now, with
+    /// [`Layout::LsmTiered`](crate::Layout::LsmTiered) into the next older sorted sequence. A level that is empty, or
+    /// has nothing below it, stays as it is; memtables do too (see [`Table::flush`]). What the layout wants next it
+    /// does in the background, unless that is [held](Table::hold).
     ///
     /// ```
     /// # fn main() -> spinney::Result<()> {
@@ -134,15 +137,16 @@ impl Table {
     /// ```
     ///
     /// # Errors
-    /// `Unsupported` for a B-tree, which has no levels; `Invalid` when no level can have that number; `Io`, `Full`, `Corruption`,
-    /// `Poisoned`, `Closed`.
+    /// `Unsupported` for a B-tree, which has no levels; `Invalid` when no level can have that number; `Io`, `Full`,
+    /// `Corruption`, `Poisoned`, `Closed`.
     pub fn compact_level(&self, level: usize) -> Result<()> {
         self.0.db.core().compact_level(self.open_state()?, level)
     }
 
-    /// From now on no compaction of the table begins by itself, until [`Table::release`] or the database is closed: the shape changes
-    /// by flushes and by the verbs of this handle only. Returns when a compaction that is under way has ended. Meanwhile runs gather in
-    /// L0 and reads have more to search; writers are not slowed for it. To hold a table twice is to hold it once.
+    /// From now on no compaction of the table begins by itself, until [`Table::release`] or the database is closed: the
+    /// shape changes by flushes and by the verbs of this handle only. Returns when a compaction that is under way has
+    /// ended. Meanwhile runs gather in L0 and reads have more to search; writers are not slowed for it. To hold a table
+    /// twice is to hold it once.
     ///
     /// ```
     /// # fn main() -> spinney::Result<()> {
@@ -181,8 +185,8 @@ impl Table {
         Ok(())
     }
 
-    /// Returns when no flush or compaction is due any more; helps with the work. Compactions of a table that is [held](Table::hold) are
-    /// not due.
+    /// Returns when no flush or compaction is due any more; helps with the work. Compactions of a table that is
+    /// [held](Table::hold) are not due.
     ///
     /// ```
     /// # fn main() -> spinney::Result<()> {

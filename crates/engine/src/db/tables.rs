@@ -55,7 +55,8 @@ impl Core {
         Ok(state)
     }
 
-    /// Creates the file of a new table's B-tree, durably. A file for which there is no space or no descriptor is gone again: nothing names it.
+    /// Creates the file of a new table's B-tree, durably. A file for which there is no space or no descriptor is gone
+    /// again: nothing names it.
     fn create_btree(&self, options: &TableOptions) -> Result<(FileId, Arc<BTree>)> {
         let file = self.new_file();
         let tree = BTree::create(
@@ -121,7 +122,8 @@ impl Core {
         tables.remove(name);
         self.counters.dropped_reads.add(state.reads.stats());
         drop((ledger, tables, commit));
-        // A compaction under way stops soon, and leaves nothing behind. Under the gate a verification does not meet the files.
+        // A compaction under way stops soon, and leaves nothing behind. Under the gate a verification does not meet the
+        // files.
         drop(state.compaction.lock());
         let (version, tree) = state.empty(&mut self.commit.lock());
         version.memtables().for_each(|mem| self.memory.forget(mem));

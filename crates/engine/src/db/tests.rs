@@ -1,4 +1,5 @@
-//! Tests of moments that the public calls cannot hold still: between the steps of a checkpoint, and after billions of changes.
+//! Tests of moments that the public calls cannot hold still: between the steps of a checkpoint, and after billions of
+//! changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -696,7 +697,8 @@ fn a_disk_that_fills_up_under_a_compaction_ends_it_and_nothing_else() {
     assert!(ended > 1, "{ended}");
 }
 
-/// The manifest that was put in force, and its name not made durable for want of room, stayed beside the one that took its place.
+/// The manifest that was put in force, and its name not made durable for want of room, stayed beside the one that took
+/// its place.
 #[test]
 fn a_disk_that_is_full_for_a_moment_while_a_database_opens_leaves_no_second_manifest() {
     let mut opened = 0;
@@ -750,8 +752,8 @@ fn a_dropped_table_gives_its_space_and_memory_back_though_handles_of_it_are_kept
     }
 }
 
-/// A merge whose entries did not add up removed what it had written, and with it the value files of its inputs, to which it referred. The bytes of
-/// no file lead there: a run's end says how many entries it has.
+/// A merge whose entries did not add up removed what it had written, and with it the value files of its inputs, to
+/// which it referred. The bytes of no file lead there: a run's end says how many entries it has.
 #[test]
 fn what_is_given_up_takes_no_value_file_along_that_was_there_before() {
     let sim = SimEnv::new(1);

@@ -21,9 +21,9 @@ use super::table::Table;
 /// Memory that a key takes in the set beside its bytes and its changes.
 const KEY_OVERHEAD_BYTES: u64 = 64;
 
-/// A transaction over any number of tables under snapshot isolation: it reads the database as it was when it began, with its own
-/// writes on top, and commits only if nobody else has committed a change to a key that it wrote (first committer wins).
-/// Dropping it rolls it back.
+/// A transaction over any number of tables under snapshot isolation: it reads the database as it was when it began,
+/// with its own writes on top, and commits only if nobody else has committed a change to a key that it wrote (first
+/// committer wins). Dropping it rolls it back.
 ///
 /// ```
 /// # use spinney::{Database, ErrorKind, Options, TableOptions};
@@ -71,8 +71,9 @@ impl Transaction {
     /// Sets a key's value.
     ///
     /// # Errors
-    /// `Invalid` for a key or value of a length that cannot be stored, a value that the table's merge operator refuses, or a table of
-    /// another database; `Full` when the transaction becomes larger than memory allows: it stays as it was then.
+    /// `Invalid` for a key or value of a length that cannot be stored, a value that the table's merge operator refuses,
+    /// or a table of another database; `Full` when the transaction becomes larger than memory allows: it stays as it
+    /// was then.
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         table.state().check_value(value)?;
         self.write(table, Kind::Put, key, value)
@@ -86,8 +87,9 @@ impl Transaction {
         self.write(table, Kind::Delete, key, b"")
     }
 
-    /// Removes a key that was put at most once since it was last removed, as [`Batch::single_delete`] does. Of what the transaction itself
-    /// did to the key only the sum is committed: a put and its removal are a removal, and a removal with a put after it stays both.
+    /// Removes a key that was put at most once since it was last removed, as [`Batch::single_delete`] does. Of what the
+    /// transaction itself did to the key only the sum is committed: a put and its removal are a removal, and a removal
+    /// with a put after it stays both.
     ///
     /// # Errors
     /// As [`Transaction::put`].
@@ -95,8 +97,9 @@ impl Transaction {
         self.write(table, Kind::SingleDelete, key, b"")
     }
 
-    /// Removes all keys of a range, as [`Batch::delete_range`] does. Reads of the transaction see it. The commit conflicts with what others
-    /// committed to keys of the range meanwhile; where very much of the range was just written it may do so in vain.
+    /// Removes all keys of a range, as [`Batch::delete_range`] does. Reads of the transaction see it. The commit
+    /// conflicts with what others committed to keys of the range meanwhile; where very much of the range was just
+    /// written it may do so in vain.
     ///
     /// # Errors
     /// As [`Transaction::put`].
@@ -129,11 +132,13 @@ impl Transaction {
         Err(Error::new(ErrorKind::Full, message))
     }
 
-    /// Merges an operand into a key's value, as [`Batch::merge`] does. Reads of the transaction see it. The value is not read, but like
-    /// a put the commit conflicts with what others committed to the key meanwhile: counters that many change take a [`Batch`].
+    /// Merges an operand into a key's value, as [`Batch::merge`] does. Reads of the transaction see it. The value is
+    /// not read, but like a put the commit conflicts with what others committed to the key meanwhile: counters that
+    /// many change take a [`Batch`].
     ///
     /// # Errors
-    /// As [`Transaction::put`]; `Invalid` also when the table has no merge operator, or one that is not registered or refuses the operand.
+    /// As [`Transaction::put`]; `Invalid` also when the table has no merge operator, or one that is not registered or
+    /// refuses the operand.
     pub fn merge(&mut self, table: &Table, key: &[u8], operand: &[u8]) -> Result<()> {
         table.state().operator.get()?.check(operand)?;
         self.write(table, Kind::Merge, key, operand)
@@ -191,7 +196,8 @@ impl Transaction {
     }
 
     /// The values of several keys, in the order of the keys, the transaction's own writes included: faster than one
-    /// [`Transaction::get`] after the other, as [`Snapshot::multi_get`] is. What the writes decide alone is not looked up.
+    /// [`Transaction::get`] after the other, as [`Snapshot::multi_get`] is. What the writes decide alone is not looked
+    /// up.
     ///
     /// ```
     /// # use spinney::{Database, Options, TableOptions};
@@ -251,8 +257,8 @@ impl Transaction {
     /// Commits with the database's default durability.
     ///
     /// # Errors
-    /// `Conflict` when somebody else committed a change to a key written or erased here after this transaction began: nothing is applied,
-    /// retry it. `Poisoned`, `Closed`, and `Io` when it is unknown whether the commit is durable.
+    /// `Conflict` when somebody else committed a change to a key written or erased here after this transaction began:
+    /// nothing is applied, retry it. `Poisoned`, `Closed`, and `Io` when it is unknown whether the commit is durable.
     pub fn commit(self) -> Result<()> {
         let durability = self.snapshot.db().core().options.durability;
         self.commit_with(durability)

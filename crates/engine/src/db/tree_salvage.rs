@@ -1,4 +1,5 @@
-//! The trees of a table read around their damage, from their files alone: for a salvage to a new place, and for a verification.
+//! The trees of a table read around their damage, from their files alone: for a salvage to a new place, and for a
+//! verification.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

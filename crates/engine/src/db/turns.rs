@@ -1,5 +1,5 @@
-//! Whose turn a compaction is: mostly the table's that has the most runs in L0, but no table waits without bound behind a busy one, and
-//! neither does what reads have paid for.
+//! Whose turn a compaction is: mostly the table's that has the most runs in L0, but no table waits without bound behind
+//! a busy one, and neither does what reads have paid for.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ const REST_PER_PAID: u32 = 4;
 pub(crate) struct Turns {
     /// Steps done so far. Steers only.
     steps: AtomicU64,
-    /// When what reads have paid for may be done next beside compactions that are due. Held by whoever does it, so that one thread at most
-    /// does.
+    /// When what reads have paid for may be done next beside compactions that are due. Held by whoever does it, so that
+    /// one thread at most does.
     paid_from: Mutex<Duration>,
 }
 
@@ -42,7 +42,8 @@ impl Turns {
         table.last_turn.store(step, Ordering::Relaxed);
     }
 
-    /// Lets a job that reads have paid for be done beside compactions that are due, if it is time. `job` says whether there was one.
+    /// Lets a job that reads have paid for be done beside compactions that are due, if it is time. `job` says whether
+    /// there was one.
     pub(crate) fn beside(&self, clock: &dyn Clock, job: impl FnOnce() -> Result<bool>) -> Result<bool> {
         let Some(mut paid_from) = self.paid_from.try_lock() else { return Ok(false) };
         let begun = clock.now();

@@ -14,8 +14,8 @@ use crate::tree::values::{ValueBuilder, ValueFile, ValueFiles, ValuePointer};
 
 use super::core::Core;
 
-/// A value file is about so many times as large as a run at most: larger ones give their space back later, smaller ones are many to hold
-/// open.
+/// A value file is about so many times as large as a run at most: larger ones give their space back later, smaller ones
+/// are many to hold open.
 const RUNS_A_FILE: u64 = 8;
 
 /// Writes value files.

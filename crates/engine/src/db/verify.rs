@@ -1,5 +1,6 @@
-//! Verification: every block of every tree is read and checked, the redo log is read, and the manifest and the log are compared with their
-//! directories. Behind a damaged block the rest of its tree is read as a salvage does, so that all damage is told.
+//! Verification: every block of every tree is read and checked, the redo log is read, and the manifest and the log are
+//! compared with their directories. Behind a damaged block the rest of its tree is read as a salvage does, so that all
+//! damage is told.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -61,8 +62,8 @@ pub struct Problem {
     pub file: Option<PathBuf>,
     /// Where in it, in bytes.
     pub offset: Option<u64>,
-    /// The keys that the damage may have held, from the first (empty: the first of all) to the last (`None`: the last of all); `None` when
-    /// it hides no entry, or none that is known.
+    /// The keys that the damage may have held, from the first (empty: the first of all) to the last (`None`: the last
+    /// of all); `None` when it hides no entry, or none that is known.
     pub keys: Option<(Vec<u8>, Option<Vec<u8>>)>,
     /// What is wrong, with the file and the offset.
     pub what: String,
@@ -210,8 +211,8 @@ impl Core {
         named.extend(ledger.manifest.as_ref().map(|manifest| FileKind::ManifestCopy.name(manifest.id())));
         named.extend(loading.iter().flat_map(|id| [FileKind::Run.name(*id), FileKind::Values.name(*id)]));
         if self.health.check_poison().is_err() || self.health.is_unfinished() {
-            // What a flush or compaction was writing when a write failed or the process died is still there; the next open, or the end of this
-            // one, removes it.
+            // What a flush or compaction was writing when a write failed or the process died is still there; the next
+            // open, or the end of this one, removes it.
             return Ok(());
         }
         for entry in present.iter().filter(|entry| files::parse(&entry.name).is_some() && !named.contains(&entry.name))

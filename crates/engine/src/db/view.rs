@@ -1,7 +1,8 @@
 //! The sorted view of the trees over a large one, which reads of the table have paid for.
 //!
-//! A view is of runs as they are: a flush lays down another one beside it, and a compaction of any of its runs ends it. So a table that is written much
-//! has none, or one of its older runs, and one that is only read or held has one until its trees are merged, which costs more and is paid for later.
+//! A view is of runs as they are: a flush lays down another one beside it, and a compaction of any of its runs ends it.
+//! So a table that is written much has none, or one of its older runs, and one that is only read or held has one until
+//! its trees are merged, which costs more and is paid for later.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use super::core::{Core, TableState};
 const PAUSE_ENTRIES: u64 = 10_000;
 
 impl Core {
-    /// Makes a view of trees and shows it to readers who meet these trees still. False where none can be made; none of the same trees is tried
-    /// again then, nor after an error. The caller holds the table's compaction latch.
+    /// Makes a view of trees and shows it to readers who meet these trees still. False where none can be made; none of
+    /// the same trees is tried again then, nor after an error. The caller holds the table's compaction latch.
     pub(super) fn view(&self, table: &TableState, viewable: &Viewable) -> Result<bool> {
         table.unviewable.lock().clone_from(&viewable.ids);
         let Some(mut builder) = ViewBuilder::new(viewable.trees.clone(), &self.cache)? else { return Ok(false) };
@@ -206,8 +207,8 @@ mod tests {
         snapshot.get(table, &number.to_be_bytes()).unwrap().map(|value| value.to_vec())
     }
 
-    /// What is loaded goes below the trees of a view and above the last, and is no part of it; a snapshot from before sees nothing of it by a view
-    /// made since.
+    /// What is loaded goes below the trees of a view and above the last, and is no part of it; a snapshot from before
+    /// sees nothing of it by a view made since.
     #[test]
     fn a_load_below_the_trees_of_a_view_is_seen_by_those_after_it_and_by_no_others() {
         let (db, table) = open(true, 0);

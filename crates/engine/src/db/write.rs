@@ -4,7 +4,7 @@
 //! compress the changes, if the options say so; sort what is large, and the ranges that are deleted
 //! commit latch ┌ conflict? ── seqnums ── append to the log ┐
 //!              └─────────────────────────────────────────────┘
-//!   insert into each table's memtable (invisible yet, beside other commits); what is large enough is a memtable by itself
+//!   insert into each table's memtable (invisible yet, beside other commits); a large batch is a memtable by itself
 //!   make the log as durable as the commit asks (one sync serves all who wait)
 //!   publish, in seqnum order
 //! ```
@@ -60,7 +60,8 @@ pub(super) struct Ticket {
     seqnums: Seqnums,
     /// The end of its log record; the end of the log when it has none, because it changes unlogged tables only.
     end: Lsn,
-    /// What each table consists of, with its memtable, in the order of the batch's tables. None where nothing is inserted.
+    /// What each table consists of, with its memtable, in the order of the batch's tables. None where nothing is
+    /// inserted.
     versions: SmallVec<[Option<Guard<Arc<Version>>>; TABLES]>,
 }
 
@@ -101,7 +102,8 @@ impl Core {
         // Before any latch is taken, beside the writes of others.
         let body = self.log().pack(changes.logged());
         let ticket = match self.order_with_room(writes, &body, seen) {
-            // There may be room again for the log's next segment, and nobody else looks for it while commits are refused.
+            // There may be room again for the log's next segment, and nobody else looks for it while commits are
+            // refused.
             Err(error) if error.kind() == ErrorKind::Full => {
                 self.prepare_spare()?;
                 self.order_with_room(writes, &body, seen)?
@@ -133,14 +135,15 @@ impl Core {
             tables.iter().for_each(|table| self.join_erasures(table.state()));
         }
         self.account(&ticket, writes.sorted.iter().any(Option::is_some));
-        // A commit that holds the version before its flush keeps the space of a B-tree's old root from being given back.
+        // A commit that holds the version before its flush keeps the space of a B-tree's old root from being given
+        // back.
         drop(ticket);
         self.watch_space(changes);
         Ok(())
     }
 
-    /// Waits until there is room, and as long as flushes and compactions need to keep up. A commit that had to wait for room keeps it until it is
-    /// done.
+    /// Waits until there is room, and as long as flushes and compactions need to keep up. A commit that had to wait for
+    /// room keeps it until it is done.
     fn admit(&self, changes: &Changes) -> Result<Option<Admission<'_>>> {
         let bytes = u64_of(changes.bytes());
         let most = self.memory.batch_bytes_max();
@@ -172,7 +175,8 @@ impl Core {
         let Writes { changes, tables, sorted, .. } = writes;
         let mut guard = self.commit.lock();
         let state = &mut *guard;
-        // Whoever closes the database takes the latch after it said so: what was ordered before is flushed, and nothing is ordered later.
+        // Whoever closes the database takes the latch after it said so: what was ordered before is flushed, and nothing
+        // is ordered later.
         self.health.check_open()?;
         for table in tables {
             table.state().check()?;
@@ -215,7 +219,8 @@ impl Core {
         Ok(ticket)
     }
 
-    /// Appends the changes of logged tables, as one record with the next seqnums; where the log ended before it and ends now.
+    /// Appends the changes of logged tables, as one record with the next seqnums; where the log ended before it and
+    /// ends now.
     fn append(&self, state: &mut CommitState, changes: &Changes, body: &Packed<'_>) -> Result<Range<Lsn>> {
         state.header.clear();
         put_record_header(&mut state.header, state.next_seqnum, changes.logged_count());
@@ -243,8 +248,8 @@ impl Core {
         for change in changes.iter().filter(may_have_changed) {
             let table = tables[position(tables, change.table)].state();
             let version = table.version.load();
-            // Commits that were ordered before this one may still be inserting, also into a memtable that was frozen meanwhile; they
-            // need no latch for it.
+            // Commits that were ordered before this one may still be inserting, also into a memtable that was frozen
+            // meanwhile; they need no latch for it.
             version.memtables().for_each(|mem| mem.wait_for_inserts());
             let changed = match change.range() {
                 Some(range) => version.range_changed(&range, seen)?,
@@ -265,7 +270,8 @@ impl Core {
         Reached::Conflict.mark();
     }
 
-    /// Counts the growth of memtables, for which the cache makes room, and sends full ones to disk; also when some were `frozen`.
+    /// Counts the growth of memtables, for which the cache makes room, and sends full ones to disk; also when some were
+    /// `frozen`.
     fn account(&self, ticket: &Ticket, frozen: bool) {
         let (mut full, mut wants_memory) = (frozen || self.is_freeze_due(ticket.end), self.log().wants_pages());
         for mem in ticket.mems().filter(|mem| mem.has_grown()) {

@@ -1,9 +1,10 @@
 //! Reads and writes beside each other, or beside the thread that wants them: a few threads of the database help.
 //!
 //! # Concurrency
-//! A batch is a list of transfers that its owner and the helpers take from one by one. The owner takes too when it waits, so that a
-//! batch is done even when no helper is free or could be started; it waits only for transfers that a helper is making. Helpers are
-//! started when the first batch wants them, and sleep between batches; there are never more than [`HELPERS_MAX`]. They end with the database.
+//! A batch is a list of transfers that its owner and the helpers take from one by one. The owner takes too when it
+//! waits, so that a batch is done even when no helper is free or could be started; it waits only for transfers that a
+//! helper is making. Helpers are started when the first batch wants them, and sleep between batches; there are never
+//! more than [`HELPERS_MAX`]. They end with the database.
 
 use super::{Next, Origin, Threads, Transfer, Worker};
 use parking_lot::{Condvar, Mutex};
@@ -13,7 +14,8 @@ use std::sync::Arc;
 /// Threads that help. A device gives most of what it can at some ten reads in flight.
 const HELPERS_MAX: usize = 12;
 
-/// Several transfers, as their owner has them. Dropped, those are called off that were not begun, and the others are waited for.
+/// Several transfers, as their owner has them. Dropped, those are called off that were not begun, and the others are
+/// waited for.
 #[derive(Debug)]
 pub(super) struct Batch {
     shared: Arc<Shared>,

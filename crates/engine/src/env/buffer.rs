@@ -3,10 +3,11 @@
 //! # Invariants
 //! 1. The address is a multiple of [`SECTOR_BYTES`], also when nothing is allocated.
 //! 2. The capacity is a multiple of [`SECTOR_BYTES`], and all of it is initialised.
-//! 3. All bytes from `touched` on are zero, and `len <= touched <= capacity`: padding with zeros a buffer that is used again and again
-//!    touches no more memory than was used before.
-//! 4. A buffer of `MAPPED_BYTES_MIN` or more is a mapping of its own. Freed, it goes back to the system at once: an allocator would
-//!    keep such pieces and, as glibc's does, cut smaller and smaller ones from them until the heap is several times what is in use.
+//! 3. All bytes from `touched` on are zero, and `len <= touched <= capacity`: padding with zeros a buffer that is used
+//!    again and again touches no more memory than was used before.
+//! 4. A buffer of `MAPPED_BYTES_MIN` or more is a mapping of its own. Freed, it goes back to the system at once: an
+//!    allocator would keep such pieces and, as glibc's does, cut smaller and smaller ones from them until the heap is
+//!    several times what is in use.
 
 use super::SECTOR_BYTES;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -82,7 +83,8 @@ impl AlignedBuffer {
     /// Appends bytes.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
-        // SAFETY: `reserve` made room for `bytes` after the first `len` bytes, and `bytes` cannot overlap memory that is ours alone.
+        // SAFETY: `reserve` made room for `bytes` after the first `len` bytes, and `bytes` cannot overlap memory that
+        // is ours alone.
         unsafe { self.start.add(self.len).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
         self.set_len(self.len + bytes.len());
     }

@@ -1,8 +1,9 @@
-//! The files that one open of a database uses. They are closed all at once, whoever still holds them, and refuse in a forked child.
+//! The files that one open of a database uses. They are closed all at once, whoever still holds them, and refuse in a
+//! forked child.
 //!
 //! # Invariants
-//! 1. When [`DatabaseFiles::revoke`] has returned, no call to one of the files is under way and none will be made; their descriptors are
-//!    closed, and no helper is left.
+//! 1. When [`DatabaseFiles::revoke`] has returned, no call to one of the files is under way and none will be made;
+//!    their descriptors are closed, and no helper is left.
 //! 2. In a process that was forked from the one that opened the database, no call reaches the file system.
 
 use super::beside::{Batch, Helpers};
@@ -17,8 +18,8 @@ use std::sync::{Arc, Weak};
 /// A file system for one open of a database.
 #[derive(Debug)]
 pub struct DatabaseFiles {
-    /// `None` once the files are revoked: it holds a descriptor too. A thread that opens a file looks at it again under the latch of
-    /// `files`, from which the files are then revoked.
+    /// `None` once the files are revoked: it holds a descriptor too. A thread that opens a file looks at it again under
+    /// the latch of `files`, from which the files are then revoked.
     fs: RwLock<Option<Arc<dyn FileSystem>>>,
     threads: Arc<dyn Threads>,
     origin: Origin,
@@ -57,7 +58,8 @@ impl DatabaseFiles {
         Ok((Env { fs: Arc::<Self>::clone(&files), ..env }, files))
     }
 
-    /// Closes all files and ends the helpers. Every later call fails with an error that says that the database was closed.
+    /// Closes all files and ends the helpers. Every later call fails with an error that says that the database was
+    /// closed.
     pub fn revoke(&self) {
         drop(self.fs.write().take());
         let files = std::mem::take(&mut *self.files.lock());
@@ -172,7 +174,8 @@ impl File for DatabaseFile {
                     None => InFlight::due(transfer),
                 }
             }
-            // Through the page cache the kernel writes behind and reads ahead by itself, and a copy is not worth a thread's being woken.
+            // Through the page cache the kernel writes behind and reads ahead by itself, and a copy is not worth a
+            // thread's being woken.
             (false, true) => InFlight::made(transfer),
             (false, false) => InFlight::due(transfer),
             (true, _) => {

@@ -23,7 +23,8 @@ pub enum Access {
 pub struct OpenOptions {
     /// Reading, writing, or creating.
     pub access: Access,
-    /// Pass the page cache by. Where the file system cannot, the file is opened buffered and [`File::alignment`] says 1.
+    /// Pass the page cache by. Where the file system cannot, the file is opened buffered and [`File::alignment`] says
+    /// 1.
     pub direct: bool,
 }
 
@@ -95,7 +96,8 @@ pub trait FileSystem: Send + Sync + Debug {
     fn absolute(&self, path: &Path) -> io::Result<PathBuf>;
 }
 
-/// A read or a write of a whole buffer, which goes on beside others ([`File::read_many`]) or beside its owner ([`File::begin`]).
+/// A read or a write of a whole buffer, which goes on beside others ([`File::read_many`]) or beside its owner
+/// ([`File::begin`]).
 #[derive(Debug)]
 pub struct Transfer {
     /// What to read from or to write to.
@@ -148,7 +150,8 @@ impl Transfer {
     }
 }
 
-/// A transfer that was begun. Dropped, it is called off, or waited for if it is under way: nothing reads or writes afterwards.
+/// A transfer that was begun. Dropped, it is called off, or waited for if it is under way: nothing reads or writes
+/// afterwards.
 pub struct InFlight(Box<dyn FnOnce() -> Transfer + Send + Sync>);
 
 impl InFlight {
@@ -187,8 +190,8 @@ impl Debug for InFlight {
     }
 }
 
-/// A part of a file in memory. What is copied into it is written to the file, and as safe from the end of the process as by any other
-/// write.
+/// A part of a file in memory. What is copied into it is written to the file, and as safe from the end of the process
+/// as by any other write.
 pub trait Pages: Send + Debug {
     /// Writes all of `bytes` at `offset` of the file.
     ///
@@ -199,22 +202,22 @@ pub trait Pages: Send + Debug {
 
 /// An open file with positioned reads and writes. Usable by many threads at once.
 ///
-/// On a direct file ([`File::alignment`] over 1) every offset, length and buffer address handed in is a multiple of the alignment; those of
-/// reads need only be multiples of [`File::read_alignment`].
+/// On a direct file ([`File::alignment`] over 1) every offset, length and buffer address handed in is a multiple of the
+/// alignment; those of reads need only be multiples of [`File::read_alignment`].
 pub trait File: Send + Sync + Debug {
     /// Reads at `offset` until `buffer` is full or the file ends; says how many bytes were read.
     ///
     /// # Errors
     /// What the operating system says.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Makes several reads of this and other files of its environment, each as [`File::read_at`], beside each other where the system
-    /// can; each has its own result.
+    /// Makes several reads of this and other files of its environment, each as [`File::read_at`], beside each other
+    /// where the system can; each has its own result.
     fn read_many(&self, reads: &mut [Transfer]) {
         reads.iter_mut().for_each(Transfer::make);
     }
-    /// Begins a transfer of this or another file of its environment, which goes on beside the caller where that gains time. Until it was
-    /// waited for, a write may not have been made, also in part; so none of its bytes may be read or written meanwhile, and no
-    /// [`File::sync`] counts for it.
+    /// Begins a transfer of this or another file of its environment, which goes on beside the caller where that gains
+    /// time. Until it was waited for, a write may not have been made, also in part; so none of its bytes may be read or
+    /// written meanwhile, and no [`File::sync`] counts for it.
     fn begin(&self, transfer: Transfer) -> InFlight {
         InFlight::made(transfer)
     }
@@ -223,8 +226,8 @@ pub trait File: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says; the bytes are then written in part or not at all.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Maps a range of the file that was just written, so that it can be written again without a system call; `None` where that is not
-    /// possible. Only for files that are not direct.
+    /// Maps a range of the file that was just written, so that it can be written again without a system call; `None`
+    /// where that is not possible. Only for files that are not direct.
     fn map(&self, _range: Range<u64>) -> Option<Box<dyn Pages>> {
         None
     }
@@ -255,7 +258,8 @@ pub trait File: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
-    /// Reserves space for the first `bytes` bytes and extends the file to them; false where the file system cannot reserve and only extends.
+    /// Reserves space for the first `bytes` bytes and extends the file to them; false where the file system cannot
+    /// reserve and only extends.
     ///
     /// # Errors
     /// `StorageFull` when there is no room.
@@ -265,8 +269,10 @@ pub trait File: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says.
     fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<()>;
-    /// What offsets, lengths and buffer addresses must be a multiple of: [`super::SECTOR_BYTES`] for direct files, else 1.
+    /// What offsets, lengths and buffer addresses must be a multiple of: [`super::SECTOR_BYTES`] for direct files, else
+    /// 1.
     fn alignment(&self) -> usize;
-    /// The same of reads, at most [`File::alignment`]: many devices can be read in smaller pieces than they are best written in.
+    /// The same of reads, at most [`File::alignment`]: many devices can be read in smaller pieces than they are best
+    /// written in.
     fn read_alignment(&self) -> usize;
 }

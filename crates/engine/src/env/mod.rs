@@ -1,7 +1,7 @@
 //! The outside world: files, time, threads and randomness, behind traits, so that a test can replace all of them.
 //!
-//! Nothing in the engine reaches the operating system except through an [`Env`]. [`os`] is the real one; [`sim`] lives in
-//! memory, replays from a seed, and loses, tears and fails what a real machine may lose, tear and fail.
+//! Nothing in the engine reaches the operating system except through an [`Env`]. [`os`] is the real one; [`sim`] lives
+//! in memory, replays from a seed, and loses, tears and fails what a real machine may lose, tear and fail.
 
 mod beside;
 pub mod buffer;
@@ -46,13 +46,14 @@ impl Env {
         os::env()
     }
 
-    /// The same, in which threads stay awake for reads of up to 64 KiB past the page cache, for 200 us at most: they ask for the result
-    /// and let others run in between, where they would sleep until they are woken. More reads at once and sooner, a fifth on a virtual
-    /// machine, for all the processor's time while a read is under way, about three times as much a read. For who has processors to spare.
+    /// The same, in which threads stay awake for reads of up to 64 KiB past the page cache, for 200 us at most: they
+    /// ask for the result and let others run in between, where they would sleep until they are woken. More reads at
+    /// once and sooner, a fifth on a virtual machine, for all the processor's time while a read is under way, about
+    /// three times as much a read. For who has processors to spare.
     ///
     /// # Errors
-    /// `PermissionDenied`, `Unsupported` or what the kernel says, when it has no `io_uring` for the process: before Linux 5.6, and in many
-    /// containers.
+    /// `PermissionDenied`, `Unsupported` or what the kernel says, when it has no `io_uring` for the process: before
+    /// Linux 5.6, and in many containers.
     pub fn os_polling() -> io::Result<Self> {
         os::polling()
     }

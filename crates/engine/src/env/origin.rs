@@ -1,4 +1,5 @@
-//! The process in which something was opened: a child that is forked from it inherits the memory, but neither the threads nor the right to write.
+//! The process in which something was opened: a child that is forked from it inherits the memory, but neither the
+//! threads nor the right to write.
 
 use crate::base::{Error, ErrorKind, Result};
 use std::io;

@@ -29,15 +29,17 @@ pub type Work = Box<dyn FnMut() -> Next + Send>;
 
 /// Background threads and waiting.
 pub trait Threads: Send + Sync + Debug {
-    /// Starts a worker, which calls `work` now and whenever it is woken. Fails when the system has no more threads or memory for one.
+    /// Starts a worker, which calls `work` now and whenever it is woken. Fails when the system has no more threads or
+    /// memory for one.
     ///
     /// # Errors
     /// What the system says.
     ///
-    /// The simulated environment runs the work inside [`Worker::wake`], in the caller's thread: callers hold no latch then,
-    /// and what they wait for afterwards has been done.
+    /// The simulated environment runs the work inside [`Worker::wake`], in the caller's thread: callers hold no latch
+    /// then, and what they wait for afterwards has been done.
     fn worker(&self, name: &str, work: Work) -> io::Result<Box<dyn Worker>>;
-    /// Waits. The simulated environment moves its clock instead, and runs the work whose time has come, in the caller's thread.
+    /// Waits. The simulated environment moves its clock instead, and runs the work whose time has come, in the caller's
+    /// thread.
     fn sleep(&self, time: Duration);
     /// How many processors there are beside the caller's (none in the simulated environment).
     fn others(&self) -> usize;
@@ -57,8 +59,8 @@ pub trait Threads: Send + Sync + Debug {
 pub trait Worker: Send + Sync + Debug {
     /// Lets the work be called soon. Wakes are never lost: one that arrives while the work runs makes it run once more.
     fn wake(&self);
-    /// Waits until the work has returned and never calls it again. Safe to call twice, and from the work itself (which then ends
-    /// when it returns). In a process that was forked from the one of its thread it does nothing.
+    /// Waits until the work has returned and never calls it again. Safe to call twice, and from the work itself (which
+    /// then ends when it returns). In a process that was forked from the one of its thread it does nothing.
     fn stop(&self);
 }
 

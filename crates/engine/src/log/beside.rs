@@ -1,11 +1,12 @@
 //! Replay on several processors: the opening thread finds, checks and unpacks payloads, and workers take them in.
 //!
-//! Payloads go over in batches. While all workers have enough to do, the reading thread takes a batch in itself, so that every processor
-//! has work whatever takes longer. Where there are no threads it takes in each payload as it comes.
+//! Payloads go over in batches. While all workers have enough to do, the reading thread takes a batch in itself, so
+//! that every processor has work whatever takes longer. Where there are no threads it takes in each payload as it
+//! comes.
 //!
 //! # Invariants
-//! 1. Every payload is taken in once, in no order: whoever takes in must not care. After [`Takers::settle`] all that was read so far
-//!    was taken in, and nothing behind it: a moment of the log.
+//! 1. Every payload is taken in once, in no order: whoever takes in must not care. After [`Takers::settle`] all that
+//!    was read so far was taken in, and nothing behind it: a moment of the log.
 //! 2. Memory is bounded by a few batches, each of which ends with the payload that makes it large.
 
 use super::progress::ReplayProgress;
@@ -21,7 +22,8 @@ use std::sync::Arc;
 
 /// A batch is handed over when it has so many bytes.
 const BATCH_BYTES: usize = 96 << 10;
-/// How many batches may wait for each worker: so many that none of them runs out of work while the reading thread takes one in.
+/// How many batches may wait for each worker: so many that none of them runs out of work while the reading thread takes
+/// one in.
 const WAITING_MAX: usize = 16;
 /// Memtables take in a third of what one thread reads: more workers would wait for it.
 const WORKERS_MAX: usize = 3;
@@ -29,11 +31,12 @@ const WORKERS_MAX: usize = 3;
 /// Takes in one payload, whose first record begins at the position: several threads at once, in no order.
 pub type Take = dyn Fn(Lsn, &[u8]) -> Result<()> + Send + Sync;
 
-/// Is told between two payloads how far the log was read: [`Takers::settle`] then makes that the position before which all is taken in.
+/// Is told between two payloads how far the log was read: [`Takers::settle`] then makes that the position before which
+/// all is taken in.
 pub type Between<'a> = dyn FnMut(Lsn, &mut Takers) -> Result<()> + 'a;
 
-/// As [`recover`](super::recover), but payloads are taken in on several processors at once, in no order. Calls `tell` at the beginning, after
-/// about every mebibyte of the log, and at the end.
+/// As [`recover`](super::recover), but payloads are taken in on several processors at once, in no order. Calls `tell`
+/// at the beginning, after about every mebibyte of the log, and at the end.
 ///
 /// # Errors
 /// As for [`recover`](super::recover); what `take` and `between` return.

@@ -1,11 +1,12 @@
 //! The segments of a directory, and which of them make up the log.
 //!
 //! # Recovery
-//! The segment with the highest number belongs to the log; its header names the one before it, and so on back to the first that is
-//! needed. What no header names does not count: it followed a torn tail, or was left by an open that did not get far.
+//! The segment with the highest number belongs to the log; its header names the one before it, and so on back to the
+//! first that is needed. What no header names does not count: it followed a torn tail, or was left by an open that did
+//! not get far.
 //!
-//! A sync before the reading is not enough to believe what is read: after a sync that failed, Linux shows from its cache what is not on the
-//! disk, and no later sync writes it. So what no marker proves is read past the cache.
+//! A sync before the reading is not enough to believe what is read: after a sync that failed, Linux shows from its
+//! cache what is not on the disk, and no later sync writes it. So what no marker proves is read past the cache.
 
 use super::format::{Begins, HeaderError, MARKER_BYTES, Marker, SECTOR, SegmentHeader};
 use super::segment::{Directory, Listing, segment_path};
@@ -97,10 +98,11 @@ impl Damage {
     }
 }
 
-/// Opens all segments of `listing` and finds the log. `database` is the identity they must have, if it is known; `from` the oldest
-/// position that is needed, or `None` for whatever there is.
+/// Opens all segments of `listing` and finds the log. `database` is the identity they must have, if it is known; `from`
+/// the oldest position that is needed, or `None` for whatever there is.
 ///
-/// With `durably`, files and names are made durable before anything is read, so that nothing is believed that a crash could take back.
+/// With `durably`, files and names are made durable before anything is read, so that nothing is believed that a crash
+/// could take back.
 pub(super) fn find(
     directory: &Directory,
     listing: &Listing,

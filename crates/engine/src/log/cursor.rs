@@ -1,8 +1,9 @@
 //! A cursor over the payloads of a log that is being written: only what is durable, in order, each once.
 //!
 //! # Concurrency
-//! The cursor never reads at or behind the first sector that a write may still change: segments are read as if they ended there. A
-//! hold keeps the segments from its position on; when the hold was given up, what was read meanwhile is thrown away.
+//! The cursor never reads at or behind the first sector that a write may still change: segments are read as if they
+//! ended there. A hold keeps the segments from its position on; when the hold was given up, what was read meanwhile is
+//! thrown away.
 
 use super::chain::Found;
 use super::format::{SECTOR, sector_up};
@@ -71,11 +72,12 @@ impl LogWriter {
         self.live.lock()[0].header.previous_end
     }
 
-    /// A cursor over what ends after `from`. While it is open, segments are kept for it, of those that no recovery needs at most
-    /// `held_bytes_max` bytes; then it fails.
+    /// A cursor over what ends after `from`. While it is open, segments are kept for it, of those that no recovery
+    /// needs at most `held_bytes_max` bytes; then it fails.
     ///
     /// # Errors
-    /// `Gone` when the log does not reach back so far, naming the oldest position; `Invalid` when `from` is behind its end.
+    /// `Gone` when the log does not reach back so far, naming the oldest position; `Invalid` when `from` is behind its
+    /// end.
     pub fn cursor(&self, from: Lsn, held_bytes_max: u64) -> Result<LogCursor> {
         let tail = self.tail();
         let live = self.live.lock();
@@ -90,7 +92,8 @@ impl LogWriter {
         Ok(LogCursor { hold, position: from, ahead: VecDeque::new(), segment: 0 })
     }
 
-    /// Ends a cursor's hold, and gives up the segments that only it kept. What cannot be removed is removed by the next open.
+    /// Ends a cursor's hold, and gives up the segments that only it kept. What cannot be removed is removed by the next
+    /// open.
     pub fn end_cursor(&self, cursor: &LogCursor) {
         let released = {
             let mut holds = self.holds.lock();

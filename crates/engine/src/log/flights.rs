@@ -1,10 +1,11 @@
 //! The forces that are in flight: which positions each covers, and how far the log is durable when some have landed.
 //!
-//! Forces take off in order of position and may land in any order. The log is durable up to the end of a force only when that force and
-//! all before it have landed.
+//! Forces take off in order of position and may land in any order. The log is durable up to the end of a force only
+//! when that force and all before it have landed.
 //!
-//! Where a force takes long, several at a time let commits wait for one force instead of for the rest of one and then another. Where it
-//! takes hardly longer than the processor needs for it, one at a time is better: more commits share each.
+//! Where a force takes long, several at a time let commits wait for one force instead of for the rest of one and then
+//! another. Where it takes hardly longer than the processor needs for it, one at a time is better: more commits share
+//! each.
 
 use crate::base::Lsn;
 use crate::base::num::u64_of;
@@ -23,7 +24,8 @@ pub(super) struct Flights {
     /// The number of the oldest; they are numbered in order.
     oldest: u64,
     flights: VecDeque<Flight>,
-    /// The time of the fastest of the last direct writes: how long the device takes, whatever else the threads waited for.
+    /// The time of the fastest of the last direct writes: how long the device takes, whatever else the threads waited
+    /// for.
     fastest: Option<Duration>,
     /// Whether a thread has the right to force next. Until it has taken what waits, nobody else gets it.
     is_granted: bool,
@@ -66,13 +68,15 @@ impl Flights {
         self.flights.len() >= most || self.flights.iter().any(|flight| flight.alone)
     }
 
-    /// A direct write took `time`. Rises by a sixteenth for each that is slower, so that a change of the device is noticed.
+    /// A direct write took `time`. Rises by a sixteenth for each that is slower, so that a change of the device is
+    /// noticed.
     pub(super) fn timed(&mut self, time: Duration) {
         let risen = self.fastest.map_or(time, |fastest| fastest + fastest / 16 + Duration::from_micros(1));
         self.fastest = Some(risen.min(time));
     }
 
-    /// The force of the thread that had the right to it is on its way, with everything before `end` that no earlier one has.
+    /// The force of the thread that had the right to it is on its way, with everything before `end` that no earlier one
+    /// has.
     pub(super) fn take_off(&mut self, end: Lsn, alone: bool) -> u64 {
         self.is_granted = false;
         self.join(end, alone)
@@ -84,7 +88,8 @@ impl Flights {
         self.next() - 1
     }
 
-    /// A force has ended well. Gives the numbers of the flights that have landed with all before them, and where the last of these ends.
+    /// A force has ended well. Gives the numbers of the flights that have landed with all before them, and where the
+    /// last of these ends.
     pub(super) fn land(&mut self, number: u64) -> (Range<u64>, Option<Lsn>) {
         let at = usize::try_from(number - self.oldest).expect("few are in flight");
         self.flights[at].landed = true;
@@ -106,7 +111,8 @@ impl Flights {
         (!self.flights.is_empty()).then(|| self.next() - 1)
     }
 
-    /// The number of the last flight that writes past the page cache, unless all of these have landed. Those that fly alone sync.
+    /// The number of the last flight that writes past the page cache, unless all of these have landed. Those that fly
+    /// alone sync.
     pub(super) fn newest_direct(&self) -> Option<u64> {
         let at = self.flights.iter().rposition(|flight| !flight.alone)?;
         Some(self.oldest + u64_of(at))

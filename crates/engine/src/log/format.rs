@@ -1,8 +1,8 @@
 //! The bytes of the redo log.
 //!
 //! # Format
-//! The log is a chain of segment files. An [`Lsn`] is a position in the endless string of their contents; headers are not counted,
-//! and between two segments positions may be left out. All numbers are little-endian.
+//! The log is a chain of segment files. An [`Lsn`] is a position in the endless string of their contents; headers are
+//! not counted, and between two segments positions may be left out. All numbers are little-endian.
 //!
 //! A segment file is as long as its header says, and is named `{number:016}.log`:
 //! ```text
@@ -25,16 +25,18 @@
 //! | 64 | 4024 | zeros |
 //! | 4088 | 8 | checksum of bytes 0..4088, seeded with 0 |
 //!
-//! Magic, version and checksum are in the same places in every version of this format: a version counts only with a checksum that is right,
-//! so that damage does not pass for a newer format.
+//! Magic, version and checksum are in the same places in every version of this format: a version counts only with a
+//! checksum that is right, so that damage does not pass for a newer format.
 //!
-//! A segment that *continues* was begun because the one before it was full: `previous end` = `first` = the end of that one, and
-//! nothing is said about how much of it is durable. A segment that *seals* was begun by an open of the database: everything up to
-//! `previous end`, which lies in the segment of the number before it, was then found and durable, and nothing after it counts.
+//! A segment that *continues* was begun because the one before it was full: `previous end` = `first` = the end of that
+//! one, and nothing is said about how much of it is durable. A segment that *seals* was begun by an open of the
+//! database: everything up to `previous end`, which lies in the segment of the number before it, was then found and
+//! durable, and nothing after it counts.
 //!
-//! Content is a sequence of groups. Each begins with a marker and holds records without gaps. It begins right behind the last record of
-//! the group before it, or at the first multiple of 4096 behind that; both may be found in one segment. What lies between, and behind the
-//! last group, means nothing (zeros, or what an earlier life of the file left).
+//! Content is a sequence of groups. Each begins with a marker and holds records without gaps. It begins right behind
+//! the last record of the group before it, or at the first multiple of 4096 behind that; both may be found in one
+//! segment. What lies between, and behind the last group, means nothing (zeros, or what an earlier life of the file
+//! left).
 //!
 //! | offset | size | field of a record |
 //! |---|---|---|
@@ -42,9 +44,9 @@
 //! | 8 | 4 | bits 0..28 length of the payload, bits 28..32 kind |
 //! | 12 | length | payload |
 //!
-//! A payload in one piece is a `Full` record; else it is `First`, any number of `Middle`, `Last`, with nothing but group markers
-//! between them. `PackedFull` and `PackedFirst` stand for `Full` and `First` where the payload is compressed: `pack.rs` tells how. The
-//! payload of a group marker:
+//! A payload in one piece is a `Full` record; else it is `First`, any number of `Middle`, `Last`, with nothing but
+//! group markers between them. `PackedFull` and `PackedFirst` stand for `Full` and `First` where the payload is
+//! compressed: `pack.rs` tells how. The payload of a group marker:
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -256,7 +258,8 @@ pub(super) fn seal(identity: u64, at: Lsn, kind: RecordKind, record: &mut [u8]) 
     record[..8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// The kind and the payload length that the first [`RECORD_BYTES`] bytes of a record claim; `None` when they cannot be a record.
+/// The kind and the payload length that the first [`RECORD_BYTES`] bytes of a record claim; `None` when they cannot be
+/// a record.
 #[inline]
 pub(super) fn claim(header: &[u8]) -> Option<(RecordKind, usize)> {
     let word = Decoder::new(header.get(8..)?).u32().ok()?;

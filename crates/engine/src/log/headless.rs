@@ -1,8 +1,9 @@
 //! Identifying a segment whose header is damaged.
 //!
-//! Its number is the file's name, and the database is known. The rest of the header is guessed: from what is left of the sector, from the
-//! segments beside it, and from the positions that the markers of its groups tell. A guess counts only when a checksum proves it: the
-//! header's own, or that of a group, which is seeded with the database, the number and the position.
+//! Its number is the file's name, and the database is known. The rest of the header is guessed: from what is left of
+//! the sector, from the segments beside it, and from the positions that the markers of its groups tell. A guess counts
+//! only when a checksum proves it: the header's own, or that of a group, which is seeded with the database, the number
+//! and the position.
 
 use super::chain::{Found, is_link};
 use super::format::{Begins, MARKER_BYTES, MARKER_CLAIM, Marker, RECORD_BYTES, SECTOR, SegmentHeader, sector_up};

@@ -45,8 +45,8 @@ impl Holds {
         self.holds.remove(&id);
     }
 
-    /// How many of the segments in front, of which the first `free` are needed by no recovery, nobody holds. Gives up holds that keep
-    /// more than they may.
+    /// How many of the segments in front, of which the first `free` are needed by no recovery, nobody holds. Gives up
+    /// holds that keep more than they may.
     pub(super) fn free(&mut self, live: &[Live], free: usize) -> usize {
         let first = |hold: &Hold| needed_from(live, hold.position).min(free);
         let kept = |hold: &Hold| live[first(hold)..free].iter().map(|live| live.header.bytes).sum::<u64>();

@@ -1,23 +1,24 @@
 //! The redo log: what was committed, in order, on the device before the commit returns.
 //!
-//! Payloads are opaque bytes here; the layers above give them meaning. [`LogWriter`] appends them and makes them durable in
-//! groups, [`recover`] reads them back after a crash ([`replay`] on all processors), [`inspect`] reads them without touching anything.
+//! Payloads are opaque bytes here; the layers above give them meaning. [`LogWriter`] appends them and makes them
+//! durable in groups, [`recover`] reads them back after a crash ([`replay`] on all processors), [`inspect`] reads them
+//! without touching anything.
 //!
 //! # Format
 //! `format` owns the bytes: a chain of fixed-size segment files, each a header sector and then records.
 //!
 //! # Invariants
-//! 1. What a call of [`LogWriter::sync`] acknowledged is never written again: every synced group begins at a sector of its own. Without
-//!    padding it is written again, in the last page of its group, but never with other bytes.
-//! 2. A record's checksum is seeded with the database, the segment's number and the record's [`Lsn`](crate::base::Lsn): bytes
-//!    that an earlier life of a recycled file left behind never pass.
+//! 1. What a call of [`LogWriter::sync`] acknowledged is never written again: every synced group begins at a sector of
+//!    its own. Without padding it is written again, in the last page of its group, but never with other bytes.
+//! 2. A record's checksum is seeded with the database, the segment's number and the record's [`Lsn`](crate::base::Lsn):
+//!    bytes that an earlier life of a recycled file left behind never pass.
 //! 3. Segment numbers and LSNs are never used twice, also not after a crash inside recovery.
-//! 4. Nothing is ever appended behind a torn tail: every open begins a new segment, whose header says where the log before it
-//!    ends. From then on less than that is corruption, and more is ignored.
+//! 4. Nothing is ever appended behind a torn tail: every open begins a new segment, whose header says where the log
+//!    before it ends. From then on less than that is corruption, and more is ignored.
 //!
 //! # Recovery
-//! The first invalid record is the end of the log, silently, unless something written later proves that the position had been
-//! durable: a later group's marker, or a later segment that sealed the log behind it. Then it is corruption.
+//! The first invalid record is the end of the log, silently, unless something written later proves that the position
+//! had been durable: a later group's marker, or a later segment that sealed the log behind it. Then it is corruption.
 
 mod beside;
 mod chain;

@@ -6,8 +6,8 @@ use crate::base::num::u64_of;
 use crate::base::{Error, Result};
 use crate::env::SECTOR_BYTES;
 
-/// How payloads of the redo log are compressed: each commit by itself, by the thread that commits, and only where it saves a 4 KiB block
-/// of the padded log.
+/// How payloads of the redo log are compressed: each commit by itself, by the thread that commits, and only where it
+/// saves a 4 KiB block of the padded log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogCompression {
@@ -37,19 +37,20 @@ pub enum LogPadding {
     /// At a multiple of 4 KiB: what was acknowledged is never written again, and a group is one direct write.
     #[default]
     Block,
-    /// With its last byte: the log is shorter. The next group writes the last page again, with the acknowledged bytes unchanged, so a
-    /// commit goes through the page cache and then syncs; and the device must write sectors of 512 bytes whole or not at all.
+    /// With its last byte: the log is shorter. The next group writes the last page again, with the acknowledged bytes
+    /// unchanged, so a commit goes through the page cache and then syncs; and the device must write sectors of 512
+    /// bytes whole or not at all.
     None,
 }
 
 /// How the log is written. May differ from one open to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Size of a segment file in bytes, a multiple of 4096. Larger segments are changed less often; smaller ones give space back
-    /// earlier. Default 32 MiB, from 64 KiB to 1 GiB.
+    /// Size of a segment file in bytes, a multiple of 4096. Larger segments are changed less often; smaller ones give
+    /// space back earlier. Default 32 MiB, from 64 KiB to 1 GiB.
     pub segment_bytes: u64,
-    /// Pass the page cache by where it saves a system call: a lone durable commit is then one write. Default true; where the file
-    /// system cannot, it makes no difference.
+    /// Pass the page cache by where it saves a system call: a lone durable commit is then one write. Default true;
+    /// where the file system cannot, it makes no difference.
     pub direct: bool,
     /// How payloads are compressed. Default: not at all.
     pub compression: LogCompression,

@@ -1,10 +1,10 @@
 //! What goes from the tail to the files: where bytes belong, in which segment, and by which call.
 //!
 //! # Pages filled ahead
-//! A buffered write that goes to a new page fills it up with zeros, so that it is not read from the device, and more pages behind it: as
-//! many bytes as were written since the last force, up to 64 KiB; none behind a larger write. These are mapped, and a stream of small commits needs no system call to
-//! reach them. While it goes on, a background worker fills as many again before they are used up. A force never writes more than three times what
-//! it has to.
+//! A buffered write that goes to a new page fills it up with zeros, so that it is not read from the device, and more
+//! pages behind it: as many bytes as were written since the last force, up to 64 KiB; none behind a larger write. These
+//! are mapped, and a stream of small commits needs no system call to reach them. While it goes on, a background worker
+//! fills as many again before they are used up. A force never writes more than three times what it has to.
 
 use super::format::{SECTOR, SegmentHeader, after, distance, sector_up};
 use super::paged::Mapped;
@@ -70,7 +70,8 @@ impl Io {
 }
 
 impl LogWriter {
-    /// Writes what was taken through the page cache. No direct write is in flight meanwhile. Gives pages that were filled ahead.
+    /// Writes what was taken through the page cache. No direct write is in flight meanwhile. Gives pages that were
+    /// filled ahead.
     pub(super) fn put(&self, io: &mut Io) -> Result<Option<Mapped>> {
         for mut chunk in mem::take(&mut io.taken.full) {
             self.put_chunk(&mut io.files, &mut chunk)?;
@@ -140,7 +141,8 @@ impl LogWriter {
         Ok((last, time))
     }
 
-    /// Says where a chunk goes, in whole sectors or at the end of pages that were filled before, and makes the segment for it.
+    /// Says where a chunk goes, in whole sectors or at the end of pages that were filled before, and makes the segment
+    /// for it.
     #[inline]
     fn place(&self, files: &mut Files, chunk: &mut Chunk, durably: bool) -> Result<u64> {
         let Chunk { span, bytes } = chunk;
@@ -158,8 +160,8 @@ impl LogWriter {
         Ok(span.segment.offset_of(span.start))
     }
 
-    /// Makes the file of the segment behind `last`, for which records were laid out already. A buffered write does not wait for its name to be
-    /// durable: a worker sees to it, or the next force.
+    /// Makes the file of the segment behind `last`, for which records were laid out already. A buffered write does not
+    /// wait for its name to be durable: a worker sees to it, or the next force.
     #[cold]
     fn begin_segment(
         &self,

@@ -31,7 +31,8 @@ const LENGTH_BITS: u32 = 28;
 const LENGTH_MASK: u32 = (1 << LENGTH_BITS) - 1;
 const _: () = assert!(BLOCK_BYTES < 1 << LENGTH_BITS);
 
-/// The body of a payload, compressed if that saves space in the log; its head is given to [`append_packed`](super::LogWriter::append_packed).
+/// The body of a payload, compressed if that saves space in the log; its head is given to
+/// [`append_packed`](super::LogWriter::append_packed).
 #[derive(Debug)]
 pub struct Packed<'a> {
     form: Form<'a>,
@@ -56,7 +57,8 @@ impl<'a> Packed<'a> {
         compression != Compression::None && sectors(bytes) > 1
     }
 
-    /// Packs a body. One that would not take fewer sectors stays as it is. Of one that does not shrink, fewer and fewer blocks are tried.
+    /// Packs a body. One that would not take fewer sectors stays as it is. Of one that does not shrink, fewer and fewer
+    /// blocks are tried.
     pub(super) fn new(body: &'a [u8], compression: Compression) -> Self {
         if !Self::is_tried(body.len(), compression) {
             return Self::plain(body);
@@ -125,8 +127,8 @@ const HEAD_LENGTH_BYTES: usize = 4;
 /// After so many blocks tried in vain, one of `1 << IN_VAIN_MAX` is tried: one in 16 MiB.
 const IN_VAIN_MAX: u32 = 6;
 
-/// How many sectors of a padded log a commit takes that is forced alone and has a payload of `bytes` bytes. The few bytes of the head,
-/// and the record headers of pieces, are left out.
+/// How many sectors of a padded log a commit takes that is forced alone and has a payload of `bytes` bytes. The few
+/// bytes of the head, and the record headers of pieces, are left out.
 const fn sectors(bytes: usize) -> u64 {
     u64_of(MARKER_BYTES + RECORD_BYTES + bytes).div_ceil(SECTOR)
 }

@@ -1,4 +1,5 @@
-//! Pages of the log's current segment that are filled with zeros ahead and mapped, so that a commit through the page cache is a copy.
+//! Pages of the log's current segment that are filled with zeros ahead and mapped, so that a commit through the page
+//! cache is a copy.
 
 use crate::base::num::{u64_of, usize_of};
 use crate::env::Pages;
@@ -21,8 +22,8 @@ pub(super) struct Paged {
     pages: VecDeque<Mapped>,
     /// Those that are full. To give them back takes longer than to copy a thousand commits: not for who commits.
     full: Vec<Box<dyn Pages>>,
-    /// Whether who appends may copy. Only while all bytes before the tail's are written, the segment is among those to be synced, and no
-    /// direct write is in flight.
+    /// Whether who appends may copy. Only while all bytes before the tail's are written, the segment is among those to
+    /// be synced, and no direct write is in flight.
     is_open: bool,
     /// Whether more were asked for.
     asked: bool,
@@ -53,7 +54,8 @@ impl Paged {
         mem::replace(self, Self { segment, pages: VecDeque::from([pages]), ..Self::default() })
     }
 
-    /// Has more pages behind those that there are. The full ones are returned, to be given back without the latch of this.
+    /// Has more pages behind those that there are. The full ones are returned, to be given back without the latch of
+    /// this.
     #[must_use]
     pub(super) fn add(&mut self, pages: Option<Mapped>) -> Vec<Box<dyn Pages>> {
         self.asked &= pages.is_none();

@@ -21,7 +21,8 @@ pub enum Occupant {
     Other(PathBuf),
 }
 
-/// Looks at the headers of all segments in `directory`; changes nothing. `database` is the identity of the database that asks.
+/// Looks at the headers of all segments in `directory`; changes nothing. `database` is the identity of the database
+/// that asks.
 ///
 /// # Errors
 /// `Invalid` for a path that is no directory; `Unsupported` for a newer format; `Io`.
@@ -56,7 +57,8 @@ impl LogWriter {
     /// # Errors
     /// `Io` when the directory cannot be read.
     pub fn missing_segments(&self) -> Result<Vec<PathBuf>> {
-        // While it is held, no segment leaves the directory; one that is new is in the directory before it is in the list.
+        // While it is held, no segment leaves the directory; one that is new is in the directory before it is in the
+        // list.
         let live = self.live.lock();
         let present = self.directory.list()?.segments;
         let is_missing = |path: &&PathBuf| !present.iter().any(|(_, there)| there == *path);

@@ -12,7 +12,8 @@ const STEP_BYTES: u64 = 1 << 20;
 pub struct ReplayProgress {
     /// Bytes of the log replayed; skipped ones count.
     pub bytes: u64,
-    /// Bytes of the log that there are to replay, at most: where the log ends in its last segment is only known at the end.
+    /// Bytes of the log that there are to replay, at most: where the log ends in its last segment is only known at the
+    /// end.
     pub bytes_total: u64,
 }
 

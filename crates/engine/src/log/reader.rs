@@ -1,9 +1,10 @@
 //! Reading records in order, and telling the end of the log from corruption.
 //!
 //! # Recovery
-//! The reader stops at the first position where no valid record stands and no group goes on from exactly there. Is that the torn tail
-//! of a crash, or damage to what had been durable? It looks through everything behind: a marker that says that more was durable when
-//! it was written, or a segment that sealed the log further on, proves damage. Without proof the log ends there.
+//! The reader stops at the first position where no valid record stands and no group goes on from exactly there. Is that
+//! the torn tail of a crash, or damage to what had been durable? It looks through everything behind: a marker that says
+//! that more was durable when it was written, or a segment that sealed the log further on, proves damage. Without proof
+//! the log ends there.
 
 use super::chain::Found;
 use super::format::{
@@ -257,8 +258,8 @@ impl<'a> LogReader<'a> {
         Ok(bytes.and_then(|bytes| Marker::find(found.identity, at, bytes)))
     }
 
-    /// The first group marker at or behind `from` in the segment at `index`, and where it stands. Groups begin anywhere, because the log
-    /// may have been written without padding.
+    /// The first group marker at or behind `from` in the segment at `index`, and where it stands. Groups begin
+    /// anywhere, because the log may have been written without padding.
     fn next_marker(&mut self, index: usize, mut from: Lsn) -> Result<Option<(Lsn, Marker)>> {
         let found = &self.log[index];
         loop {
@@ -280,8 +281,9 @@ impl<'a> LogReader<'a> {
         self.log.iter().rposition(|found| found.header.first <= at).unwrap_or(0)
     }
 
-    /// Refuses a log that stops at `at` in the segment at `index`, if the file may have been cut off in what stood there. A file that is
-    /// cut off further on has lost nothing: the next record or group would stand here, or the next group at the next sector.
+    /// Refuses a log that stops at `at` in the segment at `index`, if the file may have been cut off in what stood
+    /// there. A file that is cut off further on has lost nothing: the next record or group would stand here, or the
+    /// next group at the next sector.
     fn check_cut(&mut self, index: usize, at: Lsn) -> Result<()> {
         let found = &self.log[index];
         let (cut, end, header) = (found.readable_end(), found.header.end(), found.header);
@@ -323,8 +325,9 @@ impl<'a> LogReader<'a> {
         Ok(())
     }
 
-    /// Shows what can be read behind damage, of the payloads that begin at or behind a group in `self.log`, and counts what cannot.
-    /// `seals` tells up to where a segment counts, and everything before `durable` is known to have been durable.
+    /// Shows what can be read behind damage, of the payloads that begin at or behind a group in `self.log`, and counts
+    /// what cannot. `seals` tells up to where a segment counts, and everything before `durable` is known to have been
+    /// durable.
     pub(super) fn read_rest(
         &mut self,
         durable: Lsn,
@@ -357,8 +360,8 @@ impl<'a> LogReader<'a> {
         Ok(rest)
     }
 
-    /// Counts the bytes of the files between the last record and `position`; the pieces of a payload before it are without an end.
-    /// (Positions that no file has are left out: they are not bytes.)
+    /// Counts the bytes of the files between the last record and `position`; the pieces of a payload before it are
+    /// without an end. (Positions that no file has are left out: they are not bytes.)
     fn give_up(&mut self, position: Lsn, seals: &dyn Fn(u64) -> Option<Lsn>, rest: &mut Rest) {
         let bytes = |found: &Found| {
             let header = &found.header;
@@ -373,7 +376,8 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// The first group at or behind `at` that begins before `end`. Looks at every byte, because damage may have moved nothing.
+    /// The first group at or behind `at` that begins before `end`. Looks at every byte, because damage may have moved
+    /// nothing.
     fn next_group(&mut self, index: usize, at: Lsn, end: Lsn) -> Result<Option<(Lsn, Marker)>> {
         let mut at = at;
         while at < end {

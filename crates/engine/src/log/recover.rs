@@ -12,8 +12,9 @@ use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::Env;
 use std::path::{Path, PathBuf};
 
-/// How many positions are left out between what a recovery finds and what is written after it. Positions that were handed out but
-/// never reached a file, or were in a segment whose name a power failure took back, lie in between, so none is handed out twice.
+/// How many positions are left out between what a recovery finds and what is written after it. Positions that were
+/// handed out but never reached a file, or were in a segment whose name a power failure took back, lie in between, so
+/// none is handed out twice.
 const GAP_BYTES: u64 = 4 << 30;
 const _: () = assert!(GAP_BYTES >= 2 * SEGMENT_BYTES_MAX, "a segment may be lost whole");
 
@@ -81,7 +82,8 @@ impl RecoveredLog {
         }
     }
 
-    /// Refuses when the log ends before `position`, though everything before that was durable: its newest segments are missing.
+    /// Refuses when the log ends before `position`, though everything before that was durable: its newest segments are
+    /// missing.
     ///
     /// # Errors
     /// `Corruption`, naming the last segment.
@@ -106,12 +108,14 @@ impl RecoveredLog {
     }
 }
 
-/// Reads the log in `directory` of the database with identity `database`, and shows every payload that ends after `from` to `visit`, in
-/// order. Whatever is shown is durable. Changes nothing, so it may be repeated; an empty directory is an empty log.
+/// Reads the log in `directory` of the database with identity `database`, and shows every payload that ends after
+/// `from` to `visit`, in order. Whatever is shown is durable. Changes nothing, so it may be repeated; an empty
+/// directory is an empty log.
 ///
 /// # Errors
-/// `Corruption` naming file and offset when something is missing or damaged that had been durable (damage after that is the end of the
-/// log); `Unsupported` for a newer format; `Invalid` for a segment of another database; `Io` when reading fails; what `visit` returns.
+/// `Corruption` naming file and offset when something is missing or damaged that had been durable (damage after that is
+/// the end of the log); `Unsupported` for a newer format; `Invalid` for a segment of another database; `Io` when
+/// reading fails; what `visit` returns.
 pub fn recover(env: &Env, directory: &Path, database: u64, from: Lsn, visit: &mut Visit<'_>) -> Result<RecoveredLog> {
     recover_telling(env, directory, database, from, &mut |_| (), visit)
 }
@@ -131,7 +135,8 @@ pub(super) fn recover_telling(
     recover_synced(env, directory, (database, from), true, tell, visit)
 }
 
-/// As [`recover`], without a sync before the reading: for a log that nobody may go on with, in a place where nothing can be written.
+/// As [`recover`], without a sync before the reading: for a log that nobody may go on with, in a place where nothing
+/// can be written.
 ///
 /// # Errors
 /// As for [`recover`].
@@ -168,9 +173,9 @@ fn recover_synced(
     Ok(RecoveredLog { replay_us: micros(env.clock.now().saturating_sub(begun)), ..recovered })
 }
 
-/// Reads what there is of a log, and shows every whole payload that ends after `from` to `visit`, in order. Nothing is changed or
-/// synced, so what is shown need not be durable; segments may be missing at the beginning. Somebody may write the log meanwhile, and
-/// give up segments: it then ends at some moment of the reading.
+/// Reads what there is of a log, and shows every whole payload that ends after `from` to `visit`, in order. Nothing is
+/// changed or synced, so what is shown need not be durable; segments may be missing at the beginning. Somebody may
+/// write the log meanwhile, and give up segments: it then ends at some moment of the reading.
 ///
 /// # Errors
 /// As for [`recover`], except that any database will do.
@@ -178,7 +183,8 @@ pub fn inspect(env: &Env, directory: &Path, from: Lsn, visit: &mut Visit<'_>) ->
     inspect_from(env, directory, from, false, visit)
 }
 
-/// As [`inspect`], of what follows `position`, where a payload ends that an earlier reading showed. Nothing before it is read.
+/// As [`inspect`], of what follows `position`, where a payload ends that an earlier reading showed. Nothing before it
+/// is read.
 ///
 /// # Errors
 /// As for [`inspect`]; `Gone` when what follows was given up.

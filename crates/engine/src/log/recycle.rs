@@ -1,22 +1,26 @@
 //! Segment files before and after their use: spares written ahead, obsolete segments used again.
 //!
 //! # Sizes
-//! A file made new has the size of half of what the log has written since it was opened, as a power of two, at least 1 MiB and at
-//! most a whole segment. Whenever a segment begins, one spare is made: so the current segment and the spare together are never larger
-//! than what was written before them, and the zeros written ahead stay below twice the bytes of the log, plus 2 MiB. A small database
-//! pays for little, and the sizes still double every few segments until segments are whole.
+//! A file made new has the size of half of what the log has written since it was opened, as a power of two, at least 1
+//! MiB and at most a whole segment. Whenever a segment begins, one spare is made: so the current segment and the spare
+//! together are never larger than what was written before them, and the zeros written ahead stay below twice the bytes
+//! of the log, plus 2 MiB. A small database pays for little, and the sizes still double every few segments until
+//! segments are whole.
 //!
-//! A file that is there already is used again if it is at least as large as one made now would be, and no larger than a whole segment:
-//! its bytes are paid for, so a larger one is a gain whatever the log has used, and a smaller one would keep segments small for ever.
-//! Once segments are whole, that leaves whole ones only, and nothing is made new any more.
+//! A file that is there already is used again if it is at least as large as one made now would be, and no larger than a
+//! whole segment: its bytes are paid for, so a larger one is a gain whatever the log has used, and a smaller one would
+//! keep segments small for ever. Once segments are whole, that leaves whole ones only, and nothing is made new any
+//! more.
 //!
-//! For a payload that is larger than what is at hand files are made before it is appended, as large as it fills or as they would be made anyway.
+//! For a payload that is larger than what is at hand files are made before it is appended, as large as it fills or as
+//! they would be made anyway.
 //!
-//! Zeros are written for the sake of forces: a durable write to a place that was never written waits for the file system's journal. A log
-//! that is forced seldom, for more than 128 KiB at a time, gets files for which only room is reserved: zeros would double what it writes.
+//! Zeros are written for the sake of forces: a durable write to a place that was never written waits for the file
+//! system's journal. A log that is forced seldom, for more than 128 KiB at a time, gets files for which only room is
+//! reserved: zeros would double what it writes.
 //!
-//! What has been written is counted from the open on, not kept: a log whose spares were removed, or whose segments are all in use, grows
-//! again from 1 MiB, which costs fewer zeros than a whole segment would.
+//! What has been written is counted from the open on, not kept: a log whose spares were removed, or whose segments are
+//! all in use, grows again from 1 MiB, which costs fewer zeros than a whole segment would.
 
 use super::format::SECTOR;
 use super::hold::needed_from;
@@ -33,19 +37,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How many files are kept for future segments: as many as become obsolete at once when a log that is cut short is flushed, so that
-/// each flush gives back what is used up to the next one.
+/// How many files are kept for future segments: as many as become obsolete at once when a log that is cut short is
+/// flushed, so that each flush gives back what is used up to the next one.
 pub(super) const SPARES_MAX: usize = 6;
-/// The size in bytes of the first segments, and of one for which no spare was ready: small, so that neither an open nor a commit waits
-/// for its zeros.
+/// The size in bytes of the first segments, and of one for which no spare was ready: small, so that neither an open nor
+/// a commit waits for its zeros.
 const FRESH_BYTES: u64 = 1 << 20;
 
-/// The files of the log that wait for their use have at most this part of the space that is free, and each of them; but one of
-/// [`FRESH_BYTES`] there may always be.
+/// The files of the log that wait for their use have at most this part of the space that is free, and each of them; but
+/// one of [`FRESH_BYTES`] there may always be.
 const FREE_PART: u64 = 32;
 
-/// What a force into a place that was never written costs the file system's journal, in bytes of zeros written ahead: 50 us, where a
-/// device writes 2 GB/s.
+/// What a force into a place that was never written costs the file system's journal, in bytes of zeros written ahead:
+/// 50 us, where a device writes 2 GB/s.
 const FORCE_BYTES: u64 = 128 << 10;
 
 /// The size of a segment file made new by a log that has written `used` bytes, and whose whole segments have `most`.
@@ -59,8 +63,8 @@ pub(super) fn is_useful(bytes: u64, used: u64, most: u64) -> bool {
     (new_segment_bytes(used, most)..=most).contains(&bytes) && bytes.is_multiple_of(SECTOR)
 }
 
-/// Removes the files that wait to become segments of the log in `directory`, to make room on a full disk before the log is opened.
-/// What cannot be removed stays.
+/// Removes the files that wait to become segments of the log in `directory`, to make room on a full disk before the log
+/// is opened. What cannot be removed stays.
 pub fn remove_spares(env: &Env, directory: &Path) {
     let directory = Directory { env: env.clone(), path: directory.to_owned() };
     for spare in directory.list().map(|listing| listing.spares).unwrap_or_default() {
@@ -125,7 +129,8 @@ impl Drop for Reservation<'_> {
 }
 
 impl RecoveredLog {
-    /// Makes the file of the segment in which the log goes on, or takes one that is there when the disk has no room for it.
+    /// Makes the file of the segment in which the log goes on, or takes one that is there when the disk has no room for
+    /// it.
     ///
     /// # Errors
     /// `Full` and `Io` when there is neither. Nothing is changed then, and it may be called again.
@@ -155,13 +160,14 @@ impl LogWriter {
         self.wants_spare.load(Ordering::Relaxed)
     }
 
-    /// Writes a file for the next segment ahead, if none waits (a small one when the disk has no room for more), with its header, and makes durable
-    /// what buffered commits did not wait for: segments that are full, and the name of the current one. For a background worker: a
-    /// commit that finds no spare has to make a (small) file itself.
+    /// Writes a file for the next segment ahead, if none waits (a small one when the disk has no room for more), with
+    /// its header, and makes durable what buffered commits did not wait for: segments that are full, and the name of
+    /// the current one. For a background worker: a commit that finds no spare has to make a (small) file itself.
     ///
     /// # Errors
-    /// `Full` when there is no room: appends that need a new segment then fail with `Full` before they change anything, until a later
-    /// call succeeds. `Io` when the file cannot be made; nothing is lost by that. `Poisoned` when a segment or a name cannot be synced.
+    /// `Full` when there is no room: appends that need a new segment then fail with `Full` before they change anything,
+    /// until a later call succeeds. `Io` when the file cannot be made; nothing is lost by that. `Poisoned` when a
+    /// segment or a name cannot be synced.
     pub fn prepare_spare(&self) -> Result<()> {
         // First, so that a segment begun meanwhile asks again.
         self.wants_spare.store(false, Ordering::Relaxed);
@@ -176,9 +182,9 @@ impl LogWriter {
         made
     }
 
-    /// Has files at hand for a payload with this body, where that is large: none of its segments is filled with zeros that it would overwrite, and a
-    /// disk without room for it is met before anything of it is appended. They are promised to it until what is returned is dropped; other large
-    /// payloads have files of their own.
+    /// Has files at hand for a payload with this body, where that is large: none of its segments is filled with zeros
+    /// that it would overwrite, and a disk without room for it is met before anything of it is appended. They are
+    /// promised to it until what is returned is dropped; other large payloads have files of their own.
     ///
     /// # Errors
     /// `Full` when there is no room, `Io` when a file cannot be made. What was made is gone again then.
@@ -249,8 +255,8 @@ impl LogWriter {
         }
     }
 
-    /// Writes the header of the next segment into the spare that it will be made of. If that is made of it meanwhile, both write the same: until
-    /// `makes` is let go no segment becomes a spare again.
+    /// Writes the header of the next segment into the spare that it will be made of. If that is made of it meanwhile,
+    /// both write the same: until `makes` is let go no segment becomes a spare again.
     fn ready_spare(&self, _makes: &SpareMakes) -> Result<()> {
         let mut state = self.state.lock();
         let segment = *state.tail.segment();
@@ -304,8 +310,8 @@ impl LogWriter {
         live[needed..].iter().map(|live| live.header.bytes).sum()
     }
 
-    /// Bytes of the segments before the current one, and how many of them nothing was written to, because the log was opened anew
-    /// before they were full.
+    /// Bytes of the segments before the current one, and how many of them nothing was written to, because the log was
+    /// opened anew before they were full.
     pub fn room_left_behind(&self) -> (u64, u64) {
         let live = self.live.lock();
         let left = |pair: &[Live]| pair[0].header.end().0.saturating_sub(pair[1].header.previous_end.0);
@@ -313,8 +319,9 @@ impl LogWriter {
     }
 
     /// Gives segments up that hold nothing at or after `before`, a position that has to be durable wherever a later
-    /// [`recover`](super::recover) gets it from, unless a cursor holds them. A few become spares, the others are removed. What is not durable
-    /// is not given up: a write of it may be on its way, and would fall into whatever the segment has become.
+    /// [`recover`](super::recover) gets it from, unless a cursor holds them. A few become spares, the others are
+    /// removed. What is not durable is not given up: a write of it may be on its way, and would fall into whatever the
+    /// segment has become.
     ///
     /// # Errors
     /// `Io` when a file cannot be renamed or removed; the next open tries again.

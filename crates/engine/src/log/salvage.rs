@@ -1,15 +1,19 @@
 //! Salvage: a damaged log is cut at the damage, so that it can be opened again, and what is cut off is kept beside.
 //!
 //! # Recovery
-//! 1. The whole log, from the segment of the oldest position that is needed, is read up to the damage; what is behind is read as far
-//!    as it can be.
-//!    A segment whose header is damaged is read all the same, if checksums prove which one it is (`log/headless.rs`).
-//! 2. Files that lose something, or get a new header, are linked or copied to `lost-{number}` in the log's directory, durably.
-//! 3. Damaged headers of segments that are kept are written anew. When nothing else was damaged the log is sound from here on.
-//! 4. A segment of that number seals the log before the damage. With its name the log is sound; before that it is as it was.
+//! 1. The whole log, from the segment of the oldest position that is needed, is read up to the damage; what is behind
+//!    is read as far as it can be. A segment whose header is damaged is read all the same, if checksums prove which one
+//!    it is (`log/headless.rs`).
+//! 2. Files that lose something, or get a new header, are linked or copied to `lost-{number}` in the log's directory,
+//!    durably.
+//! 3. Damaged headers of segments that are kept are written anew. When nothing else was damaged the log is sound from
+//!    here on.
+//! 4. A segment of that number seals the log before the damage. With its name the log is sound; before that it is as it
+//!    was.
 //! 5. Files behind the seal are removed. They do not count any more, so it does not matter how far that gets.
 //!
-//! Positions go on far above all that are known, also those that only the caller knows of: the file of the newest may be missing.
+//! Positions go on far above all that are known, also those that only the caller knows of: the file of the newest may
+//! be missing.
 
 use super::chain::{Damage, Found, Segments, is_link, open_all};
 use super::format::{Begins, SECTOR, SEGMENT_BYTES_MIN, SegmentHeader, sector_up};
@@ -23,7 +27,8 @@ use crate::env::{Access, Env};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How many positions are left out behind everything known. More than a log can have grown by since anybody noted a position.
+/// How many positions are left out behind everything known. More than a log can have grown by since anybody noted a
+/// position.
 const GAP_BYTES: u64 = 1 << 40;
 /// How much of a file is copied at a time.
 const COPY_BYTES: u64 = 1 << 20;
@@ -40,7 +45,8 @@ pub struct Damaged {
     pub end: Lsn,
     /// Everything before it was durable once.
     pub durable: Lsn,
-    /// Bytes behind the damage that no record can be read from; `None` when files are missing or cut off, so that nobody can tell.
+    /// Bytes behind the damage that no record can be read from; `None` when files are missing or cut off, so that
+    /// nobody can tell.
     pub unreadable_bytes: Option<u64>,
     /// Segments whose headers are damaged, and the headers that they had.
     headless: Vec<(SegmentHeader, PathBuf)>,
@@ -63,8 +69,9 @@ pub struct Wanted<'a> {
     pub writable: bool,
 }
 
-/// Looks for damage that makes [`recover`] refuse; `None` when there is none. Shows the payloads before it to `kept` and those behind it
-/// that can be read to `lost`. `check` refuses, as `Corruption`, a payload that makes no sense. Changes nothing.
+/// Looks for damage that makes [`recover`] refuse; `None` when there is none. Shows the payloads before it to `kept`
+/// and those behind it that can be read to `lost`. `check` refuses, as `Corruption`, a payload that makes no sense.
+/// Changes nothing.
 ///
 /// # Errors
 /// `Unsupported` for a newer format; `Invalid` for a segment of another database; `Io`; what `kept` and `lost` say.
@@ -217,7 +224,8 @@ impl Segments<'_> {
         Ok(headers)
     }
 
-    /// Whether something is missing behind `stop`, which lies in segment `number`, of which nobody can say how much it was.
+    /// Whether something is missing behind `stop`, which lies in segment `number`, of which nobody can say how much it
+    /// was.
     fn has_gap(&self, number: u64, stop: Lsn, durable: Lsn) -> bool {
         let unknown =
             |(at, found): &(u64, Result<Found, Damage>)| *at >= number && found.is_err() && !self.is_dead(*at);

@@ -4,14 +4,15 @@
 //! | name | what it is |
 //! |---|---|
 //! | `{number:016}.log` | a segment, whose header is durable |
-//! | `{any:016}.spare` | a file of full length waiting to become a segment; its bytes mean nothing, though they may begin with that one's header |
+//! | `{any:016}.spare` | a file of full length that waits to become a segment; its bytes mean nothing |
 //! | `lost-{number:016}/` | what a salvage kept that was sealed by the segment of that number (see `log/salvage.rs`) |
 //! | `….new` | a file that was not finished; removed at the next open |
 //!
 //! # Recovery
-//! A file gets its `.log` name only after its length and its new header are durable. So a `.log` file that is short or has no valid
-//! header was damaged; a crash cannot have left it. The name itself is durable before any byte of the segment is said to be, and before the next
-//! segment gets its own: of two names the younger one is never the only one that survives.
+//! A file gets its `.log` name only after its length and its new header are durable. So a `.log` file that is short or
+//! has no valid header was damaged; a crash cannot have left it. The name itself is durable before any byte of the
+//! segment is said to be, and before the next segment gets its own: of two names the younger one is never the only one
+//! that survives.
 
 use super::format::{SECTOR, SegmentHeader};
 use crate::base::num::{u64_of, usize_of};
@@ -52,7 +53,8 @@ impl Segment {
 pub(super) enum Fill {
     /// Zeros that are really written: later writes change no metadata.
     Zeros,
-    /// Room that the file system gave and knows to be unwritten: the first durable write to each place goes through its journal too.
+    /// Room that the file system gave and knows to be unwritten: the first durable write to each place goes through its
+    /// journal too.
     Room,
 }
 
@@ -122,7 +124,8 @@ impl Directory {
         file.map_err(|error| Error::io("open", path, error).unchanged())
     }
 
-    /// Makes a file of `bytes` bytes as spare `number`, and says how many zeros were written for it. Not durable under its name.
+    /// Makes a file of `bytes` bytes as spare `number`, and says how many zeros were written for it. Not durable under
+    /// its name.
     pub(super) fn make_spare(&self, number: u64, bytes: u64, fill: Fill, direct: bool) -> Result<(Spare, u64)> {
         let unfinished = self.path.join(format!("{number:016}.spare.new"));
         let path = self.path.join(format!("{number:016}.spare"));
@@ -138,7 +141,8 @@ impl Directory {
         }
     }
 
-    /// Makes `header`'s segment of `spare`, or of a new file of zeros. Durable under its name after [`Self::keep_name`].
+    /// Makes `header`'s segment of `spare`, or of a new file of zeros. Durable under its name after
+    /// [`Self::keep_name`].
     pub(super) fn begin(&self, header: SegmentHeader, spare: Option<Spare>, direct: bool) -> Result<Segment> {
         let (file, ready) = match spare {
             Some(spare) => (spare.path, spare.ready.filter(|ready| ready.header == header)),

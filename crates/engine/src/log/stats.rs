@@ -19,7 +19,8 @@ pub struct LogStats {
     pub compression_us: u64,
     /// Groups made durable; `appends / groups` is the mean size of a group.
     pub groups: u64,
-    /// Bytes handed to the file system, with record headers and padding; of zeros filled ahead those that a force found not yet overwritten.
+    /// Bytes handed to the file system, with record headers and padding; of zeros filled ahead those that a force found
+    /// not yet overwritten.
     pub written_bytes: u64,
     /// Bytes of zeros filled ahead in the page cache, for commits to be copied into.
     pub filled_bytes: u64,
@@ -90,7 +91,8 @@ impl Counters {
         count(&self.written_bytes, u64_of(bytes));
     }
 
-    /// As [`Self::wrote`], of a write beside which no other is counted: atomic additions are a tenth of what a small commit takes.
+    /// As [`Self::wrote`], of a write beside which no other is counted: atomic additions are a tenth of what a small
+    /// commit takes.
     pub(super) fn wrote_alone(&self, bytes: usize) {
         let count =
             |counter: &AtomicU64, more| counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);

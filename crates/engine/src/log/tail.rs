@@ -1,7 +1,8 @@
 //! The end of the log in memory: records at their final positions, not yet handed to the file system.
 //!
 //! # Invariants
-//! 1. A group begins with its marker as the first bytes of a buffer, because whatever ends a group takes the buffer away.
+//! 1. A group begins with its marker as the first bytes of a buffer, because whatever ends a group takes the buffer
+//!    away.
 //! 2. The bytes of a chunk belong to one segment and follow each other without gaps from its start.
 
 use super::format::{
@@ -33,8 +34,8 @@ pub(super) struct Chunk {
     pub(super) bytes: AlignedBuffer,
 }
 
-/// What [`Tail::take`] took, in order of position: the ends of full segments, then the rest. Used again and again, because a small
-/// commit takes little longer than moving it about.
+/// What [`Tail::take`] took, in order of position: the ends of full segments, then the rest. Used again and again,
+/// because a small commit takes little longer than moving it about.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) full: Vec<Chunk>,
@@ -110,7 +111,8 @@ impl Tail {
         &mut self.spares
     }
 
-    /// Payload bytes that fit before a segment would have to be made of a new file. An estimate, as [`Spare::room_bytes`].
+    /// Payload bytes that fit before a segment would have to be made of a new file. An estimate, as
+    /// [`Spare::room_bytes`].
     pub(super) fn room_bytes(&self) -> u64 {
         let spare: u64 = self.spares.iter().map(Spare::room_bytes).sum();
         let here = u64_of(distance(self.position(), self.chunk.span.segment.end()));
@@ -140,8 +142,8 @@ impl Tail {
         self.record(kind, |bytes| payload.take(len, bytes));
     }
 
-    /// Appends the record that says that nothing follows, behind what was taken before. It begins a sector: damage to the last one that was
-    /// acknowledged leaves the marker that tells of it.
+    /// Appends the record that says that nothing follows, behind what was taken before. It begins a sector: damage to
+    /// the last one that was acknowledged leaves the marker that tells of it.
     pub(super) fn push_end(&mut self) {
         if !self.in_group {
             self.chunk.span.start = sector_up(self.chunk.span.start);
@@ -150,8 +152,8 @@ impl Tail {
         self.record(RecordKind::End, |_| ());
     }
 
-    /// Makes `taken`, whose chunks were written and are empty, everything that waits, and goes on in its buffer. `durable` goes into
-    /// the markers of groups that begin in what is taken.
+    /// Makes `taken`, whose chunks were written and are empty, everything that waits, and goes on in its buffer.
+    /// `durable` goes into the markers of groups that begin in what is taken.
     #[inline]
     pub(super) fn take(&mut self, durable: Lsn, taken: &mut Taken) {
         assert!(taken.full.is_empty() && taken.last.bytes.is_empty(), "what was taken before was written");
@@ -173,8 +175,8 @@ impl Tail {
         taken.end = self.end;
     }
 
-    /// Has `put` write what waits where it belongs, at an offset of the file of segment `number`; false when it does not, or some belongs to another
-    /// segment. `durable` goes into the marker of a group that begins in it.
+    /// Has `put` write what waits where it belongs, at an offset of the file of segment `number`; false when it does
+    /// not, or some belongs to another segment. `durable` goes into the marker of a group that begins in it.
     #[inline]
     pub(super) fn hand_over(&mut self, number: u64, durable: Lsn, put: impl FnOnce(&[u8], u64) -> bool) -> bool {
         let chunk = &mut self.chunk;
@@ -191,7 +193,8 @@ impl Tail {
         put
     }
 
-    /// Ends the group, so that the next record begins one, in a padded log at a sector of its own. Only when nothing waits.
+    /// Ends the group, so that the next record begins one, in a padded log at a sector of its own. Only when nothing
+    /// waits.
     pub(super) fn end_group(&mut self) {
         assert!(self.chunk.bytes.is_empty() && self.full.is_empty(), "a group ends when all of it was taken");
         if mem::take(&mut self.in_group) && self.padding == LogPadding::Block {

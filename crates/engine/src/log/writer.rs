@@ -1,34 +1,39 @@
 //! Appending to the log and making it durable.
 //!
 //! # Concurrency
-//! There is no log thread and no timer. The thread that commits writes and forces the log itself, unless as many forces are in flight as
-//! the device gains from ([`Flights`]); whoever arrives meanwhile forms the next group, and one of them forces it when another has landed.
-//! Before it does it gives way a few times, if the last forces served groups, so that those who were just woken are in this one too.
+//! There is no log thread and no timer. The thread that commits writes and forces the log itself, unless as many forces
+//! are in flight as the device gains from ([`Flights`]); whoever arrives meanwhile forms the next group, and one of
+//! them forces it when another has landed. Before it does it gives way a few times, if the last forces served groups,
+//! so that those who were just woken are in this one too.
 //!
 //! * `state` guards the tail of the log in memory and the [`Flights`]. It is held for copies, never for I/O.
-//! * `io` guards where bytes go: whoever holds it takes what waits and opens segments, so forces take off in order of position. Direct
-//!   writes and syncs happen without it, side by side.
-//! * Where pages of the file are mapped ([`Paged`]), who appends copies what he appended into them, under `state`, and nobody has to write it.
+//! * `io` guards where bytes go: whoever holds it takes what waits and opens segments, so forces take off in order of
+//!   position. Direct writes and syncs happen without it, side by side.
+//! * Where pages of the file are mapped ([`Paged`]), who appends copies what he appended into them, under `state`, and
+//!   nobody has to write it.
 //! * Order: the right to force ([`Turn::Force`]), then `io`, then `state`.
 //!
-//! Each flight has a gate where the threads wait that it covers; those that it came too early for wait at the gate of the next one. When
-//! flights have landed with all before them, everyone at their gates is woken, and one at the gate of the next, who forces.
+//! Each flight has a gate where the threads wait that it covers; those that it came too early for wait at the gate of
+//! the next one. When flights have landed with all before them, everyone at their gates is woken, and one at the gate
+//! of the next, who forces.
 //!
 //! # Direct and buffered writes
-//! `sync` alone writes whole sectors past the page cache, durable when the call returns: one system call per lone commit. `write` goes
-//! through the page cache: it fills pages with zeros when it first touches them (`output` says how many), and from then on adds bytes to
-//! them, where the system can without a call. While any buffered bytes are not durable, `sync` also writes buffered and then syncs the files. The two never meet in one sector: after
-//! each force the next group begins at a sector of its own, so direct writes go where no page is dirty, though one may hold zeros, and no
-//! page is filled from the device. (Linux writes a range's dirty pages back and drops them before a direct write to it, so larger pages do no harm.) Nor do
-//! they meet in time, because such a drop fails when somebody fills the page anew: buffered bytes are written while no direct write is in
-//! flight, and their sync flies alone. (They may be written beside a sync, which then may or may not take them along; the next one does.)
+//! `sync` alone writes whole sectors past the page cache, durable when the call returns: one system call per lone
+//! commit. `write` goes through the page cache: it fills pages with zeros when it first touches them (`output` says how
+//! many), and from then on adds bytes to them, where the system can without a call. While any buffered bytes are not
+//! durable, `sync` also writes buffered and then syncs the files. The two never meet in one sector: after each force
+//! the next group begins at a sector of its own, so direct writes go where no page is dirty, though one may hold zeros,
+//! and no page is filled from the device. (Linux writes a range's dirty pages back and drops them before a direct write
+//! to it, so larger pages do no harm.) Nor do they meet in time, because such a drop fails when somebody fills the page
+//! anew: buffered bytes are written while no direct write is in flight, and their sync flies alone. (They may be
+//! written beside a sync, which then may or may not take them along; the next one does.)
 //!
-//! Without padding every force is buffered: the next group stands in the last page of the one before. A torn write of that page leaves
-//! each of its sectors old or new, and the acknowledged bytes are the same in both.
+//! Without padding every force is buffered: the next group stands in the last page of the one before. A torn write of
+//! that page leaves each of its sectors old or new, and the acknowledged bytes are the same in both.
 //!
 //! # Invariants
-//! 1. Positions are published as durable in order: only when everything before them is. A crash may leave a later group without an
-//!    earlier one; it then ends the log at the gap, and nobody was told of what lies behind.
+//! 1. Positions are published as durable in order: only when everything before them is. A crash may leave a later group
+//!    without an earlier one; it then ends the log at the gap, and nobody was told of what lies behind.
 //! 2. The first failure of a write or sync ends the log: nothing is tried again, every later call fails.
 
 use super::flights::{FLIGHTS_MAX, Flights, Turn};
@@ -80,8 +85,8 @@ pub struct LogWriter {
     pub(super) holds: Mutex<Holds>,
     /// Held while a spare is made.
     pub(super) spare_makes: Mutex<SpareMakes>,
-    /// Everything before it is in the kernel's hands. Published with Release by whoever wrote it, so that a reader who sees it need not
-    /// write.
+    /// Everything before it is in the kernel's hands. Published with Release by whoever wrote it, so that a reader who
+    /// sees it need not write.
     written: AtomicU64,
     /// Everything before it is durable. Published with Release by whoever forced it, to those who wait for it.
     durable: AtomicU64,
@@ -132,8 +137,8 @@ pub(super) struct State {
 }
 
 impl LogWriter {
-    /// Goes on with a log after [`recover`](super::recover): begins a new segment that seals what was recovered, and removes what does
-    /// not count any more. All of it is durable when this returns.
+    /// Goes on with a log after [`recover`](super::recover): begins a new segment that seals what was recovered, and
+    /// removes what does not count any more. All of it is durable when this returns.
     ///
     /// # Errors
     /// `Invalid` for options out of range, `Full` or `Io` when a file cannot be made.
@@ -190,19 +195,20 @@ impl LogWriter {
         })
     }
 
-    /// Appends a payload, given in parts, and returns the position after it, to be handed to [`Self::sync`] or [`Self::write`]. It is in
-    /// memory only, unless so much waits that this thread has to write some of it.
+    /// Appends a payload, given in parts, and returns the position after it, to be handed to [`Self::sync`] or
+    /// [`Self::write`]. It is in memory only, unless so much waits that this thread has to write some of it.
     ///
     /// # Errors
-    /// `Full` when the disk has no room for the segments it needs, before anything of it is appended; `Closed`; `Poisoned` after a failure.
+    /// `Full` when the disk has no room for the segments it needs, before anything of it is appended; `Closed`;
+    /// `Poisoned` after a failure.
     pub fn append(&self, parts: &[&[u8]]) -> Result<Lsn> {
         let payload = Payload::new(parts, false);
         let raw_bytes = payload.left();
         self.append_payload(payload, raw_bytes).map(|place| place.end)
     }
 
-    /// Compresses the body of a payload as the options say, if that saves space. For [`Self::append_packed`], before any latch is taken:
-    /// it goes on beside the writes of others.
+    /// Compresses the body of a payload as the options say, if that saves space. For [`Self::append_packed`], before
+    /// any latch is taken: it goes on beside the writes of others.
     pub fn pack<'a>(&self, body: &'a [u8]) -> Packed<'a> {
         let method = self.options.compression.method();
         if !Packed::is_tried(body.len(), method) {
@@ -215,8 +221,8 @@ impl LogWriter {
         packed
     }
 
-    /// Appends a payload made of a head, which is stored as it is, and a packed body, and returns where the log ended before it and where
-    /// it ends now. Else as [`Self::append`].
+    /// Appends a payload made of a head, which is stored as it is, and a packed body, and returns where the log ended
+    /// before it and where it ends now. Else as [`Self::append`].
     ///
     /// # Errors
     /// As for [`Self::append`].
@@ -397,7 +403,8 @@ impl LogWriter {
         }
     }
 
-    /// Sleeps until somebody wakes those who wait for the flight of this number. Who is `done` then needs the latch no more.
+    /// Sleeps until somebody wakes those who wait for the flight of this number. Who is `done` then needs the latch no
+    /// more.
     fn sleep<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -415,8 +422,8 @@ impl LogWriter {
         Some(state)
     }
 
-    /// Lets those go first who were woken when the last force landed and are about to commit again: with them the force serves all,
-    /// without them half, and the other half the next time. Whoever commits alone does not stop here.
+    /// Lets those go first who were woken when the last force landed and are about to commit again: with them the force
+    /// serves all, without them half, and the other half the next time. Whoever commits alone does not stop here.
     fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) {
         let mut turns = YIELDS_MAX;
         while turns > 0 && state.is_half_a_group() {
@@ -512,7 +519,8 @@ impl LogWriter {
         self.wants_pages.load(Ordering::Relaxed) && self.wants_pages.swap(false, Ordering::Relaxed)
     }
 
-    /// Fills more pages with zeros, for commits that are copied into them. For a background worker: a commit that finds none writes some itself.
+    /// Fills more pages with zeros, for commits that are copied into them. For a background worker: a commit that finds
+    /// none writes some itself.
     ///
     /// # Errors
     /// `Poisoned` when a write fails or has failed.
@@ -532,7 +540,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Waits until no flight is left of those whose last one `newest` names. The caller holds `io`, so nothing takes off meanwhile.
+    /// Waits until no flight is left of those whose last one `newest` names. The caller holds `io`, so nothing takes
+    /// off meanwhile.
     fn landed(&self, newest: impl Fn(&Flights) -> Option<u64>) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state.lock();
         loop {
@@ -594,7 +603,8 @@ impl LogWriter {
     }
 }
 
-/// Ends the log when a thread panics that has taken bytes from the tail: they would be missing in the middle, and others would wait.
+/// Ends the log when a thread panics that has taken bytes from the tail: they would be missing in the middle, and
+/// others would wait.
 struct PanicGuard<'a>(&'a LogWriter);
 
 impl Drop for PanicGuard<'_> {

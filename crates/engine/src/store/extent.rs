@@ -1,5 +1,5 @@
-//! Lays blocks into the free space of a tree file, one after another, and writes them a stretch at a time, each beside what is laid
-//! down next.
+//! Lays blocks into the free space of a tree file, one after another, and writes them a stretch at a time, each beside
+//! what is laid down next.
 
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ impl Claim {
         self.extents.iter().map(|extent| extent.units * UNIT_BYTES).sum()
     }
 
-    /// The space stays taken: a root that reaches it was installed. Says how many bytes the file should have now, if it is
-    /// to be made shorter.
+    /// The space stays taken: a root that reaches it was installed. Says how many bytes the file should have now, if it
+    /// is to be made shorter.
     pub fn keep(mut self) -> Option<u64> {
         self.extents.clear();
         self.cut.take().map(Extent::offset)
@@ -57,8 +57,8 @@ impl Drop for Claim {
     }
 }
 
-/// Writes blocks where a tree file has room. Nothing that any root reaches is overwritten, and nothing is durable before
-/// the file is synced.
+/// Writes blocks where a tree file has room. Nothing that any root reaches is overwritten, and nothing is durable
+/// before the file is synced.
 #[derive(Debug)]
 pub struct ExtentWriter<'a> {
     file: &'a BlockFile,

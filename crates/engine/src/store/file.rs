@@ -85,7 +85,8 @@ impl BlockFile {
         Self { file, path: path.to_owned(), identity, instance: new_instance(), stats }
     }
 
-    /// The same file under the number that its writer had, so that blocks which came to the cache as they were written are found.
+    /// The same file under the number that its writer had, so that blocks which came to the cache as they were written
+    /// are found.
     #[must_use]
     pub fn as_instance(self, instance: u64) -> Self {
         Self { instance, ..self }
@@ -138,7 +139,8 @@ impl BlockFile {
         self.parse(&read.buffer[at..at + bytes], pointer)
     }
 
-    /// Checks a frame that was read from where `pointer` points to, and makes a block of it: every block that is read comes by here.
+    /// Checks a frame that was read from where `pointer` points to, and makes a block of it: every block that is read
+    /// comes by here.
     ///
     /// # Errors
     /// `Corruption` when it is not the block that was written there.

@@ -1,13 +1,13 @@
 //! Which units of a tree file are free, which will be once nobody reads them, and how that is stored.
 //!
-//! A tree file is cut into units of [`UNIT_BYTES`]; unit 0 is the file's header. A block takes whole units. The map knows
-//! the free units (reusable now) and the *pending* ones: freed by the root of a generation, but still reachable from the
-//! roots before it.
+//! A tree file is cut into units of [`UNIT_BYTES`]; unit 0 is the file's header. A block takes whole units. The map
+//! knows the free units (reusable now) and the *pending* ones: freed by the root of a generation, but still reachable
+//! from the roots before it.
 //!
 //! # Format
-//! A free list is stored once per root, as the image of a frame of its own. It lists every unit that is neither the header,
-//! nor part of the tree, nor of the free list itself; what is pending in memory is free in it, because no reader outlives
-//! a restart.
+//! A free list is stored once per root, as the image of a frame of its own. It lists every unit that is neither the
+//! header, nor part of the tree, nor of the free list itself; what is pending in memory is free in it, because no
+//! reader outlives a restart.
 //!
 //! | field | encoding |
 //! |---|---|
@@ -18,8 +18,10 @@
 //!
 //! # Invariants
 //! 1. Free extents neither overlap nor touch, and lie between the header and the end of the file.
-//! 2. A unit is released only when it is not free. (Both are asserted at each release: a unit with two owners is never given out.)
-//! 3. A unit freed by generation g is given out only after root g was installed and the last reader of a root before g left.
+//! 2. A unit is released only when it is not free. (Both are asserted at each release: a unit with two owners is never
+//!    given out.)
+//! 3. A unit freed by generation g is given out only after root g was installed and the last reader of a root before g
+//!    left.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -35,8 +37,8 @@ pub const UNIT_BYTES: u64 = u64_of(SECTOR_BYTES);
 /// The units of a stretch: what is written at once (1 MiB).
 pub const STRETCH_UNITS: u64 = (1 << 20) / UNIT_BYTES;
 
-/// Holes shorter than a stretch are filled only while free space is more than one part in so many of the file. Before that
-/// the file grows, because one long write is cheaper than many short ones.
+/// Holes shorter than a stretch are filled only while free space is more than one part in so many of the file. Before
+/// that the file grows, because one long write is cheaper than many short ones.
 const SLACK_PART: u64 = 8;
 
 /// The end of the file is cut off when at least one part in so many of it is free there.
@@ -146,8 +148,8 @@ impl SpaceMap {
         self.free_units
     }
 
-    /// Takes free units: at least `min`, if possible a whole stretch. `None` asks to grow the file instead, which is better
-    /// (or necessary) unless `frugal`, which takes whatever there is.
+    /// Takes free units: at least `min`, if possible a whole stretch. `None` asks to grow the file instead, which is
+    /// better (or necessary) unless `frugal`, which takes whatever there is.
     pub fn allocate(&mut self, min: u64, frugal: bool) -> Option<Extent> {
         let holes = frugal || self.free_units > self.end / SLACK_PART;
         let lowest = if holes { class(min) } else { LARGE.max(class(min)) };
@@ -242,8 +244,8 @@ impl SpaceMap {
     /// Every unit that is free or pending or among `freed`, as it would be stored with a new root.
     ///
     /// # Errors
-    /// [`Malformed`] when a unit is more than one of these, or none of the file that blocks can have: the root whose blocks were freed and the
-    /// list of free space that was stored with it do not fit.
+    /// [`Malformed`] when a unit is more than one of these, or none of the file that blocks can have: the root whose
+    /// blocks were freed and the list of free space that was stored with it do not fit.
     pub fn unreachable(&self, freed: &[Extent]) -> Result<Vec<Extent>, Malformed> {
         let pending = self.pending.iter().flat_map(|pending| &pending.extents);
         let mut extents: Vec<Extent> = self.free_extents().chain(pending.chain(freed).copied()).collect();

@@ -172,7 +172,8 @@ impl Catalog {
     /// Applies one edit.
     ///
     /// # Errors
-    /// [`Malformed`] when the edit does not fit the catalog: an unknown table, a file that is not there or is there already.
+    /// [`Malformed`] when the edit does not fit the catalog: an unknown table, a file that is not there or is there
+    /// already.
     pub fn apply(&mut self, edit: &Edit) -> Result<(), Malformed> {
         match edit {
             Edit::CreateTable { id, name, options, replay_from, tree } => {
@@ -251,8 +252,8 @@ impl Catalog {
         self.log_dir.as_ref().map_or_else(|| dir.join(files::LOG_DIR), PathBuf::from)
     }
 
-    /// Everything in the log before this position was durable: a flush syncs the log that it makes superfluous. (A table in whose
-    /// trees is nothing may have been born at a position that was not.)
+    /// Everything in the log before this position was durable: a flush syncs the log that it makes superfluous. (A
+    /// table in whose trees is nothing may have been born at a position that was not.)
     #[must_use]
     pub fn log_durable(&self) -> Lsn {
         self.tables.values().filter(|table| table.has_data()).map(|table| table.replay_from).max().unwrap_or_default()

@@ -8,7 +8,8 @@ use crate::tree::{Cursor, Limits};
 
 use super::version::Version;
 
-/// So many entries of a range are looked at; with more of them in the trees that have changed, the range counts as changed.
+/// So many entries of a range are looked at; with more of them in the trees that have changed, the range counts as
+/// changed.
 const LOOKED_AT_MAX: usize = 10_000;
 
 impl Version {
@@ -21,8 +22,8 @@ impl Version {
             || self.get(key, SeqNum::MAX)?.is_some_and(|found| found.seqnum > snapshot))
     }
 
-    /// Whether any key of `range` has changed after `snapshot`, which is live. It says so too when very many entries of the range lie in
-    /// trees that have changed.
+    /// Whether any key of `range` has changed after `snapshot`, which is live. It says so too when very many entries of
+    /// the range lie in trees that have changed.
     ///
     /// # Errors
     /// As [`Self::changed`].

@@ -167,7 +167,8 @@ pub(super) fn runs(decoder: &mut Decoder<'_>) -> Result<Vec<RunRecord>, Malforme
     (0..count).map(|_| run(decoder)).collect()
 }
 
-/// An erasure: its seqnum, its first key with length, and the key behind its last with length: an empty one stands for none.
+/// An erasure: its seqnum, its first key with length, and the key behind its last with length: an empty one stands for
+/// none.
 fn put_erasure(out: &mut Vec<u8>, erasure: &Erasure) {
     put_varint(out, erasure.seqnum.0);
     put_len_prefixed(out, &erasure.range.low);

@@ -1,8 +1,8 @@
 //! An edit: one durable change of what a database consists of.
 //!
 //! # Format
-//! One byte that names the edit, then its fields in the order of the enum (numbers are varints; an optional part is preceded by a
-//! byte 0 or 1).
+//! One byte that names the edit, then its fields in the order of the enum (numbers are varints; an optional part is
+//! preceded by a byte 0 or 1).
 
 use std::sync::Arc;
 
@@ -62,8 +62,8 @@ pub enum Edit {
         table: TableId,
         /// The runs replaced, in any level.
         removed: Vec<FileId>,
-        /// The runs that replace them, each with its place: the index of its level (0 is level 1), or 127 for L0, where it takes the place
-        /// of the newest run replaced.
+        /// The runs that replace them, each with its place: the index of its level (0 is level 1), or 127 for L0, where
+        /// it takes the place of the newest run replaced.
         added: Vec<(Place, RunRecord)>,
     },
     /// The database was opened, or has given out many seqnums since. Stored as 5; never reuse.
@@ -73,8 +73,8 @@ pub enum Edit {
         /// The log before this position is not needed for any table.
         log_from: Lsn,
     },
-    /// Runs of a bulk load came to a table. Stored as 11; never reuse. (As 7, which is read too, with one place for all: an optional level,
-    /// none for L0, then the runs.)
+    /// Runs of a bulk load came to a table. Stored as 11; never reuse. (As 7, which is read too, with one place for
+    /// all: an optional level, none for L0, then the runs.)
     Load {
         /// Whose runs.
         table: TableId,
@@ -83,7 +83,8 @@ pub enum Edit {
         /// The runs, which do not overlap, and where they are now. Those of L0 came to its front.
         runs: Vec<(Place, RunRecord)>,
     },
-    /// Runs of a table went into its B-tree, all that there were when the merge began; perhaps memtables too. Stored as 8; never reuse.
+    /// Runs of a table went into its B-tree, all that there were when the merge began; perhaps memtables too. Stored as
+    /// 8; never reuse.
     Absorb {
         /// Whose trees.
         table: TableId,
@@ -122,7 +123,8 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// Whether space comes free by what the edit tells of, at once or soon: it may use what is reserved behind the manifest.
+    /// Whether space comes free by what the edit tells of, at once or soon: it may use what is reserved behind the
+    /// manifest.
     #[must_use]
     pub const fn gives_back(&self) -> bool {
         !matches!(self, Self::CreateTable { .. } | Self::Load { .. })

@@ -12,8 +12,7 @@
 //! | `NNN.run` | a sorted run (see `tree/run/format.rs`) |
 //! | `NNN.values` | large values of runs (see `tree/values`) |
 //! | `NNN.tree` | a B-tree (see `tree/btree`) |
-//! | `log/` | segments of the redo log (see `log/format.rs`), unless they have a directory elsewhere (see `table/catalog.rs`), and what a
-//! salvage kept |
+//! | `log/` | segments of the redo log (see `log/format.rs`), and what a salvage kept; may lie elsewhere |
 //!
 //! `NNN` is a decimal file id of at least six digits. Ids are never reused, so no name ever comes back.
 

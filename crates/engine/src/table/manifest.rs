@@ -20,25 +20,27 @@
 //!
 //! Zeros may follow the last frame: room for frames to come that a full disk cannot take away.
 //!
-//! The length, magic, version and checksum of the header are in the same places in every version of this format: a version counts only
-//! with a checksum that is right, so that damage does not pass for a newer format.
+//! The length, magic, version and checksum of the header are in the same places in every version of this format: a
+//! version counts only with a checksum that is right, so that damage does not pass for a newer format.
 //!
 //! A file `NNN.manifest-copy` holds the same bytes a second time.
 //!
-//! `CURRENT` is text of three lines: `spinney 2` (the format version), the name of the manifest in force, and the checksum of the two
-//! lines before it as 16 hexadecimal digits. Every version has these lines.
+//! `CURRENT` is text of three lines: `spinney 2` (the format version), the name of the manifest in force, and the
+//! checksum of the two lines before it as 16 hexadecimal digits. Every version has these lines.
 //!
 //! # Recovery
-//! The copy is written after the manifest: its first record is durable before `CURRENT` names the manifest; each later one is written when
-//! it is durable in the manifest, without a sync of its own. So a record of the copy is one of the manifest, always; a power failure may
-//! cost the copy its last records. No write depends on the copy: when one to it fails, there is none until the next manifest.
-//! A damaged record is read from the copy by a salvage ([`Manifest::load_damaged`]). An open refuses it, as it refuses a last
-//! record that is damaged in the manifest and whole in the copy: without a copy that would be taken for a torn tail.
+//! The copy is written after the manifest: its first record is durable before `CURRENT` names the manifest; each later
+//! one is written when it is durable in the manifest, without a sync of its own. So a record of the copy is one of the
+//! manifest, always; a power failure may cost the copy its last records. No write depends on the copy: when one to it
+//! fails, there is none until the next manifest. A damaged record is read from the copy by a salvage
+//! ([`Manifest::load_damaged`]). An open refuses it, as it refuses a last record that is damaged in the manifest and
+//! whole in the copy: without a copy that would be taken for a torn tail.
 //!
-//! Each frame is durable before the change it tells of is used, so a frame that is torn at the end of the file was never relied on
-//! and ends the manifest. A bad frame with a good one after it is corruption. The good one is looked for at every offset: the length's own
-//! checksum tells in a few bytes where none begins, so that the search takes time in proportion to the file. A manifest is never appended to after a crash: each
-//! open writes a new one and switches `CURRENT` to it by write, sync, rename, sync of the directory.
+//! Each frame is durable before the change it tells of is used, so a frame that is torn at the end of the file was
+//! never relied on and ends the manifest. A bad frame with a good one after it is corruption. The good one is looked
+//! for at every offset: the length's own checksum tells in a few bytes where none begins, so that the search takes time
+//! in proportion to the file. A manifest is never appended to after a crash: each open writes a new one and switches
+//! `CURRENT` to it by write, sync, rename, sync of the directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -136,7 +138,8 @@ impl Manifest {
     /// Appends edits and returns when they are durable.
     ///
     /// # Errors
-    /// `Io` or `Full`; unless the error is unchanged, it is unknown whether the edits are durable, and the database must be reopened.
+    /// `Io` or `Full`; unless the error is unchanged, it is unknown whether the edits are durable, and the database
+    /// must be reopened.
     pub fn append(&mut self, edit: &Edit) -> Result<()> {
         let mut payload = Vec::new();
         edit.encode(&mut payload);
@@ -175,12 +178,14 @@ impl Manifest {
         Error::io("write", &self.path, error)
     }
 
-    /// There was no room for a new one, although it is long: it is tried again when as much was appended as is reserved.
+    /// There was no room for a new one, although it is long: it is tried again when as much was appended as is
+    /// reserved.
     pub const fn stay_long(&mut self) {
         self.long_from = self.end + RESERVE_BYTES;
     }
 
-    /// Gives the file system back what is reserved behind a manifest that nothing is appended to any more. A torn end stays.
+    /// Gives the file system back what is reserved behind a manifest that nothing is appended to any more. A torn end
+    /// stays.
     ///
     /// # Errors
     /// When the manifest cannot be read or cut.
@@ -285,8 +290,9 @@ impl Manifest {
         }
     }
 
-    /// What can be read of the manifest in force and its copy or, where nothing can, of the newest other one; `None` when there is none.
-    /// Without `CURRENT` the newest one counts: what a crash leaves of a newer one cannot be read, or says the same.
+    /// What can be read of the manifest in force and its copy or, where nothing can, of the newest other one; `None`
+    /// when there is none. Without `CURRENT` the newest one counts: what a crash leaves of a newer one cannot be read,
+    /// or says the same.
     ///
     /// # Errors
     /// What is wrong with the one in force, when no other can be read either; `Unsupported` for a newer format, `Io`.

@@ -1,16 +1,18 @@
 //! Marks: how old the entries of a table with a time to live are.
 //!
-//! An entry bears no time. A mark says by when all entries up to a seqnum were written; with one every so often, an entry is taken to be as old
-//! as the first mark at or behind it: younger than it is, by no more than lies between two marks, and never older.
+//! An entry bears no time. A mark says by when all entries up to a seqnum were written; with one every so often, an
+//! entry is taken to be as old as the first mark at or behind it: younger than it is, by no more than lies between two
+//! marks, and never older.
 //!
-//! The clock of a machine may be wrong and be set right later. A mark that lies in the future is lowered to now, so that entries that were
-//! written while the clock was ahead expire. What the clock had said is kept beside it: if the clock is not right again but has fallen
-//! behind, it will leap to where it was, and the mark with it.
+//! The clock of a machine may be wrong and be set right later. A mark that lies in the future is lowered to now, so
+//! that entries that were written while the clock was ahead expire. What the clock had said is kept beside it: if the
+//! clock is not right again but has fallen behind, it will leap to where it was, and the mark with it.
 //!
 //! # Invariants
-//! 1. To lower a mark makes no entry older than it is by the clock that is right in the end. If the clock had been ahead, the entries were
-//!    written before the mark was lowered, to a later time. If it had fallen behind, `at_ms` leaps forward together with it, up to what the
-//!    clock had said. Entries may be kept longer than they should be: by no more than the clock was ahead, and no more than a time to live.
+//! 1. To lower a mark makes no entry older than it is by the clock that is right in the end. If the clock had been
+//!    ahead, the entries were written before the mark was lowered, to a later time. If it had fallen behind, `at_ms`
+//!    leaps forward together with it, up to what the clock had said. Entries may be kept longer than they should be: by
+//!    no more than the clock was ahead, and no more than a time to live.
 //! 2. Seqnums ascend, and neither `at_ms` nor what the clock had said goes back from one mark to the next.
 
 use std::time::Duration;
@@ -27,7 +29,8 @@ pub struct Mark {
     pub seqnum: SeqNum,
     /// Milliseconds since 1970-01-01 00:00 UTC.
     pub at_ms: u64,
-    /// By so much the clock that told the time was, or seems to have been, ahead of the one that has been looked at since.
+    /// By so much the clock that told the time was, or seems to have been, ahead of the one that has been looked at
+    /// since.
     pub ahead_ms: u64,
 }
 
@@ -58,8 +61,9 @@ impl Marks {
         &self.0
     }
 
-    /// Lowers marks that lie in the future to `now_ms`, and takes those that were lowered before along where the clock leapt forward since it was
-    /// looked at last: by `leapt_ms`; none when the process was not there to see. Says whether any changed.
+    /// Lowers marks that lie in the future to `now_ms`, and takes those that were lowered before along where the clock
+    /// leapt forward since it was looked at last: by `leapt_ms`; none when the process was not there to see. Says
+    /// whether any changed.
     pub fn look(&mut self, now_ms: u64, leapt_ms: Option<u64>) -> bool {
         let (mut changed, mut before) = (false, 0);
         for mark in &mut self.0 {
@@ -81,8 +85,8 @@ impl Marks {
         changed
     }
 
-    /// Adds a mark of entries up to `seqnum`, unless there is one of so many already; says whether it did. Of three within `spacing` the middle
-    /// one goes. [`Self::look`] has been told of `now_ms`.
+    /// Adds a mark of entries up to `seqnum`, unless there is one of so many already; says whether it did. Of three
+    /// within `spacing` the middle one goes. [`Self::look`] has been told of `now_ms`.
     pub fn set(&mut self, seqnum: SeqNum, now_ms: u64, spacing: Duration) -> bool {
         let (before, last) = match &*self.0 {
             [.., before, last] => (Some(*before), Some(*last)),
@@ -207,7 +211,8 @@ mod tests {
             };
             for (entries, passes, wrong, opens) in steps {
                 now += passes;
-                // From wrong the clock becomes right; only one that was ahead may have been so while entries were marked.
+                // From wrong the clock becomes right; only one that was ahead may have been so while entries were
+                // marked.
                 let error = if is_right { wrong.map_or(1000, |wrong| wrong + 1000) } else { 1000 };
                 is_right = error == 1000;
                 for _ in 0..entries {

@@ -17,13 +17,15 @@ pub const SMALL_BYTES: u64 = 1 << 20;
 pub struct Mem {
     /// The entries.
     pub entries: Memtable,
-    /// Every change in it stands in the log at or after this position; `u64::MAX` while there is none. Of an unlogged table: where
-    /// the log ended when the first change came, which only tells that there is one. Set under the commit latch.
+    /// Every change in it stands in the log at or after this position; `u64::MAX` while there is none. Of an unlogged
+    /// table: where the log ended when the first change came, which only tells that there is one. Set under the commit
+    /// latch.
     first_lsn: AtomicU64,
     /// Every change in it comes before. Set under the commit latch when the memtable stops being active.
     frozen_at: OnceLock<Moment>,
-    /// Commits that have their place in the log but are still inserting. Commits enter under the commit latch and leave with
-    /// `Release`; a flush that has frozen the memtable under the same latch waits for zero with `Acquire`, and then sees all.
+    /// Commits that have their place in the log but are still inserting. Commits enter under the commit latch and leave
+    /// with `Release`; a flush that has frozen the memtable under the same latch waits for zero with `Acquire`, and
+    /// then sees all.
     inserting: AtomicU32,
     /// Bytes of the erasures that came with the entries. Only grows.
     erased_bytes: AtomicU64,
@@ -88,7 +90,8 @@ impl Mem {
         self.inserting.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Inserts an entry whose log record stands at `lsn`. Only recovery does so, in several threads, and waits for all before it freezes.
+    /// Inserts an entry whose log record stands at `lsn`. Only recovery does so, in several threads, and waits for all
+    /// before it freezes.
     pub(crate) fn replay(&self, lsn: Lsn, entry: &Entry<'_>) {
         self.note(lsn);
         self.entries.insert(entry);

@@ -1,4 +1,5 @@
-//! A table is a set of trees: its versions, the edits that change them, the manifest that keeps them, and the layout policies.
+//! A table is a set of trees: its versions, the edits that change them, the manifest that keeps them, and the layout
+//! policies.
 
 pub mod catalog;
 mod changed;

@@ -1,4 +1,5 @@
-//! The read of a key whose newest version is a merge operand: what lies behind it is collected, newest to oldest, and folded.
+//! The read of a key whose newest version is a merge operand: what lies behind it is collected, newest to oldest, and
+//! folded.
 
 use crate::base::checksum::hash_key;
 use crate::base::{Kind, Result, SeqNum, Value};
@@ -108,7 +109,8 @@ struct Chain<'k> {
 }
 
 impl Chain<'_> {
-    /// Goes on with an older tree, clean up to `clean_to`, in which a lookup has found `found`; true when older ones are not needed.
+    /// Goes on with an older tree, clean up to `clean_to`, in which a lookup has found `found`; true when older ones
+    /// are not needed.
     fn tree(
         &mut self,
         found: Option<Found>,

@@ -12,15 +12,16 @@ use crate::tree::Prefix;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
-    /// One copy-on-write B-tree, into which a flush merges its changes by writing every leaf anew that they reach. Changes that are few for it
-    /// are parked in runs over it, and merged into it when they are a quarter of it. Reads search one tree on disk, and parked runs while there
-    /// are any. Best when reads matter most.
+    /// One copy-on-write B-tree, into which a flush merges its changes by writing every leaf anew that they reach.
+    /// Changes that are few for it are parked in runs over it, and merged into it when they are a quarter of it. Reads
+    /// search one tree on disk, and parked runs while there are any. Best when reads matter most.
     BTree,
-    /// Sorted runs in levels, each several times the one above (leveled compaction). Writes cost the same however large the data
-    /// is; reads search L0 and one run per level.
+    /// Sorted runs in levels, each several times the one above (leveled compaction). Writes cost the same however large
+    /// the data is; reads search L0 and one run per level.
     #[default]
     Lsm,
-    /// Sorted runs of similar size merged together (tiered compaction). Fewest bytes written; more runs to search and more space.
+    /// Sorted runs of similar size merged together (tiered compaction). Fewest bytes written; more runs to search and
+    /// more space.
     LsmTiered,
 }
 
@@ -68,44 +69,48 @@ const LIVES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_
 pub struct TableOptions {
     /// How the data is laid out. Default: [`Layout::Lsm`].
     pub layout: Layout,
-    /// Bytes of a leaf block before compression. Larger compresses better and needs a smaller index; smaller reads less per point
-    /// lookup. Default 8 KiB; 512 B to 1 MiB.
+    /// Bytes of a leaf block before compression. Larger compresses better and needs a smaller index; smaller reads less
+    /// per point lookup. Default 8 KiB; 512 B to 1 MiB.
     pub block_bytes: u32,
     /// How blocks are compressed. Default: LZ4.
     pub compression: Compression,
-    /// Bits of filter per key in runs, on average over all runs: small ones get more and the largest fewer. More bits spare more
-    /// useless reads and cost memory. Default 10 (1% false positives); 0 (no filters) to 32.
+    /// Bits of filter per key in runs, on average over all runs: small ones get more and the largest fewer. More bits
+    /// spare more useless reads and cost memory. Default 10 (1% false positives); 0 (no filters) to 32.
     pub filter_bits_per_key: u32,
-    /// Whether most keys that are looked up are there. Then what is written to the last level, where they are found, gets no filter: that
-    /// spares most of the filters' memory, and each lookup of a key that is nowhere searches the last level. B-trees have no filters anyway.
-    /// Default false.
+    /// Whether most keys that are looked up are there. Then what is written to the last level, where they are found,
+    /// gets no filter: that spares most of the filters' memory, and each lookup of a key that is nowhere searches the
+    /// last level. B-trees have no filters anyway. Default false.
     pub misses_are_rare: bool,
-    /// The rule of prefixes that the filters of runs know beside the keys. A range with both ends within one prefix (from `ann:` to `ann:x`, or
-    /// to `ann;`, the first key behind it) then passes by every run without that prefix, and reads no block where no run has it. It
-    /// costs the filter's bits once more for each prefix of a run. Refused for B-trees, which have no filters. Default none.
+    /// The rule of prefixes that the filters of runs know beside the keys. A range with both ends within one prefix
+    /// (from `ann:` to `ann:x`, or to `ann;`, the first key behind it) then passes by every run without that prefix,
+    /// and reads no block where no run has it. It costs the filter's bits once more for each prefix of a run. Refused
+    /// for B-trees, which have no filters. Default none.
     pub prefix_filter: Option<Prefix>,
-    /// Bytes of one file of a run. Larger means fewer files; smaller lets a compaction touch less. Default 32 MiB; 4 KiB to 4 GiB.
+    /// Bytes of one file of a run. Larger means fewer files; smaller lets a compaction touch less. Default 32 MiB; 4
+    /// KiB to 4 GiB.
     pub run_bytes_max: u64,
-    /// How many times larger a level is than the one above (leveled), or how many runs there may be (tiered). Larger means fewer
-    /// levels to read and more bytes written. Default 8; 2 to 32.
+    /// How many times larger a level is than the one above (leveled), or how many runs there may be (tiered). Larger
+    /// means fewer levels to read and more bytes written. Default 8; 2 to 32.
     pub fanout: u32,
-    /// Whether changes go to the redo log. Those of an unlogged table (false) cost no log and are durable only when the table is
-    /// flushed: by `Table::flush`, in the background, by a checkpoint, at `close`. A crash takes the table back to its last flush, a state
-    /// after some commit; what a commit changed in logged tables then stays. Default true.
+    /// Whether changes go to the redo log. Those of an unlogged table (false) cost no log and are durable only when the
+    /// table is flushed: by `Table::flush`, in the background, by a checkpoint, at `close`. A crash takes the table
+    /// back to its last flush, a state after some commit; what a commit changed in logged tables then stays. Default
+    /// true.
     pub logged: bool,
     /// The name of the operator that folds merged operands into values: `add`, or one that
-    /// [`DatabaseBuilder::merge_operator`](crate::DatabaseBuilder::merge_operator) registers, at every open. Default none: merges are
-    /// refused. 1 to 255 bytes.
+    /// [`DatabaseBuilder::merge_operator`](crate::DatabaseBuilder::merge_operator) registers, at every open. Default
+    /// none: merges are refused. 1 to 255 bytes.
     pub merge: Option<String>,
     /// The name of the filter that decides what becomes of values when a flush or compaction writes them, which
-    /// [`DatabaseBuilder::compaction_filter`](crate::DatabaseBuilder::compaction_filter) registers, at every open. It costs a call per
-    /// value written. Default none: values stay until they are overwritten or deleted. 1 to 255 bytes.
+    /// [`DatabaseBuilder::compaction_filter`](crate::DatabaseBuilder::compaction_filter) registers, at every open. It
+    /// costs a call per value written. Default none: values stay until they are overwritten or deleted. 1 to 255 bytes.
     pub compaction_filter: Option<String>,
-    /// From so many bytes on a value is kept apart from its key, in a value file: compactions then move a pointer of 24 bytes instead of
-    /// the value, so large values are written once or twice and not once in every level. A get reads one block more, a scan one for each
-    /// large value (none in [`Range::advance_key`](crate::Range::advance_key)), and values that were overwritten take up
-    /// to as much space again as those in use. Lower keeps more apart. Operands of merges stay with their keys. Only for the layouts
-    /// [`Lsm`](Layout::Lsm) and [`LsmTiered`](Layout::LsmTiered): a [`BTree`](Layout::BTree) refuses it. Default 0: never; else 64 B to 512 MiB.
+    /// From so many bytes on a value is kept apart from its key, in a value file: compactions then move a pointer of 24
+    /// bytes instead of the value, so large values are written once or twice and not once in every level. A get reads
+    /// one block more, a scan one for each large value (none in [`Range::advance_key`](crate::Range::advance_key)), and
+    /// values that were overwritten take up to as much space again as those in use. Lower keeps more apart. Operands of
+    /// merges stay with their keys. Only for the layouts [`Lsm`](Layout::Lsm) and [`LsmTiered`](Layout::LsmTiered): a
+    /// [`BTree`](Layout::BTree) refuses it. Default 0: never; else 64 B to 512 MiB.
     ///
     /// ```
     /// # use spinney::{Database, Options, TableOptions};
@@ -123,11 +128,13 @@ pub struct TableOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub large_value_bytes: u32,
-    /// How long entries live after they were last put: then nobody sees them any more, and their space comes back when the run that they are in
-    /// is compacted or has nothing younger in it. They go never earlier and, while the database is open and its disk not full, a sixteenth
-    /// and two seconds later at most; a snapshot keeps what it saw. Time is the machine's clock: while it is set ahead, entries count as older. What was written
-    /// before a crash in the last 1/32 of the time counts as written at the next open. Entries take some bytes more, since each keeps its seqnum.
-    /// Refused for the layout [`BTree`](Layout::BTree) and beside `merge`. Default none: for ever; else 1 s to 100 years.
+    /// How long entries live after they were last put: then nobody sees them any more, and their space comes back when
+    /// the run that they are in is compacted or has nothing younger in it. They go never earlier and, while the
+    /// database is open and its disk not full, a sixteenth and two seconds later at most; a snapshot keeps what it saw.
+    /// Time is the machine's clock: while it is set ahead, entries count as older. What was written before a crash in
+    /// the last 1/32 of the time counts as written at the next open. Entries take some bytes more, since each keeps its
+    /// seqnum. Refused for the layout [`BTree`](Layout::BTree) and beside `merge`. Default none: for ever; else 1 s to
+    /// 100 years.
     ///
     /// ```
     /// # use spinney::{Database, Options, TableOptions};

@@ -203,8 +203,8 @@ fn a_flipped_bit_is_corruption_unless_it_is_in_the_last_record() {
     }
 }
 
-/// Behind a damaged record every offset may be the start of a sound one. At a quarter of them stands what may be a length of 262,144 bytes here: to
-/// check each of these is a matter of 275 GB, and it was done.
+/// Behind a damaged record every offset may be the start of a sound one. At a quarter of them stands what may be a
+/// length of 262,144 bytes here: to check each of these is a matter of 275 GB, and it was done.
 #[test]
 fn behind_a_damaged_record_the_search_for_a_sound_one_checks_next_to_nothing() {
     const RECORD_BYTES: usize = 4 << 20;

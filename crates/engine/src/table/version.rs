@@ -1,9 +1,10 @@
 //! What a reader of a table sees: the memtables and the trees on disk, newest first.
 //!
 //! # Invariants
-//! 1. Of two places that hold the same key, the one searched first holds the newer versions: active memtable, immutable memtables
-//!    newest first, L0 newest first, levels from the top down, B-tree. While a compaction puts its result in place slice by slice, and
-//!    after one that was given up, two of these places may hold the same version; never operands.
+//! 1. Of two places that hold the same key, the one searched first holds the newer versions: active memtable, immutable
+//!    memtables newest first, L0 newest first, levels from the top down, B-tree. While a compaction puts its result in
+//!    place slice by slice, and after one that was given up, two of these places may hold the same version; never
+//!    operands.
 //! 2. The runs of a level are disjoint and ascend; all versions of a key lie in one of them.
 //! 3. An erasure is in the version before it is published. Those of `trees` are in the manifest; all others are newer.
 //! 4. A version never changes. A flush or compaction installs a new one; readers go on with theirs.
@@ -103,7 +104,8 @@ pub struct Trees {
     pub levels: [Level; LEVELS],
     /// The value files that the runs refer to.
     pub values: ValueFiles,
-    /// The B-tree, older than all runs. Those beside it hold changes that wait until there are enough of them to be merged into it.
+    /// The B-tree, older than all runs. Those beside it hold changes that wait until there are enough of them to be
+    /// merged into it.
     pub btree: Option<Arc<TreeRoot>>,
     /// The erasures that some of the trees are not clean of, or some snapshots do not see.
     pub erasures: Arc<Erasures>,
@@ -118,7 +120,8 @@ impl Trees {
         self.get_at_cost((key, hash_key(key)), &Approached::default(), None, snapshot, &mut Costs::default())
     }
 
-    /// Asks for the memory where a lookup of `key` looks first in each tree, where there are several. `hash` is the key's.
+    /// Asks for the memory where a lookup of `key` looks first in each tree, where there are several. `hash` is the
+    /// key's.
     #[inline]
     fn approach(&self, (key, hash): (&[u8], u64), view: Option<&Viewed>, starts: &mut Approached) {
         if !self.l0.is_empty() {
@@ -437,7 +440,8 @@ pub struct Version {
     pub immutables: Vec<Arc<Mem>>,
     /// What is on disk.
     pub trees: Arc<Trees>,
-    /// All erasures: those of `trees`, and those that are flushed with a memtable, of which each set is of one memtable.
+    /// All erasures: those of `trees`, and those that are flushed with a memtable, of which each set is of one
+    /// memtable.
     pub erasures: Layers,
     /// What has expired since the oldest snapshot, both seqnums ascending. Mostly empty.
     pub hidden: Vec<Hidden>,
@@ -465,7 +469,8 @@ impl Version {
     pub fn hiding(&self, newest: Hidden, snapshots: &[SeqNum]) -> Self {
         let mut hidden = self.hidden.clone();
         hidden.push(newest);
-        // What no live snapshot tells from the one behind it is not needed. Nobody sees the newest yet, and whoever comes sees what was newest before.
+        // What no live snapshot tells from the one behind it is not needed. Nobody sees the newest yet, and whoever
+        // comes sees what was newest before.
         for at in (0..hidden.len().saturating_sub(2)).rev() {
             let (from, to) = (hidden[at].visible_from, hidden[at + 1].visible_from);
             if !snapshots.iter().any(|snapshot| from <= *snapshot && *snapshot < to) {
@@ -508,8 +513,8 @@ impl Version {
         self.erasures.hiding(snapshot).before(self.hidden_from(snapshot))
     }
 
-    /// Two neighbouring sets of erasures that should be one. Both must be of the same memtable, or a crash could keep an erasure less than what
-    /// is on disk of the entries after it.
+    /// Two neighbouring sets of erasures that should be one. Both must be of the same memtable, or a crash could keep
+    /// an erasure less than what is on disk of the entries after it.
     #[must_use]
     pub(crate) fn erasures_to_join(&self) -> Option<[Arc<Erasures>; 2]> {
         let frozen_between = |older: &Erasures, newer: &Erasures| {
@@ -525,7 +530,8 @@ impl Version {
         Self { erasures, ..self.clone() }
     }
 
-    /// The version with other trees, where the memtables in `flushed`, and erasures before `up_to`, have gone into them.
+    /// The version with other trees, where the memtables in `flushed`, and erasures before `up_to`, have gone into
+    /// them.
     pub(crate) fn with_trees(&self, trees: &Arc<Trees>, flushed: &[Arc<Mem>], up_to: SeqNum) -> Self {
         let is_flushed = |mem: &Arc<Mem>| flushed.iter().any(|done| Arc::ptr_eq(done, mem));
         Self {
@@ -642,8 +648,8 @@ impl Version {
         MergeCursor::new(unerased(self.cursors(fill, snapshot, None), hiding))
     }
 
-    /// A cursor for each tree of which `snapshot` sees anything, newest first; for those in `view` one together. Erasures hide a tree's entries
-    /// by how old the tree is, and so do without.
+    /// A cursor for each tree of which `snapshot` sees anything, newest first; for those in `view` one together.
+    /// Erasures hide a tree's entries by how old the tree is, and so do without.
     fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&Viewed>) -> Vec<Box<dyn Cursor>> {
         let mut sources: Vec<Box<dyn Cursor>> = Vec::with_capacity(2 + self.immutables.len() + self.trees.l0.len());
         for mem in self.memtables().filter(|mem| !mem.entries.is_empty()) {

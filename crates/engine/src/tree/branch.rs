@@ -1,8 +1,9 @@
 //! The branches that a tree keeps in memory, and where the blocks below them are at hand.
 //!
-//! A lookup in the cache waits for the line that knows of a block, and only then for the block. Branches that their tree keeps, each from its
-//! first use on and as long as there is room, are found by their places in the branch above. One that is right above leaves has their pointers, and
-//! their swips: those of them that are read often are found there without the cache.
+//! A lookup in the cache waits for the line that knows of a block, and only then for the block. Branches that their
+//! tree keeps, each from its first use on and as long as there is room, are found by their places in the branch above.
+//! One that is right above leaves has their pointers, and their swips: those of them that are read often are found
+//! there without the cache.
 //!
 //! # Invariants
 //! 1. A kept branch is the block that the pointer at its place in the branch above names. Its tree never changes.
@@ -133,7 +134,8 @@ impl<'b> Trace<'b> {
     }
 }
 
-/// The room that one tree's kept blocks have taken from what the cache grants to all; given back when the tree is dropped.
+/// The room that one tree's kept blocks have taken from what the cache grants to all; given back when the tree is
+/// dropped.
 #[derive(Debug)]
 pub struct Room {
     cache: Arc<Cache>,
@@ -157,7 +159,8 @@ impl Room {
         taken
     }
 
-    /// What is kept at a place: what was there, or what `make` makes of so many bytes, if there is room for them and it does.
+    /// What is kept at a place: what was there, or what `make` makes of so many bytes, if there is room for them and it
+    /// does.
     pub fn keep<'p, T>(&self, place: &'p OnceLock<T>, bytes: usize, make: impl FnOnce() -> Option<T>) -> Option<&'p T> {
         if let Some(kept) = place.get() {
             return Some(kept);
@@ -171,7 +174,8 @@ impl Room {
             return None;
         };
         self.taken.fetch_add(bytes, Ordering::Relaxed);
-        // Another reader may have come first since; then the room is taken twice, which is rare, and given back with the rest.
+        // Another reader may have come first since; then the room is taken twice, which is rare, and given back with
+        // the rest.
         Some(place.get_or_init(|| made))
     }
 }

@@ -1,7 +1,7 @@
 //! Compaction filters: what a program lets flushes and compactions do with the values that they write.
 //!
-//! A value that nobody wants any more, such as a session that is over, need not be found and deleted: whoever writes it the next time asks
-//! the table's filter first. The interface is RocksDB's (`CompactionFilter`).
+//! A value that nobody wants any more, such as a session that is over, need not be found and deleted: whoever writes it
+//! the next time asks the table's filter first. The interface is RocksDB's (`CompactionFilter`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,23 +14,25 @@ pub enum Decision {
     Keep,
     /// The key has no value any more, as after a delete.
     Remove,
-    /// The key has this value. (One that is too long to be stored, or that the table's merge operator refuses, is not taken, and the
-    /// old one stays.)
+    /// The key has this value. (One that is too long to be stored, or that the table's merge operator refuses, is not
+    /// taken, and the old one stays.)
     Change(Vec<u8>),
 }
 
 /// Decides what becomes of values when a flush or compaction writes them. Registered under a name with
-/// [`DatabaseBuilder::compaction_filter`](crate::DatabaseBuilder::compaction_filter), and named by the tables that use it
-/// ([`TableOptions::compaction_filter`](crate::TableOptions::compaction_filter)).
+/// [`DatabaseBuilder::compaction_filter`](crate::DatabaseBuilder::compaction_filter), and named by the tables that use
+/// it ([`TableOptions::compaction_filter`](crate::TableOptions::compaction_filter)).
 ///
-/// It is asked for values that every snapshot sees, when they are the newest of their key in the trees that are merged. It may be
-/// asked about the same value many times, or never: nobody knows when a value is written again, and what was just committed is not asked
-/// about before a flush. So reads must be ready to meet what it would remove. What it decides shows to all readers at once, also through
-/// a snapshot or transaction that began before: it must not touch what one of these could still want. It is called in background threads
-/// and in those that flush or compact, with latches held; it must not use the database, nor panic: in a background thread that ends the
-/// process, and elsewhere it fails the flush or compaction. Nothing is lost by either.
+/// It is asked for values that every snapshot sees, when they are the newest of their key in the trees that are merged.
+/// It may be asked about the same value many times, or never: nobody knows when a value is written again, and what was
+/// just committed is not asked about before a flush. So reads must be ready to meet what it would remove. What it
+/// decides shows to all readers at once, also through a snapshot or transaction that began before: it must not touch
+/// what one of these could still want. It is called in background threads and in those that flush or compact, with
+/// latches held; it must not use the database, nor panic: in a background thread that ends the process, and elsewhere
+/// it fails the flush or compaction. Nothing is lost by either.
 ///
-/// A value that newer operands of a merge will change is asked about as it is, without them, when they are in other trees.
+/// A value that newer operands of a merge will change is asked about as it is, without them, when they are in other
+/// trees.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,13 +3,15 @@
 /// What one or some reads looked at. (Kept by whoever reads, and added to shared counters once.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// Of lookups: trees in which a key was looked for, but for those that a filter or view ruled out or could as well have.
+    /// Of lookups: trees in which a key was looked for, but for those that a filter or view ruled out or could as well
+    /// have.
     pub trees: u64,
     /// Those of them that are memtables which lie in the processor's cache.
     pub small: u64,
     /// Filters that were asked.
     pub filters: u64,
-    /// Runs that a filter kept a lookup or a walk out of, or in which a lookup that did not ask it found nothing, in memory.
+    /// Runs that a filter kept a lookup or a walk out of, or in which a lookup that did not ask it found nothing, in
+    /// memory.
     pub filter_stops: u64,
     /// Filters that let a key pass which the run then had no version of that is seen.
     pub filter_misses: u64,

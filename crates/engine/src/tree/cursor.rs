@@ -12,11 +12,12 @@ use super::{Costs, Prefix};
 
 /// A position in an ordered set of entries (user key ascending, then seqnum descending), or nowhere.
 ///
-/// A new cursor stands nowhere. A move past either end leaves it nowhere, from where only the four absolute moves lead back.
+/// A new cursor stands nowhere. A move past either end leaves it nowhere, from where only the four absolute moves lead
+/// back.
 ///
 /// # Errors
-/// A move fails when a block cannot be read or is corrupt. The cursor then stands nowhere, and every later call of any move
-/// fails too (it is fused): what it would show is not to be trusted.
+/// A move fails when a block cannot be read or is corrupt. The cursor then stands nowhere, and every later call of any
+/// move fails too (it is fused): what it would show is not to be trusted.
 pub trait Cursor: Send {
     /// Moves to the first entry.
     ///
@@ -33,14 +34,15 @@ pub trait Cursor: Send {
     /// # Errors
     /// See the trait.
     fn seek_ge(&mut self, key: &[u8]) -> Result<()>;
-    /// Goes a step towards where [`Cursor::seek_ge`] of the same key, the next move, will arrive, and asks for the memory that the step after
-    /// it looks at; says whether there is one. A merge lets all its trees go a step before any goes the next, and so waits for all of
-    /// them at once. What fails here fails in the seek.
+    /// Goes a step towards where [`Cursor::seek_ge`] of the same key, the next move, will arrive, and asks for the
+    /// memory that the step after it looks at; says whether there is one. A merge lets all its trees go a step before
+    /// any goes the next, and so waits for all of them at once. What fails here fails in the seek.
     fn approach_ge(&mut self, _key: &[u8]) -> bool {
         false
     }
-    /// As [`Cursor::seek_ge`], but may only come near the entry: then [`Cursor::near`] says how its key begins, and nothing else is to be asked
-    /// before [`Cursor::arrive`]. So a merge does not look at entries that it never comes to.
+    /// As [`Cursor::seek_ge`], but may only come near the entry: then [`Cursor::near`] says how its key begins, and
+    /// nothing else is to be asked before [`Cursor::arrive`]. So a merge does not look at entries that it never comes
+    /// to.
     ///
     /// # Errors
     /// See the trait.
@@ -68,8 +70,8 @@ pub trait Cursor: Send {
     /// # Errors
     /// See the trait.
     fn next(&mut self) -> Result<()>;
-    /// Moves to the first entry of the next key, and says over how many more versions of this one. If over any, `key` becomes this one; else it
-    /// becomes this one or stays. Nowhere stays nowhere.
+    /// Moves to the first entry of the next key, and says over how many more versions of this one. If over any, `key`
+    /// becomes this one; else it becomes this one or stays. Nowhere stays nowhere.
     ///
     /// # Errors
     /// See the trait.
@@ -77,8 +79,8 @@ pub trait Cursor: Send {
     fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
         if self.next_key_here() { Ok(0) } else { leave_key(self, key) }
     }
-    /// As [`Cursor::next_key`] where that is cheap: the next entry is of another key, and lies beside this one. False, and stays, where it does
-    /// not, or where that is not known.
+    /// As [`Cursor::next_key`] where that is cheap: the next entry is of another key, and lies beside this one. False,
+    /// and stays, where it does not, or where that is not known.
     fn next_key_here(&mut self) -> bool {
         false
     }
@@ -86,7 +88,8 @@ pub trait Cursor: Send {
     fn begins_key(&self) -> bool {
         false
     }
-    /// The leaf whose first entry the cursor stands on, if it stands on the first of one. Only cursors of merges say so.
+    /// The leaf whose first entry the cursor stands on, if it stands on the first of one. Only cursors of merges say
+    /// so.
     fn leaf(&self) -> Option<Leaf<'_>> {
         None
     }
@@ -102,33 +105,37 @@ pub trait Cursor: Send {
     /// # Errors
     /// See the trait.
     fn prev(&mut self) -> Result<()>;
-    /// From now on entries outside of the limits need not be shown: where one would be, the cursor may stand nowhere instead, and read
-    /// nothing.
+    /// From now on entries outside of the limits need not be shown: where one would be, the cursor may stand nowhere
+    /// instead, and read nothing.
     fn limit(&mut self, _limits: &Arc<Limits>) {}
-    /// Blocks that the cursor has looked at so far, filters that it asked for a prefix, and those of them that kept it out.
+    /// Blocks that the cursor has looked at so far, filters that it asked for a prefix, and those of them that kept it
+    /// out.
     fn costs(&self) -> Costs {
         Costs::default()
     }
-    /// Whether the entry here is likely to be read soon, since its block was in the cache. Only cursors of merges say so.
+    /// Whether the entry here is likely to be read soon, since its block was in the cache. Only cursors of merges say
+    /// so.
     fn is_cached(&self) -> bool {
         false
     }
-    /// As [`Cursor::seek_ge`], from an entry below `key`; but where trees lie side by side not further than into the next.
+    /// As [`Cursor::seek_ge`], from an entry below `key`; but where trees lie side by side not further than into the
+    /// next.
     ///
     /// # Errors
     /// See the trait.
     fn leap_ge(&mut self, key: &[u8]) -> Result<()> {
         self.seek_ge(key)
     }
-    /// As [`Cursor::seek_lt`], from an entry not below `key`; but where trees lie side by side not further than into the one before.
+    /// As [`Cursor::seek_lt`], from an entry not below `key`; but where trees lie side by side not further than into
+    /// the one before.
     ///
     /// # Errors
     /// See the trait.
     fn leap_lt(&mut self, key: &[u8]) -> Result<()> {
         self.seek_lt(key)
     }
-    /// Exchanges where it stands in a leaf, if in one, for `place`; it is nowhere until it gets back what it gave, which may have been moved
-    /// within the leaf. So a merge walks in a leaf itself.
+    /// Exchanges where it stands in a leaf, if in one, for `place`; it is nowhere until it gets back what it gave,
+    /// which may have been moved within the leaf. So a merge walks in a leaf itself.
     fn exchange(&mut self, _place: &mut Place) {}
     /// Between what seqnums the entries of the tree are in which the cursor stands, of several that lie side by side.
     fn ages(&self) -> Ages {

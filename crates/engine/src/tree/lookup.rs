@@ -1,7 +1,8 @@
 //! Several point lookups that go through the trees of a table together.
 //!
-//! One lookup after the other waits for memory, or the device, at each step of each. Together they take a step all at once:
-//! what the next step of all needs is asked for before the first is made, and keys that lie in one block share it.
+//! One lookup after the other waits for memory, or the device, at each step of each. Together they take a step all at
+//! once: what the next step of all needs is asked for before the first is made, and keys that lie in one block share
+//! it.
 
 use super::{Costs, Found};
 use crate::base::checksum::hash_key;
@@ -35,8 +36,8 @@ pub struct Lookups<'k> {
 }
 
 impl<'k> Lookups<'k> {
-    /// Looks up `keys` as `snapshot` sees them: calls `search` with some of them after the other, and returns what was found in the
-    /// order of the keys.
+    /// Looks up `keys` as `snapshot` sees them: calls `search` with some of them after the other, and returns what was
+    /// found in the order of the keys.
     ///
     /// # Errors
     /// As `search`.

@@ -1,24 +1,25 @@
 //! The merge of several cursors into one, which keeps them in the order of their entries.
 //!
-//! Sources come newest tree first. The merge shows every entry of every source: keys ascending; for one key, the entries of
-//! the first source that has it, then those of the second, and so on; within a source in its own order. So rank decides
-//! between versions of a key, not the seqnum, which a compaction may have set to zero.
+//! Sources come newest tree first. The merge shows every entry of every source: keys ascending; for one key, the
+//! entries of the first source that has it, then those of the second, and so on; within a source in its own order. So
+//! rank decides between versions of a key, not the seqnum, which a compaction may have set to zero.
 //!
 //! # Invariants
-//! 1. Going forward, each source but the winner stands on its first entry after the winner's, in the order above, or past
-//!    its end; going backward, on its last entry before it, or before its start. So a change of direction takes each of them
-//!    over the winner's entry, which is one step, or more if a live memtable grew in between.
-//! 2. `order` has all sources in the order in which their entries come in the direction of travel, or may come at the earliest (5), where there are
-//!    several; `winner` is the first.
+//! 1. Going forward, each source but the winner stands on its first entry after the winner's, in the order above, or
+//!    past its end; going backward, on its last entry before it, or before its start. So a change of direction takes
+//!    each of them over the winner's entry, which is one step, or more if a live memtable grew in between.
+//! 2. `order` has all sources in the order in which their entries come in the direction of travel, or may come at the
+//!    earliest (5), where there are several; `winner` is the first.
 //! 3. While `here` is somewhere, it is where the winner stood, or came to since; the winner itself stands nowhere.
 //! 4. All keys that the sources stand on begin with `prefix`, and a player's head is of what follows it. So heads order
 //!    sources in the direction of travel, up to ties; a source that stands nowhere has the largest.
-//! 5. Behind a seek, a source may only have come near its entry ([`Cursor::near_ge`]): its head is then the smallest that the entry can have, and
-//!    it comes before its equals. When it comes first it arrives, and takes its place anew: who never comes first is never looked at. Going
-//!    backward, none is near.
+//! 5. Behind a seek, a source may only have come near its entry ([`Cursor::near_ge`]): its head is then the smallest
+//!    that the entry can have, and it comes before its equals. When it comes first it arrives, and takes its place
+//!    anew: who never comes first is never looked at. Going backward, none is near.
 //!
-//! Who moved is put in its place step by step, which takes as many steps as there are sources that come before its next entry: mostly none or
-//! few, since large trees hold nearly all entries. A tree of losers is slower for any number of sources that was tried, up to 128.
+//! Who moved is put in its place step by step, which takes as many steps as there are sources that come before its next
+//! entry: mostly none or few, since large trees hold nearly all entries. A tree of losers is slower for any number of
+//! sources that was tried, up to 128.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -89,8 +90,8 @@ impl MergeCursor {
         self.winner
     }
 
-    /// The leaf whose first entry the merge stands on, going forward, if no other source has a key up to its last one: then
-    /// [`Self::leave_leaf`] goes over all of it.
+    /// The leaf whose first entry the merge stands on, going forward, if no other source has a key up to its last one:
+    /// then [`Self::leave_leaf`] goes over all of it.
     #[inline]
     pub fn whole_leaf(&mut self) -> Option<Leaf<'_>> {
         if self.here.is_nowhere() {
@@ -151,7 +152,8 @@ impl MergeCursor {
         self.place_all()
     }
 
-    /// How many bytes of `key` all keys begin with that the sources stand on or near, or nearly as many; none where a single source has any left.
+    /// How many bytes of `key` all keys begin with that the sources stand on or near, or nearly as many; none where a
+    /// single source has any left.
     fn common(&self, key: &[u8]) -> usize {
         let common = |source: &dyn Cursor| match source.near() {
             Some(near) => Some(shared_bytes(near.prefix, key)),
@@ -326,8 +328,8 @@ impl MergeCursor {
         if self.ties >= TIES_MAX { self.lengthen_prefix() } else { Ok(()) }
     }
 
-    /// Moves those with smaller heads one place to the front, from place `at` on and at most to [`STEPS_MAX`], and says which place that leaves
-    /// free. Nearly all steps, and nothing but heads in them.
+    /// Moves those with smaller heads one place to the front, from place `at` on and at most to [`STEPS_MAX`], and says
+    /// which place that leaves free. Nearly all steps, and nothing but heads in them.
     #[inline]
     fn pass_smaller(&mut self, mut at: usize, head: u64) -> usize {
         let len = self.order.len().min(STEPS_MAX + 1);
@@ -339,7 +341,8 @@ impl MergeCursor {
         at
     }
 
-    /// Moves all who come before `player` one place to the front, from place `at` on, and says which place that leaves free.
+    /// Moves all who come before `player` one place to the front, from place `at` on, and says which place that leaves
+    /// free.
     #[cold]
     fn pass_many(&mut self, at: usize, player: Player) -> usize {
         let (mut low, mut high) = (at, self.order.len() - 1);

@@ -1,7 +1,8 @@
 //! Merge operators: what a table makes of the operands that were merged into a key.
 //!
-//! A merge is a write that depends on the value before it and yet does not read it: the operand is stored as a version of its own, and
-//! reads, flushes and compactions *fold* it with what is older. The interface is RocksDB's (`MergeOperator`).
+//! A merge is a write that depends on the value before it and yet does not read it: the operand is stored as a version
+//! of its own, and reads, flushes and compactions *fold* it with what is older. The interface is RocksDB's
+//! (`MergeOperator`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,9 +15,9 @@ use crate::base::{Error, Result};
 /// [`DatabaseBuilder::merge_operator`](crate::DatabaseBuilder::merge_operator), and named by the tables that use it
 /// ([`TableOptions::merge`](crate::TableOptions::merge)).
 ///
-/// It must be a pure function: the same operands give the same value at any time, also in the next release of the program, since some of
-/// them are folded at once and others after years. It is called by readers and by background threads, and must not panic nor use the
-/// database.
+/// It must be a pure function: the same operands give the same value at any time, also in the next release of the
+/// program, since some of them are folded at once and others after years. It is called by readers and by background
+/// threads, and must not panic nor use the database.
 ///
 /// ```
 /// use spinney::{Database, MergeOperator, Options, Result, TableOptions};
@@ -46,14 +47,17 @@ use crate::base::{Error, Result};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait MergeOperator: Send + Sync + fmt::Debug {
-    /// The value that `operands`, oldest first and at least one, make of `base`, the value before them if there was one.
+    /// The value that `operands`, oldest first and at least one, make of `base`, the value before them if there was
+    /// one.
     ///
     /// # Errors
-    /// When that is nothing the operator can work with. A read tells the error; a flush or compaction leaves the operands as they are.
+    /// When that is nothing the operator can work with. A read tells the error; a flush or compaction leaves the
+    /// operands as they are.
     fn full(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>>;
 
-    /// One operand that does to every base what `operands`, oldest first and at least two, do one after another; `None` when there is
-    /// none (the default). It saves space and time where the base is out of reach, in runs above the last level.
+    /// One operand that does to every base what `operands`, oldest first and at least two, do one after another; `None`
+    /// when there is none (the default). It saves space and time where the base is out of reach, in runs above the last
+    /// level.
     ///
     /// # Errors
     /// As [`MergeOperator::full`].
@@ -71,8 +75,9 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Whether `value` may be put. Every value that [`MergeOperator::full`] fails on as a base must be refused here: the key could
-    /// not be read any more after the next merge. A value that is already stored is not checked. The default takes any value.
+    /// Whether `value` may be put. Every value that [`MergeOperator::full`] fails on as a base must be refused here:
+    /// the key could not be read any more after the next merge. A value that is already stored is not checked. The
+    /// default takes any value.
     ///
     /// # Errors
     /// `Invalid`, saying what is wrong with it.
@@ -82,9 +87,9 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
     }
 }
 
-/// The built-in operator `add`: values and operands are 8-byte little-endian integers, a missing value is zero. The sum wraps around at
-/// 64 bits, so that it is the same for `u64` and `i64` (to subtract, add a negative one), and in whatever parts it is formed; a saturating
-/// sum would depend on them.
+/// The built-in operator `add`: values and operands are 8-byte little-endian integers, a missing value is zero. The sum
+/// wraps around at 64 bits, so that it is the same for `u64` and `i64` (to subtract, add a negative one), and in
+/// whatever parts it is formed; a saturating sum would depend on them.
 #[derive(Clone, Copy, Debug)]
 pub struct Add;
 
@@ -174,7 +179,8 @@ impl TableOperator {
     /// Whether `value` may be put into the table.
     ///
     /// # Errors
-    /// What the operator says; `Invalid` when the table names one that was not registered, which therefore cannot check the value.
+    /// What the operator says; `Invalid` when the table names one that was not registered, which therefore cannot check
+    /// the value.
     #[inline]
     pub fn check_value(&self, value: &[u8]) -> Result<()> {
         if self.0.is_none() {

@@ -119,7 +119,8 @@ impl Place {
         is_there
     }
 
-    /// Comes near entry `at` of `leaf`: it is not looked at before [`Self::arrive`], and nothing but [`Self::near`] is to be asked until then.
+    /// Comes near entry `at` of `leaf`: it is not looked at before [`Self::arrive`], and nothing but [`Self::near`] is
+    /// to be asked until then.
     #[inline]
     pub fn come_near(&mut self, leaf: Block, at: usize) {
         let shape = leaf.shape();
@@ -223,7 +224,8 @@ impl Place {
         more
     }
 
-    /// Goes to the next entry of the leaf if it is of another key; false, and stays, where there is none or it is of the same.
+    /// Goes to the next entry of the leaf if it is of another key; false, and stays, where there is none or it is of
+    /// the same.
     #[inline]
     pub fn next_key(&mut self) -> bool {
         let is_other = |(leaf, shape): &(Block, Shape)| self.at + 1 < shape.count && !leaf.is_same_key(shape, self.at);

@@ -1,4 +1,5 @@
-//! The prefixes of keys that filters know beside the keys, so that a walk within one prefix passes by the runs that do not have it.
+//! The prefixes of keys that filters know beside the keys, so that a walk within one prefix passes by the runs that do
+//! not have it.
 //!
 //! # Invariants
 //! 1. A key that begins with the prefix of another key has the same prefix. So the keys of a prefix stand together.

@@ -1,8 +1,9 @@
 //! A batch: changes of any number of tables that are applied together, in the form in which they go to the redo log.
 //!
-//! Changes of logged and of unlogged tables are kept apart, so that the first go to the log as they stand. A commit gives its seqnums to
-//! the logged ones first: the seqnums of a log record have no gaps, and those after it belong to what is not in the log. The order between
-//! two tables means nothing within a commit; the order of the changes of one table is kept.
+//! Changes of logged and of unlogged tables are kept apart, so that the first go to the log as they stand. A commit
+//! gives its seqnums to the logged ones first: the seqnums of a log record have no gaps, and those after it belong to
+//! what is not in the log. The order between two tables means nothing within a commit; the order of the changes of one
+//! table is kept.
 //!
 //! # Format
 //! A commit's log record (numbers are varints):
@@ -11,7 +12,10 @@
 //! |---|---|
 //! | first seqnum | the first change has it, each later one the next |
 //! | number of changes | of logged tables; there are no others here |
-//! | changes | table id, kind (1 byte), key with length, and for a put or merge the value or operand with length. For an erasure the first key of the range with length, and the key behind its last with length; either may be empty, for the first and the last of all keys |
+//! | changes | table id, kind (1 byte), key with length; of a put or merge the value with length |
+//!
+//! An erasure has the first key of its range with length, and the key behind its last with length. Either may be empty:
+//! the range then begins at the first, or ends at the last, of all keys.
 
 use std::ops::Range;
 
@@ -47,8 +51,8 @@ pub struct Change<'a> {
     pub kind: Kind,
     /// The key. Of an erasure the first one of the range; empty when that begins before all keys.
     pub key: &'a [u8],
-    /// The value of a put, the operand of a merge, the key behind the last one of an erasure or nothing when that goes on to the last key;
-    /// empty for a delete.
+    /// The value of a put, the operand of a merge, the key behind the last one of an erasure or nothing when that goes
+    /// on to the last key; empty for a delete.
     pub value: &'a [u8],
 }
 
@@ -61,7 +65,8 @@ impl<'a> Change<'a> {
         (kind != Kind::Erase).then_some(Entry { key, seqnum, kind, value })
     }
 
-    /// The first of the keys that the change erases, and the one behind the last if there is any; none when it is of one key.
+    /// The first of the keys that the change erases, and the one behind the last if there is any; none when it is of
+    /// one key.
     #[inline]
     #[must_use]
     pub fn ends(&self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
@@ -184,7 +189,8 @@ impl Changes {
         self.erases = false;
     }
 
-    /// The changes in the order of their seqnums: those of logged tables first, each kind in the order in which it was pushed.
+    /// The changes in the order of their seqnums: those of logged tables first, each kind in the order in which it was
+    /// pushed.
     ///
     /// # Panics
     /// Never: the bytes are what [`Self::push`] encoded.

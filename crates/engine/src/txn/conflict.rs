@@ -1,8 +1,9 @@
 //! Conflict detection: a filter that says "nobody changed this key since that snapshot" without looking at the data.
 //!
-//! Each slot holds the newest seqnum given to any key that hashes to it. A transaction whose keys' slots are all no newer than its
-//! snapshot cannot conflict. A newer slot only says "perhaps": the commit path then looks the key up. So it does for snapshots that are
-//! older than a change that was not noted, as none is while no transaction is open: a slot is a cache miss.
+//! Each slot holds the newest seqnum given to any key that hashes to it. A transaction whose keys' slots are all no
+//! newer than its snapshot cannot conflict. A newer slot only says "perhaps": the commit path then looks the key up. So
+//! it does for snapshots that are older than a change that was not noted, as none is while no transaction is open: a
+//! slot is a cache miss.
 
 use crate::base::checksum::hash_key;
 use crate::base::num::usize_of;
@@ -36,7 +37,8 @@ impl RecentWrites {
         self.slots[Self::slot(table, key)] = seqnum;
     }
 
-    /// Leaves the changes up to `last` out, which is cheaper now and dearer for every transaction that has begun before.
+    /// Leaves the changes up to `last` out, which is cheaper now and dearer for every transaction that has begun
+    /// before.
     pub fn skip(&mut self, last: SeqNum) {
         self.skipped = last;
     }

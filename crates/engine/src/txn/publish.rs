@@ -1,10 +1,12 @@
-//! Publication: commits become visible in the order of their seqnums, each when it is complete and as durable as it promised.
+//! Publication: commits become visible in the order of their seqnums, each when it is complete and as durable as it
+//! promised.
 //!
 //! # Concurrency
-//! Commits have the seqnums without gaps, so each knows from its first one whether it is the next to be seen. Those that are not wait in a
-//! queue. Whoever completes a commit publishes all at its front that may be seen: those that are complete, and those that only waited for
-//! the log, which a force made durable together. So of a group one thread publishes, and the others need not wait for each other. Each
-//! returns when it is published, so that it reads its own writes.
+//! Commits have the seqnums without gaps, so each knows from its first one whether it is the next to be seen. Those
+//! that are not wait in a queue. Whoever completes a commit publishes all at its front that may be seen: those that are
+//! complete, and those that only waited for the log, which a force made durable together. So of a group one thread
+//! publishes, and the others need not wait for each other. Each returns when it is published, so that it reads its own
+//! writes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -63,13 +65,14 @@ impl Seqnums {
 }
 
 impl Publisher {
-    /// The commit's changes are in the memtables, and it may be seen when the log is durable up to `needs`, whoever learns of that first.
+    /// The commit's changes are in the memtables, and it may be seen when the log is durable up to `needs`, whoever
+    /// learns of that first.
     pub fn inserted(&self, commit: Seqnums, needs: Lsn) {
         self.state.lock().inserted(commit, needs);
     }
 
-    /// The commit is complete, and the log is durable up to `durable`: publishes it as soon as all before it may be seen, and returns
-    /// then. False when it never will be, because an earlier commit failed.
+    /// The commit is complete, and the log is durable up to `durable`: publishes it as soon as all before it may be
+    /// seen, and returns then. False when it never will be, because an earlier commit failed.
     #[must_use]
     pub fn complete(&self, commit: Seqnums, durable: Lsn, snapshots: &Snapshots) -> bool {
         let last = commit.last;
@@ -107,7 +110,8 @@ impl Publisher {
         snapshots.published() >= last
     }
 
-    /// Commits that were published before became durable, or the database is being closed: wakes whoever waits for news.
+    /// Commits that were published before became durable, or the database is being closed: wakes whoever waits for
+    /// news.
     pub fn announce_news(&self) {
         self.tell(&mut self.state.lock());
     }

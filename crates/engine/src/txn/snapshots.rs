@@ -1,8 +1,9 @@
 //! The live snapshots: what versions must be kept for.
 //!
 //! # Invariants
-//! 1. A snapshot is registered under the latch under which [`Snapshots::live`] looks, with a seqnum published by then: a flush or
-//!    compaction that does not know a snapshot started before it, and keeps all that snapshots from then on may see.
+//! 1. A snapshot is registered under the latch under which [`Snapshots::live`] looks, with a seqnum published by then:
+//!    a flush or compaction that does not know a snapshot started before it, and keeps all that snapshots from then on
+//!    may see.
 //! 2. `live` ascends: what is published does.
 
 use crate::base::sync::{AtomicU64, Mutex};
@@ -15,8 +16,8 @@ use crate::base::SeqNum;
 pub struct Snapshots {
     /// How many snapshots are live at each seqnum, ascending. Nearly all come and go at the end.
     live: Mutex<Vec<(SeqNum, usize)>>,
-    /// All changes up to here are complete in the memtables and as durable as they promised. Published by the publisher with
-    /// `Release` to readers, who `Acquire` it and then find those changes.
+    /// All changes up to here are complete in the memtables and as durable as they promised. Published by the publisher
+    /// with `Release` to readers, who `Acquire` it and then find those changes.
     published: AtomicU64,
 }
 

@@ -1,9 +1,10 @@
-//! What one snapshot sees of a cursor over all versions: for each key in a range its newest visible version, if that is a value.
+//! What one snapshot sees of a cursor over all versions: for each key in a range its newest visible version, if that is
+//! a value.
 //!
 //! # Invariants
-//! 1. Of the entries of one key, the first in the cursor's order with a seqnum up to the snapshot's decides: a put is shown,
-//!    a tombstone is not, a merge operand is folded with what follows it, down to the first that is none. Zero is up to every snapshot.
-//!    A value that is kept apart is not read before [`Visible::fetch`].
+//! 1. Of the entries of one key, the first in the cursor's order with a seqnum up to the snapshot's decides: a put is
+//!    shown, a tombstone is not, a merge operand is folded with what follows it, down to the first that is none. Zero
+//!    is up to every snapshot. A value that is kept apart is not read before [`Visible::fetch`].
 //! 2. At most one entry beyond the range is looked at, in either direction.
 
 use std::fmt;
@@ -28,9 +29,11 @@ pub struct Visible<C> {
     limits: Arc<Limits>,
     high_head: u64,
     travel: Travel,
-    /// The key here, unless it is that of the entry where the cursor stands. The last dead key, unless an entry was shown since.
+    /// The key here, unless it is that of the entry where the cursor stands. The last dead key, unless an entry was
+    /// shown since.
     key: Vec<u8>,
-    /// The value of `key` when the cursor has gone on: to the key before (backward), or over the operands that the value was folded from.
+    /// The value of `key` when the cursor has gone on: to the key before (backward), or over the operands that the
+    /// value was folded from.
     found: Option<Value>,
     /// Where the value of `key` is, if it is kept apart.
     apart: Apart,
@@ -79,8 +82,8 @@ enum Apart {
 }
 
 impl<C: Cursor> Visible<C> {
-    /// What `snapshot` sees of `cursor`, from `start` to `end`, in a table of which this is known. It stands before the range and after it at
-    /// once: the first call decides which way it goes.
+    /// What `snapshot` sees of `cursor`, from `start` to `end`, in a table of which this is known. It stands before the
+    /// range and after it at once: the first call decides which way it goes.
     pub fn new(cursor: C, snapshot: SeqNum, (start, end): (Bound<Vec<u8>>, Bound<Vec<u8>>), known: Known) -> Self {
         let Known { rule, operator, values } = known;
         let limits = Arc::new(Limits::between((start, end), rule));
@@ -131,7 +134,8 @@ impl<C: Cursor> Visible<C> {
     /// Moves to the next key that is seen, or returns false at the end of the range.
     ///
     /// # Errors
-    /// As the cursor's; every later call fails too. When the operands of a key cannot be folded; a later call goes on behind it.
+    /// As the cursor's; every later call fails too. When the operands of a key cannot be folded; a later call goes on
+    /// behind it.
     ///
     /// # Panics
     /// After [`Self::prev`].

@@ -20,8 +20,8 @@ pub(crate) struct Database {
     pub(crate) earlier: Vec<SimEnv>,
     /// What the tables hold.
     pub(crate) state: Vec<Vec<Pair>>,
-    /// What they may hold when the end of a file may be the torn tail of a crash: what they held after each commit, and the same without
-    /// the last load, of which only the manifest knows. A database that was closed has no torn tail.
+    /// What they may hold when the end of a file may be the torn tail of a crash: what they held after each commit, and
+    /// the same without the last load, of which only the manifest knows. A database that was closed has no torn tail.
     pub(crate) torn: Vec<Vec<Vec<Pair>>>,
 }
 
@@ -96,8 +96,8 @@ fn config(layout: Layout, set: &str, change: fn(&mut TableOptions)) -> Config {
     config
 }
 
-/// Some of everything: flushes, compactions, erasures, merges, a load, snapshots that are dropped again, a log whose segments are used
-/// again and have payloads in one piece and in several.
+/// Some of everything: flushes, compactions, erasures, merges, a load, snapshots that are dropped again, a log whose
+/// segments are used again and have payloads in one piece and in several.
 pub(crate) fn workload() -> Vec<Op> {
     let mut rng = Rng::new(3);
     let mut ops = Vec::new();

@@ -1,4 +1,5 @@
-//! Damaged files give errors that name them, or exactly the right data: never wrong data, never a panic, and no memory that damaged bytes ask for.
+//! Damaged files give errors that name them, or exactly the right data: never wrong data, never a panic, and no memory
+//! that damaged bytes ask for.
 
 mod database;
 mod matrix;

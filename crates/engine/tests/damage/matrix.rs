@@ -1,4 +1,5 @@
-//! Every damage to every file of a database: bytes flipped, sectors zeroed, exchanged or as they were earlier, files cut short.
+//! Every damage to every file of a database: bytes flipped, sectors zeroed, exchanged or as they were earlier, files
+//! cut short.
 
 use crate::database::Database;
 use crate::meaning::Meaning;
@@ -22,7 +23,8 @@ pub(crate) enum Damage {
     Exchanged { at: usize, with: usize },
     /// A sector with what it held earlier: a write that was lost.
     Older { at: usize, version: usize },
-    /// A whole part that means something with what was there earlier, perhaps as sound as it: a write that was lost whole.
+    /// A whole part that means something with what was there earlier, perhaps as sound as it: a write that was lost
+    /// whole.
     OlderPart { at: usize, len: usize, version: usize },
     /// The length that is left.
     Cut { len: usize },

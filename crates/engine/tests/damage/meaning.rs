@@ -1,4 +1,5 @@
-//! Which bytes of a database's files mean something: the list of `docs/format.md`, from what the formats say and not from what is read.
+//! Which bytes of a database's files mean something: the list of `docs/format.md`, from what the formats say and not
+//! from what is read.
 
 use crate::database::Database;
 use spinney::base::checksum::checksum;

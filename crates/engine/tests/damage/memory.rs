@@ -1,4 +1,5 @@
-//! An allocator that counts what each thread takes, so that a test can say how much memory damaged bytes make the engine ask for.
+//! An allocator that counts what each thread takes, so that a test can say how much memory damaged bytes make the
+//! engine ask for.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

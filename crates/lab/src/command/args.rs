@@ -81,19 +81,22 @@ pub struct Common {
     /// Keep values of this size or larger apart from their keys, where the engine can [default: never]
     #[arg(long, value_name = "SIZE", value_parser = sizes::<u32>(64..=512 << 20))]
     pub large_values: Option<u32>,
-    /// Size of a leaf block in tables of which points are read, where the engine lets one choose: 512 B to 1 MiB [default: the engine's best]
+    /// Size of a leaf block in tables of which points are read, where the engine lets one choose: 512 B to 1 MiB
+    /// [default: the engine's best]
     #[arg(long, value_name = "SIZE", value_parser = sizes::<u32>(512..=1 << 20))]
     pub block: Option<u32>,
     /// Pass the page cache by, where the engine can
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
     pub direct_io: bool,
-    /// Have threads stay awake for direct reads, where the engine can: more reads at once, for all the time of the processors
+    /// Have threads stay awake for direct reads, where the engine can: more reads at once, for all the time of the
+    /// processors
     #[arg(long)]
     pub poll_reads: bool,
     /// Threads for background work, where the engine asks
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = counts::<u32>(1..=64))]
     pub background_threads: u32,
-    /// Limit all memory of a run, page cache included, with a control group (needs the right to make one): 64 MiB or more
+    /// Limit all memory of a run, page cache included, with a control group (needs the right to make one): 64 MiB or
+    /// more
     #[arg(long, value_name = "SIZE", value_parser = sizes::<u64>(64 << 20..=1 << 50))]
     pub memory_limit: Option<u64>,
     /// Seed of data and operations
@@ -192,7 +195,8 @@ impl RunArgs {
 }
 
 impl Common {
-    /// The configuration that engines get, with an experiment's own memory and the durability that it has unless asked otherwise.
+    /// The configuration that engines get, with an experiment's own memory and the durability that it has unless asked
+    /// otherwise.
     #[must_use]
     pub fn config(&self, memory_bytes: u64, durability: DurabilityArg) -> Config {
         Config {

@@ -225,8 +225,8 @@ fn pairs(prefix: &str, a: &[(String, String)], b: &[(String, String)], differ: &
 /// The steps that a table has, each with its columns.
 type Steps = Vec<(usize, Vec<Compared>)>;
 
-/// The tables with their headings: first the common columns of all steps, then those of the experiment's own, a table for each list
-/// of them.
+/// The tables with their headings: first the common columns of all steps, then those of the experiment's own, a table
+/// for each list of them.
 fn groups(results: &[Compare<'_>]) -> Vec<(String, Steps)> {
     let Some((first, others)) = results.split_first() else { return Vec::new() };
     let common: Vec<usize> = (0..first.summary.steps.len())

@@ -117,8 +117,8 @@ impl Heard {
         Ok(())
     }
 
-    /// The run of a worker that came to its end; of one that did not, what it came to, marked as partial and with an error that says
-    /// in which step it ended and `how`. `None` when the worker said nothing.
+    /// The run of a worker that came to its end; of one that did not, what it came to, marked as partial and with an
+    /// error that says in which step it ended and `how`. `None` when the worker said nothing.
     pub(super) fn into_run(self, how: &str) -> Option<Run> {
         let mut run = self.run?;
         if !self.over {

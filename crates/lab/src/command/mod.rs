@@ -19,7 +19,8 @@ use std::io::Write;
 /// What a binary brings to the command.
 #[derive(Debug)]
 pub struct Host {
-    /// The engines that it knows, in the order in which reports show them; the first is what the others are compared with.
+    /// The engines that it knows, in the order in which reports show them; the first is what the others are compared
+    /// with.
     pub engines: Vec<Box<dyn Engine>>,
     /// The arguments with which the binary runs [`BenchCommand::Worker`].
     pub worker: &'static [&'static str],
@@ -28,8 +29,8 @@ pub struct Host {
 /// Runs the command, printing results to `out`.
 ///
 /// # Errors
-/// Wrong arguments, or what a benchmark says. [`crate::Interrupted`] when `stop` was asked for; results so far are printed and
-/// written then, marked as partial.
+/// Wrong arguments, or what a benchmark says. [`crate::Interrupted`] when `stop` was asked for; results so far are
+/// printed and written then, marked as partial.
 pub fn run(args: BenchArgs, host: &Host, stop: &Stop, out: &mut dyn Write) -> Result<()> {
     match args.command {
         BenchCommand::Worker => worker::run(host, stop, out),

@@ -149,8 +149,8 @@ fn in_worker(job: &Job, host: &Host, stop: &Stop) -> Result<Run> {
         .args(host.worker)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        // Ctrl-C reaches the whole group in the foreground. A worker hears of it from here, once: a second signal would end it at once
-        // and what it measured with it.
+        // Ctrl-C reaches the whole group in the foreground. A worker hears of it from here, once: a second signal would
+        // end it at once and what it measured with it.
         .process_group(0)
         .spawn()
         .context("cannot start a worker process")?;

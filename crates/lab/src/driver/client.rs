@@ -5,11 +5,12 @@ use anyhow::Result;
 
 /// A connection of one thread.
 ///
-/// Outside a transaction a read sees the last [`Client::view`], or all that was committed when it began if there was none; a
-/// write is a commit of its own. Between [`Client::begin`] and [`Client::commit`] or [`Client::rollback`] reads and writes belong
-/// to the transaction, and its reads see its writes.
+/// Outside a transaction a read sees the last [`Client::view`], or all that was committed when it began if there was
+/// none; a write is a commit of its own. Between [`Client::begin`] and [`Client::commit`] or [`Client::rollback`] reads
+/// and writes belong to the transaction, and its reads see its writes.
 pub trait Client {
-    /// Applies the changes atomically, with the durability that the database was opened for. In a transaction they become its own.
+    /// Applies the changes atomically, with the durability that the database was opened for. In a transaction they
+    /// become its own.
     ///
     /// # Errors
     /// What the engine says. A conflict in a transaction may be said here as well as at its commit: see [`Outcome`].
@@ -35,8 +36,9 @@ pub trait Client {
     /// What the engine says.
     fn scan(&mut self, scan: &Scan<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64>;
 
-    /// From now on reads outside transactions see the database as it is at this moment, until the next call. A write or a transaction
-    /// of the same client may move this moment on, in engines whose connection has one transaction at a time.
+    /// From now on reads outside transactions see the database as it is at this moment, until the next call. A write or
+    /// a transaction of the same client may move this moment on, in engines whose connection has one transaction at a
+    /// time.
     ///
     /// # Errors
     /// [`Lacks`] when the engine has no read views; else what the engine says.
@@ -99,7 +101,8 @@ pub enum Direction {
 pub struct Scan<'a> {
     /// The table.
     pub table: TableId,
-    /// Keys from this one on, in the direction of the scan: `>=` forward, `<=` backward; `None` for the first or last key.
+    /// Keys from this one on, in the direction of the scan: `>=` forward, `<=` backward; `None` for the first or last
+    /// key.
     pub from: Option<&'a [u8]>,
     /// Keys before this one, in the direction of the scan: `<` forward, `>` backward; `None` for no end.
     pub until: Option<&'a [u8]>,

@@ -12,8 +12,8 @@ pub struct TableId(pub usize);
 pub struct TableSpec {
     /// Its name: letters only.
     pub name: &'static str,
-    /// For a secondary index: the table whose rows it belongs to. An engine that keeps secondary indexes itself ignores the changes
-    /// of such a table, and derives them from the rows.
+    /// For a secondary index: the table whose rows it belongs to. An engine that keeps secondary indexes itself ignores
+    /// the changes of such a table, and derives them from the rows.
     pub index_of: Option<TableId>,
     /// Point reads are asked of it, so filters are worth their memory.
     pub point_reads: bool,

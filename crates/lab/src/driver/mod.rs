@@ -1,7 +1,8 @@
 //! What the lab asks of a storage engine, so that one workload runs on many.
 //!
-//! An [`Engine`] is a way to open a database: `rocksdb`, or our own with a layout. It opens a [`Store`], which gives each thread
-//! of a workload a [`Client`]. What an engine does not have it answers with [`Lacks`], and the report shows a dash there.
+//! An [`Engine`] is a way to open a database: `rocksdb`, or our own with a layout. It opens a [`Store`], which gives
+//! each thread of a workload a [`Client`]. What an engine does not have it answers with [`Lacks`], and the report shows
+//! a dash there.
 //!
 //! # Invariants
 //! 1. A driver does nothing for its engine that the engine does not do: no cache, no batching, no retry of its own.
@@ -55,7 +56,8 @@ pub trait Engine: Debug + Send + Sync {
         false
     }
 
-    /// The engine from which this one differs in its redo log only: it takes part in the experiment on commits, and in no other.
+    /// The engine from which this one differs in its redo log only: it takes part in the experiment on commits, and in
+    /// no other.
     fn other_log_of(&self) -> Option<&'static str> {
         None
     }
@@ -63,8 +65,8 @@ pub trait Engine: Debug + Send + Sync {
     /// Whether the engine can pass the page cache by, so that its memory is all the memory that its data gets.
     fn direct_io(&self) -> bool;
 
-    /// Makes a database with `tables` in `dir`, which does not exist yet, or opens the one that this engine left there with the same
-    /// tables.
+    /// Makes a database with `tables` in `dir`, which does not exist yet, or opens the one that this engine left there
+    /// with the same tables.
     ///
     /// # Errors
     /// [`Lacks`] when the engine has no way to do what `config` asks for; else what the engine says.
@@ -96,8 +98,9 @@ pub trait Store: Send + Sync {
         Err(Lacks::new("no verb that flushes").into())
     }
 
-    /// Makes the secondary indexes of all tables from their rows, and waits for it: of an engine that keeps secondary indexes itself
-    /// (see [`TableSpec::index_of`]), which has none before. A change of an index's table makes them too, at once.
+    /// Makes the secondary indexes of all tables from their rows, and waits for it: of an engine that keeps secondary
+    /// indexes itself (see [`TableSpec::index_of`]), which has none before. A change of an index's table makes them
+    /// too, at once.
     ///
     /// # Errors
     /// [`Lacks`] when indexes are tables like others, which the workload fills; else what the engine says.

@@ -167,7 +167,8 @@ impl Store for SpinneyStore {
             let levels = table.shape()?.levels;
             match level.checked_sub(1) {
                 None => table.compact_level(0),
-                // Upper levels come into use as the data grows: the first one that holds anything is level 1 to the lab.
+                // Upper levels come into use as the data grows: the first one that holds anything is level 1 to the
+                // lab.
                 Some(at) => levels.get(at).map_or(Ok(()), |level| table.compact_level(usize_of(level.level))),
             }
         })

@@ -45,7 +45,8 @@ pub struct Counters {
     pub log_record_bytes: Option<u64>,
     /// Bytes written to the redo log.
     pub log_written_bytes: Option<u64>,
-    /// Bytes written to make files of the redo log ahead of their use, which [`Self::log_written_bytes`] does not count.
+    /// Bytes written to make files of the redo log ahead of their use, which [`Self::log_written_bytes`] does not
+    /// count.
     pub log_ahead_bytes: Option<u64>,
     /// Times that the redo log was forced to the device.
     pub log_syncs: Option<u64>,

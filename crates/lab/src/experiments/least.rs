@@ -1,5 +1,5 @@
-//! Every experiment runs at the smallest value of each of its options, and at the next one, on all our layouts; what it cannot run at
-//! is refused with the option's name.
+//! Every experiment runs at the smallest value of each of its options, and at the next one, on all our layouts; what it
+//! cannot run at is refused with the option's name.
 
 use super::fake::job;
 use crate::clock::Clock;
@@ -38,7 +38,8 @@ fn with(arguments: &str, option: &str, value: &str) -> String {
     format!("{} {option}={value}", kept.join(" "))
 }
 
-/// The smallest whole numbers between which an option's values begin or end to be refused: `low` is refused and `high` taken, or the other way round.
+/// The smallest whole numbers between which an option's values begin or end to be refused: `low` is refused and `high`
+/// taken, or the other way round.
 fn edge(takes: &dyn Fn(u64) -> bool, mut low: u64, mut high: u64) -> u64 {
     let upper = takes(high);
     while high - low > 1 {

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A place for the numbers of each client. They are read when the clients have ended, and publish nothing but themselves.
+/// A place for the numbers of each client. They are read when the clients have ended, and publish nothing but
+/// themselves.
 #[derive(Debug)]
 pub(super) struct Tallies<const N: usize>(Vec<[AtomicU64; N]>);
 
-/// The numbers of one client. They go to their place when the client is done, instead of what was there: the lab also lets clients
-/// call nothing, to see what they cost, before they call an engine.
+/// The numbers of one client. They go to their place when the client is done, instead of what was there: the lab also
+/// lets clients call nothing, to see what they cost, before they call an engine.
 #[derive(Debug)]
 pub(super) struct Tally<'a, const N: usize> {
     place: &'a [AtomicU64; N],

@@ -118,8 +118,8 @@ fn written_bars(summary: &Summary<'_>, at: usize, names: &[String]) -> Option<(S
     Some((caption, BarChart { legend: legend.collect(), ..chart }))
 }
 
-/// KiB per operation to the log, by flushes, by compactions, and what is left of all that was written; `None` when the engine does
-/// not count.
+/// KiB per operation to the log, by flushes, by compactions, and what is left of all that was written; `None` when the
+/// engine does not count.
 fn written_parts(step: &Step) -> Option<[f64; 4]> {
     let (cost, counters) = (step.done()?, &step.counters);
     let counted = [counters.log_written_bytes, counters.flush_bytes, counters.compaction_written_bytes];

@@ -1,6 +1,7 @@
 //! A limit on the memory that the kernel gives to this process and its children, page cache included.
 //!
-//! Without one an engine that reads through the page cache has all memory of the machine as its cache, whatever it was told.
+//! Without one an engine that reads through the page cache has all memory of the machine as its cache, whatever it was
+//! told.
 
 use anyhow::{Context as _, Result, bail};
 use std::fs;

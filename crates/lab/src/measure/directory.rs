@@ -6,8 +6,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Measures all below a directory; `is_log` says which files (by their whole path) are redo log. Files that vanish meanwhile are
-/// left out.
+/// Measures all below a directory; `is_log` says which files (by their whole path) are redo log. Files that vanish
+/// meanwhile are left out.
 ///
 /// # Errors
 /// When a directory cannot be read.

@@ -1,4 +1,5 @@
-//! The floor under a durable commit: writes of 4 KiB to a file that is written already, each on the device before the next.
+//! The floor under a durable commit: writes of 4 KiB to a file that is written already, each on the device before the
+//! next.
 
 use anyhow::{Context as _, Result};
 use nix::libc::{O_DIRECT, O_DSYNC};

@@ -14,7 +14,8 @@ impl MemoryPeak {
     /// When the system does not account memory to processes (`/proc/self/status`).
     pub fn watch(others: &[u32]) -> Result<Self> {
         let watch = |process: String| {
-            // "5" resets the peak. Where that is not allowed the peak since the process began is the best figure there is.
+            // "5" resets the peak. Where that is not allowed the peak since the process began is the best figure there
+            // is.
             let reset = std::fs::write(format!("/proc/{process}/clear_refs"), "5");
             drop(reset);
             ProcFile::open(format!("/proc/{process}/status"))

@@ -35,7 +35,8 @@ pub struct SystemUse {
     pub wait: f64,
     /// Taken by other virtual machines.
     pub steal: f64,
-    /// Used by other processes, by the kernel's own threads, and by other virtual machines. `None` for a step that is too short to tell.
+    /// Used by other processes, by the kernel's own threads, and by other virtual machines. `None` for a step that is
+    /// too short to tell.
     pub others: Option<f64>,
 }
 
@@ -61,7 +62,8 @@ impl SystemStats {
     }
 }
 
-/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal. (Time of guests is in that of users.)
+/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal. (Time of guests is in that of
+/// users.)
 fn parse(text: &str) -> Option<SystemTimes> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let fields: Vec<u64> = line.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();

@@ -107,8 +107,8 @@ fn cpu(rusage: &ResourceUsage) -> Duration {
     Duration::from_micros(u64::try_from(microseconds).unwrap_or(0))
 }
 
-/// CPU time of another process: the 14th and 15th field of its `stat`, in ticks. (The second field, a name in parentheses, may
-/// hold anything.)
+/// CPU time of another process: the 14th and 15th field of its `stat`, in ticks. (The second field, a name in
+/// parentheses, may hold anything.)
 fn process_cpu(id: u32) -> Result<Duration> {
     let path = format!("/proc/{id}/stat");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;

@@ -2,15 +2,16 @@
 
 use super::Random;
 
-/// Items from 0 up without an end, each less likely than the one before it by the same factor: YCSB's `ExponentialGenerator`.
+/// Items from 0 up without an end, each less likely than the one before it by the same factor: YCSB's
+/// `ExponentialGenerator`.
 #[derive(Clone, Copy, Debug)]
 pub struct Exponential {
     gamma: f64,
 }
 
 impl Exponential {
-    /// The distribution with the share `share` of the draws below `range`. YCSB's defaults are 0.95 of the draws for a range of
-    /// 0.8571428571 of the records.
+    /// The distribution with the share `share` of the draws below `range`. YCSB's defaults are 0.95 of the draws for a
+    /// range of 0.8571428571 of the records.
     #[must_use]
     pub fn new(share: f64, range: f64) -> Self {
         Self { gamma: -(1.0 - share).ln() / range }

@@ -2,8 +2,8 @@
 
 use super::Random;
 
-/// Items below a number: the first ones are hot and get a share of the draws, evenly; the others get the rest, evenly. YCSB's
-/// `HotspotIntegerGenerator`.
+/// Items below a number: the first ones are hot and get a share of the draws, evenly; the others get the rest, evenly.
+/// YCSB's `HotspotIntegerGenerator`.
 #[derive(Clone, Copy, Debug)]
 pub struct Hotspot {
     hot_items: u64,
@@ -12,8 +12,8 @@ pub struct Hotspot {
 }
 
 impl Hotspot {
-    /// The distribution over `items` items, at least 1, of which the share `hot_items` (at least one item) gets the share
-    /// `hot_draws` of the draws. YCSB's defaults are 0.2 and 0.8.
+    /// The distribution over `items` items, at least 1, of which the share `hot_items` (at least one item) gets the
+    /// share `hot_draws` of the draws. YCSB's defaults are 0.2 and 0.8.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded down, and a cast saturates")]
     pub fn new(items: u64, hot_items: f64, hot_draws: f64) -> Self {

@@ -2,13 +2,14 @@
 
 use super::{Random, Zipfian};
 
-/// Items below a number that grows, zipfian from the newest down: YCSB's `SkewedLatestGenerator`, but for its item 0, which is
-/// never drawn there.
+/// Items below a number that grows, zipfian from the newest down: YCSB's `SkewedLatestGenerator`, but for its item 0,
+/// which is never drawn there.
 #[derive(Clone, Debug)]
 pub struct Latest(Zipfian);
 
 impl Latest {
-    /// The distribution over `items` items, at least 1. The time that it takes grows with them; clone it rather than make it again.
+    /// The distribution over `items` items, at least 1. The time that it takes grows with them; clone it rather than
+    /// make it again.
     #[must_use]
     pub fn new(items: u64) -> Self {
         Self(Zipfian::new(items))

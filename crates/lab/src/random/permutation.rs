@@ -2,8 +2,9 @@
 
 use super::mix;
 
-/// A random permutation of the numbers below a bound: a Feistel network over the next power of two, walked until it is below the
-/// bound (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). It takes no memory, whatever the bound.
+/// A random permutation of the numbers below a bound: a Feistel network over the next power of two, walked until it is
+/// below the bound (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). It takes no memory, whatever the
+/// bound.
 #[derive(Clone, Copy, Debug)]
 pub struct Permutation {
     items: u64,

@@ -7,11 +7,11 @@ const RANKS: u64 = 10_000_000_000;
 /// Zeta of that many items and the constant 0.99, as YCSB has it.
 const ZETA: f64 = 26.469_028_201_783_02;
 
-/// Items below a number, a popular one anywhere among them: YCSB's `ScrambledZipfianGenerator`, which hashes a zipfian rank of ten
-/// billion to an item.
+/// Items below a number, a popular one anywhere among them: YCSB's `ScrambledZipfianGenerator`, which hashes a zipfian
+/// rank of ten billion to an item.
 ///
-/// Which items are popular depends on the number of items, and how skewed the draws are hardly does. The share of the most
-/// popular item is 3.8 %, half of what a zipfian distribution over a million items gives its first.
+/// Which items are popular depends on the number of items, and how skewed the draws are hardly does. The share of the
+/// most popular item is 3.8 %, half of what a zipfian distribution over a million items gives its first.
 #[derive(Clone, Debug)]
 pub struct ScrambledZipfian {
     ranks: Zipfian,
@@ -32,7 +32,8 @@ impl ScrambledZipfian {
     }
 }
 
-/// YCSB's `Utils.fnvhash64`: FNV-1a of the eight bytes of a number, lowest first, and the absolute value of that as a signed number.
+/// YCSB's `Utils.fnvhash64`: FNV-1a of the eight bytes of a number, lowest first, and the absolute value of that as a
+/// signed number.
 #[must_use]
 pub const fn fnv_hash64(value: u64) -> u64 {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
@@ -56,7 +57,8 @@ mod tests {
     #[test]
     fn draws_fit_the_definition() {
         const ITEMS: u64 = 1_000;
-        // The hash of the first ranks is followed one by one; that of the others, each of which is rare, spreads them evenly.
+        // The hash of the first ranks is followed one by one; that of the others, each of which is rare, spreads them
+        // evenly.
         const FOLLOWED: u64 = 1_000_000;
         let scrambled = ScrambledZipfian::new(ITEMS);
         let even = (1.0 - scrambled.ranks.below(FOLLOWED)) / ITEMS as f64;
@@ -70,7 +72,8 @@ mod tests {
 
     #[test]
     fn the_known_zeta_is_the_sum() {
-        // Euler and Maclaurin: the sum up to n is the sum up to m, the integral from m to n, and half of what the ends differ.
+        // Euler and Maclaurin: the sum up to n is the sum up to m, the integral from m to n, and half of what the ends
+        // differ.
         let (theta, few) = (Zipfian::THETA, 1_000_u64);
         let integral = ((RANKS as f64).powf(1.0 - theta) - (few as f64).powf(1.0 - theta)) / (1.0 - theta);
         let ends = ((RANKS as f64).powf(-theta) - (few as f64).powf(-theta)) / 2.0;

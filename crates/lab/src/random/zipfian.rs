@@ -4,10 +4,11 @@ use super::Random;
 
 /// Items from 0 up, the k-th drawn about as often as `1 / (k + 1)^theta` says.
 ///
-/// The generator is the one of Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD 1994), as YCSB's
-/// `ZipfianGenerator` uses it: the first two items have their exact probability, the others one that a power function
-/// approximates. A draw takes one random number whatever the number of items. Unlike YCSB's, which keeps the number of items that
-/// it began with in one place of the formula, this one takes the current number everywhere when items are added.
+/// The generator is the one of Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD 1994), as
+/// YCSB's `ZipfianGenerator` uses it: the first two items have their exact probability, the others one that a power
+/// function approximates. A draw takes one random number whatever the number of items. Unlike YCSB's, which keeps the
+/// number of items that it began with in one place of the formula, this one takes the current number everywhere when
+/// items are added.
 #[derive(Clone, Debug)]
 pub struct Zipfian {
     items: u64,
@@ -24,8 +25,8 @@ impl Zipfian {
     /// YCSB's constant.
     pub const THETA: f64 = 0.99;
 
-    /// The distribution over `items` items, at least 1, with the constant [`Zipfian::THETA`]. The time that it takes grows with
-    /// the number of items; clone it rather than make it again.
+    /// The distribution over `items` items, at least 1, with the constant [`Zipfian::THETA`]. The time that it takes
+    /// grows with the number of items; clone it rather than make it again.
     #[must_use]
     pub fn new(items: u64) -> Self {
         Self::with_theta(items, Self::THETA)

@@ -158,7 +158,8 @@ pub const LATENCIES: [Percentile; 5] = [
 ];
 
 impl Percentile {
-    /// The value of a step's operations of a kind, as they took or corrected for the rate; `None` when there were too few.
+    /// The value of a step's operations of a kind, as they took or corrected for the rate; `None` when there were too
+    /// few.
     #[must_use]
     pub fn of(&self, step: &Step, kind: &str, corrected: bool) -> Option<f64> {
         let operation = step.operation(kind).filter(|operation| operation.calls >= self.calls_min)?;
@@ -219,7 +220,8 @@ pub fn latency(
     Some(if percentile + 1 == LATENCIES.len() { spread.max } else { spread.median })
 }
 
-/// Titles and meanings of the columns for which a report has values: those of all experiments, then the experiment's own.
+/// Titles and meanings of the columns for which a report has values: those of all experiments, then the experiment's
+/// own.
 #[must_use]
 pub fn explanations(report: &Report, summary: &Summary<'_>) -> Vec<(String, String)> {
     let all = || (0..summary.steps.len()).flat_map(|step| (0..summary.engines.len()).map(move |engine| (step, engine)));

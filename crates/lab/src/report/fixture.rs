@@ -93,7 +93,8 @@ pub(crate) fn step(name: &str, rate: f64) -> Step {
     }
 }
 
-/// A report of six engines, eight steps of two minutes and two repetitions, with something in every part, and something missing.
+/// A report of six engines, eight steps of two minutes and two repetitions, with something in every part, and something
+/// missing.
 pub(crate) fn large() -> Report {
     let engines = ["spinney-btree", "spinney-lsm", "spinney-lsm-tiered", "rocksdb-leveled", "lmdb", "innodb"];
     let mut runs = Vec::new();

@@ -109,8 +109,8 @@ struct Mount {
     options: String,
 }
 
-/// The mount with `dir`, from the text of `mountinfo`: that of the same device, or else, as a file system of several devices has a
-/// number of its own, that with the longest path.
+/// The mount with `dir`, from the text of `mountinfo`: that of the same device, or else, as a file system of several
+/// devices has a number of its own, that with the longest path.
 fn mount(dir: &Path, mounts: &str) -> Option<Mount> {
     let (device, path) = (fs::metadata(dir).ok()?.dev(), fs::canonicalize(dir).ok()?);
     let wanted = format!("{}:{}", nix::sys::stat::major(device), nix::sys::stat::minor(device));

@@ -1,7 +1,8 @@
 //! The result of a benchmark, as `--json` writes it and `compare` reads it.
 //!
-//! A [`Report`] has a [`Run`] for each engine and repetition, a run has a [`Step`] for each measured piece of work in the order
-//! in which they ran, and a step says what its operations cost. What could not be measured is absent (`null`), never zero.
+//! A [`Report`] has a [`Run`] for each engine and repetition, a run has a [`Step`] for each measured piece of work in
+//! the order in which they ran, and a step says what its operations cost. What could not be measured is absent
+//! (`null`), never zero.
 
 use super::{Build, Machine};
 use crate::driver::{Counters, TableShape};
@@ -71,7 +72,8 @@ pub struct Run {
     pub error: Option<String>,
     /// Remarks for the reader, as how the page cache was bounded.
     pub notes: Vec<String>,
-    /// With verification: a hash of the operations that the clients asked for, the same for all engines that were asked for the same.
+    /// With verification: a hash of the operations that the clients asked for, the same for all engines that were asked
+    /// for the same.
     #[serde(default)]
     pub operations_hash: Option<String>,
     /// What was measured.
@@ -121,7 +123,8 @@ pub struct Step {
     /// What the whole machine did meanwhile, where the kernel shows it.
     #[serde(default)]
     pub system: Option<SystemUse>,
-    /// The mean time of a write to the raw device in microseconds, in each slice of such writes that was measured beside the step.
+    /// The mean time of a write to the raw device in microseconds, in each slice of such writes that was measured
+    /// beside the step.
     #[serde(default)]
     pub device_us: Vec<f64>,
 }
@@ -362,7 +365,8 @@ impl Step {
         self.system?.others.filter(|&others| others > OTHERS_MAX)
     }
 
-    /// How many times slower the raw device was beside it than at its best, if that is so much that its figures mean little.
+    /// How many times slower the raw device was beside it than at its best, if that is so much that its figures mean
+    /// little.
     #[must_use]
     pub fn device_slowed(&self, best_us: f64) -> Option<f64> {
         let slowest = self.device_us.iter().copied().fold(0.0, f64::max);

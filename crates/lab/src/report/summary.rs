@@ -126,7 +126,8 @@ impl<'r> Summary<'r> {
         step.device_slowed(self.best_device_us?)
     }
 
-    /// An engine's name beside its figures in a step, with a mark when it is a server's, and one when the step was disturbed.
+    /// An engine's name beside its figures in a step, with a mark when it is a server's, and one when the step was
+    /// disturbed.
     #[must_use]
     pub fn label(&self, step: usize, engine: usize) -> String {
         let mark = if self.is_disturbed(step, engine) { "~" } else { "" };
@@ -159,8 +160,8 @@ impl<'r> Summary<'r> {
         Spread::of(self.all(step, engine).filter(|step| step.skipped.is_none()).filter_map(of))
     }
 
-    /// The median of the ratios of an engine's value to the value that the first engine has in the same repetition; `None` where
-    /// there is nothing to divide, or by less than `floor`.
+    /// The median of the ratios of an engine's value to the value that the first engine has in the same repetition;
+    /// `None` where there is nothing to divide, or by less than `floor`.
     pub fn ratio(&self, step_at: usize, engine: usize, floor: f64, of: &dyn Fn(&Step) -> Option<f64>) -> Option<f64> {
         let of_run = |&(repetition, step): &(u32, &Step)| {
             let &(_, base) = self.cells[step_at][0].iter().find(|(other, _)| *other == repetition)?;

@@ -15,7 +15,8 @@ use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Is told how far a run is, and the name of the step that begins, if one does. It is never told while a step is measured.
+/// Is told how far a run is, and the name of the step that begins, if one does. It is never told while a step is
+/// measured.
 pub type Watch<'w> = dyn FnMut(&Run, Option<&str>) -> Result<()> + 'w;
 
 /// What an experiment works with: an engine, a place for its data, and the results so far.
@@ -30,7 +31,8 @@ pub struct Bench<'e> {
     is_bounded: bool,
 }
 
-/// An engine that may have so much memory does not begin before the machine has it (see `measure/touch.rs`); less makes no difference.
+/// An engine that may have so much memory does not begin before the machine has it (see `measure/touch.rs`); less makes
+/// no difference.
 const TOUCHED_BYTES_MIN: u64 = 1 << 30;
 
 /// An open database whose steps are measured.
@@ -116,8 +118,8 @@ impl<'e> Bench<'e> {
         Ok(Db { bench: self, store, dir, log_dir: config.log.dir.clone() })
     }
 
-    /// Bounds the memory that the engine's files get in the page cache, if it reads through one, by limiting all memory of this
-    /// process to `bytes` until the result is dropped; a remark in the report says how it is.
+    /// Bounds the memory that the engine's files get in the page cache, if it reads through one, by limiting all memory
+    /// of this process to `bytes` until the result is dropped; a remark in the report says how it is.
     pub fn bound_page_cache(&mut self, bytes: u64, config: &Config) -> Option<MemoryLimit> {
         if config.direct_io && self.engine.direct_io() {
             self.note("the page cache was passed by: direct I/O");
@@ -205,8 +207,8 @@ impl<'e> Db<'_, 'e> {
         self.end(step, plan.live_bytes)
     }
 
-    /// Runs and measures one of the store's own verbs, as a step without operations of its own; what the engine lacks for it makes
-    /// the step a skipped one.
+    /// Runs and measures one of the store's own verbs, as a step without operations of its own; what the engine lacks
+    /// for it makes the step a skipped one.
     ///
     /// # Errors
     /// What the engine says.
@@ -334,7 +336,8 @@ impl<'a> Sampler<'a> {
         Ok(self.meter.read()? - self.before)
     }
 
-    /// Shows progress, and takes a sample when a second is over. What cannot be read is left out: a sample is no result.
+    /// Shows progress, and takes a sample when a second is over. What cannot be read is left out: a sample is no
+    /// result.
     fn watch(&mut self, calls: u64, bar: &StepBar) {
         let Ok(usage) = self.usage() else { return };
         bar.show(calls, usage.elapsed);

@@ -213,8 +213,8 @@ impl RoleResult {
     }
 }
 
-/// Microseconds of CPU that the lab itself takes for an operation of a role: the same calls, asked of an engine that does nothing.
-/// `None` when the work cannot run on nothing, as when it checks what it reads.
+/// Microseconds of CPU that the lab itself takes for an operation of a role: the same calls, asked of an engine that
+/// does nothing. `None` when the work cannot run on nothing, as when it checks what it reads.
 pub(super) fn overhead_us(role: &Role<'_>, clock: &Clock) -> Option<f64> {
     const CALLS_MAX: u64 = 20_000;
     let most = Duration::from_millis(20);

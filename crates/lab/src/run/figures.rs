@@ -27,8 +27,8 @@ pub(super) fn cost(
         operations,
         seconds,
         rate: operations as f64 / seconds,
-        // Requests of the device where it is counted: what reads through the page cache or a mapping asks of storage is seen
-        // nowhere else. Calls, which direct I/O makes requests of, where it is not.
+        // Requests of the device where it is counted: what reads through the page cache or a mapping asks of storage is
+        // seen nowhere else. Calls, which direct I/O makes requests of, where it is not.
         reads: Some(per_operation(usage.device.map_or(usage.read_calls, |device| device.reads) as f64)),
         read_kib: Some(kib(usage.read_bytes)),
         written_kib: Some(kib(usage.written_bytes)),

@@ -39,7 +39,8 @@ pub type Then<'a> = dyn Fn(usize, &Did) + Sync + 'a;
 /// When the clients of a role end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum End {
-    /// After so many calls of all of them together, divided evenly, so that each client's share does not depend on the engine.
+    /// After so many calls of all of them together, divided evenly, so that each client's share does not depend on the
+    /// engine.
     Calls(u64),
     /// After so many seconds.
     Seconds(f64),
@@ -49,11 +50,12 @@ pub enum End {
 
 /// What one client does.
 pub trait Work {
-    /// Does the call with number `at`: of the numbers of the role's calls, those that leave the client's number as remainder when
-    /// divided by the number of clients, in order.
+    /// Does the call with number `at`: of the numbers of the role's calls, those that leave the client's number as
+    /// remainder when divided by the number of clients, in order.
     ///
-    /// A call changes nothing but the client's database and the work itself: what other clients are to know goes through
-    /// [`Role::then`]. For the same calls are made of an engine that does nothing, to see what the lab itself costs.
+    /// A call changes nothing but the client's database and the work itself: what other clients are to know goes
+    /// through [`Role::then`]. For the same calls are made of an engine that does nothing, to see what the lab itself
+    /// costs.
     ///
     /// # Errors
     /// What the engine says; or that what was read is wrong.
@@ -77,7 +79,8 @@ pub struct Did {
     pub read_bytes: u64,
     /// Bytes of keys and values that it wrote.
     pub written_bytes: u64,
-    /// The call did nothing, because another client must go on first. It is not counted, and called again a little later.
+    /// The call did nothing, because another client must go on first. It is not counted, and called again a little
+    /// later.
     pub idle: bool,
 }
 

@@ -6,8 +6,8 @@ use crate::report::Step;
 use anyhow::{Context as _, Result};
 
 impl Db<'_, '_> {
-    /// A step in which all commits are made durable, what is in memory only is written to the trees, and background work ends.
-    /// What the engine lacks of it is left out.
+    /// A step in which all commits are made durable, what is in memory only is written to the trees, and background
+    /// work ends. What the engine lacks of it is left out.
     ///
     /// # Errors
     /// What the engine says; [`crate::Interrupted`].
@@ -29,8 +29,8 @@ impl Db<'_, '_> {
 }
 
 impl Bench<'_> {
-    /// Removes the database with this name, which is closed, if there is one: its space is free for the next, and the kernel does
-    /// not write what of it is dirty while the next is measured.
+    /// Removes the database with this name, which is closed, if there is one: its space is free for the next, and the
+    /// kernel does not write what of it is dirty while the next is measured.
     ///
     /// # Errors
     /// When it cannot be removed.

@@ -1,4 +1,5 @@
-//! The redo log: any segments side by side are refused, or recovered up to somewhere; a salvage finds its way through them.
+//! The redo log: any segments side by side are refused, or recovered up to somewhere; a salvage finds its way through
+//! them.
 
 use super::{both, record, seal, small, sparse};
 use spinney::base::Lsn;

@@ -1,9 +1,10 @@
 //! Targets for fuzzing: each takes any bytes to one of the engine's decoders, and panics when a promise is broken.
 //!
-//! The same functions serve libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and a plain test, which runs them over the seeds in
-//! `fuzz/seeds/` and over mutations of those ([`Inputs`]).
+//! The same functions serve libFuzzer (`fuzz/`, by `cargo xtask fuzz`) and a plain test, which runs them over the seeds
+//! in `fuzz/seeds/` and over mutations of those ([`Inputs`]).
 //!
-//! Checksums keep mutated bytes from the code behind them, so a target reads its input twice: as it is, and sealed anew (`seal`).
+//! Checksums keep mutated bytes from the code behind them, so a target reads its input twice: as it is, and sealed anew
+//! (`seal`).
 
 mod block;
 mod btree;

@@ -1,4 +1,5 @@
-//! Inputs made from seeds: bits flipped, bytes put in, taken out, moved and exchanged between inputs, numbers set to extremes.
+//! Inputs made from seeds: bits flipped, bytes put in, taken out, moved and exchanged between inputs, numbers set to
+//! extremes.
 
 use crate::Rng;
 use spinney::base::codec::put_varint;

@@ -10,7 +10,8 @@ use std::path::Path;
 
 pub(super) const DIR: &str = "/db";
 
-/// A database that is closed and what its manifest says. It has runs with filters, a B-tree with branches, free extents and erasures.
+/// A database that is closed and what its manifest says. It has runs with filters, a B-tree with branches, free extents
+/// and erasures.
 pub(super) fn database(compression: Compression) -> (SimEnv, Catalog) {
     let sim = SimEnv::new(5);
     let options = Options { memory_bytes: 16 << 20, log_segment_bytes: 64 << 10, ..Options::default() };

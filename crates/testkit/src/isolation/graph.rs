@@ -1,7 +1,7 @@
 //! The graph of dependencies, and the search for cycles in it.
 //!
-//! A cycle without two `rw` next to each other is a cycle of another graph, which has two nodes for each of this one: reached by an `rw`,
-//! from where no `rw` leads on, and reached otherwise.
+//! A cycle without two `rw` next to each other is a cycle of another graph, which has two nodes for each of this one:
+//! reached by an `rw`, from where no `rw` leads on, and reached otherwise.
 
 use super::{Txn, count};
 use std::collections::VecDeque;
@@ -62,7 +62,8 @@ impl Graph {
         }
     }
 
-    /// Adds that transactions began after others had ended: by way of a row of moments, so that it does not take an edge for each pair.
+    /// Adds that transactions began after others had ended: by way of a row of moments, so that it does not take an
+    /// edge for each pair.
     pub(super) fn real_time(&mut self, history: &[Txn]) {
         let mut by_end: Vec<_> = (0..history.len()).collect();
         by_end.sort_unstable_by_key(|txn| history[*txn].ended);
@@ -145,8 +146,8 @@ impl Graph {
         })
     }
 
-    /// For each node of the doubled graph the number of its strongly connected component (Tarjan, Depth-First Search and Linear Graph
-    /// Algorithms, 1972; without recursion).
+    /// For each node of the doubled graph the number of its strongly connected component (Tarjan, Depth-First Search
+    /// and Linear Graph Algorithms, 1972; without recursion).
     fn groups(&self, allowed: Allowed) -> Vec<usize> {
         let count = 2 * self.out.len();
         let (mut index, mut low, mut group) = (vec![usize::MAX; count], vec![0; count], vec![usize::MAX; count]);

@@ -191,7 +191,8 @@ fn config_of(seed: u64) -> Config {
     Config::named(*rng.pick(&layouts), sets[rng.in_range(0..sets.len())])
 }
 
-/// Runs and checks so many transactions, whose steps take turns as the seed says, on a simulated machine that crashes now and then.
+/// Runs and checks so many transactions, whose steps take turns as the seed says, on a simulated machine that crashes
+/// now and then.
 ///
 /// # Errors
 /// What was wrong.
@@ -243,7 +244,8 @@ fn run_simulated(seed: u64, count: usize, config: &Config) -> Result<Vec<Txn>> {
     Ok(history)
 }
 
-/// Runs and checks so many transactions of several threads on the database in `path`, which is left and opened again now and then.
+/// Runs and checks so many transactions of several threads on the database in `path`, which is left and opened again
+/// now and then.
 ///
 /// # Errors
 /// What was wrong.

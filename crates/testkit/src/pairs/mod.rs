@@ -1,12 +1,14 @@
-//! Every operation beside every other: one of them in the middle of the other, at each call that the other makes to the file system.
+//! Every operation beside every other: one of them in the middle of the other, at each call that the other makes to the
+//! file system.
 //!
-//! A *case* has two users of a database. The first begins an operation; before one of its calls it waits, and the second does its own.
-//! Either that ends meanwhile, or it needs a latch that the first holds: then the first goes on and both end beside each other. A third user
-//! opened a snapshot and a scan before.
+//! A *case* has two users of a database. The first begins an operation; before one of its calls it waits, and the
+//! second does its own. Either that ends meanwhile, or it needs a latch that the first holds: then the first goes on
+//! and both end beside each other. A third user opened a snapshot and a scan before.
 //!
 //! # Invariants
 //! 1. What both gave, and what is there afterwards, is that of the one after the other, in one order or the other.
-//! 2. A crash while the first waits, and one when both are done, leaves what some of both leave, and all that was acknowledged as durable.
+//! 2. A crash while the first waits, and one when both are done, leaves what some of both leave, and all that was
+//!    acknowledged as durable.
 //! 3. The third user reads what was there before.
 
 mod draw;

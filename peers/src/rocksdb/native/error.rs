@@ -15,7 +15,8 @@ impl Error {
         Self(text.into())
     }
 
-    /// Whether a transaction was in the way of another: it was changed under it, its lock did not come, or there was a deadlock.
+    /// Whether a transaction was in the way of another: it was changed under it, its lock did not come, or there was a
+    /// deadlock.
     pub(crate) fn is_conflict(&self) -> bool {
         ["Resource busy", "Operation timed out", "Operation failed. Try again", "Operation expired"]
             .iter()

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, slice};
 
-/// Sums over all flushes and compactions since the database was opened. They cost nothing per operation, other than the statistics
-/// of RocksDB.
+/// Sums over all flushes and compactions since the database was opened. They cost nothing per operation, other than the
+/// statistics of RocksDB.
 ///
 /// All of them are sums that are read for reports only, so no order is needed.
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ impl Events {
     /// Makes databases that are opened with these options report to `self`.
     pub(crate) fn listen(self: &Arc<Self>, options: &Options) {
         let state = Arc::into_raw(Arc::clone(self)).cast_mut().cast();
-        // SAFETY: the state is given back by `forget` when the last database with these options is closed. RocksDB calls all of the
-        // functions without asking whether they are there.
+        // SAFETY: the state is given back by `forget` when the last database with these options is closed. RocksDB
+        // calls all of the functions without asking whether they are there.
         unsafe {
             let listener = ffi::rocksdb_eventlistener_create(
                 state,

@@ -40,8 +40,8 @@ impl Db {
         }
     }
 
-    /// Merges files of a table with what overlaps them in the levels down to `level`, into that level. RocksDB tells its listeners
-    /// nothing of such a compaction, so `events` are told here.
+    /// Merges files of a table with what overlaps them in the levels down to `level`, into that level. RocksDB tells
+    /// its listeners nothing of such a compaction, so `events` are told here.
     pub(crate) fn compact_files(
         &self,
         table: TableHandle<'_>,
@@ -53,8 +53,8 @@ impl Db {
         let names = names.iter().map(|name| c_string(name.as_bytes())).collect::<Result<Vec<_>>>()?;
         let pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
         let (no_names, no_count) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: RocksDB reads the names, is not asked for those of the new files, and fills the info if it succeeds, which is
-        // destroyed at the end.
+        // SAFETY: RocksDB reads the names, is not asked for those of the new files, and fills the info if it succeeds,
+        // which is destroyed at the end.
         unsafe {
             let info = ffi::rocksdb_compactionjobinfo_create();
             let result = call(|error| {

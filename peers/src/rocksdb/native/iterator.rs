@@ -63,8 +63,8 @@ impl<'db> Iterator<'db> {
 
     /// The entry that it is at; `None` at the end.
     pub(crate) fn entry(&self) -> Result<Option<(&[u8], &[u8])>> {
-        // SAFETY: key and value are asked for only if there is an entry; they live until the iterator moves, for which it must not be
-        // borrowed.
+        // SAFETY: key and value are asked for only if there is an entry; they live until the iterator moves, for which
+        // it must not be borrowed.
         unsafe {
             if ffi::rocksdb_iter_valid(self.raw) == 0 {
                 return call(|error| ffi::rocksdb_iter_get_error(self.raw, error)).map(|()| None);

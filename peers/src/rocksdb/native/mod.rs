@@ -1,8 +1,8 @@
 //! RocksDB's C interface behind types that keep its rules.
 //!
-//! The types of crate `rocksdb` serve for options only. Its `TransactionDB` cannot compact, change options or tell the shape of its
-//! tables, none of its types compacts the files of one level, and each write needs a batch made anew. Here a database with
-//! transactions is the same [`Db`] as one without.
+//! The types of crate `rocksdb` serve for options only. Its `TransactionDB` cannot compact, change options or tell the
+//! shape of its tables, none of its types compacts the files of one level, and each write needs a batch made anew. Here
+//! a database with transactions is the same [`Db`] as one without.
 
 mod batch;
 mod db;

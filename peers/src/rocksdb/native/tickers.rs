@@ -4,7 +4,8 @@ use librocksdb_sys as ffi;
 use rocksdb::statistics::Ticker;
 use rocksdb::{AsRawPtr as _, Options};
 
-/// RocksDB's statistics without its histograms and timers: each thing counted costs an addition to a counter of the core.
+/// RocksDB's statistics without its histograms and timers: each thing counted costs an addition to a counter of the
+/// core.
 pub(crate) struct Tickers(Options);
 
 impl Tickers {

@@ -20,7 +20,8 @@ pub(crate) struct Transaction<'db> {
 }
 
 impl<'db> Transaction<'db> {
-    /// Begins one; in the memory of another, if there is one that has ended. `None` if the database was opened without transactions.
+    /// Begins one; in the memory of another, if there is one that has ended. `None` if the database was opened without
+    /// transactions.
     pub(crate) fn begin(db: &'db Db, options: &WriteOptions, ended: Option<Self>) -> Option<Self> {
         if db.transactional().is_null() {
             return None;
@@ -60,8 +61,8 @@ impl<'db> Transaction<'db> {
         })
     }
 
-    /// Calls `found` with the value of a key, if it has one, and says whether it has. With `lock` nobody else can write the key until
-    /// the end of the transaction.
+    /// Calls `found` with the value of a key, if it has one, and says whether it has. With `lock` nobody else can write
+    /// the key until the end of the transaction.
     pub(crate) fn get(
         &mut self,
         table: TableHandle<'_>,

@@ -18,8 +18,9 @@ use parking_lot::Mutex;
 use super::slabs::{Slabs, piece_for, pieces_of};
 use crate::base::num::{u32_of, usize_of32};
 
-/// Bytes that many share, the image of a block: an `Arc<[u8]>` that is one pointer, and lies on huge pages if it is as long as most blocks are.
-/// In front of the bytes is the count of those who share them, so that who comes to them comes to both at once.
+/// Bytes that many share, the image of a block: an `Arc<[u8]>` that is one pointer, and lies on huge pages if it is as
+/// long as most blocks are. In front of the bytes is the count of those who share them, so that who comes to them comes
+/// to both at once.
 pub struct Image(NonNull<Head>);
 
 #[repr(C)]
@@ -43,14 +44,14 @@ const _: () =
 
 const ALLOCATOR: u32 = u32::MAX;
 
-/// The memory of all images, but for the shortest and longest, in parts with a latch each: a thread that finds the latch of its part held goes on
-/// to another part and stays there, as threads do with the arenas of the C library's allocator. (Not latches of [`crate::base::sync`]: no thread
-/// waits for anything while it holds one.)
+/// The memory of all images, but for the shortest and longest, in parts with a latch each: a thread that finds the
+/// latch of its part held goes on to another part and stays there, as threads do with the arenas of the C library's
+/// allocator. (Not latches of [`crate::base::sync`]: no thread waits for anything while it holds one.)
 static SLABS: [Mutex<Slabs>; PARTS_MAX] = [const { Mutex::new(Slabs::new()) }; PARTS_MAX];
 const PARTS_MAX: usize = 16;
 
-/// As many parts are used as there are processors, since no more threads take memory at a time: each part keeps memory that the others
-/// cannot use, and threads would wander over all of them in time.
+/// As many parts are used as there are processors, since no more threads take memory at a time: each part keeps memory
+/// that the others cannot use, and threads would wander over all of them in time.
 fn parts() -> usize {
     static PARTS: OnceLock<usize> = OnceLock::new();
     *PARTS.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get).min(PARTS_MAX))
@@ -81,7 +82,8 @@ fn take(pieces: usize) -> (NonNull<u8>, u32) {
 const IS_WATCHED: bool = cfg!(any(miri, sanitized));
 
 impl Image {
-    /// An image of `len` bytes, which are whatever an earlier image left there: who makes it writes all of them before anybody reads.
+    /// An image of `len` bytes, which are whatever an earlier image left there: who makes it writes all of them before
+    /// anybody reads.
     ///
     /// # Panics
     /// When `len` is 4 GiB or more.
@@ -93,7 +95,8 @@ impl Image {
         let (start, slab) = piece.unwrap_or_else(|| (allocate(layout(len)), ALLOCATOR));
         let head = Head { holders: AtomicUsize::new(1), len: stored_len, slab };
         let start = start.cast::<Head>();
-        // SAFETY: the memory is as long as a head and `len` bytes, at least as strictly aligned as a head, and nobody else's.
+        // SAFETY: the memory is as long as a head and `len` bytes, at least as strictly aligned as a head, and nobody
+        // else's.
         unsafe { start.write(head) };
         let mut image = Self(start);
         if cfg!(test) || IS_WATCHED {
@@ -110,7 +113,8 @@ impl Image {
         if self.head().holders.load(Ordering::Acquire) != 1 {
             *self = Self::from(&**self);
         }
-        // SAFETY: initialised, since the memory came as zeros and only heads and bytes were written to it; and who alone holds them is borrowed.
+        // SAFETY: initialised, since the memory came as zeros and only heads and bytes were written to it; and who
+        // alone holds them is borrowed.
         unsafe { slice::from_raw_parts_mut(self.start().as_ptr(), self.len()) }
     }
 
@@ -168,7 +172,8 @@ impl Image {
     }
 }
 
-/// The layout of an image of `len` bytes that is no piece of a slab. (Stricter than a head's, zeros would be written where the system has them.)
+/// The layout of an image of `len` bytes that is no piece of a slab. (Stricter than a head's, zeros would be written
+/// where the system has them.)
 fn layout(len: usize) -> Layout {
     Layout::from_size_align(HEAD_BYTES + len, align_of::<Head>()).expect("an image is smaller than the address space")
 }

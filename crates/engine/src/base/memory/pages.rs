@@ -1,7 +1,7 @@
 //! Memory straight from the system and straight back to it, so that what is dropped does not linger in an allocator.
 //!
-//! Miri knows no huge pages, and sanitizers do not see system calls that are made directly and take memory that is mapped again for memory in
-//! use: for both it comes from the allocator.
+//! Miri knows no huge pages, and sanitizers do not see system calls that are made directly and take memory that is
+//! mapped again for memory in use: for both it comes from the allocator.
 
 use std::alloc::Layout;
 
@@ -26,7 +26,8 @@ mod system {
 
     use super::{HUGE_PAGE_BYTES, layout};
 
-    /// `len` zero bytes, aligned to pages; from [`HUGE_PAGE_BYTES`] on aligned to, and lying on, huge pages where there are enough of them.
+    /// `len` zero bytes, aligned to pages; from [`HUGE_PAGE_BYTES`] on aligned to, and lying on, huge pages where there
+    /// are enough of them.
     ///
     /// # Panics
     /// When `len` is zero.
@@ -37,7 +38,8 @@ mod system {
             return map_pages(len);
         }
         let slack = map_pages(len + HUGE_PAGE_BYTES);
-        // The last place, which the next mapping will end at: neighbours are one mapping to the system, which allows only so many.
+        // The last place, which the next mapping will end at: neighbours are one mapping to the system, which allows
+        // only so many.
         let front = match slack.align_offset(HUGE_PAGE_BYTES) {
             0 => HUGE_PAGE_BYTES,
             front => front,

@@ -1,16 +1,20 @@
 //! Pieces of huge pages, for images of blocks.
 //!
-//! A cached block is looked at in places that nobody foresees: on small pages nearly each look walks the page table, which takes as long as
-//! a line of memory. So images do not lie in the allocator's memory but in *regions* of one huge page each. A region is divided into
-//! [`SLABS`] slabs, and a slab that is in use into as many equal pieces as fit, given the size of the first (Bonwick: "The Slab
-//! Allocator: An Object-Caching Kernel Memory Allocator", USENIX 1994). A slab is a little longer than 64 KiB, so that blocks of 4, 8, 16, 32 and 64 KiB, which
-//! as images are a little longer than that, waste 3 % of it; what would waste more than an eighth stays with the allocator. Nor are the pieces powers of two, since the fronts of blocks, which every search looks
-//! at, would then fall into few sets of the processor's caches.
+//! A cached block is looked at in places that nobody foresees: on small pages nearly each look walks the page table,
+//! which takes as long as a line of memory. So images do not lie in the allocator's memory but in *regions* of one huge
+//! page each. A region is divided into [`SLABS`] slabs, and a slab that is in use into as many equal pieces as fit,
+//! given the size of the first (Bonwick: "The Slab Allocator: An Object-Caching Kernel Memory Allocator", USENIX 1994).
+//! A slab is a little longer than 64 KiB, so that blocks of 4, 8, 16, 32 and 64 KiB, which as images are a little
+//! longer than that, waste 3 % of it; what would waste more than an eighth stays with the allocator. Nor are the pieces
+//! powers of two, since the fronts of blocks, which every search looks at, would then fall into few sets of the
+//! processor's caches.
 //!
-//! A region goes back to the system when nothing in it is in use. So, as a heap does, a cache that shrinks keeps memory that only blocks of the same sizes can use again.
+//! A region goes back to the system when nothing in it is in use. So, as a heap does, a cache that shrinks keeps memory
+//! that only blocks of the same sizes can use again.
 //!
 //! # Invariants
-//! 1. Of a slab that is divided into `pieces`, the bits of `free` are those that nobody has. A slab of no `pieces` is whole, and nobody has any of it.
+//! 1. Of a slab that is divided into `pieces`, the bits of `free` are those that nobody has. A slab of no `pieces` is
+//!    whole, and nobody has any of it.
 //! 2. A slab of a mapped region is in list `pieces` while it has a free piece or is whole; all others are in none.
 //! 3. At most one region has all its slabs whole: it may be wanted again soon.
 
@@ -87,7 +91,8 @@ pub(super) fn piece_for(bytes: usize) -> Option<usize> {
     pieces_of(bytes).map(piece_bytes)
 }
 
-/// In how many pieces a slab is divided so that each has at least `bytes`, and not many more; `None` where there is no such number.
+/// In how many pieces a slab is divided so that each has at least `bytes`, and not many more; `None` where there is no
+/// such number.
 pub(super) fn pieces_of(bytes: usize) -> Option<usize> {
     let pieces = SLAB_BYTES / bytes.max(1).next_multiple_of(CACHE_LINE_BYTES);
     ((1..=PIECES_MAX).contains(&pieces) && piece_bytes(pieces) - bytes <= bytes / WASTE_PART).then_some(pieces)
@@ -126,7 +131,8 @@ impl Slabs {
         (unsafe { self.start(index).add(before) }, index)
     }
 
-    /// Takes back the piece at `start` of a slab, and returns the region if it is not wanted any more: to be dropped where nobody waits.
+    /// Takes back the piece at `start` of a slab, and returns the region if it is not wanted any more: to be dropped
+    /// where nobody waits.
     ///
     /// # Safety
     /// [`Self::take`] gave it, and nobody has it or will use it any more.

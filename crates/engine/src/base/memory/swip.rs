@@ -1,12 +1,13 @@
 //! A swip: a pointer to an image where those need it who look for it, until it is taken away from there.
 //!
-//! (Leis, Haubenschild, Kemper, Neumann: "LeanStore: In-Memory Data Management Beyond Main Memory", ICDE 2018, section III; the word is theirs, for
-//! a pointer that is swizzled or not.) Here an empty swip says nothing, and who reads one gets a holder of his own.
+//! (Leis, Haubenschild, Kemper, Neumann: "LeanStore: In-Memory Data Management Beyond Main Memory", ICDE 2018, section
+//! III; the word is theirs, for a pointer that is swizzled or not.) Here an empty swip says nothing, and who reads one
+//! gets a holder of his own.
 //!
 //! # Invariants
 //! 1. A word that is not null holds its image: the memory lives as long as the word stays.
-//! 2. Only who has marked the word as locked stores to it, and only a word without that mark is exchanged for another. So nobody takes the image away
-//!    from under a reader who is about to be a holder of it.
+//! 2. Only who has marked the word as locked stores to it, and only a word without that mark is exchanged for another.
+//!    So nobody takes the image away from under a reader who is about to be a holder of it.
 
 use std::fmt;
 use std::hint;
@@ -41,7 +42,8 @@ impl ImageSwip {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// The image, and counts the read. None if it is empty, or others read it at this very moment: nobody waits long here.
+    /// The image, and counts the read. None if it is empty, or others read it at this very moment: nobody waits long
+    /// here.
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<Image> {
@@ -67,8 +69,8 @@ impl ImageSwip {
             }
             if guess.addr() & LOCKED == 0 {
                 let locked = guess.map_addr(|addr| addr | LOCKED);
-                // Acquire: what was written to the image before it came here. What was exchanged is the word to go on with: another image may have
-                // come to the address of the one that the guess points to.
+                // Acquire: what was written to the image before it came here. What was exchanged is the word to go on
+                // with: another image may have come to the address of the one that the guess points to.
                 if let Ok(word) = self.0.compare_exchange(guess, locked, Ordering::Acquire, Ordering::Relaxed) {
                     return Some(word);
                 }
@@ -96,12 +98,13 @@ impl ImageSwip {
         }
     }
 
-    /// Takes the image out. Waits for a reader who is there at this very moment: for some ten instructions and one line of memory, unless the
-    /// system has just taken the processor away from it.
+    /// Takes the image out. Waits for a reader who is there at this very moment: for some ten instructions and one line
+    /// of memory, unless the system has just taken the processor away from it.
     pub fn take(&self) -> Option<Image> {
         loop {
             if let Some(word) = self.lock() {
-                // SAFETY: the word held the image (1), and that hold is passed on: nobody else stores while it is locked (2).
+                // SAFETY: the word held the image (1), and that hold is passed on: nobody else stores while it is
+                // locked (2).
                 let image = head(word).map(|head| unsafe { Image::from_raw(head) });
                 self.0.store(ptr::null_mut(), Ordering::Release);
                 return image;

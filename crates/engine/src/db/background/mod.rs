@@ -1,4 +1,5 @@
-//! Background work: flushes, compactions, the sync of commits that asked for it within an interval, and memory for those who write.
+//! Background work: flushes, compactions, the sync of commits that asked for it within an interval, and memory for
+//! those who write.
 
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
@@ -36,8 +37,8 @@ pub(crate) fn start(core: &Arc<Core>) -> Result<()> {
     Ok(())
 }
 
-/// Work that ends when the database does. An error has poisoned the database, and the work then waits for its end; or it changed nothing, and the
-/// work is tried again.
+/// Work that ends when the database does. An error has poisoned the database, and the work then waits for its end; or
+/// it changed nothing, and the work is tried again.
 fn work(core: &Arc<Core>, step: fn(&Core) -> Result<Next>) -> Work {
     let core: Weak<Core> = Arc::downgrade(core);
     let again = |error: Error| if error.is_unchanged() { Next::WaitAtMost(LOOK_FOR_SPACE) } else { Next::Wait };
@@ -47,15 +48,16 @@ fn work(core: &Arc<Core>, step: fn(&Core) -> Result<Next>) -> Work {
     })
 }
 
-/// How urgent a flush is: of much memory more than of little; but of all that keep a log which is too long (`holds`), the one that holds
-/// the oldest of it. Else a small table would never have its turn beside busy ones, and the log would grow without end.
+/// How urgent a flush is: of much memory more than of little; but of all that keep a log which is too long (`holds`),
+/// the one that holds the oldest of it. Else a small table would never have its turn beside busy ones, and the log
+/// would grow without end.
 fn urgency(bytes: u64, holds: Option<Lsn>) -> impl Ord {
     (holds.map(Reverse), bytes)
 }
 
 impl Core {
-    /// Flushes the table whose frozen memory is the most urgent. Where the disk has no room for it the others are tried, which may need less
-    /// or none; and after a pause all of them again.
+    /// Flushes the table whose frozen memory is the most urgent. Where the disk has no room for it the others are
+    /// tried, which may need less or none; and after a pause all of them again.
     fn flush_one(&self) -> Result<Next> {
         if let Some(rest) = self.room.rest(self.env.clock.now()) {
             return Ok(Next::WaitAtMost(rest));
@@ -85,8 +87,9 @@ impl Core {
         Ok(Next::WaitAtMost(LOOK_FOR_SPACE))
     }
 
-    /// The tables with frozen memory, in the order in which they are to be flushed. Mostly that is by urgency, but in some turns the memtable
-    /// that has waited longest comes first: a small one would wait without bound behind tables that are written all the time.
+    /// The tables with frozen memory, in the order in which they are to be flushed. Mostly that is by urgency, but in
+    /// some turns the memtable that has waited longest comes first: a small one would wait without bound behind tables
+    /// that are written all the time.
     fn frozen_by_urgency(&self) -> Vec<Arc<TableState>> {
         let is_log_long = self.is_log_long(self.log_tail());
         let urgency = |table: &Arc<TableState>| {
@@ -108,8 +111,8 @@ impl Core {
         tables
     }
 
-    /// Does one compaction that a layout wants, of a table that nobody else compacts, and then perhaps a job that reads of other tables have
-    /// paid for; such a job also when no layout wants any.
+    /// Does one compaction that a layout wants, of a table that nobody else compacts, and then perhaps a job that reads
+    /// of other tables have paid for; such a job also when no layout wants any.
     fn compact_one(&self) -> Result<Next> {
         let mut tables = self.all_tables();
         tables.retain(|table| !table.compaction.is_locked());
@@ -173,7 +176,8 @@ impl Core {
         Ok(None)
     }
 
-    /// Has memory at hand for what is inserted next. A thread of its own does it: the others may be at the device when a writer needs it.
+    /// Has memory at hand for what is inserted next. A thread of its own does it: the others may be at the device when
+    /// a writer needs it.
     fn prepare_memory(&self) -> Result<Next> {
         self.or_poison(self.log().page_ahead())?;
         // A piece for each at a time: one that is frozen meanwhile gives back what it had.
@@ -206,7 +210,8 @@ impl Core {
         if !self.interval_pending.load(Ordering::Acquire) {
             return Ok(Next::Wait);
         }
-        // Woken by the first of them: the rest of the interval is theirs to gather in. The worker sleeps outside, where it can be woken.
+        // Woken by the first of them: the rest of the interval is theirs to gather in. The worker sleeps outside, where
+        // it can be woken.
         let now = self.env.clock.now();
         let due = *self.interval_due.lock().get_or_insert(now + self.options.interval / 2);
         if now < due {

@@ -61,8 +61,8 @@ fn step_beside_writes(db: &Database, busy: &Table) {
     assert!(is_due(busy) && db.core().memory.is_pressed());
 }
 
-/// What reads had paid for was done only when no table wanted a compaction and no writer was slowed: beside a table that was written
-/// all the time, the merge never came.
+/// What reads had paid for was done only when no table wanted a compaction and no writer was slowed: beside a table
+/// that was written all the time, the merge never came.
 #[test]
 fn a_table_at_rest_is_merged_for_its_readers_beside_a_busy_one() {
     let sim = SimEnv::new(1);
@@ -77,14 +77,15 @@ fn a_table_at_rest_is_merged_for_its_readers_beside_a_busy_one() {
         step_beside_writes(&db, &busy);
         trees_after.push(trees());
     }
-    // 2.4 ms in the first round, which pay for a view; 1.2 ms in each from there on, and the merge costs 5 ms and a bit.
+    // 2.4 ms in the first round, which pay for a view; 1.2 ms in each from there on, and the merge costs 5 ms and a
+    // bit.
     assert_eq!(trees_after, [3, 3, 3, 1, 1, 1, 1, 1, 1, 1]);
     db.core().compact_one().unwrap();
     assert_eq!(db.verify().unwrap().problems, vec![]);
 }
 
-/// Before every merge what was in memory was flushed, and beside a writer there was something in memory each time: the table had flushes for
-/// what its reads paid, and more runs to search, but never its merge.
+/// Before every merge what was in memory was flushed, and beside a writer there was something in memory each time: the
+/// table had flushes for what its reads paid, and more runs to search, but never its merge.
 #[test]
 fn a_large_table_is_merged_for_its_readers_beside_a_steady_writer() {
     let sim = SimEnv::new(1);
@@ -113,7 +114,8 @@ fn a_large_table_is_merged_for_its_readers_beside_a_steady_writer() {
     assert_eq!(db.stats().flush.flushes - before, 1, "with the merge");
 }
 
-/// As above, of a row of dead entries that is scanned beside a writer: what the flush cost was never taken from what the row had paid.
+/// As above, of a row of dead entries that is scanned beside a writer: what the flush cost was never taken from what
+/// the row had paid.
 #[test]
 fn a_row_of_dead_entries_beside_a_steady_writer_is_flushed_once() {
     let sim = SimEnv::new(1);
@@ -200,7 +202,8 @@ fn a_table_at_rest_is_merged_for_its_readers_also_while_writers_are_slowed() {
     assert!(db.core().memory.is_pressed());
 }
 
-/// The table with most runs in L0 always came first, so that levels of another grew over their targets for as long as it was written.
+/// The table with most runs in L0 always came first, so that levels of another grew over their targets for as long as
+/// it was written.
 #[test]
 fn a_table_over_its_targets_has_its_turns_beside_one_that_is_always_fuller() {
     let sim = SimEnv::new(1);
@@ -220,8 +223,8 @@ fn a_table_over_its_targets_has_its_turns_beside_one_that_is_always_fuller() {
     assert!(steps.is_some_and(|steps| steps >= 3), "{steps:?} {:?}", waits.shape().unwrap());
 }
 
-/// The fuller table always came first, so that a small memtable of a table without redo log stayed in memory for as long as others were
-/// written: not durable, and with all erasures that came since.
+/// The fuller table always came first, so that a small memtable of a table without redo log stayed in memory for as
+/// long as others were written: not durable, and with all erasures that came since.
 #[test]
 fn a_small_memtable_has_its_turn_beside_tables_that_are_always_fuller() {
     let sim = SimEnv::new(1);
@@ -244,7 +247,8 @@ fn a_small_memtable_has_its_turn_beside_tables_that_are_always_fuller() {
     assert!(flushes.is_some(), "it waits on");
 }
 
-/// A table with one old entry beside tables that were always fuller kept the whole log: it was frozen to be flushed, and never was.
+/// A table with one old entry beside tables that were always fuller kept the whole log: it was frozen to be flushed,
+/// and never was.
 #[test]
 fn the_table_that_holds_the_oldest_of_a_long_log_is_flushed_first() {
     assert!(urgency(1, Some(Lsn(5))) > urgency(1000, Some(Lsn(6))));

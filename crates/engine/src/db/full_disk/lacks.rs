@@ -1,4 +1,5 @@
-//! Tests of calls that lack space or descriptors at any point: each refuses by itself, leaves nothing half-made, and may be made again.
+//! Tests of calls that lack space or descriptors at any point: each refuses by itself, leaves nothing half-made, and
+//! may be made again.
 
 use std::path::Path;
 
@@ -46,7 +47,8 @@ const VERBS: [(&str, Verb); 6] = [
     ("erase", erase),
 ];
 
-/// A failed sync, or a name that may be there after a power failure or not, leaves unknown what is durable; so does a write to the log.
+/// A failed sync, or a name that may be there after a power failure or not, leaves unknown what is durable; so does a
+/// write to the log.
 fn may_poison(call: Call, path: &Path) -> bool {
     let of_log = path.starts_with("/db/log");
     of_log || matches!(call, Call::Sync | Call::SyncDir | Call::Rename | Call::WriteDurable)
@@ -111,8 +113,8 @@ fn what_lacks_space_or_descriptors_at_any_call_poisons_nothing_and_is_done_the_n
     }
 }
 
-/// The manifest was written anew when an edit had made it long, and when there was no room for another the database was poisoned although the edit
-/// was durable.
+/// The manifest was written anew when an edit had made it long, and when there was no room for another the database was
+/// poisoned although the edit was durable.
 #[test]
 fn a_long_manifest_without_room_for_another_grows_on() {
     let sim = SimEnv::new(1);

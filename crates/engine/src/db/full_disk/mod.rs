@@ -103,7 +103,8 @@ fn a_flush_without_room_is_tried_again_and_loses_nothing() {
     }
 }
 
-/// As above at each call that a flush makes to the files of trees, of a table with redo log: also behind slices that are in place.
+/// As above at each call that a flush makes to the files of trees, of a table with redo log: also behind slices that
+/// are in place.
 #[test]
 fn a_flush_that_meets_a_full_disk_at_any_of_its_calls_is_done_later() {
     for layout in LAYOUTS {
@@ -243,7 +244,8 @@ fn a_bulk_load_gives_its_place_up_when_what_came_before_it_cannot_be_flushed() {
     assert!(given_up > 0, "no load had its place");
 }
 
-/// A database of which a part is in trees and a part in the log only, on a disk that has just so much room when it is opened.
+/// A database of which a part is in trees and a part in the log only, on a disk that has just so much room when it is
+/// opened.
 fn left_behind(sim: &SimEnv, layout: Layout, room: u64) -> Model {
     let db = open(sim).unwrap();
     let (table, mut model) = (create(&db, layout, true), Model::new());

@@ -3,16 +3,17 @@
 //! ```text
 //! manifest   the one in force, or what can be read of the newest
 //! log        up to the damage, as the salvage in place keeps it: into memtables
-//! tables     a walk over what is left of each tree, under the merge and the rule of a compaction of everything: into new trees
+//! tables     a walk over what is left of each tree, merged as a compaction of everything would: into new trees
 //! manifest   of the copy, last: before it the copy is no database
 //! ```
 //!
-//! Nothing of the source is opened for writing, nor its lock taken where that would make a file. So it may lie on a disk that cannot
-//! be written, and cannot be opened.
+//! Nothing of the source is opened for writing, nor its lock taken where that would make a file. So it may lie on a
+//! disk that cannot be written, and cannot be opened.
 //!
 //! # Invariants
-//! 1. An entry is in the copy as it was, or its key lies in a range of the report, or the report tells of a damaged log or manifest.
-//!    A key in such a range may be missing, have an older value, or one that was deleted; and one of operands may lack some of them.
+//! 1. An entry is in the copy as it was, or its key lies in a range of the report, or the report tells of a damaged log
+//!    or manifest. A key in such a range may be missing, have an older value, or one that was deleted; and one of
+//!    operands may lack some of them.
 //! 2. The copy holds what the newest snapshot saw, in one tree for each table, and no log.
 
 mod target;
@@ -47,12 +48,14 @@ use target::Target;
 pub struct SalvagedCopy {
     /// The tables in the order of their names.
     pub tables: Vec<SalvagedTable>,
-    /// What was given up of the redo log, if anything ([`SalvageReport::is_complete`]); `None` when it is sound. Any key of a table that lost changes may be older than it was.
+    /// What was given up of the redo log, if anything ([`SalvageReport::is_complete`]); `None` when it is sound. Any
+    /// key of a table that lost changes may be older than it was.
     pub log: Option<SalvageReport>,
-    /// What is wrong with the manifest; then an older one, the beginning of it, or its copy, which may lack the last records, says what
-    /// there is, and anything may be older than it was.
+    /// What is wrong with the manifest; then an older one, the beginning of it, or its copy, which may lack the last
+    /// records, says what there is, and anything may be older than it was.
     pub manifest: Option<String>,
-    /// What is wrong with the manifest, or with the file that names it, where other files told the same: nothing is lost by that.
+    /// What is wrong with the manifest, or with the file that names it, where other files told the same: nothing is
+    /// lost by that.
     pub mended: Option<String>,
 }
 
@@ -72,7 +75,8 @@ pub struct SalvagedTable {
     pub name: String,
     /// Entries in the copy: keys with a value, and operands that could not be folded.
     pub entries: u64,
-    /// Where damage was found, and the keys that it may have held: each is lost, or older than it was. The ranges may overlap.
+    /// Where damage was found, and the keys that it may have held: each is lost, or older than it was. The ranges may
+    /// overlap.
     pub lost: Vec<LostRange>,
 }
 
@@ -127,7 +131,8 @@ pub(crate) fn salvage_to(
     Ok(copy)
 }
 
-/// Keeps whoever opens the database out, if its lock can be taken without a change. Where nobody can write, nobody has it open.
+/// Keeps whoever opens the database out, if its lock can be taken without a change. Where nobody can write, nobody has
+/// it open.
 fn lock_if_there(env: &Env, dir: &Path) -> Result<Option<Box<dyn FileLock>>> {
     let entries = env.fs.list(dir).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::invalid(format!("{}: there is no database here", dir.display())),

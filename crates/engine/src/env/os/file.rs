@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A file of the operating system.
 pub(super) struct OsFile {
     fd: OwnedFd,
-    /// Whether the page cache is passed by. Publishes nothing: a thread that still sees the old value only hands in aligned
-    /// buffers without need.
+    /// Whether the page cache is passed by. Publishes nothing: a thread that still sees the old value only hands in
+    /// aligned buffers without need.
     direct: AtomicBool,
     /// What direct reads are a multiple of.
     read_alignment: usize,
@@ -26,9 +26,11 @@ pub(super) struct OsFile {
 }
 
 impl OsFile {
-    /// Takes an open descriptor, and makes it direct if that is wanted and the file system can. Who `polls` waits awake for small direct reads.
+    /// Takes an open descriptor, and makes it direct if that is wanted and the file system can. Who `polls` waits awake
+    /// for small direct reads.
     pub(super) fn new(fd: OwnedFd, direct: bool, polls: bool) -> io::Result<Self> {
-        // O_DIRECT is set on the open descriptor and not handed to open(2), which on refusal may leave a new file behind.
+        // O_DIRECT is set on the open descriptor and not handed to open(2), which on refusal may leave a new file
+        // behind.
         let direct = direct && set_direct(&fd, true)?;
         let read_alignment = if direct { read_alignment_of(&fd) } else { 1 };
         Ok(Self { fd, direct: AtomicBool::new(direct), read_alignment, polls })
@@ -38,8 +40,8 @@ impl OsFile {
         self.direct.load(Ordering::Relaxed)
     }
 
-    /// Runs one call on the file, and once more through the page cache if direct I/O was refused although the caller's buffer is
-    /// `aligned`.
+    /// Runs one call on the file, and once more through the page cache if direct I/O was refused although the caller's
+    /// buffer is `aligned`.
     fn call<T>(&self, aligned: bool, mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
         // Asked before the call: another thread may meet the refusal at the same time.
         let was_direct = self.is_direct();
@@ -91,8 +93,8 @@ impl File for OsFile {
             let at = offset + u64_of(filled);
             let read = self.call(aligned, || self.read(rest, at))?;
             filled += read;
-            // A direct read that ends inside a sector has met the end of the file, and asking there for more would be refused; or,
-            // rarely, an error that only asking for more shows.
+            // A direct read that ends inside a sector has met the end of the file, and asking there for more would be
+            // refused; or, rarely, an error that only asking for more shows.
             let inside_sector = self.is_direct() && !filled.is_multiple_of(self.read_alignment);
             if read == 0 || (inside_sector && offset + u64_of(filled) >= self.len()?) {
                 break;

@@ -16,8 +16,8 @@ use std::sync::Arc;
 pub(super) struct OsFileSystem {
     /// Whether small direct reads are waited for awake.
     polls: bool,
-    /// Given up for the sync of a directory when the process has no other descriptor: the caller has made names there by then, and would not know
-    /// whether they are durable.
+    /// Given up for the sync of a directory when the process has no other descriptor: the caller has made names there
+    /// by then, and would not know whether they are durable.
     spare: Mutex<Option<OwnedFd>>,
 }
 
@@ -145,8 +145,8 @@ impl Drop for OsLock {
         if !self.origin.is_here() {
             return;
         }
-        // Closing is not enough while a child that was just forked still shares the open file. It cannot fail on a locked file,
-        // and if it did, closing would be the next best.
+        // Closing is not enough while a child that was just forked still shares the open file. It cannot fail on a
+        // locked file, and if it did, closing would be the next best.
         let _unlocked = flock(&self.fd, FlockOperation::Unlock);
     }
 }

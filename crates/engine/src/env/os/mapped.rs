@@ -1,16 +1,18 @@
 //! Pages of a file in memory, shared with the page cache: a system call costs more than all the rest of a small write.
 //!
-//! Whoever wants this writes some pages in one piece, the later part of them zeros, and maps these (see [`File::map`](super::super::File::map)). What is
-//! copied into them is in the kernel's hands: it survives the end of the process, and a sync makes it durable, as if it had been
-//! handed over by a call.
+//! Whoever wants this writes some pages in one piece, the later part of them zeros, and maps these (see
+//! [`File::map`](super::super::File::map)). What is copied into them is in the kernel's hands: it survives the end of
+//! the process, and a sync makes it durable, as if it had been handed over by a call.
 //!
 //! # Invariants
-//! 1. The range lies within what was written to the file in one piece: within its length, and where the file has blocks.
-//! 2. Only file systems are mapped on that write a block again where it stands (ext4, XFS). Elsewhere a copy might need new space, and
-//!    the signal that tells of a full disk would end the process.
+//! 1. The range lies within what was written to the file in one piece: within its length, and where the file has
+//!    blocks.
+//! 2. Only file systems are mapped on that write a block again where it stands (ext4, XFS). Elsewhere a copy might need
+//!    new space, and the signal that tells of a full disk would end the process.
 //!
-//! What is left of such signals: somebody else cuts the file off, or the kernel has dropped a page of the range and the device
-//! cannot read it back. The process then ends, as by any crash, and what was acknowledged is found by the next open.
+//! What is left of such signals: somebody else cuts the file off, or the kernel has dropped a page of the range and the
+//! device cannot read it back. The process then ends, as by any crash, and what was acknowledged is found by the next
+//! open.
 
 use super::super::Pages;
 use crate::base::num::{round_down, u64_of, usize_of};
@@ -37,7 +39,8 @@ pub(super) struct MappedPages {
 unsafe impl Send for MappedPages {}
 
 impl MappedPages {
-    /// Maps a range of a file that was just written. `None` when its file system must not be mapped, or does not want to.
+    /// Maps a range of a file that was just written. `None` when its file system must not be mapped, or does not want
+    /// to.
     pub(super) fn of(file: BorrowedFd<'_>, range: Range<u64>) -> Option<Self> {
         if range.is_empty() || !fstatfs(file).is_ok_and(|found| IN_PLACE.contains(&i128::from(found.f_type))) {
             return None;
@@ -48,8 +51,8 @@ impl MappedPages {
         // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in use.
         let start = unsafe { mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, file, mapped.start) }.ok()?;
         let pages = Self { start: NonNull::new(start.cast())?, mapped, range };
-        // All pages at once, ready to be written to: else the first write to each would fault, as it does where the system does not know this.
-        // SAFETY: the pages are the mapping that was just made, and keep what they hold.
+        // All pages at once, ready to be written to: else the first write to each would fault, as it does where the
+        // system does not know this. SAFETY: the pages are the mapping that was just made, and keep what they hold.
         unsafe { madvise(start, len, Advice::LinuxPopulateWrite) }.ok();
         Some(pages)
     }
@@ -60,8 +63,8 @@ impl Pages for MappedPages {
         let is_within = offset >= self.range.start && self.range.end.checked_sub(offset) >= Some(u64_of(bytes.len()));
         assert!(is_within, "{} bytes at {offset} are not within {:?}", bytes.len(), self.range);
         let at = usize_of(offset - self.mapped.start);
-        // SAFETY: the bytes from `at` on lie within the mapping, which is writable, as was just checked. No reference into it is ever made,
-        // nobody else of this process has its address, and `bytes` cannot overlap it.
+        // SAFETY: the bytes from `at` on lie within the mapping, which is writable, as was just checked. No reference
+        // into it is ever made, nobody else of this process has its address, and `bytes` cannot overlap it.
         unsafe { self.start.add(at).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
         prefetch_behind_write(self.start.as_ptr().wrapping_add(at), bytes.len());
     }
@@ -70,8 +73,8 @@ impl Pages for MappedPages {
 impl Drop for MappedPages {
     fn drop(&mut self) {
         let len = usize_of(self.mapped.end - self.mapped.start);
-        // Where the system has no room to note one more hole between mappings, for which neighbours are one, the pages stay.
-        // SAFETY: the range is mapped by us alone, and `self.start` is not used any more.
+        // Where the system has no room to note one more hole between mappings, for which neighbours are one, the pages
+        // stay. SAFETY: the range is mapped by us alone, and `self.start` is not used any more.
         unsafe { munmap(self.start.as_ptr().cast(), len) }.ok();
     }
 }

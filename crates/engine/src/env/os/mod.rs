@@ -72,7 +72,8 @@ impl Random for OsRandom {
     fn next(&self) -> u64 {
         let mut bytes = [0; 8];
         loop {
-            // Up to 256 bytes come whole or not at all; a signal can only interrupt the wait for the first seed after boot.
+            // Up to 256 bytes come whole or not at all; a signal can only interrupt the wait for the first seed after
+            // boot.
             match getrandom(&mut bytes, GetRandomFlags::empty()) {
                 Ok(8) => return u64::from_ne_bytes(bytes),
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}

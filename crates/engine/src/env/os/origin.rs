@@ -1,6 +1,6 @@
-//! How a forked child is told from the process that it was forked from: by a number on a page of memory that the kernel clears in the child
-//! (`MADV_WIPEONFORK`, Linux 4.14). To ask is one load. The id of the process would cost a system call, and a handler of `pthread_atfork` does
-//! not run when a program forks by the system call itself.
+//! How a forked child is told from the process that it was forked from: by a number on a page of memory that the kernel
+//! clears in the child (`MADV_WIPEONFORK`, Linux 4.14). To ask is one load. The id of the process would cost a system
+//! call, and a handler of `pthread_atfork` does not run when a program forks by the system call itself.
 
 use super::super::Origin;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
@@ -53,11 +53,13 @@ impl Drop for Counted {
     }
 }
 
-/// Whether this process was forked from one that had workers. What they had locked or waited for in the libraries' own tables is never let go here.
+/// Whether this process was forked from one that had workers. What they had locked or waited for in the libraries' own
+/// tables is never let go here.
 pub(super) fn has_lost_workers() -> bool {
     let Some(Page { inherited, .. }) = page() else { return false };
     if inherited.load(Ordering::SeqCst) == UNKNOWN {
-        // A worker of this process is counted only after somebody has looked: then this comes too late, and changes nothing.
+        // A worker of this process is counted only after somebody has looked: then this comes too late, and changes
+        // nothing.
         let found = if WORKERS.load(Ordering::SeqCst) > 0 { LOST } else { NONE };
         let _looked = inherited.compare_exchange(UNKNOWN, found, Ordering::SeqCst, Ordering::SeqCst);
     }
@@ -66,7 +68,8 @@ pub(super) fn has_lost_workers() -> bool {
 
 /// This process.
 pub(super) fn origin() -> Origin {
-    /// The next process to ask among this one and its descendants. Not on the page: no child has the number of one of its ancestors.
+    /// The next process to ask among this one and its descendants. Not on the page: no child has the number of one of
+    /// its ancestors.
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let Some(Page { number, .. }) = page() else { return Origin::of_process(std::process::id()) };
     let new = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -82,7 +85,8 @@ fn cleared_on_fork() -> Option<&'static Page> {
         unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }.ok()?;
     // SAFETY: the page is the mapping that was just made, which nothing refers to yet.
     unsafe { madvise(page, len, Advice::LinuxWipeOnFork) }.ok()?;
-    // SAFETY: the page is aligned, holds zeros, which are two numbers, is never unmapped, and is used by way of this reference alone.
+    // SAFETY: the page is aligned, holds zeros, which are two numbers, is never unmapped, and is used by way of this
+    // reference alone.
     Some(unsafe { &*page.cast::<Page>() })
 }
 

@@ -1,11 +1,12 @@
 //! Reads that a thread waits for awake, by a ring of its own that it shares with the kernel (io_uring(7)).
 //!
-//! A thread that sleeps until its read is done may let its processor fall asleep as well, and a virtual processor takes longer to wake than
-//! some devices take to read. Awake, the thread looks at the ring's memory and lets others run in between; so nobody sleeps while reads of
-//! some ten microseconds are under way, and all processors are busy.
+//! A thread that sleeps until its read is done may let its processor fall asleep as well, and a virtual processor takes
+//! longer to wake than some devices take to read. Awake, the thread looks at the ring's memory and lets others run in
+//! between; so nobody sleeps while reads of some ten microseconds are under way, and all processors are busy.
 //!
 //! # Invariants
-//! 1. A ring is its thread's alone and has one read at most, which nobody leaves before the kernel is done with the buffer.
+//! 1. A ring is its thread's alone and has one read at most, which nobody leaves before the kernel is done with the
+//!    buffer.
 //! 2. A ring that did not take what it was handed is given up with it: nobody hands it to the kernel later.
 
 use io_uring::{IoUring, opcode, types};
@@ -91,7 +92,8 @@ pub(super) fn read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> rust
     by_ring.ok().flatten().unwrap_or_else(|| pread(file, buffer, offset))
 }
 
-/// The same by a ring. `None` when the ring did not take the read or the kernel did not make it, and the ring is to be given up.
+/// The same by a ring. `None` when the ring did not take the read or the kernel did not make it, and the ring is to be
+/// given up.
 #[expect(clippy::disallowed_methods, reason = "the time of a read, not of the database")]
 fn read_by(
     ring: &mut IoUring,
@@ -101,8 +103,8 @@ fn read_by(
 ) -> Option<rustix::io::Result<usize>> {
     let bytes = u32::try_from(buffer.len()).ok()?;
     let read = opcode::Read::new(types::Fd(file.as_raw_fd()), buffer.as_mut_ptr(), bytes).offset(offset).build();
-    // SAFETY: the buffer and the file are borrowed until this returns. That is after the kernel has said that it is done with them, or
-    // before the kernel was told of them by a ring that is not used again (invariants 1 and 2).
+    // SAFETY: the buffer and the file are borrowed until this returns. That is after the kernel has said that it is
+    // done with them, or before the kernel was told of them by a ring that is not used again (invariants 1 and 2).
     unsafe { ring.submission().push(&read) }.ok()?;
     let is_taken = (0..SUBMITS_MAX).any(|_| {
         let is_taken = ring.submit().is_ok_and(|reads| reads > 0);
@@ -122,7 +124,8 @@ fn read_by(
             // Some kernels leave it to the caller to try again.
             return Some(result).filter(|result| !matches!(result, Err(Errno::AGAIN | Errno::CANCELED)));
         }
-        // An error of the wait, as when a signal ends it, changes nothing: the read is under way until the ring has its result.
+        // An error of the wait, as when a signal ends it, changes nothing: the read is under way until the ring has its
+        // result.
         if begun.elapsed() < AWAKE_MAX || ring.submit_and_wait(1).is_err() {
             thread::yield_now();
         }

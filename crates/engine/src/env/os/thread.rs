@@ -10,8 +10,9 @@ use std::time::Duration;
 
 /// Threads of the operating system.
 ///
-/// A panic inside a worker's work is not caught: others wait for what the work promised, and would wait for ever. It ends the
-/// process, which recovery is built for. Work that can tell its waiters of its failure catches the panic itself.
+/// A panic inside a worker's work is not caught: others wait for what the work promised, and would wait for ever. It
+/// ends the process, which recovery is built for. Work that can tell its waiters of its failure catches the panic
+/// itself.
 #[derive(Debug)]
 pub(super) struct OsThreads;
 
@@ -136,7 +137,8 @@ impl Drop for AbortOnPanic {
         if !thread::panicking() {
             return;
         }
-        // Straight to the descriptor: a test's harness would swallow what `eprintln` says. Nothing is left to do if it fails.
+        // Straight to the descriptor: a test's harness would swallow what `eprintln` says. Nothing is left to do if it
+        // fails.
         let _told = writeln!(io::stderr(), "spinney: the worker {:?} panicked; ending the process", self.name);
         std::process::abort();
     }

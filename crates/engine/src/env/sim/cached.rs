@@ -1,7 +1,8 @@
 //! What a crash can take back: a durable state, the changes made since, and the state that readers see.
 //!
 //! # Invariants
-//! 1. Changes that are `synced` survive every crash; they stay in the list only because older changes, that do not, come first.
+//! 1. Changes that are `synced` survive every crash; they stay in the list only because older changes, that do not,
+//!    come first.
 
 use super::content::Content;
 use super::disk::NodeId;
@@ -150,8 +151,8 @@ impl Change for FileChange {
 /// The names in a directory.
 pub(super) type Entries = BTreeMap<Arc<str>, NodeId>;
 
-/// A change of a directory. Only the entry that is named is touched, and only while it still leads to that node: the changes
-/// before it may be lost.
+/// A change of a directory. Only the entry that is named is touched, and only while it still leads to that node: the
+/// changes before it may be lost.
 #[derive(Clone)]
 pub(super) enum DirChange {
     Link { name: Arc<str>, node: NodeId },

@@ -15,13 +15,15 @@ pub enum CrashProfile {
     All,
     /// What was done before some moment, in the order it was done; the write of that moment may be cut short.
     Prefix,
-    /// Each change by itself, independent of all others, also directory entries. A lost write may be torn: each 512-byte sector
-    /// then has the new bytes or the old ones, or, where the file had no durable bytes, zeros or garbage.
+    /// Each change by itself, independent of all others, also directory entries. A lost write may be torn: each
+    /// 512-byte sector then has the new bytes or the old ones, or, where the file had no durable bytes, zeros or
+    /// garbage.
     Random,
-    /// As [`CrashProfile::Random`], but a torn write may leave zeros and garbage also over durable bytes in its range, as a device
-    /// does whose sectors are not written atomically.
+    /// As [`CrashProfile::Random`], but a torn write may leave zeros and garbage also over durable bytes in its range,
+    /// as a device does whose sectors are not written atomically.
     Hostile,
-    /// Directory entries and lengths, but no data: what was written reads as the old bytes, or as zeros past the old end.
+    /// Directory entries and lengths, but no data: what was written reads as the old bytes, or as zeros past the old
+    /// end.
     MetadataOnly,
 }
 

@@ -12,8 +12,8 @@ pub enum Fault {
     Error(io::ErrorKind),
     /// A write writes half of its bytes, then fails. Any other operation fails and does nothing.
     ShortWrite,
-    /// A sync (of a file or a directory, or a durable write) fails, and what it was to make durable never will be, though reads
-    /// still show it: what Linux does. Any other operation fails and does nothing.
+    /// A sync (of a file or a directory, or a durable write) fails, and what it was to make durable never will be,
+    /// though reads still show it: what Linux does. Any other operation fails and does nothing.
     SyncLost,
     /// It fails with `StorageFull` and does nothing.
     NoSpace,
@@ -21,8 +21,8 @@ pub enum Fault {
     TooManyFiles,
     /// A write says that it is done, and nothing was written. Any other operation is done.
     LostWrite,
-    /// A write says that it is done, and its bytes went elsewhere: as far behind their place as they are long. Any other operation
-    /// is done.
+    /// A write says that it is done, and its bytes went elsewhere: as far behind their place as they are long. Any
+    /// other operation is done.
     MisdirectedWrite,
     /// A read gives its bytes with one bit flipped; the disk has the right ones. Any other operation is done.
     FlippedRead,

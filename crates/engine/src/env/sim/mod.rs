@@ -1,8 +1,9 @@
 //! A simulated environment in memory, which a seed replays, and which loses, tears and fails what a real machine may.
 //!
-//! A [`SimEnv`] is a machine. [`SimEnv::env`] is what a process on it sees. Each file has bytes that are durable and a list of
-//! changes that are not yet; each directory likewise has durable entries and changes of its own. Reads show all changes, as the
-//! page cache does. What is begun ([`super::File::begin`]) is made at once or when it is waited for, as the seed has it. [`SimEnv::power_crash`] decides, from the seed, which of the changes that were not synced survive.
+//! A [`SimEnv`] is a machine. [`SimEnv::env`] is what a process on it sees. Each file has bytes that are durable and a
+//! list of changes that are not yet; each directory likewise has durable entries and changes of its own. Reads show all
+//! changes, as the page cache does. What is begun ([`super::File::begin`]) is made at once or when it is waited for, as
+//! the seed has it. [`SimEnv::power_crash`] decides, from the seed, which of the changes that were not synced survive.
 //!
 //! ```
 //! use spinney::env::sim::{CrashProfile, SimEnv};
@@ -22,8 +23,9 @@
 //! ```
 //!
 //! # Invariants
-//! 1. `sync` makes a file's bytes and length durable, but not its name; `sync_dir` makes a directory's entries durable, but not the
-//!    files; `write_durable_at` makes its own bytes, and the length they need, durable, but no older change.
+//! 1. `sync` makes a file's bytes and length durable, but not its name; `sync_dir` makes a directory's entries durable,
+//!    but not the files; `write_durable_at` makes its own bytes, and the length they need, durable, but no older
+//!    change.
 //! 2. Whatever is durable survives every crash.
 //! 3. The same seed and the same calls give the same outcome.
 
@@ -89,21 +91,23 @@ impl SimEnv {
         }
     }
 
-    /// A copy of the machine as it would be if its process died now: the page cache as it is, no locks, no open files, no planned
-    /// faults, the counts going on. The disks share memory until one of them changes.
+    /// A copy of the machine as it would be if its process died now: the page cache as it is, no locks, no open files,
+    /// no planned faults, the counts going on. The disks share memory until one of them changes.
     #[must_use]
     pub fn fork(&self) -> Self {
         Self::of(self.0.state.lock().fork())
     }
 
-    /// Calls `observer` before each change (see [`SimEnv::write_and_sync_count`]) with a fork of the machine at that moment, so that
-    /// one run of a workload can be crashed at every point. `observer` must not use this machine, only the fork. `None` ends it.
+    /// Calls `observer` before each change (see [`SimEnv::write_and_sync_count`]) with a fork of the machine at that
+    /// moment, so that one run of a workload can be crashed at every point. `observer` must not use this machine, only
+    /// the fork. `None` ends it.
     pub fn observe(&self, observer: Option<Box<dyn FnMut(Self) + Send>>) {
         self.0.state.lock().observer = observer;
     }
 
-    /// Calls `interrupt` before each call that this thread makes to the file system. No latch of the machine is held meanwhile, so other
-    /// threads can use the machine while the call waits; calls made by `interrupt` itself are not interrupted. `None` ends it.
+    /// Calls `interrupt` before each call that this thread makes to the file system. No latch of the machine is held
+    /// meanwhile, so other threads can use the machine while the call waits; calls made by `interrupt` itself are not
+    /// interrupted. `None` ends it.
     pub fn interrupt(&self, interrupt: Option<Interruption>) {
         *self.0.interruption.lock() = interrupt.map(|interrupt| (current().id(), interrupt));
     }
@@ -119,14 +123,15 @@ impl SimEnv {
         self.0.state.lock().process_crash();
     }
 
-    /// Cuts the power: as [`SimEnv::process_crash`], and of what is not durable only that survives which `profile` lets.
+    /// Cuts the power: as [`SimEnv::process_crash`], and of what is not durable only that survives which `profile`
+    /// lets.
     pub fn power_crash(&self, profile: CrashProfile) {
         self.0.state.lock().power_crash(profile);
     }
 
-    /// Stops the machine at the change for which [`SimEnv::write_and_sync_count`] was `k`, or the next one if that is past. That
-    /// change is begun: a write or a rename may survive the crash, a sync may have made a part durable. It and all later operations
-    /// fail, until [`SimEnv::power_crash`] or [`SimEnv::process_crash`].
+    /// Stops the machine at the change for which [`SimEnv::write_and_sync_count`] was `k`, or the next one if that is
+    /// past. That change is begun: a write or a rename may survive the crash, a sync may have made a part durable. It
+    /// and all later operations fail, until [`SimEnv::power_crash`] or [`SimEnv::process_crash`].
     pub fn crash_at(&self, k: u64) {
         self.0.state.lock().faults.crash_at = Some(k);
     }
@@ -137,8 +142,8 @@ impl SimEnv {
         self.0.state.lock().faults.is_down
     }
 
-    /// How many operations on files and directories were begun: those of [`SimEnv::write_and_sync_count`], and opens, reads, lists
-    /// and locks.
+    /// How many operations on files and directories were begun: those of [`SimEnv::write_and_sync_count`], and opens,
+    /// reads, lists and locks.
     #[must_use]
     pub fn op_count(&self) -> u64 {
         self.0.state.lock().faults.operations
@@ -150,8 +155,8 @@ impl SimEnv {
         self.0.state.lock().batched_reads
     }
 
-    /// How many operations were begun that may change what a crash leaves: writes, syncs of files and directories, changes of length
-    /// and space, and the making, renaming, linking and removing of names.
+    /// How many operations were begun that may change what a crash leaves: writes, syncs of files and directories,
+    /// changes of length and space, and the making, renaming, linking and removing of names.
     #[must_use]
     pub fn write_and_sync_count(&self) -> u64 {
         self.0.state.lock().faults.changes
@@ -207,8 +212,8 @@ impl SimEnv {
         self.0.state.lock().faults.clear();
     }
 
-    /// Limits the space that all files together take, in bytes; `u64::MAX` is no limit. A write that does not fit writes what fits
-    /// and fails with `StorageFull`.
+    /// Limits the space that all files together take, in bytes; `u64::MAX` is no limit. A write that does not fit
+    /// writes what fits and fails with `StorageFull`.
     pub fn set_space(&self, bytes: u64) {
         self.0.state.lock().disk.space = bytes;
     }
@@ -221,7 +226,8 @@ impl SimEnv {
         state.disk.space = used + bytes;
     }
 
-    /// Whether files opened from now on can be direct (true unless set). A direct file panics on I/O that is not aligned.
+    /// Whether files opened from now on can be direct (true unless set). A direct file panics on I/O that is not
+    /// aligned.
     pub fn set_direct(&self, direct: bool) {
         self.0.state.lock().direct = direct;
     }
@@ -231,7 +237,8 @@ impl SimEnv {
         self.0.state.lock().lazy_workers = lazy;
     }
 
-    /// Does a step of the work of lazy workers that were woken: of that which `choice` takes. False when nobody has work.
+    /// Does a step of the work of lazy workers that were woken: of that which `choice` takes. False when nobody has
+    /// work.
     #[must_use]
     pub fn work(&self, choice: u64) -> bool {
         SimSystem(Arc::clone(&self.0)).work(choice)
@@ -242,7 +249,8 @@ impl SimEnv {
         SimSystem(Arc::clone(&self.0)).advance(time);
     }
 
-    /// Makes the wall clock wrong: from now on it is ahead of the time that has passed by so many seconds, or behind by as many.
+    /// Makes the wall clock wrong: from now on it is ahead of the time that has passed by so many seconds, or behind by
+    /// as many.
     pub fn set_wall_ahead(&self, seconds: i64) {
         self.0.state.lock().wall_ahead_secs = seconds;
     }

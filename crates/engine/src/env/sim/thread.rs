@@ -1,12 +1,13 @@
-//! Simulated time, randomness and background work: all of it happens when the test, or the engine's caller, makes it happen.
+//! Simulated time, randomness and background work: all of it happens when the test, or the engine's caller, makes it
+//! happen.
 //!
 //! # Concurrency
-//! A worker has no thread. Its work runs inside [`Worker::wake`], in the caller's thread, until it wants to wait; a wake from
-//! inside the work (or from another thread meanwhile) makes it run once more. Work that waits at most some time is woken when
-//! the clock is moved past that time, by a sleep or by [`super::SimEnv::advance`].
+//! A worker has no thread. Its work runs inside [`Worker::wake`], in the caller's thread, until it wants to wait; a
+//! wake from inside the work (or from another thread meanwhile) makes it run once more. Work that waits at most some
+//! time is woken when the clock is moved past that time, by a sleep or by [`super::SimEnv::advance`].
 //!
-//! When workers are lazy ([`super::SimEnv::set_lazy_workers`]) a wake only says that there is work, and [`super::SimEnv::work`] does it, a step
-//! at a time: so work stays half done while its caller goes on.
+//! When workers are lazy ([`super::SimEnv::set_lazy_workers`]) a wake only says that there is work, and
+//! [`super::SimEnv::work`] does it, a step at a time: so work stays half done while its caller goes on.
 
 use super::super::{Clock, Next, Random, Threads, Work, Worker};
 use super::state::Machine;

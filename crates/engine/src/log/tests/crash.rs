@@ -1,5 +1,5 @@
-//! Crashes and errors at every operation of a workload, and again inside the recovery from each: whatever was acknowledged is there,
-//! nothing else than what was appended is, and nothing has holes.
+//! Crashes and errors at every operation of a workload, and again inside the recovery from each: whatever was
+//! acknowledged is there, nothing else than what was appended is, and nothing has holes.
 
 use super::*;
 use crate::env::sim::{CrashProfile, Fault, SimEnv};
@@ -159,7 +159,8 @@ fn every_segment_is_whole(env: &Env) -> std::result::Result<(), String> {
     bad.map_or(Ok(()), |(number, damage)| Err(format!("segment {number}: {damage:?}")))
 }
 
-/// Recovers on a machine after a crash, and goes on: checks that the log still works, and that crashes inside do no harm.
+/// Recovers on a machine after a crash, and goes on: checks that the log still works, and that crashes inside do no
+/// harm.
 fn recover_and_go_on(
     sim: &SimEnv,
     ledger: &Ledger,

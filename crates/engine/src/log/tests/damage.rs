@@ -7,7 +7,8 @@ use crate::log::format::{MARKER_BYTES, RECORD_BYTES, RecordKind, SegmentHeader, 
 use crate::log::inspect_on;
 use crate::log::segment::segment_path;
 
-/// A log of three groups in one segment, not closed: the payloads, and where in the file the last group begins and ends.
+/// A log of three groups in one segment, not closed: the payloads, and where in the file the last group begins and
+/// ends.
 struct Small {
     fixture: Fixture,
     payloads: Vec<Vec<u8>>,
@@ -381,8 +382,8 @@ fn a_newer_format_and_another_database_are_refused_by_name() {
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("another database"), "{error}");
 }
 
-/// Fuzzing found that a follower's position that the log does not reach any more, because a salvage cut it off or another log was put in
-/// its place, made the reader subtract below zero.
+/// Fuzzing found that a follower's position that the log does not reach any more, because a salvage cut it off or
+/// another log was put in its place, made the reader subtract below zero.
 #[test]
 fn a_position_behind_all_that_there_is_is_gone() {
     let Small { fixture, .. } = small_log();
@@ -393,7 +394,8 @@ fn a_position_behind_all_that_there_is_is_gone() {
     }
 }
 
-/// Fuzzing found that a header whose checksum is right and whose positions are near the end of all numbers made the recovery add beyond it.
+/// Fuzzing found that a header whose checksum is right and whose positions are near the end of all numbers made the
+/// recovery add beyond it.
 #[test]
 fn positions_that_leave_no_room_behind_them_are_refused() {
     let Small { fixture, file, mut bytes, .. } = small_log();

@@ -1,4 +1,5 @@
-//! Segments written ahead and used again: how large they are, and that what an earlier life left in them is never replayed.
+//! Segments written ahead and used again: how large they are, and that what an earlier life left in them is never
+//! replayed.
 
 use super::*;
 use crate::env::sim::{CrashProfile, SimEnv};
@@ -105,7 +106,8 @@ fn who_begins_a_segment_by_a_buffered_commit_finds_its_header_written_and_leaves
     assert!(!current().is_named());
     log.sync(log.tail()).unwrap();
     assert!(current().is_named());
-    // Who gives up all before the last segment must not leave the log without any name: here before anybody synced it, as a dropped table does.
+    // Who gives up all before the last segment must not leave the log without any name: here before anybody synced it,
+    // as a dropped table does.
     commit(1_100_000);
     assert!(!current().is_named());
     log.release(log.tail()).unwrap();
@@ -204,9 +206,9 @@ fn remove_waiting(log: &LogWriter) {
     spares.iter().for_each(|spare| log.directory.remove(&spare.path).unwrap());
 }
 
-/// Fills segments of several sizes over and over with payloads of one length, so that each record of an earlier life lies where one of
-/// the new life could; crashes at changes of the disk, and recovers. Returns how many crashes there were and how many files were used
-/// again.
+/// Fills segments of several sizes over and over with payloads of one length, so that each record of an earlier life
+/// lies where one of the new life could; crashes at changes of the disk, and recovers. Returns how many crashes there
+/// were and how many files were used again.
 fn fill_and_crash(seed: u64, recycling: Recycling, sizes: &[u64]) -> (usize, u64) {
     let sim = sim(seed);
     let known = Arc::new(Mutex::new(Known::default()));

@@ -1,5 +1,5 @@
-//! The group commit under thousands of schedules of its threads: no wake-up is lost, nothing is acknowledged before all before it is
-//! durable. Run by `cargo xtask schedules`.
+//! The group commit under thousands of schedules of its threads: no wake-up is lost, nothing is acknowledged before all
+//! before it is durable. Run by `cargo xtask schedules`.
 
 use super::*;
 use crate::base::sync::check;
@@ -103,7 +103,8 @@ fn spares_and_releases_beside_commits_lose_nothing() {
     check(round);
 }
 
-/// A release asked for the files' latch with that of the segments in hand, which who begins a segment takes the other way round.
+/// A release asked for the files' latch with that of the segments in hand, which who begins a segment takes the other
+/// way round.
 #[test]
 fn a_release_beside_who_begins_a_segment_ends() {
     let round = || {

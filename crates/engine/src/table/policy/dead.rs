@@ -1,9 +1,9 @@
 //! What tombstones hide: merges that are due because they give space back.
 //!
-//! A run does not know which entries its tombstones hide. Each is taken to hide one entry of the sources below it, of their average size. (LevelDB
-//! and RocksDB weigh files the same way: the compensated size of a file counts its deletions as so many values.) The estimate may be too
-//! high, when keys are deleted that are not there; then the merge is done in vain, but only once: its tombstones go one level down each time,
-//! and nowhere from the last.
+//! A run does not know which entries its tombstones hide. Each is taken to hide one entry of the sources below it, of
+//! their average size. (LevelDB and RocksDB weigh files the same way: the compensated size of a file counts its
+//! deletions as so many values.) The estimate may be too high, when keys are deleted that are not there; then the merge
+//! is done in vain, but only once: its tombstones go one level down each time, and nowhere from the last.
 
 use super::{Compaction, LEVELS, Layout, RunHandle, TableOptions, Trees, leveled, occupied, overlapping, span, tiered};
 use crate::base::SeqNum;
@@ -17,8 +17,9 @@ const DEAD_MIN_PART: u64 = 16;
 /// Bytes that a tombstone takes beside its key, at least.
 const TOMBSTONE_BYTES: u64 = 8;
 
-/// The merge that gives the largest part of its inputs' bytes back, if that is enough. Tombstones that a snapshot older than `oldest` does not see
-/// count for nothing: what they hide must stay. What is parked over a B-tree goes into it by a rule of its own.
+/// The merge that gives the largest part of its inputs' bytes back, if that is enough. Tombstones that a snapshot older
+/// than `oldest` does not see count for nothing: what they hide must stay. What is parked over a B-tree goes into it by
+/// a rule of its own.
 #[must_use]
 pub fn pick_dead(trees: &Trees, options: &TableOptions, oldest: SeqNum) -> Option<Compaction> {
     if trees.btree.is_some() || !trees.runs().any(|handle| seen_tombstones(&handle, oldest) > 0) {
@@ -93,8 +94,8 @@ pub(super) fn part_of(bytes: u64, (part, all): (u64, u64)) -> u64 {
 }
 
 impl Compaction {
-    /// About how many bytes of the inputs the result lacks, because tombstones that every snapshot from `oldest` on sees hide them, or because these
-    /// go themselves.
+    /// About how many bytes of the inputs the result lacks, because tombstones that every snapshot from `oldest` on
+    /// sees hide them, or because these go themselves.
     #[must_use]
     pub fn dead_bytes(&self, oldest: SeqNum) -> u64 {
         if self.is_of_last_level() {
@@ -120,7 +121,8 @@ impl Compaction {
         dead
     }
 
-    /// Whether runs of the last level are written anew by themselves: their tombstones were kept with what they hide, for a snapshot.
+    /// Whether runs of the last level are written anew by themselves: their tombstones were kept with what they hide,
+    /// for a snapshot.
     fn is_of_last_level(&self) -> bool {
         self.l0.is_empty() && matches!(&*self.levels, [(level, _)] if *level == LEVELS - 1)
     }

@@ -1,9 +1,9 @@
 //! How many bits of filter the keys of a run get: the more, the smaller the tree is to which it belongs.
 //!
-//! A filter spares a lookup the search of a tree that does not hold the key. One more bit per key leaves 0.62 of a tree's false
-//! positives, and takes as many bits as the tree has keys. So false positives of all trees together are fewest, for the bits of all
-//! together, when those of each tree are in proportion to its keys: 1.44 bits more per key for half as many keys. The bits that small
-//! trees get more, the largest gets fewer.
+//! A filter spares a lookup the search of a tree that does not hold the key. One more bit per key leaves 0.62 of a
+//! tree's false positives, and takes as many bits as the tree has keys. So false positives of all trees together are
+//! fewest, for the bits of all together, when those of each tree are in proportion to its keys: 1.44 bits more per key
+//! for half as many keys. The bits that small trees get more, the largest gets fewer.
 //!
 //! After Dayan, Athanassoulis and Idreos, "Monkey: Optimal Navigable Key-Value Store" (2017).
 
@@ -17,7 +17,8 @@ use crate::tree::merge::MergeCursor;
 
 use super::{Compaction, span};
 
-/// No tree gets more bits over the average: more probes would cost a lookup more than the false positives which they spare.
+/// No tree gets more bits over the average: more probes would cost a lookup more than the false positives which they
+/// spare.
 const MORE_MAX: f64 = 6.0;
 
 /// Entries that are about to be written.

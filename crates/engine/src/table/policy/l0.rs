@@ -1,8 +1,9 @@
-//! Merges within L0: they keep the trees few that a read searches, while the levels below are compacted in large pieces.
+//! Merges within L0: they keep the trees few that a read searches, while the levels below are compacted in large
+//! pieces.
 //!
-//! A compaction of L0 into the level below rewrites most of that level, so it pays only when L0 has gathered a share of it. Runs laid
-//! down until then, and while it goes on, are merged among themselves. (RocksDB: `FindIntraL0Compaction`, from which the measure is;
-//! Pebble: intra-L0 compactions.)
+//! A compaction of L0 into the level below rewrites most of that level, so it pays only when L0 has gathered a share of
+//! it. Runs laid down until then, and while it goes on, are merged among themselves. (RocksDB: `FindIntraL0Compaction`,
+//! from which the measure is; Pebble: intra-L0 compactions.)
 
 use super::{Compaction, Place, RunHandle, Trees, bytes};
 use crate::base::FileId;
@@ -15,11 +16,12 @@ pub(super) const RUNS_MAX_BESIDE: usize = 11;
 /// A merge takes at least so many runs: fewer would rewrite the same entries too often.
 const MERGED_MIN: usize = 4;
 
-/// The merge of neighbours that writes the fewest bytes for each run that it saves. Runs of L0 from the first one in `busy` on, which are the
-/// older ones, belong to a compaction that is under way.
+/// The merge of neighbours that writes the fewest bytes for each run that it saves. Runs of L0 from the first one in
+/// `busy` on, which are the older ones, belong to a compaction that is under way.
 ///
-/// Neighbours of similar size come first, and are the only ones as long as the others are few: a merge of them at least doubles the run in
-/// which each of its entries lies, so that no entry is rewritten more often than the logarithm of L0's size.
+/// Neighbours of similar size come first, and are the only ones as long as the others are few: a merge of them at least
+/// doubles the run in which each of its entries lies, so that no entry is rewritten more often than the logarithm of
+/// L0's size.
 pub(super) fn pick(trees: &Trees, busy: &[FileId], room: u64, runs_max: usize) -> Option<Compaction> {
     if trees.l0.len() <= runs_max {
         return None;

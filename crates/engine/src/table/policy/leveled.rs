@@ -1,5 +1,5 @@
-//! Leveled compaction, with level targets computed from the last level up, so that the number of levels is the least that the data
-//! needs (RocksDB calls this dynamic level bytes).
+//! Leveled compaction, with level targets computed from the last level up, so that the number of levels is the least
+//! that the data needs (RocksDB calls this dynamic level bytes).
 
 use super::{Compaction, L0_TRIGGER, LEVELS, TableOptions, Trees, are_small, bytes, key_range, l0, overlapping, span};
 use crate::table::version::RunHandle;
@@ -37,7 +37,8 @@ impl Targets {
             target /= fanout;
             levels[base] = target;
         }
-        // A level that the data has outgrown downwards is drained first: it stays the base, with what target it has left.
+        // A level that the data has outgrown downwards is drained first: it stays the base, with what target it has
+        // left.
         if let Some(top) = found.iter().position(|bytes| *bytes > 0)
             && top < base
         {
@@ -55,8 +56,8 @@ pub(super) fn base_bytes(options: &TableOptions) -> u64 {
     BASE_RUNS * options.run_bytes_max
 }
 
-/// The compaction of the level that is furthest over its target, L0 first among equals; before a level goes down, L0 is merged within
-/// itself if it has too many runs.
+/// The compaction of the level that is furthest over its target, L0 first among equals; before a level goes down, L0 is
+/// merged within itself if it has too many runs.
 pub(super) fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<Compaction> {
     let targets = Targets::of(trees, options);
     let score = |level: usize| trees.levels[level].bytes().saturating_mul(100) / targets.bytes[level].max(1);
@@ -74,8 +75,9 @@ pub(super) fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<C
     }
 }
 
-/// How urgent it is to take L0 down, in percent: it is due when it has [`L0_TRIGGER`] runs, and so many bytes that it rewrites at most
-/// [`REWRITTEN_PER_BYTE`] bytes of the level below for each. Merges within L0 keep its runs few until then.
+/// How urgent it is to take L0 down, in percent: it is due when it has [`L0_TRIGGER`] runs, and so many bytes that it
+/// rewrites at most [`REWRITTEN_PER_BYTE`] bytes of the level below for each. Merges within L0 keep its runs few until
+/// then.
 fn l0_score(down: &Compaction) -> u64 {
     if down.l0.len() < L0_TRIGGER {
         return 0;
@@ -89,8 +91,8 @@ pub(super) fn pick_l0(trees: &Trees, options: &TableOptions) -> Option<Compactio
     l0_into(trees, Targets::of(trees, options).base, options)
 }
 
-/// All of L0 with what it overlaps in the base level. Small runs that overlap nothing take in the run below them, until that has grown to
-/// half its size: so a table written in key order is not left in crumbs.
+/// All of L0 with what it overlaps in the base level. Small runs that overlap nothing take in the run below them, until
+/// that has grown to half its size: so a table written in key order is not left in crumbs.
 pub(super) fn l0_into(trees: &Trees, target: usize, options: &TableOptions) -> Option<Compaction> {
     let range = span(trees.l0.iter())?;
     let mut below = overlapping(trees, target, range);

@@ -3,9 +3,10 @@
 use super::{key_range, overlapping};
 use crate::table::version::{LEVELS, Place, RunHandle, Trees};
 
-/// Where each of the runs goes, which are newer than all that the table holds and disjoint: to the lowest level that may take it, in which no
-/// run reaches into the range of its keys and above which no tree does; if there is none, to the front of L0. So of two places that hold a
-/// key, the one searched first is newer. A run that meets the range that is `busy` goes to L0: a compaction may write to levels there.
+/// Where each of the runs goes, which are newer than all that the table holds and disjoint: to the lowest level that
+/// may take it, in which no run reaches into the range of its keys and above which no tree does; if there is none, to
+/// the front of L0. So of two places that hold a key, the one searched first is newer. A run that meets the range that
+/// is `busy` goes to L0: a compaction may write to levels there.
 #[must_use]
 pub fn places_of_load(trees: &Trees, runs: &[RunHandle], busy: Option<(&[u8], &[u8])>) -> Vec<Place> {
     let place = |handle: &RunHandle| {

@@ -71,7 +71,8 @@ impl Compaction {
             compaction.levels.iter().filter(|(level, _)| *level == target).map(|(_, runs)| runs.len()).sum();
         let met = span(compaction.inputs()).map_or(0, |range| overlapping(trees, target, range).len());
         assert_eq!(met, of_target, "the result of a compaction reaches over no run that stays beside it");
-        // What the target brings along reaches further than what comes down to it, and may hide versions further below there.
+        // What the target brings along reaches further than what comes down to it, and may hide versions further below
+        // there.
         compaction.bottom = span(compaction.inputs()).is_some_and(|range| is_bottom(trees, target, range));
         compaction
     }
@@ -99,9 +100,9 @@ impl Compaction {
         self.inputs().map(|handle| handle.run.meta().bytes).sum()
     }
 
-    /// Whether the inputs are disjoint already and none is in the target: they can be moved there without being read. Small runs are
-    /// merged nevertheless, or a table written in key order would become more files than a process may open; so are runs whose tombstones
-    /// may go.
+    /// Whether the inputs are disjoint already and none is in the target: they can be moved there without being read.
+    /// Small runs are merged nevertheless, or a table written in key order would become more files than a process may
+    /// open; so are runs whose tombstones may go.
     #[must_use]
     pub fn is_trivial_move(&self, options: &TableOptions) -> bool {
         let is_target = |level: usize| self.target == Place::Level(level);
@@ -126,8 +127,8 @@ pub fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<Compacti
     }
 }
 
-/// The rewriting of the run that keeps the oldest erasure needed, where more than [`ERASURES_MANY`] are: every read looks among them. Those
-/// that a snapshot older than `oldest` does not see must stay.
+/// The rewriting of the run that keeps the oldest erasure needed, where more than [`ERASURES_MANY`] are: every read
+/// looks among them. Those that a snapshot older than `oldest` does not see must stay.
 #[must_use]
 pub fn pick_erased(trees: &Trees, oldest: SeqNum) -> Option<Compaction> {
     if trees.erasures.is_empty() || trees.erasures.len() <= ERASURES_MANY {
@@ -147,14 +148,15 @@ pub fn pick_erased(trees: &Trees, oldest: SeqNum) -> Option<Compaction> {
     })
 }
 
-/// The merge of runs of L0 among themselves that keeps them few while an older compaction of the table, of the runs in `busy`, takes its
-/// time; of those that need no more than `room` bytes.
+/// The merge of runs of L0 among themselves that keeps them few while an older compaction of the table, of the runs in
+/// `busy`, takes its time; of those that need no more than `room` bytes.
 #[must_use]
 pub fn pick_within_l0(trees: &Trees, busy: &[FileId], room: u64) -> Option<Compaction> {
     l0::pick(trees, busy, room, l0::RUNS_MAX_BESIDE)
 }
 
-/// Where the runs begin that lie below what a compaction writes: runs that end there overlap fewer of them when they go down in their turn.
+/// Where the runs begin that lie below what a compaction writes: runs that end there overlap fewer of them when they go
+/// down in their turn.
 #[must_use]
 pub fn cuts(trees: &Trees, target: Place) -> Vec<Vec<u8>> {
     let Place::Level(target) = target else { return Vec::new() };
@@ -163,8 +165,8 @@ pub fn cuts(trees: &Trees, target: Place) -> Vec<Vec<u8>> {
     runs.iter().map(|handle| handle.run.meta().smallest.clone()).collect()
 }
 
-/// The compaction that leaves a single sorted sequence in the last level; `None` without runs and, unless it is to be a `rewrite`, when that
-/// is all there is and nothing in it can be dropped.
+/// The compaction that leaves a single sorted sequence in the last level; `None` without runs and, unless it is to be a
+/// `rewrite`, when that is all there is and nothing in it can be dropped.
 #[must_use]
 pub fn pick_all(trees: &Trees, rewrite: bool) -> Option<Compaction> {
     let last = LEVELS - 1;
@@ -183,9 +185,9 @@ pub fn pick_all(trees: &Trees, rewrite: bool) -> Option<Compaction> {
     Some(Compaction { l0: trees.l0.clone(), levels, target: Place::Level(last), bottom: trees.btree.is_none() })
 }
 
-/// The compaction that merges all of a level into the next one below that holds anything: of L0 for number 0, else of the level whose index
-/// is one less. Leveled, L0 goes where its layout would take it; with nothing below it, it becomes the last level. `None` when the level
-/// is empty, or is not L0 and lowest already.
+/// The compaction that merges all of a level into the next one below that holds anything: of L0 for number 0, else of
+/// the level whose index is one less. Leveled, L0 goes where its layout would take it; with nothing below it, it
+/// becomes the last level. `None` when the level is empty, or is not L0 and lowest already.
 #[must_use]
 pub fn pick_level(trees: &Trees, options: &TableOptions, number: usize) -> Option<Compaction> {
     let (l0, levels, target) = match number.checked_sub(1) {
@@ -213,8 +215,8 @@ fn occupied(trees: &Trees) -> impl Iterator<Item = usize> + '_ {
     (0..LEVELS).filter(|level| !trees.levels[*level].runs.is_empty())
 }
 
-/// Whether nothing in a run of the last level can be dropped: an entry that every snapshot sees has seqnum zero, and no older version of its key
-/// is left.
+/// Whether nothing in a run of the last level can be dropped: an entry that every snapshot sees has seqnum zero, and no
+/// older version of its key is left.
 fn is_settled(run: &RunMeta) -> bool {
     run.tombstones == 0 && run.seqnum_max == SeqNum::ZERO
 }

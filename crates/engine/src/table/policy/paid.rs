@@ -1,14 +1,15 @@
-//! Merges that reads have paid for: what extra trees and dead entries cost the reads of a table is saved up, and spent on the merge that
-//! does away with them when it costs no more.
+//! Merges that reads have paid for: what extra trees and dead entries cost the reads of a table is saved up, and spent
+//! on the merge that does away with them when it costs no more.
 //!
-//! The currency is nanoseconds of one core, by the constants below; `docs/decisions/0014` has the rule and where they come from. What
-//! is written takes from what is saved, so a table that is written much is left to its layout.
+//! The currency is nanoseconds of one core, by the constants below; `docs/decisions/0014` has the rule and where they
+//! come from. What is written takes from what is saved, so a table that is written much is left to its layout.
 //!
-//! Where reads paid is known by samples: the key of each read with which some milliseconds more were paid. So reads of a part of the keys pay for the
-//! merge of the runs that hold these, while writes elsewhere take nothing from them.
+//! Where reads paid is known by samples: the key of each read with which some milliseconds more were paid. So reads of
+//! a part of the keys pay for the merge of the runs that hold these, while writes elsewhere take nothing from them.
 //!
-//! A small memtable is no tree to do away with: beside a writer the next one would come right behind it. It is flushed before a merge, of which
-//! it is part then, or for a merge of all there is, once reads have paid for that since the last write.
+//! A small memtable is no tree to do away with: beside a writer the next one would come right behind it. It is flushed
+//! before a merge, of which it is part then, or for a merge of all there is, once reads have paid for that since the
+//! last write.
 
 use super::{
     Compaction, TableOptions, Trees, absorption_needs, is_settled, leveled, occupied, overlapping, rewrite_needs, span,
@@ -30,7 +31,8 @@ pub const FILTER_NS: u64 = 25;
 pub(super) const SMALL_NS: u64 = 100;
 /// A sorted view searched by a get.
 pub(super) const VIEW_SEARCH_NS: u64 = 200;
-/// A tree searched in vain, or a further tree in a scan; also an entry that a scan steps over in a long row of dead ones.
+/// A tree searched in vain, or a further tree in a scan; also an entry that a scan steps over in a long row of dead
+/// ones.
 pub(super) const SEARCH_NS: u64 = 1_200;
 /// A block of such a tree that was not in memory.
 pub(super) const READ_NS: u64 = 60_000;
@@ -55,7 +57,8 @@ const HOT_RUNS_MAX: usize = 8;
 /// So many key ranges are remembered in which scans met dead entries.
 const SPANS_MAX: usize = 8;
 
-/// What lookups of so many keys, or a walk, paid for more than one tree each, and for views: the dearest tree is the one that a merge would leave.
+/// What lookups of so many keys, or a walk, paid for more than one tree each, and for views: the dearest tree is the
+/// one that a merge would leave.
 #[inline]
 #[must_use]
 pub fn extra_ns(keys: u64, costs: &Costs) -> u64 {
@@ -104,7 +107,8 @@ pub struct Account {
     balance_ns: u64,
     /// How much of it since the last write.
     rested_ns: u64,
-    /// The same by key, as far as it is known where reads paid: ascending, each key once. Only writes near a key take from what is saved there.
+    /// The same by key, as far as it is known where reads paid: ascending, each key once. Only writes near a key take
+    /// from what is saved there.
     near: Vec<Near>,
     /// Apart, disjoint key ranges in which scans stepped over long rows of dead entries.
     spans: Vec<Span>,
@@ -185,7 +189,8 @@ impl Account {
         self.spans.iter_mut().for_each(|span| span.in_memory = holds(&span.low, &span.high));
     }
 
-    /// So many entries were written, to key ranges that `is_written` tells, both ends included, the last one without an end.
+    /// So many entries were written, to key ranges that `is_written` tells, both ends included, the last one without an
+    /// end.
     pub fn decay(&mut self, entries: u64, is_written: impl Fn(&[u8], Option<&[u8]>) -> bool) {
         if entries == 0 {
             return;
@@ -303,7 +308,8 @@ impl Paid {
     }
 }
 
-/// The next job that reads have paid for, of those that need no more than `room` bytes of free space. All snapshots are from `oldest` on.
+/// The next job that reads have paid for, of those that need no more than `room` bytes of free space. All snapshots are
+/// from `oldest` on.
 #[must_use]
 pub fn pick_paid(
     trees: &Trees,
@@ -340,8 +346,9 @@ pub fn pick_paid(
     wanted.or_else(|| pick_between(trees, options, room, is_large, account))
 }
 
-/// The merge of what lies over a run of the last level into it, where reads of these keys alone have paid for that, and at least twice as much of
-/// what it costs as is saved for the merge of all: else that comes soon, with what is in memory.
+/// The merge of what lies over a run of the last level into it, where reads of these keys alone have paid for that, and
+/// at least twice as much of what it costs as is saved for the merge of all: else that comes soon, with what is in
+/// memory.
 fn pick_between(trees: &Trees, options: &TableOptions, room: u64, is_large: bool, account: &Account) -> Option<Paid> {
     let last = occupied(trees).last().filter(|_| trees.btree.is_none())?;
     let mut hot: Vec<(u64, &Arc<Run>)> = Vec::new();
@@ -370,8 +377,8 @@ fn pick_between(trees: &Trees, options: &TableOptions, room: u64, is_large: bool
     })
 }
 
-/// The sorted view that reads have paid for, of a table with these trees, if it is of more trees than `viewed`, the one that there is, and takes no
-/// more than `room` bytes of memory.
+/// The sorted view that reads have paid for, of a table with these trees, if it is of more trees than `viewed`, the one
+/// that there is, and takes no more than `room` bytes of memory.
 #[must_use]
 pub fn pick_view(trees: &Trees, viewed: Option<&Viewed>, room: u64, account: &Account) -> Option<Paid> {
     let viewable = trees.over_the_last();
@@ -398,13 +405,15 @@ pub(super) fn whole_cost(trees: &Trees) -> u64 {
     JOB_NS + entries.saturating_mul(ENTRY_NS) + bytes * BYTE_NS
 }
 
-/// How many trees the merge of all runs into the B-tree does away with, and what it costs; `None` without runs or B-tree.
+/// How many trees the merge of all runs into the B-tree does away with, and what it costs; `None` without runs or
+/// B-tree.
 fn absorption(trees: &Trees, options: &TableOptions, room: u64) -> Option<(u64, u64)> {
     let runs = u64_of(trees.l0.len() + occupied(trees).count());
     (trees.btree.is_some() && runs > 0 && absorption_needs(trees, options) <= room).then(|| (runs, whole_cost(trees)))
 }
 
-/// The merges of all trees from the newest down to each of the levels, with how many trees each does away with; the deepest last.
+/// The merges of all trees from the newest down to each of the levels, with how many trees each does away with; the
+/// deepest last.
 fn merges(trees: &Trees, options: &TableOptions) -> Vec<(u64, Compaction)> {
     let occupied: Vec<_> = occupied(trees).collect();
     if occupied.is_empty() && trees.l0.len() > 1 {
@@ -450,7 +459,8 @@ fn pick_span(
     }
 }
 
-/// What brings dead entries out of a B-tree: the merge of the runs over it, or else to write it anew, if it may have some that nobody sees.
+/// What brings dead entries out of a B-tree: the merge of the runs over it, or else to write it anew, if it may have
+/// some that nobody sees.
 fn span_in_btree(trees: &Trees, oldest: SeqNum) -> Option<Job> {
     if trees.runs().next().is_some() {
         return Some(Job::Absorb { rewrite: false });
@@ -459,8 +469,8 @@ fn span_in_btree(trees: &Trees, oldest: SeqNum) -> Option<Job> {
     (newest > SeqNum::ZERO && newest <= oldest).then_some(Job::Absorb { rewrite: true })
 }
 
-/// The runs that touch a key range, and whatever lies between them and the last level, merged into it; or else those of the last level that may
-/// have dead entries which nobody sees, written anew.
+/// The runs that touch a key range, and whatever lies between them and the last level, merged into it; or else those of
+/// the last level that may have dead entries which nobody sees, written anew.
 fn span_to_the_bottom(trees: &Trees, found: &Span, oldest: SeqNum) -> Option<Job> {
     let target = occupied(trees).last().unwrap_or(LEVELS - 1);
     let (l0, mut levels) = down_to(trees, target, (&found.low, &found.high));
@@ -479,7 +489,8 @@ fn span_to_the_bottom(trees: &Trees, found: &Span, oldest: SeqNum) -> Option<Job
     something.then(|| Job::Merge(Compaction::onto_target(trees, l0, levels, target)))
 }
 
-/// The runs that touch a key range, and whatever lies between them and level `target`: those of L0, and those of each level that has some.
+/// The runs that touch a key range, and whatever lies between them and level `target`: those of L0, and those of each
+/// level that has some.
 fn down_to(
     trees: &Trees,
     target: usize,

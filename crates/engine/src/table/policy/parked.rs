@@ -12,7 +12,8 @@ use crate::tree::btree::TreeMeta;
 const REWRITTEN_PER_BYTE: u64 = 8;
 /// It may always rewrite this part of what a file of a run may have: so little is not worth a run.
 const REWRITTEN_MIN_PART: u64 = 16;
-/// Runs over a tree are merged into it when they have, or their tombstones hide, or erasures cover, this many percent of its bytes.
+/// Runs over a tree are merged into it when they have, or their tombstones hide, or erasures cover, this many percent
+/// of its bytes.
 const PARKED_PERCENT: u64 = 25;
 /// After a merge as much as this part of the tree stays free in its file, for what comes next.
 pub const KEPT_PART: u64 = 4;
@@ -27,8 +28,8 @@ pub fn leaves_worth(tree: &TreeMeta, options: &TableOptions, bytes: u64) -> u64 
     most / leaf_bytes.max(1)
 }
 
-/// Whether the runs over the B-tree are dense enough to be merged into it; or as much of the tree was erased for all snapshots from `oldest`
-/// on, or in so many ranges that reads would look among them for long.
+/// Whether the runs over the B-tree are dense enough to be merged into it; or as much of the tree was erased for all
+/// snapshots from `oldest` on, or in so many ranges that reads would look among them for long.
 #[must_use]
 pub fn is_absorption_due(trees: &Trees, options: &TableOptions, oldest: SeqNum) -> bool {
     let Some(root) = &trees.btree else { return false };
@@ -49,14 +50,16 @@ pub fn bytes_of_absorption(trees: &Trees) -> u64 {
     parked_bytes(trees) + trees.btree.as_ref().map_or(0, |root| root.meta().live_bytes())
 }
 
-/// Bytes of space that a merge of all runs into the B-tree needs that rewrites all of it: what is free in its file may have been given back.
+/// Bytes of space that a merge of all runs into the B-tree needs that rewrites all of it: what is free in its file may
+/// have been given back.
 #[must_use]
 pub fn rewrite_needs(trees: &Trees) -> u64 {
     let tree = trees.btree.as_ref().map_or(0, |root| root.meta().live_bytes());
     parked_puts_bytes(trees) + tree - dead_bytes(trees, SeqNum::MAX)
 }
 
-/// Bytes of space that the merge of all runs into the B-tree needs, beside what is free in its file, while nobody holds an older root.
+/// Bytes of space that the merge of all runs into the B-tree needs, beside what is free in its file, while nobody holds
+/// an older root.
 #[must_use]
 pub fn absorption_needs(trees: &Trees, options: &TableOptions) -> u64 {
     let Some(root) = &trees.btree else { return 0 };
@@ -66,9 +69,10 @@ pub fn absorption_needs(trees: &Trees, options: &TableOptions) -> u64 {
     written.saturating_sub(root.meta().free_bytes.min(live / KEPT_PART))
 }
 
-/// In how many slices of keys changes of so many bytes are merged into the B-tree. Each makes a root of its own, and the leaves that it replaced
-/// are free for the next. Until the last the changes stay where they are too, so that operands would count twice, and go in at once; where
-/// ranges were erased since the last merge, the first one reaches into all of the tree.
+/// In how many slices of keys changes of so many bytes are merged into the B-tree. Each makes a root of its own, and
+/// the leaves that it replaced are free for the next. Until the last the changes stay where they are too, so that
+/// operands would count twice, and go in at once; where ranges were erased since the last merge, the first one reaches
+/// into all of the tree.
 #[must_use]
 pub fn slices_of_tree(trees: &Trees, options: &TableOptions, bytes: u64) -> usize {
     let Some(root) = &trees.btree else { return 1 };
@@ -80,8 +84,8 @@ pub fn slices_of_tree(trees: &Trees, options: &TableOptions, bytes: u64) -> usiz
     usize_of(rewritten / (2 * options.run_bytes_max)).clamp(1, SLICES_MAX)
 }
 
-/// About how many bytes of a B-tree the tombstones in the runs over it hide, and erasures since the last merge, of those that every snapshot from
-/// `oldest` on sees.
+/// About how many bytes of a B-tree the tombstones in the runs over it hide, and erasures since the last merge, of
+/// those that every snapshot from `oldest` on sees.
 fn dead_bytes(trees: &Trees, oldest: SeqNum) -> u64 {
     let Some(root) = &trees.btree else { return 0 };
     let (meta, live) = (root.meta(), root.meta().live_bytes());
@@ -93,7 +97,8 @@ fn dead_bytes(trees: &Trees, oldest: SeqNum) -> u64 {
     part_of(live, (tombstones, meta.entries)).max(part_of(live, (erased, 100)))
 }
 
-/// About how many bytes the runs over a B-tree bring into it. Tombstones that are more than the tree has entries hide puts of these runs.
+/// About how many bytes the runs over a B-tree bring into it. Tombstones that are more than the tree has entries hide
+/// puts of these runs.
 fn parked_puts_bytes(trees: &Trees) -> u64 {
     let runs: Vec<_> = trees.runs().collect();
     let metas = || runs.iter().map(|handle| handle.run.meta());

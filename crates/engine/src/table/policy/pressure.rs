@@ -3,21 +3,21 @@
 use super::{L0_TRIGGER, LEVELS, Layout, TableOptions, Trees, bytes, l0, leveled};
 use crate::base::num::u64_of;
 
-/// So many runs in L0 over those that are wanted slow writers for the first time, and most. (Beside a compaction they are merged from twelve on: a
-/// few flushes before.)
+/// So many runs in L0 over those that are wanted slow writers for the first time, and most. (Beside a compaction they
+/// are merged from twelve on: a few flushes before.)
 const RUNS_SLOW: (usize, usize) = (8, 40);
-/// So many full files of bytes that wait to go down slow writers for the first time, and most: 64 GiB and 256 GiB by default. (RocksDB's limits
-/// of pending compaction bytes are as many.)
+/// So many full files of bytes that wait to go down slow writers for the first time, and most: 64 GiB and 256 GiB by
+/// default. (RocksDB's limits of pending compaction bytes are as many.)
 const WAITING_SLOW: (u64, u64) = (1 << 11, 1 << 13);
 /// Pressure is counted in thousandths.
 pub const FULL: u64 = 1000;
 
 /// What the state of L0 and of levels over their targets asks of writers, from 0 (nothing) to [`FULL`].
 ///
-/// Runs are kept few by merges within L0 as long as these keep up. What then grows is the bytes of L0, which are wanted up to half
-/// of the level below: the more of them a compaction takes down, the less it writes for each. That level may itself be over its target, so
-/// L0 and the levels above the last would together grow with the data, were it not for a limit to what waits in them. Where no compaction
-/// is due, waiting would not help.
+/// Runs are kept few by merges within L0 as long as these keep up. What then grows is the bytes of L0, which are wanted
+/// up to half of the level below: the more of them a compaction takes down, the less it writes for each. That level may
+/// itself be over its target, so L0 and the levels above the last would together grow with the data, were it not for a
+/// limit to what waits in them. Where no compaction is due, waiting would not help.
 #[must_use]
 pub fn pressure(trees: &Trees, options: &TableOptions) -> u64 {
     let wanted = match options.layout {

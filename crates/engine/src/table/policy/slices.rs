@@ -1,10 +1,10 @@
-//! Slices of a compaction: ranges of keys that are merged one after the other, so that the space of what lies in one is given back before the
-//! next is written.
+//! Slices of a compaction: ranges of keys that are merged one after the other, so that the space of what lies in one is
+//! given back before the next is written.
 //!
-//! The deepest inputs are the most, as a rule, and lie side by side: where some of them end, a slice ends. The other inputs may reach over
-//! several slices. They stay until the last one that they reach is done, and all that is newer stays over them; until then they show versions
-//! that the slices before show too. That changes nothing, but for operands, which would count twice. Values apart are complete only at the
-//! end.
+//! The deepest inputs are the most, as a rule, and lie side by side: where some of them end, a slice ends. The other
+//! inputs may reach over several slices. They stay until the last one that they reach is done, and all that is newer
+//! stays over them; until then they show versions that the slices before show too. That changes nothing, but for
+//! operands, which would count twice. Values apart are complete only at the end.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ const SLACK: u64 = 16;
 /// A range of keys of a compaction.
 #[derive(Clone, Debug)]
 pub struct Slice {
-    /// The inputs with keys in it, by source of the compaction, newest first: a run of L0, or runs of a level in key order. Maybe none.
+    /// The inputs with keys in it, by source of the compaction, newest first: a run of L0, or runs of a level in key
+    /// order. Maybe none.
     pub sources: Vec<Vec<RunHandle>>,
     /// Which keys.
     pub limits: Arc<Limits>,
@@ -46,8 +47,8 @@ fn ends(limits: &Limits, handle: &RunHandle) -> bool {
     !limits.end_before(&handle.run.meta().largest)
 }
 
-/// Takes the inputs out of those that are `left`, by source, that nobody needs any more behind a slice with these limits: those that end there,
-/// but for what lies over an older one that stays, which would show its versions.
+/// Takes the inputs out of those that are `left`, by source, that nobody needs any more behind a slice with these
+/// limits: those that end there, but for what lies over an older one that stays, which would show its versions.
 fn take_done(left: &mut [Vec<RunHandle>], limits: &Limits) -> Vec<RunHandle> {
     let (mut done, mut staying): (Vec<_>, Vec<RunHandle>) = (Vec::new(), Vec::new());
     for runs in left.iter_mut().rev() {
@@ -62,7 +63,8 @@ fn take_done(left: &mut [Vec<RunHandle>], limits: &Limits) -> Vec<RunHandle> {
 }
 
 impl Compaction {
-    /// Bytes of space that must be free for it: inputs go only when what takes their place is durable. What tombstones hide is not written.
+    /// Bytes of space that must be free for it: inputs go only when what takes their place is durable. What tombstones
+    /// hide is not written.
     #[must_use]
     pub fn needs(&self, options: &TableOptions) -> u64 {
         if self.is_trivial_move(options) {
@@ -94,7 +96,8 @@ impl Compaction {
         limits.zip(groups.iter().copied()).map(slice).collect()
     }
 
-    /// The deepest inputs, parted where slices end: all of them in one, maybe empty, where the result must take their place at once.
+    /// The deepest inputs, parted where slices end: all of them in one, maybe empty, where the result must take their
+    /// place at once.
     fn groups(&self, options: &TableOptions) -> Vec<&[RunHandle]> {
         let deepest = self.levels.last().map_or(&[][..], |(_, runs)| runs);
         let is_apart = || self.inputs().any(|handle| !handle.run.meta().references.is_empty());
@@ -118,7 +121,8 @@ impl Compaction {
         groups
     }
 
-    /// How many bytes a run may have where so many are expected of one of so many slices: in as many as there must be all have the same.
+    /// How many bytes a run may have where so many are expected of one of so many slices: in as many as there must be
+    /// all have the same.
     fn run_bytes_max(&self, expected: u64, slices: usize, options: &TableOptions) -> u64 {
         match self.target {
             Place::L0 => u64::MAX,

@@ -128,7 +128,8 @@ fn versions(cursor: &mut dyn Cursor) -> Vec<Version> {
     found
 }
 
-/// Newer versions of a key are found before older ones, and a level's runs are disjoint. Says how many versions there are.
+/// Newer versions of a key are found before older ones, and a level's runs are disjoint. Says how many versions there
+/// are.
 fn assert_order(trees: &Trees) -> usize {
     let mut cursors = Vec::new();
     trees.cursors(Fill::Bypass, SeqNum::MAX, None, &mut cursors);
@@ -284,15 +285,16 @@ fn what_waits_above_the_last_level_slows_writers_wherever_it_lies() {
     assert!(pressure(&trees, &options) > 0);
 }
 
-/// The range of a compaction was taken to be that of the run that goes down. What it is merged with reaches further, and a tombstone there
-/// was dropped over an older version two levels down, outside that range: the key came back.
+/// The range of a compaction was taken to be that of the run that goes down. What it is merged with reaches further,
+/// and a tombstone there was dropped over an older version two levels down, outside that range: the key came back.
 #[test]
 fn a_tombstone_beside_the_run_that_goes_down_stays_above_what_it_hides() {
     let options = TableOptions { run_bytes_max: 4 << 10, fanout: 2, ..TableOptions::default() };
     let mut forge = Forge::new(1);
     let many = |from: u32, to: u32, seqnum: u64| (from..to).map(|key| (key, seqnum)).collect::<Vec<_>>();
     let mut trees = Trees::default();
-    // A level that is far over its target, with one run that overlaps a wide run below it, which hides keys at its right end.
+    // A level that is far over its target, with one run that overlaps a wide run below it, which hides keys at its
+    // right end.
     trees.levels[4] = Level::new(vec![forge.run(&many(1_000, 9_000, 3))]);
     trees.levels[5] = Level::new(vec![forge.run(&many(500, 12_000, 2))]);
     trees.levels[6] = Level::new(vec![forge.run(&many(11_000, 31_000, 1))]);
@@ -354,13 +356,14 @@ fn l0_goes_down_when_it_has_half_of_what_it_overlaps() {
     assert_eq!((picked(2_000), picked(3_000)), (None, Some(Place::Level(LEVELS - 1))));
 }
 
-/// While a compaction went on, L0 of each table was merged whenever it had seven runs: compactions did not get on, and what waited for them
-/// was merged within L0 again and again, up to three times as much as the level below.
+/// While a compaction went on, L0 of each table was merged whenever it had seven runs: compactions did not get on, and
+/// what waited for them was merged within L0 again and again, up to three times as much as the level below.
 #[test]
 fn a_long_compaction_is_interrupted_for_many_runs_and_those_of_similar_size_go_first() {
     let mut forge = Forge::new(1);
     let mut trees = Trees::default();
-    // Newest first. The four newest would be the least to write for each run saved, and leave a run that is hardly larger.
+    // Newest first. The four newest would be the least to write for each run saved, and leave a run that is hardly
+    // larger.
     let entries = [10, 10, 10, 1000].into_iter().chain(std::iter::repeat(400));
     trees.l0 = entries.take(l0::RUNS_MAX_BESIDE).map(|count| forge.run(&many(count, 1))).collect();
     assert!(pick_within_l0(&trees, &[], u64::MAX).is_none());
@@ -648,7 +651,8 @@ fn the_dearest_tree_that_a_read_searches_is_not_extra() {
     assert_eq!(extra_ns(16, &Costs { trees: 20, small: 2, ..Costs::default() }), 2 * SEARCH_NS + 2 * SMALL_NS);
 }
 
-/// Beside a writer there was always something in memory, and each time it was flushed for what reads had paid: the merge never came.
+/// Beside a writer there was always something in memory, and each time it was flushed for what reads had paid: the
+/// merge never came.
 #[test]
 fn a_small_memtable_is_flushed_with_a_merge_only() {
     let mut forge = Forge::new(7);
@@ -683,7 +687,8 @@ fn a_small_memtable_is_flushed_with_a_merge_only() {
     assert!(!pick(&trees, 10 * whole, false, true));
 }
 
-/// Runs were written anew that had one between them which stayed: the result reached over it, and its keys were found no more.
+/// Runs were written anew that had one between them which stayed: the result reached over it, and its keys were found
+/// no more.
 #[test]
 fn what_lies_between_runs_with_dead_entries_is_written_anew_with_them() {
     let mut forge = Forge::new(4);
@@ -713,7 +718,8 @@ fn what_lies_between_runs_with_dead_entries_is_written_anew_with_them() {
     assert!(pick_paid(&trees, &options, (0, SeqNum(9)), memory, &account).is_none());
 }
 
-/// What a snapshot kept until it came to the last level stayed there when the snapshot was gone, and each scan stepped over it.
+/// What a snapshot kept until it came to the last level stayed there when the snapshot was gone, and each scan stepped
+/// over it.
 #[test]
 fn dead_entries_in_the_last_level_are_written_anew_when_nobody_sees_them_any_more() {
     let mut forge = Forge::new(3);

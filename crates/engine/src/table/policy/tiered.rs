@@ -1,7 +1,7 @@
 //! Tiered compaction: sorted sequences of similar size are merged into one; the oldest holds most of the data.
 //!
-//! A sequence is a run of L0 or a whole level. The number of sequences is bounded by the fanout, space by a limit on what lies
-//! above the last sequence. (RocksDB calls this universal compaction.)
+//! A sequence is a run of L0 or a whole level. The number of sequences is bounded by the fanout, space by a limit on
+//! what lies above the last sequence. (RocksDB calls this universal compaction.)
 
 use super::{Compaction, L0_TRIGGER, LEVELS, Place, TableOptions, Trees, l0, occupied};
 

@@ -1,10 +1,11 @@
 //! Space in value files: which files are worth emptying, and the compaction that does it.
 //!
-//! A value is dead when no run refers to it any more. Its space comes back with its whole file, when the last value in that is dead or was
-//! written anew elsewhere. Compactions write values anew that they meet in files of which less than [`LIVE_PERCENT`] is live; and when
-//! all files together come below that, and no other compaction is due, a run is compacted for it. So values take at
-//! most twice the space that runs refer to, and each is written anew for at least as many bytes that become free. (WiscKey and
-//! Titan look for dead values by reading files; RocksDB's BlobDB counts, as here, but goes by the age of files.)
+//! A value is dead when no run refers to it any more. Its space comes back with its whole file, when the last value in
+//! that is dead or was written anew elsewhere. Compactions write values anew that they meet in files of which less than
+//! [`LIVE_PERCENT`] is live; and when all files together come below that, and no other compaction is due, a run is
+//! compacted for it. So values take at most twice the space that runs refer to, and each is written anew for at least
+//! as many bytes that become free. (WiscKey and Titan look for dead values by reading files; RocksDB's BlobDB counts,
+//! as here, but goes by the age of files.)
 
 use std::collections::BTreeMap;
 
@@ -62,14 +63,16 @@ fn referred(handle: &RunHandle, files: &[FileId]) -> u64 {
     references.filter(|reference| files.contains(&reference.file)).map(|reference| reference.bytes).sum()
 }
 
-/// Bytes that the inputs of a compaction refer to in some value files: what it needs more when it writes these values anew.
+/// Bytes that the inputs of a compaction refer to in some value files: what it needs more when it writes these values
+/// anew.
 #[must_use]
 pub fn moved_bytes(compaction: &Compaction, files: &[FileId]) -> u64 {
     compaction.inputs().map(|handle| referred(handle, files)).sum()
 }
 
-/// The compaction of one run, which stays in its place, that takes most out of emptied value files; `None` as long as so much of all of
-/// them together is live. Each such compaction leaves fewer references to emptied files, so there is a last one.
+/// The compaction of one run, which stays in its place, that takes most out of emptied value files; `None` as long as
+/// so much of all of them together is live. Each such compaction leaves fewer references to emptied files, so there is
+/// a last one.
 #[must_use]
 pub fn pick_values(trees: &Trees, live_percent: u64) -> Option<Compaction> {
     let bytes = ValueBytes::of(trees);

@@ -1,8 +1,8 @@
 //! Read-ahead: leaves that follow each other in the tree and in the file are read in one go.
 //!
-//! A merge lays leaves down in the order of their keys, so that neighbours in the tree are often neighbours in the file. Who
-//! goes on from leaf to leaf, either way, gets more of them per read each time, up to [`BYTES_MAX`]; and who passes by, as a merge does, has
-//! the next of them read beside what it does with these.
+//! A merge lays leaves down in the order of their keys, so that neighbours in the tree are often neighbours in the
+//! file. Who goes on from leaf to leaf, either way, gets more of them per read each time, up to [`BYTES_MAX`]; and who
+//! passes by, as a merge does, has the next of them read beside what it does with these.
 
 use std::cmp::Ordering::{Equal, Less};
 use std::collections::VecDeque;
@@ -84,11 +84,12 @@ impl ReadAhead {
         self.next = None;
     }
 
-    /// The leaf that is child `i` of `branch`, the next one on its way, and whether it was in the cache. `above` is the same branch and child, if
-    /// the root keeps the branch.
+    /// The leaf that is child `i` of `branch`, the next one on its way, and whether it was in the cache. `above` is the
+    /// same branch and child, if the root keeps the branch.
     ///
     /// # Errors
-    /// When the leaf cannot be read, is corrupt, or is no leaf. That leaves after it are, is found when they are asked for.
+    /// When the leaf cannot be read, is corrupt, or is no leaf. That leaves after it are, is found when they are asked
+    /// for.
     pub(super) fn leaf(
         &mut self,
         file: &TreeFile,
@@ -152,8 +153,8 @@ impl ReadAhead {
         file.blocks.read(first).map(|block| keep(first, block))
     }
 
-    /// Reads leaf `i` of `branch`, which is `first`, and those after it; says which and where they are in the buffer. Nothing when there
-    /// are none after it, or when they cannot be read.
+    /// Reads leaf `i` of `branch`, which is `first`, and those after it; says which and where they are in the buffer.
+    /// Nothing when there are none after it, or when they cannot be read.
     fn read_row(
         &mut self,
         file: &TreeFile,
@@ -216,7 +217,8 @@ fn span_of(row: &[BlockPointer], way: Way<'_>) -> (u64, usize) {
     (low.offset, usize_of(high.end() - low.offset))
 }
 
-/// Asks for the leaf that a walk comes to behind leaf `i` of `branch`, and for what the cache knows of the one behind that.
+/// Asks for the leaf that a walk comes to behind leaf `i` of `branch`, and for what the cache knows of the one behind
+/// that.
 fn ask_ahead(file: &TreeFile, branch: &Block, i: usize, way: Way<'_>) -> Option<()> {
     let (cache, instance) = (&file.cache, file.blocks.instance());
     let next = way.after(branch, i)?;

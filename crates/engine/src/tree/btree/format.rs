@@ -15,12 +15,12 @@
 //!
 //! Magic, version and checksum are in the same places in every version of this format.
 //!
-//! Everything else is in the frames of blocks, each at the start of a unit. An entry of a branch has the separator as its
-//! key, the child's [`BlockPointer`] as its value, and seqnum 0, or [`CONTINUES`].
+//! Everything else is in the frames of blocks, each at the start of a unit. An entry of a branch has the separator as
+//! its key, the child's [`BlockPointer`] as its value, and seqnum 0, or [`CONTINUES`].
 //!
-//! A root is stored in the manifest ([`TreeMeta::encode`]): format of the rest (varint, 0), the flags' byte (bit 0: there is
-//! a root, bit 1: there is a free list), the pointers that the flags announce, then as varints height, leaves, branches,
-//! entries, file bytes, free bytes, generation, largest seqnum, seqnum up to which it is clean.
+//! A root is stored in the manifest ([`TreeMeta::encode`]): format of the rest (varint, 0), the flags' byte (bit 0:
+//! there is a root, bit 1: there is a free list), the pointers that the flags announce, then as varints height, leaves,
+//! branches, entries, file bytes, free bytes, generation, largest seqnum, seqnum up to which it is clean.
 
 use std::path::Path;
 
@@ -95,7 +95,8 @@ pub(super) fn check_header(header: &[u8], identity: u64, path: &Path) -> Result<
     Ok(())
 }
 
-/// What there is to know of one root of a tree: where it lies and what it reaches. The default is the empty tree in a new file.
+/// What there is to know of one root of a tree: where it lies and what it reaches. The default is the empty tree in a
+/// new file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeMeta {
     /// The topmost block; `None` when the tree is empty.

@@ -1,7 +1,8 @@
 //! The leaves of a root that may be damaged, from left to right.
 //!
-//! A branch that cannot be read hides its leaves. They are found by their frames then: every unit of the file is reached by the root
-//! or free (see [`super`]), and the list of the free ones is in the file. A leaf that was found so belongs where its first key does.
+//! A branch that cannot be read hides its leaves. They are found by their frames then: every unit of the file is
+//! reached by the root or free (see [`super`]), and the list of the free ones is in the file. A leaf that was found so
+//! belongs where its first key does.
 
 use std::cmp::Reverse;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The merge: sorted changes go into the leaves that they belong to, and a new root comes out.
 //!
-//! One pass from left to right. A subtree without changes is kept as it is, without being read; a leaf with changes is read,
-//! merged with them and written elsewhere, and so are the branches above it. The old root stays whole.
+//! One pass from left to right. A subtree without changes is kept as it is, without being read; a leaf with changes is
+//! read, merged with them and written elsewhere, and so are the branches above it. The old root stays whole.
 
 use super::ahead::{ReadAhead, Way};
 use super::extent;
@@ -237,7 +237,8 @@ impl<'a> Merge<'a> {
             retain.push_from(clean_to, &change, &mut |entry| output.push(entry, false))?;
             changes.next()?;
         }
-        // What is held back must not come out behind a border that it lies before; behind that of its key the next leaf is merged too.
+        // What is held back must not come out behind a border that it lies before; behind that of its key the next leaf
+        // is merged too.
         let continued = bounds.upper.filter(|upper| upper.continues).map(|upper| upper.key);
         retain.end_key_unless(continued, &mut |entry| output.push(entry, true))?;
         self.rewrote = true;

@@ -1,18 +1,20 @@
 //! B-tree: one ordered tree in one file, changed by merging sorted batches into it, copy-on-write.
 //!
-//! [`BTree::merge`] writes the leaves that changes reach, and the branches above them, to free space, and syncs the file.
-//! The root that comes out is *pending* until the caller has made it durable (in the manifest) and calls
+//! [`BTree::merge`] writes the leaves that changes reach, and the branches above them, to free space, and syncs the
+//! file. The root that comes out is *pending* until the caller has made it durable (in the manifest) and calls
 //! [`BTree::install`]. So a crash at any point leaves a root whose blocks are all there.
 //!
 //! # Invariants
-//! 1. A block that an installed or held root reaches is not overwritten: see [`crate::store::space`] for when space is reused.
-//! 2. All leaves are equally far from the root. None is empty. The versions of a key may be spread over neighbouring leaves;
-//!    the borders between those are marked, and point lookups begin at the first of them.
-//! 3. Every unit of the file is exactly one of: header, in a block that the root reaches, in the root's free list block, or
-//!    in that list. [`BTree::verify`] checks it.
+//! 1. A block that an installed or held root reaches is not overwritten: see [`crate::store::space`] for when space is
+//!    reused.
+//! 2. All leaves are equally far from the root. None is empty. The versions of a key may be spread over neighbouring
+//!    leaves; the borders between those are marked, and point lookups begin at the first of them.
+//! 3. Every unit of the file is exactly one of: header, in a block that the root reaches, in the root's free list
+//!    block, or in that list. [`BTree::verify`] checks it.
 //!
 //! # Concurrency
-//! One merge at a time: who merges holds the tree's [`Turn`]. Readers hold a [`TreeRoot`] and are never in anyone's way.
+//! One merge at a time: who merges holds the tree's [`Turn`]. Readers hold a [`TreeRoot`] and are never in anyone's
+//! way.
 
 mod ahead;
 mod cursor;
@@ -60,8 +62,8 @@ use output::Output;
 /// How a tree writes its file. May differ from one opening to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeOptions {
-    /// The size of a leaf in bytes before compression: larger ones compress and scan better, and cost more per lookup and
-    /// per change.
+    /// The size of a leaf in bytes before compression: larger ones compress and scan better, and cost more per lookup
+    /// and per change.
     pub block_bytes: u32,
     /// How leaves are compressed. A block takes whole units of 4 KiB on disk, so that small leaves gain nothing.
     pub compression: Compression,
@@ -75,7 +77,8 @@ pub struct BTree {
     file: Arc<TreeFile>,
     options: TreeOptions,
     space: Arc<Mutex<SpaceMap>>,
-    /// What is wrong with the list of free space, which the open found damaged. The tree can be read, and nothing is merged into it.
+    /// What is wrong with the list of free space, which the open found damaged. The tree can be read, and nothing is
+    /// merged into it.
     damage: Option<Error>,
     roots: Mutex<Roots>,
     /// A merge is under way or its root pending. Publishes the space map's and roots' state from one merge to the next.
@@ -89,8 +92,8 @@ struct Roots {
     older: Vec<(u64, Weak<TreeRoot>)>,
 }
 
-/// The root that a merge made, before it is installed. Dropping it gives the space of its blocks back, which is right only
-/// while no durable manifest names it.
+/// The root that a merge made, before it is installed. Dropping it gives the space of its blocks back, which is right
+/// only while no durable manifest names it.
 #[derive(Debug)]
 pub struct PendingRoot {
     meta: TreeMeta,
@@ -151,7 +154,8 @@ impl BTree {
         Ok(Self::new(file, options, TreeMeta::default(), Ok(&[])))
     }
 
-    /// Opens the tree whose installed root `meta` describes. Where its list of free space is damaged it can be read, and merges fail.
+    /// Opens the tree whose installed root `meta` describes. Where its list of free space is damaged it can be read,
+    /// and merges fail.
     ///
     /// # Errors
     /// `Unsupported` when a newer version wrote the file, `Corruption` when it is not the file that belongs to `meta`.
@@ -198,14 +202,14 @@ impl BTree {
         (!self.merging.swap(true, Ordering::Acquire)).then(|| Turn(Arc::clone(&self.merging)))
     }
 
-    /// Merges `changes` into the installed root: entries of a key from the changes come before (are newer than) those of the
-    /// tree, and `retain` decides over each entry of each leaf that is rewritten. With `rewrite` that is every leaf, and the
-    /// tree comes out packed. Everything written is durable on return; nothing is visible before [`BTree::install`]. From time to
-    /// time `pause` is called, whose error ends the merge.
+    /// Merges `changes` into the installed root: entries of a key from the changes come before (are newer than) those
+    /// of the tree, and `retain` decides over each entry of each leaf that is rewritten. With `rewrite` that is every
+    /// leaf, and the tree comes out packed. Everything written is durable on return; nothing is visible before
+    /// [`BTree::install`]. From time to time `pause` is called, whose error ends the merge.
     ///
     /// # Errors
-    /// When the changes or a block cannot be read, the file cannot be written or synced, or the tree is corrupt: then the
-    /// tree is as before.
+    /// When the changes or a block cannot be read, the file cannot be written or synced, or the tree is corrupt: then
+    /// the tree is as before.
     ///
     /// # Panics
     /// When the turn is of another tree.
@@ -269,8 +273,8 @@ impl BTree {
         Ok(turn)
     }
 
-    /// Gives the file system back the space of free blocks, but for about `keep_bytes` of it. They stay part of the file, as holes. The turn says
-    /// that nobody writes to one of them.
+    /// Gives the file system back the space of free blocks, but for about `keep_bytes` of it. They stay part of the
+    /// file, as holes. The turn says that nobody writes to one of them.
     ///
     /// # Errors
     /// When the file system refuses.
@@ -295,7 +299,8 @@ impl BTree {
     fn oldest_read(&self) -> u64 {
         let mut roots = self.roots.lock();
         roots.older.retain(|(_, root)| root.strong_count() > 0);
-        // With the release in the drop of the last handle: what its holder read of the blocks came before what we write there.
+        // With the release in the drop of the last handle: what its holder read of the blocks came before what we write
+        // there.
         fence(Ordering::Acquire);
         roots.older.iter().map(|(generation, _)| *generation).fold(roots.installed.meta().generation, u64::min)
     }
@@ -343,9 +348,9 @@ fn read_free_list(file: &TreeFile, meta: &TreeMeta) -> Result<Vec<Extent>> {
     Ok(extents)
 }
 
-/// Whether the free extents, which ascend within the file, can be those of the root that `meta` describes: as many bytes as it says, none of its
-/// topmost block or of the list itself, and room beside them for all of its blocks. (That a block further down is free, a merge finds when it
-/// frees it, and `verify` finds.)
+/// Whether the free extents, which ascend within the file, can be those of the root that `meta` describes: as many
+/// bytes as it says, none of its topmost block or of the list itself, and room beside them for all of its blocks. (That
+/// a block further down is free, a merge finds when it frees it, and `verify` finds.)
 fn fits(free: &[Extent], meta: &TreeMeta) -> bool {
     let units: u64 = free.iter().map(|extent| extent.units).sum();
     let is_free = |pointer: BlockPointer| {

@@ -1,7 +1,7 @@
 //! What a merge writes: leaves and, level by level, the branches above them, from left to right.
 //!
-//! Heights count from the leaves (0) up; each has a stream. Before a subtree of the old tree is kept as it is, the streams
-//! of its height and below end ([`Output::settle`]).
+//! Heights count from the leaves (0) up; each has a stream. Before a subtree of the old tree is kept as it is, the
+//! streams of its height and below end ([`Output::settle`]).
 //!
 //! # Invariants
 //! 1. Every separator is a lower bound of the keys below it, and above (with a mark: not below) all keys to its left.
@@ -67,7 +67,8 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Says that entries follow from `lower` on (`None`: from the start of the tree), out of a leaf that is `cached` or not.
+    /// Says that entries follow from `lower` on (`None`: from the start of the tree), out of a leaf that is `cached` or
+    /// not.
     pub(super) fn begin(&mut self, lower: Option<Border<'_>>, cached: bool) {
         self.leaves.begin(lower, cached);
     }
@@ -88,8 +89,8 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Ends the streams up to `height`, so that a subtree of that height can be kept as it is. False when one of them would
-    /// end with a small block: the subtree should rather be rewritten, or its children be kept.
+    /// Ends the streams up to `height`, so that a subtree of that height can be kept as it is. False when one of them
+    /// would end with a small block: the subtree should rather be rewritten, or its children be kept.
     pub(super) fn settle(&mut self, height: u32) -> Result<bool> {
         for height in 0..=usize_of32(height) {
             let small = match height.checked_sub(1) {
@@ -174,8 +175,8 @@ impl<'a> Output<'a> {
         self.add(height + 1, Child { separator, pointer })
     }
 
-    /// Writes a block. One that is likely to be read soon goes into the cache at once, others where it has room for them; at all
-    /// events, what the cache may hold of an older block at that place leaves it.
+    /// Writes a block. One that is likely to be read soon goes into the cache at once, others where it has room for
+    /// them; at all events, what the cache may hold of an older block at that place leaves it.
     fn write(&mut self, image: Vec<u8>, compression: Compression, keep: bool) -> Result<BlockPointer> {
         let pointer = self.writer.append(&image, compression)?;
         let (cache, instance) = (&self.file.cache, self.file.blocks.instance());

@@ -9,8 +9,8 @@ use crate::tree::Cursor;
 use crate::tree::erasure::Erasures;
 
 impl TreeRoot {
-    /// How many leaves a merge of `changes` would rewrite at most: all, when the tree has no more than `most`; when they are more than `most`,
-    /// any number over it. Only branches are read.
+    /// How many leaves a merge of `changes` would rewrite at most: all, when the tree has no more than `most`; when
+    /// they are more than `most`, any number over it. Only branches are read.
     ///
     /// # Errors
     /// When the changes or a branch cannot be read or are corrupt.
@@ -32,7 +32,8 @@ impl TreeRoot {
         Ok(reached)
     }
 
-    /// Keys that part the tree into at most so many pieces of about the same size; fewer when it has fewer leaves. Only branches are read.
+    /// Keys that part the tree into at most so many pieces of about the same size; fewer when it has fewer leaves. Only
+    /// branches are read.
     ///
     /// # Errors
     /// When a branch cannot be read or is corrupt.
@@ -61,8 +62,8 @@ impl TreeRoot {
         Ok((1..pieces).map(|piece| std::mem::take(&mut children[piece * count / pieces].0)).collect())
     }
 
-    /// The percent of the tree that erasures after `after` and up to `to` cover, as far as its topmost block tells; 0 when it cannot be read, which
-    /// who needs it will meet.
+    /// The percent of the tree that erasures after `after` and up to `to` cover, as far as its topmost block tells; 0
+    /// when it cannot be read, which who needs it will meet.
     #[must_use]
     pub fn erased_percent(&self, erasures: &Erasures, (after, to): (SeqNum, SeqNum)) -> u64 {
         let root = self.meta.root.filter(|_| !erasures.is_empty());

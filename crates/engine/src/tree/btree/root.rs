@@ -51,7 +51,8 @@ impl TreeRoot {
         Ages { least: self.meta.clean_to, most: self.meta.seqnum_max.max(self.meta.clean_to) }
     }
 
-    /// The newest version of `key` that `snapshot` sees, be it a tombstone. Its seqnum is at least that up to which the tree is clean.
+    /// The newest version of `key` that `snapshot` sees, be it a tombstone. Its seqnum is at least that up to which the
+    /// tree is clean.
     ///
     /// # Errors
     /// When a block cannot be read or is corrupt.
@@ -140,7 +141,8 @@ impl TreeRoot {
         BTreeCursor::new(Arc::clone(self), fill)
     }
 
-    /// The branch that `pointer` names, `height` levels above the leaves, on its way into the nearest cache. It is child `i` of the branch `above`, if that is kept.
+    /// The branch that `pointer` names, `height` levels above the leaves, on its way into the nearest cache. It is
+    /// child `i` of the branch `above`, if that is kept.
     #[inline]
     pub(super) fn branch<'r>(
         &'r self,
@@ -188,7 +190,8 @@ impl TreeRoot {
         Ok(steps.into_iter().flatten().collect())
     }
 
-    /// The leaf that `pointer` names, on its way into the nearest cache. It is child `i` of the branch `above`, if that is kept.
+    /// The leaf that `pointer` names, on its way into the nearest cache. It is child `i` of the branch `above`, if that
+    /// is kept.
     #[inline]
     pub(super) fn leaf(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer, fill: Fill) -> Result<Block> {
         let swip = swip(above, pointer);

@@ -1,6 +1,6 @@
-//! Readers of a tree beside the merges that change it, under thousands of schedules: the blocks of a root that is held, and the values pinned in
-//! them, stay as they are while their extents are freed, given out again and given back, and the cache lets go of them and takes in others. Run
-//! by `cargo xtask schedules`.
+//! Readers of a tree beside the merges that change it, under thousands of schedules: the blocks of a root that is held,
+//! and the values pinned in them, stay as they are while their extents are freed, given out again and given back, and
+//! the cache lets go of them and takes in others. Run by `cargo xtask schedules`.
 
 use std::path::Path;
 

@@ -57,8 +57,8 @@ pub(super) struct Bounds<'k> {
 }
 
 impl Bounds<'_> {
-    /// Whether changes of `key`, which is not below the bounds, go into this subtree: new versions come before old ones, so
-    /// that where versions of one key lie on both sides of a border, they go to its left.
+    /// Whether changes of `key`, which is not below the bounds, go into this subtree: new versions come before old
+    /// ones, so that where versions of one key lie on both sides of a border, they go to its left.
     #[inline]
     pub(super) fn reach(&self, key: &[u8]) -> bool {
         self.upper.is_none_or(|upper| key < upper.key || (upper.continues && key == upper.key))
@@ -116,7 +116,8 @@ impl LeafStream {
         Self { builder, separator: None, full: None, old: false, cached: false, source_cached: false, bytes_max }
     }
 
-    /// Says that entries follow from `lower` on (`None`: from the start of the tree), out of a leaf that is `cached` or not.
+    /// Says that entries follow from `lower` on (`None`: from the start of the tree), out of a leaf that is `cached` or
+    /// not.
     pub(super) fn begin(&mut self, lower: Option<Border<'_>>, cached: bool) {
         if self.builder.is_empty() {
             self.separator = lower.map(Separator::from);
@@ -173,7 +174,8 @@ impl LeafStream {
         if self.builder.is_empty() {
             return [None, None];
         }
-        // Where only new entries lie behind a full leaf, more are likely to come there: so keys that ascend fill their leaves.
+        // Where only new entries lie behind a full leaf, more are likely to come there: so keys that ascend fill their
+        // leaves.
         let crumb = self.old && self.builder.image_bytes() < self.bytes_max / 2;
         let last = self.cut(None);
         match (self.full.take(), last) {
@@ -247,8 +249,8 @@ impl BranchStream {
         !self.children.is_empty() && self.image_bytes() < self.bytes_max / SMALL_PART
     }
 
-    /// Ends the stream: the children of the branches that are left to write, in order. At the right edge of the tree, where
-    /// more are likely to come, the first branch is full.
+    /// Ends the stream: the children of the branches that are left to write, in order. At the right edge of the tree,
+    /// where more are likely to come, the first branch is full.
     pub(super) fn end(&mut self, edge: bool) -> [Vec<Child>; 2] {
         let count = match self.len() {
             len if self.image_bytes() <= self.bytes_max || len < 2 * CHILDREN_MIN => len,

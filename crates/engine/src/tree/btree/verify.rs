@@ -25,8 +25,9 @@ pub struct TreeReport {
 }
 
 impl BTree {
-    /// Reads every block that `root` reaches from the file, not from the cache, and checks everything that holds of a tree:
-    /// the header, checksums, order of the keys, borders, heights, counts, and that every unit of the file is accounted for once.
+    /// Reads every block that `root` reaches from the file, not from the cache, and checks everything that holds of a
+    /// tree: the header, checksums, order of the keys, borders, heights, counts, and that every unit of the file is
+    /// accounted for once.
     ///
     /// # Errors
     /// `Corruption` at the first thing that is wrong; `Io` when the file cannot be read.

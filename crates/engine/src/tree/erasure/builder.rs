@@ -11,8 +11,8 @@ thread_local! {
     static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// How many segments this thread has written, how many borders it has compared keys with, and at how many entries it has looked under erasures:
-/// what the work over sets of erasures grows with.
+/// How many segments this thread has written, how many borders it has compared keys with, and at how many entries it
+/// has looked under erasures: what the work over sets of erasures grows with.
 #[cfg(test)]
 pub(crate) fn steps() -> u64 {
     STEPS.get()
@@ -84,8 +84,8 @@ impl Builder {
         Self { set }
     }
 
-    /// Adds the segment that begins at `start`, behind all so far, with its seqnums, descending. One that has the same as the segment before
-    /// goes on with that.
+    /// Adds the segment that begins at `start`, behind all so far, with its seqnums, descending. One that has the same
+    /// as the segment before goes on with that.
     pub(super) fn push(&mut self, start: &[u8], seqnums: &[SeqNum]) {
         step();
         let set = &mut self.set;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::{Erasures, Layers};
 use crate::base::SeqNum;
 
-/// A leap over hidden entries goes over so many segments at most: where a cursor cannot go as far, they are looked at in vain.
+/// A leap over hidden entries goes over so many segments at most: where a cursor cannot go as far, they are looked at
+/// in vain.
 const LEAP_MAX: usize = 64;
 
 /// Sets of erasures, each as it is seen by a snapshot, and a seqnum before which nothing is seen at all.
@@ -94,7 +95,8 @@ impl Stretch {
         }
     }
 
-    /// The key from which on, after this stretch, entries may be seen that are not newer than `newest`, which is below the floor here.
+    /// The key from which on, after this stretch, entries may be seen that are not newer than `newest`, which is below
+    /// the floor here.
     pub(super) fn beyond<'h>(&self, hiding: &'h Hiding, newest: SeqNum) -> Option<&'h [u8]> {
         let at = self.covered_by?;
         let (set, snapshot) = &hiding.sets[at];
@@ -103,7 +105,8 @@ impl Stretch {
         set.end((here + 1..=most.min(here + LEAP_MAX)).take_while(is_hidden).last().unwrap_or(here))
     }
 
-    /// The key before which, before this stretch, entries may be seen that are not newer than `newest`, which is below the floor here.
+    /// The key before which, before this stretch, entries may be seen that are not newer than `newest`, which is below
+    /// the floor here.
     pub(super) fn before<'h>(&self, hiding: &'h Hiding, newest: SeqNum) -> Option<&'h [u8]> {
         let at = self.covered_by?;
         let (set, snapshot) = &hiding.sets[at];

@@ -88,7 +88,8 @@ impl Erasures {
         merge(self, others, |_| ())
     }
 
-    /// These and others, but for those that none of `snapshots`, ascending, which has the least that may come as its last, tells from a newer one.
+    /// These and others, but for those that none of `snapshots`, ascending, which has the least that may come as its
+    /// last, tells from a newer one.
     #[must_use]
     pub fn and_told(&self, others: &Self, snapshots: &[SeqNum]) -> Self {
         merge(self, others, |seqnums| keep_told(seqnums, snapshots))
@@ -197,9 +198,9 @@ impl Erasures {
             && self.touching(low, Bound::Included(high)).all(|segment| self.floor_of(segment, to) > after)
     }
 
-    /// What of them must stay, where `snapshots` are all that are live and the least that may come, ascending, and `trees` all trees
-    /// that hold entries older than the erasures. An erasure goes where no snapshot tells it from a newer one, and where all snapshots see
-    /// it and every tree is clean up to it.
+    /// What of them must stay, where `snapshots` are all that are live and the least that may come, ascending, and
+    /// `trees` all trees that hold entries older than the erasures. An erasure goes where no snapshot tells it from a
+    /// newer one, and where all snapshots see it and every tree is clean up to it.
     #[must_use]
     pub fn needed(&self, snapshots: &[SeqNum], trees: &[Held<'_>]) -> Self {
         let oldest = snapshots.first().copied().unwrap_or_default();
@@ -256,8 +257,8 @@ fn floor(seqnums: &[SeqNum], snapshot: SeqNum) -> SeqNum {
     seqnums.iter().copied().find(|seqnum| *seqnum <= snapshot).unwrap_or(SeqNum::ZERO)
 }
 
-/// Leaves out of descending seqnums those that no snapshot tells from a newer one, where `snapshots` are all, ascending, the last of them the
-/// least that may come.
+/// Leaves out of descending seqnums those that no snapshot tells from a newer one, where `snapshots` are all,
+/// ascending, the last of them the least that may come.
 fn keep_told(seqnums: &mut Vec<SeqNum>, snapshots: &[SeqNum]) {
     let may_come = snapshots.last().copied().unwrap_or_default();
     let mut newer = None;

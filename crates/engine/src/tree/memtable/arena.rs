@@ -58,8 +58,8 @@ pub(super) struct Arena {
 /// The header at the front of each chunk.
 #[repr(C, align(64))]
 struct Chunk {
-    /// How many bytes are taken, the header included (low 32 bits; beyond `len` once the chunk is used up), and how many
-    /// of the pieces are records (high 32 bits): one addition counts both. Publishes nothing.
+    /// How many bytes are taken, the header included (low 32 bits; beyond `len` once the chunk is used up), and how
+    /// many of the pieces are records (high 32 bits): one addition counts both. Publishes nothing.
     taken: AtomicU64,
     len: usize,
 }
@@ -92,8 +92,8 @@ impl Arena {
         (self.full_bytes.load(Ordering::Relaxed) / BYTES_PER_SPARE).min(SPARES_MAX)
     }
 
-    /// Has one more of the next chunks at hand, so that no writer waits while the system fills it with zeros. For one thread; false when there
-    /// are as many as are wanted.
+    /// Has one more of the next chunks at hand, so that no writer waits while the system fills it with zeros. For one
+    /// thread; false when there are as many as are wanted.
     pub(super) fn prepare_spare(&self) -> bool {
         let wanted = self.wants_spare();
         if wanted {
@@ -207,7 +207,8 @@ impl ChunkPtr {
         unsafe { self.0.as_ref() }
     }
 
-    /// How many of its bytes take memory. The pages of a chunk come as they are touched, the largest chunk at once, as a huge page.
+    /// How many of its bytes take memory. The pages of a chunk come as they are touched, the largest chunk at once, as
+    /// a huge page.
     fn resident_bytes(self) -> usize {
         let Chunk { taken, len } = self.header();
         let taken = usize_of(taken.load(Ordering::Relaxed) & TAKEN_BYTES);

@@ -1,5 +1,5 @@
-//! A large batch as a memtable: its entries stay where the batch has them, in the order of their arrival, and an index beside them has the
-//! order of keys. It is complete when it is made, and nothing is added to it.
+//! A large batch as a memtable: its entries stay where the batch has them, in the order of their arrival, and an index
+//! beside them has the order of keys. It is complete when it is made, and nothing is added to it.
 //!
 //! # Invariants
 //! 1. Slots are in order of place: key ascending, then seqnum descending.
@@ -137,7 +137,8 @@ impl fmt::Debug for SortedBatch {
 
 /// Sorts slots and sets their heads; says how many bytes their keys share.
 ///
-/// Slots with equal heads are sorted by the heads of what comes next, for some rounds: so a key is looked at once a round, and not once a comparison.
+/// Slots with equal heads are sorted by the heads of what comes next, for some rounds: so a key is looked at once a
+/// round, and not once a comparison.
 fn sort(source: &dyn ByteSource, slots: &mut [Slot], rounds: u32) -> usize {
     let Some((first, others)) = slots.split_first() else { return 0 };
     let first = first.key(source);

@@ -1,9 +1,11 @@
-//! A walk over the memtable that takes a leaf at a time: records never change, so a copy of a leaf's slots is all it needs.
+//! A walk over the memtable that takes a leaf at a time: records never change, so a copy of a leaf's slots is all it
+//! needs.
 //!
 //! # Invariants
-//! 1. The image is what the leaf held at one moment, from the leaf's `low` up to the `low` of the `next` that it then had.
-//! 2. Both bounds stay ends of leaves for ever, so neighbouring images neither overlap nor leave a gap: what was present when
-//!    the cursor was placed is shown exactly once, however many leaves split meanwhile.
+//! 1. The image is what the leaf held at one moment, from the leaf's `low` up to the `low` of the `next` that it then
+//!    had.
+//! 2. Both bounds stay ends of leaves for ever, so neighbouring images neither overlap nor leave a gap: what was
+//!    present when the cursor was placed is shown exactly once, however many leaves split meanwhile.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +23,8 @@ const NOWHERE: usize = usize::MAX;
 /// How many records ahead of the cursor are asked for.
 const AHEAD: usize = 8;
 
-/// A cursor over a memtable that takes entries. Inserts go on beside it; those made after it was placed may be shown or not.
+/// A cursor over a memtable that takes entries. Inserts go on beside it; those made after it was placed may be shown or
+/// not.
 pub(super) struct TreeCursor {
     image: Image,
     /// The slot of the image that the cursor stands on.

@@ -1,13 +1,14 @@
 //! The memtable: the newest entries of a table, in memory, in order, fed and read by many threads at once.
 //!
-//! Records lie in an arena in order of arrival; a B-link tree of their places keeps the order. Nothing is removed or changed: a
-//! memtable grows until it is flushed, and its memory goes back to the system with the last handle, cursor and pinned value.
+//! Records lie in an arena in order of arrival; a B-link tree of their places keeps the order. Nothing is removed or
+//! changed: a memtable grows until it is flushed, and its memory goes back to the system with the last handle, cursor
+//! and pinned value.
 //!
 //! A large batch is a memtable as it stands, beside an index of it (`batch`): nothing is copied.
 //!
 //! # Concurrency
-//! Writers hold one node of the tree at a time, for as long as it takes to put one slot into it. Readers hold nothing and
-//! make nobody wait.
+//! Writers hold one node of the tree at a time, for as long as it takes to put one slot into it. Readers hold nothing
+//! and make nobody wait.
 
 mod arena;
 mod batch;
@@ -60,11 +61,12 @@ impl Memtable {
         Self(Form::Batch(Arc::new(Ordered::new(batch, first))))
     }
 
-    /// Adds a version of a key. Any number of threads may do so at once; no two entries may have the same key and seqnum.
+    /// Adds a version of a key. Any number of threads may do so at once; no two entries may have the same key and
+    /// seqnum.
     ///
     /// # Panics
-    /// When the key is empty or longer than 64 KiB, the value longer than 4 GiB, or the seqnum above [`SeqNum::MAX`]; when the memtable is
-    /// that of a batch.
+    /// When the key is empty or longer than 64 KiB, the value longer than 4 GiB, or the seqnum above [`SeqNum::MAX`];
+    /// when the memtable is that of a batch.
     pub fn insert(&self, entry: &Entry<'_>) {
         self.tree().insert(entry);
     }
@@ -94,7 +96,8 @@ impl Memtable {
         }
     }
 
-    /// The newest version of `key` that a snapshot at `seqnum` sees. The value is a view that keeps the memtable's memory alive.
+    /// The newest version of `key` that a snapshot at `seqnum` sees. The value is a view that keeps the memtable's
+    /// memory alive.
     #[must_use]
     pub fn get(&self, key: &[u8], snapshot: SeqNum) -> Option<Found> {
         match &self.0 {
@@ -162,8 +165,8 @@ impl Memtable {
         matches!(&self.0, Form::Tree(tree) if tree.arena().wants_spare())
     }
 
-    /// Has some more memory at hand for what is inserted next, if the memtable is large: who inserts it would wait for the system to give it.
-    /// False when there is as much as is wanted. For one thread.
+    /// Has some more memory at hand for what is inserted next, if the memtable is large: who inserts it would wait for
+    /// the system to give it. False when there is as much as is wanted. For one thread.
     pub fn prepare_memory(&self) -> bool {
         matches!(&self.0, Form::Tree(tree) if tree.arena().prepare_spare())
     }
@@ -175,7 +178,8 @@ impl Memtable {
         }
     }
 
-    /// How many entries were inserted, or are being inserted right now. Walks the chunks of the memtable: not for every insert.
+    /// How many entries were inserted, or are being inserted right now. Walks the chunks of the memtable: not for every
+    /// insert.
     #[must_use]
     pub fn entries(&self) -> u64 {
         match &self.0 {

@@ -1,10 +1,10 @@
 //! A node of the memtable's tree: sorted slots with the heads of their keys, read optimistically under a version.
 //!
-//! A leaf's slots are records; a branch's slots are nodes of the level below, each standing for the records from its `low`
-//! up to the `low` of the next. Everything else is the same for both.
+//! A leaf's slots are records; a branch's slots are nodes of the level below, each standing for the records from its
+//! `low` up to the `low` of the next. Everything else is the same for both.
 //!
-//! Heads are taken after the bytes that all keys of the node's range share (`skip`), so that keys with long common prefixes
-//! are still told apart without a look at their records.
+//! Heads are taken after the bytes that all keys of the node's range share (`skip`), so that keys with long common
+//! prefixes are still told apart without a look at their records.
 //!
 //! # Invariants
 //! 1. A node holds what lies from its `low` (inclusive) up to the `low` of its `next` (exclusive); `low` never changes.
@@ -13,11 +13,12 @@
 //! 4. Links and slots point to nodes and records of one arena, which outlives them; none is ever removed.
 //!
 //! # Concurrency
-//! `version` is odd while a writer holds the node. A reader notes an even version, reads what it likes (all of it atomics, and
-//! every pointer valid because of invariant 4), and then checks that the version is the same; if not, what it read means
-//! nothing. The writer's release fence between the odd version and its changes, and the reader's acquire fence between
-//! its reads and the check, make this hold (Boehm, "Can seqlocks get along with programming language memory models?", 2012).
-//! Pointers are loaded with acquire and stored behind a release fence, so what they point to is complete.
+//! `version` is odd while a writer holds the node. A reader notes an even version, reads what it likes (all of it
+//! atomics, and every pointer valid because of invariant 4), and then checks that the version is the same; if not, what
+//! it read means nothing. The writer's release fence between the odd version and its changes, and the reader's acquire
+//! fence between its reads and the check, make this hold (Boehm, "Can seqlocks get along with programming language
+//! memory models?", 2012). Pointers are loaded with acquire and stored behind a release fence, so what they point to is
+//! complete.
 
 use crate::base::sync::{AtomicPtr, AtomicU32, AtomicU64, fence, thread};
 use std::hint::{self, select_unpredictable};
@@ -423,7 +424,8 @@ impl<'t> Locked<'t> {
     }
 }
 
-/// How many bytes two bounds share at the front, and with them every key between. Nothing bounds the first and last node.
+/// How many bytes two bounds share at the front, and with them every key between. Nothing bounds the first and last
+/// node.
 fn shared(low: Option<Record<'_>>, high: Option<Record<'_>>) -> usize {
     match (low, high) {
         (Some(low), Some(high)) => shared_bytes(low.key(), high.key()),

@@ -74,7 +74,8 @@ impl<'t> Record<'t> {
     /// The record at `at`.
     ///
     /// # Safety
-    /// `at` came from [`Self::as_ptr`] of a record whose arena lives for `'t`, and the record's writing happened before.
+    /// `at` came from [`Self::as_ptr`] of a record whose arena lives for `'t`, and the record's writing happened
+    /// before.
     #[inline]
     pub(super) unsafe fn from_ptr(at: NonNull<u8>) -> Self {
         Self { at, arena: PhantomData }

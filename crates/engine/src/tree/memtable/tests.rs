@@ -70,7 +70,8 @@ enum Op {
     Prev,
 }
 
-/// Keys that are hard to tell apart: equal heads, zeros where a shorter key ends, long common prefixes, the longest key.
+/// Keys that are hard to tell apart: equal heads, zeros where a shorter key ends, long common prefixes, the longest
+/// key.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     let prefix = prop_oneof![
         4 => Just(Vec::new()),
@@ -293,7 +294,8 @@ fn sorted<'c>(changes: impl Iterator<Item = (&'c [u8], Kind, &'c [u8])>) -> Sort
     sorter.sort(Arc::new(Bytes(bytes)), kept_bytes)
 }
 
-/// Long shared prefixes, keys that others begin with, zeros, and many versions of a key: what heads alone do not tell apart.
+/// Long shared prefixes, keys that others begin with, zeros, and many versions of a key: what heads alone do not tell
+/// apart.
 #[test]
 fn a_batch_sorts_keys_that_heads_do_not_tell_apart() {
     let many = rounds(400, 40);
@@ -404,7 +406,8 @@ fn a_pinned_value_outlives_its_memtable() {
     assert_eq!(value, b"value");
 }
 
-/// A memtable was full when its last chunk, as large as all before, had just been mapped: a quarter of what memtables may have held nothing.
+/// A memtable was full when its last chunk, as large as all before, had just been mapped: a quarter of what memtables
+/// may have held nothing.
 #[test]
 fn what_a_chunk_has_left_does_not_count() {
     const RECORD_BYTES: usize = 1000;

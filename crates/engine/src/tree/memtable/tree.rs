@@ -1,11 +1,12 @@
 //! The memtable's tree: how records find their leaf, how nodes split, how readers find records.
 //!
-//! A B-link tree (Lehman and Yao, 1981): every node knows its right neighbour, so a split needs to hold only the node that
-//! splits. Until the parent knows the new node, who looks for something in it arrives at its left neighbour and moves right.
+//! A B-link tree (Lehman and Yao, 1981): every node knows its right neighbour, so a split needs to hold only the node
+//! that splits. Until the parent knows the new node, who looks for something in it arrives at its left neighbour and
+//! moves right.
 //!
 //! # Concurrency
-//! A writer holds at most one node, and no latch meanwhile. The growth latch is taken without a node, and the arena's latch (to map
-//! memory) perhaps within it. Readers hold nothing.
+//! A writer holds at most one node, and no latch meanwhile. The growth latch is taken without a node, and the arena's
+//! latch (to map memory) perhaps within it. Readers hold nothing.
 
 use std::ptr;
 
@@ -71,7 +72,8 @@ impl Tree {
         self.add(Slot::Record(Record::write(&self.arena, entry)), leaf);
     }
 
-    /// [`Self::insert`] of entries into trees, up to [`TOGETHER`] whose ways down are gone together: each waits for memory while the others do.
+    /// [`Self::insert`] of entries into trees, up to [`TOGETHER`] whose ways down are gone together: each waits for
+    /// memory while the others do.
     pub(super) fn insert_together(entries: &[(&Self, Entry<'_>)]) {
         let mut ways = [const { None }; TOGETHER];
         for (way, (tree, entry)) in ways.iter_mut().zip(entries) {
@@ -170,7 +172,8 @@ impl Tree {
         self.resume(way).finish(0, place)
     }
 
-    /// Goes a step on towards the leaf that `place` belongs to, and asks for the memory that the next one looks at; whether there is one.
+    /// Goes a step on towards the leaf that `place` belongs to, and asks for the memory that the next one looks at;
+    /// whether there is one.
     pub(super) fn go_on(&self, way: &mut Way, place: &Place<'_>) -> bool {
         let mut descent = self.resume(way);
         let arrived = descent.step(0, place).is_some();
@@ -262,13 +265,15 @@ impl<'t> Descent<'t> {
         }
     }
 
-    /// Goes one step towards the leaf that `place` belongs to, unless this is it: then returns it, and a version at which it was.
+    /// Goes one step towards the leaf that `place` belongs to, unless this is it: then returns it, and a version at
+    /// which it was.
     #[inline]
     fn arrive(&mut self, place: &Place<'_>) -> Option<(&'t Node, u64)> {
         self.step(0, place).map(|version| (self.node, version))
     }
 
-    /// Goes one step towards the node of `level` that `place` belongs to, unless this is it: then returns a version at which it was.
+    /// Goes one step towards the node of `level` that `place` belongs to, unless this is it: then returns a version at
+    /// which it was.
     #[inline]
     fn step(&mut self, level: u32, place: &Place<'_>) -> Option<u64> {
         let node = self.node;

@@ -1,7 +1,8 @@
 //! The trees that a merge does not read.
 //!
-//! A put may lie there once more than in the stream: a compaction or a merge into a B-tree that was given up, by a crash or a full disk, has left slices
-//! of its result below inputs that stayed, or below the log. So a single-delete is needed there still when it has met its put in the stream.
+//! A put may lie there once more than in the stream: a compaction or a merge into a B-tree that was given up, by a
+//! crash or a full disk, has left slices of its result below inputs that stayed, or below the log. So a single-delete
+//! is needed there still when it has met its put in the stream.
 
 use std::sync::Arc;
 

@@ -4,7 +4,8 @@ use crate::base::key::check_value;
 use crate::base::{Entry, SeqNum};
 use crate::tree::operator::TableOperator;
 
-/// From so many operands on a chain is made shorter where the operator can, so that a key with millions of them takes little memory.
+/// From so many operands on a chain is made shorter where the operator can, so that a key with millions of them takes
+/// little memory.
 const OPERANDS_MANY: usize = 1024;
 
 /// Operands, newest first. All of them are merged into one key, and every snapshot sees all of them or none.

@@ -8,8 +8,8 @@ use crate::tree::compaction_filter::Decision;
 use super::Retain;
 
 impl Retain {
-    /// Gives the value of the key in hand, which every snapshot sees, as the compaction filter wants it. `stored` is the value or, of one
-    /// that is kept apart, where it is; `seqnum` is written with it.
+    /// Gives the value of the key in hand, which every snapshot sees, as the compaction filter wants it. `stored` is
+    /// the value or, of one that is kept apart, where it is; `seqnum` is written with it.
     #[cold]
     pub(super) fn give_filtered(
         &mut self,

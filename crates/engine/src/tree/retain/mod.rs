@@ -1,28 +1,32 @@
-//! The one rule for what may be dropped: which versions and tombstones a flush or compaction must still write, and which merge operands
-//! it writes folded.
+//! The one rule for what may be dropped: which versions and tombstones a flush or compaction must still write, and
+//! which merge operands it writes folded.
 //!
-//! Two versions lie in one *stripe* when every snapshot sees both or neither. The newest version of a stripe stands for it; a merge
-//! operand does so together with what follows it, down to the first version that is none.
+//! Two versions lie in one *stripe* when every snapshot sees both or neither. The newest version of a stripe stands for
+//! it; a merge operand does so together with what follows it, down to the first version that is none.
 //!
 //! # Invariants
 //! 1. For every live snapshot, the version of a key that it sees is kept, unless it is a tombstone that hides nothing.
 //! 2. A version that no snapshot sees, now or later, and that no kept operand needs, is dropped.
 //! 3. A tombstone is dropped only when nothing older than it can lie below (`bottom`) and every snapshot sees it.
-//! 4. A kept version that every snapshot sees gets seqnum zero: no reader needs to compare it again. An operand keeps its seqnum: older
-//!    versions of its stripe may lie behind it, here or below. In a table whose entries are `dated` all keep theirs, which tells their age.
-//! 5. Operands of one stripe are folded with the version that they change when that is in the stripe too, or when there is none: with a
-//!    tombstone, and at the end of the key at the bottom. Otherwise they become one operand where the operator can. When the operator is
-//!    not registered or fails, all of them are kept as they are, with what they change.
+//! 4. A kept version that every snapshot sees gets seqnum zero: no reader needs to compare it again. An operand keeps
+//!    its seqnum: older versions of its stripe may lie behind it, here or below. In a table whose entries are `dated`
+//!    all keep theirs, which tells their age.
+//! 5. Operands of one stripe are folded with the version that they change when that is in the stripe too, or when there
+//!    is none: with a tombstone, and at the end of the key at the bottom. Otherwise they become one operand where the
+//!    operator can. When the operator is not registered or fails, all of them are kept as they are, with what they
+//!    change.
 //! 6. A put and the single-delete in front of it go together; `single.rs` says when.
-//! 7. The table's compaction filter is asked about a put that every snapshot sees and that has no newer version here. What it removes becomes a
-//!    tombstone above the bottom.
-//! 8. A value that is kept apart is read only to fold operands into it and to ask the filter; else its entry is kept or dropped as any put.
-//! 9. The stream may have a version twice, in different trees: a compaction or a merge into a B-tree that was given up has left slices of its
-//!    result beside its inputs, or beside the log. It is kept once. It may also lie once more in a tree that the stream is not of (`below`).
-//! 10. An erasure is a tombstone of every key that it covers, between the versions before and after it. Nothing that lies behind it is
-//!     changed by operands, here or below.
-//! 11. Entries that nothing of this can drop or change may pass many at once: puts with seqnum zero, each of which is the only version of its key,
-//!     where there is no filter, no erasure and no date.
+//! 7. The table's compaction filter is asked about a put that every snapshot sees and that has no newer version here.
+//!    What it removes becomes a tombstone above the bottom.
+//! 8. A value that is kept apart is read only to fold operands into it and to ask the filter; else its entry is kept or
+//!    dropped as any put.
+//! 9. The stream may have a version twice, in different trees: a compaction or a merge into a B-tree that was given up
+//!    has left slices of its result beside its inputs, or beside the log. It is kept once. It may also lie once more in
+//!    a tree that the stream is not of (`below`).
+//! 10. An erasure is a tombstone of every key that it covers, between the versions before and after it. Nothing that
+//!     lies behind it is changed by operands, here or below.
+//! 11. Entries that nothing of this can drop or change may pass many at once: puts with seqnum zero, each of which is
+//!     the only version of its key, where there is no filter, no erasure and no date.
 
 mod below;
 mod chain;
@@ -80,7 +84,8 @@ pub struct Retain {
     key: Vec<u8>,
     /// Of `key`, the versions met so far serve the snapshots from this index on; `usize::MAX` before the first version.
     served_from: usize,
-    /// The seqnum of the oldest version so far that is newer than all snapshots, or one that none has: what comes then is there twice.
+    /// The seqnum of the oldest version so far that is newer than all snapshots, or one that none has: what comes then
+    /// is there twice.
     ahead: SeqNum,
     /// The version kept last is an operand: the next one of its stripe serves the same snapshots with it.
     open: bool,
@@ -95,8 +100,9 @@ pub struct Retain {
 }
 
 impl Retain {
-    /// A rule for the given live snapshots (in any order), where every other snapshot, now or to come, sees at least up to
-    /// `published`. `bottom` says that no tree outside the stream holds an older version of a key in it. Operands stay as they are.
+    /// A rule for the given live snapshots (in any order), where every other snapshot, now or to come, sees at least up
+    /// to `published`. `bottom` says that no tree outside the stream holds an older version of a key in it. Operands
+    /// stay as they are.
     #[must_use]
     pub fn new(mut snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> Self {
         // What is newer than `published` is kept for all who may come, and so for these as well.
@@ -273,8 +279,8 @@ impl Retain {
         Ok(())
     }
 
-    /// Takes the next entry of the stream, and gives `out` what is to be written: this entry, one made of those before, several of them,
-    /// or nothing.
+    /// Takes the next entry of the stream, and gives `out` what is to be written: this entry, one made of those before,
+    /// several of them, or nothing.
     ///
     /// # Errors
     /// What `out` says, and when a value that operands change is kept apart and cannot be read.
@@ -305,14 +311,15 @@ impl Retain {
         }
     }
 
-    /// Whether puts that every snapshot sees, from `first` on and each the only version of its key in the stream, are written as they are:
-    /// [`Self::pass`] takes them all at once.
+    /// Whether puts that every snapshot sees, from `first` on and each the only version of its key in the stream, are
+    /// written as they are: [`Self::pass`] takes them all at once.
     #[must_use]
     pub fn lets_pass(&self, first: &[u8]) -> bool {
         !self.compares_ages() && !self.filter.is_registered() && self.key != first
     }
 
-    /// Ends the key in hand, and takes `count` puts that are written as they are, the last of which is of the key `last`.
+    /// Ends the key in hand, and takes `count` puts that are written as they are, the last of which is of the key
+    /// `last`.
     ///
     /// # Errors
     /// What `out` says.
@@ -360,7 +367,8 @@ impl Retain {
     /// By whom `entry`, which is to be written, is seen; `None` when it may be dropped.
     fn decide(&mut self, entry: &Entry<'_>, seen: usize) -> Option<Seen> {
         if seen == self.snapshots.len() {
-            // Newer than `published`: some snapshot may see just this version, and the next may see another. It serves none of those here.
+            // Newer than `published`: some snapshot may see just this version, and the next may see another. It serves
+            // none of those here.
             if entry.seqnum >= self.ahead {
                 return None;
             }
@@ -425,7 +433,8 @@ impl Retain {
         }
     }
 
-    /// Gives one value instead of the chain and what it changes. False, and the operands as they are, when the operator fails.
+    /// Gives one value instead of the chain and what it changes. False, and the operands as they are, when the operator
+    /// fails.
     fn fold(&mut self, base: Option<&[u8]>, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<bool> {
         let Ok(value) = self.operator.full(&self.key, base, &self.chain.operands()) else {
             return self.give_operands(out).map(|()| false);

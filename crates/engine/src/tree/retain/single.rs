@@ -1,8 +1,9 @@
-//! Single-deletes: each is held back until the version behind it in its stripe is known, and goes together with its put.
+//! Single-deletes: each is held back until the version behind it in its stripe is known, and goes together with its
+//! put.
 //!
-//! Who writes one promises that its key was put at most once since the single-delete before. So of the versions of a key, newest first,
-//! each put has a single-delete or nothing behind it, and three rewrites keep that promise wherever a merge cuts the versions, and show
-//! every snapshot what it saw before:
+//! Who writes one promises that its key was put at most once since the single-delete before. So of the versions of a
+//! key, newest first, each put has a single-delete or nothing behind it, and three rewrites keep that promise wherever
+//! a merge cuts the versions, and show every snapshot what it saw before:
 //!
 //! | versions, newest first | become |
 //! |---|---|
@@ -11,10 +12,10 @@
 //! | single-delete, operand | single-delete: operands are part of what was put |
 //!
 //! # Invariants
-//! 1. A single-delete that a newer version of its stripe hides is not dropped before it has met its put: above that, the next
-//!    single-delete takes only the newer put with it, and would lay the older one bare.
-//! 2. Where a live snapshot is older than the pair, the single-delete stays and only the put goes: a transaction that began before the two
-//!    must find that its key was changed.
+//! 1. A single-delete that a newer version of its stripe hides is not dropped before it has met its put: above that,
+//!    the next single-delete takes only the newer put with it, and would lay the older one bare.
+//! 2. Where a live snapshot is older than the pair, the single-delete stays and only the put goes: a transaction that
+//!    began before the two must find that its key was changed.
 //! 3. Where another tree may have the key, only the put goes: it may be this put once more ([`Below`](super::Below)).
 
 use crate::base::{Entry, Kind, Result, SeqNum};
@@ -37,8 +38,8 @@ fn is_put(kind: Kind) -> bool {
 }
 
 impl Retain {
-    /// Holds `entry` back when it is a single-delete, or decides over the one that was by what comes behind it; true when nothing else is
-    /// to be done with `entry`.
+    /// Holds `entry` back when it is a single-delete, or decides over the one that was by what comes behind it; true
+    /// when nothing else is to be done with `entry`.
     #[cold]
     pub(super) fn wait(
         &mut self,
@@ -145,7 +146,8 @@ mod tests {
         OwnedEntry { key: key.to_vec(), seqnum: SeqNum(seqnum), kind, value }
     }
 
-    /// Versions of a key for which the promise is kept, newest first: each put is the first since the single-delete before.
+    /// Versions of a key for which the promise is kept, newest first: each put is the first since the single-delete
+    /// before.
     fn kept(merges: bool) -> impl Strategy<Value = Vec<OwnedEntry>> {
         prop::collection::vec((0..4u8, 1..3u64), 0..14).prop_map(move |steps| {
             let (mut versions, mut is_put, mut seqnum) = (Vec::new(), false, 0);

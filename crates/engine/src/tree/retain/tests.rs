@@ -208,7 +208,8 @@ fn reads_as_before(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Many versions of one key, most of them between snapshots: operands over deletes, over puts, over others' stripes.
+    /// Many versions of one key, most of them between snapshots: operands over deletes, over puts, over others'
+    /// stripes.
     #[test]
     fn every_snapshot_reads_the_same_of_a_key_with_many_versions(
         history in versions(), moment in moment(), operator in operator(), cut in 0..NEWEST,

@@ -1,5 +1,5 @@
-//! Reading leaves in a row: the longer the row, the more of the file is read at once; and who passes by, as a merge does, has the next
-//! span read beside what it does with this one.
+//! Reading leaves in a row: the longer the row, the more of the file is read at once; and who passes by, as a merge
+//! does, has the next span read beside what it does with this one.
 
 use super::Run;
 use crate::base::Result;
@@ -83,14 +83,14 @@ impl ReadAhead {
         self.leaves_read
     }
 
-    /// Whether the leaves asked for last are a row that is likely to go on, and to be found in the cache as far as it holds them.
+    /// Whether the leaves asked for last are a row that is likely to go on, and to be found in the cache as far as it
+    /// holds them.
     pub(super) fn goes_on(&self) -> bool {
         self.fill == Fill::Keep && self.row.leaves >= LONG_ROW
     }
 
-    /// The leaf that `pointer` points to, which may be at hand in `swip`, and whether it was in the cache (for a merge: and somebody has
-    /// read it there). `wanted` says in which part of
-    /// the file it pays to read ahead.
+    /// The leaf that `pointer` points to, which may be at hand in `swip`, and whether it was in the cache (for a merge:
+    /// and somebody has read it there). `wanted` says in which part of the file it pays to read ahead.
     pub(super) fn leaf(
         &mut self,
         run: &Run,
@@ -162,7 +162,8 @@ impl ReadAhead {
         file.parse(self.held.bytes(leaf), pointer)
     }
 
-    /// Turns to the next span, which the leaf of `pointer` lies in, or begins before and ends in; and has the one behind it read.
+    /// Turns to the next span, which the leaf of `pointer` lies in, or begins before and ends in; and has the one
+    /// behind it read.
     fn turn(
         &mut self,
         file: &BlockFile,

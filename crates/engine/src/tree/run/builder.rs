@@ -43,7 +43,8 @@ pub struct RunOptions {
 
 /// A run that is being written. Dropping it unfinished leaves a file behind that is no run.
 ///
-/// While it is written, it takes memory of about one byte in a hundred for the index and eight bytes per key for the filter.
+/// While it is written, it takes memory of about one byte in a hundred for the index and eight bytes per key for the
+/// filter.
 #[derive(Debug)]
 pub struct RunBuilder {
     options: RunOptions,
@@ -101,8 +102,8 @@ impl RunBuilder {
         })
     }
 
-    /// The same run, whose blocks go into `cache` where most of their entries come from blocks in it. It must then be opened as the
-    /// [`Self::instance`] that it was written as.
+    /// The same run, whose blocks go into `cache` where most of their entries come from blocks in it. It must then be
+    /// opened as the [`Self::instance`] that it was written as.
     #[must_use]
     pub fn warming(mut self, cache: Arc<Cache>) -> Self {
         self.warm = Some(Warm::new(cache));
@@ -115,7 +116,8 @@ impl RunBuilder {
         self.writer.instance()
     }
 
-    /// Says whether the entries that follow come from blocks in the cache, or are likely to be read soon for another reason.
+    /// Says whether the entries that follow come from blocks in the cache, or are likely to be read soon for another
+    /// reason.
     #[inline]
     pub const fn source(&mut self, is_cached: bool) {
         if let Some(warm) = &mut self.warm {
@@ -126,8 +128,8 @@ impl RunBuilder {
     /// Adds an entry.
     ///
     /// # Errors
-    /// `Io` or `Full` when the file cannot be written, `Corruption` when a value is said to be kept apart and nothing points to it. The
-    /// run is of no use then.
+    /// `Io` or `Full` when the file cannot be written, `Corruption` when a value is said to be kept apart and nothing
+    /// points to it. The run is of no use then.
     ///
     /// # Panics
     /// When the entry does not come after the one before in stored order.
@@ -154,8 +156,9 @@ impl RunBuilder {
         Ok(())
     }
 
-    /// Whether a leaf of another run may become one of this run as it is. What is in hand is closed before it, and may be little; so leaves
-    /// that passed from run to run would become smaller and smaller if what they lack were not counted.
+    /// Whether a leaf of another run may become one of this run as it is. What is in hand is closed before it, and may
+    /// be little; so leaves that passed from run to run would become smaller and smaller if what they lack were not
+    /// counted.
     #[must_use]
     pub fn takes_leaf(&self, leaf: &Block) -> bool {
         let in_hand = u64::from(!self.leaf.is_empty());
@@ -164,13 +167,15 @@ impl RunBuilder {
         LACKING_PART * all <= u64::from(self.options.block_bytes) * (self.leaves + in_hand + 1)
     }
 
-    /// How many bytes more a leaf could have that has an image of `bytes` bytes and `count` entries, if the next entry were as long as its own.
+    /// How many bytes more a leaf could have that has an image of `bytes` bytes and `count` entries, if the next entry
+    /// were as long as its own.
     fn lacking(&self, bytes: usize, count: usize) -> u64 {
         let with_next = bytes + bytes / count.max(1);
         u64_of(usize_of32(self.options.block_bytes).saturating_sub(with_next))
     }
 
-    /// Adds all entries of a leaf of another run, [`Block::is_plain`], with this first and last key, as a leaf of its own.
+    /// Adds all entries of a leaf of another run, [`Block::is_plain`], with this first and last key, as a leaf of its
+    /// own.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -270,7 +275,8 @@ impl RunBuilder {
         self.closed = Some(pointer);
     }
 
-    /// Enters the leaf that was closed in the index: `next` is the key that comes behind it, or its last one where none does.
+    /// Enters the leaf that was closed in the index: `next` is the key that comes behind it, or its last one where none
+    /// does.
     fn enter_closed(&mut self, next: &[u8]) {
         let Some(pointer) = self.closed.take() else { return };
         push_pointer(&mut self.index, separator(&self.closed_key, next), pointer);
@@ -419,8 +425,8 @@ mod tests {
             (versions, rule) in (0..4u64, proptest::option::of(Just(Prefix::Bytes(1)))),
             (theirs, ours, bits) in (any::<bool>(), any::<bool>(), any::<bool>()),
         ) {
-            // Most keys are of the run that the key before is of, so that whole leaves lie between keys of other runs. A key in a while has a
-            // younger version in the first run.
+            // Most keys are of the run that the key before is of, so that whole leaves lie between keys of other runs.
+            // A key in a while has a younger version in the first run.
             let mut of_runs = [const { Vec::new() }; 3];
             let mut at = 0;
             for (i, (key, (run, value))) in (0..).zip(&whose) {

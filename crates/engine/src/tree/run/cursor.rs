@@ -179,8 +179,8 @@ impl RunCursor {
         self.fill == Fill::Keep && !self.is_apart() && !self.limits.as_ref().is_some_and(asks_filter)
     }
 
-    /// Finds where in the index the leaf of `key` is. False where all keys are below it, or below it in the part of the index in which it would
-    /// be: then the cursor is at its end.
+    /// Finds where in the index the leaf of `key` is. False where all keys are below it, or below it in the part of the
+    /// index in which it would be: then the cursor is at its end.
     fn find_slot(&mut self, key: &[u8]) -> Result<bool> {
         if !self.find_part(key)? {
             return Ok(false);

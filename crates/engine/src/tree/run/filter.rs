@@ -3,10 +3,12 @@
 //! # Format
 //!
 //! The filter is a row of lines of 64 bytes, cut into parts. The hash of a key ([`crate::base::checksum::hash_key`])
-//! chooses the line with its upper 32 bits: line = upper * lines >> 32. Its lower 32 bits give one bit per probe: the upper nine
-//! bits of the number, which is multiplied by 0x9e3779b9 after each probe. Bit b of a line is bit b & 7 of its byte b >> 3.
+//! chooses the line with its upper 32 bits: line = upper * lines >> 32. Its lower 32 bits give one bit per probe: the
+//! upper nine bits of the number, which is multiplied by 0x9e3779b9 after each probe. Bit b of a line is bit b & 7 of
+//! its byte b >> 3.
 //!
-//! After Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters" (2007), and RocksDB's `FastLocalBloom`.
+//! After Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters" (2007), and RocksDB's
+//! `FastLocalBloom`.
 
 use super::format::FILTER_PART_LINES;
 use crate::base::num::{u32_of, u64_of, usize_of};

@@ -13,8 +13,9 @@
 //! | filter table | raw | the pointers of the filter parts, in order; left out with the filter |
 //! | footer | | [`FOOTER_BYTES`] bytes, not framed |
 //!
-//! A separator is a key that is not below the last key of its leaf and, unless the two keys are one, below the first key of the
-//! next; the last one is the last key of the run. Versions of one key may span leaves: then separators repeat.
+//! A separator is a key that is not below the last key of its leaf and, unless the two keys are one, below the first
+//! key of the next; the last one is the last key of the run. Versions of one key may span leaves: then separators
+//! repeat.
 //!
 //! The footer:
 //!

@@ -38,8 +38,8 @@ pub struct Reference {
 }
 
 impl RunMeta {
-    /// Appends the numbers as varints in the order of the fields, then the two keys with their lengths, then the number of references and
-    /// of each its id and its bytes, as varints.
+    /// Appends the numbers as varints in the order of the fields, then the two keys with their lengths, then the number
+    /// of references and of each its id and its bytes, as varints.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let counts = [self.bytes, self.entries, self.tombstones, self.raw_bytes];
         for number in counts.into_iter().chain([self.seqnum_max.0, self.clean_to.0]) {

@@ -31,8 +31,9 @@ const INDEX_HEIGHT: u32 = 2;
 
 /// An immutable sorted file of entries, open for reading.
 ///
-/// In memory for itself it has its key range, the top of its index and the pointers to its filter, about one byte in ten
-/// thousand, and as there is room what lookups used of its index and filter; the rest comes and goes with the cache, and leaves it when the run is dropped.
+/// In memory for itself it has its key range, the top of its index and the pointers to its filter, about one byte in
+/// ten thousand, and as there is room what lookups used of its index and filter; the rest comes and goes with the
+/// cache, and leaves it when the run is dropped.
 pub struct Run {
     file: BlockFile,
     cache: Arc<Cache>,
@@ -70,7 +71,8 @@ impl Run {
     /// Opens the run at `path`, whose blocks were written under `identity`, and which is what the manifest says it is.
     ///
     /// # Errors
-    /// `Corruption` when the file is not that run, `Unsupported` when a newer version wrote it, `Io` when it cannot be read.
+    /// `Corruption` when the file is not that run, `Unsupported` when a newer version wrote it, `Io` when it cannot be
+    /// read.
     pub fn open(
         env: &Env,
         path: &Path,
@@ -101,8 +103,9 @@ impl Run {
         Ok(Arc::new(Self { file, cache, meta, footer, top, filter, refusals, room, heads, visible_from, values }))
     }
 
-    /// The seqnum that the run's entries count as having at least: what the run is clean up to. A bulk load writes its entries with
-    /// seqnum zero, before it knows which they will have; snapshots that are older than the load see nothing of the run.
+    /// The seqnum that the run's entries count as having at least: what the run is clean up to. A bulk load writes its
+    /// entries with seqnum zero, before it knows which they will have; snapshots that are older than the load see
+    /// nothing of the run.
     #[inline]
     #[must_use]
     pub fn visible_from(&self) -> SeqNum {
@@ -239,7 +242,8 @@ impl Run {
         Ok(filter.layout.may_contain(self.line(block, at, pointer)?, hash))
     }
 
-    /// Looks for `key`. `unasked` is its hash while the filter was not asked about it: it is before a block must be read.
+    /// Looks for `key`. `unasked` is its hash while the filter was not asked about it: it is before a block must be
+    /// read.
     pub(super) fn search(
         &self,
         key: &[u8],
@@ -289,7 +293,8 @@ impl Run {
         Ok(None)
     }
 
-    /// A block on the way to a key; `None` when it is not in memory and the filter, if it is still `unasked`, says that it need not be read.
+    /// A block on the way to a key; `None` when it is not in memory and the filter, if it is still `unasked`, says that
+    /// it need not be read.
     #[inline]
     pub(super) fn block_for(
         &self,
@@ -384,8 +389,8 @@ impl Run {
         self.filter.as_ref()?.kept.get(part)?.get()
     }
 
-    /// Asks for the memory where a lookup of `key`, which has this hash, looks first: the filter, or else the leaf. Then it also says where in the
-    /// index the lookup may begin.
+    /// Asks for the memory where a lookup of `key`, which has this hash, looks first: the filter, or else the leaf.
+    /// Then it also says where in the index the lookup may begin.
     pub fn approach(&self, key: &[u8], hash: u64) -> Option<Start> {
         if !self.may_span(key) {
             return None;

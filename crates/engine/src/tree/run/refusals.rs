@@ -1,5 +1,6 @@
-//! How often the filter of a run says no. Where it hardly ever does, as in the last level of a table whose keys are found, a get first looks
-//! whether index and leaf are in memory: then the leaf answers as well, and what the filter takes to be asked is saved.
+//! How often the filter of a run says no. Where it hardly ever does, as in the last level of a table whose keys are
+//! found, a get first looks whether index and leaf are in memory: then the leaf answers as well, and what the filter
+//! takes to be asked is saved.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,10 +10,12 @@ const SAMPLED: u64 = 32;
 const ALL: u32 = 1 << 10;
 /// An answer counts for one part in so many of the average.
 const MEMORY: u32 = 16;
-/// Filters that say no more often are asked first. A search of index and leaf takes about four times as long as the filter.
+/// Filters that say no more often are asked first. A search of index and leaf takes about four times as long as the
+/// filter.
 const RARE: u32 = ALL / 8;
 
-/// A moving average of a filter's refusals. It publishes nothing: whoever sees an old one asks or not, and finds the same.
+/// A moving average of a filter's refusals. It publishes nothing: whoever sees an old one asks or not, and finds the
+/// same.
 #[derive(Debug)]
 pub(super) struct Refusals(AtomicU32);
 

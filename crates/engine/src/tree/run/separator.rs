@@ -2,7 +2,8 @@
 
 use crate::base::key::shared_bytes;
 
-/// A key that is not below `last`, and below `next` unless the two are equal; as short as it can be by cutting one of them.
+/// A key that is not below `last`, and below `next` unless the two are equal; as short as it can be by cutting one of
+/// them.
 ///
 /// # Panics
 /// When `last` is above `next`.

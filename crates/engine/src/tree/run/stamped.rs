@@ -1,6 +1,7 @@
 //! The cursor for merges: entries with the seqnums that they have, also those of a bulk load, which are not stored.
 //!
-//! Readers do without it: a run that is younger than their snapshot they leave out, and of the others the seqnum does not matter.
+//! Readers do without it: a run that is younger than their snapshot they leave out, and of the others the seqnum does
+//! not matter.
 
 use std::sync::Arc;
 

@@ -371,7 +371,8 @@ fn a_run_keeps_what_there_is_room_for_and_gives_it_back() {
         bench.cache = Arc::new(Cache::new(cache_bytes));
         let run = bench.run(&entries);
         run.ask_late(false);
-        // The small cache has no room for all leaves, which so are not where they were seen; and none for all parts of the index.
+        // The small cache has no room for all leaves, which so are not where they were seen; and none for all parts of
+        // the index.
         for _ in 0..2 {
             for entry in entries.iter().step_by(5) {
                 assert_eq!(get_once(&run, &entry.key, 9).unwrap().as_ref(), Some(entry));
@@ -492,7 +493,8 @@ fn absent_keys_are_not_read_for_by_who_asks_the_filter_late() {
     };
     let cold = look_up(0..10_000);
     assert_eq!(cold.filter_stops + cold.trees, 10_000);
-    // It is wrong about some, whose leaves are in memory from then on. Of the others at most a part of the index is looked at.
+    // It is wrong about some, whose leaves are in memory from then on. Of the others at most a part of the index is
+    // looked at.
     assert!(cold.filters > 9_500 && cold.trees == cold.filter_misses && cold.blocks < 10_500, "{cold:?}");
     (0..500).for_each(|i| assert!(get(&run, format!("key-{i:09}").as_bytes(), 9).unwrap().is_some()));
     let warm = look_up(0..499);
@@ -799,9 +801,9 @@ fn hex_dump(bytes: &[u8]) -> String {
 fn the_bytes_of_a_run_without_a_filter_are_pinned() {
     let mut bench = Bench::with(RunOptions { filter_bits_per_key: 0.0, ..Bench::new().options });
     let (path, _) = bench.write(&[put(b"spinney", 9, b"wood")]).unwrap();
-    // Each frame has a header of 0x14 bytes. At 0 the leaf, at 0x41 the index (key "spinney", pointer to 0), at 0x86 its top
-    // (pointer to 0x41), at 0xcb the footer: magic, version 2, no probes, pointer to 0x86, no table, no lines; leaves end at
-    // 0x41, 1 leaf, 1 entry, no tombstones, 11 bytes, seqnum 9, no rule of prefixes, zeros, checksum.
+    // Each frame has a header of 0x14 bytes. At 0 the leaf, at 0x41 the index (key "spinney", pointer to 0), at 0x86
+    // its top (pointer to 0x41), at 0xcb the footer: magic, version 2, no probes, pointer to 0x86, no table, no lines;
+    // leaves end at 0x41, 1 leaf, 1 entry, no tombstones, 11 bytes, seqnum 9, no rule of prefixes, zeros, checksum.
     let expected = "\
 0000: 3d c5 c9 b7 28 e8 81 0b 2d 00 00 00 2d 00 00 00
 0010: 00 00 00 00 01 01 00 00 01 00 00 00 07 00 00 00

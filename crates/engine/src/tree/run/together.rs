@@ -1,8 +1,9 @@
 //! Point lookups of several keys in several runs, with each step taken by all of them before the next.
 //!
-//! Filters that often say no are asked first. Then each key looks into the newest of the runs that may hold it, and those that find nothing
-//! there into their next one, and so on: filters let few pass in vain, so one round is enough as a rule, and all leaves that are not in
-//! memory are read together. The other filters are asked about those leaves, before they are read.
+//! Filters that often say no are asked first. Then each key looks into the newest of the runs that may hold it, and
+//! those that find nothing there into their next one, and so on: filters let few pass in vain, so one round is enough
+//! as a rule, and all leaves that are not in memory are read together. The other filters are asked about those leaves,
+//! before they are read.
 
 use super::Run;
 use super::filter::prefetch_line;
@@ -45,7 +46,8 @@ impl Try<'_> {
     }
 }
 
-/// The newest versions of keys, which ascend, that `snapshot` sees. `runs_of` names the runs that may hold a key, newest first.
+/// The newest versions of keys, which ascend, that `snapshot` sees. `runs_of` names the runs that may hold a key,
+/// newest first.
 ///
 /// # Errors
 /// As [`Run::get`].
@@ -239,7 +241,8 @@ fn ways_to_parts<'r>(asks: &[Ask<'_>], round: Vec<Try<'r>>, costs: &mut Costs) -
     Ok(ways)
 }
 
-/// Goes on to the leaves. Ways to leaves that are not in memory end where a filter that was not asked yet says that it is in vain.
+/// Goes on to the leaves. Ways to leaves that are not in memory end where a filter that was not asked yet says that it
+/// is in vain.
 fn go_to_leaves(asks: &[Ask<'_>], ways: &mut Vec<Way<'_>>, costs: &mut Costs) -> Result<()> {
     let Some(first) = ways.first() else { return Ok(()) };
     let cache = first.this.run.cache();

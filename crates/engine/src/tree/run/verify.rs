@@ -43,8 +43,8 @@ struct Walk<'a> {
 }
 
 impl Run {
-    /// Reads every block, also those of values kept apart, and checks checksums, order, counts, bounds, the index, and that the filter
-    /// knows every key.
+    /// Reads every block, also those of values kept apart, and checks checksums, order, counts, bounds, the index, and
+    /// that the filter knows every key.
     ///
     /// # Errors
     /// `Corruption` for the first disagreement, `Io` when a block cannot be read.

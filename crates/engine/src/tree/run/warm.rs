@@ -1,5 +1,6 @@
-//! Puts blocks of a new run into the cache: where those that it is made of were there and read, since a merge keeps warm what was warm;
-//! and all others where the cache has room for them, so that the first read of them does not go to the device.
+//! Puts blocks of a new run into the cache: where those that it is made of were there and read, since a merge keeps
+//! warm what was warm; and all others where the cache has room for them, so that the first read of them does not go to
+//! the device.
 
 use crate::base::num::u32_of;
 use crate::block::{Block, BlockPointer};
@@ -40,8 +41,8 @@ impl Warm {
         self.cached = if self.is_cached { u32_of(entries) } else { 0 };
     }
 
-    /// The leaf in hand was written, with so many entries. It is as warm as what it is made of when half of them come from the cache: a few
-    /// would bring all neighbours of what is read into memory in place of others.
+    /// The leaf in hand was written, with so many entries. It is as warm as what it is made of when half of them come
+    /// from the cache: a few would bring all neighbours of what is read into memory in place of others.
     pub(super) fn leaf(&mut self, instance: u64, pointer: BlockPointer, image: &[u8], entries: usize) {
         let cached = std::mem::take(&mut self.cached);
         let is_warm = cached > 0 && cached.saturating_mul(2) >= u32_of(entries);

@@ -15,11 +15,13 @@ use crate::cache::Fill;
 use crate::tree::values::ValueFiles;
 use crate::tree::{Ages, Cursor};
 
-/// One of several trees that lie side by side: the ages of its entries, and its leaves or, when not even its file can be opened, its loss.
+/// One of several trees that lie side by side: the ages of its entries, and its leaves or, when not even its file can
+/// be opened, its loss.
 pub type Piece = (Ages, Result<Box<dyn Leaves>, LostRange>);
 
-/// Walks forward over the entries of the leaves that are left of trees that lie side by side. Values that are kept apart stand in their
-/// entries, as if they were not; an entry whose value cannot be read is lost like one in a damaged leaf.
+/// Walks forward over the entries of the leaves that are left of trees that lie side by side. Values that are kept
+/// apart stand in their entries, as if they were not; an entry whose value cannot be read is lost like one in a damaged
+/// leaf.
 pub struct SalvageCursor {
     /// The trees to come.
     pieces: Box<dyn Iterator<Item = Piece> + Send>,
@@ -42,8 +44,8 @@ pub struct SalvageCursor {
 }
 
 impl SalvageCursor {
-    /// A cursor that stands nowhere, over trees in the order of their keys, whose entries point into `values`. What it cannot show it adds
-    /// to `losses`, the bytes that it reads to `read`.
+    /// A cursor that stands nowhere, over trees in the order of their keys, whose entries point into `values`. What it
+    /// cannot show it adds to `losses`, the bytes that it reads to `read`.
     #[must_use]
     pub fn new(
         pieces: Box<dyn Iterator<Item = Piece> + Send>,

@@ -37,8 +37,8 @@ impl ValueBuilder {
         Ok(Self { id, writer: BlockWriter::create(env, path, identity, direct, stats)?, compression, cache: None })
     }
 
-    /// The same file, whose values go into `cache` as far as there is room for them. It must then be opened as the [`Self::instance`] that
-    /// it was written as.
+    /// The same file, whose values go into `cache` as far as there is room for them. It must then be opened as the
+    /// [`Self::instance`] that it was written as.
     #[must_use]
     pub fn populating(mut self, cache: Arc<Cache>) -> Self {
         self.cache = Some(cache);

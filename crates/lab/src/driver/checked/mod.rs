@@ -1,14 +1,14 @@
 //! An engine every read of which is compared with a model.
 //!
 //! # Concurrency
-//! One lock per database guards its model. It is held over an operation and the model's step, and from the begin of a transaction to
-//! its end, so that clients run one after another and the model is exact. A thread must therefore not use a second client of a
-//! database while the first is in a transaction.
+//! One lock per database guards its model. It is held over an operation and the model's step, and from the begin of a
+//! transaction to its end, so that clients run one after another and the model is exact. A thread must therefore not
+//! use a second client of a database while the first is in a transaction.
 //!
 //! # Invariants
 //! 1. Outside a transaction a read sees the present: [`Client::view`] is called again before it.
-//! 2. The hash of the operations depends on what each client asked for and in which order, not on how clients interleaved, not on
-//!    what they were told.
+//! 2. The hash of the operations depends on what each client asked for and in which order, not on how clients
+//!    interleaved, not on what they were told.
 
 mod client;
 mod hash;
@@ -57,8 +57,8 @@ impl<'e> Checked<'e> {
         Self { engine, models: Mutex::default(), totals: Arc::default() }
     }
 
-    /// The hash of the operations that clients asked for; the same for all engines that were asked for the same. Operations of clients
-    /// that are still open are not in it.
+    /// The hash of the operations that clients asked for; the same for all engines that were asked for the same.
+    /// Operations of clients that are still open are not in it.
     #[must_use]
     pub fn operations_hash(&self) -> String {
         format!("{:016x}", self.totals.hash.load(Ordering::Relaxed))
@@ -70,7 +70,8 @@ impl<'e> Checked<'e> {
         self.totals.reads.load(Ordering::Relaxed)
     }
 
-    /// The model of a database: that of the last open, an empty one for a new database, or else what the database holds.
+    /// The model of a database: that of the last open, an empty one for a new database, or else what the database
+    /// holds.
     fn model(&self, dir: &Path, is_new: bool, tables: &[TableSpec], store: &dyn Store) -> Result<Arc<Mutex<Model>>> {
         let mut models = self.models.lock().expect("nothing panics with the map of models");
         let known = models.get(dir).filter(|_| !is_new);

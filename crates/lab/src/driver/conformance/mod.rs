@@ -51,8 +51,8 @@ const fn may(name: &'static str, run: fn(&Ground<'_>) -> Result<()>) -> Check {
     Check { name, may_lack: true, run }
 }
 
-/// Puts an engine through all checks, with databases in new directories below `dir`, which exists. Returns the checks that it had
-/// no way to do, with what it lacks.
+/// Puts an engine through all checks, with databases in new directories below `dir`, which exists. Returns the checks
+/// that it had no way to do, with what it lacks.
 ///
 /// # Errors
 /// All checks that failed, by name, and how.

@@ -1,8 +1,8 @@
 //! What a commit costs: rows of the insert benchmark, one for each commit, and the raw device beside them.
 //!
-//! Each mode is a database of its own and a step, named as the configurations of the article that asked for it (Callaghan, "Redo
-//! logs in `MongoDB` and `InnoDB`", 2014): `sync`, `lazy`, `nolog`, and with more clients `sync-2`, `sync-4`. A step `… settle`
-//! after each is what was left to write when the last commit had returned.
+//! Each mode is a database of its own and a step, named as the configurations of the article that asked for it
+//! (Callaghan, "Redo logs in `MongoDB` and `InnoDB`", 2014): `sync`, `lazy`, `nolog`, and with more clients `sync-2`,
+//! `sync-4`. A step `… settle` after each is what was left to write when the last commit had returned.
 
 mod figures;
 #[cfg(test)]
@@ -46,7 +46,8 @@ pub struct Commit {
     /// Rows before those of each step, which are not measured: an engine that uses log files again has some then
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = counts::<u64>(0..=COUNT_MAX))]
     pub warm_rows: u64,
-    /// Bytes of one file of the redo log, of engines whose log is made of files of one size [default: as the engine has it]
+    /// Bytes of one file of the redo log, of engines whose log is made of files of one size
+    /// [default: as the engine has it]
     #[arg(long, value_name = "SIZE", value_parser = parse_segment)]
     pub log_segment: Option<u64>,
     /// Random bytes in a row beside its columns

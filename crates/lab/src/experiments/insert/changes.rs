@@ -80,7 +80,8 @@ impl<'a> Steps<'a> {
     /// Clients that delete the oldest rows while more than `keep` are live.
     fn deletes(&self, rows: u64, keep: u64, end: End) -> Role<'a> {
         let (live, indexes, first) = (self.live, self.indexes(), self.live.deleted());
-        // Of several clients that insert one may be behind the others: from here on rows may be missing between others for a while.
+        // Of several clients that insert one may be behind the others: from here on rows may be missing between others
+        // for a while.
         let complete = if self.clients() > 1 { live.inserted() } else { u64::MAX };
         let make = move |_client| {
             let mut batch = Batch::new();
@@ -118,8 +119,8 @@ pub(super) fn put(row: &RowMaker, indexes: usize, batch: &mut Batch) {
     }
 }
 
-/// Adds the deletes of the rows in a range of keys and of their index entries, which only the rows tell, and returns how many rows
-/// there are.
+/// Adds the deletes of the rows in a range of keys and of their index entries, which only the rows tell, and returns
+/// how many rows there are.
 fn collect(client: &mut dyn Client, from: u64, until: u64, indexes: usize, batch: &mut Batch) -> Result<u64> {
     each_row(client, from, until, |row| {
         batch.delete(ROWS, row.key());

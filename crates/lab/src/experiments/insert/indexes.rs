@@ -1,7 +1,7 @@
 //! l.x: the secondary indexes are made from the rows.
 //!
-//! Entries are gathered in pieces, sorted, and put in order: what a database without a bulk loader would do. A piece takes so much
-//! memory beside the database's.
+//! Entries are gathered in pieces, sorted, and put in order: what a database without a bulk loader would do. A piece
+//! takes so much memory beside the database's.
 
 use super::changes::each_row;
 use super::{ROWS, Steps};

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The bounds of the live rows, as far as commits were acknowledged.
 ///
 /// # Concurrency
-/// Batches are taken by one client each and may be acknowledged out of order; the bounds count what is acknowledged, so a row close
-/// to a bound may not be there (yet, or any more). With one client of each kind the bounds are exact. The numbers publish nothing
-/// but themselves.
+/// Batches are taken by one client each and may be acknowledged out of order; the bounds count what is acknowledged, so
+/// a row close to a bound may not be there (yet, or any more). With one client of each kind the bounds are exact. The
+/// numbers publish nothing but themselves.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     inserted: AtomicU64,

@@ -1,8 +1,8 @@
 //! The insert benchmark: rows in the order of their primary key, and entries of secondary indexes on random values.
 //!
-//! A B-tree that updates its leaves in place is fast here while the indexes fit in its cache, and reads a leaf for nearly every
-//! entry once they do not; so each run repeats all steps with memory for much more than the data, for about the data, and for a
-//! small part of it. The steps are those of Callaghan's insert benchmark (iibench):
+//! A B-tree that updates its leaves in place is fast here while the indexes fit in its cache, and reads a leaf for
+//! nearly every entry once they do not; so each run repeats all steps with memory for much more than the data, for
+//! about the data, and for a small part of it. The steps are those of Callaghan's insert benchmark (iibench):
 //!
 //! | step | what it does |
 //! |---|---|
@@ -65,7 +65,8 @@ pub struct Insert {
     /// Memory of the database: sizes, or multiples of the data as in 4x; all steps are repeated for each
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_memory, default_value = "4x,1x,0.1x")]
     pub memory: Vec<Memory>,
-    /// Rows inserted each second while queries run; each rate has a step of range and one of point queries; none for no queries
+    /// Rows inserted each second while queries run; each rate has a step of range and one of point queries; none for no
+    /// queries
     #[arg(long, value_name = "LIST", default_value = "100,500,1000", value_parser = parse_rates)]
     pub rates: Rates,
     /// Seconds of each step with queries

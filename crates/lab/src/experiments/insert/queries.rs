@@ -39,7 +39,8 @@ impl<'a> Steps<'a> {
         self.query(db, &format!("qr{rate}"), role, rate)
     }
 
-    /// qp: rows by primary key, of the three newer quarters, so that none of them is deleted meanwhile unless the table is small.
+    /// qp: rows by primary key, of the three newer quarters, so that none of them is deleted meanwhile unless the table
+    /// is small.
     pub(super) fn query_points(&self, db: &mut Db<'_, '_>, rate: u32) -> Result<()> {
         let (seed, live) = (self.common.seed, self.live);
         // Of several clients that insert one may be behind the others, and its rows missing between others.

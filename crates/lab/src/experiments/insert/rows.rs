@@ -1,4 +1,5 @@
-//! Rows as in iibench (Callaghan and Tokutek): one with a sequential primary key, and an entry for each of three indexes.
+//! Rows as in iibench (Callaghan and Tokutek): one with a sequential primary key, and an entry for each of three
+//! indexes.
 //!
 //! # Format
 //! All numbers big-endian, so that bytes order as numbers do.

@@ -83,7 +83,8 @@ mod tests {
     #[test]
     fn more_repetition_compresses_better() {
         let factor = |repeats| lz4_factor(true, 100, ValueMaker::new(1, 128, repeats));
-        // Random bytes do not compress; with half of a value's 128 B random, 80 of 144 B are left, and some for LZ4 itself.
+        // Random bytes do not compress; with half of a value's 128 B random, 80 of 144 B are left, and some for LZ4
+        // itself.
         assert!((0.98..=1.0).contains(&factor(1)), "{}", factor(1));
         assert!((1.6..1.8).contains(&factor(2)), "{}", factor(2));
         assert!(factor(8) > 3.0, "{}", factor(8));

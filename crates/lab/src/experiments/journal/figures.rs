@@ -21,8 +21,8 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// The cost of all items and of the sync after them; a step that the engine does not have, or did not come to, adds nothing.
-    /// Where the log is not compressed no time went to that, whether the engine counts it or not.
+    /// The cost of all items and of the sync after them; a step that the engine does not have, or did not come to, adds
+    /// nothing. Where the log is not compressed no time went to that, whether the engine counts it or not.
     pub(super) fn of(items: &Step, sync: Option<&Step>, settle: Option<&Step>, compresses: bool) -> Self {
         let cost_of = |step: &Step| step.cost.unwrap_or_default();
         let total = |field: &dyn Fn(&Cost) -> f64| {

@@ -1,9 +1,10 @@
 //! What the redo log costs: items in transactions of a hundred, sequential and random, with each form of log.
 //!
-//! Each pair of an order of keys and a form of log is a database of its own and a step: `seq`, `random`, `random lz4`. The step
-//! `… sync` after it makes the last commits durable, and counts as part of it in the experiment's own columns; what is left to
-//! write to the trees then is the step `… settle`. After Eini, "Reducing the cost of writing to disk" (2013), where the time of
-//! commits is split into log I/O, compression, and the work on data structures in memory (collections).
+//! Each pair of an order of keys and a form of log is a database of its own and a step: `seq`, `random`, `random lz4`.
+//! The step `… sync` after it makes the last commits durable, and counts as part of it in the experiment's own columns;
+//! what is left to write to the trees then is the step `… settle`. After Eini, "Reducing the cost of writing to disk"
+//! (2013), where the time of commits is split into log I/O, compression, and the work on data structures in memory
+//! (collections).
 
 mod data;
 mod figures;
@@ -55,7 +56,8 @@ pub struct Journal {
     /// Memory of the database
     #[arg(long, value_name = "SIZE", value_parser = parse_memory_size, default_value = "256MiB")]
     pub memory: u64,
-    /// Where the log of `logdir` goes, as on another device: a directory is made there and removed [default: beside the database]
+    /// Where the log of `logdir` goes, as on another device: a directory is made there and removed
+    /// [default: beside the database]
     #[arg(long, value_name = "DIR")]
     pub log_dir: Option<PathBuf>,
 }

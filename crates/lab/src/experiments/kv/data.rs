@@ -7,7 +7,8 @@ pub(super) const KEY_BYTES: usize = 16;
 /// Bytes of a key that no fill makes.
 pub(super) const MISSING_KEY_BYTES: usize = KEY_BYTES + 1;
 
-/// The key of a number: its eight bytes, the highest first, and zeros in ASCII. So keys are in the order of their numbers.
+/// The key of a number: its eight bytes, the highest first, and zeros in ASCII. So keys are in the order of their
+/// numbers.
 pub(super) fn key(number: u64) -> [u8; KEY_BYTES] {
     let mut key = [b'0'; KEY_BYTES];
     key[..8].copy_from_slice(&number.to_be_bytes());
@@ -48,8 +49,8 @@ impl Order {
     }
 }
 
-/// A source of values that compress to about half: windows into a pool made of pieces of 50 random bytes that come twice, with
-/// seven bits in a byte.
+/// A source of values that compress to about half: windows into a pool made of pieces of 50 random bytes that come
+/// twice, with seven bits in a byte.
 #[derive(Debug)]
 pub(super) struct Values {
     pool: Vec<u8>,

@@ -64,8 +64,8 @@ pub struct Kv {
     /// Draw the keys of fillrandom, overwrite and deleterandom with replacement: about a third of the keys is never put
     #[arg(long)]
     pub with_replacement: bool,
-    /// Before the first workload that reads what others wrote, write what is in memory to the trees and wait until no background work
-    /// is left, as a step of its own; not where --workloads has flush or compact in between
+    /// Before the first workload that reads what others wrote, write what is in memory to the trees and wait until no
+    /// background work is left, as a step of its own; not where --workloads has flush or compact in between
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
     pub settle: bool,
     /// Memory of the database, as in 64MiB

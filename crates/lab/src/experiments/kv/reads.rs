@@ -158,7 +158,8 @@ impl Session<'_> {
     }
 }
 
-/// A reader's view of the database, which is taken anew after so many calls; an engine without views reads what is there.
+/// A reader's view of the database, which is taken anew after so many calls; an engine without views reads what is
+/// there.
 #[derive(Debug, Default)]
 struct View {
     calls: u64,

@@ -119,8 +119,8 @@ fn a_batch_counts_its_keys_and_the_last_is_short() {
     }
 }
 
-/// While one writer waited for room in memory all others lined up behind it, also when there was room again: sixteen writers made a fourteenth of
-/// the commits of four. The bound is generous, because other tests run beside this one.
+/// While one writer waited for room in memory all others lined up behind it, also when there was room again: sixteen
+/// writers made a fourteenth of the commits of four. The bound is generous, because other tests run beside this one.
 #[test]
 fn many_more_writers_than_processors_commit_as_much_as_a_few() {
     let engine = engines().into_iter().find(|engine| engine.name().contains("lsm")).expect("one of the layouts");

@@ -13,8 +13,8 @@ pub enum Workload {
     Fillbatch,
     /// Put every key in random order
     Fillrandom,
-    /// Put a thousandth of the keys in random order, each commit on the device before the next, in a database of its own, beside
-    /// the raw device
+    /// Put a thousandth of the keys in random order, each commit on the device before the next, in a database of its
+    /// own, beside the raw device
     Fillsync,
     /// Put every key again in another random order
     Overwrite,

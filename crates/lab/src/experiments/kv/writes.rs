@@ -25,7 +25,8 @@ impl Session<'_> {
         let batch = if workload == Workload::Fillbatch { THOUSAND } else { kv.batch };
         let calls = kv.num.div_ceil(batch);
         let end = if workload == Workload::Overwrite { kv.end(calls) } else { End::Calls(calls) };
-        // Overwriting changes nothing about which keys there are if all were there, and adds those that were not if it comes to all.
+        // Overwriting changes nothing about which keys there are if all were there, and adds those that were not if it
+        // comes to all.
         if !matches!(order, Order::Drawn { .. }) && matches!(end, End::Calls(_)) {
             self.live = Some(kv.num);
         } else if workload != Workload::Overwrite || !self.is_full() {
@@ -63,8 +64,8 @@ impl Session<'_> {
         self.step(&plan, db, |_deletes| Figures::default()).map(drop)
     }
 
-    /// Puts whose commits are on the device before the next, between two slices of writes to the raw device. It has a database of
-    /// its own.
+    /// Puts whose commits are on the device before the next, between two slices of writes to the raw device. It has a
+    /// database of its own.
     pub(super) fn fill_sync(&self, config: &Config, bench: &mut Bench<'_>) -> Result<()> {
         let (kv, workload) = (self.kv, Workload::Fillsync);
         let keys = (kv.num / THOUSAND).max(1);

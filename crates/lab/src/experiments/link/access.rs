@@ -5,13 +5,15 @@ use super::graph::{DEGREE_SEED, happens};
 use super::shuffle::Shuffle;
 use crate::random::Random;
 
-/// Seeds of the permutations that say which nodes are popular: with links unrelated to how many they have, and of themselves.
+/// Seeds of the permutations that say which nodes are popular: with links unrelated to how many they have, and of
+/// themselves.
 const UNRELATED_SEED: u64 = 53_238_253_823_453;
 const NODE_SEED: u64 = 4_766_565_305_853_767_165;
 
 /// The share of requests for links whose popular nodes are unrelated to the best linked ones.
 ///
-/// For writes the configuration of the original says 0.95, and a shape of 0.741, and its code reads those of reads; so do we.
+/// For writes the configuration of the original says 0.95, and a shape of 0.741, and its code reads those of reads; so
+/// do we.
 const UNRELATED: f64 = 0.995;
 
 /// The distributions of requests over nodes.

@@ -63,8 +63,8 @@ impl Zipf {
     }
 }
 
-/// The sum of k^-shape for k from 1 to `count`: exact below 100,000 terms, else the approximation of the original, which is
-/// within 0.2%.
+/// The sum of k^-shape for k from 1 to `count`: exact below 100,000 terms, else the approximation of the original,
+/// which is within 0.2%.
 pub(super) fn harmonic(count: u64, shape: f64) -> f64 {
     if count < 100_000 {
         return (1..=count).rev().map(|term| (term as f64).powf(-shape)).sum();

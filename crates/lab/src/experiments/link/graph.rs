@@ -1,9 +1,10 @@
 //! Which links each node has: the degrees as measured, the types, and the nodes that links point to.
 //!
 //! # Format
-//! `degrees.txt` has a line for each point of the distribution of degrees that was measured at Facebook: a number of links, and
-//! the percentage of nodes that have at most that many. All points up to 100 links are there (99.83% of nodes) and a choice of
-//! those above; between two points of it the share of nodes with more links falls as a power of the number of links.
+//! `degrees.txt` has a line for each point of the distribution of degrees that was measured at Facebook: a number of
+//! links, and the percentage of nodes that have at most that many. All points up to 100 links are there (99.83% of
+//! nodes) and a choice of those above; between two points of it the share of nodes with more links falls as a power of
+//! the number of links.
 
 use super::distributions::unit;
 use super::shuffle::Shuffle;
@@ -60,16 +61,17 @@ impl Graph {
 
     /// How many links of a type node `id` has after the load.
     ///
-    /// The original means to divide the links evenly, and counts those that are left over wrong, so that a node with two links or
-    /// more gets up to two more; so do we, for otherwise the graph would be smaller than that of the articles.
+    /// The original means to divide the links evenly, and counts those that are left over wrong, so that a node with
+    /// two links or more gets up to two more; so do we, for otherwise the graph would be smaller than that of the
+    /// articles.
     pub(super) fn links(&self, id: u64, link_type: u64) -> u64 {
         let all = self.degree(id);
         let each = all / LINK_TYPES;
         each + u64::from(link_type - LINK_TYPE_FIRST < all - each)
     }
 
-    /// The links of node `id` by the table. No node has more than there are nodes: it matters in small graphs only, where the few
-    /// best linked nodes of the table would have most of all links.
+    /// The links of node `id` by the table. No node has more than there are nodes: it matters in small graphs only,
+    /// where the few best linked nodes of the table would have most of all links.
     fn degree(&self, id: u64) -> u64 {
         degree(self.shuffle.invert(id - 1), self.nodes).min(self.nodes)
     }

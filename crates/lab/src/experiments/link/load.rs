@@ -1,8 +1,8 @@
 //! The load: all nodes, and the links of each with their counts.
 //!
-//! As in the original, nodes are inserted in the order of their ids, at the same time as links; links by chunks of 2,048 nodes, the
-//! last chunk first; and there is a commit for each 1,024 nodes or links. The counts of a piece of a chunk are committed after
-//! its links.
+//! As in the original, nodes are inserted in the order of their ids, at the same time as links; links by chunks of
+//! 2,048 nodes, the last chunk first; and there is a commit for each 1,024 nodes or links. The counts of a piece of a
+//! chunk are committed after its links.
 
 use super::Setting;
 use super::graph::link_types;

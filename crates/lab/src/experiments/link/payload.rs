@@ -5,7 +5,8 @@ use crate::random::Random;
 
 /// Bytes of the text that sequences are taken from.
 ///
-/// The configuration of the original says 128 for links, and its code looks in the wrong place and takes this default; so do we.
+/// The configuration of the original says 128 for links, and its code looks in the wrong place and takes this default;
+/// so do we.
 const MOTIF_BYTES: usize = 512;
 
 /// Bytes that are either new or taken from the text.

@@ -91,7 +91,8 @@ pub(super) struct Phase {
 
 /// One client.
 ///
-/// What it asks for in a call depends on the number of the call alone, but for a list that goes on with one it has read.
+/// What it asks for in a call depends on the number of the call alone, but for a list that goes on with one it has
+/// read.
 pub(super) struct Requester<'a> {
     setting: &'a Setting,
     /// Retries, links in lists, lists that went on with an earlier one.

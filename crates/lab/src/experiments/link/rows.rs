@@ -10,8 +10,8 @@
 //! | `linktime` | id1 8, link type 8, visibility 1, inverted time 8, id2 8 | version 4, data |
 //! | `count` | id 8, link type 8 | count 4, time 8, version 8 |
 //!
-//! `linktime` is the index `id1_type` of the original's `MySQL` schema, which covers the link. Its time is stored inverted, so that
-//! the links of a node and type that are visible are one range, newest first.
+//! `linktime` is the index `id1_type` of the original's `MySQL` schema, which covers the link. Its time is stored
+//! inverted, so that the links of a node and type that are visible are one range, newest first.
 
 use crate::driver::{TableId, TableSpec};
 use anyhow::{Context as _, Result};

@@ -1,7 +1,7 @@
 //! The permutation of ids of `LinkBench`, so that the popular ids are those of the original.
 //!
-//! The ids are dealt into groups by their remainder, and each group is rotated by an amount of its own. The amounts come from
-//! Java's generator, which is specified bit by bit in the documentation of `java.util.Random`.
+//! The ids are dealt into groups by their remainder, and each group is rotated by an amount of its own. The amounts
+//! come from Java's generator, which is specified bit by bit in the documentation of `java.util.Random`.
 
 use spinney::base::num::usize_of;
 

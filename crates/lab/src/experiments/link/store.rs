@@ -205,7 +205,8 @@ impl Session {
         Ok(was_there)
     }
 
-    /// Runs `body` as a transaction, again and again until there is no conflict. What it adds to the batch is written at its end.
+    /// Runs `body` as a transaction, again and again until there is no conflict. What it adds to the batch is written
+    /// at its end.
     fn transact(
         &mut self,
         client: &mut dyn Client,
@@ -260,7 +261,8 @@ impl Session {
         self.get(client, COUNT, &list.count_key(), true, Count::of_value)
     }
 
-    /// Reads a row and makes of it what `parse` does. No row is empty: an engine that has one has none, or does nothing.
+    /// Reads a row and makes of it what `parse` does. No row is empty: an engine that has one has none, or does
+    /// nothing.
     fn get<T>(
         &mut self,
         client: &mut dyn Client,

@@ -197,13 +197,14 @@ fn the_share_of_nodes_with_each_degree_is_that_of_the_table() {
         let links: u64 = link_types().map(|kind| graph.links(id, kind)).sum();
         *nodes_by_links.entry(links).or_default() += 1.0;
     }
-    // By the table 45.33160573% have no link, 77.46259112% at most 1, 86.95805953% at most 2, 91.99305428% at most 3. What the
-    // division by types makes of 0, 1, 2 and 3 links is 0, 1, 3 and 4.
+    // By the table 45.33160573% have no link, 77.46259112% at most 1, 86.95805953% at most 2, 91.99305428% at most 3.
+    // What the division by types makes of 0, 1, 2 and 3 links is 0, 1, 3 and 4.
     let wanted = [(0, 453_316.057_3), (1, 321_309.853_9), (3, 94_954.684_1), (4, 50_349.947_5)];
     for (links, nodes) in wanted {
         assert!((nodes_by_links[&links] - nodes).abs() <= 1.5, "{links}: {} and not {nodes}", nodes_by_links[&links]);
     }
-    // The article loads 50M nodes with ~220M links; a million nodes have more of the table's best linked nodes for each.
+    // The article loads 50M nodes with ~220M links; a million nodes have more of the table's best linked nodes for
+    // each.
     let links: f64 = nodes_by_links.iter().map(|(&links, nodes)| links as f64 * nodes).sum();
     assert!((5.1e6..5.4e6).contains(&links), "{links}");
 }

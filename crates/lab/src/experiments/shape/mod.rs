@@ -145,7 +145,8 @@ impl Case<'_> {
     fn config(&self, filters: bool) -> Config {
         let config = self.common.config(self.args.memory, DurabilityArg::Buffered);
         Config {
-            // Every engine takes more memory for a value than its bytes: the memtables must not be full before they are flushed.
+            // Every engine takes more memory for a value than its bytes: the memtables must not be full before they are
+            // flushed.
             memtable_bytes: Some((self.args.run_values * (2 * self.args.entry_bytes() + 64)).clamp(4 << 10, 64 << 30)),
             fanout: Some(self.fanout),
             level1_bytes: Some(self.args.level1),

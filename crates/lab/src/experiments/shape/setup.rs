@@ -1,4 +1,5 @@
-//! The set-up in two steps, after which the shape is always the same: all data in L1 and below, then six runs in L0 and a memtable.
+//! The set-up in two steps, after which the shape is always the same: all data in L1 and below, then six runs in L0 and
+//! a memtable.
 
 use super::data::{Values, key};
 use super::stages::TABLE;
@@ -21,8 +22,9 @@ fn tables() -> [TableSpec; 1] {
 }
 
 impl Case<'_> {
-    /// Step 1: loads all values in random order, and waits until they lie where they belong with nothing in L0. It does so half way too:
-    /// a load that is faster than compaction gathers in L0, and would become one level, or two, by luck.
+    /// Step 1: loads all values in random order, and waits until they lie where they belong with nothing in L0. It does
+    /// so half way too: a load that is faster than compaction gathers in L0, and would become one level, or two, by
+    /// luck.
     pub(super) fn load(&self, bench: &mut Bench<'_>, name: &str, config: &Config) -> Result<()> {
         let mut db = bench.open(name, config, &tables())?;
         let middle = self.values / 2;
@@ -63,8 +65,8 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Step 2: opens the database again and overwrites values at random, while nothing is compacted in the background: a flush after
-    /// each run's worth, and four fifths of a run at the end that stay in memory.
+    /// Step 2: opens the database again and overwrites values at random, while nothing is compacted in the background:
+    /// a flush after each run's worth, and four fifths of a run at the end that stay in memory.
     pub(super) fn reopen<'b, 'e>(&self, bench: &'b mut Bench<'e>, name: &str, config: &Config) -> Result<Db<'b, 'e>> {
         let mut db = bench.open(name, config, &tables())?;
         if let Err(lacks) = unless_lacking(db.store().hold(true))? {

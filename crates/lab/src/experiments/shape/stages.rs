@@ -137,7 +137,8 @@ impl Case<'_> {
         bench.skip(&self.step_name(stage, reads), reads.unit(), why);
     }
 
-    /// Reads everything once, and some keys for the sake of filters, so that steps find it in memory: only if it fits there.
+    /// Reads everything once, and some keys for the sake of filters, so that steps find it in memory: only if it fits
+    /// there.
     fn warm_up(&self, store: &dyn Store) -> Result<()> {
         if self.args.live_bytes(self.values) >= self.args.memory / 4 * 3 {
             return Ok(());

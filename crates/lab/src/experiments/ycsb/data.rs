@@ -16,7 +16,8 @@ pub(super) fn write_key(number: u64, key: &mut Vec<u8>) {
     write!(key, "user{}", fnv_hash64(number)).expect("a vector takes all bytes");
 }
 
-/// Puts the fields with which a record is inserted into `record`; they depend on nothing but the seed and the record's number.
+/// Puts the fields with which a record is inserted into `record`; they depend on nothing but the seed and the record's
+/// number.
 pub(super) fn write_record(seed: u64, number: u64, record: &mut Vec<u8>) {
     record.resize(RECORD_BYTES, 0);
     fill(&mut Random::of(seed, number), record);

@@ -1,5 +1,5 @@
-//! The six core workloads of YCSB: reads, updates, inserts, short scans and read-modify-writes of records that are not equally
-//! popular (Cooper et al., "Benchmarking cloud serving systems with YCSB", `SoCC` 2010).
+//! The six core workloads of YCSB: reads, updates, inserts, short scans and read-modify-writes of records that are not
+//! equally popular (Cooper et al., "Benchmarking cloud serving systems with YCSB", `SoCC` 2010).
 
 mod data;
 mod operations;
@@ -31,7 +31,8 @@ use workload::{Chooser, INSERT, KINDS, SCAN};
   spinney bench ycsb --workloads a,f --threads 4 --durability sync --operations 100000
   spinney bench ycsb --records 100000000 --operations 10000000 --memory 16GiB --threads 8")]
 pub struct Ycsb {
-    /// The core workloads to run, in this order; the first, and each after one that inserts, begins with a load of its own
+    /// The core workloads to run, in this order; the first, and each after one that inserts, begins with a load of its
+    /// own
     #[arg(long, value_enum, value_name = "LETTERS", value_delimiter = ',', ignore_case = true,
           default_values_t = [Workload::A, Workload::B, Workload::C, Workload::F, Workload::D, Workload::E])]
     pub workloads: Vec<Workload>,

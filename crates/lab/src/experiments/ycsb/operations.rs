@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The most records of a scan; each length from 1 up is as likely.
 pub(super) const SCAN_MAX: u64 = 100;
 
-/// How far the clients of a step have come with inserts: client c of n inserts the records `first + c`, `first + c + n`, and so on.
+/// How far the clients of a step have come with inserts: client c of n inserts the records `first + c`,
+/// `first + c + n`, and so on.
 #[derive(Debug)]
 pub(super) struct Inserted {
     first: u64,

@@ -111,8 +111,8 @@ impl Chooser {
     pub(super) fn new(distribution: Distribution, records: u64, workload: Workload, operations: u64) -> Self {
         match distribution {
             Distribution::Zipfian => {
-                // Which records are popular depends on their number, so that is to be one which the inserts do not reach: twice
-                // as many as are expected, as in YCSB.
+                // Which records are popular depends on their number, so that is to be one which the inserts do not
+                // reach: twice as many as are expected, as in YCSB.
                 let expected = operations * workload.shares()[INSERT] / 100;
                 Self::Zipfian(ScrambledZipfian::new(records + 2 * expected))
             }

@@ -24,7 +24,8 @@ pub(super) fn print(summary: &Summary<'_>, view: View, out: &mut dyn Write) -> R
     Ok(())
 }
 
-/// The lines of a step and an engine: one for each kind, the first with all else; then those that are corrected for the rate.
+/// The lines of a step and an engine: one for each kind, the first with all else; then those that are corrected for the
+/// rate.
 fn cells(summary: &Summary<'_>, (step, engine): (usize, usize), many: bool) -> Vec<Vec<String>> {
     let median = |of| summary.spread(step, engine, of).map(|spread| spread.median);
     let factors: Vec<String> = FACTORS.iter().map(|measure| or_dash(median(&measure.of))).collect();

@@ -15,8 +15,9 @@ pub(super) enum Rows {
     Ratios,
 }
 
-/// A table with a row for each engine in each step: below a line with the step's name, or, if there is one engine only, beside it.
-/// `cells` gives the rows of a step and an engine; those of dashes only are left out, as are steps of which there is nothing to show.
+/// A table with a row for each engine in each step: below a line with the step's name, or, if there is one engine only,
+/// beside it. `cells` gives the rows of a step and an engine; those of dashes only are left out, as are steps of which
+/// there is nothing to show.
 pub(super) fn by_step(
     summary: &Summary<'_>,
     rows: Rows,

@@ -1,5 +1,6 @@
-//! Crashes at every change of the disk that merges, installs and returns of space make, and again inside the merge after each: the
-//! installed root is there with all that it had, whatever its readers hold and wherever freed extents were used again.
+//! Crashes at every change of the disk that merges, installs and returns of space make, and again inside the merge
+//! after each: the installed root is there with all that it had, whatever its readers hold and wherever freed extents
+//! were used again.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,7 +72,8 @@ impl Run {
         Self { seed, fixture, random, durable, held: Vec::new(), tally: Arc::clone(tally) }
     }
 
-    /// Crashes the machine in all changes of the disk that follow; with `again`, now and then once more in the merge after a crash.
+    /// Crashes the machine in all changes of the disk that follow; with `again`, now and then once more in the merge
+    /// after a crash.
     fn crash_from_here(&mut self, again: bool) {
         let (durable, options, tally) = (Arc::clone(&self.durable), self.fixture.options, Arc::clone(&self.tally));
         let (seed, mut random) = (self.seed, Random(self.random.next()));

@@ -1,4 +1,5 @@
-//! Tests of the B-tree: random merges beside a model, its space over time, crashes and faults at every step, flipped bytes.
+//! Tests of the B-tree: random merges beside a model, its space over time, crashes and faults at every step, flipped
+//! bytes.
 
 mod crash;
 mod free_list;

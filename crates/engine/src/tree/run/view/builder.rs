@@ -57,7 +57,8 @@ impl Pending {
 }
 
 impl ViewBuilder {
-    /// A view of `trees`, newest first, whose memory `cache` grants; `None` when it has none to grant, or there is nothing to view.
+    /// A view of `trees`, newest first, whose memory `cache` grants; `None` when it has none to grant, or there is
+    /// nothing to view.
     ///
     /// # Errors
     /// When a block cannot be read or is corrupt.
@@ -84,7 +85,8 @@ impl ViewBuilder {
         }))
     }
 
-    /// Goes through so many entries. False when there are more; `None` when one lies where a view cannot say it, or memory is refused.
+    /// Goes through so many entries. False when there are more; `None` when one lies where a view cannot say it, or
+    /// memory is refused.
     ///
     /// # Errors
     /// When a block cannot be read or is corrupt.

@@ -54,7 +54,8 @@ enum Approach {
     End,
 }
 
-/// A seek asks for the leaves of so many entries behind the one that it comes to: a short walk is likely to come to them.
+/// A seek asks for the leaves of so many entries behind the one that it comes to: a short walk is likely to come to
+/// them.
 const AHEAD: usize = 3;
 
 impl ViewCursor {
@@ -169,7 +170,8 @@ impl ViewCursor {
         }
     }
 
-    /// Asks for memory of the leaves of the entries that a walk from this bound in a group comes to first, if they are in that group.
+    /// Asks for memory of the leaves of the entries that a walk from this bound in a group comes to first, if they are
+    /// in that group.
     fn ask_for(&self, group: Spot, bound: Bound, ask: impl Fn(Trace<'_>)) {
         if self.fill != Fill::Keep {
             return;

@@ -1,12 +1,13 @@
-//! A sorted view of several trees of runs: in what order their entries come. So a walk over all of them searches once, and looks at those entries
-//! only that it comes to, in which tree they ever are.
+//! A sorted view of several trees of runs: in what order their entries come. So a walk over all of them searches once,
+//! and looks at those entries only that it comes to, in which tree they ever are.
 //!
-//! Source: Zhong, Chen, Wu and Jiang: "REMIX: Efficient Range Query for LSM-trees", FAST 2021. Theirs is stored, of all trees, and compares keys by
-//! looking at entries; this one is in memory, of the small trees over a large one, and has the heads of keys, so that a merge with the large
-//! tree looks at those entries only that come first.
+//! Source: Zhong, Chen, Wu and Jiang: "REMIX: Efficient Range Query for LSM-trees", FAST 2021. Theirs is stored, of all
+//! trees, and compares keys by looking at entries; this one is in memory, of the small trees over a large one, and has
+//! the heads of keys, so that a merge with the large tree looks at those entries only that come first.
 //!
 //! # Layout
-//! The top leads to *parts* and a part to *groups*, by separators, as the index of a run leads to its leaves. A group is 320 bytes long:
+//! The top leads to *parts* and a part to *groups*, by separators, as the index of a run leads to its leaves. A group
+//! is 320 bytes long:
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -20,7 +21,8 @@
 //! A search looks at two cache lines of it. All numbers are little-endian; nothing of this is ever stored.
 //!
 //! # Invariants
-//! 1. The entries are those of the trees; keys ascend, and for one key the entries of newer trees come first, each in the order of its tree.
+//! 1. The entries are those of the trees; keys ascend, and for one key the entries of newer trees come first, each in
+//!    the order of its tree.
 //! 2. The trees never change.
 
 mod builder;
@@ -107,7 +109,8 @@ pub struct Spot {
     at: usize,
 }
 
-/// Where an entry lies: tree, run, part of its index, leaf, place in the leaf, and whether the next entry of the view is of the same key.
+/// Where an entry lies: tree, run, part of its index, leaf, place in the leaf, and whether the next entry of the view
+/// is of the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lie(u64);
 
@@ -119,7 +122,8 @@ const PART_BITS: u32 = 14;
 const RUN_BITS: u32 = 13;
 const TREE_BITS: u32 = 6;
 const _: () = assert!(1 + AT_BITS + LEAF_BITS + PART_BITS + RUN_BITS + TREE_BITS == u64::BITS);
-// An entry has nine bytes at least: its head, where it lies, and the length of its suffix. A pointer of the index has more.
+// An entry has nine bytes at least: its head, where it lies, and the length of its suffix. A pointer of the index has
+// more.
 const _: () = assert!((1 << 20) / 9 < 1 << AT_BITS && INDEX_PART_BYTES / 9 < 1 << LEAF_BITS);
 
 impl Lie {
@@ -172,7 +176,8 @@ impl View {
         self.visible_from <= snapshot
     }
 
-    /// Whether several lookups together are faster by the view than without: where filters keep them out of nearly all trees they are not.
+    /// Whether several lookups together are faster by the view than without: where filters keep them out of nearly all
+    /// trees they are not.
     #[must_use]
     pub const fn serves_many(&self) -> bool {
         self.is_bare
@@ -190,7 +195,8 @@ impl View {
         ViewCursor::new(Arc::clone(self), fill)
     }
 
-    /// Where a lookup or walk from `key` begins: the first group with a key that is not below it. Asks for what is looked at there first.
+    /// Where a lookup or walk from `key` begins: the first group with a key that is not below it. Asks for what is
+    /// looked at there first.
     #[inline]
     #[must_use]
     pub fn approach(&self, key: &[u8]) -> Option<Spot> {
@@ -201,7 +207,8 @@ impl View {
         Some(spot)
     }
 
-    /// The newest version of `key` that `snapshot`, which sees something of all runs, sees. `start` is where [`Self::approach`] leads.
+    /// The newest version of `key` that `snapshot`, which sees something of all runs, sees. `start` is where
+    /// [`Self::approach`] leads.
     ///
     /// # Errors
     /// `Corruption` or `Io` when a block that the lookup needs cannot be read.
@@ -253,7 +260,8 @@ impl View {
         asks.iter().zip(starts).map(|(ask, start)| self.get(ask.key, start, snapshot, costs)).collect()
     }
 
-    /// The leaf that a lookup of `key`, which begins in this group, looks at, if one has it and the index part over it is in memory.
+    /// The leaf that a lookup of `key`, which begins in this group, looks at, if one has it and the index part over it
+    /// is in memory.
     fn first_leaf(&self, group: Spot, key: &[u8]) -> Option<Wanted<'_>> {
         let bound = self.group(group).bound(key);
         if bound.sure {

@@ -134,7 +134,8 @@ impl Seats {
         Ok(())
     }
 
-    /// Comes to the leaf of an entry, in which nobody may stand, if it is at hand, and asks for the entry. Not where leaves are being read.
+    /// Comes to the leaf of an entry, in which nobody may stand, if it is at hand, and asks for the entry. Not where
+    /// leaves are being read.
     pub(super) fn take(&mut self, tree: usize, run: &Run, position: Position) {
         let Position { run: number, part, leaf, at } = position;
         if self.aheads.is_empty()
