@@ -261,3 +261,40 @@ fn ranges_of_all_forms_and_at_both_ends_of_the_keys() {
     }
     assert_eq!(erasures, 4);
 }
+
+/// A log that is longer than memory: what is flushed on the way of its replay goes under the ranges that were deleted before, also at the opens after.
+#[test]
+fn ranges_deleted_early_in_a_long_log_stay_deleted_over_several_opens() {
+    for layout in LAYOUTS {
+        let sim = SimEnv::new(1);
+        let small = || {
+            let options = Options { memory_bytes: 1 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+            Database::builder("/db").env(sim.env()).options(options).open().expect("a database")
+        };
+        // With memory for all of it, so that nothing is flushed.
+        let options = Options { memory_bytes: 64 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+        let db = Database::builder("/db").env(sim.env()).options(options).open().expect("a database");
+        let opened = table(&db, layout);
+        put(&db, &opened, 0..1000, b"old");
+        opened.flush().unwrap();
+        erase(&db, &opened, 0..500);
+        for round in 0..8 {
+            put(&db, &opened, 1000..4000, format!("round {round}").as_bytes());
+        }
+        let expected = count(&db.snapshot(), &opened);
+        assert_eq!(expected, 3500);
+        sim.process_crash();
+        drop((opened, db));
+        for open in 0..4 {
+            let db = small();
+            let opened = table(&db, layout);
+            assert_eq!(count(&db.snapshot(), &opened), expected, "{layout:?}, open {open}");
+            if open == 1 {
+                opened.flush().unwrap();
+            }
+            if open < 2 {
+                sim.process_crash();
+            }
+        }
+    }
+}

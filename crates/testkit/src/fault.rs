@@ -194,7 +194,7 @@ impl Run {
             progress.recovered(version);
             return Ok(played);
         }
-        let (mut met, mut at) = (Met::Nothing, None);
+        let (mut met, mut at, in_open) = (Met::Nothing, None, self.sim.struck().is_some());
         for op in operations(self.seed) {
             let (before, durable) = {
                 let progress = lock(&self.progress);
@@ -224,11 +224,11 @@ impl Run {
             }
         }
         drop(engine);
-        Ok(self.played(met, at))
+        Ok(Played { in_open, ..self.played(met, at) })
     }
 
     fn played(&self, met: Met, at: Option<Op>) -> Played {
-        Played { met, at, calls: self.sim.op_count() }
+        Played { met, at, in_open: false, calls: self.sim.op_count() }
     }
 
     /// Plays the phase with a fault, and examines what is left.
@@ -238,7 +238,8 @@ impl Run {
             return Err(format!("another call than before: {:?}", self.sim.struck()));
         }
         self.sim.clear_faults();
-        case.check(&played)?;
+        let current = self.sim.read_file(Path::new(PATH).join("CURRENT")).unwrap_or_default();
+        case.check(&played, &String::from_utf8_lossy(&current))?;
         let lost_sync = case.fault == Fault::SyncLost;
         let mut world = World { lost_sync, ..World::new(self.sim.clone(), &self.config, self.seed ^ case.at) };
         world.crash(&mut lock(&self.progress)).map_err(|message| format!("{}{message}", world.story))?;
@@ -343,6 +344,8 @@ struct Played {
     met: Met,
     /// The operation in which the fault struck first, if the database was open.
     at: Option<Op>,
+    /// It struck while the database was opened, which may be finished later.
+    in_open: bool,
     /// How many calls the machine had seen at the end.
     calls: u64,
 }
@@ -352,15 +355,24 @@ impl Case {
     /// manifest or data fails the database, but for that of a bulk load or a copy, to which nothing refers yet, and of
     /// a close, after which nothing comes; and that of the manifest's second file, on which nothing depends, fails
     /// nothing.
-    fn check(&self, played: &Played) -> Result<(), String> {
+    fn check(&self, played: &Played, current: &str) -> Result<(), String> {
         use Call::{List, Lock, Read, Remove, Sync, SyncDir, Write, WriteDurable};
         // Who drops a database that is open is told of nothing: that is what `close` is for.
         let is_untold = matches!(played.at, Some(Op::Reopen(Leave::Drop))) && played.met == Met::Nothing;
         let is_apart = is_untold || matches!(played.at, None | Some(Op::Load(..) | Op::Checkpoint));
+        // An open for which there was no room is finished later.
+        let is_of_open = played.in_open || matches!(played.at, Some(Op::Reopen(_)));
+        let is_log = self.call.1.parent().is_some_and(|dir| dir.ends_with("log"));
+        let name = self.call.1.file_name().unwrap_or_default().to_string_lossy();
+        let is_manifest = name.ends_with(".manifest") && current.contains(&*name);
         let is_second = self.call.1.extension().is_some_and(|extension| extension == "manifest-copy");
         let right = match self.call.0 {
             _ if is_second => self.lasts || played.met != Met::Poison,
             List | Lock | Read | Remove if !self.lasts && !self.reads_back => played.met != Met::Poison,
+            // Without space too: what was to be synced may be gone.
+            Sync if (is_log || is_manifest) && !is_apart && !is_of_open => {
+                matches!(played.met, Met::Poison | Met::Open)
+            }
             SyncDir | Sync | Write | WriteDurable if self.fault != Fault::NoSpace && !is_apart => {
                 matches!(played.met, Met::Poison | Met::Open)
             }

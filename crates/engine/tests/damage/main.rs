@@ -121,6 +121,13 @@ fn damaged_while_open(database: &Database, rng: &mut Rng) -> std::result::Result
     for table in open.tables().map_err(said)? {
         table.hold().map_err(said)?;
     }
+    if rng.chance(50) {
+        // What is in the cache may not stand in for what is on the disk.
+        let snapshot = open.snapshot();
+        for table in open.tables().map_err(said)? {
+            snapshot.range(&table, ..).try_for_each(|entry| entry.map(drop)).map_err(said)?;
+        }
+    }
     let mut paths = Vec::new();
     for dir in [database.path.clone(), database.path.join("log")] {
         let entries = sim.env().fs.list(&dir).map_err(|error| error.to_string())?;
