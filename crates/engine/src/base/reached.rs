@@ -2,8 +2,8 @@
 //! them.
 //!
 //! # Concurrency
-//! Each event is a bit of one word of the process. It publishes nothing but itself, and is written once, so that
-//! whoever meets an event often only reads a word that nobody changes.
+//! Each event is a bit of one word of the process. It publishes nothing but itself, and is written once, so that a
+//! thread that meets an event often only reads a word that no thread changes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

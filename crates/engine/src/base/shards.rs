@@ -24,7 +24,7 @@ pub struct Sharded<const N: usize>([Shard<N>; SHARDS]);
 #[repr(align(128))]
 struct Shard<const N: usize>([AtomicU64; N]);
 
-/// Who owns which shard.
+/// The shards that threads own.
 static OWNERS: Owners = Owners { owned: AtomicU64::new(0), others: AtomicUsize::new(0) };
 
 struct Owners {
@@ -100,7 +100,8 @@ impl<const N: usize> Sharded<N> {
         }
     }
 
-    /// Adds to one of the counters, and gives what its shard had before: for whoever looks up now and then.
+    /// Adds to one of the counters, and gives what its shard had before: for a caller that acts after so much was
+    /// added.
     #[inline]
     pub fn add_to(&self, counter: usize, count: u64) -> u64 {
         let mine = mine();
@@ -171,7 +172,8 @@ mod tests {
         assert_eq!(counters.sums(), [4000, 100 * (0..40).sum::<u64>()]);
     }
 
-    /// More threads than shards at once: who finds no shard of its own shares one. Other tests own some meanwhile.
+    /// More threads than shards at once: a thread that finds no shard of its own shares one. Threads of other tests own
+    /// some meanwhile.
     #[test]
     fn no_two_threads_own_one_shard() {
         let (counters, here) = (Sharded::<1>::default(), std::sync::Barrier::new(2 * SHARDS));

@@ -25,14 +25,14 @@ pub mod thread {
     pub use std::thread::{Thread, ThreadId, current, park, yield_now};
 }
 
-/// Lets other threads go on first, where a test decides who does: a simulated device takes its time.
+/// Lets other threads go on first, where a test decides which thread runs: a simulated device takes its time.
 #[inline]
 pub fn give_way() {
     #[cfg(shuttle)]
     shuttle::thread::yield_now();
 }
 
-/// Shuttle's latches in the form of `parking_lot`'s. Time does not pass: who waits for so long at most gives way once.
+/// Shuttle's latches in the form of `parking_lot`'s. Time does not pass: a wait with a timeout gives way once.
 #[cfg(shuttle)]
 #[expect(missing_docs, reason = "as in parking_lot")]
 mod scheduled {

@@ -185,7 +185,7 @@ pub fn announced_bytes(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The pointer that a parent would have to the intact frame that was read at `offset` of the file that `identity`
-/// names. For who looks for blocks to which nothing points any more.
+/// names. For a salvage, which looks for blocks to which nothing points any more.
 #[must_use]
 pub fn pointer_to(frame: &[u8], identity: u64, offset: u64) -> Option<BlockPointer> {
     let stored = Decoder::new(frame).u64().ok()?;

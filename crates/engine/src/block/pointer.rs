@@ -22,7 +22,7 @@ pub struct BlockPointer {
     pub checksum: u32,
 }
 
-/// No offset is larger, so that whoever reads ahead from there may add to it.
+/// No offset is larger, so that a reader that reads ahead from there may add to it.
 const OFFSET_MAX: u64 = 1 << 62;
 
 impl BlockPointer {

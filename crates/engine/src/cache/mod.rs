@@ -377,7 +377,7 @@ impl Cache {
     pub fn take_room(&self, bytes: u64) -> bool {
         let room = self.capacity() / KEPT_PART;
         let take = |kept: u64| kept.checked_add(bytes).filter(|kept| *kept <= room);
-        // Relaxed: a counter. Most of those who ask when all is taken need not write.
+        // Relaxed: a counter. Most callers that find all of it taken need not write.
         take(self.kept.load(Ordering::Relaxed)).is_some()
             && self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }

@@ -211,8 +211,8 @@ impl<V: Shared> Shard<V> {
         (line.tag == tag).then(|| (line.value.clone(), !line.populated))
     }
 
-    /// As [`Self::get`] of a read, by someone who did not find the value in this swip of it: there it is found from now
-    /// on, if it is worth it.
+    /// As [`Self::get`] of a read, for a reader that did not find the value in this swip of it. The value goes into the
+    /// swip, if it is worth it.
     pub(super) fn get_for(&mut self, hash: u64, key: Key, tag: u64, swip: impl FnOnce() -> V::Swip) -> Option<V> {
         let value = self.get(hash, key, tag, true)?;
         let found = self.table.find(hash, key)?;

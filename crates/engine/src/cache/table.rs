@@ -1,6 +1,6 @@
 //! The hash table of a shard: each entry lies in one cache line, with all that a hit looks at. So a hit waits for one
-//! line of memory as a rule (it looks at 1.3 to 2 lines on average, neighbours of each other), and who knows the key
-//! can ask for that line beforehand.
+//! line of memory as a rule (it looks at 1.3 to 2 lines on average, neighbours of each other), and a thread that knows
+//! the key can prefetch that line.
 //!
 //! Open addressing with linear probing; what is removed is made up for by moving others back. (Knuth, The Art of
 //! Computer Programming, volume 3, section 6.4, algorithms L and R.)
@@ -179,8 +179,8 @@ fn free<V>(lines: usize) -> Box<[Option<Line<V>>]> {
     (0..lines).map(|_| None).collect()
 }
 
-/// Where the lines of a table are, for who asks for their memory without the latch of the shard. It may be out of date:
-/// then the wrong memory comes, and nothing else.
+/// Where the lines of a table are, for threads that prefetch them without the latch of the shard. It may be out of
+/// date: then the wrong memory comes, and nothing else.
 #[derive(Debug, Default)]
 pub(super) struct Guide {
     start: AtomicUsize,

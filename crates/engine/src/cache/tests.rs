@@ -75,7 +75,7 @@ fn read(shard: &mut Shard<u64>, offset: u64) -> bool {
     hit
 }
 
-/// As [`read`], by a reader who has swips for all blocks.
+/// As [`read`], by a reader that has swips for all blocks.
 fn read_at_hand(shard: &mut Shard<u64>, swips: &mut HashMap<u64, TestSwip>, offset: u64) -> bool {
     let (key, swip) = (key(1, offset), swips.entry(offset).or_default());
     let hit = at_hand(swip).or_else(|| shard.get_for(key.hash(), key, 0, || Filled(Rc::downgrade(swip))));
@@ -176,7 +176,7 @@ proptest! {
                     prop_assert!(used == serial || before == Some((tag, used)));
                 }
                 Step::Populate { key: (instance, offset), tag, weight } => {
-                    // As whoever writes over a block does.
+                    // As a write over a block does.
                     shard.forget(key(instance, offset), &mut dropped);
                     let before = shard.tally.evicted;
                     shard.populate(key(instance, offset), tag, serial, weight);
@@ -451,7 +451,7 @@ fn who_asks_ahead_changes_nothing() {
     assert_eq!(cache.counters(), before);
 }
 
-/// Looks for a block as a reader does who has swips.
+/// Looks for a block as a reader does that has swips.
 fn look(cache: &Cache, file: &BlockFile, pointer: BlockPointer, swip: (&Arc<Swips>, usize)) -> Option<Block> {
     cache.lookup_at(SwipOf::new(swip.0, swip.1), file.instance(), pointer, Fill::Keep)
 }

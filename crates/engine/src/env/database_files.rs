@@ -1,5 +1,5 @@
-//! The files that one open of a database uses. They are closed all at once, whoever still holds them, and refuse in a
-//! forked child.
+//! The files that one open of a database uses. They are closed all at once, also those that a reader still holds, and
+//! refuse calls in a forked child.
 //!
 //! # Invariants
 //! 1. When [`DatabaseFiles::revoke`] has returned, no call to one of the files is under way and none will be made;

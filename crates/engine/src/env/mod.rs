@@ -49,7 +49,7 @@ impl Env {
     /// The same, in which threads stay awake for reads of up to 64 KiB past the page cache, for 200 us at most: they
     /// ask for the result and let others run in between, where they would sleep until they are woken. More reads at
     /// once and sooner, a fifth on a virtual machine, for all the processor's time while a read is under way, about
-    /// three times as much a read. For who has processors to spare.
+    /// three times as much a read. For machines with processors to spare.
     ///
     /// # Errors
     /// `PermissionDenied`, `Unsupported` or what the kernel says, when it has no `io_uring` for the process: before

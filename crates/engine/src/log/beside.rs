@@ -5,8 +5,8 @@
 //! comes.
 //!
 //! # Invariants
-//! 1. Every payload is taken in once, in no order: whoever takes in must not care. After [`Takers::settle`] all that
-//!    was read so far was taken in, and nothing behind it: a moment of the log.
+//! 1. Every payload is taken in once, in no order: [`Take`] must not depend on the order. After [`Takers::settle`] all
+//!    that was read so far was taken in, and nothing behind it: a moment of the log.
 //! 2. Memory is bounded by a few batches, each of which ends with the payload that makes it large.
 
 use super::progress::ReplayProgress;
@@ -57,7 +57,7 @@ pub fn replay(
     takers.settle().and(recovered)
 }
 
-/// Those who take in what is read.
+/// The workers that take in what is read.
 pub struct Takers {
     shared: Arc<Shared>,
     workers: Vec<Box<dyn Worker>>,

@@ -1,11 +1,12 @@
-//! Where threads sleep until a force lands, and who is woken then.
+//! Where threads sleep until a force lands, and which of them are woken then.
 //!
-//! Threads are parked and not put to sleep on a condition: woken, they need no latch to learn that they are done, and
-//! whoever wakes them chooses the order. A thread that wakes up for no reason finds out by looking, and enters again.
+//! Threads are parked and not put to sleep on a condition: a woken thread needs no latch to learn that it is done, and
+//! the thread that wakes them chooses the order. A thread that wakes up for no reason finds out by looking, and enters
+//! again.
 //!
 //! # Invariants
 //! 1. Guarded by the latch of the log's state, under which positions become durable: a thread is at a gate until it is
-//!    taken from there to be woken, or has left. So nobody who has gone is woken in place of somebody who waits.
+//!    taken from there to be woken, or has left. So a thread that has left is never woken in place of one that waits.
 
 use super::flights::FLIGHTS_MAX;
 use crate::base::num::{u64_of, usize_of};

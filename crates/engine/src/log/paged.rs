@@ -20,10 +20,10 @@ pub(super) struct Paged {
     segment: u64,
     /// In their order and without gaps.
     pages: VecDeque<Mapped>,
-    /// Those that are full. To give them back takes longer than to copy a thousand commits: not for who commits.
+    /// Those that are full. Giving them back takes longer than copying a thousand commits, so no commit does it.
     full: Vec<Box<dyn Pages>>,
-    /// Whether who appends may copy. Only while all bytes before the tail's are written, the segment is among those to
-    /// be synced, and no direct write is in flight.
+    /// Whether appends may copy into them. Only while all bytes before the tail's are written, the segment is among
+    /// those to be synced, and no direct write is in flight.
     is_open: bool,
     /// Whether more were asked for.
     asked: bool,

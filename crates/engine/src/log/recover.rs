@@ -201,7 +201,7 @@ fn inspect_from(env: &Env, directory: &Path, from: Lsn, goes_on: bool, visit: &m
         let numbers = |listing: &Listing| listing.segments.iter().map(|(number, _)| *number).collect::<Vec<_>>();
         let before = (reached, numbers(&listing));
         let outcome = chain::find(&directory, &listing, None, goes_on.then_some(reached), false).and_then(|chain| {
-            // A salvage, or whoever put another log here, may have cut off where the reading was.
+            // A salvage may have cut the log off where the reading was, or another log may stand here now.
             if goes_on && chain.log.last().is_some_and(|found| found.header.end() < reached) {
                 let message = format!("the redo log has no position {reached} any more: it ends before it");
                 return Err(Error::new(ErrorKind::Gone, message));

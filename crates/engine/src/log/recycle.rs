@@ -156,7 +156,7 @@ impl RecoveredLog {
 impl LogWriter {
     /// Whether [`Self::prepare_spare`] has something to do; cheap enough to ask at every commit.
     pub fn wants_spare(&self) -> bool {
-        // Relaxed: who sees the old value asks again at the next commit.
+        // Relaxed: a thread that sees the old value asks again at its next commit.
         self.wants_spare.load(Ordering::Relaxed)
     }
 
@@ -338,7 +338,7 @@ impl LogWriter {
         }
         let obsolete: Vec<_> = live.drain(..needed).collect();
         let oldest = live[0].header.number;
-        // Who begins a segment has `io` and takes this.
+        // A thread that begins a segment holds `io` and takes this latch.
         drop(live);
         let mut io = self.io.lock();
         io.files.unsynced.retain(|segment| segment.header.number >= oldest);

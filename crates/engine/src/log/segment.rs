@@ -36,14 +36,14 @@ pub(super) struct Segment {
     pub(super) buffered: Arc<dyn File>,
     /// Past the page cache, where that is wanted and possible.
     pub(super) direct: Arc<dyn File>,
-    /// Whether its name is durable. Set by whoever made it so.
+    /// Whether its name is durable. Set by the thread that made it so.
     is_named: AtomicBool,
 }
 
 impl Segment {
     /// Whether its name is durable.
     pub(super) fn is_named(&self) -> bool {
-        // Acquire and Release: who finds it set relies on the sync before it.
+        // Acquire and Release: a thread that finds it set relies on the sync before it.
         self.is_named.load(Ordering::Acquire)
     }
 }

@@ -2,20 +2,20 @@
 //!
 //! # Concurrency
 //! There is no log thread and no timer. The thread that commits writes and forces the log itself, unless as many forces
-//! are in flight as the device gains from ([`Flights`]); whoever arrives meanwhile forms the next group, and one of
-//! them forces it when another has landed. Before it does it gives way a few times, if the last forces served groups,
-//! so that those who were just woken are in this one too.
+//! are in flight as the device gains from ([`Flights`]). Threads that arrive meanwhile form the next group, and one of
+//! them forces it when another force has landed. Before it does it gives way a few times, if the last forces served
+//! groups, so that the threads just woken join this group.
 //!
 //! * `state` guards the tail of the log in memory and the [`Flights`]. It is held for copies, never for I/O.
-//! * `io` guards where bytes go: whoever holds it takes what waits and opens segments, so forces take off in order of
-//!   position. Direct writes and syncs happen without it, side by side.
-//! * Where pages of the file are mapped ([`Paged`]), who appends copies what he appended into them, under `state`, and
-//!   nobody has to write it.
+//! * `io` guards where bytes go: the thread that holds it takes what waits and opens segments, so forces take off in
+//!   order of position. Direct writes and syncs happen without it, side by side.
+//! * Where pages of the file are mapped ([`Paged`]), an append copies its bytes into them, under `state`, and no thread
+//!   has to write them.
 //! * Order: the right to force ([`Turn::Force`]), then `io`, then `state`.
 //!
-//! Each flight has a gate where the threads wait that it covers; those that it came too early for wait at the gate of
-//! the next one. When flights have landed with all before them, everyone at their gates is woken, and one at the gate
-//! of the next, who forces.
+//! Each flight has a gate, where the threads wait that it covers. Threads that it came too early for wait at the gate
+//! of the next one. When flights have landed with all before them, all threads at their gates are woken, and one at the
+//! gate of the next flight, which then forces the log.
 //!
 //! # Direct and buffered writes
 //! `sync` alone writes whole sectors past the page cache, durable when the call returns: one system call per lone
@@ -63,7 +63,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-/// More waiting bytes than this are written by whoever appends next.
+/// More waiting bytes than this are written by the next thread that appends.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 /// A payload that is larger goes in pieces of so many bytes: they are copied within the processor's cache.
 const PIECE_BYTES: usize = 512 << 10;
@@ -81,14 +81,14 @@ pub struct LogWriter {
     pub(super) io: Mutex<Io>,
     /// The segments that are still needed, oldest first, the one being written last.
     pub(super) live: Mutex<Vec<Live>>,
-    /// Who else needs segments. Taken after `live`.
+    /// The holds of readers of the log. Taken after `live`.
     pub(super) holds: Mutex<Holds>,
     /// Held while a spare is made.
     pub(super) spare_makes: Mutex<SpareMakes>,
-    /// Everything before it is in the kernel's hands. Published with Release by whoever wrote it, so that a reader who
-    /// sees it need not write.
+    /// Everything before it is in the kernel's hands. Published with Release by the thread that wrote it, so that a
+    /// thread that sees it need not write.
     written: AtomicU64,
-    /// Everything before it is durable. Published with Release by whoever forced it, to those who wait for it.
+    /// Everything before it is durable. Published with Release by the thread that forced it, to those that wait for it.
     durable: AtomicU64,
     /// Whether background work waits. Publishes nothing.
     pub(super) wants_spare: AtomicBool,
@@ -403,8 +403,8 @@ impl LogWriter {
         }
     }
 
-    /// Sleeps until somebody wakes those who wait for the flight of this number. Who is `done` then needs the latch no
-    /// more.
+    /// Sleeps until the threads that wait for the flight of this number are woken. A thread that is `done` then does
+    /// not take the latch again.
     fn sleep<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -422,8 +422,9 @@ impl LogWriter {
         Some(state)
     }
 
-    /// Lets those go first who were woken when the last force landed and are about to commit again: with them the force
-    /// serves all, without them half, and the other half the next time. Whoever commits alone does not stop here.
+    /// Lets other threads go first that were woken when the last force landed and are about to commit again: with them
+    /// this force serves all. Without them it serves half, and the next force the other half. A thread that commits
+    /// alone does not stop here.
     fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) {
         let mut turns = YIELDS_MAX;
         while turns > 0 && state.is_half_a_group() {
@@ -462,7 +463,7 @@ impl LogWriter {
             let (buffer, time) = self.put_durably(placed)?;
             self.land(flight, time, buffer)
         } else {
-            // Who writes next does not wait for this flight: he must learn of a failure.
+            // The next write does not wait for this flight: a failure is recorded before `io` is released.
             let mapped = self.put(&mut io).map_err(|error| self.fail(&error))?;
             self.keep_pages(&io, mapped, false);
             count(&self.counters.written_bytes, io.files.sync_zeros());
@@ -488,7 +489,7 @@ impl LogWriter {
         state.tail.take(self.durable(), &mut io.taken);
         drop(state);
         let mapped = self.put(io)?;
-        // Whoever flies took off before this, with less.
+        // Flights under way took off before this and end earlier: this takes nothing back.
         self.written.store(io.taken.end.0, Ordering::Release);
         self.keep_pages(io, mapped, true);
         Ok(())
@@ -502,7 +503,7 @@ impl LogWriter {
         is_short.then_some(end)
     }
 
-    /// Keeps pages of the current segment for who commits.
+    /// Keeps pages of the current segment for commits.
     fn keep_pages(&self, io: &Io, mapped: Option<Mapped>, is_open: bool) {
         let Some(mapped) = mapped else { return };
         let mut state = self.state.lock();
@@ -530,7 +531,7 @@ impl LogWriter {
         }
         let mut io = self.io.lock();
         let _guard = PanicGuard(self);
-        // Whoever closes the pages holds `io`, but for who finds too few: then these are too late.
+        // Pages are closed under `io`, but for an append that finds too few: then these are too late.
         let Some(end) = self.end_of_short_pages() else { return Ok(()) };
         let mapped = self.fill_ahead(&mut io.files, end).map_err(|error| self.fail(&error))?;
         let mut state = self.state.lock();
@@ -585,7 +586,7 @@ impl LogWriter {
         if full.is_empty() {
             return Ok(());
         }
-        // Who forces next need not sync them, and is published after them.
+        // The next force need not sync these segments, and is published after them.
         let flight = state.flights.join(self.durable(), true);
         drop((state, io));
         let synced = self.sync_segments(&full).and_then(|()| self.land(flight, None, AlignedBuffer::default()));

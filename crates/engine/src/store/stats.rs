@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters of the files of blocks. They only grow; each is exact by itself, and together they are no consistent cut.
 ///
-/// The atomics publish nothing but themselves: to whoever reads the statistics.
+/// The atomics publish nothing but their own values, to the thread that reads the statistics.
 #[derive(Debug, Default)]
 pub struct StoreStats {
     /// Calls that read from a file, each for one block or for a row of blocks.

@@ -283,7 +283,7 @@ impl Manifest {
         let Some(id) = Self::in_force(env, dir)? else { return Ok(None) };
         match read(env, dir, id) {
             Ok(LoadedManifest { catalog, damage: None }) => Ok(Some((catalog, id))),
-            // Whoever has the database open may have put another in force meanwhile.
+            // A process that has the database open may have put another in force meanwhile.
             _ if Self::in_force(env, dir)? != Some(id) => Self::load(env, dir),
             Ok(LoadedManifest { damage: Some(damage), .. }) => Err(damage.error),
             Err(error) => Err(error),

@@ -51,7 +51,7 @@ pub(crate) enum Stage {
     Active,
     /// It waits for its flush.
     Frozen,
-    /// It is on disk or was dropped; whoever still reads it keeps it in memory for a moment.
+    /// It is on disk or was dropped; a reader that still reads it keeps it in memory for a moment.
     Gone,
 }
 

@@ -469,8 +469,8 @@ impl Version {
     pub fn hiding(&self, newest: Hidden, snapshots: &[SeqNum]) -> Self {
         let mut hidden = self.hidden.clone();
         hidden.push(newest);
-        // What no live snapshot tells from the one behind it is not needed. Nobody sees the newest yet, and whoever
-        // comes sees what was newest before.
+        // What no live snapshot tells from the one behind it is not needed. No snapshot sees the newest yet, and one
+        // that begins now sees what was newest before.
         for at in (0..hidden.len().saturating_sub(2)).rev() {
             let (from, to) = (hidden[at].visible_from, hidden[at + 1].visible_from);
             if !snapshots.iter().any(|snapshot| from <= *snapshot && *snapshot < to) {

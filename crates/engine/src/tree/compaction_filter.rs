@@ -1,7 +1,8 @@
 //! Compaction filters: what a program lets flushes and compactions do with the values that they write.
 //!
-//! A value that nobody wants any more, such as a session that is over, need not be found and deleted: whoever writes it
-//! the next time asks the table's filter first. The interface is RocksDB's (`CompactionFilter`).
+//! A value that is not wanted any more, such as a session that is over, need not be found and deleted: the flush or
+//! compaction that writes it the next time asks the table's filter first. The interface is RocksDB's
+//! (`CompactionFilter`).
 
 use std::collections::BTreeMap;
 use std::fmt;

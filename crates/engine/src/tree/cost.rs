@@ -1,6 +1,6 @@
 //! What reads cost the trees.
 
-/// What one or some reads looked at. (Kept by whoever reads, and added to shared counters once.)
+/// What one or some reads looked at. (Kept by the reader, and added to shared counters once.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// Of lookups: trees in which a key was looked for, but for those that a filter or view ruled out or could as well

@@ -15,11 +15,11 @@
 //!    sources in the direction of travel, up to ties; a source that stands nowhere has the largest.
 //! 5. Behind a seek, a source may only have come near its entry ([`Cursor::near_ge`]): its head is then the smallest
 //!    that the entry can have, and it comes before its equals. When it comes first it arrives, and takes its place
-//!    anew: who never comes first is never looked at. Going backward, none is near.
+//!    anew: a source that never comes first is never looked at. Going backward, none is near.
 //!
-//! Who moved is put in its place step by step, which takes as many steps as there are sources that come before its next
-//! entry: mostly none or few, since large trees hold nearly all entries. A tree of losers is slower for any number of
-//! sources that was tried, up to 128.
+//! A source that moved is put in its place step by step, which takes as many steps as there are sources that come
+//! before its next entry: mostly none or few, since large trees hold nearly all entries. A tree of losers is slower for
+//! any number of sources that was tried, up to 128.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -34,7 +34,7 @@ use crate::base::{Entry, Error, Result, Value};
 
 /// After so many ties of heads it is worth to look what the keys have in common.
 const TIES_MAX: u32 = if cfg!(test) { 2 } else { 32 };
-/// Who moved passes so many others one by one before the rest of them is halved.
+/// A source that moved passes so many others one by one before a binary search among the rest.
 const STEPS_MAX: usize = if cfg!(test) { 2 } else { 32 };
 /// Bytes in common that are left to the heads: neighbours have nearly all in common, but not for long.
 const PREFIX_SLACK: usize = if cfg!(test) { 1 } else { 4 };
@@ -341,8 +341,8 @@ impl MergeCursor {
         at
     }
 
-    /// Moves all who come before `player` one place to the front, from place `at` on, and says which place that leaves
-    /// free.
+    /// Moves all players that come before `player` one place to the front, from place `at` on, and says which place
+    /// that leaves free.
     #[cold]
     fn pass_many(&mut self, at: usize, player: Player) -> usize {
         let (mut low, mut high) = (at, self.order.len() - 1);

@@ -14,7 +14,7 @@ const STEPS_MIN: usize = 16;
 /// So far ahead of a walk is asked for. Processors see where it goes, but not over the ends of pages.
 const AHEAD_BYTES: usize = 1024;
 
-/// So much behind an entry is asked for by who comes there from elsewhere.
+/// So many bytes behind an entry are prefetched by a cursor that comes there from elsewhere.
 const ARRIVAL_BYTES: usize = 1024;
 
 /// An entry of a leaf, looked at once, or near one, or nowhere.

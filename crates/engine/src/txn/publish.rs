@@ -3,10 +3,10 @@
 //!
 //! # Concurrency
 //! Commits have the seqnums without gaps, so each knows from its first one whether it is the next to be seen. Those
-//! that are not wait in a queue. Whoever completes a commit publishes all at its front that may be seen: those that are
-//! complete, and those that only waited for the log, which a force made durable together. So of a group one thread
-//! publishes, and the others need not wait for each other. Each returns when it is published, so that it reads its own
-//! writes.
+//! that are not wait in a queue. The thread that completes a commit publishes all commits at the front of the queue
+//! that may be seen: those that are complete, and those that only waited for the log, which a force made durable
+//! together. So one thread publishes a group, and the others need not wait for each other. Each thread returns when its
+//! commit is published, so that it reads its own writes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -65,8 +65,8 @@ impl Seqnums {
 }
 
 impl Publisher {
-    /// The commit's changes are in the memtables, and it may be seen when the log is durable up to `needs`, whoever
-    /// learns of that first.
+    /// The commit's changes are in the memtables, and it may be seen when the log is durable up to `needs`, whichever
+    /// thread learns of that first.
     pub fn inserted(&self, commit: Seqnums, needs: Lsn) {
         self.state.lock().inserted(commit, needs);
     }
@@ -110,8 +110,8 @@ impl Publisher {
         snapshots.published() >= last
     }
 
-    /// Commits that were published before became durable, or the database is being closed: wakes whoever waits for
-    /// news.
+    /// Commits that were published before became durable, or the database is being closed: wakes the threads that wait
+    /// for news.
     pub fn announce_news(&self) {
         self.tell(&mut self.state.lock());
     }

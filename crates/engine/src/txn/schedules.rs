@@ -1,5 +1,5 @@
 //! Publication and the registry of snapshots under thousands of schedules: no commit waits for ever, none is seen
-//! before those ahead of it, and no snapshot is missed by who looks for those it must keep versions for. Run by
+//! before those ahead of it, and a flush or compaction misses no snapshot that it must keep versions for. Run by
 //! `cargo xtask schedules`.
 
 use std::sync::Arc;

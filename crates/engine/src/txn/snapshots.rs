@@ -17,7 +17,7 @@ pub struct Snapshots {
     /// How many snapshots are live at each seqnum, ascending. Nearly all come and go at the end.
     live: Mutex<Vec<(SeqNum, usize)>>,
     /// All changes up to here are complete in the memtables and as durable as they promised. Published by the publisher
-    /// with `Release` to readers, who `Acquire` it and then find those changes.
+    /// with `Release`; readers load it with `Acquire` and then find those changes.
     published: AtomicU64,
 }
 

@@ -158,7 +158,7 @@ impl<C: Cursor> Visible<C> {
             Travel::Forward => self.leave_key()?,
             Travel::Fresh => {
                 self.travel = Travel::Forward;
-                // The start alone limits nobody who goes on from there.
+                // The start alone does not limit a walk that goes forward from there.
                 if self.limits.high.is_some() {
                     self.cursor.limit(&self.limits);
                 }

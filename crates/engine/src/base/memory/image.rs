@@ -19,8 +19,7 @@ use super::slabs::{Slabs, piece_for, pieces_of};
 use crate::base::num::{u32_of, usize_of32};
 
 /// Bytes that many share, the image of a block: an `Arc<[u8]>` that is one pointer, and lies on huge pages if it is as
-/// long as most blocks are. In front of the bytes is the count of those who share them, so that who comes to them comes
-/// to both at once.
+/// long as most blocks are. In front of the bytes is the count of their holders, so that a reader fetches both at once.
 pub struct Image(NonNull<Head>);
 
 #[repr(C)]
@@ -31,7 +30,7 @@ pub(super) struct Head {
     slab: u32,
 }
 
-// SAFETY: who shares an image only reads it, and the count is atomic.
+// SAFETY: holders of an image only read it, and the count is atomic.
 unsafe impl Send for Image {}
 // SAFETY: as above.
 unsafe impl Sync for Image {}
@@ -82,8 +81,8 @@ fn take(pieces: usize) -> (NonNull<u8>, u32) {
 const IS_WATCHED: bool = cfg!(any(miri, sanitized));
 
 impl Image {
-    /// An image of `len` bytes, which are whatever an earlier image left there: who makes it writes all of them before
-    /// anybody reads.
+    /// An image of `len` bytes, which are whatever an earlier image left there: the caller writes all of them before
+    /// any thread reads.
     ///
     /// # Panics
     /// When `len` is 4 GiB or more.
@@ -100,7 +99,7 @@ impl Image {
         unsafe { start.write(head) };
         let mut image = Self(start);
         if cfg!(test) || IS_WATCHED {
-            // So that tests see who reads what was never written.
+            // So that tests see reads of bytes that were never written.
             image.make_mut().fill(0xa5);
         }
         image
@@ -109,12 +108,12 @@ impl Image {
     /// The bytes, to be written: a copy of them, if others hold them as well.
     #[must_use]
     pub fn make_mut(&mut self) -> &mut [u8] {
-        // Acquire: after the last look of whoever let go of them.
+        // Acquire: after the last look of each holder that let go of them.
         if self.head().holders.load(Ordering::Acquire) != 1 {
             *self = Self::from(&**self);
         }
-        // SAFETY: initialised, since the memory came as zeros and only heads and bytes were written to it; and who
-        // alone holds them is borrowed.
+        // SAFETY: initialised, since the memory came as zeros and only heads and bytes were written to it; and their
+        // only holder is borrowed.
         unsafe { slice::from_raw_parts_mut(self.start().as_ptr(), self.len()) }
     }
 
@@ -197,7 +196,7 @@ impl Deref for Image {
 impl Clone for Image {
     #[inline]
     fn clone(&self) -> Self {
-        // Relaxed: who has one holder can make others without telling anybody.
+        // Relaxed: a thread that has one holder can make others without telling other threads.
         if self.head().holders.fetch_add(1, Ordering::Relaxed) > usize::MAX / 2 {
             abort();
         }

@@ -81,7 +81,7 @@ unsafe impl Send for Region {}
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length; whoever drops the region knows that nobody has any of it.
+        // SAFETY: it was mapped with this length; the owner that drops the region knows that no thread has any of it.
         unsafe { pages::unmap(self.start, HUGE_PAGE_BYTES) };
     }
 }

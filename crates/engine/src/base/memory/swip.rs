@@ -1,13 +1,13 @@
-//! A swip: a pointer to an image where those need it who look for it, until it is taken away from there.
+//! A swip: a pointer to an image, kept where its readers look for it, until it is taken away from there.
 //!
 //! (Leis, Haubenschild, Kemper, Neumann: "LeanStore: In-Memory Data Management Beyond Main Memory", ICDE 2018, section
-//! III; the word is theirs, for a pointer that is swizzled or not.) Here an empty swip says nothing, and who reads one
-//! gets a holder of his own.
+//! III; the word is theirs, for a pointer that is swizzled or not.) Here an empty swip says nothing, and a reader of
+//! one gets a holder of its own.
 //!
 //! # Invariants
 //! 1. A word that is not null holds its image: the memory lives as long as the word stays.
-//! 2. Only who has marked the word as locked stores to it, and only a word without that mark is exchanged for another.
-//!    So nobody takes the image away from under a reader who is about to be a holder of it.
+//! 2. Only the thread that has marked the word as locked stores to it, and only a word without that mark is exchanged
+//!    for another. So no thread takes the image away from a reader that is about to be a holder of it.
 
 use std::fmt;
 use std::hint;
@@ -53,7 +53,7 @@ impl ImageSwip {
         let held = ManuallyDrop::new(unsafe { Image::from_raw(head) });
         let image = Image::clone(&held);
         let is_hottest = heat(word) == Self::HEAT_MAX;
-        // Release: whoever takes the image away comes after this.
+        // Release: a thread that takes the image away comes after this.
         self.0.store(if is_hottest { word } else { word.map_addr(|addr| addr + HEAT) }, Ordering::Release);
         Some(image)
     }
@@ -98,8 +98,8 @@ impl ImageSwip {
         }
     }
 
-    /// Takes the image out. Waits for a reader who is there at this very moment: for some ten instructions and one line
-    /// of memory, unless the system has just taken the processor away from it.
+    /// Takes the image out. Waits for a reader that is there at this very moment: for some ten instructions and one
+    /// line of memory, unless the system has just taken the processor away from it.
     pub fn take(&self) -> Option<Image> {
         loop {
             if let Some(word) = self.lock() {

@@ -26,8 +26,8 @@ pub(super) struct OsFile {
 }
 
 impl OsFile {
-    /// Takes an open descriptor, and makes it direct if that is wanted and the file system can. Who `polls` waits awake
-    /// for small direct reads.
+    /// Takes an open descriptor, and makes it direct if that is wanted and the file system can. With `polls` a thread
+    /// waits awake for small direct reads.
     pub(super) fn new(fd: OwnedFd, direct: bool, polls: bool) -> io::Result<Self> {
         // O_DIRECT is set on the open descriptor and not handed to open(2), which on refusal may leave a new file
         // behind.

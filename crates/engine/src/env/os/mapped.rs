@@ -1,6 +1,6 @@
 //! Pages of a file in memory, shared with the page cache: a system call costs more than all the rest of a small write.
 //!
-//! Whoever wants this writes some pages in one piece, the later part of them zeros, and maps these (see
+//! A caller writes some pages in one piece, the later part of them zeros, and maps these (see
 //! [`File::map`](super::super::File::map)). What is copied into them is in the kernel's hands: it survives the end of
 //! the process, and a sync makes it durable, as if it had been handed over by a call.
 //!
@@ -10,9 +10,9 @@
 //! 2. Only file systems are mapped on that write a block again where it stands (ext4, XFS). Elsewhere a copy might need
 //!    new space, and the signal that tells of a full disk would end the process.
 //!
-//! What is left of such signals: somebody else cuts the file off, or the kernel has dropped a page of the range and the
-//! device cannot read it back. The process then ends, as by any crash, and what was acknowledged is found by the next
-//! open.
+//! What is left of such signals: another process cuts the file off, or the kernel has dropped a page of the range and
+//! the device cannot read it back. The process then ends, as by any crash, and what was acknowledged is found by the
+//! next open.
 
 use super::super::Pages;
 use crate::base::num::{round_down, u64_of, usize_of};

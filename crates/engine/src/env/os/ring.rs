@@ -33,7 +33,7 @@ const READS_ASLEEP: u32 = 10_000;
 /// What a thread has to read by.
 struct Mine {
     ring: Option<IoUring>,
-    /// Whose the ring is: a process that was forked from it has the ring as well, and must not use it.
+    /// The process that the ring belongs to: a process forked from it has the ring as well, and must not use it.
     process: Option<Pid>,
     /// Reads to sleep for before a ring is asked for.
     asleep: u32,

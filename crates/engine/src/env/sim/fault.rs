@@ -31,7 +31,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether a call can meet it: the disk is full for who needs space, and files are too many for who opens one.
+    /// Whether a call can meet it: a full disk fails calls that need space, and too many files fail calls that open
+    /// one.
     #[must_use]
     pub const fn can_strike(self, call: Call) -> bool {
         use Call::{

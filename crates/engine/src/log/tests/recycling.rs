@@ -98,7 +98,7 @@ fn who_begins_a_segment_by_a_buffered_commit_finds_its_header_written_and_leaves
         assert!(current().is_named());
         log.release(log.tail()).unwrap();
     }
-    // Who fills several segments at once makes sure of each before the next, and a force of the last.
+    // A commit that fills several segments makes each one's name durable before the next, and a force that of the last.
     commit(3_500_000);
     let segments = log.io.lock().files.unsynced.clone();
     let named: Vec<_> = segments.iter().map(|segment| segment.is_named()).collect();
@@ -106,8 +106,8 @@ fn who_begins_a_segment_by_a_buffered_commit_finds_its_header_written_and_leaves
     assert!(!current().is_named());
     log.sync(log.tail()).unwrap();
     assert!(current().is_named());
-    // Who gives up all before the last segment must not leave the log without any name: here before anybody synced it,
-    // as a dropped table does.
+    // A release of all segments before the last must not leave the log without any name: here it comes before any sync
+    // of the last one, as the drop of a table does.
     commit(1_100_000);
     assert!(!current().is_named());
     log.release(log.tail()).unwrap();

@@ -103,8 +103,7 @@ fn spares_and_releases_beside_commits_lose_nothing() {
     check(round);
 }
 
-/// A release asked for the files' latch with that of the segments in hand, which who begins a segment takes the other
-/// way round.
+/// A release asked for `io` with `live` in hand. A thread that begins a segment takes the two in the other order.
 #[test]
 fn a_release_beside_who_begins_a_segment_ends() {
     let round = || {
@@ -145,7 +144,8 @@ fn a_failed_write_is_told_to_all_that_wait() {
     check(round);
 }
 
-/// Who writes does not wait for a sync of others, and took for written what a force had taken and failed to write.
+/// A write does not wait for the syncs of other threads. It took for written what a force had taken and failed to
+/// write.
 #[test]
 fn what_a_force_failed_to_write_is_not_said_to_be_written() {
     let round = |number| {

@@ -278,7 +278,7 @@ fn no_more_pages_are_filled_ahead_than_were_written_since_the_last_force() {
     }
 }
 
-/// What was read before it was written looks like damage to whoever reads on behind it.
+/// Bytes that were read before they were written look like damage to a reader that reads on behind them.
 #[test]
 fn a_log_that_grows_while_it_is_inspected_shows_each_payload_once() {
     let env = crate::env::sim::SimEnv::new(1).env();
@@ -315,7 +315,7 @@ fn a_buffered_write_that_failed_is_never_said_to_be_written() {
     let log = LogWriter::open(&sim.env(), path, LogOptions::default(), recovered).unwrap();
     let end = log.append(&[b"a"]).unwrap();
     sim.fail_at(sim.op_count(), crate::env::sim::Fault::Error(std::io::ErrorKind::Other));
-    // Whoever comes later, as those do who waited for the latch, must not find it done.
+    // A later call, such as one that waited for the latch, must not find the write done.
     for _ in 0..2 {
         assert_eq!(log.write(end).unwrap_err().kind(), ErrorKind::Poisoned);
         assert!(log.written() < end);

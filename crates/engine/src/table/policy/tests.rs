@@ -612,7 +612,7 @@ fn writes_take_from_what_reads_near_them_have_saved() {
         }
     };
     let merges = |account: &Account| paid_at_rest(&trees, &options, account).map(|paid| paid.price);
-    // Whoever writes to the ends of the table takes nothing from its middle, however much it is.
+    // Writes to the ends of the table take nothing from its middle, however much they write.
     account.decay(1 << 40, written(0..6_000));
     account.decay(1 << 40, written(69_000..80_000));
     let price = merges(&account).expect("reads of the middle have paid");

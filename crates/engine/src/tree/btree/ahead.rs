@@ -1,8 +1,8 @@
 //! Read-ahead: leaves that follow each other in the tree and in the file are read in one go.
 //!
 //! A merge lays leaves down in the order of their keys, so that neighbours in the tree are often neighbours in the
-//! file. Who goes on from leaf to leaf, either way, gets more of them per read each time, up to [`BYTES_MAX`]; and who
-//! passes by, as a merge does, has the next of them read beside what it does with these.
+//! file. A walk that goes on from leaf to leaf, either way, gets more of them per read each time, up to [`BYTES_MAX`].
+//! A walk that passes the cache by, as a merge does, has the next of them read while it works on these.
 
 use std::cmp::Ordering::{Equal, Less};
 use std::collections::VecDeque;

@@ -13,8 +13,7 @@
 //!    block, or in that list. [`BTree::verify`] checks it.
 //!
 //! # Concurrency
-//! One merge at a time: who merges holds the tree's [`Turn`]. Readers hold a [`TreeRoot`] and are never in anyone's
-//! way.
+//! One merge at a time: it holds the tree's [`Turn`]. Readers hold a [`TreeRoot`] and block no other thread.
 
 mod ahead;
 mod cursor;

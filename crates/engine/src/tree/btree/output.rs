@@ -169,7 +169,7 @@ impl<'a> Output<'a> {
         }
         let Some(Child { separator, .. }) = children.into_iter().next() else { return Ok(()) };
         let image = self.builder.finish();
-        // Pointers do not compress, and whoever looks for a leaf reads them first.
+        // Pointers do not compress, and a search for a leaf reads them first.
         let pointer = self.write(image, Compression::None, true)?;
         self.written.branches += 1;
         self.add(height + 1, Child { separator, pointer })

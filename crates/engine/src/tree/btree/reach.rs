@@ -63,7 +63,7 @@ impl TreeRoot {
     }
 
     /// The percent of the tree that erasures after `after` and up to `to` cover, as far as its topmost block tells; 0
-    /// when it cannot be read, which who needs it will meet.
+    /// when it cannot be read: a reader that needs it meets the error.
     #[must_use]
     pub fn erased_percent(&self, erasures: &Erasures, (after, to): (SeqNum, SeqNum)) -> u64 {
         let root = self.meta.root.filter(|_| !erasures.is_empty());

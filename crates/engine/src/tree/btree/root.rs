@@ -220,7 +220,7 @@ impl TreeRoot {
         }
     }
 
-    /// The topmost branch, which `pointer` names. Lent, as all readers share the count of who holds it.
+    /// The topmost branch, which `pointer` names. Lent, not cloned: all readers share the count of its holders.
     #[inline]
     fn top(&self, pointer: BlockPointer, fill: Fill) -> Result<&Branch> {
         if let Some(top) = self.top.get() {
@@ -256,7 +256,7 @@ pub(super) fn swip<'r>(above: Option<(&'r Branch, usize)>, pointer: BlockPointer
 /// A branch on the way to a leaf.
 #[derive(Debug)]
 pub(super) enum Step<'r> {
-    /// One that the root keeps: lent, as all readers share the count of who holds it.
+    /// One that the root keeps: lent, not cloned, as all readers share the count of its holders.
     Kept(&'r Branch),
     /// One from the cache.
     Fetched(Block),

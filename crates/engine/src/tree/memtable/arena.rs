@@ -159,7 +159,7 @@ impl Arena {
             let chunk = spare.unwrap_or_else(map);
             chunks.push(chunk);
             self.current.store(chunk.0.as_ptr(), Ordering::Release);
-            // Not before: who adds the two must not count one chunk twice.
+            // Not before: `bytes`, which adds the two, must not count one chunk twice.
             self.full_bytes.fetch_add(used_up.header().len, Ordering::Release);
         }
     }
@@ -176,7 +176,7 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         for chunk in self.chunks.get_mut().drain(..).chain(self.spares.get_mut().drain(..)) {
-            // SAFETY: whoever drops the arena has let go of all pieces.
+            // SAFETY: the owner that drops the arena has let go of all pieces.
             unsafe { chunk.unmap() };
         }
     }

@@ -106,7 +106,7 @@ impl TreeCursor {
 impl Image {
     /// Reads `leaf`; what was read is worth nothing unless this returns true.
     fn read(&mut self, leaf: &Node, version: u64) -> bool {
-        // SAFETY: whoever owns the image also owns the tree of the leaf.
+        // SAFETY: the owner of the image also owns the tree of the leaf.
         let keep = |record: Record<'_>| unsafe { Record::from_ptr(record.as_ptr()) };
         self.count = leaf.count();
         for (at, record) in self.records[..self.count].iter_mut().enumerate() {

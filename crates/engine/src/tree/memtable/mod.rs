@@ -119,7 +119,7 @@ impl Memtable {
         }
     }
 
-    /// The seqnum of the newest version of `key`, whoever may see it.
+    /// The seqnum of the newest version of `key`, visible yet or not.
     #[must_use]
     pub fn newest(&self, key: &[u8]) -> Option<SeqNum> {
         match &self.0 {
@@ -165,8 +165,8 @@ impl Memtable {
         matches!(&self.0, Form::Tree(tree) if tree.arena().wants_spare())
     }
 
-    /// Has some more memory at hand for what is inserted next, if the memtable is large: who inserts it would wait for
-    /// the system to give it. False when there is as much as is wanted. For one thread.
+    /// Has some more memory at hand for the next inserts, if the memtable is large: else an insert would wait for the
+    /// system to give it. False when there is as much as is wanted. For one thread.
     pub fn prepare_memory(&self) -> bool {
         matches!(&self.0, Form::Tree(tree) if tree.arena().prepare_spare())
     }

@@ -166,7 +166,7 @@ impl Node {
         node
     }
 
-    /// A version at which nobody writes; waits for who does.
+    /// A version at which no thread writes; waits for one that does.
     #[inline]
     pub(super) fn version(&self) -> u64 {
         let version = self.version.load(Ordering::Acquire);
@@ -202,7 +202,7 @@ impl Node {
     #[inline]
     pub(super) fn lock(&self, version: u64) -> Option<Locked<'_>> {
         self.version.compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        // Pairs with the fence in `is_at`: who sees a change that follows also sees the odd version.
+        // Pairs with the fence in `is_at`: a reader that sees a change that follows also sees the odd version.
         fence(Ordering::Release);
         Some(Locked { node: self, version })
     }

@@ -1,5 +1,5 @@
-//! The memtable under thousands of schedules of those who insert and read: what was inserted is found by every read
-//! that begins later, in its place, while nodes split under it. Run by `cargo xtask schedules`.
+//! The memtable under thousands of schedules of writers and readers: what was inserted is found by every read that
+//! begins later, in its place, while nodes split under it. Run by `cargo xtask schedules`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

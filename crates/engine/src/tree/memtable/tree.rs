@@ -1,8 +1,8 @@
 //! The memtable's tree: how records find their leaf, how nodes split, how readers find records.
 //!
 //! A B-link tree (Lehman and Yao, 1981): every node knows its right neighbour, so a split needs to hold only the node
-//! that splits. Until the parent knows the new node, who looks for something in it arrives at its left neighbour and
-//! moves right.
+//! that splits. Until the parent knows the new node, a thread that looks for something in it arrives at its left
+//! neighbour and moves right.
 //!
 //! # Concurrency
 //! A writer holds at most one node, and no latch meanwhile. The growth latch is taken without a node, and the arena's
@@ -239,7 +239,7 @@ fn candidate<'t>(leaf: &'t Node, version: u64, place: &Place<'_>) -> Option<Opti
     leaf.is_at(version).then_some(record)
 }
 
-/// How far a way down a tree has come, whoever holds it until it goes on.
+/// How far a way down a tree has come. The caller keeps it until it goes on.
 #[derive(Clone, Default)]
 pub(super) struct Way {
     /// Nowhere yet when there is none.

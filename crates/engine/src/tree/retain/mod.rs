@@ -105,7 +105,7 @@ impl Retain {
     /// stay as they are.
     #[must_use]
     pub fn new(mut snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> Self {
-        // What is newer than `published` is kept for all who may come, and so for these as well.
+        // Versions newer than `published` are kept for all snapshots to come, and so for these as well.
         snapshots.retain(|snapshot| *snapshot < published);
         snapshots.push(published);
         snapshots.sort_unstable();
@@ -254,7 +254,7 @@ impl Retain {
             return Ok(());
         }
         self.erased = newer;
-        // Whoever sees the operands sees the erasure behind them.
+        // A snapshot that sees the operands sees the erasure behind them.
         if !self.chain.is_empty() {
             self.end_chain(true, out)?;
         }

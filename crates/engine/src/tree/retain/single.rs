@@ -1,9 +1,9 @@
 //! Single-deletes: each is held back until the version behind it in its stripe is known, and goes together with its
 //! put.
 //!
-//! Who writes one promises that its key was put at most once since the single-delete before. So of the versions of a
-//! key, newest first, each put has a single-delete or nothing behind it, and three rewrites keep that promise wherever
-//! a merge cuts the versions, and show every snapshot what it saw before:
+//! A program that writes one promises that its key was put at most once since the single-delete before. So of the
+//! versions of a key, newest first, each put has a single-delete or nothing behind it, and three rewrites keep that
+//! promise wherever a merge cuts the versions, and show every snapshot what it saw before:
 //!
 //! | versions, newest first | become |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Reading leaves in a row: the longer the row, the more of the file is read at once; and who passes by, as a merge
-//! does, has the next span read beside what it does with this one.
+//! Reading leaves in a row: the longer the row, the more of the file is read at once. A walk that passes the cache by,
+//! as a merge does, has the next span read while it works on this one.
 
 use super::Run;
 use crate::base::Result;
@@ -10,7 +10,7 @@ use crate::env::buffer::AlignedBuffer;
 use crate::store::file::{BlockFile, SpanInFlight};
 use std::ops::Range;
 
-/// Bytes that the first read of a row in passing takes: whoever passes the cache by is about to read much.
+/// Bytes that the first read of a row in passing takes: a walk that passes the cache by is about to read much.
 const BYPASS_BYTES_MIN: usize = 128 << 10;
 /// Bytes that the first read ahead of any other row takes.
 const KEEP_BYTES_MIN: usize = 32 << 10;
@@ -20,7 +20,7 @@ const KEEP_BYTES_MAX: usize = 256 << 10;
 /// A row of so many leaves is no short scan any more, and reading ahead pays.
 const LONG_ROW: u32 = 3;
 
-/// Reads leaves of one run, ahead of who wants them one after the other, forward or backward.
+/// Reads leaves of one run, ahead of a walk that wants them one after the other, forward or backward.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
     fill: Fill,

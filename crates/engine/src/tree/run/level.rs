@@ -49,8 +49,8 @@ pub struct LevelCursor {
 }
 
 impl LevelCursor {
-    /// A cursor that stands nowhere. (That the ranges of the runs are in order is for whoever puts the level together
-    /// to assert; debug builds check it here.)
+    /// A cursor that stands nowhere. (The code that puts the level together asserts that the ranges of the runs are in
+    /// order; debug builds check it here.)
     #[must_use]
     pub fn new(runs: Arc<[Arc<Run>]>, fill: Fill) -> Self {
         debug_assert!(are_apart(&runs), "the runs of a level overlap");

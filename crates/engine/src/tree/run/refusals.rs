@@ -14,8 +14,8 @@ const MEMORY: u32 = 16;
 /// filter.
 const RARE: u32 = ALL / 8;
 
-/// A moving average of a filter's refusals. It publishes nothing: whoever sees an old one asks or not, and finds the
-/// same.
+/// A moving average of a filter's refusals. It publishes nothing: a lookup that sees an old one asks or not, and finds
+/// the same.
 #[derive(Debug)]
 pub(super) struct Refusals(AtomicU32);
 

@@ -91,7 +91,7 @@ impl SalvageCursor {
                     self.read.fetch_add(u64::from(pointer.bytes), Publish::Relaxed);
                     (self.leaf, self.at) = (Some((pointer.offset, leaf)), 0);
                 }
-                // Whoever writes what we show relies on its order.
+                // The copy that is written from these entries relies on their order.
                 Some(Step::Leaf(pointer, leaf)) => self.lose_leaf(pointer.offset, &leaf),
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! A flush, and a bulk load, write each put with a large value to a value file ([`ValueBuilder`]) and an entry of
 //! [`Kind::PutApart`](crate::base::Kind::PutApart) to the run, in whose value's place stands a [`ValuePointer`].
-//! Cursors and lookups show the pointer; [`ValueFiles`] reads what it points to, when somebody wants the value.
+//! Cursors and lookups show the pointer; [`ValueFiles`] reads what it points to, when a reader wants the value.
 //! (WiscKey, Lu et al. 2016; integrated BlobDB of RocksDB.)
 //!
 //! # Format
@@ -14,7 +14,7 @@
 //! 2. Of each value file that a run's entries point into, the run's meta says how many bytes these values take
 //!    ([`Reference`](super::run::Reference)). The sum over all runs of the table are the file's live bytes; a file to
 //!    which no run refers is removed.
-//! 3. The run holds the files open, so whoever reads a version reads its values, also when the files are removed
+//! 3. The run holds the files open, so a reader of a version can read its values, also when the files are removed
 //!    meanwhile.
 
 mod builder;

@@ -25,13 +25,13 @@ struct Seat {
     run: usize,
     part: usize,
     leaf: usize,
-    /// `None` while somebody stands there.
+    /// `None` while a place has it.
     block: Option<(Block, Shape)>,
     /// The part of the index, unless the run keeps it.
     index: Option<Block>,
     /// The leaf was in the cache.
     is_cached: bool,
-    /// Blocks that somebody looks at who stands there, and did not look at before.
+    /// Blocks to count when a place gets the leaf: no place looked at them before.
     news: u64,
 }
 
