@@ -90,7 +90,7 @@ impl Core {
         }
         let needs = policy::absorption_needs(&trees, &table.options);
         let room = self.room_for(needs, policy::bytes_of_absorption(&trees))?;
-        // Whoever holds the old root keeps the space of its leaves from being given back.
+        // A holder of the old root keeps the space of its leaves from being given back.
         drop(trees);
         if needs > room {
             return Ok(Step::NoRoom(needs - room));

@@ -208,7 +208,7 @@ impl Core {
             // nothing.
             Err(error) if lacks(&error) && self.health.check_poison().is_ok() => Err(error),
             Err(error) => {
-                // Whoever waits behind the load would wait forever.
+                // Commits that are ordered behind the load would wait forever.
                 self.publisher.poison();
                 return Err(self.poison(error));
             }

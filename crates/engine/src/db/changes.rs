@@ -11,9 +11,9 @@ use super::database::Database;
 /// The longest a feed sleeps before it looks again, where no other thread could wake it.
 const NAP: Duration = Duration::from_millis(1);
 
-/// A feed of commits, in the order in which they became visible, each once: for copies elsewhere and for whoever wants
-/// to know what changed. It shows a commit when it is durable and visible, so nothing that a crash could take back; a
-/// commit that is not forced to the device ([`Buffered`](super::Durability::Buffered)) when something later is.
+/// A feed of commits, in the order in which they became visible, each once: for copies elsewhere and for programs that
+/// want to know what changed. It shows a commit when it is durable and visible, so nothing that a crash could take
+/// back; a commit that is not forced to the device ([`Buffered`](super::Durability::Buffered)) when something later is.
 ///
 /// While it is open the log is kept from its position on, of what no recovery needs at most
 /// [`Options::log_bytes_max`](super::Options) bytes: then the log goes on without the feed, which fails.

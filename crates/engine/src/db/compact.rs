@@ -142,7 +142,7 @@ impl Core {
             }
             Job::Absorb { rewrite } => self.absorb(table, rewrite)?,
             Job::Flush => {
-                // Who drops a table waits for the compaction with the flush gate in hand.
+                // The drop of a table waits for the compaction while it holds the flush gate.
                 drop(compacting);
                 self.rotate(&mut self.commit.lock(), table);
                 self.flush(table)?;
@@ -227,7 +227,7 @@ impl Core {
     pub(crate) fn hold(&self, table: &Arc<TableState>, hold: bool) {
         table.held.store(hold, Ordering::Relaxed);
         if hold {
-            // Whoever takes the latch after this sees the flag.
+            // A compaction that takes the latch after this sees the flag.
             drop(table.compaction.lock());
         }
         self.rebalance();

@@ -85,24 +85,24 @@ pub(crate) struct TableState {
     btree: ArcSwapOption<(FileId, Arc<BTree>)>,
     /// How old its entries are, when they have a time to live.
     pub(crate) expiry: Option<Expiry>,
-    /// The files of which no view could be made. Locked by whoever holds `compaction`.
+    /// The files of which no view could be made. Locked by the thread that holds `compaction`.
     pub(crate) unviewable: Mutex<Vec<FileId>>,
-    /// Held by whoever compacts the table.
+    /// Held by the thread that compacts the table.
     pub(crate) compaction: Mutex<()>,
     /// When the background compacts the table again, after it could not.
     pub(crate) compaction_retry: Retry,
     /// When the background merges runs into the B-tree again, after it could not.
     pub(crate) merge_retry: Retry,
     /// The first and last key of what the compaction under way merges into a level. Set after that has chosen its
-    /// inputs and taken back after its last result is in place, so that whoever holds `compacting` and sees a range
-    /// knows where results may come until then.
+    /// inputs and taken back after its last result is in place, so that a thread that holds `compacting` and sees a
+    /// range knows where results may come until then.
     pub(crate) compacting: Mutex<Option<(Vec<u8>, Vec<u8>)>>,
     /// Held by the thread that makes few sets of the table's erasures in memory.
     pub(crate) joining: Mutex<()>,
     /// The step of the background in which the table was last compacted. Steers only.
     pub(crate) last_turn: AtomicU64,
-    /// No compaction of the table begins by itself. Whoever has held `compaction` after it was set knows that none is
-    /// under way.
+    /// No compaction of the table begins by itself. A thread that has held `compaction` after it was set knows that
+    /// none is under way.
     pub(crate) held: AtomicBool,
     /// Set under `commit` when the table is dropped; later commits and reads refuse.
     pub(crate) dropped: AtomicBool,
@@ -308,7 +308,7 @@ impl Core {
         self.log.get().expect("recovery opens the log before anything is committed")
     }
 
-    /// Makes the log durable up to `lsn`, of commits that did not ask for it, and tells those who wait for that.
+    /// Makes the log durable up to `lsn`, of commits that did not ask for it, and wakes the threads that wait for that.
     pub(crate) fn force_log(&self, lsn: Lsn) -> Result<()> {
         self.or_poison(self.log().sync(lsn))?;
         self.publisher.announce_news();
@@ -477,7 +477,7 @@ impl Core {
         }
     }
 
-    /// Has pages of the log and memory of memtables at hand for who writes next.
+    /// Has pages of the log and memory of memtables at hand for the next writes.
     pub(crate) fn wake_memory(&self) {
         if let Some(workers) = self.workers.get() {
             workers.memory.wake();

@@ -39,7 +39,7 @@ const SPACING_MIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Expiry {
     time_to_live: Duration,
-    /// Held by whoever looks what has expired.
+    /// Held by the thread that looks what has expired.
     dated: Mutex<Dated>,
 }
 

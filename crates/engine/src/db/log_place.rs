@@ -75,7 +75,7 @@ impl Core {
         if !moved {
             return Ok(());
         }
-        // Whoever moved it may not have synced what they did.
+        // The program that moved it may not have synced what it did.
         sync_above(&self.env, dir)?;
         let log_dir = if *dir == self.dir.join(files::LOG_DIR) { None } else { Some(name(dir)?) };
         self.record(&mut self.ledger.lock(), &Edit::MoveLog { log_dir })

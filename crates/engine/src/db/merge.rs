@@ -61,8 +61,8 @@ impl Core {
         self.or_poison(self.install(table, &compaction.removed(), compaction.target, &moved))
     }
 
-    /// Merges runs, and writes the values anew that they have in the value files named. Whoever calls keeps no input
-    /// open: its space could not be given back.
+    /// Merges runs, and writes the values anew that they have in the value files named. The caller keeps no input open:
+    /// its space could not be given back.
     pub(super) fn run_compaction(
         &self,
         table: &TableState,

@@ -32,7 +32,7 @@ pub(super) const LOOK_FOR_SPACE: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     state: Mutex<State>,
-    /// Writers in line. Written under the latch; a hint to those who do not take it.
+    /// Writers in line. Written under the latch; a hint to threads that do not take it.
     waiting: AtomicUsize,
 }
 
@@ -91,7 +91,7 @@ impl Room {
         admitted.iter().for_each(Thread::unpark);
     }
 
-    /// Lets all who wait look whether the database goes on.
+    /// Lets all writers in line look whether the database goes on.
     pub(super) fn look(&self) {
         self.state.lock().line.iter().for_each(|waiter| waiter.thread.unpark());
     }

@@ -3,8 +3,8 @@
 //! # Concurrency
 //! A reader that searched one tree only, and stepped over nothing dead, touches nothing here. Others add to one of
 //! several counters, each in a cache line of its own, so readers on several cores share none; only the background work
-//! adds them up. Whoever passes a look's worth in his counter, or meets a row of dead entries, takes the latch of
-//! `book` for a moment; it is held by nobody for long.
+//! adds them up. A reader whose counter passes another `LOOK_NS`, or that meets a row of dead entries, takes the latch
+//! of `book` for a moment; no thread holds it for long.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +36,7 @@ pub(crate) struct Savings {
     /// Held before `book`, and for longer: readers wait for that one only.
     account: Mutex<Account>,
     book: Mutex<Book>,
-    /// Who is woken to look.
+    /// The database whose background is woken to look.
     core: OnceLock<Weak<Core>>,
 }
 

@@ -1,4 +1,4 @@
-//! Whose turn a compaction is: mostly the table's that has the most runs in L0, but no table waits without bound behind
+//! Which table is compacted next: mostly the one that has the most runs in L0, but no table waits without bound behind
 //! a busy one, and neither does what reads have paid for.
 
 use std::cmp::Reverse;
@@ -22,8 +22,8 @@ const REST_PER_PAID: u32 = 4;
 pub(crate) struct Turns {
     /// Steps done so far. Steers only.
     steps: AtomicU64,
-    /// When what reads have paid for may be done next beside compactions that are due. Held by whoever does it, so that
-    /// one thread at most does.
+    /// When what reads have paid for may be done next beside compactions that are due. Held by the thread that does it,
+    /// so that one thread at most does.
     paid_from: Mutex<Duration>,
 }
 

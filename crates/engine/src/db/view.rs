@@ -16,7 +16,7 @@ use super::core::{Core, TableState};
 const PAUSE_ENTRIES: u64 = 10_000;
 
 impl Core {
-    /// Makes a view of trees and shows it to readers who meet these trees still. False where none can be made; none of
+    /// Makes a view of trees and shows it to readers that still meet these trees. False where none can be made; none of
     /// the same trees is tried again then, nor after an error. The caller holds the table's compaction latch.
     pub(super) fn view(&self, table: &TableState, viewable: &Viewable) -> Result<bool> {
         table.unviewable.lock().clone_from(&viewable.ids);
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// What a get by a view finds is what it finds without, whoever asks.
+    /// A get by a view finds what it finds without, in every snapshot.
     fn check_gets(filter_bits_per_key: u32, writes: &[(u8, u8, bool)]) {
         let (db, table) = open(true, filter_bits_per_key);
         lay_run(&db, &table, (256, 1), 0);

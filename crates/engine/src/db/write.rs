@@ -5,7 +5,7 @@
 //! commit latch ┌ conflict? ── seqnums ── append to the log ┐
 //!              └─────────────────────────────────────────────┘
 //!   insert into each table's memtable (invisible yet, beside other commits); a large batch is a memtable by itself
-//!   make the log as durable as the commit asks (one sync serves all who wait)
+//!   make the log as durable as the commit asks (one sync serves all that wait)
 //!   publish, in seqnum order
 //! ```
 //!
@@ -175,8 +175,8 @@ impl Core {
         let Writes { changes, tables, sorted, .. } = writes;
         let mut guard = self.commit.lock();
         let state = &mut *guard;
-        // Whoever closes the database takes the latch after it said so: what was ordered before is flushed, and nothing
-        // is ordered later.
+        // A close takes the latch after it said so: commits that were ordered before are flushed, and none is ordered
+        // later.
         self.health.check_open()?;
         for table in tables {
             table.state().check()?;
@@ -195,7 +195,7 @@ impl Core {
         state.next_seqnum = next;
         let last = SeqNum(next.0 - 1);
         if self.open_transactions.load(Ordering::Relaxed) == 0 {
-            // Whoever opens one now sees this change, or is told of it by what was skipped.
+            // A transaction that begins now sees this change, or is told of it by what was skipped.
             state.recent.skip(last);
         } else {
             let mut seqnum = first;

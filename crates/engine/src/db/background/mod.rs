@@ -1,5 +1,5 @@
 //! Background work: flushes, compactions, the sync of commits that asked for it within an interval, and memory for
-//! those who write.
+//! writers.
 
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;

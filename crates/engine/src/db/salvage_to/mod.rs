@@ -131,8 +131,8 @@ pub(crate) fn salvage_to(
     Ok(copy)
 }
 
-/// Keeps whoever opens the database out, if its lock can be taken without a change. Where nobody can write, nobody has
-/// it open.
+/// Keeps other opens of the database out, if its lock can be taken without a change. Where no process can write, none
+/// has it open.
 fn lock_if_there(env: &Env, dir: &Path) -> Result<Option<Box<dyn FileLock>>> {
     let entries = env.fs.list(dir).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::invalid(format!("{}: there is no database here", dir.display())),

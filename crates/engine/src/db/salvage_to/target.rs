@@ -24,7 +24,7 @@ use super::super::core::identity;
 use super::super::open::{is_lost_and_found, sync_above};
 use super::super::tables::tree_options;
 
-/// Whoever waits is told after so many entries.
+/// Progress is told after so many entries.
 const ENTRIES_TOLD: u64 = 1 << 14;
 /// A value file is about so many times as large as a run at most, as those of a compaction are.
 const RUNS_A_FILE: u64 = 8;
