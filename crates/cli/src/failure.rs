@@ -90,7 +90,7 @@ pub(crate) fn message(error: &Error) -> String {
     text.chars().map(|char| if char.is_control() { in_a_line(char) } else { char.to_string() }).collect()
 }
 
-/// Whether the error is that whoever read our output has stopped (as `head` does), which is no failure.
+/// Whether the error is that the program that reads our output has stopped (as `head` does), which is no failure.
 pub(crate) fn reader_left(error: &Error) -> bool {
     let pipe = |cause: &(dyn StdError + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)

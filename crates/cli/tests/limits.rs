@@ -15,7 +15,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// For who may mount it an ext4 in a file, else a tmpfs in a user's name space; or why neither can be.
+    /// An ext4 in a file, where the user may mount it, else a tmpfs in a user's name space; or why neither can be.
     fn new() -> Result<Self, String> {
         let ext4 = format!("truncate -s {DISK_MIB}M image && mkfs.ext4 -q -F -m 0 image && mount -o loop image disk");
         let tmpfs = format!("mount -t tmpfs -o size={DISK_MIB}m tmpfs disk");
@@ -140,7 +140,7 @@ fn a_full_disk_refuses_commits_and_loses_none() {
                 assert!(tells_full_disk(&said), "{what}: {said}");
                 refused += 1;
             }
-            // Who reads in the same need is served, or told so.
+            // A read on the same full disk is served, or refused with what is wrong.
             let tight = disk.place.run(&["count", &stressed.db, "stress-lsm"]);
             if !tight.status.success() {
                 assert!(tells_full_disk(&failure(&tight, &[&what])), "{what}: {tight:#?}");

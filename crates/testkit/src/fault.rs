@@ -357,7 +357,7 @@ impl Case {
     /// nothing.
     fn check(&self, played: &Played, current: &str) -> Result<(), String> {
         use Call::{List, Lock, Read, Remove, Sync, SyncDir, Write, WriteDurable};
-        // Who drops a database that is open is told of nothing: that is what `close` is for.
+        // The drop of an open database reports nothing: that is what `close` is for.
         let is_untold = matches!(played.at, Some(Op::Reopen(Leave::Drop))) && played.met == Met::Nothing;
         let is_apart = is_untold || matches!(played.at, None | Some(Op::Load(..) | Op::Checkpoint));
         // An open for which there was no room is finished later.

@@ -1,6 +1,6 @@
-//! The compaction filter of the tables, which nobody must see the work of.
+//! The compaction filter of the tables, whose work no reader must see.
 //!
-//! In a table with the filter a key is not deleted but gets a *doomed* value: for all who read it has none. The filter
+//! In a table with the filter a key is not deleted but gets a *doomed* value: to every reader it has none. The filter
 //! removes such values, or makes shorter ones of them, whenever it is asked; so every history is that of a table
 //! without it.
 

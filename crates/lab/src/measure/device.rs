@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// The counters of a block device, by whoever uses it.
+/// The counters of a block device, over all processes that use it.
 #[derive(Debug)]
 pub struct DeviceStats(ProcFile);
 

@@ -1,4 +1,4 @@
-//! What all processors of the machine did, whoever they did it for.
+//! What all processors of the machine did, for all processes.
 
 use super::proc::ProcFile;
 use nix::unistd::{SysconfVar, sysconf};

@@ -1,7 +1,7 @@
 //! Memory that the machine really has before something is measured.
 //!
 //! A virtual machine may be given memory only when it first touches it, and may lose it again when it is free: a page
-//! then costs some ten microseconds, paid by whoever comes to it first. That is no property of an engine.
+//! then costs some ten microseconds, paid by the process that touches it first. That is no property of an engine.
 
 use super::proc::ProcFile;
 use spinney::base::num::usize_of;

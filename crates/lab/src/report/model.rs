@@ -162,9 +162,9 @@ pub struct Cost {
     pub read_amplification: Option<f64>,
     /// Bytes on disk, the redo log's included, per byte of live keys and values.
     pub space_amplification: Option<f64>,
-    /// KiB fetched from the whole device per operation, by whoever used it.
+    /// KiB fetched from the whole device per operation, by all processes.
     pub device_read_kib: Option<f64>,
-    /// KiB sent to the whole device per operation, by whoever used it.
+    /// KiB sent to the whole device per operation, by all processes.
     pub device_written_kib: Option<f64>,
 }
 

@@ -9,7 +9,7 @@ pub struct Plan<'a> {
     pub name: String,
     /// What its operations are, in the singular: `row`.
     pub unit: &'static str,
-    /// Who does what. The step's operations are those of the first role; the others' are beside it.
+    /// What the clients do. The step's operations are those of the first role; the others' are beside it.
     pub roles: Vec<Role<'a>>,
     /// Bytes of keys and values that are live after the step, if known.
     pub live_bytes: Option<u64>,

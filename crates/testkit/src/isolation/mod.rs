@@ -134,7 +134,7 @@ fn count(len: usize) -> u64 {
 /// A check under way.
 struct Check<'a> {
     history: &'a [Txn],
-    /// Who wrote what, and whether it is the last that the transaction wrote to the key.
+    /// Which transaction wrote what, and whether it is the last that the transaction wrote to the key.
     writers: HashMap<(Key, Id), (usize, bool)>,
     registers: HashSet<Key>,
     /// What transactions read of keys that they had not written: the version without what they appended before.

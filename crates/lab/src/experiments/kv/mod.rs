@@ -120,7 +120,7 @@ impl Describe for Kv {
         for (at, workloads) in groups.iter().enumerate() {
             let name = format!("kv-{at}");
             self.run_group(workloads, &name, common, bench)?;
-            // The last one stays, for those who asked to keep it.
+            // The last one stays, for runs that are to keep it.
             if at + 1 < groups.len() {
                 bench.remove(&name)?;
             }

@@ -80,7 +80,7 @@ const HISTORY: f64 = 0.003;
 /// How many such places a client keeps.
 const HISTORY_MAX: usize = 2048;
 
-/// A phase: which one it is, and who asks for how long.
+/// A phase: which one it is, how many clients ask, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Phase {
     /// From 1.

@@ -93,7 +93,7 @@ impl Describe for Ycsb {
             // Steps have different names.
             let load = if at == 0 { "load".to_owned() } else { format!("load {}", workloads[0].name()) };
             self.run_group(workloads, (&name, &load), common, bench)?;
-            // The last one stays, for those who asked to keep it.
+            // The last one stays, for runs that are to keep it.
             if at + 1 < groups.len() {
                 bench.remove(&name)?;
             }

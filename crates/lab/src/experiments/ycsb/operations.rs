@@ -19,7 +19,7 @@ pub(super) const SCAN_MAX: u64 = 100;
 #[derive(Debug)]
 pub(super) struct Inserted {
     first: u64,
-    /// Inserts of each client. An addition publishes, to whoever loads it, that the records are there.
+    /// Inserts of each client. An addition publishes, to a thread that loads it, that the records are there.
     clients: Vec<AtomicU64>,
 }
 
