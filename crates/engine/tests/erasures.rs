@@ -262,7 +262,8 @@ fn ranges_of_all_forms_and_at_both_ends_of_the_keys() {
     assert_eq!(erasures, 4);
 }
 
-/// A log that is longer than memory: what is flushed on the way of its replay goes under the ranges that were deleted before, also at the opens after.
+/// A log that is longer than memory: what is flushed on the way of its replay goes under the ranges that were deleted
+/// before, also at the opens after.
 #[test]
 fn ranges_deleted_early_in_a_long_log_stay_deleted_over_several_opens() {
     for layout in LAYOUTS {
