@@ -102,3 +102,42 @@ fn what_was_just_written_drives_out_nothing_that_was_read() {
         assert_eq!(read_all(&db, &hot, 0), 0, "{layout:?}: the other table's writes took free room only");
     }
 }
+
+/// Leaves of equal lengths: what lies in the place of an older one is not taken for it, though a range that held the
+/// old root has read that since it went.
+#[test]
+fn a_leaf_in_the_place_of_an_older_one_is_read_anew() {
+    const FEW: usize = 400;
+    let sim = SimEnv::new(1);
+    let db = open(&sim, 64 << 20);
+    let options = TableOptions {
+        layout: Layout::BTree,
+        block_bytes: 512,
+        compression: Compression::None,
+        ..TableOptions::default()
+    };
+    let table = db.create_table("t", options).expect("a new table");
+    let row = |number: usize, round: usize| format!("{number:06} {round:06} ").into_bytes().repeat(6);
+    let update = |round: usize| {
+        let mut batch = Batch::new();
+        (0..FEW).for_each(|number| batch.put(&table, &key(number), &row(number, round)));
+        db.write(batch, Durability::Buffered).expect("a write");
+        table.compact().expect("a merge");
+    };
+    update(0);
+    for round in 1..40 {
+        let old = db.snapshot();
+        let mut range = old.range(&table, ..);
+        range.next().expect("a row").expect("a read");
+        update(round);
+        // Into the cache comes what is to go.
+        assert_eq!(range.filter(Result::is_ok).count(), FEW - 1);
+        drop(old);
+        update(round + 1);
+        let snapshot = db.snapshot();
+        for number in 0..FEW {
+            let found = snapshot.get(&table, &key(number)).expect("a read");
+            assert_eq!(found.as_deref(), Some(&*row(number, round + 1)), "row {number}, round {round}");
+        }
+    }
+}

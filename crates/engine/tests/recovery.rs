@@ -109,3 +109,34 @@ fn what_a_failed_sync_dropped_is_not_found_by_the_next_process_and_lost_by_the_o
     }
     assert!(lost > 30 && segments > 2, "{lost} lost, {segments} segments");
 }
+
+/// A commit with a bound on its volatility comes while the one before is made durable: it is within the next interval.
+#[test]
+fn an_interval_commit_beside_the_sync_of_another_is_durable_an_interval_later() {
+    for place in 0..6 {
+        let sim = SimEnv::new(1);
+        let mut engine = open(&sim);
+        let mut second = engine.beside().expect("it is open");
+        let put = |key: u8| {
+            let change = Change { table: 0, key: vec![key], write: Write::Put(vec![key; 100]) };
+            Op::Write(vec![change], Some(Durability::Interval))
+        };
+        assert_eq!(engine.apply(&put(1)), Outcome::Done);
+        let (mut calls, mut other) = (0, Some(put(2)));
+        sim.interrupt(Some(Box::new(move |_, _| {
+            calls += 1;
+            if calls == place + 1
+                && let Some(op) = other.take()
+            {
+                assert_eq!(second.apply(&op), Outcome::Done);
+            }
+        })));
+        sim.advance(std::time::Duration::from_millis(150));
+        sim.interrupt(None);
+        sim.advance(std::time::Duration::from_millis(150));
+        let there = engine.state().expect("it can be read")[0].len();
+        let fork = sim.fork();
+        fork.power_crash(CrashProfile::Strict);
+        assert_eq!(open(&fork).state().expect("it can be read")[0].len(), there, "call {place}");
+    }
+}

@@ -510,3 +510,30 @@ proptest! {
         prop_assert_eq!((count(&db, &table), table.shape().unwrap().trees), (0, 0));
     }
 }
+
+/// The age of a table is noted while a commit has its place in memory and waits for the device: it is dated the next
+/// time.
+#[test]
+fn a_commit_that_waits_for_the_device_while_others_are_dated_expires_too() {
+    for layout in [Layout::Lsm, Layout::LsmTiered] {
+        let sim = SimEnv::new(1);
+        let db = open(&sim);
+        let table = db.create_table("t", options(layout)).unwrap();
+        put(&db, &table, 0..5, b"before");
+        pass(&sim, Duration::from_secs(20));
+        let passed = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (begun, machine) = (std::sync::Arc::clone(&passed), sim.clone());
+        sim.interrupt(Some(Box::new(move |_, path| {
+            let is_first = !begun.swap(true, std::sync::atomic::Ordering::SeqCst);
+            if is_first && path.starts_with("/db/log") {
+                pass(&machine, Duration::from_secs(60));
+            }
+        })));
+        put(&db, &table, 5..10, b"meanwhile");
+        sim.interrupt(None);
+        assert!(passed.load(std::sync::atomic::Ordering::SeqCst));
+        assert_eq!(count(&db, &table), 10);
+        pass(&sim, LIFE + LATE + Duration::from_secs(40));
+        assert_eq!(count(&db, &table), 0, "{layout:?}");
+    }
+}
