@@ -219,6 +219,26 @@ fn checkpoints_beside_tables_created_and_dropped_end_and_have_whole_commits() {
     });
 }
 
+/// A copy has each commit in all tables or in none, and none without those before it.
+#[test]
+fn checkpoints_beside_writers_have_whole_commits() {
+    for layouts in LAYOUTS {
+        check(move || {
+            let copy: fn(&Shared, u64) = |shared, _| {
+                for dir in &COPIES[..2] {
+                    shared.db.checkpoint(dir).unwrap();
+                }
+            };
+            let shared = Shared::new(layouts).run(&[Shared::write, Shared::write, copy]);
+            for dir in &COPIES[..2] {
+                let db = Database::builder(dir).env(shared.sim.env()).options(options()).open().unwrap();
+                let tables = ["a", "b"].map(|name| db.table(name).unwrap().unwrap());
+                commits(&db.snapshot(), &tables).unwrap();
+            }
+        });
+    }
+}
+
 /// Writers wait for a flusher, which sleeps until memory is frozen: none waits for ever, and memory grows over its
 /// limit by no more than what the writers beside each other write.
 #[test]
