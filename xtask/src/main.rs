@@ -13,7 +13,7 @@ The chores of the project.
 Usage: cargo xtask <command>
 
   check [--no-test]   format, lints, tests (with the tidy rules and doctests), documentation; stops at the first that fails.
-                      --no-test leaves the tests out, for who runs them elsewhere
+                      --no-test leaves the tests out, where they are run elsewhere
   schedules           log, memtable, publication and a whole database under thousands of schedules of their threads
                       (builds the engine once more)
   sim <seed>          replays one seed of the simulation, and shortens it if it fails

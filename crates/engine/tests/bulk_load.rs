@@ -1,4 +1,4 @@
-//! Bulk loads: what they leave on disk, who sees them when, and what a crash at any moment leaves of them.
+//! Bulk loads: what they leave on disk, when snapshots see them, and what a crash at any moment leaves of them.
 
 use parking_lot::Mutex;
 use spinney::env::sim::{CrashProfile, SimEnv};

@@ -1,4 +1,4 @@
-//! Ranges deleted at once: what they cost, who sees them, and that nothing of them is left in the end.
+//! Ranges deleted at once: what they cost, which snapshots see them, and that nothing of them is left in the end.
 
 use spinney::env::sim::SimEnv;
 use spinney::{Batch, Database, Durability, ErrorKind, Kind, Layout, Options, Snapshot, Table, TableOptions};

@@ -1,4 +1,4 @@
-//! Merge operators: what they are given, who refuses without them, and that no operand is lost or counted twice.
+//! Merge operators: what they are given, what is refused without them, and that no operand is lost or counted twice.
 
 use std::path::Path;
 
@@ -94,7 +94,7 @@ fn without_the_operator_merged_keys_are_refused_and_nothing_is_lost() {
             assert_eq!(get(&db, &table, "plain").as_deref(), Some(b"value".as_slice()));
             assert!(db.snapshot().range(&table, ..).any(|entry| entry.is_err()));
             assert!(db.snapshot().range_rev(&table, ..).any(|entry| entry.is_err()));
-            // Folding is left to who can do it.
+            // Folding is left to a process that has the operator.
             table.compact().unwrap();
         }
         refused(merge(&db, &table, "base", b"d").unwrap_err());
