@@ -228,27 +228,17 @@ impl Case {
         let nothing = |model| End { first: None, second: None, state: state(model) };
         // What came before may not be durable.
         let mut ends = vec![nothing(model), nothing(&self.base)];
-        let (model, first) = self.after(model, &self.first, &self.second, false);
-        ends.push(End { first: Some(first.clone()), second: None, state: state(&model) });
-        let (model, second) = self.after(&model, &self.second, &self.first, true);
-        ends.push(End { first: Some(first), second: Some(second), state: state(&model) });
+        let (one, first) = self.after(model, &self.first, &self.second, false);
+        ends.push(End { first: Some(first.clone()), second: None, state: state(&one) });
+        let (both, second) = self.after(&one, &self.second, &self.first, true);
+        ends.push(End { first: Some(first), second: Some(second), state: state(&both) });
         if !in_order {
-            let model = &self.model_before();
-            let (model, second) = self.after(model, &self.second, &self.first, false);
-            ends.push(End { first: None, second: Some(second.clone()), state: state(&model) });
-            let (model, first) = self.after(&model, &self.first, &self.second, true);
-            ends.push(End { first: Some(first), second: Some(second), state: state(&model) });
+            let (one, second) = self.after(model, &self.second, &self.first, false);
+            ends.push(End { first: None, second: Some(second.clone()), state: state(&one) });
+            let (both, first) = self.after(&one, &self.first, &self.second, true);
+            ends.push(End { first: Some(first), second: Some(second), state: state(&both) });
         }
         ends
-    }
-
-    /// The model when both begin.
-    fn model_before(&self) -> Model {
-        let mut model = self.base.clone();
-        for op in self.watch().iter().chain(&self.first.before).chain(&self.second.before) {
-            model.apply(op);
-        }
-        model
     }
 
     /// What an operation gives and leaves, where another is behind it or, `is_last`, was before it.
@@ -257,11 +247,10 @@ impl Case {
         if let Op::Recreate(table) = other.op
             && is_last
             && act.op != Op::Checkpoint
+            && act.table.is_none_or(|own| own == table)
         {
-            // A handle of a table that was dropped is of no use, and a table can be dropped once.
-            if act.table.is_none_or(|own| own == table) {
-                return (model, Given::Dropped);
-            }
+            // A handle of a dropped table is refused, and a table can be dropped once.
+            return (model, Given::Dropped);
         }
         let gave = match &act.op {
             // The slots of the others are not its own.
