@@ -1,9 +1,12 @@
 //! The steps that insert and delete rows, and those changes beside queries.
 
+use super::live::Claims;
 use super::{ROWS, RowMaker, Steps};
 use crate::driver::{Batch, Client, Scan, TableId, unless_lacking};
 use crate::run::{Db, Did, End, Plan, Role};
 use anyhow::{Result, ensure};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows that inserts may be ahead of deletes in a step in which both go as fast as they can.
 const AHEAD_MAX: u64 = 1_000;
@@ -15,7 +18,7 @@ impl<'a> Steps<'a> {
     /// l.i0: rows without index entries.
     pub(super) fn load(&self, db: &mut Db<'_, '_>) -> Result<()> {
         let (rows, batch) = (self.insert.rows, self.insert.batch);
-        let inserts = self.inserts(0, Share { rows, batch }, None).at_most(self.insert.load_seconds);
+        let inserts = self.inserts(0, Share { rows, batch }, &self.claims(), None).at_most(self.insert.load_seconds);
         let plan = Plan {
             name: self.name("l.i0"),
             unit: "row",
@@ -29,11 +32,12 @@ impl<'a> Steps<'a> {
     pub(super) fn change(&self, db: &mut Db<'_, '_>, step: &str, batch: u64, rows: u64) -> Result<()> {
         let share = Share { rows, batch };
         let keep = self.insert.deletes.then(|| self.live.rows());
-        let inserts = self.inserts(self.indexes(), share, keep).at_most(self.insert.load_seconds);
+        let claims = self.claims();
+        let inserts = self.inserts(self.indexes(), share, &claims, keep).at_most(self.insert.load_seconds);
         let mut roles = vec![inserts];
         if let Some(keep) = keep {
             // Deletes that are behind when the inserts have ended are part of the step.
-            roles.push(self.deletes(batch, keep, End::Calls(rows / batch)));
+            roles.push(self.deletes(batch, keep, &claims, End::Calls(rows / batch)));
         }
         let rows_after = if keep.is_some() { self.live.rows() } else { self.live.rows() + rows };
         let live_bytes = Some(self.live_bytes(rows_after, self.indexes()));
@@ -44,28 +48,35 @@ impl<'a> Steps<'a> {
     pub(super) fn beside(&self, rate: u32) -> Vec<Role<'a>> {
         let calls = f64::from(rate) / BATCH_BESIDE as f64;
         let keep = self.live.rows();
+        let claims = self.claims();
         let share = Share { rows: u64::MAX, batch: BATCH_BESIDE };
-        let inserts = Role { end: End::WithFirst, ..self.inserts(self.indexes(), share, None) };
+        let inserts = Role { end: End::WithFirst, ..self.inserts(self.indexes(), share, &claims, None) };
         let mut roles = vec![inserts.at_rate(Some(calls))];
         if self.insert.deletes {
-            roles.push(self.deletes(BATCH_BESIDE, keep, End::WithFirst).at_rate(Some(calls)));
+            roles.push(self.deletes(BATCH_BESIDE, keep, &claims, End::WithFirst).at_rate(Some(calls)));
         }
         roles
     }
 
+    /// The rows that a step inserts: those after the newest.
+    fn claims(&self) -> Claims {
+        Claims::new(self.live.inserted(), self.clients())
+    }
+
     /// Clients that insert; with `keep`, only while not too many more rows than that are live.
-    fn inserts(&self, indexes: usize, share: Share, keep: Option<u64>) -> Role<'a> {
-        let (live, seed, filler, first) =
-            (self.live, self.common.seed, self.insert.row_bytes as usize, self.live.inserted());
-        let make = move |_client| {
-            let (mut row, mut batch) = (RowMaker::new(seed, filler), Batch::new());
+    fn inserts(&self, indexes: usize, share: Share, claims: &Claims, keep: Option<u64>) -> Role<'a> {
+        let (live, seed, filler) = (self.live, self.common.seed, self.insert.row_bytes as usize);
+        let (claims, taken) = (claims.clone(), claims.clone());
+        let make = move |number| {
+            let (mut row, mut batch, claims) = (RowMaker::new(seed, filler), Batch::new(), taken.clone());
             move |client: &mut dyn Client, at: u64| {
                 if keep.is_some_and(|keep| live.rows() > keep + AHEAD_MAX) {
                     return Ok(Did::idle());
                 }
                 let rows = share.batch.min(share.rows - at * share.batch);
                 batch.clear();
-                for pk in first + at * share.batch..first + at * share.batch + rows {
+                let first = claims.take(number, rows);
+                for pk in first..first + rows {
                     row.make(pk);
                     put(&row, indexes, &mut batch);
                 }
@@ -74,27 +85,26 @@ impl<'a> Steps<'a> {
             }
         };
         Role::new(&["insert"], self.clients(), End::Calls(share.rows.div_ceil(share.batch)), make)
-            .then(|_client, did| live.add_inserted(did.operations))
+            .then(move |number, did| {
+                claims.written(number);
+                live.add_inserted(did.operations);
+            })
     }
 
-    /// Clients that delete the oldest rows while more than `keep` are live.
-    fn deletes(&self, rows: u64, keep: u64, end: End) -> Role<'a> {
-        let (live, indexes, first) = (self.live, self.indexes(), self.live.deleted());
-        // Of several clients that insert one may be behind the others: from here on rows may be missing between others
-        // for a while.
-        let complete = if self.clients() > 1 { live.inserted() } else { u64::MAX };
+    /// Clients that delete the oldest rows while more than `keep` are live, of those whose insert is acknowledged.
+    fn deletes(&self, rows: u64, keep: u64, claims: &Claims, end: End) -> Role<'a> {
+        let (live, indexes, claims) = (self.live, self.indexes(), claims.clone());
+        let oldest = Arc::new(AtomicU64::new(live.deleted()));
         let make = move |_client| {
-            let mut batch = Batch::new();
-            move |client: &mut dyn Client, at: u64| {
-                if live.rows() < keep + rows {
+            let (mut batch, claims, oldest) = (Batch::new(), claims.clone(), Arc::clone(&oldest));
+            move |client: &mut dyn Client, _at: u64| {
+                let until = claims.complete_until().saturating_sub(keep);
+                let next = |from: u64| (from + rows <= until).then_some(from + rows);
+                let Ok(from) = oldest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) else {
                     return Ok(Did::idle());
-                }
-                let from = first + at * rows;
+                };
                 batch.clear();
                 let deleted = collect(client, from, from + rows, indexes, &mut batch)?;
-                if deleted < rows && from + rows > complete {
-                    return Ok(Did::idle());
-                }
                 ensure!(deleted == rows, "of the {rows} rows from {from} on only {deleted} are there");
                 let _done = client.write(&batch)?;
                 Ok(Did::wrote(batch.bytes() as u64).operations(rows))

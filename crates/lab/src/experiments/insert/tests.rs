@@ -80,3 +80,12 @@ fn a_verified_run_finds_nothing_wrong() {
     assert_eq!(run.error, None);
     assert!(run.operations_hash.is_some());
 }
+
+/// A client that was behind when a step ended had left a gap in the keys, and the next step counted past it.
+#[test]
+fn many_clients_leave_no_gap_between_rows() {
+    let rates = Rates(vec![20_000; 4]);
+    for _ in 0..3 {
+        run(Insert { rows: 300, more_rows: Some(300), clients: 8, seconds: 0.02, rates: rates.clone(), ..small() }, 0);
+    }
+}
