@@ -64,7 +64,7 @@ pub(crate) fn put(args: &PutArgs) -> Result<()> {
     };
     commit(&args.table, &args.commit, |batch, table| {
         if counts(table) && !args.escape {
-            batch.put(table, &key, &number(&String::from_utf8_lossy(&value))?);
+            batch.put(table, &key, number(&String::from_utf8_lossy(&value))?);
         } else {
             batch.put(table, &key, &value);
         }
@@ -78,7 +78,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<()> {
     let operand = &args.operand;
     commit(&args.table, &args.commit, |batch, table| {
         if counts(table) {
-            batch.merge(table, &key, &number(operand)?);
+            batch.merge(table, &key, number(operand)?);
         } else {
             batch.merge(table, &key, operand.as_bytes());
         }
@@ -139,6 +139,6 @@ fn commit(args: &TableArgs, how: &CommitArgs, change: impl FnOnce(&mut Batch, &T
     close_after(open_to_commit(&args.db, how)?, |db| {
         let mut batch = Batch::new();
         change(&mut batch, &table(db, &args.table)?)?;
-        Ok(db.write(batch, how.durability.into())?)
+        Ok(db.write_with(&batch, how.durability.into())?)
     })
 }

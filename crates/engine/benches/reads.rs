@@ -94,9 +94,9 @@ fn fill(database: &Database, (name, layout, trees, filter_bits_per_key): (&str, 
 fn put(database: &Database, table: &Table, numbers: std::ops::Range<u64>) {
     let mut batch = spinney::Batch::new();
     for number in numbers {
-        batch.put(table, &key(number * 611_953 % ENTRIES), &[7; 128]);
+        batch.put(table, key(number * 611_953 % ENTRIES), [7; 128]);
         if number % 1000 == 999 {
-            database.write(std::mem::take(&mut batch), Durability::Buffered).expect("there is room");
+            database.write_with(&std::mem::take(&mut batch), Durability::Buffered).expect("there is room");
         }
     }
 }
@@ -113,7 +113,7 @@ fn key(number: u64) -> [u8; 16] {
 }
 
 fn get(snapshot: &Snapshot, table: &Table, random: &mut Rng) {
-    let value = snapshot.get(table, &key(random.number() % ENTRIES)).expect("it can be read");
+    let value = snapshot.get(table, key(random.number() % ENTRIES)).expect("it can be read");
     assert_eq!(value.expect("it is there").len(), 128);
 }
 

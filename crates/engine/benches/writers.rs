@@ -55,8 +55,8 @@ fn run(directory: &Path, threads: u64, time: Duration) -> u64 {
                 let mut random = Rng::new(thread);
                 while !ended.load(Ordering::Relaxed) {
                     let mut batch = Batch::new();
-                    batch.put(table, &random.number().to_be_bytes(), &[7; VALUE_BYTES]);
-                    database.write(batch, Durability::Buffered).expect("a commit");
+                    batch.put(table, random.number().to_be_bytes(), [7; VALUE_BYTES]);
+                    database.write_with(&batch, Durability::Buffered).expect("a commit");
                 }
             });
         }

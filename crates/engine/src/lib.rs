@@ -3,38 +3,57 @@
 //! A [`Database`] holds tables, each laid out as a B-tree or an LSM tree ([`Layout`]), under one redo log, one
 //! transaction manager, one cache and one memory budget. Start at [`Database`].
 //!
-//! The modules from [`base`] to [`txn`] are the engine's inner layers. They are public for the project's own tests,
-//! benches and tools, and change without notice; the items at the top of this page are the interface.
+//! Modules that this page does not show are the engine's inner layers. They are public for the project's own tests,
+//! benches and tools only, and change without notice.
 
+#[doc(hidden)]
 pub mod base;
+#[doc(hidden)]
 pub mod block;
+#[doc(hidden)]
 pub mod cache;
 mod db;
+#[doc(hidden)]
 pub mod env;
+#[doc(hidden)]
 pub mod log;
+#[doc(hidden)]
 pub mod store;
+#[doc(hidden)]
 pub mod table;
+#[doc(hidden)]
 pub mod tree;
+#[doc(hidden)]
 pub mod txn;
 
 pub use base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId, Value};
 pub use block::Compression;
 pub use db::{
     Batch, BulkLoad, CacheStats, ChangeFeed, Commit, Database, DatabaseBuilder, Durability, FlushStats, Histogram,
-    LogEntry, LogFollower, LogStats, Options, Problem, Range, ReadStats, ReplayProgress, SalvageMode, SalvageProgress,
-    SalvageReport, SalvagedCopy, SalvagedTable, Snapshot, Stats, StorageStats, Table, TableAhead, TableLoss,
-    Transaction, VerifyReport, read_log,
+    KeyCodec, KeyFor, KeyRange, LogEntry, LogFollower, LogStats, Options, Problem, Range, ReadStats, ReplayProgress,
+    SalvageMode, SalvageProgress, SalvageReport, SalvagedCopy, SalvagedTable, Snapshot, Stats, StorageStats, Table,
+    TableAhead, TableLoss, Transaction, TypedRange, TypedTable, ValueCodec, ValueFor, VerifyReport, read_log,
 };
 pub use log::{LogCompression, LogPadding};
 pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape, ValuesShape};
 pub use table::{Layout, TableOptions};
 pub use tree::compaction_filter::{CompactionFilter, Decision};
-pub use tree::operator::MergeOperator;
+pub use tree::operator::{Add, MergeOperator};
 pub use tree::prefix::Prefix;
 pub use tree::salvage::LostRange;
 pub use txn::batch::Change;
 
-/// The README's example is a test.
+/// The examples of README and guide are tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/guide/README.md")]
+    struct Guide;
+    #[doc = include_str!("../../../docs/guide/secondary-indexes.md")]
+    struct SecondaryIndexes;
+    #[doc = include_str!("../../../docs/guide/transactions.md")]
+    struct Transactions;
+    #[doc = include_str!("../../../docs/guide/backup.md")]
+    struct Backup;
+}

@@ -18,11 +18,11 @@ fn write(db: &Database, table: &Table, keys: impl Iterator<Item = u32>, value: O
     let mut batch = Batch::new();
     for key in keys {
         match value {
-            Some(value) => batch.put(table, &key.to_be_bytes(), value),
-            None => batch.delete(table, &key.to_be_bytes()),
+            Some(value) => batch.put(table, key.to_be_bytes(), value),
+            None => batch.delete(table, key.to_be_bytes()),
         }
     }
-    db.write(batch, Durability::Buffered).unwrap();
+    db.write_with(&batch, Durability::Buffered).unwrap();
 }
 
 /// A table with several levels, runs in L0 and a memtable, of which its layout wants nothing.
@@ -81,7 +81,7 @@ fn a_table_that_is_only_read_comes_to_one_tree_by_itself() {
         assert!(db.snapshot().range(&table, ..).map(Result::unwrap).eq(before));
         let done = db.stats().flush.compactions;
         for key in 0..20_000_u32 {
-            db.snapshot().get(&table, &key.to_be_bytes()).unwrap();
+            db.snapshot().get(&table, key.to_be_bytes()).unwrap();
         }
         assert_eq!(db.stats().flush.compactions, done, "there is nothing left to do");
         assert_eq!(db.verify().unwrap().problems, vec![]);
@@ -95,7 +95,7 @@ fn any_key(number: u32) -> [u8; 4] {
 
 fn get_and_scan(db: &Database, table: &Table, number: u32) {
     let snapshot = db.snapshot();
-    snapshot.get(table, &any_key(number)).unwrap();
+    snapshot.get(table, any_key(number)).unwrap();
     let mut range = snapshot.range(table, &any_key(number)[..]..);
     (0..4).for_each(|_| _ = range.advance().unwrap());
 }
@@ -200,8 +200,8 @@ fn gets_pay_as_scans_do() {
     let mut gets = 0_u32;
     while table.shape().unwrap().trees > 1 {
         // A key that is found in the newest tree costs nothing extra.
-        assert!(db.snapshot().get(&table, &0_u32.to_be_bytes()).unwrap().is_some());
-        assert!(db.snapshot().get(&table, &501_u32.to_be_bytes()).unwrap().is_none());
+        assert!(db.snapshot().get(&table, 0_u32.to_be_bytes()).unwrap().is_some());
+        assert!(db.snapshot().get(&table, 501_u32.to_be_bytes()).unwrap().is_none());
         gets += 1;
         assert!(gets < 60_000, "{:?}", table.shape().unwrap());
     }
@@ -518,6 +518,6 @@ fn reads_of_a_part_of_the_keys_are_served_by_a_merge_of_that_part() {
     let written = db.stats().flush.compaction_write_bytes - before;
     assert_eq!(shape().l0.len(), 1, "the large one stays: {:?}", shape());
     assert!(written < 400_000, "{written} bytes for {seeks} seeks");
-    let at = |key: u32| db.snapshot().get(&table, &key.to_be_bytes()).unwrap().unwrap()[0];
+    let at = |key: u32| db.snapshot().get(&table, key.to_be_bytes()).unwrap().unwrap()[0];
     assert_eq!([0, 1_999, 2_000, 59_999].map(at), [8, 8, 9, 9]);
 }

@@ -122,10 +122,10 @@ fn write(
     let mut batch = Batch::new();
     for row in rows {
         let value = Rng::new(u64::from(row) * 100 + round).bytes(bytes);
-        batch.put(table, &row.to_be_bytes(), &value);
+        batch.put(table, row.to_be_bytes(), &value);
         model.insert(row, value);
     }
-    db.write(batch, Durability::Sync).unwrap();
+    db.write_with(&batch, Durability::Sync).unwrap();
 }
 
 /// Does all work of the background, of which there is an end also where it fails.
@@ -197,9 +197,9 @@ impl Fixture {
         if self.job == Job::Values {
             // An eighth of the first file lives, and nothing of the others.
             let mut batch = Batch::new();
-            self.model.keys().filter(|row| *row % 8 != 0).for_each(|row| batch.delete(bad, &row.to_be_bytes()));
+            self.model.keys().filter(|row| *row % 8 != 0).for_each(|row| batch.delete(bad, row.to_be_bytes()));
             self.model.retain(|row, _| row % 8 == 0);
-            db.write(batch, Durability::Sync).unwrap();
+            db.write_with(&batch, Durability::Sync).unwrap();
             bad.flush().unwrap();
         }
     }
@@ -225,7 +225,7 @@ impl Fixture {
                 let (low, high) = ((ROWS / 4).to_be_bytes(), (3 * ROWS / 4).to_be_bytes());
                 let mut batch = Batch::new();
                 batch.delete_range(&bad, (Bound::Included(&low[..]), Bound::Excluded(&high[..])));
-                db.write(batch, Durability::Sync).unwrap();
+                db.write_with(&batch, Durability::Sync).unwrap();
                 model.retain(|row, _| !(ROWS / 4..3 * ROWS / 4).contains(row));
                 write(&db, &bad, model, (0..ROWS).step_by(9), (120, 50));
                 bad.flush().unwrap();
@@ -354,7 +354,7 @@ struct Unreadable {
 impl Unreadable {
     fn of(db: &Database) -> Self {
         let (snapshot, bad) = (db.snapshot(), table(db, "bad"));
-        let is_unreadable = |row: &u32| snapshot.get(&bad, &row.to_be_bytes()).is_err();
+        let is_unreadable = |row: &u32| snapshot.get(&bad, row.to_be_bytes()).is_err();
         let rows = (0..ROWS).filter(is_unreadable).collect();
         Self { rows, walk: snapshot.range(&bad, ..).any(|entry| entry.is_err()) }
     }
@@ -365,7 +365,7 @@ impl Unreadable {
 fn check(sim: &SimEnv, db: &Database, model: &Model, unreadable: &Unreadable) {
     let (snapshot, bad) = (db.snapshot(), table(db, "bad"));
     for row in 0..ROWS {
-        match snapshot.get(&bad, &row.to_be_bytes()) {
+        match snapshot.get(&bad, row.to_be_bytes()) {
             Ok(found) => assert_eq!(found.map(|value| value.to_vec()).as_ref(), model.get(&row), "row {row}"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Corruption, "{error:?}");
@@ -392,7 +392,7 @@ fn check(sim: &SimEnv, db: &Database, model: &Model, unreadable: &Unreadable) {
     let mut batch = Batch::new();
     batch.put(&bad, b"the table takes writes too", b"");
     batch.delete(&bad, b"the table takes writes too");
-    db.write(batch, Durability::Sync).unwrap();
+    db.write_with(&batch, Durability::Sync).unwrap();
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn create(db: &Database, name: &str, layout: Layout) -> Table {
 fn write(db: &Database, change: impl FnOnce(&mut Batch)) -> Result<()> {
     let mut batch = Batch::new();
     change(&mut batch);
-    db.write(batch, Durability::Buffered)
+    db.write_with(&batch, Durability::Buffered)
 }
 
 fn every_range() -> Vec<Bounds> {
@@ -194,7 +194,7 @@ fn two_changes_conflict_when_they_have_a_key_in_common() {
                     .map(|change| {
                         let mut txn = db.begin();
                         match *change {
-                            Change::Put(at) => txn.put(&table, &key(at), b"mine").unwrap(),
+                            Change::Put(at) => txn.put(&table, key(at), b"mine").unwrap(),
                             Change::Erase(first, last) => {
                                 txn.delete_range(&table, &key(first)[..]..=&key(last)[..]).unwrap();
                             }
@@ -204,7 +204,7 @@ fn two_changes_conflict_when_they_have_a_key_in_common() {
                     })
                     .collect();
                 match other {
-                    Change::Put(at) => write(&db, |batch| batch.put(&table, &key(at), b"other")).unwrap(),
+                    Change::Put(at) => write(&db, |batch| batch.put(&table, key(at), b"other")).unwrap(),
                     Change::Erase(first, last) => {
                         write(&db, |batch| batch.delete_range(&table, &key(first)[..]..=&key(last)[..])).unwrap();
                     }
@@ -248,10 +248,10 @@ fn a_key_that_cannot_be_stored_is_refused_by_every_call_and_the_longest_is_not()
         let calls: Vec<(&str, Result<()>)> = vec![
             ("get", snapshot.get(&table, key).map(drop)),
             ("contains", snapshot.contains(&table, key).map(drop)),
-            ("multi_get", snapshot.multi_get(&table, &[b"a", key]).map(drop)),
+            ("multi_get", snapshot.multi_get(&table, &[&b"a"[..], key]).map(drop)),
             ("get of a transaction", txn.get(&table, key).map(drop)),
             ("contains of a transaction", txn.contains(&table, key).map(drop)),
-            ("multi_get of a transaction", txn.multi_get(&table, &[b"a", key]).map(drop)),
+            ("multi_get of a transaction", txn.multi_get(&table, &[&b"a"[..], key]).map(drop)),
             ("put of a transaction", txn.put(&table, key, b"value")),
             ("delete of a transaction", txn.delete(&table, key)),
             ("put", write(&db, |batch| batch.put(&table, key, b"value"))),
@@ -271,7 +271,7 @@ fn a_key_that_cannot_be_stored_is_refused_by_every_call_and_the_longest_is_not()
 fn a_transaction_takes_a_quarter_of_the_memory_and_no_byte_more() {
     let db = open(&SimEnv::new(5));
     let table = create(&db, "t", Layout::BTree);
-    let fits = |bytes: usize| db.begin().put(&table, b"key", &vec![0; bytes]).map_err(|error| error.kind());
+    let fits = |bytes: usize| db.begin().put(&table, b"key", vec![0; bytes]).map_err(|error| error.kind());
     let quarter = usize::try_from(db.options().memory_bytes / 4).unwrap();
     let most = (0..quarter + 1).collect::<Vec<_>>().partition_point(|bytes| fits(*bytes).is_ok()) - 1;
     assert!(quarter - most < 100, "{most} of {quarter}");
@@ -279,9 +279,9 @@ fn a_transaction_takes_a_quarter_of_the_memory_and_no_byte_more() {
     // What a write takes the place of counts no more, and a refused one changes nothing.
     let mut txn = db.begin();
     for _ in 0..3 {
-        txn.put(&table, b"key", &vec![1; most]).unwrap();
+        txn.put(&table, b"key", vec![1; most]).unwrap();
     }
-    assert_eq!(txn.put(&table, b"key", &vec![2; most + 1]).unwrap_err().kind(), ErrorKind::Full);
+    assert_eq!(txn.put(&table, b"key", vec![2; most + 1]).unwrap_err().kind(), ErrorKind::Full);
     assert_eq!(txn.put(&table, b"other", b"").unwrap_err().kind(), ErrorKind::Full);
     assert_eq!(txn.delete_range(&table, &b"x"[..]..).unwrap_err().kind(), ErrorKind::Full);
     assert_eq!(txn.get(&table, b"key").unwrap().unwrap(), vec![1; most]);
@@ -309,7 +309,7 @@ fn verify_names_each_file_that_is_missing_and_each_that_is_too_many() {
         let sim = SimEnv::new(6);
         let db = open(&sim);
         let table = db.create_table("t", with_values_apart(layout)).unwrap();
-        write(&db, |batch| KEYS.iter().for_each(|key| batch.put(&table, key, &[7; 500]))).unwrap();
+        write(&db, |batch| KEYS.iter().for_each(|key| batch.put(&table, key, [7; 500]))).unwrap();
         table.flush().unwrap();
         assert_eq!(db.verify().unwrap().problems, []);
         let env = sim.env();
@@ -336,11 +336,11 @@ fn a_dropped_table_leaves_no_file() {
         let table = db.create_table("t", with_values_apart(layout)).unwrap();
         for turn in 0..3u8 {
             let long = |number: u32| if number.is_multiple_of(10) { vec![turn; 500] } else { vec![turn; 50] };
-            write(&db, |batch| (0..300u32).for_each(|number| batch.put(&table, &number.to_be_bytes(), &long(number))))
+            write(&db, |batch| (0..300u32).for_each(|number| batch.put(&table, number.to_be_bytes(), long(number))))
                 .unwrap();
             if turn < 2 { table.flush().unwrap() } else { table.compact().unwrap() }
         }
-        write(&db, |batch| batch.put(&table, b"more", &[9; 500])).unwrap();
+        write(&db, |batch| batch.put(&table, b"more", [9; 500])).unwrap();
         table.flush().unwrap();
         assert!(!files(&sim).is_empty(), "{layout:?}");
         drop(table);

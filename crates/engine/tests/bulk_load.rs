@@ -31,8 +31,8 @@ fn key(number: usize) -> Vec<u8> {
 
 fn put(db: &Database, table: &Table, number: usize, value: &[u8], durability: Durability) {
     let mut batch = Batch::new();
-    batch.put(table, &key(number), value);
-    db.write(batch, durability).expect("a commit");
+    batch.put(table, key(number), value);
+    db.write_with(&batch, durability).expect("a commit");
 }
 
 fn load(table: &Table, numbers: impl IntoIterator<Item = usize>, value: &[u8]) -> spinney::Result<()> {
@@ -55,7 +55,7 @@ fn entries(snapshot: &Snapshot, table: &Table) -> Entries {
     assert_eq!(forward, backward);
     let found: Entries = forward.into_iter().map(|(key, value)| (key, value.to_vec())).collect();
     for number in 0..400 {
-        let value = snapshot.get(table, &key(number)).expect("a read").map(|value| value.to_vec());
+        let value = snapshot.get(table, key(number)).expect("a read").map(|value| value.to_vec());
         assert_eq!(value.as_ref(), found.get(&key(number)), "key {number}");
     }
     let keys: Vec<_> = (0..400).map(key).collect();
@@ -169,7 +169,7 @@ fn a_load_sinks_to_the_lowest_level_above_which_nothing_overlaps_it() {
     load(&table, 6..9, b"newest").unwrap();
     assert_eq!(levels(&table), (2, vec![6, 7]), "what was in memory lies below");
     let snapshot = db.snapshot();
-    let value = |number| snapshot.get(&table, &key(number)).unwrap().unwrap().to_vec();
+    let value = |number| snapshot.get(&table, key(number)).unwrap().unwrap().to_vec();
     assert_eq!((value(4), value(5), value(7)), (loaded(b"old"), loaded(b"over"), loaded(b"newest")));
     table.release().unwrap();
     table.compact().unwrap();
@@ -257,13 +257,13 @@ fn a_transaction_that_began_before_a_load_conflicts_with_its_keys() {
         let db = open(&sim);
         let table = table(&db, layout);
         let (mut over, mut beside) = (db.begin(), db.begin());
-        over.put(&table, &key(5), b"mine").unwrap();
-        beside.put(&table, &key(50), b"mine").unwrap();
+        over.put(&table, key(5), b"mine").unwrap();
+        beside.put(&table, key(50), b"mine").unwrap();
         load(&table, 0..10, b"load").unwrap();
         assert_eq!(over.commit().unwrap_err().kind(), ErrorKind::Conflict);
         beside.commit().unwrap();
         let mut after = db.begin();
-        after.put(&table, &key(5), b"mine").unwrap();
+        after.put(&table, key(5), b"mine").unwrap();
         after.commit().unwrap();
         assert_eq!(entries(&db.snapshot(), &table).len(), 11);
     }
@@ -322,7 +322,7 @@ fn a_durable_load_is_never_without_the_commits_before_it() {
         sim.power_crash(CrashProfile::Strict);
         let db = open(&sim);
         let other = db.table("other").unwrap().unwrap();
-        assert!(db.snapshot().contains(&other, &key(1)).unwrap(), "{layout:?}");
+        assert!(db.snapshot().contains(&other, key(1)).unwrap(), "{layout:?}");
     }
 }
 
@@ -351,7 +351,7 @@ fn loads_and_commits_beside_them_have_one_order() {
                     let whole =
                         all.iter().filter(|(found, _)| *found != key(0)).all(|(_, value)| Some(value[0]) == round);
                     assert!(whole && (all.len() <= 1 || all.len() == 300), "{layout:?}: {} entries", all.len());
-                    let again = snapshot.get(&table, &key(299)).unwrap().map(|value| value[0]);
+                    let again = snapshot.get(&table, key(299)).unwrap().map(|value| value[0]);
                     assert_eq!(again, round, "{layout:?}: the snapshot changed");
                 }
             });
@@ -359,7 +359,7 @@ fn loads_and_commits_beside_them_have_one_order() {
                 while !done.load(Ordering::Acquire) {
                     put(&db, &table, 0, b"mine", Durability::Buffered);
                     let mut txn = db.begin();
-                    txn.put(&table, &key(0), b"mine too").unwrap();
+                    txn.put(&table, key(0), b"mine too").unwrap();
                     if let Err(error) = txn.commit_with(Durability::Buffered) {
                         assert_eq!(error.kind(), ErrorKind::Conflict);
                     }
@@ -367,7 +367,7 @@ fn loads_and_commits_beside_them_have_one_order() {
             });
         });
         put(&db, &table, 0, b"last", Durability::Buffered);
-        assert_eq!(db.snapshot().get(&table, &key(0)).unwrap().unwrap(), *b"last");
+        assert_eq!(db.snapshot().get(&table, key(0)).unwrap().unwrap(), *b"last");
         assert_sound(&db);
     }
 }
@@ -405,7 +405,7 @@ fn only_the_runs_of_a_load_that_meet_others_lie_over_them() {
     assert_eq!((again.shape().unwrap().l0.len(), again.shape().unwrap().levels.len()), (2, 2));
     assert_eq!(db.snapshot().range(&again, ..).count(), 6000);
     again.compact().unwrap();
-    assert_eq!(db.snapshot().get(&again, &key(1100)).unwrap().map(|value| value.to_vec()), Some(loaded(b"second")));
+    assert_eq!(db.snapshot().get(&again, key(1100)).unwrap().map(|value| value.to_vec()), Some(loaded(b"second")));
     assert_sound(&db);
 }
 

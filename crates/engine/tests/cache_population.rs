@@ -35,8 +35,8 @@ fn value(number: usize, round: usize) -> Vec<u8> {
 
 fn put(db: &Database, table: &Table, round: usize, numbers: impl Iterator<Item = usize>) {
     let mut batch = Batch::new();
-    numbers.for_each(|number| batch.put(table, &key(number), &value(number, round)));
-    db.write(batch, Durability::Buffered).expect("a write");
+    numbers.for_each(|number| batch.put(table, key(number), value(number, round)));
+    db.write_with(&batch, Durability::Buffered).expect("a write");
 }
 
 /// Reads all rows, each alone and in a scan; how many blocks came from the device.
@@ -44,7 +44,7 @@ fn read_all(db: &Database, table: &Table, round: usize) -> u64 {
     let before = db.stats().storage.reads;
     let snapshot = db.snapshot();
     for number in 0..ROWS {
-        let found = snapshot.get(table, &key(number)).expect("a read");
+        let found = snapshot.get(table, key(number)).expect("a read");
         assert_eq!(found.as_deref(), Some(&*value(number, round)));
     }
     assert_eq!(snapshot.range(table, ..).count(), ROWS);
@@ -120,8 +120,8 @@ fn a_leaf_in_the_place_of_an_older_one_is_read_anew() {
     let row = |number: usize, round: usize| format!("{number:06} {round:06} ").into_bytes().repeat(6);
     let update = |round: usize| {
         let mut batch = Batch::new();
-        (0..FEW).for_each(|number| batch.put(&table, &key(number), &row(number, round)));
-        db.write(batch, Durability::Buffered).expect("a write");
+        (0..FEW).for_each(|number| batch.put(&table, key(number), row(number, round)));
+        db.write_with(&batch, Durability::Buffered).expect("a write");
         table.compact().expect("a merge");
     };
     update(0);
@@ -136,7 +136,7 @@ fn a_leaf_in_the_place_of_an_older_one_is_read_anew() {
         update(round + 1);
         let snapshot = db.snapshot();
         for number in 0..FEW {
-            let found = snapshot.get(&table, &key(number)).expect("a read");
+            let found = snapshot.get(&table, key(number)).expect("a read");
             assert_eq!(found.as_deref(), Some(&*row(number, round + 1)), "row {number}, round {round}");
         }
     }

@@ -23,9 +23,9 @@ fn table(db: &Database) -> Table {
 
 fn commit(db: &Database, number: u64, bytes: usize, durability: Durability) {
     let mut batch = Batch::new();
-    batch.put(&table(db), &number.to_be_bytes(), &vec![7; bytes]);
+    batch.put(&table(db), number.to_be_bytes(), vec![7; bytes]);
     batch.delete(&table(db), b"other");
-    db.write(batch, durability).unwrap();
+    db.write_with(&batch, durability).unwrap();
 }
 
 /// The numbers of the commits that the feed shows now.
@@ -37,7 +37,7 @@ fn numbers(feed: &mut ChangeFeed) -> Vec<u64> {
         assert!(changes.len() == 2 && commit.count == 2 && last <= commit.lsn && commit.lsn < commit.end);
         assert_eq!((changes[1].key, changes[1].value), (b"other".as_slice(), b"".as_slice()));
         last = commit.end;
-        assert_eq!(feed.position(), last);
+        assert_eq!(feed.resume_lsn(), last);
         numbers.push(u64::from_be_bytes(changes[0].key.try_into().unwrap()));
     }
     numbers
@@ -63,7 +63,7 @@ fn a_feed_shows_durable_commits_once_and_goes_on_after_a_reopen() {
     commit(&db, 200, 10, Durability::Buffered);
     shown.extend(numbers(&mut feed));
     assert_eq!(shown.last(), Some(&199), "what is not durable is not shown");
-    let position = feed.position();
+    let position = feed.resume_lsn();
     drop(feed);
     db.close().unwrap();
     let db = open(&sim);
@@ -88,19 +88,19 @@ fn a_crash_takes_nothing_back_that_a_feed_showed() {
             commit(&db, number, if number % 5 == 0 { 30_000 } else { 50 }, durability);
             shown.extend(numbers(&mut feed));
         }
-        let position = feed.position();
+        let position = feed.resume_lsn();
         sim.power_crash(CrashProfile::EVERY[usize::try_from(seed % 6).unwrap()]);
         drop((feed, db));
         let db = open(&sim);
         for number in &shown {
-            assert!(db.snapshot().contains(&table(&db), &number.to_be_bytes()).unwrap(), "{number} of seed {seed}");
+            assert!(db.snapshot().contains(&table(&db), number.to_be_bytes()).unwrap(), "{number} of seed {seed}");
         }
         let mut feed = db.changes(position).unwrap();
         commit(&db, 1000, 10, Durability::Sync);
         shown.extend(numbers(&mut feed));
         assert_eq!(shown.pop(), Some(1000));
         let survived: Vec<_> = (0..20)
-            .take_while(|number: &u64| db.snapshot().contains(&table(&db), &number.to_be_bytes()).unwrap())
+            .take_while(|number: &u64| db.snapshot().contains(&table(&db), number.to_be_bytes()).unwrap())
             .collect();
         assert_eq!(shown, survived, "seed {seed}: shown before and after the crash are what survived it");
     }
@@ -122,14 +122,14 @@ fn feeds_hold_the_log_back_up_to_a_limit_and_then_fail_without_harm() {
     };
     write(0, 15);
     assert_eq!(numbers(&mut fast), (0..15).collect::<Vec<_>>());
-    assert_eq!(numbers(&mut db.changes(slow.position()).unwrap()), (0..15).collect::<Vec<_>>());
+    assert_eq!(numbers(&mut db.changes(slow.resume_lsn()).unwrap()), (0..15).collect::<Vec<_>>());
     write(15, 100);
     assert_eq!(numbers(&mut db.changes(db.log_start()).unwrap()).last(), Some(&99));
     let error = slow.poll().unwrap_err();
     assert!(error.kind() == ErrorKind::Gone, "{error}");
     let oldest = db.log_start();
     assert!(error.to_string().contains(&format!("before position {oldest}")), "{error}");
-    assert_eq!(db.changes(slow.position()).unwrap_err().kind(), ErrorKind::Gone);
+    assert_eq!(db.changes(slow.resume_lsn()).unwrap_err().kind(), ErrorKind::Gone);
     drop((slow, fast));
     write(100, 110);
     db.close().unwrap();
@@ -202,7 +202,7 @@ fn follow_many_writers(options: Options) {
             let (mut seen, mut last) = (vec![0; 4], None);
             loop {
                 let finished = done.load(Ordering::Acquire);
-                let Some(commit) = feed.next(Duration::from_millis(20)).unwrap() else {
+                let Some(commit) = feed.wait(Duration::from_millis(20)).unwrap() else {
                     if finished { return seen } else { continue }
                 };
                 assert!(last < Some(commit.seqnum), "in order");
@@ -218,9 +218,9 @@ fn follow_many_writers(options: Options) {
         let writer = |writer: u8| {
             for number in 0_u64..each {
                 let mut batch = Batch::new();
-                batch.put(table, &[&[writer], &number.to_be_bytes()[..]].concat(), &[writer; 900]);
+                batch.put(table, [&[writer], &number.to_be_bytes()[..]].concat(), [writer; 900]);
                 let durability = if writer == 0 { Durability::Buffered } else { Durability::Sync };
-                db.write(batch, durability).unwrap();
+                db.write_with(&batch, durability).unwrap();
                 if number % 40 == 39 {
                     table.flush().unwrap();
                 }
@@ -250,7 +250,7 @@ fn a_waiting_feed_is_woken_when_a_commit_is_visible_and_durable_and_when_the_dat
     ];
     for (number, (durability, then)) in (0..).zip(ways) {
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| feed.next(LONG).unwrap().map(|commit| commit.count));
+            let waiting = scope.spawn(|| feed.wait(LONG).unwrap().map(|commit| commit.count));
             // The feed sleeps by now, or finds the commit at once, which is no failure.
             thread::yield_now();
             commit(&db, number, 10, durability);
@@ -259,9 +259,39 @@ fn a_waiting_feed_is_woken_when_a_commit_is_visible_and_durable_and_when_the_dat
         });
     }
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| feed.next(LONG).unwrap_err().kind());
+        let waiting = scope.spawn(|| feed.wait(LONG).unwrap_err().kind());
         thread::yield_now();
         db.close().unwrap();
         assert_eq!(waiting.join().unwrap(), ErrorKind::Closed);
     });
+}
+
+#[test]
+fn a_feed_names_the_tables_of_its_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path().join("db"), Options::default()).unwrap();
+    let (kept, dropped) = (db.create_table("kept", TableOptions::default()), db.create_table("u", Default::default()));
+    let (kept, dropped) = (kept.unwrap(), dropped.unwrap());
+    let mut early = db.changes(db.log_start()).unwrap();
+    dropped.put("a", "").unwrap();
+    let name =
+        |commit: &spinney::Commit, at: usize| commit.table_name(commit.changes()[at].table).map(ToOwned::to_owned);
+    assert_eq!(early.next().map(|commit| name(&commit.unwrap(), 0)), Some(Some("u".to_owned())));
+    assert!(early.next().is_none());
+    let mut batch = Batch::new();
+    batch.put(&kept, "a", "");
+    batch.put(&dropped, "b", "");
+    db.write(&batch).unwrap();
+    db.drop_table("u").unwrap();
+    let names = |feed: &mut ChangeFeed| {
+        let last = feed.map(|commit| commit.unwrap()).last().expect("a commit");
+        [name(&last, 0), name(&last, 1)]
+    };
+    // It is known to the feed that has shown it while it was there.
+    let (k, u) = (Some("kept".to_owned()), Some("u".to_owned()));
+    assert_eq!(names(&mut early), [k.clone(), u]);
+    assert_eq!(names(&mut db.changes(db.log_start()).unwrap()), [k, None]);
+    // At its end a feed is not over.
+    kept.put("b", "").unwrap();
+    assert_eq!(early.by_ref().count(), 1);
 }

@@ -90,7 +90,7 @@ fn commit(rng: &mut Rng, (db, tables): &(Database, Vec<Table>), model: &mut Mode
     let number = model.states.len() + 1;
     for (table, entries) in tables.iter().zip(&mut state) {
         let (gone, key, bytes) = (rng.in_range(0..60), rng.in_range(0..60), rng.in_range(0..900));
-        batch.delete(table, &gone.to_be_bytes());
+        batch.delete(table, gone.to_be_bytes());
         entries.remove(gone.to_be_bytes().as_slice());
         for (key, value) in
             [(NUMBER.to_vec(), number.to_be_bytes().to_vec()), (key.to_be_bytes().to_vec(), rng.bytes(bytes))]
@@ -100,7 +100,7 @@ fn commit(rng: &mut Rng, (db, tables): &(Database, Vec<Table>), model: &mut Mode
         }
     }
     let durability = *rng.pick(&[Durability::Sync, Durability::Buffered]);
-    db.write(batch, durability).map_err(|error| error.to_string())?;
+    db.write_with(&batch, durability).map_err(|error| error.to_string())?;
     model.states.push(state);
     if durability == Durability::Sync {
         model.durable = model.states.len();
@@ -143,7 +143,7 @@ fn examine(fork: &SimEnv, rng: &mut Rng, model: &Model, complete: bool, tally: &
             }
         }
         Err(_) if complete => return Err("a checkpoint that returned is refused".to_owned()),
-        Err(error) if [ErrorKind::Invalid, ErrorKind::Corruption].contains(&error.kind()) => {
+        Err(error) if [ErrorKind::NotFound, ErrorKind::Corruption].contains(&error.kind()) => {
             tally.refused += 1;
             let said = error.to_string();
             if !said.contains("there is no database here")
@@ -267,8 +267,8 @@ fn a_copy_has_no_more_of_a_b_tree_than_its_root_reaches() {
     let table = table.expect("a new name");
     let put = |value: u8| {
         let mut batch = Batch::new();
-        (0..2000_u32).for_each(|key| batch.put(&table, &key.to_be_bytes(), &[value; 100]));
-        database.write(batch, Durability::Buffered).and_then(|()| table.compact()).expect("there is room");
+        (0..2000_u32).for_each(|key| batch.put(&table, key.to_be_bytes(), [value; 100]));
+        database.write_with(&batch, Durability::Buffered).and_then(|()| table.compact()).expect("there is room");
     };
     put(1);
     let before = database.snapshot();
@@ -304,8 +304,8 @@ fn a_commit_at_any_call_of_a_checkpoint_is_in_all_tables_of_the_copy_or_in_none(
             opened
                 .1
                 .iter()
-                .for_each(|table| batch.put(table, &[number], &vec![number; if number == 1 { 1000 } else { 60_000 }]));
-            opened.0.write(batch, Durability::Sync)
+                .for_each(|table| batch.put(table, [number], vec![number; if number == 1 { 1000 } else { 60_000 }]));
+            opened.0.write_with(&batch, Durability::Sync)
         };
         // It stays in memory until the checkpoint.
         write(1).expect("there is room");

@@ -42,8 +42,8 @@ fn open(dir: &Path) -> (Database, Vec<Table>) {
 
 fn put(db: &Database, table: &Table, round: u32) {
     let mut batch = Batch::new();
-    (0..1000_u32).for_each(|number| batch.put(table, &(3 * number + round).to_be_bytes(), &[7; 300]));
-    db.write(batch, Durability::Buffered).unwrap();
+    (0..1000_u32).for_each(|number| batch.put(table, (3 * number + round).to_be_bytes(), [7; 300]));
+    db.write_with(&batch, Durability::Buffered).unwrap();
 }
 
 fn keys() -> [[u8; 4]; 2] {
@@ -124,11 +124,11 @@ fn nothing_is_left_of_a_closed_database_and_its_handles_say_that_it_is_closed() 
     assert!(ended.next().is_none() && own_ended.next().is_none());
     assert_closed(unused.next().unwrap());
     assert_closed(own.next().unwrap());
-    assert_closed(snapshot.get(table, &keys()[0]));
-    assert_closed(snapshot.contains(table, &keys()[0]));
+    assert_closed(snapshot.get(table, keys()[0]));
+    assert_closed(snapshot.contains(table, keys()[0]));
     assert_closed(snapshot.multi_get(table, &keys().each_ref().map(|key| &key[..])));
     assert_closed(snapshot.range(table, ..).next().unwrap());
-    assert_closed(other.snapshot().get(table, &keys()[0]));
+    assert_closed(other.snapshot().get(table, keys()[0]));
     assert_closed(txn.put(table, b"key", b"value"));
     assert_closed(txn.delete_range(table, &b"a"[..]..));
     assert_closed(txn.get(table, b"key"));
@@ -136,7 +136,7 @@ fn nothing_is_left_of_a_closed_database_and_its_handles_say_that_it_is_closed() 
     assert_closed(txn.commit());
     assert_closed(other.begin().get(table, b"key"));
     assert_closed(feed.poll());
-    assert_closed(feed.next(Duration::from_secs(100)));
+    assert_closed(feed.wait(Duration::from_secs(100)));
     assert_closed(load.push(b"key", b"value"));
     load = match table.bulk_load() {
         Ok(_) => panic!("the database is closed"),
@@ -157,7 +157,7 @@ fn nothing_is_left_of_a_closed_database_and_its_handles_say_that_it_is_closed() 
 fn assert_database_closed(other: &Database, table: &Table, dir: &Path, log_end: Lsn) {
     let mut batch = Batch::new();
     batch.put(table, b"key", b"value");
-    assert_closed(other.write(batch, Durability::Sync));
+    assert_closed(other.write_with(&batch, Durability::Sync));
     assert_closed(other.sync());
     assert_closed(other.table("btree"));
     assert_closed(other.tables());
@@ -200,7 +200,7 @@ fn a_close_does_not_wait_for_the_interval_of_commits() {
     let clock = Env::os().clock;
     let mut batch = Batch::new();
     batch.put(&table, b"key", b"value");
-    db.write(batch, Durability::Interval).unwrap();
+    db.write_with(&batch, Durability::Interval).unwrap();
     let start = clock.now();
     db.close().unwrap();
     assert!(clock.now() - start < Duration::from_secs(20), "half of the interval is 30 s");

@@ -44,13 +44,13 @@ fn options(layout: Layout) -> TableOptions {
 fn put(db: &Database, table: &Table, key: &str, value: &[u8]) {
     let mut batch = Batch::new();
     batch.put(table, key.as_bytes(), value);
-    db.write(batch, Durability::Buffered).expect("written");
+    db.write_with(&batch, Durability::Buffered).expect("written");
 }
 
 fn merge(db: &Database, table: &Table, key: &str, number: u64) {
     let mut batch = Batch::new();
-    batch.merge(table, key.as_bytes(), &number.to_le_bytes());
-    db.write(batch, Durability::Buffered).expect("written");
+    batch.merge(table, key.as_bytes(), number.to_le_bytes());
+    db.write_with(&batch, Durability::Buffered).expect("written");
 }
 
 fn entries(db: &Database, table: &Table) -> Vec<(String, String)> {

@@ -18,9 +18,9 @@ fn transfers_between_accounts_keep_the_sum() {
         let (database, tables) = &opened;
         let mut batch = Batch::new();
         for account in 0..ACCOUNTS {
-            batch.put(table_of(tables, account), &account.to_be_bytes(), &START.to_le_bytes());
+            batch.put(table_of(tables, account), account.to_be_bytes(), START.to_le_bytes());
         }
-        database.write(batch, Durability::Sync).expect("the start");
+        database.write_with(&batch, Durability::Sync).expect("the start");
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let reader = scope.spawn(|| {
@@ -62,8 +62,8 @@ fn no_increment_is_lost() {
                         while !is_committed(increment(database, &tables[0], &key)) {}
                         // Fills memtables, so that they are switched while counters are in them.
                         let mut batch = Batch::new();
-                        batch.put(&tables[0], &[thread.to_be_bytes(), number.to_be_bytes()].concat(), &ballast);
-                        database.write(batch, Durability::Buffered).expect("a batch never conflicts");
+                        batch.put(&tables[0], [thread.to_be_bytes(), number.to_be_bytes()].concat(), &ballast);
+                        database.write_with(&batch, Durability::Buffered).expect("a batch never conflicts");
                     }
                 });
             }
@@ -90,14 +90,14 @@ fn a_replay_on_all_processors_gives_what_was_committed() {
         let mut rng = Rng::new(7);
         for number in 0..40_000_u64 {
             let mut batch = Batch::new();
-            batch.merge(&tables[0], &(rng.number() % 50).to_be_bytes(), &number.to_le_bytes());
+            batch.merge(&tables[0], (rng.number() % 50).to_be_bytes(), number.to_le_bytes());
             match rng.number() % 400 {
                 0 => batch
                     .delete_range(&tables[1], &(number / 2).to_be_bytes()[..]..&(number / 2 + 90).to_be_bytes()[..]),
-                1 => batch.put(&tables[1], &number.to_be_bytes(), &vec![1; 100_000]),
-                _ => batch.put(&tables[1], &(rng.number() % (number + 1)).to_be_bytes(), &[2; 100]),
+                1 => batch.put(&tables[1], number.to_be_bytes(), vec![1; 100_000]),
+                _ => batch.put(&tables[1], (rng.number() % (number + 1)).to_be_bytes(), [2; 100]),
             }
-            database.write(batch, Durability::Buffered).expect("committed");
+            database.write_with(&batch, Durability::Buffered).expect("committed");
         }
         // What the process has handed to the kernel, as after a kill.
         copy_files(&whole, &copy);
@@ -122,9 +122,9 @@ fn a_checkpoint_amid_writers_is_of_one_moment() {
         let (database, tables) = open(&folder.path().join("db"), layout, "tiny-everything").expect("an empty folder");
         let mut batch = Batch::new();
         for account in 0..ACCOUNTS {
-            batch.put(table_of(&tables, account), &account.to_be_bytes(), &START.to_le_bytes());
+            batch.put(table_of(&tables, account), account.to_be_bytes(), START.to_le_bytes());
         }
-        database.write(batch, Durability::Sync).expect("the start");
+        database.write_with(&batch, Durability::Sync).expect("the start");
         let copies: Vec<_> = (0..6).map(|number| folder.path().join(format!("copy{number}"))).collect();
         thread::scope(|scope| {
             for seed in 0..2 {
@@ -166,8 +166,8 @@ fn a_table_dropped_amid_compactions_leaves_nothing_behind() {
                 });
                 for number in 0..300_u64 {
                     let mut batch = Batch::new();
-                    batch.put(&table, &(number * 7919 % 1000).to_be_bytes(), &[7; 200]);
-                    database.write(batch, Durability::Buffered).expect("a batch never conflicts");
+                    batch.put(&table, (number * 7919 % 1000).to_be_bytes(), [7; 200]);
+                    database.write_with(&batch, Durability::Buffered).expect("a batch never conflicts");
                 }
                 let snapshot = database.snapshot();
                 let range = snapshot.range(&table, ..);
@@ -237,20 +237,20 @@ fn move_money(
 ) -> Result<()> {
     let mut txn = database.begin();
     let balance = |account: u64| -> Result<u64> {
-        let value = txn.get(table_of(tables, account), &account.to_be_bytes())?;
+        let value = txn.get(table_of(tables, account), account.to_be_bytes())?;
         Ok(number_of(&value.expect("no account is ever removed")))
     };
     let (rich, poor) = (balance(from)?, balance(to)?);
     let amount = amount.min(rich);
-    txn.put(table_of(tables, from), &from.to_be_bytes(), &(rich - amount).to_le_bytes())?;
-    txn.put(table_of(tables, to), &to.to_be_bytes(), &(poor + amount).to_le_bytes())?;
+    txn.put(table_of(tables, from), from.to_be_bytes(), (rich - amount).to_le_bytes())?;
+    txn.put(table_of(tables, to), to.to_be_bytes(), (poor + amount).to_le_bytes())?;
     txn.commit_with(durability)
 }
 
 fn increment(database: &Database, table: &Table, key: &[u8]) -> Result<()> {
     let mut txn = database.begin();
     let count = txn.get(table, key)?.map_or(0, |value| number_of(&value));
-    txn.put(table, key, &(count + 1).to_le_bytes())?;
+    txn.put(table, key, (count + 1).to_le_bytes())?;
     txn.commit_with(Durability::Buffered)
 }
 

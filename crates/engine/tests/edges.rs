@@ -23,14 +23,14 @@ fn the_smallest_options_take_the_longest_keys() {
         for round in 0..3_u8 {
             for number in 0..20_u8 {
                 let mut batch = Batch::new();
-                batch.put(&opened, &key(number), &[round; 70_000]);
-                batch.put(&opened, &[number, round], b"short");
-                database.write(batch, Durability::Buffered).expect("it fits");
+                batch.put(&opened, key(number), [round; 70_000]);
+                batch.put(&opened, [number, round], b"short");
+                database.write_with(&batch, Durability::Buffered).expect("it fits");
             }
         }
         let mut batch = Batch::new();
-        batch.put(&opened, b"large", &vec![1; 300 << 10]);
-        assert_eq!(database.write(batch, Durability::Sync).expect_err("over a quarter").kind(), ErrorKind::Full);
+        batch.put(&opened, b"large", vec![1; 300 << 10]);
+        assert_eq!(database.write_with(&batch, Durability::Sync).expect_err("over a quarter").kind(), ErrorKind::Full);
         opened.compact().expect("compaction");
         drop(opened);
         database.close().expect("it closes");
@@ -38,7 +38,7 @@ fn the_smallest_options_take_the_longest_keys() {
         let opened = database.table("t").expect("open").expect("it was created");
         let snapshot = database.snapshot();
         assert_eq!(snapshot.range(&opened, ..).filter(Result::is_ok).count(), 20 + 60);
-        assert_eq!(snapshot.get(&opened, &key(13)).expect("readable").expect("written").len(), 70_000);
+        assert_eq!(snapshot.get(&opened, key(13)).expect("readable").expect("written").len(), 70_000);
         assert_eq!(database.verify().expect("verify reads").problems, vec![]);
     }
 }
@@ -57,7 +57,7 @@ fn a_value_larger_than_a_log_segment_comes_back_whole() {
     for table in &tables {
         let mut batch = Batch::new();
         batch.put(table, b"large", &value);
-        database.write(batch, Durability::Sync).expect("it fits");
+        database.write_with(&batch, Durability::Sync).expect("it fits");
     }
     tables[0].flush().expect("flushed");
     drop(tables);

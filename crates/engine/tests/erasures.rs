@@ -24,14 +24,14 @@ fn key(number: usize) -> Vec<u8> {
 
 fn put(db: &Database, table: &Table, numbers: Range<usize>, value: &[u8]) {
     let mut batch = Batch::new();
-    numbers.for_each(|number| batch.put(table, &key(number), &[value, &[b'.'; 40]].concat()));
-    db.write(batch, Durability::Sync).expect("a commit");
+    numbers.for_each(|number| batch.put(table, key(number), [value, &[b'.'; 40]].concat()));
+    db.write_with(&batch, Durability::Sync).expect("a commit");
 }
 
 fn erase(db: &Database, table: &Table, numbers: Range<usize>) {
     let mut batch = Batch::new();
     batch.delete_range(table, &*key(numbers.start)..&*key(numbers.end));
-    db.write(batch, Durability::Sync).expect("a commit");
+    db.write_with(&batch, Durability::Sync).expect("a commit");
 }
 
 /// How many keys a snapshot sees, by scans both ways.
@@ -82,7 +82,7 @@ fn a_snapshot_keeps_what_was_erased_after_it_and_its_end_lets_it_go() {
         new.iter().for_each(|numbers| put(&db, &table, numbers.clone(), b"new"));
         for step in 0..3 {
             assert_eq!((count(&old, &table), count(&db.snapshot(), &table)), (MANY, 3), "{layout:?}, step {step}");
-            assert_eq!(&old.get(&table, &key(7)).unwrap().unwrap()[..3], b"old");
+            assert_eq!(&old.get(&table, key(7)).unwrap().unwrap()[..3], b"old");
             let (seven, ten) = (key(7), key(10));
             let got = db.snapshot().multi_get(&table, &[&seven, &ten]).unwrap();
             assert!(got[0].as_ref().is_some_and(|value| value.starts_with(b"new")) && got[1].is_none());
@@ -161,7 +161,7 @@ fn a_load_after_an_erasure_stays_over_it_after_an_open() {
             let db = open(&sim);
             let table = db.table("t").unwrap().unwrap();
             assert_eq!(count(&db.snapshot(), &table), 70, "{layout:?}, compacted {compacted}");
-            assert_eq!(db.snapshot().get(&table, &key(25)).unwrap().as_deref(), Some(&b"loaded"[..]));
+            assert_eq!(db.snapshot().get(&table, key(25)).unwrap().as_deref(), Some(&b"loaded"[..]));
             table.compact().unwrap();
             assert_eq!((count(&db.snapshot(), &table), table.shape().unwrap().erasures), (70, 0));
         }
@@ -196,7 +196,7 @@ fn an_erasure_conflicts_with_what_it_meets_and_nothing_else() {
                 }
                 assert_eq!(txn.commit().is_err(), conflicts, "{layout:?}, flushed {flushed}, {number}");
                 let mut txn = db.begin();
-                txn.put(&table, &key(number), b"mine").unwrap();
+                txn.put(&table, key(number), b"mine").unwrap();
                 erase(&db, &table, 10..20);
                 if flushed {
                     table.compact().unwrap();
@@ -234,13 +234,13 @@ fn ranges_of_all_forms_and_at_both_ends_of_the_keys() {
     let fill = || {
         let mut batch = Batch::new();
         all.iter().for_each(|key| batch.put(&table, key, b"value"));
-        db.write(batch, Durability::Sync).unwrap();
+        db.write_with(&batch, Durability::Sync).unwrap();
     };
     let left = |erase: &dyn Fn(&mut Batch)| {
         fill();
         let mut batch = Batch::new();
         erase(&mut batch);
-        db.write(batch, Durability::Sync).unwrap();
+        db.write_with(&batch, Durability::Sync).unwrap();
         let keys = db.snapshot().range(&table, ..).map(|entry| entry.unwrap().0);
         keys.map(|key| all.iter().position(|other| *key == **other).unwrap()).collect::<Vec<_>>()
     };
@@ -252,7 +252,7 @@ fn ranges_of_all_forms_and_at_both_ends_of_the_keys() {
     let too_long = vec![0xff; (64 << 10) + 2];
     let mut batch = Batch::new();
     batch.delete_range(&table, &too_long[..]..);
-    assert_eq!(db.write(batch, Durability::Sync).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(db.write_with(&batch, Durability::Sync).unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(db.begin().delete_range(&table, &too_long[..]..).unwrap_err().kind(), ErrorKind::Invalid);
     let mut feed = db.changes(db.log_start()).unwrap();
     let mut erasures = 0;

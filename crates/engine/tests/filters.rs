@@ -31,7 +31,7 @@ fn key(number: usize) -> Vec<u8> {
 fn flush(db: &Database, table: &Table, keys: impl Iterator<Item = Vec<u8>>) {
     let mut batch = Batch::new();
     keys.for_each(|key| batch.put(table, &key, b"value"));
-    db.write(batch, Durability::Buffered).expect("a write");
+    db.write_with(&batch, Durability::Buffered).expect("a write");
     table.flush().expect("a flush");
 }
 
@@ -61,7 +61,7 @@ fn false_positives(bits: f64) -> f64 {
 fn gets(db: &Database, table: &Table, from: usize) -> ReadStats {
     let (snapshot, before) = (db.snapshot(), db.stats().reads);
     for number in (from..120_000).step_by(3) {
-        assert_eq!(snapshot.contains(table, &key(number)).expect("a read"), !from.is_multiple_of(3), "{number}");
+        assert_eq!(snapshot.contains(table, key(number)).expect("a read"), !from.is_multiple_of(3), "{number}");
     }
     let after = db.stats().reads;
     ReadStats {
@@ -134,7 +134,7 @@ fn where_misses_are_rare_the_last_level_has_no_filter() {
     let mut load = table.bulk_load().expect("a table in use");
     (0..1000).for_each(|number| load.push(&key(3 * number + 1), b"value").expect("ascending keys"));
     load.finish().expect("a machine in order");
-    assert!(db.snapshot().contains(&table, &key(1)).expect("a read"));
+    assert!(db.snapshot().contains(&table, key(1)).expect("a read"));
     assert_eq!(db.stats().table_reads["t"].get_filters, 0, "a load into an empty table is its last level");
 }
 
@@ -146,8 +146,8 @@ fn a_filter_that_says_no_to_nobody_is_asked_only_before_a_leaf_is_read() {
     let table = create(&db, TableOptions::default());
     for from in (0..40_000).step_by(2000) {
         let mut batch = Batch::new();
-        (from..from + 2000).for_each(|number| batch.put(&table, &key(3 * number + 1), &[7; 100]));
-        db.write(batch, Durability::Buffered).expect("a write");
+        (from..from + 2000).for_each(|number| batch.put(&table, key(3 * number + 1), [7; 100]));
+        db.write_with(&batch, Durability::Buffered).expect("a write");
     }
     table.compact().expect("a compaction");
     // Twice: all that is there, far more than memory.

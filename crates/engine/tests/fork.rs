@@ -71,7 +71,7 @@ impl<'a> Handles<'a> {
         for durability in [Durability::Buffered, Durability::Interval, Durability::Sync] {
             let mut batch = Batch::new();
             batch.put(table, b"child", b"value");
-            assert_forked(db.write(batch, durability));
+            assert_forked(db.write_with(&batch, durability));
         }
         assert_forked(db.sync());
         assert_forked(db.create_table("child", TableOptions::default()));
@@ -80,7 +80,7 @@ impl<'a> Handles<'a> {
         assert_forked(db.tables());
         assert_forked(db.checkpoint(dir.join("copy")));
         assert_forked(db.verify());
-        assert_forked(db.changes(self.feed.position()));
+        assert_forked(db.changes(self.feed.resume_lsn()));
         assert_forked(db.snapshot().get(table, b"key"));
         assert_forked(db.begin().put(table, b"key", b"value"));
         assert_eq!((db.stats().commits, db.log_start()), Default::default());
@@ -89,7 +89,7 @@ impl<'a> Handles<'a> {
         assert_forked(table.wait_idle());
         assert_forked(table.shape());
         assert_forked(self.snapshot.get(table, b"key"));
-        assert_forked(self.snapshot.multi_get(table, &[b"key", b"other"]));
+        assert_forked(self.snapshot.multi_get(table, &["key", "other"]));
         assert_forked(self.snapshot.range(table, ..).next().unwrap());
         assert_forked(self.range.next().unwrap());
         assert!(self.range.next().is_none());
@@ -119,8 +119,8 @@ fn opens_its_own(dir: &Path) {
 
 fn put(db: &Database, table: &Table, number: u32, durability: Durability) {
     let mut batch = Batch::new();
-    batch.put(table, &number.to_be_bytes(), &[7; 500]);
-    db.write(batch, durability).unwrap();
+    batch.put(table, number.to_be_bytes(), [7; 500]);
+    db.write_with(&batch, durability).unwrap();
 }
 
 /// Held by a test: threads of another one are at work too.

@@ -26,7 +26,7 @@ fn put(db: &Database, key: &str) {
     let table = db.table("t").unwrap().unwrap_or_else(|| db.create_table("t", TableOptions::default()).unwrap());
     let mut batch = Batch::new();
     batch.put(&table, key.as_bytes(), b"value");
-    db.write(batch, Durability::Sync).unwrap();
+    db.write_with(&batch, Durability::Sync).unwrap();
 }
 
 fn keys(db: &Database) -> Vec<String> {
@@ -244,8 +244,8 @@ fn a_replay_tells_how_far_it_is_from_the_beginning_to_the_end() {
     for round in 0..2 {
         for number in 0..50_u32 {
             let mut batch = Batch::new();
-            batch.put(&table, &number.to_be_bytes(), &vec![round; 100_000]);
-            db.write(batch, Durability::Buffered).unwrap();
+            batch.put(&table, number.to_be_bytes(), vec![round; 100_000]);
+            db.write_with(&batch, Durability::Buffered).unwrap();
         }
     }
     db.close().unwrap();

@@ -47,13 +47,13 @@ fn create(db: &Database, layout: Layout, merge: &str) -> Table {
 fn merge(db: &Database, table: &Table, key: &str, operand: &[u8]) -> Result<()> {
     let mut batch = Batch::new();
     batch.merge(table, key.as_bytes(), operand);
-    db.write(batch, Durability::Buffered)
+    db.write_with(&batch, Durability::Buffered)
 }
 
 fn put(db: &Database, table: &Table, key: &str, value: &[u8]) {
     let mut batch = Batch::new();
     batch.put(table, key.as_bytes(), value);
-    db.write(batch, Durability::Buffered).expect("written");
+    db.write_with(&batch, Durability::Buffered).expect("written");
 }
 
 fn get(db: &Database, table: &Table, key: &str) -> Option<Vec<u8>> {
@@ -171,12 +171,12 @@ fn a_value_that_the_operator_cannot_use_is_refused_wherever_it_is_put() {
         };
         for value in [&b""[..], b"5", b"hello", b"9 bytes.."] {
             let mut batch = Batch::new();
-            batch.put(&table, b"sound", &1u64.to_le_bytes());
+            batch.put(&table, b"sound", 1u64.to_le_bytes());
             batch.put(&table, b"k", value);
-            refused(db.write(batch, Durability::Sync).unwrap_err());
+            refused(db.write_with(&batch, Durability::Sync).unwrap_err());
             let mut txn = db.begin();
             refused(txn.put(&table, b"k", value).unwrap_err());
-            txn.merge(&table, b"k", &0u64.to_le_bytes()).unwrap();
+            txn.merge(&table, b"k", 0u64.to_le_bytes()).unwrap();
             assert_eq!(txn.get(&table, b"k").unwrap().as_deref(), Some(&[0; 8][..]), "the transaction goes on");
             drop(txn);
             let mut load = table.bulk_load().unwrap();
@@ -258,8 +258,8 @@ fn a_transaction_reads_many_keys_as_it_reads_each() {
         assert_eq!(together.iter().map(Option::as_deref).collect::<Vec<_>>(), expected, "{layout:?}");
         let alone: Vec<_> = keys.iter().map(|key| txn.get(&table, key).unwrap()).collect();
         assert_eq!(together, alone, "{layout:?}");
-        assert_eq!(txn.multi_get(&table, &[]).unwrap(), []);
-        assert_eq!(txn.multi_get(&table, &[b"put", b""]).unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(txn.multi_get(&table, &[""; 0]).unwrap(), []);
+        assert_eq!(txn.multi_get(&table, &["put", ""]).unwrap_err().kind(), ErrorKind::Invalid);
         let other = with_operator(&SimEnv::new(9));
         assert_eq!(other.begin().multi_get(&table, &[b"put"]).unwrap_err().kind(), ErrorKind::Invalid);
     }
@@ -273,7 +273,7 @@ fn the_change_feed_tells_merges_as_they_were_written() {
     let mut batch = Batch::new();
     batch.merge(&table, b"k", b"one");
     batch.merge(&table, b"k", b"");
-    db.write(batch, Durability::Sync).unwrap();
+    db.write_with(&batch, Durability::Sync).unwrap();
     let commit = feed.poll().unwrap().unwrap();
     let changes: Vec<_> = commit.changes().iter().map(|change| (change.kind, change.value.to_vec())).collect();
     assert_eq!(changes, [(Kind::Merge, b"one".to_vec()), (Kind::Merge, Vec::new())]);

@@ -28,11 +28,11 @@ fn write(db: &Database, table: &Table, keys: impl Iterator<Item = u32>, value: O
     let mut batch = Batch::new();
     for key in keys {
         match value {
-            Some(value) => batch.put(table, &key.to_be_bytes(), &[value; 60]),
-            None => batch.delete(table, &key.to_be_bytes()),
+            Some(value) => batch.put(table, key.to_be_bytes(), [value; 60]),
+            None => batch.delete(table, key.to_be_bytes()),
         }
     }
-    db.write(batch, Durability::Buffered).unwrap();
+    db.write_with(&batch, Durability::Buffered).unwrap();
 }
 
 /// Keys all over the tree, few for each leaf.
@@ -56,7 +56,7 @@ fn counts(table: &Table) -> (usize, u64) {
 }
 
 fn value(db: &Database, table: &Table, key: u32) -> Option<u8> {
-    db.snapshot().get(table, &key.to_be_bytes()).unwrap().map(|value| value[0])
+    db.snapshot().get(table, key.to_be_bytes()).unwrap().map(|value| value[0])
 }
 
 fn assert_sound(db: &Database) {
@@ -148,7 +148,7 @@ fn a_snapshot_keeps_what_it_saw_while_changes_are_parked_and_merged() {
     table.flush().unwrap();
     assert_eq!(counts(&table).0, 2);
     for _ in 0..2 {
-        let got = |snapshot: &spinney::Snapshot, key: u32| snapshot.get(&table, &key.to_be_bytes()).unwrap();
+        let got = |snapshot: &spinney::Snapshot, key: u32| snapshot.get(&table, key.to_be_bytes()).unwrap();
         assert_eq!(got(&old, 400).unwrap()[0], 1);
         assert!(got(&deleted, 400).is_none());
         assert_eq!(got(&db.snapshot(), 400).unwrap()[0], 2);
@@ -171,7 +171,7 @@ fn what_is_erased_from_the_tree_gives_its_space_back_though_changes_are_parked()
     assert_eq!(counts(&table).0, 1);
     let mut batch = Batch::new();
     batch.delete_range(&table, &100_u32.to_be_bytes()[..]..);
-    db.write(batch, Durability::Sync).unwrap();
+    db.write_with(&batch, Durability::Sync).unwrap();
     table.flush().unwrap();
     table.wait_idle().unwrap();
     assert_eq!((counts(&table), table.shape().unwrap().erasures), ((0, 100), 0));
@@ -189,7 +189,7 @@ fn little_that_is_erased_from_the_tree_waits_for_the_next_merge_of_it() {
         let mut batch = Batch::new();
         let (low, high) = (MANY - 100 * (round + 1), MANY - 100 * round);
         batch.delete_range(&table, &low.to_be_bytes()[..]..&high.to_be_bytes()[..]);
-        db.write(batch, Durability::Sync).unwrap();
+        db.write_with(&batch, Durability::Sync).unwrap();
         table.flush().unwrap();
         table.wait_idle().unwrap();
     }

@@ -38,8 +38,8 @@ fn key(number: usize) -> Vec<u8> {
 
 fn put_all(db: &Database, table: &Table, numbers: impl Iterator<Item = usize>, value: &[u8]) {
     let mut batch = Batch::new();
-    numbers.for_each(|number| batch.put(table, &key(number), value));
-    db.write(batch, Durability::Buffered).expect("a write");
+    numbers.for_each(|number| batch.put(table, key(number), value));
+    db.write_with(&batch, Durability::Buffered).expect("a write");
 }
 
 /// What single reads give.
@@ -75,14 +75,14 @@ fn a_read_of_many_keys_gives_what_single_reads_of_the_same_snapshot_give() {
                 // A few keys get many versions, which spread over leaves when snapshots keep them.
                 let number = if rng.chance(20) { rng.in_range(0..3) } else { rng.in_range(0..400) };
                 match rng.chance(20) {
-                    true => batch.delete(&table, &key(number)),
+                    true => batch.delete(&table, key(number)),
                     false => {
                         let len = rng.in_range(0..120);
-                        batch.put(&table, &key(number), &rng.bytes(len));
+                        batch.put(&table, key(number), rng.bytes(len));
                     }
                 }
             }
-            db.write(batch, Durability::Buffered).expect("a write");
+            db.write_with(&batch, Durability::Buffered).expect("a write");
             if snapshots.len() < 12 || rng.chance(10) {
                 snapshots.push(db.snapshot());
             }
@@ -125,8 +125,8 @@ fn a_read_of_many_keys_refuses_what_single_reads_refuse() {
     let db = open(&sim);
     let table = create(&db, Layout::Lsm, true);
     let snapshot = db.snapshot();
-    assert_eq!(snapshot.multi_get(&table, &[]).expect("nothing to read"), Vec::<Option<Value>>::new());
-    assert_eq!(snapshot.multi_get(&table, &[b"a", b""]).unwrap_err().kind(), spinney::ErrorKind::Invalid);
+    assert_eq!(snapshot.multi_get(&table, &[""; 0]).expect("nothing to read"), Vec::<Option<Value>>::new());
+    assert_eq!(snapshot.multi_get(&table, &["a", ""]).unwrap_err().kind(), spinney::ErrorKind::Invalid);
     db.drop_table("t").expect("it exists");
     assert_eq!(snapshot.multi_get(&table, &[b"a"]).unwrap_err().kind(), spinney::ErrorKind::Invalid);
 }
@@ -216,7 +216,7 @@ fn reads_are_counted_for_each_table_with_what_they_cost() {
         assert_eq!(reads(), ReadStats::default());
         let snapshot = db.snapshot();
         for number in 0..100 {
-            assert!(snapshot.contains(&table, &key(number)).expect("a read"));
+            assert!(snapshot.contains(&table, key(number)).expect("a read"));
         }
         let runs = layout != Layout::BTree;
         let gets = reads();
@@ -228,12 +228,13 @@ fn reads_are_counted_for_each_table_with_what_they_cost() {
         assert_eq!(reads(), gets.plus(again), "{layout:?}: keys together count as keys alone; all is in memory now");
         put_all(&db, &table, [5000].into_iter(), b"in memory");
         let before = reads();
+        // One that is not walked looks at nothing.
         drop(snapshot.range(&table, ..));
         let mut range = snapshot.range(&table, ..);
         assert!(range.advance().expect("a read").is_some());
         drop(range);
         let after = reads();
-        assert_eq!((after.seeks - before.seeks, after.seek_trees - before.seek_trees), (2, 4), "{layout:?}");
+        assert_eq!((after.seeks - before.seeks, after.seek_trees - before.seek_trees), (1, 2), "{layout:?}");
         assert!((1..5).contains(&(after.seek_blocks - before.seek_blocks)), "{after:?}");
         let total = db.stats().reads;
         assert_eq!(total, after);
@@ -251,7 +252,7 @@ fn what_reads_get_from_files_is_counted_apart_from_what_they_look_at() {
         let (_, db, table) = cold(layout);
         let reads = || db.stats().table_reads["t"];
         let storage = db.stats().storage.reads;
-        let get = |number| db.snapshot().get(&table, &key(number)).expect("a read").is_some();
+        let get = |number| db.snapshot().get(&table, key(number)).expect("a read").is_some();
         assert!(get(500));
         // A part of the index and a leaf, and a part of the filter, or the branches of a B-tree; what opening reads
         // does not count.
@@ -298,9 +299,9 @@ fn values_that_are_kept_apart_count_among_the_blocks_that_reads_get_from_files()
     let table = db.table("t").expect("a sound catalog").expect("it was created");
     let reads = || db.stats().table_reads["t"];
     let snapshot = db.snapshot();
-    assert!(snapshot.contains(&table, &key(3)).expect("a read"));
+    assert!(snapshot.contains(&table, key(3)).expect("a read"));
     let before = reads().get_blocks_read;
-    assert!(snapshot.get(&table, &key(3)).expect("a read").is_some());
+    assert!(snapshot.get(&table, key(3)).expect("a read").is_some());
     assert_eq!(reads().get_blocks_read - before, 1);
     let both = [key(4), key(5)];
     snapshot.multi_get(&table, &both.each_ref().map(Vec::as_slice)).expect("a read");
@@ -334,7 +335,7 @@ fn blocks_read(db: &Database, table: &Table, numbers: impl Iterator<Item = usize
     let before = db.stats().storage.reads;
     let snapshot = db.snapshot();
     for number in numbers {
-        assert!(snapshot.get(table, &key(number)).expect("a read").is_some());
+        assert!(snapshot.get(table, key(number)).expect("a read").is_some());
     }
     db.stats().storage.reads - before
 }

@@ -46,7 +46,7 @@ fn go_on(db: &Database, table: &Table, model: &mut Model, times: std::ops::Range
             batch.put(table, &key, &value);
             model.insert(key, value);
         }
-        db.write(batch, Durability::Buffered).expect("written");
+        db.write_with(&batch, Durability::Buffered).expect("written");
     }
 }
 
@@ -119,7 +119,7 @@ fn what_is_changed_within_a_row_is_changed() {
                     model.insert(key, b"anew".to_vec());
                 }
             }
-            db.write(batch, Durability::Buffered).unwrap();
+            db.write_with(&batch, Durability::Buffered).unwrap();
             if random.chance(40) {
                 views.push((db.snapshot(), model.clone()));
             }

@@ -32,7 +32,7 @@ fn commit(db: &Database, number: usize, bytes: usize) {
         let value = vec![u8::try_from(number).unwrap(); bytes];
         batch.put(&db.table(name).unwrap().unwrap(), format!("{number:03}").as_bytes(), &value);
     }
-    db.write(batch, if number.is_multiple_of(3) { Durability::Buffered } else { Durability::Sync }).unwrap();
+    db.write_with(&batch, if number.is_multiple_of(3) { Durability::Buffered } else { Durability::Sync }).unwrap();
 }
 
 /// A machine on which the log holds all of [`VALUES`], over an open or two, the last of them closed.
@@ -228,7 +228,7 @@ fn a_flushed_table_stays_ahead_of_the_damage_and_new_commits_survive_in_all() {
         let b = db.table("b").unwrap().unwrap();
         let mut batch = Batch::new();
         batch.put(&b, b"000", format!("new {round}").as_bytes());
-        db.write(batch, Durability::Sync).unwrap();
+        db.write_with(&batch, Durability::Sync).unwrap();
         drop((b, db));
         sim.power_crash(CrashProfile::Strict);
         let db = open(&sim).unwrap();
@@ -344,13 +344,13 @@ fn a_manifest_with_a_flipped_bit_is_refused_and_written_anew_from_its_copy() {
     let c = db.create_table("c", options).unwrap();
     for from in [0u8, 30] {
         let mut batch = Batch::new();
-        (from..from + 40).for_each(|key| batch.put(&c, &[key], &[key; 100]));
-        db.write(batch, Durability::Sync).unwrap();
+        (from..from + 40).for_each(|key| batch.put(&c, [key], [key; 100]));
+        db.write_with(&batch, Durability::Sync).unwrap();
         c.flush().unwrap();
     }
     let mut batch = Batch::new();
     batch.delete_range(&c, [20u8].as_slice()..[25].as_slice());
-    db.write(batch, Durability::Sync).unwrap();
+    db.write_with(&batch, Durability::Sync).unwrap();
     c.flush().unwrap();
     let all = |db: &Database| {
         let (c, snapshot) = (db.table("c").unwrap().unwrap(), db.snapshot());

@@ -284,8 +284,8 @@ fn open(sim: &SimEnv, path: &str) -> Database {
 
 fn put(db: &Database, table: &Table, keys: std::ops::Range<u32>, value: &[u8]) {
     let mut batch = Batch::new();
-    keys.for_each(|key| batch.put(table, &key.to_be_bytes(), value));
-    db.write(batch, Durability::Sync).unwrap();
+    keys.for_each(|key| batch.put(table, key.to_be_bytes(), value));
+    db.write_with(&batch, Durability::Sync).unwrap();
 }
 
 fn small(layout: Layout) -> TableOptions {
@@ -314,8 +314,8 @@ fn an_older_version_behind_a_damaged_block_does_not_come_back_without_a_word() {
         table.flush().unwrap();
         if tombstones {
             let mut batch = Batch::new();
-            (100..200u32).for_each(|key| batch.delete(&table, &key.to_be_bytes()));
-            db.write(batch, Durability::Sync).unwrap();
+            (100..200u32).for_each(|key| batch.delete(&table, key.to_be_bytes()));
+            db.write_with(&batch, Durability::Sync).unwrap();
         } else {
             put(&db, &table, 100..200, b"newer");
         }

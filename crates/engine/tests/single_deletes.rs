@@ -23,7 +23,7 @@ fn create(db: &Database, layout: Layout) -> Table {
 fn write(db: &Database, change: impl FnOnce(&mut Batch)) {
     let mut batch = Batch::new();
     change(&mut batch);
-    db.write(batch, Durability::Buffered).expect("written");
+    db.write_with(&batch, Durability::Buffered).expect("written");
 }
 
 fn get(db: &Database, table: &Table) -> Option<Vec<u8>> {

@@ -37,8 +37,8 @@ fn pass(sim: &SimEnv, time: Duration) {
 
 fn put(db: &Database, table: &Table, keys: impl Iterator<Item = u32>, value: &[u8]) {
     let mut batch = Batch::new();
-    keys.for_each(|key| batch.put(table, &key.to_be_bytes(), value));
-    db.write(batch, Durability::Sync).unwrap();
+    keys.for_each(|key| batch.put(table, key.to_be_bytes(), value));
+    db.write_with(&batch, Durability::Sync).unwrap();
 }
 
 /// Keys with their values.
@@ -105,7 +105,7 @@ fn entries_go_when_they_are_old_and_their_runs_unread() {
             };
             assert!(entries(&table) <= 1001 + 100, "the runs of the old are gone: {:?}", table.shape().unwrap());
             // Overwritten, it is young again.
-            assert_eq!(&*db.snapshot().get(&table, &10_u32.to_be_bytes()).unwrap().unwrap(), b"young");
+            assert_eq!(&*db.snapshot().get(&table, 10_u32.to_be_bytes()).unwrap().unwrap(), b"young");
             table.compact().unwrap();
             assert_eq!((count(&db, &table), entries(&table)), (1001, 1001));
             pass(&sim, LIFE / 2 + LATE);
@@ -258,12 +258,12 @@ fn a_transaction_that_outlives_entries_conflicts_and_others_do_not() {
     young.delete_range(&table, &15_u32.to_be_bytes()[..]..).unwrap();
     assert_eq!((young.range(&table, ..).count(), reads.range(&table, ..).count()), (5, 20));
     drop(young);
-    reads.put(&table, &5_u32.to_be_bytes(), b"mine").unwrap();
+    reads.put(&table, 5_u32.to_be_bytes(), b"mine").unwrap();
     reads.commit().unwrap();
     let mut old = db.begin();
     let mut erases = db.begin();
     pass(&sim, LIFE / 30 * 40);
-    old.put(&table, &12_u32.to_be_bytes(), b"mine").unwrap();
+    old.put(&table, 12_u32.to_be_bytes(), b"mine").unwrap();
     erases.delete_range(&table, ..).unwrap();
     assert_eq!(old.commit().unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(erases.commit().unwrap_err().kind(), ErrorKind::Conflict);
@@ -286,7 +286,7 @@ fn loads_and_erasures_age_like_commits() {
         load(100..400);
         let mut batch = Batch::new();
         batch.delete_range(&table, &350_u32.to_be_bytes()[..]..);
-        db.write(batch, Durability::Sync).unwrap();
+        db.write_with(&batch, Durability::Sync).unwrap();
         // Their runs are mixed, and say nothing of the age of each any more.
         table.compact().unwrap();
         assert_eq!(count(&db, &table), 350);
@@ -441,22 +441,22 @@ proptest! {
             let value = number.to_be_bytes();
             match step {
                 Step::Put(key, count) => {
-                    (key..key + count).for_each(|key| batch.put(&table, &key.to_be_bytes(), &value));
+                    (key..key + count).for_each(|key| batch.put(&table, key.to_be_bytes(), value));
                     write(&mut model, key..key + count, Some(&value));
                 }
                 Step::Delete(key) => {
-                    batch.delete(&table, &key.to_be_bytes());
+                    batch.delete(&table, key.to_be_bytes());
                     write(&mut model, key..key + 1, None);
                 }
                 Step::DeleteOnce(key) => {
                     // A key of its own, which is put once before.
                     let key = 1000 + key * 1000 + u32::try_from(number).unwrap();
-                    batch.put(&table, &key.to_be_bytes(), &value);
-                    db.write(std::mem::take(&mut batch), Durability::Sync).unwrap();
+                    batch.put(&table, key.to_be_bytes(), value);
+                    db.write_with(&std::mem::take(&mut batch), Durability::Sync).unwrap();
                     if number % 2 == 0 {
                         table.flush().unwrap();
                     }
-                    batch.single_delete(&table, &key.to_be_bytes());
+                    batch.single_delete(&table, key.to_be_bytes());
                     write(&mut model, key..key + 1, None);
                 }
                 Step::Erase(key, count) => {
@@ -497,7 +497,7 @@ proptest! {
                     table = db.table("t").unwrap().unwrap();
                 }
             }
-            db.write(batch, Durability::Sync).unwrap();
+            db.write_with(&batch, Durability::Sync).unwrap();
             check(&mut model, &db, &table, now())?;
             for (snapshot, is_seen) in &snapshots {
                 prop_assert_eq!(&seen(snapshot, &table), is_seen);

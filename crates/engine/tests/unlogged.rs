@@ -28,7 +28,7 @@ fn opened(sim: &SimEnv, layout: Layout) -> (Database, Table, Table) {
 fn put(db: &Database, tables: &[&Table], key: &[u8], durability: Durability) {
     let mut batch = Batch::new();
     tables.iter().for_each(|table| batch.put(table, key, b"value"));
-    db.write(batch, durability).expect("a commit");
+    db.write_with(&batch, durability).expect("a commit");
 }
 
 fn has(db: &Database, table: &Table, key: &[u8]) -> bool {
@@ -167,8 +167,8 @@ fn an_unlogged_memtable_neither_holds_the_log_nor_is_flushed_for_it() {
     put(&db, &[&unlogged], b"rarely written", Durability::Buffered);
     for number in 0..200_u32 {
         let mut batch = Batch::new();
-        batch.put(&logged, &number.to_be_bytes(), &[7; 8 << 10]);
-        db.write(batch, Durability::Buffered).unwrap();
+        batch.put(&logged, number.to_be_bytes(), [7; 8 << 10]);
+        db.write_with(&batch, Durability::Buffered).unwrap();
     }
     logged.flush().unwrap();
     let segments = sim.env().fs.list(Path::new("/db/log")).unwrap();
@@ -215,8 +215,8 @@ fn a_commit_that_returns_while_the_database_closes_is_not_lost() {
                 scope.spawn(move || {
                     for number in 1.. {
                         let mut batch = Batch::new();
-                        batch.put(table, &[writer.to_be_bytes(), u64::to_be_bytes(number)].concat(), b"");
-                        match db.write(batch, Durability::Sync) {
+                        batch.put(table, [writer.to_be_bytes(), u64::to_be_bytes(number)].concat(), b"");
+                        match db.write_with(&batch, Durability::Sync) {
                             Ok(()) => acknowledged.store(number, Ordering::Relaxed),
                             Err(error) => {
                                 assert_eq!(error.kind(), ErrorKind::Closed, "{error}");

@@ -166,12 +166,12 @@ fn commit(rng: &mut Rng, opened: &Opened, model: &Mutex<Model>) -> Result<(), St
                 put(&key, &rng.bytes(bytes));
             }
             let gone = rng.in_range(0..40).to_be_bytes();
-            batch.delete(&opened.tables[table], &gone);
+            batch.delete(&opened.tables[table], gone);
             entries.remove(gone.as_slice());
             model.tables[table].states.insert(number, entries);
         }
     }
-    opened.db().write(batch, durability).map_err(|error| error.to_string())?;
+    opened.db().write_with(&batch, durability).map_err(|error| error.to_string())?;
     if touched.contains(&LOGGED) {
         let past = &mut model.lock().tables[LOGGED];
         match durability {

@@ -41,8 +41,8 @@ fn value(number: usize, round: usize) -> Vec<u8> {
 /// Gives keys their values of a round, and flushes.
 fn put(db: &Database, table: &Table, numbers: impl Iterator<Item = usize>, round: usize) {
     let mut batch = Batch::new();
-    numbers.for_each(|number| batch.put(table, &key(number), &value(number, round)));
-    db.write(batch, Durability::Buffered).unwrap();
+    numbers.for_each(|number| batch.put(table, key(number), value(number, round)));
+    db.write_with(&batch, Durability::Buffered).unwrap();
     table.flush().unwrap();
 }
 
@@ -222,22 +222,22 @@ fn a_flipped_byte_is_found_by_who_reads_the_value_and_by_verify() {
             "{error}"
         );
     };
-    assert_eq!(snapshot.get(&table, &key(9)).unwrap().unwrap(), value(9, 0));
-    wrong(snapshot.get(&table, &key(10)).unwrap_err());
+    assert_eq!(snapshot.get(&table, key(9)).unwrap().unwrap(), value(9, 0));
+    wrong(snapshot.get(&table, key(10)).unwrap_err());
     wrong(snapshot.multi_get(&table, &[&key(9), &key(10)]).unwrap_err());
     let mut walk = snapshot.range(&table, ..);
     assert_eq!(walk.by_ref().take(10).filter(Result::is_ok).count(), 10);
     wrong(walk.next().unwrap().unwrap_err());
     assert!(walk.next().is_none());
     let mut transaction = db.begin();
-    transaction.put(&table, &key(5), &value(5, 1)).unwrap();
-    transaction.put(&table, &key(15), &value(15, 1)).unwrap();
+    transaction.put(&table, key(5), value(5, 1)).unwrap();
+    transaction.put(&table, key(15), value(15, 1)).unwrap();
     for mut walk in [transaction.range(&table, ..), transaction.range_rev(&table, ..)] {
         wrong(walk.find_map(Result::err).unwrap());
         assert!(walk.next().is_none(), "an error is the end, whatever the transaction has behind it");
     }
     drop(transaction);
-    assert!(snapshot.contains(&table, &key(10)).unwrap());
+    assert!(snapshot.contains(&table, key(10)).unwrap());
     let problems = db.verify().unwrap().problems;
     assert!(problems.len() == 1 && problems[0].what.contains(".values"), "{problems:?}");
 }

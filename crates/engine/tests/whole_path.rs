@@ -10,8 +10,8 @@ fn every_layout_keeps_what_it_was_given_over_flush_compaction_and_reopen() {
         for i in 0..100_000u32 {
             let mut b = Batch::new();
             let k = i.wrapping_mul(2654435761).to_be_bytes();
-            b.put(&t, &k, &[7; 100]);
-            db.write(b, Durability::Buffered).unwrap();
+            b.put(&t, k, [7; 100]);
+            db.write_with(&b, Durability::Buffered).unwrap();
         }
         let snap = db.snapshot();
         assert_eq!(snap.range(&t, ..).count(), 100_000);
@@ -42,8 +42,8 @@ fn a_table_written_in_key_order_is_not_left_in_crumbs() {
         let mut b = Batch::new();
         let value: Vec<u8> =
             (0..100u32).map(|j| (i.wrapping_mul(j + 1).wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        b.put(&t, &i.to_be_bytes(), &value);
-        db.write(b, Durability::Interval).unwrap();
+        b.put(&t, i.to_be_bytes(), &value);
+        db.write_with(&b, Durability::Interval).unwrap();
     }
     t.flush().unwrap();
     t.wait_idle().unwrap();

@@ -231,7 +231,7 @@ impl Engine {
             let table = &self.tables[*number];
             match write {
                 Write::Put(value) => batch.put(table, key, value),
-                Write::Delete if is_filtered(table) => batch.put(table, key, &doomed(key)),
+                Write::Delete if is_filtered(table) => batch.put(table, key, doomed(key)),
                 Write::Delete => batch.delete(table, key),
                 Write::Merge(operand) => batch.merge(table, key, operand),
                 Write::SingleDelete => batch.single_delete(table, key),
@@ -248,7 +248,7 @@ impl Engine {
             }
             written.insert((*number, key), !matches!(write, Write::Delete | Write::SingleDelete | Write::Erase(_)));
         }
-        self.database().write(batch, durability)
+        self.database().write_with(&batch, durability)
     }
 
     /// Reads a key; nothing when the view's slot is empty.
@@ -322,7 +322,7 @@ impl Engine {
         let Some(txn) = &mut self.transactions[slot] else { return Ok(Outcome::Nothing) };
         match write {
             Write::Put(value) => txn.put(&self.tables[*table], key, value)?,
-            Write::Delete if is_filtered(&self.tables[*table]) => txn.put(&self.tables[*table], key, &doomed(key))?,
+            Write::Delete if is_filtered(&self.tables[*table]) => txn.put(&self.tables[*table], key, doomed(key))?,
             Write::Delete => txn.delete(&self.tables[*table], key)?,
             Write::Merge(operand) => txn.merge(&self.tables[*table], key, operand)?,
             Write::SingleDelete => txn.single_delete(&self.tables[*table], key)?,

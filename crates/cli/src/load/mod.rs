@@ -163,7 +163,7 @@ impl Loader<'_> {
                 break;
             }
             self.in_doubt = true;
-            self.db.write(batch, durability)?;
+            self.db.write_with(&batch, durability)?;
             self.in_doubt = false;
             self.loaded.rows += rows;
             self.loaded.bytes += bytes as u64;

@@ -63,7 +63,7 @@ impl Tables {
                 let plan = Plan { seed: args.seed.unwrap_or(1), threads: args.threads.unwrap_or(4) };
                 let mut batch = Batch::new();
                 batch.put(&table(PLAN, Layout::BTree)?, PLAN_KEY, &serde_json::to_vec(&plan)?);
-                db.write(batch, Durability::Sync)?;
+                db.write_with(&batch, Durability::Sync)?;
                 plan
             }
         };
@@ -87,7 +87,7 @@ impl Tables {
 
     /// The last commit of a thread that each table has.
     pub(super) fn last(&self, snapshot: &Snapshot, thread: u16) -> Result<[u64; 3]> {
-        let [a, b, c] = self.all().map(|table| snapshot.get(table, &key(thread, LAST)));
+        let [a, b, c] = self.all().map(|table| snapshot.get(table, key(thread, LAST)));
         Ok([a?, b?, c?].map(|value| value.map_or(0, |value| number(&value))))
     }
 }

@@ -75,11 +75,11 @@ impl Shared<'_> {
                     Op::DeleteRange(table, from, to) => batch.delete_range(table, from.as_slice()..to.as_slice()),
                 }
             }
-            return Ok(self.db.write(batch, self.durability)?);
+            return Ok(self.db.write_with(&batch, self.durability)?);
         }
         let mut txn = self.db.begin();
         for table in self.tables.all() {
-            let before = txn.get(table, &key(work.thread, LAST))?.map_or(0, |value| number(&value));
+            let before = txn.get(table, key(work.thread, LAST))?.map_or(0, |value| number(&value));
             if before != work.number - 1 {
                 bail!("`{}` shows commit {before} as the last one", table.name());
             }
@@ -117,7 +117,7 @@ impl Shared<'_> {
         let expected = (commit > 0).then(|| Work::new(self.tables.plan.seed, work.thread, commit).value(slot));
         let snapshot = self.db.snapshot();
         for table in &self.tables.slots {
-            let found = snapshot.get(table, &key(work.thread, slot))?;
+            let found = snapshot.get(table, key(work.thread, slot))?;
             if found.as_deref() != expected.as_deref() {
                 let found = found.map_or(0, |value| number(&value));
                 bail!(

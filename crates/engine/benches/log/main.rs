@@ -177,9 +177,9 @@ impl Bench<'_> {
             file.write_durable_at(&sector, number * 4096 % FILE_BYTES as u64).expect("the sector is written");
             let middle = self.env.clock.now();
             let mut batch = Batch::new();
-            batch.put(&tables[0], &number.to_be_bytes(), &[7; 40]);
-            tables[1..].iter().for_each(|table| batch.put(table, &[key, number.to_be_bytes()].concat(), b""));
-            db.write(batch, Durability::Sync).expect("committed");
+            batch.put(&tables[0], number.to_be_bytes(), [7; 40]);
+            tables[1..].iter().for_each(|table| batch.put(table, [key, number.to_be_bytes()].concat(), b""));
+            db.write_with(&batch, Durability::Sync).expect("committed");
             if number >= WARM_ROWS {
                 device += middle - start;
                 commits += self.env.clock.now() - middle;

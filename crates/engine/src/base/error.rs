@@ -22,6 +22,10 @@ pub enum ErrorKind {
     Corruption,
     /// The call is wrong: fix it.
     Invalid,
+    /// There is no database, table or directory of this name.
+    NotFound,
+    /// There is one of this name already.
+    AlreadyExists,
     /// This version cannot do that.
     Unsupported,
     /// The database was closed.

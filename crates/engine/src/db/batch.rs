@@ -1,25 +1,29 @@
 //! A batch of blind writes.
 
-use std::ops::RangeBounds;
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::ptr;
+use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
 
 use crate::base::num::usize_of;
-use crate::base::{Error, ErrorKind, Kind, Result, SeqNum};
+use crate::base::{Error, Kind, Result, SeqNum};
 use crate::tree::Limits;
 use crate::txn::batch::{Change, Changes};
 
+use super::core::{Core, TableState};
 use super::database::Database;
+use super::key_range::{KeyRange, limits};
 use super::options::Durability;
-use super::range::limits;
 use super::table::Table;
 use super::write::TABLES;
 
 /// Changes of any number of tables, applied together in their order: of two changes of one key, the later wins.
 ///
 /// A change that cannot be stored (an empty or over-long key, a table of another database, a value or operand that the
-/// table's merge operator refuses) is remembered, and [`Database::write`] refuses the whole batch with it.
+/// table's merge operator refuses) is remembered, and [`Database::write`] refuses the whole batch with it. A batch can be written again, also after changes
+/// were added to it or it was [cleared](Batch::clear); what it allocated is then used again. It does not keep the database
+/// open.
 ///
 /// ```
 /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
@@ -29,13 +33,15 @@ use super::write::TABLES;
 /// let mut batch = Batch::new();
 /// batch.put(&table, b"key", b"value");
 /// batch.delete(&table, b"other");
-/// db.write(batch, Durability::Sync)?;
+/// db.write_with(&batch, Durability::Sync)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct Batch {
     changes: Changes,
-    tables: SmallVec<[Table; TABLES]>,
+    /// Of which database the tables are. The batch does not keep that open.
+    database: Option<Weak<Core>>,
+    tables: SmallVec<[Arc<TableState>; TABLES]>,
     refused: Option<Error>,
 }
 
@@ -48,7 +54,8 @@ impl Batch {
 
     /// Sets a key's value. The merge operator of the table, if it has one, may refuse the value
     /// ([`MergeOperator::check_value`](crate::MergeOperator::check_value)).
-    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) {
+    pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        let (key, value) = (key.as_ref(), value.as_ref());
         match table.state().check_value(value) {
             Ok(()) => self.push(table, Kind::Put, key, value),
             Err(error) => drop(self.refused.get_or_insert(error)),
@@ -56,8 +63,8 @@ impl Batch {
     }
 
     /// Removes a key, whether it exists or not.
-    pub fn delete(&mut self, table: &Table, key: &[u8]) {
-        self.push(table, Kind::Delete, key, b"");
+    pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) {
+        self.push(table, Kind::Delete, key.as_ref(), b"");
     }
 
     /// Removes a key that was put at most once since it was last removed: cheaper than [`Batch::delete`], since the two
@@ -76,16 +83,16 @@ impl Batch {
     /// let by_city = db.create_table("people by city", TableOptions::default())?;
     /// let mut batch = Batch::new();
     /// batch.put(&by_city, b"Oslo/4711", b"");
-    /// db.write(batch, Durability::Buffered)?;
+    /// db.write_with(&batch, Durability::Buffered)?;
     /// let mut moved = Batch::new();
     /// moved.single_delete(&by_city, b"Oslo/4711");
     /// moved.put(&by_city, b"Rome/4711", b"");
-    /// db.write(moved, Durability::Buffered)?;
+    /// db.write_with(&moved, Durability::Buffered)?;
     /// assert_eq!(db.snapshot().range(&by_city, ..).count(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn single_delete(&mut self, table: &Table, key: &[u8]) {
-        self.push(table, Kind::SingleDelete, key, b"");
+    pub fn single_delete(&mut self, table: &Table, key: impl AsRef<[u8]>) {
+        self.push(table, Kind::SingleDelete, key.as_ref(), b"");
     }
 
     /// Removes all keys of a range, whether there are any or not: at the cost of one change, however many they are.
@@ -102,11 +109,11 @@ impl Batch {
     ///     batch.put(&events, day.as_bytes(), b"happened");
     /// }
     /// batch.delete_range(&events, ..&b"2025"[..]);
-    /// db.write(batch, Durability::Buffered)?;
+    /// db.write_with(&batch, Durability::Buffered)?;
     /// assert_eq!(db.snapshot().range(&events, ..).count(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn delete_range<'a>(&mut self, table: &Table, range: impl RangeBounds<&'a [u8]>) {
+    pub fn delete_range(&mut self, table: &Table, range: impl KeyRange) {
         if let Some(range) = limits(&range) {
             self.erase(table, &range);
         }
@@ -128,13 +135,14 @@ impl Batch {
     /// for _ in 0..3 {
     ///     let mut batch = Batch::new();
     ///     batch.merge(&counters, b"visits", &1u64.to_le_bytes());
-    ///     db.write(batch, Durability::Buffered)?;
+    ///     db.write_with(&batch, Durability::Buffered)?;
     /// }
     /// let visits = db.snapshot().get(&counters, b"visits")?;
     /// assert_eq!(visits.as_deref(), Some(3u64.to_le_bytes().as_slice()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn merge(&mut self, table: &Table, key: &[u8], operand: &[u8]) {
+    pub fn merge(&mut self, table: &Table, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) {
+        let (key, operand) = (key.as_ref(), operand.as_ref());
         match table.state().operator.get().and_then(|operator| operator.check(operand)) {
             Ok(()) => self.push(table, Kind::Merge, key, operand),
             Err(error) => drop(self.refused.get_or_insert(error)),
@@ -142,13 +150,23 @@ impl Batch {
     }
 
     pub(crate) fn push(&mut self, table: &Table, kind: Kind, key: &[u8], value: &[u8]) {
-        if !self.tables.iter().rev().any(|known| Arc::ptr_eq(known.state(), table.state())) {
-            self.tables.push(table.clone());
+        if !self.tables.iter().rev().any(|known| Arc::ptr_eq(known, table.state())) {
+            self.add_table(table);
         }
         let change = Change { table: table.state().id, kind, key, value };
         if let Err(error) = self.changes.push(change, table.options().logged) {
             self.refused.get_or_insert(error);
         }
+    }
+
+    fn add_table(&mut self, table: &Table) {
+        let core = table.core();
+        let database = self.database.get_or_insert_with(|| Arc::downgrade(core));
+        if !ptr::eq(database.as_ptr(), Arc::as_ptr(core)) {
+            let message = format!("table '{}' and the batch's other tables are not of one open database", table.name());
+            self.refused.get_or_insert(Error::invalid(message));
+        }
+        self.tables.push(Arc::clone(table.state()));
     }
 
     /// How many changes there are.
@@ -172,19 +190,33 @@ impl Batch {
     /// Removes all changes, so that the batch can be filled again.
     pub fn clear(&mut self) {
         self.changes.clear();
+        self.database = None;
         self.tables.clear();
         self.refused = None;
     }
 
+    /// Commits a copy of the batch.
+    pub(crate) fn commit(&self, db: &Database, durability: Durability) -> Result<()> {
+        self.check(db)?;
+        db.core().commit(Cow::Borrowed(&self.changes), &self.tables, durability, None)
+    }
+
     /// Commits, if nothing in it changed after `seen`.
-    pub(crate) fn commit(self, db: &Database, durability: Durability, seen: Option<SeqNum>) -> Result<()> {
-        if let Some(error) = self.refused {
-            return Err(Error::new(ErrorKind::Invalid, error.to_string()));
+    pub(crate) fn commit_owned(self, db: &Database, durability: Durability, seen: Option<SeqNum>) -> Result<()> {
+        self.check(db)?;
+        db.core().commit(Cow::Owned(self.changes), &self.tables, durability, seen)
+    }
+
+    /// Checks that it can be committed to a database.
+    fn check(&self, db: &Database) -> Result<()> {
+        if let Some(error) = &self.refused {
+            return Err(Error::invalid(error.to_string()));
         }
-        let core = db.core();
-        for table in &self.tables {
-            table.state_in(core)?;
+        let is_of = |database: &Weak<Core>| ptr::eq(database.as_ptr(), Arc::as_ptr(db.core()));
+        if self.database.as_ref().is_some_and(|database| !is_of(database)) {
+            let names: Vec<&str> = self.tables.iter().map(|table| &*table.name).collect();
+            return Err(Error::invalid(format!("table '{}' belongs to another open database", names.join("', '"))));
         }
-        core.commit(self.changes, &self.tables, durability, seen)
+        self.tables.iter().try_for_each(|table| table.check())
     }
 }

@@ -318,7 +318,7 @@ mod tests {
         let runs = writer.finish().unwrap();
         let mut batch = crate::Batch::new();
         batch.put(&table, b"k2", b"written while the load ends");
-        db.write(batch, crate::Durability::Sync).unwrap();
+        db.write_with(&batch, crate::Durability::Sync).unwrap();
         let mut txn = db.begin();
         txn.put(&table, b"k4", b"mine").unwrap();
         let ticket = core.order_load(state, (b"k2", b"k6")).unwrap();

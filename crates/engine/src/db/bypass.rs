@@ -13,8 +13,7 @@ use crate::table::mem::{Mem, Moment};
 use crate::tree::memtable::{BatchSorter, Memtable, SortedBatch};
 use crate::txn::batch::Changes;
 
-use super::core::Core;
-use super::table::Table;
+use super::core::{Core, TableState};
 use super::write::Finder;
 
 /// Changes of a table are large from such a part on of what active memtables may take: flushed by themselves, they are
@@ -37,7 +36,7 @@ impl Core {
     }
 
     /// Sorts the changes of those of the tables that have many; for each of the tables whether it is one.
-    pub(super) fn sort_large(&self, changes: &Arc<Changes>, tables: &[Table]) -> Vec<Option<SortedBatch>> {
+    pub(super) fn sort_large(&self, changes: &Arc<Changes>, tables: &[Arc<TableState>]) -> Vec<Option<SortedBatch>> {
         let (mut sizes, mut finder) = (vec![Size::default(); tables.len()], Finder::new(tables));
         for change in changes.iter() {
             if change.kind == Kind::Erase {
@@ -69,12 +68,12 @@ impl Core {
 
     /// Shows readers the sorted changes of a batch that stands in the log at `place`, where nobody sees them before
     /// they are published. The caller holds the commit latch.
-    pub(super) fn bypass(&self, tables: &[Table], sorted: &[Option<SortedBatch>], place: &Range<Moment>) {
+    pub(super) fn bypass(&self, tables: &[Arc<TableState>], sorted: &[Option<SortedBatch>], place: &Range<Moment>) {
         for (table, batch) in tables.iter().zip(sorted) {
             let Some(batch) = batch else { continue };
             let mem = Mem::of_batch(Memtable::of_batch(batch.clone(), place.start.next_seqnum), place);
             self.memory.count(&mem);
-            self.freeze(table.state(), place.start, Some(&mem));
+            self.freeze(table, place.start, Some(&mem));
             Reached::Bypass.mark();
         }
     }
@@ -84,7 +83,7 @@ impl Core {
 mod tests {
     use std::ops::Bound;
 
-    use super::super::{Batch, Database, Durability, Options, Range, Snapshot};
+    use super::super::{Batch, Database, Durability, Options, Range, Snapshot, Table};
     use super::*;
     use crate::base::ErrorKind;
     use crate::env::sim::{CrashProfile, SimEnv};
@@ -111,9 +110,9 @@ mod tests {
     /// Puts keys of the table in no order, deletes every tenth of them, and erases a range in the middle.
     fn fill(batch: &mut Batch, table: &Table) {
         for number in 0..8000 {
-            batch.put(table, &key(number), &value(number));
+            batch.put(table, key(number), value(number));
             if number % 10 == 0 {
-                batch.delete(table, &key(number));
+                batch.delete(table, key(number));
             }
             if number == 4000 {
                 batch.delete_range(table, (Bound::Included(&b"key02"[..]), Bound::Excluded(&b"key03"[..])));
@@ -150,7 +149,7 @@ mod tests {
         let mut batch = Batch::new();
         fill(&mut batch, &table);
         assert!(u64_of(batch.bytes()) < db.core().large_bytes());
-        db.write(batch, Durability::Sync).unwrap();
+        db.write_with(&batch, Durability::Sync).unwrap();
         pairs(&db.snapshot(), &table)
     }
 
@@ -166,14 +165,14 @@ mod tests {
             };
             let (large, small, unlogged) = (create("large", true), create("small", true), create("unlogged", false));
             let mut batch = Batch::new();
-            batch.put(&large, &key(1), b"old");
-            db.write(batch, Durability::Sync).unwrap();
+            batch.put(&large, key(1), b"old");
+            db.write_with(&batch, Durability::Sync).unwrap();
             let (before, feed) = (db.snapshot(), db.log_end());
             let mut batch = Batch::new();
             batch.put(&small, b"small", b"value");
             fill(&mut batch, &unlogged);
             fill(&mut batch, &large);
-            db.write(batch, Durability::Sync).unwrap();
+            db.write_with(&batch, Durability::Sync).unwrap();
             for table in [&large, &unlogged] {
                 let shape = table.shape().unwrap();
                 assert_eq!((shape.memtable_entries, shape.l0.len()), (0, 0), "{layout:?}");
@@ -184,9 +183,9 @@ mod tests {
             assert!(pairs(&before, &large) == [(key(1), b"old".to_vec())], "{layout:?}");
             // What comes later is newer.
             let mut batch = Batch::new();
-            batch.put(&large, &key(1), b"new");
-            db.write(batch, Durability::Sync).unwrap();
-            assert_eq!(db.snapshot().get(&large, &key(1)).unwrap().as_deref(), Some(&b"new"[..]));
+            batch.put(&large, key(1), b"new");
+            db.write_with(&batch, Durability::Sync).unwrap();
+            assert_eq!(db.snapshot().get(&large, key(1)).unwrap().as_deref(), Some(&b"new"[..]));
             let mut feed = db.changes(feed).unwrap();
             assert_eq!(feed.poll().unwrap().unwrap().count, 8000 + 800 + 1 + 1);
             // All of it goes to disk, and a crash takes nothing of what was logged.
@@ -209,7 +208,7 @@ mod tests {
             sim.crash_at(sim.write_and_sync_count() + 5 * at);
             let mut batch = Batch::new();
             fill(&mut batch, &table);
-            let written = db.write(batch, Durability::Sync).is_ok();
+            let written = db.write_with(&batch, Durability::Sync).is_ok();
             drop((table, db));
             sim.power_crash(CrashProfile::EVERY[usize::try_from(at).unwrap() % CrashProfile::EVERY.len()]);
             let db = open(&sim);
@@ -227,12 +226,12 @@ mod tests {
         let db = open(&sim);
         let table = db.create_table("t", TableOptions::default()).unwrap();
         let (mut touches, mut erases, mut misses) = (db.begin(), db.begin(), db.begin());
-        touches.put(&table, &key(5), b"mine").unwrap();
+        touches.put(&table, key(5), b"mine").unwrap();
         erases.delete_range(&table, (Bound::Included(&key(6)[..]), Bound::Included(&key(6)[..]))).unwrap();
         misses.put(&table, b"no key of it", b"mine").unwrap();
         let mut large = db.begin();
         for number in 1..8000 {
-            large.put(&table, &key(number), &[7; 100]).unwrap();
+            large.put(&table, key(number), [7; 100]).unwrap();
         }
         large.commit().unwrap();
         assert_eq!(table.shape().unwrap().memtable_entries, 0);
@@ -240,7 +239,7 @@ mod tests {
             assert_eq!(txn.commit().unwrap_err().kind(), ErrorKind::Conflict);
         }
         misses.commit().unwrap();
-        assert_eq!(db.snapshot().get(&table, &key(5)).unwrap().as_deref(), Some(&[7; 100][..]));
+        assert_eq!(db.snapshot().get(&table, key(5)).unwrap().as_deref(), Some(&[7; 100][..]));
     }
 
     /// It poisoned the database, in the middle of the log's record.
@@ -251,13 +250,13 @@ mod tests {
         let table = db.create_table("t", TableOptions::default()).unwrap();
         let mut batch = Batch::new();
         batch.put(&table, b"before", b"value");
-        db.write(batch, Durability::Sync).unwrap();
+        db.write_with(&batch, Durability::Sync).unwrap();
         let write = |value: u8| {
             let mut batch = Batch::new();
             for number in 0..19 {
-                batch.put(&table, &key(number), &[value; 100_000]);
+                batch.put(&table, key(number), [value; 100_000]);
             }
-            db.write(batch, Durability::Sync)
+            db.write_with(&batch, Durability::Sync)
         };
         sim.set_free(0);
         let refused = (0..5).find_map(|value| write(value).err()).unwrap();
@@ -266,6 +265,6 @@ mod tests {
         assert_eq!(db.snapshot().get(&table, b"before").unwrap().as_deref(), Some(&b"value"[..]));
         sim.set_space(u64::MAX);
         write(9).unwrap();
-        assert_eq!(db.snapshot().get(&table, &key(3)).unwrap().as_deref(), Some(&[9; 100_000][..]));
+        assert_eq!(db.snapshot().get(&table, key(3)).unwrap().as_deref(), Some(&[9; 100_000][..]));
     }
 }

@@ -1,8 +1,10 @@
 //! The change feed: committed changes in their order, from the redo log.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{Error, ErrorKind, Lsn, Result, SeqNum};
+use crate::base::{Error, ErrorKind, Lsn, Result, SeqNum, TableId};
 use crate::log::{LogCursor, Logged};
 use crate::txn::batch::{Change, Record};
 
@@ -18,29 +20,37 @@ const NAP: Duration = Duration::from_millis(1);
 /// While it is open the log is kept from its position on, of what no recovery needs at most
 /// [`Options::log_bytes_max`](super::Options) bytes: then the log goes on without the feed, which fails.
 ///
+/// As an iterator it shows the commits that are there, as [`ChangeFeed::poll`] does: its end is the newest commit, and
+/// when there are further commits it goes on. [`ChangeFeed::wait`] waits for them.
+///
 /// ```
 /// # use spinney::{Database, Options, TableOptions};
 /// # let dir = tempfile::tempdir()?;
 /// # let db = Database::open(dir.path().join("db"), Options::default())?;
 /// let table = db.create_table("t", TableOptions::default())?;
 /// let mut feed = db.changes(db.log_start())?;
-/// let mut txn = db.begin();
-/// txn.put(&table, b"key", b"value")?;
-/// txn.commit()?;
-/// while let Some(commit) = feed.poll()? {
+/// table.put("key", "value")?;
+/// for commit in &mut feed {
+///     let commit = commit?;
 ///     for change in commit.changes() {
-///         println!("{} {:?} {}", commit.lsn, change.kind, change.key.escape_ascii());
+///         let table = commit.table_name(change.table).unwrap_or("a dropped table");
+///         println!("{table}: {:?} {}", change.kind, change.key.escape_ascii());
+/// #       assert_eq!(table, "t");
 ///     }
 /// }
 /// // To go on later, also after the database was closed: as long as the log is kept.
-/// let position = feed.position();
+/// let position = feed.resume_lsn();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct ChangeFeed {
     db: Database,
     cursor: LogCursor,
+    names: Names,
 }
+
+/// The names of the tables that a feed has shown changes of.
+type Names = Arc<BTreeMap<TableId, String>>;
 
 /// A commit of a [`ChangeFeed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,19 +64,31 @@ pub struct Commit {
     /// How many changes it has.
     pub count: u64,
     payload: Vec<u8>,
+    names: Names,
 }
 
 impl Commit {
-    /// The seqnum of a commit's first change and how many it has, when all of it makes sense.
-    fn place(logged: &Logged) -> Result<(SeqNum, u64)> {
+    /// The seqnum of a commit's first change and how many it has, when all of it makes sense. Each change's table is
+    /// told to `on_table`.
+    fn place(logged: &Logged, mut on_table: impl FnMut(TableId)) -> Result<(SeqNum, u64)> {
         let malformed = || {
             let message = format!("the commit at position {} of the redo log makes no sense", logged.start);
             Error::new(ErrorKind::Corruption, message)
         };
         let record = Record::decode(&logged.payload).map_err(|_| malformed())?;
         let place = (record.first, record.count);
-        record.for_each(malformed, |_, _| Ok(()))?;
+        record.for_each(malformed, |_, change| {
+            on_table(change.table);
+            Ok(())
+        })?;
         Ok(place)
+    }
+
+    /// The name of a table that the commit changes; `None` when the table was dropped before the feed came to the
+    /// commit, and had not shown an earlier change of it.
+    #[must_use]
+    pub fn table_name(&self, table: TableId) -> Option<&str> {
+        self.names.get(&table).map(String::as_str)
     }
 
     /// The changes in their order.
@@ -93,7 +115,7 @@ impl ChangeFeed {
         core.health.check_open()?;
         core.health.check_finished()?;
         let cursor = core.log().cursor(from, core.options.log_bytes_max)?;
-        Ok(Self { db, cursor })
+        Ok(Self { db, cursor, names: Names::default() })
     }
 
     /// The next commit, or `None` when there is no other yet.
@@ -108,20 +130,29 @@ impl ChangeFeed {
             return Ok(None);
         }
         let Some(next) = self.cursor.front() else { return Ok(None) };
-        let (seqnum, count) = Commit::place(next)?;
+        let (names, mut unnamed) = (&self.names, Vec::new());
+        let (seqnum, count) = Commit::place(next, |table| {
+            if !names.contains_key(&table) && !unnamed.contains(&table) {
+                unnamed.push(table);
+            }
+        })?;
         // It is durable, but its thread may not have shown it to readers yet.
         if SeqNum((seqnum.0 + count).saturating_sub(1)) > core.snapshots.published() {
             return Ok(None);
         }
         let Some(Logged { start: lsn, end, payload }) = self.cursor.take() else { return Ok(None) };
-        Ok(Some(Commit { lsn, end, seqnum, count, payload }))
+        let tables = if unnamed.is_empty() { Vec::new() } else { self.db.core().all_tables() };
+        for state in tables.into_iter().filter(|state| unnamed.contains(&state.id)) {
+            Arc::make_mut(&mut self.names).insert(state.id, state.name.clone());
+        }
+        Ok(Some(Commit { lsn, end, seqnum, count, payload, names: Arc::clone(&self.names) }))
     }
 
-    /// As [`ChangeFeed::poll`], but waits for a commit, at most so long.
+    /// As [`ChangeFeed::poll`], but waits for a commit, at most for `timeout`.
     ///
     /// # Errors
     /// As [`ChangeFeed::poll`].
-    pub fn next(&mut self, timeout: Duration) -> Result<Option<Commit>> {
+    pub fn wait(&mut self, timeout: Duration) -> Result<Option<Commit>> {
         let env = self.db.core().env.clone();
         let start = env.clock.now();
         loop {
@@ -144,8 +175,16 @@ impl ChangeFeed {
 
     /// The position after the last commit that was shown. A feed from there shows what follows.
     #[must_use]
-    pub fn position(&self) -> Lsn {
+    pub fn resume_lsn(&self) -> Lsn {
         self.cursor.position()
+    }
+}
+
+impl Iterator for ChangeFeed {
+    type Item = Result<Commit>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.poll().transpose()
     }
 }
 

@@ -5,7 +5,7 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::base::{Lsn, Result};
+use crate::base::{ErrorKind, Lsn, Result};
 use crate::env::Env;
 use crate::log::{LogWriter, ReplayProgress};
 use crate::table::TableOptions;
@@ -47,7 +47,7 @@ use super::{background, discard, open, salvage, salvage_to};
 /// txn.commit()?;
 /// let mut batch = Batch::new();
 /// batch.put(&orders, b"k2", b"tea");
-/// db.write(batch, Durability::Buffered)?;
+/// db.write_with(&batch, Durability::Buffered)?;
 /// let snapshot = db.snapshot();
 /// assert_eq!(snapshot.get(&orders, b"k1")?.as_deref(), Some(b"coffee".as_slice()));
 /// for entry in snapshot.range(&orders, b"k".as_slice()..) {
@@ -131,11 +131,39 @@ impl Database {
         &self.handle.core
     }
 
+    /// The table of this name, created with these options when there is none. A table that is there keeps the options
+    /// that it was created with ([`Table::options`]).
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let people = db.open_or_create_table("people", TableOptions::default())?;
+    /// people.put("ann", "42")?;
+    /// assert_eq!(people.get("ann")?.as_deref(), Some(&b"42"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::create_table`].
+    pub fn open_or_create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        loop {
+            if let Some(table) = self.table(name)? {
+                return Ok(table);
+            }
+            match self.create_table(name, options.clone()) {
+                // Another thread was first, and may drop it again.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                created => return created,
+            }
+        }
+    }
+
     /// Creates a table; it is durable when this returns.
     ///
     /// # Errors
-    /// `Invalid` for a name that is empty, over 255 bytes or in use, and for options out of range; `Io`, `Full`,
-    /// `Poisoned`.
+    /// `AlreadyExists` when a table has the name; `Invalid` for a name that is empty or over 255 bytes, and for options
+    /// out of range; `Io`, `Full`, `Poisoned`.
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
         self.core().create_table(name, options).map(|state| Table::new(self.clone(), state))
     }
@@ -162,7 +190,7 @@ impl Database {
     /// Drops a table and gives its space back. Handles of it refuse every call from then on.
     ///
     /// # Errors
-    /// `Invalid` when there is no such table; `Io`, `Full`, `Poisoned`.
+    /// `NotFound` when there is no such table; `Io`, `Full`, `Poisoned`.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.core().drop_table(name)
     }
@@ -179,13 +207,22 @@ impl Database {
         Snapshot::new(self.clone())
     }
 
-    /// Applies a batch atomically, without looking at what it overwrites.
+    /// Applies a batch atomically, without looking at what it overwrites, with the database's
+    /// [durability](Options::durability).
     ///
     /// # Errors
     /// `Invalid` for a bad change in the batch (nothing is applied); `Full` when the batch is larger than memory
     /// allows; `Poisoned`, `Closed`, and `Io` when it is unknown whether the batch is durable.
-    pub fn write(&self, batch: Batch, durability: Durability) -> Result<()> {
-        batch.commit(self, durability, None)
+    pub fn write(&self, batch: &Batch) -> Result<()> {
+        self.write_with(batch, self.options().durability)
+    }
+
+    /// As [`Database::write`], with the given durability.
+    ///
+    /// # Errors
+    /// As [`Database::write`].
+    pub fn write_with(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        batch.commit(self, durability)
     }
 
     /// Makes everything committed so far durable, except what only [`Table::flush`] does: changes of unlogged tables.
@@ -199,7 +236,7 @@ impl Database {
     }
 
     /// A feed of the commits that end after `from` in the redo log: [`Database::log_start`], [`Database::log_end`] or
-    /// what [`ChangeFeed::position`] told, also before the database was opened.
+    /// what [`ChangeFeed::resume_lsn`] told, also before the database was opened.
     ///
     /// # Errors
     /// `Gone` when the log does not reach back so far, naming the oldest position; `Invalid` for a position behind its

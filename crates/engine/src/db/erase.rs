@@ -23,7 +23,6 @@ use crate::tree::erasure::{Ends, Erasures};
 use crate::txn::batch::Changes;
 
 use super::core::{Core, Ledger, TableState};
-use super::table::Table;
 use super::write::{Finder, Writes};
 
 /// With so many sets of erasures in memory a commit waits until they are fewer: each reader looks in all of them.
@@ -44,7 +43,7 @@ pub(super) struct Erased {
 
 impl Erased {
     /// The erasures of each of the tables; none at all when there are none.
-    pub(super) fn of(changes: &Changes, tables: &[Table]) -> Vec<Self> {
+    pub(super) fn of(changes: &Changes, tables: &[Arc<TableState>]) -> Vec<Self> {
         if !changes.erases() {
             return Vec::new();
         }
@@ -74,7 +73,7 @@ impl Core {
     /// other commit does.
     pub(super) fn show_erasures(&self, writes: Writes<'_>, first: SeqNum) {
         for (table, erased) in writes.tables.iter().zip(writes.erased) {
-            table.state().erase(erased.set.take().later(first.0));
+            table.erase(erased.set.take().later(first.0));
         }
     }
 
@@ -207,8 +206,8 @@ mod tests {
         let db = open(&sim);
         let table = db.create_table("t", TableOptions { layout, ..TableOptions::default() }).unwrap();
         let mut batch = Batch::new();
-        (0..2 * ranges_count).for_each(|number| batch.put(&table, &key(number), b"row"));
-        db.write(batch, Durability::Buffered).unwrap();
+        (0..2 * ranges_count).for_each(|number| batch.put(&table, key(number), b"row"));
+        db.write_with(&batch, Durability::Buffered).unwrap();
         table.flush().unwrap();
         table.wait_idle().unwrap();
         let flushes = db.stats().flush.flushes;
@@ -217,10 +216,10 @@ mod tests {
             for (low, high) in ranges(ranges_count) {
                 batch.delete_range(&table, &low[..]..&high[..]);
                 if !at_once {
-                    db.write(std::mem::take(&mut batch), Durability::Sync).unwrap();
+                    db.write_with(&std::mem::take(&mut batch), Durability::Sync).unwrap();
                 }
             }
-            db.write(batch, Durability::Sync).unwrap();
+            db.write_with(&batch, Durability::Sync).unwrap();
         });
         assert_eq!(db.stats().flush.flushes, flushes, "ranges that are deleted take memory like entries");
         assert_eq!(count(&db, &table), ranges_count as usize);
@@ -237,7 +236,7 @@ mod tests {
         let read = steps_of(|| {
             let snapshot = db.snapshot();
             (0..2 * ranges_count).for_each(|number| {
-                assert_eq!(snapshot.get(&table, &key(number)).unwrap().is_some(), number % 2 == 1);
+                assert_eq!(snapshot.get(&table, key(number)).unwrap().is_some(), number % 2 == 1);
             });
             assert_eq!(count(&db, &table), ranges_count as usize);
         });
@@ -274,8 +273,8 @@ mod tests {
         let db = open(&sim);
         let table = db.create_table("t", TableOptions { layout: Layout::Lsm, ..TableOptions::default() }).unwrap();
         let mut batch = Batch::new();
-        (0..2000).for_each(|number| batch.put(&table, &key(number), b"row"));
-        db.write(batch, Durability::Buffered).unwrap();
+        (0..2000).for_each(|number| batch.put(&table, key(number), b"row"));
+        db.write_with(&batch, Durability::Buffered).unwrap();
         let mut held = Vec::new();
         for number in 0..1000 {
             if number % 100 == 0 {
@@ -283,7 +282,7 @@ mod tests {
             }
             let mut batch = Batch::new();
             batch.delete_range(&table, ..&key(number + 1)[..]);
-            db.write(batch, Durability::Buffered).unwrap();
+            db.write_with(&batch, Durability::Buffered).unwrap();
         }
         let version = table.state().version.load();
         assert!(version.erasures.in_memory() <= 10, "{} sets", version.erasures.in_memory());

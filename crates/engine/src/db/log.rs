@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::base::{Error, Kind, Lsn, Result, SeqNum, TableId};
+use crate::base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId};
 use crate::env::Env;
 use crate::log::{inspect, inspect_on};
 use crate::table::catalog::Catalog;
@@ -99,7 +99,7 @@ impl LogFollower {
 
     fn catalog(&self) -> Result<Catalog> {
         let loaded = Manifest::load(&self.env, &self.dir)?;
-        let missing = || Error::invalid(format!("{}: there is no database here", self.dir.display()));
+        let missing = || Error::new(ErrorKind::NotFound, format!("{}: there is no database here", self.dir.display()));
         loaded.map(|(catalog, _)| catalog).ok_or_else(missing)
     }
 }
@@ -140,8 +140,8 @@ mod tests {
     fn put(db: &Database, number: u64, bytes: usize) {
         let table = db.table("t").unwrap().unwrap_or_else(|| db.create_table("t", TableOptions::default()).unwrap());
         let mut batch = Batch::new();
-        batch.put(&table, &number.to_be_bytes(), &vec![7; bytes]);
-        db.write(batch, Durability::Sync).unwrap();
+        batch.put(&table, number.to_be_bytes(), vec![7; bytes]);
+        db.write_with(&batch, Durability::Sync).unwrap();
     }
 
     fn flush(db: &Database) {

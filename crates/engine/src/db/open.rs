@@ -260,7 +260,7 @@ fn list_or_create(env: &Env, dir: &Path, create: bool) -> Result<Vec<DirEntry>> 
             Ok(Vec::new())
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(Error::invalid(format!("{}: there is no database here", dir.display())))
+            Err(Error::new(ErrorKind::NotFound, format!("{}: there is no database here", dir.display())))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
             Err(Error::invalid(format!("{} is not a directory: a database is a directory", dir.display())))
@@ -306,7 +306,7 @@ fn check_place(dir: &Path, entries: &[DirEntry], create: bool) -> Result<()> {
         return Err(Error::corruption(&dir.join(files::CURRENT), 0, what));
     }
     if !create {
-        return Err(Error::invalid(format!("{}: there is no database here", dir.display())));
+        return Err(Error::new(ErrorKind::NotFound, format!("{}: there is no database here", dir.display())));
     }
     let left_by_crash = |entry: &DirEntry| {
         [files::LOCK, files::CURRENT_NEW].contains(&entry.name.as_str())

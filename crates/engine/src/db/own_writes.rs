@@ -21,9 +21,9 @@ const GAP_MIN: u32 = 16;
 /// step.
 const STEPS_MAX: u32 = 8;
 
-/// The writes of a table.
-#[derive(Debug, Default)]
-pub(super) struct OwnWrites {
+/// The writes of a table. A clone shares them, and is cheap.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnWrites {
     /// The ranges that were deleted, before what is in `keys` was written.
     erased: Layers,
     pub(super) keys: SharedMap<KeyWrites>,
@@ -183,8 +183,8 @@ mod tests {
 
     fn fill(db: &Database, table: &Table, count: u32) {
         let mut batch = Batch::new();
-        (0..count).for_each(|number| batch.put(table, &key(number), b"row"));
-        db.write(batch, Durability::Buffered).unwrap();
+        (0..count).for_each(|number| batch.put(table, key(number), b"row"));
+        db.write_with(&batch, Durability::Buffered).unwrap();
     }
 
     /// Steps over writes of the transaction and under its deleted ranges.
@@ -234,7 +234,7 @@ mod tests {
     fn the_first_entry_of_a_range_does_not_cost_all_writes_behind_it() {
         let (db, table) = open(&SimEnv::new(1));
         let mut txn = db.begin();
-        (0..20_000).for_each(|number| txn.put(&table, &key(number), b"own").unwrap());
+        (0..20_000).for_each(|number| txn.put(&table, key(number), b"own").unwrap());
         for start in (0..20_000).step_by(999) {
             let (from, before) = (key(start), steps());
             assert_eq!(txn.range(&table, &*from..).next().unwrap().unwrap().0, from);
@@ -267,13 +267,13 @@ mod tests {
         fill(&db, &table, 100);
         let mut txn = db.begin();
         let keys = |txn: &Transaction| txn.range(&table, ..).map(|entry| entry.unwrap().0).collect::<Vec<_>>();
-        (0..50).for_each(|number| txn.delete(&table, &key(number)).unwrap());
+        (0..50).for_each(|number| txn.delete(&table, key(number)).unwrap());
         let (opened, opened_back) = (txn.range(&table, ..), txn.range_rev(&table, ..));
         assert_eq!(keys(&txn), (50..100).map(key).collect::<Vec<_>>());
         // In the gap that the walk has left behind.
-        txn.put(&table, &key(20), b"again").unwrap();
+        txn.put(&table, key(20), b"again").unwrap();
         txn.delete_range(&table, &*key(60)..&*key(90)).unwrap();
-        txn.put(&table, &key(70), b"again").unwrap();
+        txn.put(&table, key(70), b"again").unwrap();
         let now = [20].into_iter().chain(50..60).chain([70]).chain(90..100).map(key).collect::<Vec<_>>();
         assert_eq!(keys(&txn), now);
         assert_eq!(opened.map(|entry| entry.unwrap().0).collect::<Vec<_>>(), (50..100).map(key).collect::<Vec<_>>());
@@ -281,7 +281,7 @@ mod tests {
         let mut back = txn.range_rev(&table, ..).map(|entry| entry.unwrap().0).collect::<Vec<_>>();
         back.reverse();
         assert_eq!(back, now);
-        assert_eq!(&*txn.get(&table, &key(20)).unwrap().unwrap(), b"again");
+        assert_eq!(&*txn.get(&table, key(20)).unwrap().unwrap(), b"again");
         txn.commit().unwrap();
         assert_eq!(db.snapshot().range(&table, ..).map(|entry| entry.unwrap().0).collect::<Vec<_>>(), now);
     }

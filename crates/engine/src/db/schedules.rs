@@ -76,7 +76,7 @@ impl Shared {
             // What the last commit left is replaced.
             batch.put(table, &key(writer, COMMITS), &number.to_be_bytes());
         }
-        self.db.write(batch, durability)
+        self.db.write_with(&batch, durability)
     }
 
     /// A snapshot shows whole commits, all before the last of each writer, and always the same.
@@ -174,13 +174,13 @@ fn a_table_dropped_beside_its_users_leaves_the_others_whole() {
             for number in 0..COMMITS {
                 let mut batch = Batch::new();
                 batch.put(&shared.tables[0], &key(writer, number), &[7; 900]);
-                shared.db.write(batch, Durability::Sync).unwrap();
+                shared.db.write_with(&batch, Durability::Sync).unwrap();
             }
         };
         let use_second: fn(&Shared, u64) = |shared, _| {
             let mut batch = Batch::new();
             batch.put(&shared.tables[1], b"key", &[7; 5000]);
-            let used = shared.db.write(batch, Durability::Buffered).and_then(|()| shared.tables[1].flush());
+            let used = shared.db.write_with(&batch, Durability::Buffered).and_then(|()| shared.tables[1].flush());
             assert!(used.is_ok() || used.is_err_and(|error| error.kind() == ErrorKind::Invalid));
         };
         let shared = Shared::new(LAYOUTS[0]).run(&[write_first, use_second, Shared::drop_second]);

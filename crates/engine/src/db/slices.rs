@@ -56,10 +56,10 @@ fn put_old(db: &Database, table: &Table, model: &mut Model, numbers: impl Iterat
     let mut batch = Batch::new();
     for number in numbers {
         let value = format!("an old value of key {number:0150}").into_bytes();
-        batch.put(table, &key(number), &value);
+        batch.put(table, key(number), &value);
         model.insert(key(number), value);
     }
-    db.write(batch, Durability::Sync).unwrap();
+    db.write_with(&batch, Durability::Sync).unwrap();
     table.flush().unwrap();
 }
 
@@ -67,9 +67,9 @@ fn put_old(db: &Database, table: &Table, model: &mut Model, numbers: impl Iterat
 fn change_third(batch: &mut Batch, table: &Table, model: &mut Model) {
     for number in (0..2000).step_by(3) {
         match number % 4 {
-            0 => batch.delete(table, &key(number)),
-            1 => batch.single_delete(table, &key(number)),
-            _ => batch.put(table, &key(number), b"new"),
+            0 => batch.delete(table, key(number)),
+            1 => batch.single_delete(table, key(number)),
+            _ => batch.put(table, key(number), b"new"),
         }
         match number % 4 {
             0 | 1 => model.remove(&key(number)),
@@ -92,15 +92,15 @@ fn changed_table(db: &Database) -> (Table, Model) {
     batch.delete_range(&table, (Bound::Included(&*low), Bound::Excluded(&*high)));
     model.retain(|key, _| !(&low..&high).contains(&key));
     change_third(&mut batch, &table, &mut model);
-    db.write(batch, Durability::Sync).unwrap();
+    db.write_with(&batch, Durability::Sync).unwrap();
     table.flush().unwrap();
     // Newer, and done with long before what it hides.
     let mut batch = Batch::new();
     for number in 900..920 {
-        batch.put(&table, &key(number), b"newest");
+        batch.put(&table, key(number), b"newest");
         model.insert(key(number), b"newest".to_vec());
     }
-    db.write(batch, Durability::Sync).unwrap();
+    db.write_with(&batch, Durability::Sync).unwrap();
     table.flush().unwrap();
     (table, model)
 }
@@ -250,7 +250,7 @@ fn operands_and_values_apart_go_down_all_at_once() {
 fn change_tree(db: &Database, table: &Table, model: &mut Model) {
     let mut batch = Batch::new();
     change_third(&mut batch, table, model);
-    db.write(batch, Durability::Sync).unwrap();
+    db.write_with(&batch, Durability::Sync).unwrap();
 }
 
 #[test]

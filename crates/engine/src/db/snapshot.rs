@@ -1,6 +1,5 @@
 //! A snapshot: a view of all tables as they were at one moment.
 
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::base::key::check_key;
@@ -13,8 +12,11 @@ use crate::tree::{Costs, Found};
 
 use super::core::TableState;
 use super::database::Database;
-use super::range::{Direction, Range, bounds};
+use super::key_range::{Bounds, KeyRange, bounds, prefix_range};
+use super::own_writes::OwnWrites;
+use super::range::Range;
 use super::table::{Reader, Table};
+use super::walk::Direction;
 
 /// A view of all tables at one moment. Later changes are invisible to it; it blocks nobody. Dropping it lets the
 /// versions that only it sees be reclaimed.
@@ -47,7 +49,8 @@ impl Snapshot {
     /// # Errors
     /// `Invalid` for a key that cannot be stored or a table of another database; `Corruption`, `Io`, `Closed`. Of a key
     /// with merge operands also what the table's operator says, and `Invalid` when that is not registered.
-    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        let key = key.as_ref();
         let (reader, found) = self.look_up(table, key)?;
         match &found {
             Some(Found { kind: Kind::Merge | Kind::PutApart, .. }) => self.rare_value(&reader, key, found),
@@ -59,7 +62,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Snapshot::get`].
-    pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
         let (reader, found) = self.look_up(table, key)?;
         match &found {
             Some(Found { kind: Kind::Merge, .. }) => Ok(self.rare_value(&reader, key, found)?.is_some()),
@@ -77,16 +81,20 @@ impl Snapshot {
     /// # let table = db.create_table("t", TableOptions::default())?;
     /// let mut batch = Batch::new();
     /// (0..100_u32).for_each(|key| batch.put(&table, &key.to_be_bytes(), b"value"));
-    /// db.write(batch, Durability::Buffered)?;
+    /// db.write_with(&batch, Durability::Buffered)?;
     /// let keys = [7_u32, 1000, 3].map(u32::to_be_bytes);
-    /// let values = db.snapshot().multi_get(&table, &keys.each_ref().map(|key| key.as_slice()))?;
+    /// let values = db.snapshot().multi_get(&table, &keys)?;
     /// assert_eq!(values.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// As [`Snapshot::get`].
-    pub fn multi_get(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
+    pub fn multi_get(&self, table: &Table, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value>>> {
+        self.get_many(table, &keys.iter().map(AsRef::as_ref).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn get_many(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         let core = self.db.core();
         let (state, version) = table.reader_in(core)?;
         keys.iter().try_for_each(|key| check_key(key))?;
@@ -100,8 +108,8 @@ impl Snapshot {
     }
 
     /// The entries of a key range, ascending. An empty or inverted range has none.
-    pub fn range<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Range {
-        self.walk(table, range, Direction::Forward, None)
+    pub fn range(&self, table: &Table, range: impl KeyRange) -> Range {
+        self.walk(table, bounds(&range), Direction::Forward, None)
     }
 
     /// The entries of a key range, descending.
@@ -113,32 +121,65 @@ impl Snapshot {
     /// # let table = db.create_table("t", TableOptions::default())?;
     /// let mut batch = Batch::new();
     /// (0..100_u8).for_each(|day| batch.put(&table, &[day], b"what happened"));
-    /// db.write(batch, Durability::Buffered)?;
+    /// db.write_with(&batch, Durability::Buffered)?;
     /// // The last three days before the 50th.
     /// let days = db.snapshot().range_rev(&table, ..&[50_u8][..]).take(3);
     /// let days = days.map(|entry| Ok(entry?.0[0])).collect::<spinney::Result<Vec<_>>>()?;
     /// assert_eq!(days, [49, 48, 47]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn range_rev<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Range {
-        self.walk(table, range, Direction::Backward, None)
+    pub fn range_rev(&self, table: &Table, range: impl KeyRange) -> Range {
+        self.walk(table, bounds(&range), Direction::Backward, None)
     }
 
-    /// The entries of a key range, without what `erased` hides.
-    pub(crate) fn walk<'a>(
+    /// The entries whose keys begin with `prefix`, ascending: all when it is empty.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let by_city = db.create_table("people by city", TableOptions::default())?;
+    /// by_city.put("Oslo/4711", "")?;
+    /// by_city.put("Rome/4712", "")?;
+    /// let snapshot = db.snapshot();
+    /// assert_eq!(snapshot.prefix(&by_city, "Oslo/").count(), 1);
+    /// assert_eq!(snapshot.last(&by_city)?.unwrap().0, b"Rome/4712");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Range {
+        self.walk(table, prefix_range(prefix.as_ref()), Direction::Forward, None)
+    }
+
+    /// The entry with the smallest key.
+    ///
+    /// # Errors
+    /// As [`Range::advance`].
+    pub fn first(&self, table: &Table) -> Result<Option<(Vec<u8>, Value)>> {
+        self.range(table, ..).next().transpose()
+    }
+
+    /// The entry with the largest key.
+    ///
+    /// # Errors
+    /// As [`Range::advance`].
+    pub fn last(&self, table: &Table) -> Result<Option<(Vec<u8>, Value)>> {
+        self.range_rev(table, ..).next().transpose()
+    }
+
+    /// The entries of a key range, with a transaction's writes, and without what they hide.
+    pub(crate) fn walk(
         &self,
         table: &Table,
-        range: impl RangeBounds<&'a [u8]>,
+        bounds: Bounds,
         direction: Direction,
-        erased: Option<&Layers>,
+        own: Option<(OwnWrites, Layers)>,
     ) -> Range {
         let core = self.db.core();
-        let bounds = bounds(&range);
         let reader = table.reader_in(core);
         if let Ok((state, _)) = &reader {
             state.savings.begin_walk(core);
         }
-        Range::new(reader, Arc::clone(&core.health), self.seqnum, bounds, direction, erased)
+        Range::new(reader, Arc::clone(&core.health), self.seqnum, bounds, direction, own)
     }
 
     /// The newest version of a key that the snapshot sees, and where it was found.

@@ -6,15 +6,18 @@ use std::sync::Arc;
 use arc_swap::Guard;
 
 use crate::base::num::u64_of;
-use crate::base::{Error, ErrorKind, Result, TableId};
+use crate::base::{Error, ErrorKind, Result, TableId, Value};
 use crate::table::shape::{BTreeShape, LevelShape, RunShape, Shape, ValuesShape};
 use crate::table::version::Level;
 use crate::table::{TableOptions, Trees, Version, policy};
 
+use super::batch::Batch;
 use super::bulk_load::BulkLoad;
 use super::compact::Step;
 use super::core::{Core, TableState};
 use super::database::Database;
+use super::key_range::KeyRange;
+use super::range::Range;
 use super::retry::Retry;
 
 /// What a read needs of a table.
@@ -55,6 +58,10 @@ impl Table {
         Ok((self.state_in(core)?, version))
     }
 
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.0.db.core()
+    }
+
     pub(crate) fn state(&self) -> &Arc<TableState> {
         &self.0.state
     }
@@ -81,6 +88,104 @@ impl Table {
     #[must_use]
     pub fn options(&self) -> &TableOptions {
         &self.0.state.options
+    }
+
+    /// The value of a key, as it is now.
+    ///
+    /// Reads of several keys that belong together take a [snapshot](Database::snapshot) or a
+    /// [transaction](Database::begin).
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`](crate::Snapshot::get).
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.0.db.snapshot().get(self, key)
+    }
+
+    /// Whether a key has a value now.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`](crate::Snapshot::get).
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.0.db.snapshot().contains(self, key)
+    }
+
+    /// The entries of a key range as they are now, ascending; `.rev()` makes them descend.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let table = db.open_or_create_table("t", TableOptions::default())?;
+    /// for year in 2020..2030_u32 {
+    ///     table.put(year.to_be_bytes(), format!("the year {year}"))?;
+    /// }
+    /// let newest = table.range(..2028_u32.to_be_bytes()).rev().next().transpose()?;
+    /// assert_eq!(newest.unwrap().1, *b"the year 2027");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn range(&self, range: impl KeyRange) -> Range {
+        self.0.db.snapshot().range(self, range)
+    }
+
+    /// The entries whose keys begin with `prefix`, as they are now, ascending.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        self.0.db.snapshot().prefix(self, prefix)
+    }
+
+    /// The entry with the smallest key.
+    ///
+    /// # Errors
+    /// As [`Range::advance`].
+    pub fn first(&self) -> Result<Option<(Vec<u8>, Value)>> {
+        self.0.db.snapshot().first(self)
+    }
+
+    /// The entry with the largest key.
+    ///
+    /// # Errors
+    /// As [`Range::advance`].
+    pub fn last(&self) -> Result<Option<(Vec<u8>, Value)>> {
+        self.0.db.snapshot().last(self)
+    }
+
+    /// Sets a key's value, as a commit of its own, with the database's [durability](crate::Options::durability).
+    /// Changes that belong together, and many changes, go into a [`Batch`] or a
+    /// [transaction](crate::Transaction).
+    ///
+    /// # Errors
+    /// As [`Database::write`].
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write(|batch| batch.put(self, key, value))
+    }
+
+    /// Removes a key, whether it exists or not. See [`Table::put`].
+    ///
+    /// # Errors
+    /// As [`Database::write`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write(|batch| batch.delete(self, key))
+    }
+
+    /// Removes all keys of a range, as [`Batch::delete_range`] does. See [`Table::put`].
+    ///
+    /// # Errors
+    /// As [`Database::write`].
+    pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
+        self.write(|batch| batch.delete_range(self, range))
+    }
+
+    /// Merges an operand into a key's value, as [`Batch::merge`] does. See [`Table::put`].
+    ///
+    /// # Errors
+    /// As [`Database::write`].
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.write(|batch| batch.merge(self, key, operand))
+    }
+
+    fn write(&self, fill: impl FnOnce(&mut Batch)) -> Result<()> {
+        let mut batch = Batch::new();
+        fill(&mut batch);
+        batch.commit_owned(&self.0.db, self.0.db.options().durability, None)
     }
 
     /// Begins a load of entries that come in ascending order of their keys: they go straight to disk, without redo log
@@ -125,7 +230,7 @@ impl Table {
     /// for key in [b"a", b"b"] {
     ///     let mut batch = spinney::Batch::new();
     ///     batch.put(&table, key, b"value");
-    ///     db.write(batch, spinney::Durability::Buffered)?;
+    ///     db.write_with(&batch, spinney::Durability::Buffered)?;
     ///     table.flush()?;
     /// }
     /// assert_eq!(table.shape()?.l0.len(), 2);
@@ -157,7 +262,7 @@ impl Table {
     /// for round in 0..20_u8 {
     ///     let mut batch = spinney::Batch::new();
     ///     batch.put(&table, b"key", &[round]);
-    ///     db.write(batch, spinney::Durability::Buffered)?;
+    ///     db.write_with(&batch, spinney::Durability::Buffered)?;
     ///     table.flush()?;
     /// }
     /// let shape = table.shape()?;
@@ -195,7 +300,7 @@ impl Table {
     /// # let table = db.create_table("t", spinney::TableOptions::default())?;
     /// let mut batch = spinney::Batch::new();
     /// (0..1000_u32).for_each(|key| batch.put(&table, &key.to_be_bytes(), b"value"));
-    /// db.write(batch, spinney::Durability::Buffered)?;
+    /// db.write_with(&batch, spinney::Durability::Buffered)?;
     /// table.wait_idle()?;
     /// assert_eq!(table.shape()?.immutable_memtables, 0);
     /// # Ok(())
@@ -236,7 +341,7 @@ impl Table {
     /// for key in [b"a", b"b", b"c"] {
     ///     let mut batch = spinney::Batch::new();
     ///     batch.put(&table, key, b"value");
-    ///     db.write(batch, spinney::Durability::Buffered)?;
+    ///     db.write_with(&batch, spinney::Durability::Buffered)?;
     ///     table.flush()?;
     /// }
     /// // Three runs, and no key that can lie in two of them.

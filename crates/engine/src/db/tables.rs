@@ -32,7 +32,7 @@ impl Core {
                 "table '{name}' exists already, with layout {}{log}: drop it first, or give another name",
                 layout.name()
             );
-            return Err(Error::invalid(message));
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         let mut ledger = self.ledger.lock();
         let id = ledger.catalog.next_table;
@@ -112,7 +112,7 @@ impl Core {
         let commit = self.commit.lock();
         let mut tables = self.tables.write();
         let Some(state) = tables.get(name).cloned() else {
-            return Err(Error::invalid(format!("there is no table '{name}'")));
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no table '{name}'")));
         };
         let mut ledger = self.ledger.lock();
         let others = tables.values().filter(|table| table.id != state.id);

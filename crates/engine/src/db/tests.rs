@@ -34,7 +34,7 @@ fn create_unlogged(db: &Database, name: &str, layout: Layout) -> Table {
 fn put(db: &Database, tables: &[&Table], key: &[u8], value: &[u8]) {
     let mut batch = Batch::new();
     tables.iter().for_each(|table| batch.put(table, key, value));
-    db.write(batch, Durability::Sync).unwrap();
+    db.write_with(&batch, Durability::Sync).unwrap();
 }
 
 fn get(db: &Database, table: &str, key: &[u8]) -> Option<Vec<u8>> {
@@ -194,7 +194,16 @@ fn a_commit_that_met_the_closing_on_its_way_gets_no_place_in_the_order() {
     let body = db.core().log().pack(changes.logged());
     assert_eq!(
         db.core()
-            .order(Writes { changes: &changes, tables: &tables, sorted: &[], erased: &[] }, &body, None)
+            .order(
+                Writes {
+                    changes: &changes,
+                    tables: &tables.each_ref().map(|table| Arc::clone(table.state())),
+                    sorted: &[],
+                    erased: &[]
+                },
+                &body,
+                None
+            )
             .err()
             .unwrap()
             .kind(),
@@ -228,13 +237,13 @@ fn a_checkpoint_holds_a_tree_whose_file_became_shorter_while_it_was_copied() {
     let keys = || (0..3000_u32).map(u32::to_be_bytes);
     for value in [[1; 300], [2; 300]] {
         let mut batch = Batch::new();
-        keys().for_each(|key| batch.put(&table, &key, &value));
-        db.write(batch, Durability::Buffered).unwrap();
+        keys().for_each(|key| batch.put(&table, key, value));
+        db.write_with(&batch, Durability::Buffered).unwrap();
         table.flush().unwrap();
     }
     let mut batch = Batch::new();
-    keys().for_each(|key| batch.delete(&table, &key));
-    db.write(batch, Durability::Buffered).unwrap();
+    keys().for_each(|key| batch.delete(&table, key));
+    db.write_with(&batch, Durability::Buffered).unwrap();
     table.flush().unwrap();
     for round in 0..3_u8 {
         let path = format!("/copy{round}");
@@ -373,7 +382,7 @@ fn a_transaction_that_writes_one_key_often_stays_small() {
     let table = create(&db, "t", Layout::Lsm);
     let mut txn = db.begin();
     for round in 0..300_u32 {
-        txn.put(&table, b"k", &vec![1; 10_000 + 10 * (round as usize % 7)]).unwrap();
+        txn.put(&table, b"k", vec![1; 10_000 + 10 * (round as usize % 7)]).unwrap();
         txn.delete(&table, b"k").unwrap();
     }
     txn.put(&table, b"k", b"last").unwrap();
@@ -396,7 +405,7 @@ fn a_snapshot_outlives_its_table_and_a_range_reads_on() {
         let mut range = snapshot.range(&table, ..);
         assert!(range.next().unwrap().is_ok());
         db.drop_table("t").unwrap();
-        assert!(snapshot.get(&table, &[1]).is_err() && snapshot.range(&table, ..).next().unwrap().is_err());
+        assert!(snapshot.get(&table, [1]).is_err() && snapshot.range(&table, ..).next().unwrap().is_err());
         assert_eq!(range.filter(Result::is_ok).count(), 199);
         assert_eq!(snapshot.range(&other, ..).filter(Result::is_ok).count(), 200);
         assert_sound(&db);
@@ -649,9 +658,9 @@ fn a_compaction_ends_runs_where_those_of_the_next_level_begin() {
             let mut batch = Batch::new();
             for _ in 0..100 {
                 number = number.wrapping_add(1);
-                batch.put(&table, &number.wrapping_mul(2_654_435_761).to_be_bytes(), &[7; 20]);
+                batch.put(&table, number.wrapping_mul(2_654_435_761).to_be_bytes(), [7; 20]);
             }
-            db.write(batch, Durability::Buffered).unwrap();
+            db.write_with(&batch, Durability::Buffered).unwrap();
         }
         table.flush().unwrap();
         table.wait_idle().unwrap();

@@ -1,7 +1,6 @@
 //! A transaction: reads of one snapshot and a set of writes, committed together or not at all.
 
 use std::collections::BTreeMap;
-use std::ops::RangeBounds;
 use std::sync::atomic::Ordering;
 
 use crate::base::key::{check_key, check_value};
@@ -11,12 +10,14 @@ use crate::txn::batch::check_range;
 
 use super::batch::Batch;
 use super::database::Database;
+use super::key_range::{Bounds, KeyRange, bounds, limits, prefix_range};
 use super::key_writes::KeyWrites;
 use super::options::Durability;
 use super::own_writes::OwnWrites;
-use super::range::{Direction, Range, limits};
+use super::range::Range;
 use super::snapshot::Snapshot;
 use super::table::Table;
+use super::walk::Direction;
 
 /// Memory that a key takes in the set beside its bytes and its changes.
 const KEY_OVERHEAD_BYTES: u64 = 64;
@@ -74,7 +75,8 @@ impl Transaction {
     /// `Invalid` for a key or value of a length that cannot be stored, a value that the table's merge operator refuses,
     /// or a table of another database; `Full` when the transaction becomes larger than memory allows: it stays as it
     /// was then.
-    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
         table.state().check_value(value)?;
         self.write(table, Kind::Put, key, value)
     }
@@ -83,8 +85,8 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::put`].
-    pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
-        self.write(table, Kind::Delete, key, b"")
+    pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write(table, Kind::Delete, key.as_ref(), b"")
     }
 
     /// Removes a key that was put at most once since it was last removed, as [`Batch::single_delete`] does. Of what the
@@ -93,8 +95,8 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::put`].
-    pub fn single_delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
-        self.write(table, Kind::SingleDelete, key, b"")
+    pub fn single_delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write(table, Kind::SingleDelete, key.as_ref(), b"")
     }
 
     /// Removes all keys of a range, as [`Batch::delete_range`] does. Reads of the transaction see it. The commit
@@ -103,7 +105,7 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::put`].
-    pub fn delete_range<'a>(&mut self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Result<()> {
+    pub fn delete_range(&mut self, table: &Table, range: impl KeyRange) -> Result<()> {
         let core = self.snapshot.db().core();
         core.check_writable()?;
         let state = table.state_in(core)?;
@@ -139,7 +141,8 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::put`]; `Invalid` also when the table has no merge operator, or one that is not registered or
     /// refuses the operand.
-    pub fn merge(&mut self, table: &Table, key: &[u8], operand: &[u8]) -> Result<()> {
+    pub fn merge(&mut self, table: &Table, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        let (key, operand) = (key.as_ref(), operand.as_ref());
         table.state().operator.get()?.check(operand)?;
         self.write(table, Kind::Merge, key, operand)
     }
@@ -168,7 +171,8 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Snapshot::get`].
-    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        let key = key.as_ref();
         self.snapshot.db().core().health.check_open()?;
         check_key(key)?;
         let own = self.own(table);
@@ -186,7 +190,8 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::get`].
-    pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
         self.snapshot.db().core().health.check_open()?;
         check_key(key)?;
         match self.own(table) {
@@ -217,11 +222,12 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Snapshot::multi_get`].
-    pub fn multi_get(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
+    pub fn multi_get(&self, table: &Table, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value>>> {
+        let keys = &*keys.iter().map(AsRef::as_ref).collect::<Vec<_>>();
         keys.iter().try_for_each(|key| check_key(key))?;
-        let Some(own) = self.own(table) else { return self.snapshot.multi_get(table, keys) };
+        let Some(own) = self.own(table) else { return self.snapshot.get_many(table, keys) };
         let shown: Vec<&[u8]> = keys.iter().copied().filter(|key| own.shows_below(key)).collect();
-        let mut shown = self.snapshot.multi_get(table, &shown)?.into_iter().peekable();
+        let mut shown = self.snapshot.get_many(table, &shown)?.into_iter().peekable();
         let value = |key: &&[u8]| {
             let below = shown.next_if(|_| own.shows_below(key)).flatten();
             match own.keys.get(key) {
@@ -233,19 +239,39 @@ impl Transaction {
     }
 
     /// The entries of a key range, ascending, with the writes made so far.
-    pub fn range<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Range {
-        self.walk(table, range, Direction::Forward)
+    pub fn range(&self, table: &Table, range: impl KeyRange) -> Range {
+        self.walk(table, bounds(&range), Direction::Forward)
     }
 
     /// The entries of a key range, descending, with the writes made so far.
-    pub fn range_rev<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>) -> Range {
-        self.walk(table, range, Direction::Backward)
+    pub fn range_rev(&self, table: &Table, range: impl KeyRange) -> Range {
+        self.walk(table, bounds(&range), Direction::Backward)
     }
 
-    fn walk<'a>(&self, table: &Table, range: impl RangeBounds<&'a [u8]>, direction: Direction) -> Range {
-        let Some(own) = self.own(table) else { return self.snapshot.walk(table, range, direction, None) };
-        let writes = limits(&range).map(|limits| own.walk(limits, direction == Direction::Backward));
-        self.snapshot.walk(table, range, direction, Some(&own.hidden())).with_writes(writes)
+    /// The entries whose keys begin with `prefix`, ascending, with the writes made so far.
+    pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Range {
+        self.walk(table, prefix_range(prefix.as_ref()), Direction::Forward)
+    }
+
+    /// The entry with the smallest key, with the writes made so far.
+    ///
+    /// # Errors
+    /// As [`Range::advance`].
+    pub fn first(&self, table: &Table) -> Result<Option<(Vec<u8>, Value)>> {
+        self.range(table, ..).next().transpose()
+    }
+
+    /// The entry with the largest key, with the writes made so far.
+    ///
+    /// # Errors
+    /// As [`Range::advance`].
+    pub fn last(&self, table: &Table) -> Result<Option<(Vec<u8>, Value)>> {
+        self.range_rev(table, ..).next().transpose()
+    }
+
+    fn walk(&self, table: &Table, bounds: Bounds, direction: Direction) -> Range {
+        let own = self.own(table).map(|own| (own.clone(), own.hidden()));
+        self.snapshot.walk(table, bounds, direction, own)
     }
 
     /// The transaction's writes of a table that is still of this database.
@@ -254,7 +280,7 @@ impl Transaction {
         self.writes.get(&state.id).map(|writes| &writes.own)
     }
 
-    /// Commits with the database's default durability.
+    /// Commits with the database's [durability](crate::Options::durability).
     ///
     /// # Errors
     /// `Conflict` when somebody else committed a change to a key written or erased here after this transaction began:
@@ -275,7 +301,7 @@ impl Transaction {
             own.erased().all().iter().for_each(|erasure| batch.erase(table, &erasure.range));
             own.keys.for_each(|(key, own)| own.iter().for_each(|(kind, value)| batch.push(table, kind, key, value)));
         }
-        batch.commit(self.snapshot.db(), durability, Some(self.snapshot.seqnum()))
+        batch.commit_owned(self.snapshot.db(), durability, Some(self.snapshot.seqnum()))
     }
 
     /// Drops the transaction and its writes.

@@ -71,8 +71,8 @@ mod tests {
     /// Puts every `step`th of so many numbers, with the value given, and flushes.
     fn lay_run(db: &Database, table: &Table, (numbers, step): (u32, usize), value: u8) {
         let mut batch = Batch::new();
-        (0..numbers).step_by(step).for_each(|number| batch.put(table, &number.to_be_bytes(), &[value]));
-        db.write(batch, Durability::Buffered).unwrap();
+        (0..numbers).step_by(step).for_each(|number| batch.put(table, number.to_be_bytes(), [value]));
+        db.write_with(&batch, Durability::Buffered).unwrap();
         table.flush().unwrap();
     }
 
@@ -178,8 +178,8 @@ mod tests {
         for run in 1..=3 {
             let mut batch = Batch::new();
             let key = |number: u32| [&[number.to_be_bytes()[2]; 400][..], &number.to_be_bytes()].concat();
-            (0..10_000).for_each(|number| batch.put(&table, &key(number), &[run]));
-            db.write(batch, Durability::Buffered).unwrap();
+            (0..10_000).for_each(|number| batch.put(&table, key(number), [run]));
+            db.write_with(&batch, Durability::Buffered).unwrap();
             table.flush().unwrap();
         }
         let cache = &db.core().cache;
@@ -204,7 +204,7 @@ mod tests {
     }
 
     fn get(snapshot: &Snapshot, table: &Table, number: u32) -> Option<Vec<u8>> {
-        snapshot.get(table, &number.to_be_bytes()).unwrap().map(|value| value.to_vec())
+        snapshot.get(table, number.to_be_bytes()).unwrap().map(|value| value.to_vec())
     }
 
     /// What is loaded goes below the trees of a view and above the last, and is no part of it; a snapshot from before
@@ -244,11 +244,11 @@ mod tests {
         for (index, (key, value, deletes)) in writes.iter().enumerate() {
             let (mut batch, key) = (Batch::new(), u32::from(*key % 64).to_be_bytes());
             if *deletes {
-                batch.delete(&table, &key)
+                batch.delete(&table, key)
             } else {
-                batch.put(&table, &key, &[*value])
+                batch.put(&table, key, [*value])
             }
-            db.write(batch, Durability::Buffered).unwrap();
+            db.write_with(&batch, Durability::Buffered).unwrap();
             if index % 8 == 7 {
                 table.flush().unwrap();
                 snapshots.push(db.snapshot());
@@ -257,7 +257,7 @@ mod tests {
         snapshots.push(db.snapshot());
         let all = || {
             let get = |snapshot: &Snapshot, key: u32| {
-                snapshot.get(&table, &key.to_be_bytes()).unwrap().map(|value| value.to_vec())
+                snapshot.get(&table, key.to_be_bytes()).unwrap().map(|value| value.to_vec())
             };
             let gets = snapshots.iter().map(|snapshot| (0..65).map(|key| get(snapshot, key)).collect::<Vec<_>>());
             let gets: Vec<_> = gets.collect();

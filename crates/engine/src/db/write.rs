@@ -11,6 +11,7 @@
 //!
 //! Changes of unlogged tables go the same way without the log; a commit of nothing else forces nothing.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,11 +28,10 @@ use crate::tree::memtable::{Memtable, SortedBatch};
 use crate::txn::batch::{Change, Changes, put_record_header};
 use crate::txn::publish::Seqnums;
 
-use super::core::{CommitState, Core};
+use super::core::{CommitState, Core, TableState};
 use super::erase::Erased;
 use super::options::Durability;
 use super::room::Admission;
-use super::table::Table;
 
 /// Most commits are of no more tables; those that are allocate.
 pub(super) const TABLES: usize = 4;
@@ -41,7 +41,7 @@ pub(super) const TABLES: usize = 4;
 pub(super) struct Writes<'a> {
     pub(super) changes: &'a Changes,
     /// Whose changes these are.
-    pub(super) tables: &'a [Table],
+    pub(super) tables: &'a [Arc<TableState>],
     /// For each of the tables its changes in order, if they are to have a memtable of their own; empty when none are.
     pub(super) sorted: &'a [Option<SortedBatch>],
     /// For each of the tables the erasures among its changes; empty when there are none.
@@ -75,8 +75,8 @@ impl Core {
     /// Commits changes of the given tables. With `seen`, only if none of the keys changed after that snapshot.
     pub(crate) fn commit(
         &self,
-        changes: Changes,
-        tables: &[Table],
+        changes: Cow<'_, Changes>,
+        tables: &[Arc<TableState>],
         durability: Durability,
         seen: Option<SeqNum>,
     ) -> Result<()> {
@@ -90,7 +90,8 @@ impl Core {
             let erased = &Erased::of(&changes, tables);
             return self.commit_sorted(Writes { changes: &changes, tables, sorted: &[], erased }, durability, seen);
         }
-        let changes = Arc::new(changes);
+        // A memtable keeps them.
+        let changes = Arc::new(changes.into_owned());
         let sorted = self.sort_large(&changes, tables);
         let erased = &Erased::of(&changes, tables);
         self.commit_sorted(Writes { changes: &changes, tables, sorted: &sorted, erased }, durability, seen)
@@ -132,7 +133,7 @@ impl Core {
             self.wake_sync();
         }
         if changes.erases() {
-            tables.iter().for_each(|table| self.join_erasures(table.state()));
+            tables.iter().for_each(|table| self.join_erasures(table));
         }
         self.account(&ticket, writes.sorted.iter().any(Option::is_some));
         // A commit that holds the version before its flush keeps the space of a B-tree's old root from being given
@@ -179,7 +180,7 @@ impl Core {
         // later.
         self.health.check_open()?;
         for table in tables {
-            table.state().check()?;
+            table.check()?;
         }
         if let Some(seen) = seen {
             self.check_conflicts(state, changes, tables, seen)?;
@@ -210,7 +211,7 @@ impl Core {
         self.show_erasures(writes, first);
         let moment = |next_seqnum, lsn| Moment { next_seqnum, lsn };
         self.bypass(tables, sorted, &(moment(first, place.start)..moment(next, place.end)));
-        let inserted = |(at, table): (usize, &Table)| writes.is_inserted(at).then(|| table.state().version.load());
+        let inserted = |(at, table): (usize, &Arc<TableState>)| writes.is_inserted(at).then(|| table.version.load());
         let versions = tables.iter().enumerate().map(inserted).collect();
         let ticket = Ticket { seqnums: Seqnums { first, last }, end: place.end, versions };
         let active = ticket.versions.iter().zip(writes.erased);
@@ -232,10 +233,16 @@ impl Core {
     }
 
     /// First committer wins: refuses when a key of the batch has a version newer than the snapshot.
-    fn check_conflicts(&self, state: &CommitState, changes: &Changes, tables: &[Table], seen: SeqNum) -> Result<()> {
+    fn check_conflicts(
+        &self,
+        state: &CommitState,
+        changes: &Changes,
+        tables: &[Arc<TableState>],
+        seen: SeqNum,
+    ) -> Result<()> {
         for load in &state.loads {
             if changes.iter().any(|change| load.table == change.table && load.meets(&change)) {
-                let table = tables[position(tables, load.table)].state();
+                let table = &tables[position(tables, load.table)];
                 self.count_conflict();
                 let message = format!("a bulk load of table '{}' came first: retry the transaction", table.name);
                 return Err(Error::new(ErrorKind::Conflict, message));
@@ -246,7 +253,7 @@ impl Core {
             _ => state.recent.may_have_changed(change.table, change.key, seen),
         };
         for change in changes.iter().filter(may_have_changed) {
-            let table = tables[position(tables, change.table)].state();
+            let table = &tables[position(tables, change.table)];
             let version = table.version.load();
             // Commits that were ordered before this one may still be inserting, also into a memtable that was frozen
             // meanwhile; they need no latch for it.
@@ -314,23 +321,23 @@ fn insert(writes: Writes<'_>, ticket: &Ticket) {
 }
 
 /// Where a batch names the table of one of its changes.
-pub(super) fn position(tables: &[Table], id: TableId) -> usize {
-    tables.iter().position(|table| table.state().id == id).expect("a batch names its tables")
+pub(super) fn position(tables: &[Arc<TableState>], id: TableId) -> usize {
+    tables.iter().position(|table| table.id == id).expect("a batch names its tables")
 }
 
 /// As [`position`], of one change after the other: mostly they are of the same table.
 pub(super) struct Finder<'a> {
-    tables: &'a [Table],
+    tables: &'a [Arc<TableState>],
     at: usize,
 }
 
 impl<'a> Finder<'a> {
-    pub(super) const fn new(tables: &'a [Table]) -> Self {
+    pub(super) const fn new(tables: &'a [Arc<TableState>]) -> Self {
         Self { tables, at: 0 }
     }
 
     pub(super) fn find(&mut self, id: TableId) -> usize {
-        if self.tables[self.at].state().id != id {
+        if self.tables[self.at].id != id {
             self.at = position(self.tables, id);
         }
         self.at

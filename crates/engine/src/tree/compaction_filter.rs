@@ -63,7 +63,7 @@ pub enum Decision {
 /// let mut batch = Batch::new();
 /// batch.put(&sessions, b"ann", &1060u64.to_le_bytes());
 /// batch.put(&sessions, b"bob", &1090u64.to_le_bytes());
-/// db.write(batch, Durability::Buffered)?;
+/// db.write_with(&batch, Durability::Buffered)?;
 /// NOW.store(1070, Ordering::Relaxed);
 /// sessions.compact()?;
 /// assert!(db.snapshot().get(&sessions, b"ann")?.is_none());

@@ -257,7 +257,7 @@ impl Client for SpinneyClient<'_> {
                 Change::Delete(table, key) => own.delete(&tables[table.0], key),
             }
         }
-        self.store.db.write(own, self.store.durability)?;
+        self.store.db.write_with(&own, self.store.durability)?;
         Ok(Outcome::Done)
     }
 

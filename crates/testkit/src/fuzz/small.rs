@@ -28,7 +28,7 @@ pub(super) fn database(compression: Compression) -> (SimEnv, Catalog) {
             }
             batch.delete(&table, b"key010");
             batch.delete_range(&table, &b"key020"[..]..&b"key024"[..]);
-            database.write(batch, Durability::Sync).expect("nothing fails");
+            database.write_with(&batch, Durability::Sync).expect("nothing fails");
             if round < 2 {
                 table.flush().expect("nothing fails");
             }
@@ -58,9 +58,9 @@ pub(super) fn log(padding: LogPadding, compression: LogCompression) -> SimEnv {
         // Of zeros, which take no room in a seed.
         for bytes in [10, 5000, if round == 0 { 140_000 } else { 1 }] {
             let mut batch = Batch::new();
-            batch.put(&table, format!("{bytes}").as_bytes(), &vec![0; bytes]);
+            batch.put(&table, format!("{bytes}").as_bytes(), vec![0; bytes]);
             batch.delete_range(&table, &b"a"[..]..&b"b"[..]);
-            database.write(batch, Durability::Sync).expect("nothing fails");
+            database.write_with(&batch, Durability::Sync).expect("nothing fails");
         }
         if round == 0 {
             database.close().expect("nothing fails");

@@ -106,7 +106,7 @@ impl Session {
     }
 
     fn read(&mut self, world: &World, key: Key) -> Result<()> {
-        let found = self.txn.get(world.table(key), &key.to_be_bytes())?;
+        let found = self.txn.get(world.table(key), key.to_be_bytes())?;
         self.steps.push(Step::Read(key, ids(found.as_deref().unwrap_or_default())));
         Ok(())
     }
@@ -143,16 +143,16 @@ impl Session {
         let (table, name) = (world.table(key), key.to_be_bytes());
         if key.is_multiple_of(KINDS) {
             self.read(world, key)?;
-            self.txn.put(table, &name, &id.to_le_bytes())?;
+            self.txn.put(table, name, id.to_le_bytes())?;
             self.steps.push(Step::Put(key, id));
             return Ok(());
         }
         if rng.chance(50) {
-            self.txn.merge(table, &name, &id.to_le_bytes())?;
+            self.txn.merge(table, name, id.to_le_bytes())?;
         } else {
             self.read(world, key)?;
-            let before = self.txn.get(table, &name)?;
-            self.txn.put(table, &name, &[before.as_deref().unwrap_or_default(), &id.to_le_bytes()].concat())?;
+            let before = self.txn.get(table, name)?;
+            self.txn.put(table, name, [before.as_deref().unwrap_or_default(), &id.to_le_bytes()].concat())?;
         }
         self.steps.push(Step::Append(key, id));
         Ok(())
@@ -287,7 +287,7 @@ fn client(world: &World, counters: &Counters, mut rng: Rng, count: usize) -> Res
         if rng.chance(BALLAST_CHANCE) {
             // Others then commit, and begin, while this commit is on its way into memory.
             for _ in 0..BALLAST {
-                session.txn.put(&world.ballast, &rng.bytes(6), &[7; 50])?;
+                session.txn.put(&world.ballast, rng.bytes(6), [7; 50])?;
             }
         }
         let (txn, told) = session.end(counters, Durability::Buffered, &mut rng);

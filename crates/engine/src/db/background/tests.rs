@@ -27,8 +27,8 @@ fn create(db: &Database, name: &str) -> Table {
 fn lay_runs(db: &Database, table: &Table, runs: u32) {
     for _ in 0..runs {
         let mut batch = Batch::new();
-        (0..100).for_each(|_| batch.put(table, &db.core().env.random.next().to_be_bytes(), &[7; 20]));
-        db.write(batch, Durability::Buffered).unwrap();
+        (0..100).for_each(|_| batch.put(table, db.core().env.random.next().to_be_bytes(), [7; 20]));
+        db.write_with(&batch, Durability::Buffered).unwrap();
         table.flush().unwrap();
     }
 }
@@ -42,8 +42,8 @@ fn read(db: &Database, table: &Table, times: u32) {
 fn lay_large_runs(db: &Database, table: &Table) {
     for step in 1..=2 {
         let mut batch = Batch::new();
-        (0..50_u32).step_by(step).for_each(|number| batch.put(table, &number.to_be_bytes(), &[7; 4 << 10]));
-        db.write(batch, Durability::Buffered).unwrap();
+        (0..50_u32).step_by(step).for_each(|number| batch.put(table, number.to_be_bytes(), [7; 4 << 10]));
+        db.write_with(&batch, Durability::Buffered).unwrap();
         table.flush().unwrap();
     }
 }
@@ -94,16 +94,16 @@ fn a_large_table_is_merged_for_its_readers_beside_a_steady_writer() {
     table.hold().unwrap();
     for tree in 0..3 {
         let mut batch = Batch::new();
-        (0..30_000_u32).for_each(|number| batch.put(&table, &(3 * number + tree).to_be_bytes(), &[7; 20]));
-        db.write(batch, Durability::Buffered).unwrap();
+        (0..30_000_u32).for_each(|number| batch.put(&table, (3 * number + tree).to_be_bytes(), [7; 20]));
+        db.write_with(&batch, Durability::Buffered).unwrap();
         table.flush().unwrap();
     }
     table.release().unwrap();
     let before = db.stats().flush.flushes;
     let rounds = (0..200_u32).find(|round| {
         let mut batch = Batch::new();
-        batch.put(&table, &round.to_be_bytes(), &[8; 20]);
-        db.write(batch, Durability::Buffered).unwrap();
+        batch.put(&table, round.to_be_bytes(), [8; 20]);
+        db.write_with(&batch, Durability::Buffered).unwrap();
         // 2.4 milliseconds for the trees.
         read(&db, &table, 1000);
         db.core().compact_one().unwrap();
@@ -124,10 +124,10 @@ fn a_row_of_dead_entries_beside_a_steady_writer_is_flushed_once() {
     let write = |numbers: std::ops::Range<u32>, value: Option<&[u8]>| {
         let mut batch = Batch::new();
         numbers.for_each(|number| match value {
-            Some(value) => batch.put(&table, &number.to_be_bytes(), value),
-            None => batch.delete(&table, &number.to_be_bytes()),
+            Some(value) => batch.put(&table, number.to_be_bytes(), value),
+            None => batch.delete(&table, number.to_be_bytes()),
         });
-        db.write(batch, Durability::Buffered).unwrap();
+        db.write_with(&batch, Durability::Buffered).unwrap();
     };
     write(0..20_100, Some(b"v"));
     table.compact().unwrap();
@@ -193,8 +193,8 @@ fn a_table_at_rest_is_merged_for_its_readers_also_while_writers_are_slowed() {
     lay_runs(&db, &rests, 3);
     for number in 0..3_u32 {
         let mut batch = Batch::new();
-        batch.put(&busy, &number.to_be_bytes(), &vec![7; 400 << 10]);
-        db.write(batch, Durability::Buffered).unwrap();
+        batch.put(&busy, number.to_be_bytes(), vec![7; 400 << 10]);
+        db.write_with(&batch, Durability::Buffered).unwrap();
     }
     assert!(db.core().memory.is_pressed() && !is_due(&busy));
     read(&db, &rests, 3000);
@@ -233,8 +233,8 @@ fn a_small_memtable_has_its_turn_beside_tables_that_are_always_fuller() {
     let small = db.create_table("small", TableOptions { logged: false, ..TableOptions::default() }).unwrap();
     let freeze = |table: &Table, bytes: usize| {
         let mut batch = Batch::new();
-        batch.put(table, b"key", &vec![7; bytes]);
-        db.write(batch, Durability::Buffered).unwrap();
+        batch.put(table, b"key", vec![7; bytes]);
+        db.write_with(&batch, Durability::Buffered).unwrap();
         db.core().rotate(&mut db.core().commit.lock(), table.state());
     };
     freeze(&small, 10);

@@ -33,9 +33,9 @@ fn put_rows(db: &Database, table: &Table, numbers: std::ops::Range<u32>) -> Resu
         let mut batch = Batch::new();
         for number in number..number + 10 {
             let value: Vec<u8> = (0..VALUE_BYTES / 8).flat_map(|_| db.core().env.random.next().to_le_bytes()).collect();
-            batch.put(table, &key(number), &value);
+            batch.put(table, key(number), &value);
         }
-        db.write(batch, Durability::Buffered)?;
+        db.write_with(&batch, Durability::Buffered)?;
     }
     Ok(())
 }
@@ -48,8 +48,8 @@ fn fill(db: &Database, table: &Table) -> u32 {
 fn delete_rows(db: &Database, table: &Table, numbers: std::ops::Range<u32>) {
     for number in numbers.step_by(10) {
         let mut batch = Batch::new();
-        (number..number + 10).for_each(|number| batch.delete(table, &key(number)));
-        let written = db.write(batch, Durability::Buffered);
+        (number..number + 10).for_each(|number| batch.delete(table, key(number)));
+        let written = db.write_with(&batch, Durability::Buffered);
         written.unwrap_or_else(|error| panic!("row {number}, {:?}: {error}", table.shape().unwrap()));
     }
 }
@@ -61,7 +61,7 @@ const VERBS: [(&str, Verb); 4] = [
     ("delete_range", |db, table, _| {
         let mut batch = Batch::new();
         batch.delete_range(table, (Bound::<&[u8]>::Unbounded, Bound::Unbounded));
-        db.write(batch, Durability::Buffered).unwrap();
+        db.write_with(&batch, Durability::Buffered).unwrap();
     }),
     ("delete", |db, table, rows| {
         delete_rows(db, table, 0..rows);

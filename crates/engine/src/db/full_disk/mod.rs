@@ -39,7 +39,7 @@ fn put(db: &Database, table: &Table, model: &mut Model, number: u32) -> Result<(
     let key = number.wrapping_mul(0x9e37_79b9).to_be_bytes().to_vec();
     let mut batch = Batch::new();
     batch.put(table, &key, &value);
-    db.write(batch, Durability::Buffered)?;
+    db.write_with(&batch, Durability::Buffered)?;
     model.insert(key, value);
     Ok(())
 }
@@ -216,7 +216,7 @@ fn a_bulk_load_gives_its_place_up_when_what_came_before_it_cannot_be_flushed() {
         let put = |db: &Database, table: &Table, key: &[u8]| {
             let mut batch = Batch::new();
             batch.put(table, key, b"value");
-            db.write(batch, Durability::Sync).unwrap();
+            db.write_with(&batch, Durability::Sync).unwrap();
         };
         put(&db, &table, b"before");
         let mut load = table.bulk_load().unwrap();
@@ -334,7 +334,7 @@ fn a_crash_while_the_first_write_ends_an_open_loses_nothing() {
         let mut batch = Batch::new();
         batch.put(&table, b"the first", b"write");
         model.insert(b"the first".to_vec(), b"write".to_vec());
-        let written = db.write(batch, Durability::Sync);
+        let written = db.write_with(&batch, Durability::Sync);
         drop((table, db));
         let is_over = !sim.is_down();
         sim.power_crash(CrashProfile::EVERY[usize::try_from(change).unwrap() % CrashProfile::EVERY.len()]);

@@ -113,7 +113,7 @@ pub(crate) fn salvage_to(
         _ => error,
     };
     let loaded = Manifest::load_damaged(env, &dir).map_err(nothing)?;
-    let no_database = || Error::invalid(format!("{}: there is no database here", dir.display()));
+    let no_database = || Error::new(ErrorKind::NotFound, format!("{}: there is no database here", dir.display()));
     let LoadedManifest { catalog, damage } = loaded.ok_or_else(no_database)?;
     let mut source = Source::new(env, &dir, &catalog);
     let log = source.read_log()?;
@@ -135,7 +135,9 @@ pub(crate) fn salvage_to(
 /// has it open.
 fn lock_if_there(env: &Env, dir: &Path) -> Result<Option<Box<dyn FileLock>>> {
     let entries = env.fs.list(dir).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::invalid(format!("{}: there is no database here", dir.display())),
+        std::io::ErrorKind::NotFound => {
+            Error::new(ErrorKind::NotFound, format!("{}: there is no database here", dir.display()))
+        }
         _ => Error::io("list", dir, error),
     })?;
     if !entries.iter().any(|entry| entry.name == files::LOCK) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::base::num::{u64_of, usize_of32};
-use crate::base::{Entry, Error, FileId, Kind, Lsn, Result, SeqNum, TableId};
+use crate::base::{Entry, Error, ErrorKind, FileId, Kind, Lsn, Result, SeqNum, TableId};
 use crate::cache::Cache;
 use crate::env::Env;
 use crate::store::StoreStats;
@@ -41,7 +41,10 @@ impl<'a> Target<'a> {
     pub(super) fn create(env: &'a Env, dir: &Path, seqnum_floor: SeqNum) -> Result<Self> {
         match env.fs.list(dir) {
             Ok(entries) if !entries.iter().all(is_lost_and_found) => {
-                return Err(Error::invalid(format!("{}: the directory is not empty: give a new one", dir.display())));
+                return Err(Error::new(
+                    ErrorKind::AlreadyExists,
+                    format!("{}: the directory is not empty: give a new one", dir.display()),
+                ));
             }
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("list", dir, error)),
             _ => {}

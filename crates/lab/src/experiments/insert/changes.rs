@@ -84,11 +84,12 @@ impl<'a> Steps<'a> {
                 Ok(Did::wrote(batch.bytes() as u64).operations(rows))
             }
         };
-        Role::new(&["insert"], self.clients(), End::Calls(share.rows.div_ceil(share.batch)), make)
-            .then(move |number, did| {
+        Role::new(&["insert"], self.clients(), End::Calls(share.rows.div_ceil(share.batch)), make).then(
+            move |number, did| {
                 claims.written(number);
                 live.add_inserted(did.operations);
-            })
+            },
+        )
     }
 
     /// Clients that delete the oldest rows while more than `keep` are live, of those whose insert is acknowledged.

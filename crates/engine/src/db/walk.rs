@@ -1,0 +1,231 @@
+//! A walk over a key range in one direction, with a transaction's own writes laid over what a snapshot sees.
+
+use std::cmp::Ordering;
+use std::mem;
+use std::sync::Arc;
+
+use crate::base::num::u64_of;
+use crate::base::{Result, SeqNum, Value};
+use crate::cache::Fill;
+use crate::table::Version;
+use crate::tree::erasure::Layers;
+use crate::tree::merge::MergeCursor;
+use crate::tree::operator::TableOperator;
+use crate::tree::{Costs, Limits};
+use crate::txn::visibility::{Known, Visible};
+
+use super::core::TableState;
+use super::health::Health;
+use super::key_range::Bounds;
+use super::own_writes::{OwnWalk, OwnWrites};
+
+/// The direction of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Forward,
+    Backward,
+}
+
+impl Direction {
+    pub(crate) const fn reversed(self) -> Self {
+        match self {
+            Self::Forward => Self::Backward,
+            Self::Backward => Self::Forward,
+        }
+    }
+}
+
+/// What of an entry is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    Key,
+    All,
+}
+
+/// What walks are over: a table as a snapshot, and perhaps a transaction, sees it.
+pub(crate) struct Source {
+    pub(crate) table: Arc<TableState>,
+    pub(crate) version: Arc<Version>,
+    pub(crate) seqnum: SeqNum,
+    /// The transaction's writes as they were when the range was made, and what they hide.
+    pub(crate) own: Option<(OwnWrites, Layers)>,
+    pub(crate) health: Arc<Health>,
+}
+
+/// The entries of a key range in key order, ascending or descending.
+pub(crate) struct Walk {
+    /// What the snapshot sees in the range; `None` at its end.
+    visible: Option<Visible<MergeCursor>>,
+    /// Whether `visible` stands on an entry that was not shown yet.
+    ready: bool,
+    direction: Direction,
+    /// Folds the operands among `writes`.
+    operator: TableOperator,
+    /// The transaction's writes in the range, if there are any.
+    writes: Option<Box<OwnWalk>>,
+    shown: Shown,
+    /// The transaction's own entry that was shown last.
+    own: Option<(Vec<u8>, Value)>,
+    health: Arc<Health>,
+    /// Where the costs are counted when the walk ends, which then pays for more trees than one.
+    table: Arc<TableState>,
+    /// How many of its trees are small memtables, and how many are views.
+    searched: Costs,
+}
+
+/// Where the entry that was shown last is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Nothing,
+    /// Where `visible` stands.
+    Visible,
+    /// It is the transaction's own.
+    Own,
+}
+
+impl Source {
+    /// A walk over the part of the source that lies in `bounds`, which are not empty.
+    pub(crate) fn walk(&self, bounds: Bounds, direction: Direction) -> Walk {
+        let Self { table, version, seqnum, own, health } = self;
+        let erased = own.as_ref().map(|(_, hidden)| hidden).filter(|hidden| !hidden.is_empty());
+        let views = u64::from(erased.is_none() && version.is_viewed_by(*seqnum));
+        let cursor = match erased {
+            None => version.cursor(Fill::Keep, *seqnum),
+            Some(erased) => version.cursor_without(erased, Fill::Keep, *seqnum),
+        };
+        let writes = own.as_ref().map(|(own, _)| {
+            Box::new(own.walk(Limits::between(bounds.clone(), None), direction == Direction::Backward))
+        });
+        let (rule, values) = (table.options.prefix_filter, version.trees.values.clone());
+        let known = Known { rule, operator: table.operator.clone(), values };
+        Walk {
+            visible: Some(Visible::new(cursor, *seqnum, bounds, known)),
+            ready: false,
+            direction,
+            operator: table.operator.clone(),
+            writes,
+            shown: Shown::Nothing,
+            own: None,
+            health: Arc::clone(health),
+            table: Arc::clone(table),
+            searched: Costs { small: u64_of(version.count_small()), views, ..Costs::default() },
+        }
+    }
+}
+
+impl Walk {
+    /// Goes on to the next entry, or returns false at the end.
+    #[inline]
+    pub(crate) fn go(&mut self, want: Want) -> Result<bool> {
+        self.shown = self.step(want)?;
+        Ok(self.shown != Shown::Nothing)
+    }
+
+    /// The key of the entry that was shown last.
+    #[inline]
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        match (self.shown, &self.visible) {
+            (Shown::Visible, Some(visible)) => Some(visible.key()),
+            (Shown::Own, _) => self.own.as_ref().map(|(key, _)| &**key),
+            _ => None,
+        }
+    }
+
+    /// The entry that was shown last, when its value was wanted.
+    #[inline]
+    pub(crate) fn entry(&self) -> Option<(&[u8], &[u8])> {
+        match (self.shown, &self.visible) {
+            (Shown::Visible, Some(visible)) => Some(visible.entry()),
+            (Shown::Own, _) => self.own.as_ref().map(|(key, value)| (&**key, &**value)),
+            _ => None,
+        }
+    }
+
+    /// As [`Self::entry`], owned.
+    #[inline]
+    pub(crate) fn owned(&self) -> Option<(Vec<u8>, Value)> {
+        match (self.shown, &self.visible) {
+            (Shown::Visible, Some(visible)) => Some((visible.key().to_vec(), visible.value())),
+            (Shown::Own, _) => self.own.clone(),
+            _ => None,
+        }
+    }
+
+    /// Leaves what the snapshot sees.
+    fn leave(&mut self) {
+        if self.health.is_forked() {
+            // Latches that it takes at its end may be held by threads that are not there.
+            mem::forget((self.visible.take(), Arc::clone(&self.table)));
+        }
+        if let Some(visible) = self.visible.take() {
+            let (costs, sources) = (visible.costs(), u64_of(visible.cursor().sources()));
+            self.table.reads.walked(sources, &costs);
+            let Costs { small, views, .. } = self.searched;
+            // A view costs a walk as much as two trees.
+            let trees = (sources + views).saturating_sub(costs.filter_stops);
+            let blocks_read = visible.sought_blocks_read();
+            let costs = Costs { trees, small, blocks_read, ..costs };
+            let end = Arc::clone(visible.limits());
+            self.table.savings.pay_walk(&costs, end.any_key(), visible.into_skips());
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, want: Want) -> Result<Shown> {
+        loop {
+            if !self.ready {
+                self.ready = self.step_visible()?;
+            }
+            let Some(writes) = &mut self.writes else { return self.show_visible(want) };
+            let at = self.visible.as_ref().map(|visible| visible.key());
+            let Some((write, order)) = writes.before(at) else {
+                writes.shows(at);
+                return self.show_visible(want);
+            };
+            writes.pass();
+            // The snapshot's entry lies under the write.
+            self.ready &= order == Ordering::Less;
+            let below = self.visible.as_mut().filter(|_| order == Ordering::Equal);
+            let below = || below.map(|visible| visible.fetch().map(|()| visible.value())).transpose();
+            match write.1.over(&write.0, below, &self.operator)? {
+                Some(value) => {
+                    writes.shows(Some(&write.0));
+                    self.own = Some((write.0.clone(), value));
+                    return Ok(Shown::Own);
+                }
+                None => writes.removes(&write.0),
+            }
+        }
+    }
+
+    /// Goes on to the snapshot's next entry; false where there is none.
+    #[inline]
+    fn step_visible(&mut self) -> Result<bool> {
+        let Some(visible) = &mut self.visible else { return Ok(false) };
+        let more = match self.direction {
+            Direction::Forward => visible.next()?,
+            Direction::Backward => visible.prev()?,
+        };
+        if !more {
+            self.leave();
+        }
+        Ok(more)
+    }
+
+    /// Shows the snapshot's entry, if it is at one.
+    #[inline]
+    fn show_visible(&mut self, want: Want) -> Result<Shown> {
+        let Some(visible) = &mut self.visible else { return Ok(Shown::Nothing) };
+        self.ready = false;
+        if want == Want::All {
+            visible.fetch()?;
+        }
+        Ok(Shown::Visible)
+    }
+}
+
+impl Drop for Walk {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
