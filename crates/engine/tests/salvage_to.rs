@@ -510,7 +510,7 @@ fn a_copy_that_was_not_finished_is_no_database() {
             }
             Err(error) => {
                 assert!(told.is_err(), "{error}");
-                assert!([ErrorKind::Invalid, ErrorKind::Corruption].contains(&error.kind()), "{error}");
+                assert!([ErrorKind::NotFound, ErrorKind::Corruption].contains(&error.kind()), "{error}");
             }
         }
     }

@@ -198,7 +198,7 @@ fn whether_a_table_is_logged_cannot_change() {
     let sim = SimEnv::new(1);
     let (db, ..) = opened(&sim, Layout::Lsm);
     let error = db.create_table("unlogged", TableOptions::default()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     assert!(error.to_string().contains("without redo log"), "{error}");
 }
 

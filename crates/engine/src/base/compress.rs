@@ -1,9 +1,11 @@
 //! Compression of bytes that are written: blocks of the trees and payloads of the redo log.
 
 use crate::base::codec::Malformed;
+use crate::base::error::{Error, ErrorKind, Result};
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 use std::cell::RefCell;
 
+#[cfg(feature = "zstd")]
 /// Zstandard's level: on blocks of a few KiB the higher ones cost much more time than they save bytes.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -19,7 +21,8 @@ pub enum Compression {
     /// LZ4: fast to read, saves about half on text. Stored; never reuse the number.
     #[default]
     Lz4 = 1,
-    /// Zstandard at a low level: smaller, and several times slower to read. Stored; never reuse the number.
+    /// Zstandard at a low level: smaller, and several times slower to read. Only with the Cargo feature `zstd`; without
+    /// it, tables and logs that are compressed so are refused with `Unsupported`. Stored; never reuse the number.
     Zstd = 2,
 }
 
@@ -33,6 +36,24 @@ impl Compression {
             2 => Some(Self::Zstd),
             _ => None,
         }
+    }
+
+    /// Whether this build can compress and decompress so.
+    #[must_use]
+    pub const fn is_built(self) -> bool {
+        cfg!(feature = "zstd") || !matches!(self, Self::Zstd)
+    }
+
+    /// Checks that this build can compress and decompress so.
+    ///
+    /// # Errors
+    /// `Unsupported`, naming `what` is compressed so, and the feature that is missing.
+    pub fn check_built(self, what: &str) -> Result<()> {
+        if self.is_built() {
+            return Ok(());
+        }
+        let message = format!("{what} is compressed with Zstandard: build spinney with its Cargo feature `zstd`");
+        Err(Error::new(ErrorKind::Unsupported, message))
     }
 
     /// Hands `bytes` compressed to `put`, or `None` when that does not save an eighth of them: not enough to be worth
@@ -58,7 +79,9 @@ impl Compression {
 #[derive(Default)]
 struct Codec {
     lz4: CompressTable,
+    #[cfg(feature = "zstd")]
     zstd: Option<zstd::bulk::Compressor<'static>>,
+    #[cfg(feature = "zstd")]
     unzstd: Option<zstd::bulk::Decompressor<'static>>,
     scratch: Vec<u8>,
 }
@@ -81,6 +104,9 @@ impl Codec {
         let bytes = match compression {
             Compression::None => return None,
             Compression::Lz4 => compress_into_with_table(image, &mut self.scratch, &mut self.lz4).ok()?,
+            #[cfg(not(feature = "zstd"))]
+            Compression::Zstd => return None,
+            #[cfg(feature = "zstd")]
             Compression::Zstd => {
                 if self.zstd.is_none() {
                     self.zstd = Some(zstd::bulk::Compressor::new(ZSTD_LEVEL).ok()?);
@@ -95,6 +121,9 @@ impl Codec {
         let bytes = match compression {
             Compression::None => return Err(Malformed),
             Compression::Lz4 => decompress_into(payload, image).map_err(|_| Malformed)?,
+            #[cfg(not(feature = "zstd"))]
+            Compression::Zstd => return Err(Malformed),
+            #[cfg(feature = "zstd")]
             Compression::Zstd => {
                 if self.unzstd.is_none() {
                     self.unzstd = Some(zstd::bulk::Decompressor::new().map_err(|_| Malformed)?);

@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
-
 /// How many buckets a histogram has. The last one that has a bound counts values up to 2^26: 67 seconds in
 /// microseconds.
 const BUCKETS: usize = 28;
@@ -49,8 +47,11 @@ impl Histogram {
 }
 
 /// Serialized as `{"count": n, "sum": n, "counts": [..]}`, without the empty buckets at the end.
-impl Serialize for Histogram {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+#[cfg(feature = "serde")]
+impl serde::Serialize for Histogram {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct as _;
+
         let used = self.counts.iter().rposition(|count| *count != 0).map_or(0, |last| last + 1);
         let mut fields = serializer.serialize_struct("Histogram", 3)?;
         fields.serialize_field("count", &self.count())?;

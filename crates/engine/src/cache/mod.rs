@@ -26,7 +26,6 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::sync::Mutex;
-use serde::Serialize;
 
 use crate::base::Result;
 use crate::base::num::{u64_of, usize_of};
@@ -59,7 +58,8 @@ pub enum Fill {
 }
 
 /// What a cache did since it was made, and holds now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CacheCounters {
     /// Lookups that found their block.
     pub hits: u64,

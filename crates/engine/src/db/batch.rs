@@ -21,9 +21,9 @@ use super::write::TABLES;
 /// Changes of any number of tables, applied together in their order: of two changes of one key, the later wins.
 ///
 /// A change that cannot be stored (an empty or over-long key, a table of another database, a value or operand that the
-/// table's merge operator refuses) is remembered, and [`Database::write`] refuses the whole batch with it. A batch can be written again, also after changes
-/// were added to it or it was [cleared](Batch::clear); what it allocated is then used again. It does not keep the database
-/// open.
+/// table's merge operator refuses) is remembered, and [`Database::write`] refuses the whole batch with it. A batch can
+/// be written again, also after changes were added to it or it was [cleared](Batch::clear); what it allocated is then
+/// used again. It does not keep the database open.
 ///
 /// ```
 /// # use spinney::{Batch, Database, Durability, Options, TableOptions};

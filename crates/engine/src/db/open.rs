@@ -198,6 +198,7 @@ impl Opener<'_> {
             btree = Some((*file, tree));
         }
         let (name, options) = (record.name.clone(), record.options.clone());
+        options.compression.check_built(&format!("table '{name}'"))?;
         Ok(TableState::new(id, name, options, self.registered, trees, btree, record.marks.clone()))
     }
 

@@ -10,8 +10,9 @@ use crate::table::options::check_range;
 /// What a commit survives once it has returned. It is promised for changes of logged tables; those of unlogged ones
 /// (see [`TableOptions::logged`](crate::TableOptions::logged)) write and sync nothing, and survive from the flush of
 /// their table on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Durability {
     /// The power fails: the commit is on the device before it returns, and nobody sees it earlier.
     #[default]
@@ -103,6 +104,7 @@ impl Options {
         check_range("log_bytes_max", self.log_bytes_max, 2 * self.log_segment_bytes, 1 << 50)?;
         let interval_us = u64::try_from(self.interval.as_micros()).unwrap_or(u64::MAX);
         check_range("interval (in microseconds)", interval_us, 1_000, 60_000_000)?;
+        self.log_compression.method().check_built("the redo log (option log_compression)")?;
         if self.memtable_bytes != 0 {
             check_range("memtable_bytes", self.memtable_bytes, 4 << 10, 64 << 30)?;
         }

@@ -146,8 +146,8 @@ impl Range {
         Ok(if self.go(End::Back, Want::All)? { self.back.as_ref().and_then(|walk| walk.entry()) } else { None })
     }
 
-    /// Moves to a key: the next entry is the first at or after `key` in the direction of the range, of those that lie in
-    /// the range and that its other end has not reached. Entries that were shown before may be shown again.
+    /// Moves to a key: the next entry is the first at or after `key` in the direction of the range, of those that lie
+    /// in the range and that its other end has not reached. Entries that were shown before may be shown again.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         if self.source.is_none() {
             return;

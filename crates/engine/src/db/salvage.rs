@@ -13,8 +13,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
 use crate::base::{Error, ErrorKind, FileId, Lsn, Result, TableId};
 use crate::env::{DirEntry, Env};
 use crate::log::{Damaged, Wanted, examine, recover};
@@ -38,7 +36,8 @@ pub enum SalvageMode {
 }
 
 /// What a salvage found and did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SalvageReport {
     /// The damaged or missing file.
     pub file: PathBuf,
@@ -77,7 +76,8 @@ impl SalvageReport {
 }
 
 /// What a table loses of commits that can still be read. A table that was dropped loses nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TableLoss {
     /// The table.
     pub table: TableId,
@@ -88,7 +88,8 @@ pub struct TableLoss {
 }
 
 /// A table that is ahead of the kept log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TableAhead {
     /// Its name.
     pub name: String,

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde::Serialize;
-
 use crate::base::Error;
 use crate::base::num::u64_of;
 use crate::base::sync::Mutex;
@@ -21,7 +19,8 @@ pub use crate::log::LogStats;
 pub use crate::table::reads::ReadStats;
 
 /// All statistics of a database. Counters never reset while it is open.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Stats {
     /// Commits that returned without an error.
     pub commits: u64,
@@ -62,7 +61,8 @@ pub struct Stats {
 }
 
 /// Work that brings memtables to disk and keeps trees few.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FlushStats {
     /// Flushes of memtables.
     pub flushes: u64,
@@ -90,7 +90,8 @@ pub struct FlushStats {
 }
 
 /// The block cache.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CacheStats {
     /// Lookups that found their block.
     pub hits: u64,
@@ -107,7 +108,8 @@ pub struct CacheStats {
 }
 
 /// Reads and writes of block files.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct StorageStats {
     /// Calls that read.
     pub reads: u64,

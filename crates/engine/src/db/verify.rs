@@ -6,8 +6,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, FileId, Result};
 use crate::log::{LogWriter, recover_unsynced};
@@ -27,7 +25,8 @@ const PROBLEMS_MAX: usize = 1000;
 const LOG_ATTEMPTS: usize = 10;
 
 /// What a verification read, and what it found wrong.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct VerifyReport {
     /// Tables checked.
     pub tables: u64,
@@ -54,7 +53,8 @@ pub struct VerifyReport {
 }
 
 /// Something that a verification found wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Problem {
     /// The table that it is about, if it is about one.
     pub table: Option<String>,

@@ -52,8 +52,8 @@ impl Env {
     /// three times as much a read. For machines with processors to spare.
     ///
     /// # Errors
-    /// `PermissionDenied`, `Unsupported` or what the kernel says, when it has no `io_uring` for the process: before
-    /// Linux 5.6, and in many containers.
+    /// `Unsupported` without the Cargo feature `io-uring`; `PermissionDenied`, `Unsupported` or what the kernel says,
+    /// when it has no `io_uring` for the process: before Linux 5.6, and in many containers.
     pub fn os_polling() -> io::Result<Self> {
         os::polling()
     }

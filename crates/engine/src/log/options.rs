@@ -8,8 +8,9 @@ use crate::env::SECTOR_BYTES;
 
 /// How payloads of the redo log are compressed: each commit by itself, by the thread that commits, and only where it
 /// saves a 4 KiB block of the padded log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum LogCompression {
     /// Not at all.
     #[default]
@@ -21,7 +22,7 @@ pub enum LogCompression {
 }
 
 impl LogCompression {
-    pub(super) const fn method(self) -> Compression {
+    pub(crate) const fn method(self) -> Compression {
         match self {
             Self::Off => Compression::None,
             Self::Lz4 => Compression::Lz4,
@@ -31,8 +32,9 @@ impl LogCompression {
 }
 
 /// Where a group of commits that is made durable ends in the redo log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum LogPadding {
     /// At a multiple of 4 KiB: what was acknowledged is never written again, and a group is one direct write.
     #[default]

@@ -147,8 +147,26 @@ fn header(raw_bytes: usize, stored_bytes: usize, compression: Compression) -> [u
     header
 }
 
+/// Why a payload cannot be unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unpackable {
+    /// It was not packed so.
+    Malformed,
+    /// This build lacks the compression.
+    NotBuilt(Compression),
+}
+
+impl From<Malformed> for Unpackable {
+    fn from(Malformed: Malformed) -> Self {
+        Self::Malformed
+    }
+}
+
 /// Makes `out` the payload that was packed. Memory grows with what the blocks really hold, never by a length alone.
-pub(super) fn unpack(packed: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+///
+/// # Errors
+/// When the bytes were not packed so, or with a compression that is not built in.
+pub(super) fn unpack(packed: &[u8], out: &mut Vec<u8>) -> Result<(), Unpackable> {
     let mut decoder = Decoder::new(packed);
     out.clear();
     let head = decoder.u32()?;
@@ -158,8 +176,9 @@ pub(super) fn unpack(packed: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> 
         let stored = decoder.bytes(usize_of32(word & LENGTH_MASK))?;
         let compression = u8::try_from(word >> LENGTH_BITS).ok().and_then(Compression::from_byte).ok_or(Malformed)?;
         match compression {
-            _ if raw_bytes == 0 || raw_bytes > BLOCK_BYTES => return Err(Malformed),
-            Compression::None if stored.len() != raw_bytes => return Err(Malformed),
+            _ if !compression.is_built() => return Err(Unpackable::NotBuilt(compression)),
+            _ if raw_bytes == 0 || raw_bytes > BLOCK_BYTES => return Err(Unpackable::Malformed),
+            Compression::None if stored.len() != raw_bytes => return Err(Unpackable::Malformed),
             Compression::None => out.extend_from_slice(stored),
             Compression::Lz4 | Compression::Zstd => {
                 let start = out.len();
@@ -231,15 +250,15 @@ mod tests {
         let whole = payload(&Packed::new(&body, Compression::Lz4), b"head");
         let mut out = Vec::new();
         for cut in (0..whole.len()).filter(|cut| *cut != 8) {
-            assert_eq!(unpack(&whole[..cut], &mut out), Err(Malformed), "cut at {cut}");
+            assert_eq!(unpack(&whole[..cut], &mut out), Err(Unpackable::Malformed), "cut at {cut}");
         }
         let block = |raw: u32, word: u32| [&0u32.to_le_bytes()[..], &raw.to_le_bytes(), &word.to_le_bytes()].concat();
         let lz4 = (Compression::Lz4 as u32) << LENGTH_BITS;
         for (raw, word) in [(0, 0), (u32::MAX, lz4), (1 << 20, lz4), (100, 0), (100, lz4), (5, 9 << LENGTH_BITS)] {
             let mut out = Vec::new();
-            assert_eq!(unpack(&block(raw, word), &mut out), Err(Malformed), "{raw} {word:x}");
+            assert_eq!(unpack(&block(raw, word), &mut out), Err(Unpackable::Malformed), "{raw} {word:x}");
             assert!(out.capacity() <= BLOCK_BYTES);
         }
-        assert_eq!(unpack(&[0xff; 20], &mut out), Err(Malformed));
+        assert_eq!(unpack(&[0xff; 20], &mut out), Err(Unpackable::Malformed));
     }
 }

@@ -11,7 +11,7 @@ use super::format::{
     Begins, FRAGMENT_BYTES_MAX, MARKER_BYTES, Marker, RECORD_BYTES, RecordKind, SECTOR, after, claim, distance,
     is_valid, sector_up,
 };
-use super::pack::unpack;
+use super::pack::{Unpackable, unpack};
 use super::recover::Visit;
 use crate::base::num::{round_down, u64_of};
 use crate::base::{Error, Lsn, Reached, Result};
@@ -225,8 +225,16 @@ impl<'a> LogReader<'a> {
         if end > self.from {
             let whole = match self.packed {
                 false => whole,
-                true if unpack(whole, &mut self.unpacked).is_ok() => &self.unpacked,
-                true => return Err(self.corruption(self.home(start), start, "a payload that cannot be unpacked")),
+                true => match unpack(whole, &mut self.unpacked) {
+                    Ok(()) => &self.unpacked,
+                    Err(Unpackable::NotBuilt(compression)) => {
+                        compression.check_built("a commit in the redo log")?;
+                        return Ok(());
+                    }
+                    Err(Unpackable::Malformed) => {
+                        return Err(self.corruption(self.home(start), start, "a payload that cannot be unpacked"));
+                    }
+                },
             };
             visit(start, end, whole)?;
             self.summary.bytes += u64_of(whole.len());

@@ -9,8 +9,9 @@ use crate::block::Compression;
 use crate::tree::Prefix;
 
 /// How a table's data is laid out on disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Layout {
     /// One copy-on-write B-tree, into which a flush merges its changes by writing every leaf anew that they reach.
     /// Changes that are few for it are parked in runs over it, and merged into it when they are a quarter of it. Reads
@@ -188,6 +189,7 @@ impl TableOptions {
         check_range("filter_bits_per_key", u64::from(self.filter_bits_per_key), 0, 32)?;
         check_range("run_bytes_max", self.run_bytes_max, 4 << 10, 4 << 30)?;
         check_range("fanout", u64::from(self.fanout), 2, 32)?;
+        self.compression.check_built("the table")?;
         if self.large_value_bytes > 0 {
             check_range("large_value_bytes", u64::from(self.large_value_bytes), 64, 512 << 20)?;
             if self.layout == Layout::BTree {

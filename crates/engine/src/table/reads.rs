@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::Serialize;
-
 use crate::base::shards::Sharded;
 use crate::store::BlocksRead;
 use crate::tree::Costs;
@@ -32,7 +30,8 @@ const SEEKS: usize = 6;
 /// assert_eq!((after.gets - before.gets, after.get_trees - before.get_trees), (10, 10));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ReadStats {
     /// Keys that were looked up.
     pub gets: u64,

@@ -1,9 +1,8 @@
 //! The shape of a table: how many trees of what size it has now, which is what its reads cost.
 
-use serde::Serialize;
-
 /// The trees of a table at one moment.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Shape {
     /// The table's name.
     pub table: String,
@@ -41,7 +40,8 @@ pub struct Shape {
 }
 
 /// One run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RunShape {
     /// Bytes on disk.
     pub bytes: u64,
@@ -50,7 +50,8 @@ pub struct RunShape {
 }
 
 /// One level.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LevelShape {
     /// The level's number; the last level that can be is 7.
     pub level: u64,
@@ -65,7 +66,8 @@ pub struct LevelShape {
 }
 
 /// The value files of a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ValuesShape {
     /// Files.
     pub files: u64,
@@ -76,7 +78,8 @@ pub struct ValuesShape {
 }
 
 /// A B-tree.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BTreeShape {
     /// Levels of blocks from the root to the leaves.
     pub height: u64,

@@ -10,8 +10,8 @@ use super::codec::{KeyCodec, KeyFor, ValueCodec, ValueFor};
 use crate::db::range::Range;
 use crate::db::table::Table;
 
-/// A [`Table`] with keys of type `K` and values of type `V`, which are encoded on the way in and decoded on the way out.
-/// Keys are in the order of their type: integers, strings, and tuples of them field by field.
+/// A [`Table`] with keys of type `K` and values of type `V`, which are encoded on the way in and decoded on the way
+/// out. Keys are in the order of their type: integers, strings, and tuples of them field by field.
 ///
 /// It is a thin layer: in transactions, snapshots and batches use [`TypedTable::table`] with [`TypedTable::key`] and
 /// [`TypedTable::value`]. What the types are is not stored; a table is to be opened with the same ones always.

@@ -6,8 +6,27 @@ mod file;
 mod fs;
 mod mapped;
 mod origin;
+#[cfg(feature = "io-uring")]
 mod ring;
 mod thread;
+
+/// Stands for the rings in a build without them: nothing polls then.
+#[cfg(not(feature = "io-uring"))]
+mod ring {
+    use std::io;
+    use std::os::fd::BorrowedFd;
+
+    pub(super) const BYTES_MAX: usize = 0;
+
+    pub(super) fn check() -> io::Result<()> {
+        let message = "reads cannot be polled for: build spinney with its Cargo feature `io-uring`";
+        Err(io::Error::new(io::ErrorKind::Unsupported, message))
+    }
+
+    pub(super) fn read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> rustix::io::Result<usize> {
+        rustix::io::pread(file, buffer, offset)
+    }
+}
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("env/os knows how to make bytes durable on Linux only");
