@@ -1,6 +1,7 @@
 //! An open file of the simulated file system.
 
-use super::super::{Access, File, InFlight, Pages, SECTOR_BYTES, Transfer};
+use super::super::SECTOR_BYTES;
+use super::super::file::{Access, File, InFlight, Pages, Transfer};
 use super::cached::FileChange;
 use super::call::Call;
 use super::disk::{Disk, NodeId};

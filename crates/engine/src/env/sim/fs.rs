@@ -1,6 +1,6 @@
 //! The simulated file system, as one process sees it.
 
-use super::super::{Access, DirEntry, FileLock, FileSystem, OpenOptions};
+use super::super::file::{Access, DirEntry, FileLock, FileSystem, OpenOptions};
 use super::cached::{Cached, Change};
 use super::call::Call;
 use super::disk::{Disk, Node, NodeId};

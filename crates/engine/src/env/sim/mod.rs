@@ -61,7 +61,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use thread::{SimSystem, SimWorker};
+use thread::SimSystem;
 
 /// A simulated machine. Clones are handles on the same machine; [`SimEnv::fork`] copies it.
 #[derive(Clone)]

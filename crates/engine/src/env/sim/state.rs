@@ -1,12 +1,13 @@
 //! The whole simulated machine: its disk, its clock, its faults, and the process that runs on it.
 
+use super::SimEnv;
 use super::cached::Cached;
 use super::call::{Call, Trace};
 use super::crash::{CrashProfile, power_crash};
 use super::disk::{Disk, Node, NodeId};
 use super::fault::{Faults, Verdict, down};
 use super::rng::Rng;
-use super::{SimEnv, SimWorker};
+use super::thread::SimWorker;
 use crate::base::sync::thread::{ThreadId, current};
 use crate::base::sync::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,7 +9,7 @@
 //! When workers are lazy ([`super::SimEnv::set_lazy_workers`]) a wake only says that there is work, and
 //! [`super::SimEnv::work`] does it, a step at a time: so work stays half done while its caller goes on.
 
-use super::super::{Clock, Next, Random, Threads, Work, Worker};
+use super::super::thread::{Clock, Next, Random, Threads, Work, Worker};
 use super::state::Machine;
 use crate::base::num::{u64_of, usize_of};
 use crate::base::sync::Mutex;

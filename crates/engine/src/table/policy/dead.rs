@@ -5,9 +5,11 @@
 //! deletions as so many values.) The estimate may be too high, when keys are deleted that are not there; then the merge
 //! is done in vain, but only once: its tombstones go one level down each time, and nowhere from the last.
 
-use super::{Compaction, LEVELS, Layout, RunHandle, TableOptions, Trees, leveled, occupied, overlapping, span, tiered};
+use super::{Compaction, leveled, occupied, overlapping, span, tiered};
 use crate::base::SeqNum;
 use crate::base::num::u64_of;
+use crate::table::options::{Layout, TableOptions};
+use crate::table::version::{LEVELS, RunHandle, Trees};
 use crate::tree::run::RunMeta;
 
 /// A merge is due when tombstones hide this many percent of the bytes of its inputs.

@@ -5,9 +5,10 @@
 //! it. Runs laid down until then, and while it goes on, are merged among themselves. (RocksDB: `FindIntraL0Compaction`,
 //! from which the measure is; Pebble: intra-L0 compactions.)
 
-use super::{Compaction, Place, RunHandle, Trees, bytes};
+use super::{Compaction, bytes};
 use crate::base::FileId;
 use crate::base::num::u64_of;
+use crate::table::version::{Place, RunHandle, Trees};
 
 /// More runs than this in L0 are merged.
 pub(super) const RUNS_MAX: usize = 6;

@@ -9,8 +9,10 @@
 use std::sync::Arc;
 
 use super::dead::part_of;
-use super::{Compaction, Place, RunHandle, TableOptions, bytes, key_range};
+use super::{Compaction, bytes, key_range};
 use crate::base::SeqNum;
+use crate::table::options::TableOptions;
+use crate::table::version::{Place, RunHandle};
 use crate::tree::Limits;
 
 /// A run is cut when it has a sixteenth more bytes than expected: it should not end just before the slice does.

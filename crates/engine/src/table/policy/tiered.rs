@@ -3,7 +3,9 @@
 //! A sequence is a run of L0 or a whole level. The number of sequences is bounded by the fanout, space by a limit on
 //! what lies above the last sequence. (RocksDB calls this universal compaction.)
 
-use super::{Compaction, L0_TRIGGER, LEVELS, Place, TableOptions, Trees, l0, occupied};
+use super::{Compaction, L0_TRIGGER, l0, occupied};
+use crate::table::options::TableOptions;
+use crate::table::version::{LEVELS, Place, Trees};
 
 /// Sequences are similar when the next older one is at most this many percent larger than all newer ones together.
 const SIZE_RATIO_PERCENT: u64 = 20;

@@ -19,8 +19,8 @@ use crate::cache::Fill;
 use crate::env::AlignedBuffer;
 use crate::store::file::SpanInFlight;
 use crate::store::space::UNIT_BYTES;
-use crate::tree::Limits;
 use crate::tree::branch::Branch;
+use crate::tree::cursor::Limits;
 
 /// The longest read ahead in bytes, unless one leaf is longer.
 const BYTES_MAX: u64 = 256 << 10;

@@ -14,7 +14,7 @@ use crate::base::{Entry, Error, ErrorKind, Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
 use crate::store::{Extent, ExtentWriter};
-use crate::tree::Cursor;
+use crate::tree::cursor::Cursor;
 use crate::tree::retain::Retain;
 
 /// A merge pauses after so many leaves.

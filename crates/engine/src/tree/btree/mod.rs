@@ -43,7 +43,7 @@ pub use leaves::TreeLeaves;
 pub use root::TreeRoot;
 pub use verify::TreeReport;
 
-use super::Cursor;
+use super::cursor::Cursor;
 use super::retain::Retain;
 use crate::base::num::{u32_of, u64_of, usize_of};
 use crate::base::{Error, ErrorKind, Result};

@@ -11,8 +11,8 @@ use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, SwipOf, Wanted};
 use crate::store::Extent;
 use crate::tree::branch::{Branch, Room};
+use crate::tree::cursor::{Ages, Cursor, Found};
 use crate::tree::lookup::{Answers, Ask, nothing};
-use crate::tree::{Ages, Cursor, Found};
 
 /// A root of a tree. What it reaches is neither changed nor reused before its last holder has let go.
 #[derive(Debug)]

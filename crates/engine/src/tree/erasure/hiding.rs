@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Erasures, Layers};
+use super::layers::Layers;
+use super::set::Erasures;
 use crate::base::SeqNum;
 
 /// A leap over hidden entries goes over so many segments at most: where a cursor cannot go as far, they are looked at

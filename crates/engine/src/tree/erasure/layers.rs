@@ -8,7 +8,8 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Erasures, Hiding};
+use super::hiding::Hiding;
+use super::set::Erasures;
 use crate::base::SeqNum;
 
 /// Sets of erasures. An erasure hides the same in each of them.

@@ -19,7 +19,7 @@ mod set;
 #[cfg(test)]
 pub(super) mod tests;
 
-use super::Limits;
+use super::cursor::Limits;
 use crate::base::SeqNum;
 
 #[cfg(test)]

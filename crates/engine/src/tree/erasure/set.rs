@@ -7,7 +7,7 @@ use std::ops::{Bound, Range};
 use super::builder::{Builder, Keys, merge, sweep};
 use super::{Erasure, Held};
 use crate::base::SeqNum;
-use crate::tree::Limits;
+use crate::tree::cursor::Limits;
 
 /// An erasure: its first key, the one behind its last if there is any, and its seqnum.
 pub type Ends<'a> = (&'a [u8], Option<&'a [u8]>, SeqNum);

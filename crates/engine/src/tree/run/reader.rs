@@ -1,6 +1,6 @@
 //! An open run: point lookups, and what cursors and verification read through.
 
-use super::RunCursor;
+use super::cursor::RunCursor;
 use super::filter::{LINE_BYTES, Layout, prefetch_line};
 use super::format::{FOOTER_BYTES, Footer};
 use super::meta::{Reference, RunMeta};
@@ -15,8 +15,10 @@ use crate::env::buffer::AlignedBuffer;
 use crate::env::{Access, Env};
 use crate::store::{BlockFile, StoreStats};
 use crate::tree::branch::{self, Branch, Room, Trace};
+use crate::tree::cost::Costs;
+use crate::tree::cursor::{Ages, Found};
+use crate::tree::prefix::Prefix;
 use crate::tree::values::ValueFiles;
-use crate::tree::{Ages, Costs, Found, Prefix};
 use std::cmp::Ordering;
 use std::fmt;
 use std::path::Path;

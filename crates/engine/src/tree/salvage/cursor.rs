@@ -12,8 +12,8 @@ use crate::base::num::u64_of;
 use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, Value};
 use crate::block::Block;
 use crate::cache::Fill;
+use crate::tree::cursor::{Ages, Cursor};
 use crate::tree::values::ValueFiles;
-use crate::tree::{Ages, Cursor};
 
 /// One of several trees that lie side by side: the ages of its entries, and its leaves or, when not even its file can
 /// be opened, its loss.
