@@ -1,6 +1,9 @@
 //! Histories: operations with their outcomes, told by two subjects that must agree.
 
-use crate::{Engine, Model, Op, Outcome};
+use crate::engine::Engine;
+use crate::model::Model;
+use crate::ops::Op;
+use crate::outcome::Outcome;
 use std::fmt::{self, Write as _};
 
 /// Something that operations can be applied to.

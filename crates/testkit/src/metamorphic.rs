@@ -5,10 +5,10 @@
 //! used for a while and closed, as in the metamorphic tests of Pebble; and all of them are closed at the end of each
 //! *episode*, where a [`Way`] may do what it likes.
 
-use crate::Rng;
 use crate::history::Subject;
 use crate::operators::adds;
 use crate::ops::{Change, Key, Leave, Op, SLOTS, Span, View, Write};
+use crate::rng::Rng;
 use spinney::Durability;
 use std::fmt::Write as _;
 use std::ops::Bound;

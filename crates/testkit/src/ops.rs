@@ -3,9 +3,9 @@
 //! Transactions, snapshots and scans live in numbered slots. An operation on an empty slot does nothing, so that any
 //! part of a list of operations is a list that can be run: this is what lets a failing list be made shorter.
 
-use crate::Rng;
 use crate::operators;
 use crate::outcome::{Pair, show, show_bytes};
+use crate::rng::Rng;
 use spinney::Durability;
 use std::fmt;
 use std::ops::Bound;

@@ -1,7 +1,7 @@
 //! What the two users of a case do.
 
-use crate::Rng;
 use crate::ops::{Change, Key, Op, Span, View, Write};
+use crate::rng::Rng;
 use spinney::Durability;
 use std::fmt;
 use std::ops::Bound;

@@ -16,10 +16,13 @@ mod meeting;
 
 pub use draw::Kind;
 
+use crate::config::Config;
+use crate::engine::Engine;
 use crate::history::Subject;
+use crate::model::Model;
 use crate::ops::{Op, Span, View};
-use crate::outcome::Pair;
-use crate::{Config, Engine, Model, Outcome, Rng};
+use crate::outcome::{Outcome, Pair};
+use crate::rng::Rng;
 use draw::{Act, Draw, KEYS, key};
 use meeting::Meeting;
 use spinney::Durability;
