@@ -1,7 +1,9 @@
 //! All runs of an experiment, each in a worker process, and the report on them.
 
+use super::Host;
+use super::args::{Common, OutputArgs, RunArgs};
 use super::handover::Heard;
-use super::{Common, Host, Job, OutputArgs, RunArgs};
+use super::job::Job;
 use crate::driver::Engine;
 use crate::experiments::Experiment;
 use crate::report::{Build, Machine, Missing, Report, Run, View};

@@ -1,6 +1,6 @@
 //! Numbers in a random order, each once, without a list of them.
 
-use super::mix;
+use super::generator::mix;
 
 /// A random permutation of the numbers below a bound: a Feistel network over the next power of two, walked until it is
 /// below the bound (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). It takes no memory, whatever the

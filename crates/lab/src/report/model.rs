@@ -4,7 +4,8 @@
 //! the order in which they ran, and a step says what its operations cost. What could not be measured is absent
 //! (`null`), never zero.
 
-use super::{Build, Machine};
+use super::build::Build;
+use super::machine::Machine;
 use crate::driver::{Counters, TableShape};
 use crate::measure::{Percentiles, SystemUse};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! What tables cannot say: what was skipped, what failed, and where the figures come from.
 
-use super::{EngineInfo, Report, Step, Summary};
+use super::model::{EngineInfo, Report, Step};
+use super::summary::Summary;
 
 /// An engine's name in tables: with a mark when operations travel to a server.
 #[must_use]

@@ -1,6 +1,6 @@
 //! A report by engine and step: medians over the repetitions, and ratios taken run by run.
 
-use super::{EngineInfo, Report, Run, Step};
+use super::model::{EngineInfo, Report, Run, Step};
 
 /// The runs of a report in the order in which tables show them.
 #[derive(Debug)]

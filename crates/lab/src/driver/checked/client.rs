@@ -2,8 +2,11 @@
 
 use super::CheckedStore;
 use super::hash::{Operations, Verb};
+use crate::driver::batch::Batch;
+use crate::driver::client::{Client, Outcome, Scan};
+use crate::driver::config::TableId;
+use crate::driver::lacks::unless_lacking;
 use crate::driver::model::{Model, Undo};
-use crate::driver::{Batch, Client, Outcome, Scan, TableId, unless_lacking};
 use anyhow::{Result, bail, ensure};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;

@@ -15,8 +15,11 @@ mod hash;
 #[cfg(test)]
 mod tests;
 
+use super::client::{Client, Scan};
+use super::config::{Config, TableId, TableSpec};
 use super::model::Model;
-use super::{Client, Config, Counters, Engine, Scan, Store, TableId, TableShape, TableSpec};
+use super::state::{Counters, TableShape};
+use super::{Engine, Store};
 use anyhow::{Context as _, Result};
 use client::CheckedClient;
 use std::collections::HashMap;

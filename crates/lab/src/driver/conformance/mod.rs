@@ -8,10 +8,12 @@ mod transactions;
 mod views;
 mod writes;
 
+use super::batch::{Batch, Change};
+use super::client::{Client, Scan};
+use super::config::{Config, Durability, TableId, TableSpec};
+use super::lacks::{Lacks, unless_lacking};
 use super::model::Model;
-use super::{
-    Batch, Change, Client, Config, Durability, Engine, Lacks, Scan, Store, TableId, TableSpec, unless_lacking,
-};
+use super::{Engine, Store};
 use crate::random::Random;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};

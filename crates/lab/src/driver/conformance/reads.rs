@@ -1,8 +1,10 @@
 //! Scans and reads of many keys, against a model.
 
 use super::{FIRST, Ground, SECOND, gets_alike, keys, look, random_batch, random_key, same, scans_alike, write};
+use crate::driver::batch::Batch;
+use crate::driver::client::{Client, Direction, Scan};
+use crate::driver::lacks::unless_lacking;
 use crate::driver::model::Model;
-use crate::driver::{Batch, Client, Direction, Scan, unless_lacking};
 use crate::random::Random;
 use anyhow::{Result, ensure};
 

@@ -2,8 +2,9 @@
 
 use super::reads::every_scan;
 use super::{FIRST, Ground, SECOND, commit, get, gets_alike, keys, look, put, random_batch, same, write};
+use crate::driver::batch::Batch;
+use crate::driver::client::{Client, Outcome};
 use crate::driver::model::Model;
-use crate::driver::{Batch, Client, Outcome};
 use crate::random::Random;
 use anyhow::{Context as _, Result, ensure};
 

@@ -1,8 +1,10 @@
 //! Puts, deletes and batches.
 
 use super::{FIRST, Ground, SECOND, get, look, put, same, write};
+use crate::driver::batch::Batch;
+use crate::driver::client::Scan;
+use crate::driver::config::TableId;
 use crate::driver::model::Model;
-use crate::driver::{Batch, Scan, TableId};
 use crate::random::Random;
 use anyhow::{Result, ensure};
 use spinney::base::num::usize_of;

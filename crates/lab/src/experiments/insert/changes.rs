@@ -1,7 +1,8 @@
 //! The steps that insert and delete rows, and those changes beside queries.
 
 use super::live::Claims;
-use super::{ROWS, RowMaker, Steps};
+use super::rows::RowMaker;
+use super::{ROWS, Steps};
 use crate::driver::{Batch, Client, Scan, TableId, unless_lacking};
 use crate::run::{Db, Did, End, Plan, Role};
 use anyhow::{Result, ensure};
@@ -84,11 +85,12 @@ impl<'a> Steps<'a> {
                 Ok(Did::wrote(batch.bytes() as u64).operations(rows))
             }
         };
-        Role::new(&["insert"], self.clients(), End::Calls(share.rows.div_ceil(share.batch)), make)
-            .then(move |number, did| {
+        Role::new(&["insert"], self.clients(), End::Calls(share.rows.div_ceil(share.batch)), make).then(
+            move |number, did| {
                 claims.written(number);
                 live.add_inserted(did.operations);
-            })
+            },
+        )
     }
 
     /// Clients that delete the oldest rows while more than `keep` are live, of those whose insert is acknowledged.

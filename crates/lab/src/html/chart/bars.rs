@@ -1,7 +1,8 @@
 //! Bars that lie: a row for each engine, with its name at the left and its value at the end.
 
+use super::scale::Scale;
 use super::svg::{Anchor, Sample, Svg};
-use super::{FONT, Scale, WIDTH, text_width};
+use super::{FONT, WIDTH, text_width};
 
 /// A row.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,8 @@
 //! Lines over an axis: what happened in time, and how many calls took how long.
 
+use super::scale::Scale;
 use super::svg::{Anchor, Sample, Svg};
-use super::{FONT, Scale, Style, WIDTH};
+use super::{FONT, Style, WIDTH};
 
 /// One line.
 #[derive(Clone, Debug)]

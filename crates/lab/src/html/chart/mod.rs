@@ -9,7 +9,6 @@ pub(super) use bars::{Bar, BarChart, Segment};
 pub(super) use lines::{Axis, LineChart, Series};
 pub(super) use svg::escape;
 
-use scale::Scale;
 
 /// Width of every chart, in the units of its own picture.
 const WIDTH: f64 = 540.0;

@@ -2,8 +2,10 @@
 
 use super::View;
 use super::rows::{Rows, by_step, or_dash, write_table};
-use crate::report::{COSTS, Column, Operation, RATIO_FLOOR, SYSTEM, Step, Summary, Wanted, engine_label, own_columns};
-use crate::report::{own_value, units};
+use crate::report::column::{COSTS, RATIO_FLOOR, SYSTEM, own_columns, own_value};
+use crate::report::model::{Column, Operation, Step, Wanted, units};
+use crate::report::remarks::engine_label;
+use crate::report::summary::Summary;
 use crate::text::digits;
 use anyhow::Result;
 use std::io::Write;

@@ -1,7 +1,9 @@
 //! The head of a report: what ran, where, and on which engines.
 
 use super::View;
-use crate::report::{Report, Summary, date, engine_label};
+use crate::report::model::Report;
+use crate::report::remarks::{date, engine_label};
+use crate::report::summary::Summary;
 use crate::text::wrap;
 use anyhow::Result;
 use std::io::Write;

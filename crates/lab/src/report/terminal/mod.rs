@@ -7,7 +7,11 @@ mod reads;
 mod rows;
 mod shapes;
 
-use super::{Report, Summary, explanations, remarks, sources};
+use super::column::explanations;
+use super::model::Report;
+use super::remarks;
+use super::remarks::sources;
+use super::summary::Summary;
 use crate::text::{terminal_width, wrap};
 use anyhow::Result;
 use std::io::Write;

@@ -2,7 +2,8 @@
 
 use super::View;
 use super::rows::{Rows, by_step, or_dash, write_table};
-use crate::report::{READS, Summary, has_reads};
+use crate::report::column::{READS, has_reads};
+use crate::report::summary::Summary;
 use anyhow::Result;
 use std::io::Write;
 

@@ -1,7 +1,8 @@
 //! The shape of the trees before and after each step that changed it.
 
 use super::View;
-use crate::report::{State, Summary};
+use crate::report::model::State;
+use crate::report::summary::Summary;
 use anyhow::Result;
 use std::io::Write;
 
