@@ -8,9 +8,9 @@ use std::cmp::Ordering::{Equal, Less};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::extent;
 use super::file::TreeFile;
 use super::format::continues;
+use super::free_list::extent;
 use super::root::swip;
 use crate::base::Result;
 use crate::base::num::{usize_of, usize_of32};

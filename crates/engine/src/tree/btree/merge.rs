@@ -4,9 +4,9 @@
 //! read, merged with them and written elsewhere, and so are the branches above it. The old root stays whole.
 
 use super::ahead::{ReadAhead, Way};
-use super::extent;
 use super::file::TreeFile;
 use super::format::{TreeMeta, continues};
+use super::free_list::extent;
 use super::output::Output;
 use super::stream::{Border, Bounds};
 use crate::base::num::u64_of;
