@@ -17,6 +17,14 @@ pub struct Hiding {
     before: SeqNum,
 }
 
+impl Layers {
+    /// What they hide from `snapshot`.
+    #[must_use]
+    pub fn hiding(&self, snapshot: SeqNum) -> Hiding {
+        Hiding::default().and(self, snapshot)
+    }
+}
+
 impl Hiding {
     /// Hides also what erasures hide from `snapshot`.
     #[must_use]
