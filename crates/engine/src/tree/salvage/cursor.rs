@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as Publish};
 
-use super::{Leaves, Losses, LostRange, Step};
+use super::leaves::{Leaves, Step};
+use super::losses::{Losses, LostRange};
 use crate::base::key::descends;
 use crate::base::num::u64_of;
 use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, Value};
