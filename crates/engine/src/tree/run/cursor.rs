@@ -65,6 +65,14 @@ enum To {
     Last,
 }
 
+impl Run {
+    /// A cursor over the run. With [`Fill::Bypass`], leaves are read from the file in long rows, past the cache.
+    #[must_use]
+    pub fn cursor(self: &Arc<Self>, fill: Fill) -> RunCursor {
+        RunCursor::new(Arc::clone(self), fill)
+    }
+}
+
 impl RunCursor {
     /// A cursor that stands nowhere.
     pub(super) fn new(run: Arc<Run>, fill: Fill) -> Self {

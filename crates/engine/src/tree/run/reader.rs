@@ -1,6 +1,5 @@
 //! An open run: point lookups, and what cursors and verification read through.
 
-use super::cursor::RunCursor;
 use super::filter::{LINE_BYTES, Layout, prefetch_line};
 use super::format::{FOOTER_BYTES, Footer};
 use super::meta::{Reference, RunMeta};
@@ -349,12 +348,6 @@ impl Run {
     #[must_use]
     pub fn kept_meta(&self) -> RunMeta {
         RunMeta { clean_to: self.visible_from(), ..self.meta.clone() }
-    }
-
-    /// A cursor over the run. With [`Fill::Bypass`], leaves are read from the file in long rows, past the cache.
-    #[must_use]
-    pub fn cursor(self: &Arc<Self>, fill: Fill) -> RunCursor {
-        RunCursor::new(Arc::clone(self), fill)
     }
 
     /// What the run holds, in numbers.

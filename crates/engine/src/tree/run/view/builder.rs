@@ -1,9 +1,9 @@
 //! Makes a view by walking through all its trees once.
 
-use super::{
+use super::layout::{
     ENTRY_BYTES, GROUP_BYTES, GROUP_ENTRIES, HEADS_AT, LIES_AT, Lie, PREFIX_AT, PREFIX_AT_AT, PREFIX_LEN_AT, Part,
-    Tree, View,
 };
+use super::reader::{Tree, View};
 use crate::base::key::shared_bytes;
 use crate::base::memory::Image;
 use crate::base::num::{u32_of, u64_of};
