@@ -6,8 +6,8 @@
 //!    their descriptors are closed, and no helper is left.
 //! 2. In a process that was forked from the one that opened the database, no call reaches the file system.
 
-use super::Env;
 use super::beside::{Batch, Helpers};
+use super::environment::Env;
 use super::file::{DirEntry, File, FileLock, FileSystem, InFlight, OpenOptions, Pages, Transfer};
 use super::origin::Origin;
 use super::thread::Threads;

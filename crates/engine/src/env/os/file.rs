@@ -1,6 +1,6 @@
 //! An open file: positioned reads and writes that finish what they begin, buffered or direct.
 
-use super::super::SECTOR_BYTES;
+use super::super::buffer::SECTOR_BYTES;
 use super::super::file::{File, Pages};
 use super::mapped::MappedPages;
 use super::ring;

@@ -12,7 +12,7 @@ mod thread;
 #[cfg(not(target_os = "linux"))]
 compile_error!("env/os knows how to make bytes durable on Linux only");
 
-use super::Env;
+use super::environment::Env;
 use super::thread::{Clock, Random};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
