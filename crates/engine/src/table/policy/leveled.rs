@@ -1,7 +1,10 @@
 //! Leveled compaction, with level targets computed from the last level up, so that the number of levels is the least
 //! that the data needs (RocksDB calls this dynamic level bytes).
 
-use super::{Compaction, L0_TRIGGER, are_small, bytes, key_range, l0, overlapping, span};
+use super::compaction::Compaction;
+use super::l0;
+use super::l0::L0_TRIGGER;
+use super::runs::{are_small, bytes, key_range, overlapping, span};
 use crate::table::options::TableOptions;
 use crate::table::version::{LEVELS, RunHandle, Trees};
 

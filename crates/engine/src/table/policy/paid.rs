@@ -11,8 +11,10 @@
 //! before a merge, of which it is part then, or for a merge of all there is, once reads have paid for that since the
 //! last write.
 
+use super::compaction::Compaction;
+use super::leveled;
 use super::parked::{absorption_needs, rewrite_needs};
-use super::{Compaction, is_settled, leveled, occupied, overlapping, span};
+use super::runs::{is_settled, occupied, overlapping, span};
 use crate::base::SeqNum;
 use crate::base::num::u64_of;
 use crate::table::mem::SMALL_BYTES;

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::ERASURES_MANY;
+use super::dead::ERASURES_MANY;
 use super::dead::{part_of, seen_tombstones, tombstone_bytes};
 use crate::base::SeqNum;
 use crate::base::num::{u64_of, usize_of};

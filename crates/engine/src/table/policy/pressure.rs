@@ -1,6 +1,8 @@
 //! How far compaction is behind, which is what slows writers.
 
-use super::{L0_TRIGGER, bytes, l0, leveled};
+use super::l0::L0_TRIGGER;
+use super::runs::bytes;
+use super::{l0, leveled};
 use crate::base::num::u64_of;
 use crate::table::options::{Layout, TableOptions};
 use crate::table::version::{LEVELS, Trees};

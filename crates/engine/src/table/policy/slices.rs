@@ -8,8 +8,9 @@
 
 use std::sync::Arc;
 
+use super::compaction::Compaction;
 use super::dead::part_of;
-use super::{Compaction, bytes, key_range};
+use super::runs::{bytes, key_range};
 use crate::base::SeqNum;
 use crate::table::options::TableOptions;
 use crate::table::version::{Place, RunHandle};

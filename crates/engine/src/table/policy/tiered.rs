@@ -3,7 +3,10 @@
 //! A sequence is a run of L0 or a whole level. The number of sequences is bounded by the fanout, space by a limit on
 //! what lies above the last sequence. (RocksDB calls this universal compaction.)
 
-use super::{Compaction, L0_TRIGGER, l0, occupied};
+use super::compaction::Compaction;
+use super::l0;
+use super::l0::L0_TRIGGER;
+use super::runs::occupied;
 use crate::table::options::TableOptions;
 use crate::table::version::{LEVELS, Place, Trees};
 

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Compaction;
+use super::compaction::Compaction;
 use crate::base::FileId;
 use crate::table::version::{Place, RunHandle, Trees};
 
