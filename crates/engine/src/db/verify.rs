@@ -11,9 +11,9 @@ use serde::Serialize;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, FileId, Result};
 use crate::log::{LogWriter, recover_unsynced};
-use crate::table::catalog::RunRecord;
 use crate::table::files::{self, FileKind};
 use crate::table::policy::ValueBytes;
+use crate::table::record::RunRecord;
 use crate::table::{RunHandle, Trees};
 use crate::tree::salvage::{LostRange, Piece};
 
