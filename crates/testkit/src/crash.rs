@@ -12,11 +12,11 @@
 
 use crate::config::Config;
 use crate::engine::Engine;
-use crate::history::Subject;
 use crate::model::Model;
 use crate::ops::{Leave, Op, generate_writes};
 use crate::outcome::Outcome;
 use crate::rng::Rng;
+use crate::subject::Subject;
 use crate::{engine, history};
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{Durability, Layout};

@@ -1,6 +1,7 @@
 //! Random concurrent transactions, recorded as a history: in a deterministic interleaving with crashes, or by threads.
 
-use super::{End, Id, Key, Seen, Step, Txn, check};
+use super::check::{Seen, check};
+use super::history::{End, Id, Key, Step, Txn};
 use crate::config::Config;
 use crate::operators::APPEND;
 use crate::rng::Rng;

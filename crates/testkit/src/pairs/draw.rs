@@ -6,7 +6,7 @@ use spinney::Durability;
 use std::fmt;
 use std::ops::Bound;
 
-use super::TABLES;
+pub(super) const TABLES: usize = 2;
 
 /// How many keys there are.
 pub(super) const KEYS: usize = 40;

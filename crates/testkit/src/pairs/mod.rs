@@ -18,12 +18,12 @@ pub use draw::Kind;
 
 use crate::config::Config;
 use crate::engine::Engine;
-use crate::history::Subject;
 use crate::model::Model;
 use crate::ops::{Op, Span, View};
 use crate::outcome::{Outcome, Pair};
 use crate::rng::Rng;
-use draw::{Act, Draw, KEYS, key};
+use crate::subject::Subject;
+use draw::{Act, Draw, KEYS, TABLES, key};
 use meeting::Meeting;
 use spinney::Durability;
 use spinney::env::sim::{CrashProfile, SimEnv};
@@ -33,8 +33,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 const PATH: &str = "/db";
-const TABLES: usize = 2;
-
 /// The slots of the users.
 const FIRST: usize = 0;
 const SECOND: usize = 1;
