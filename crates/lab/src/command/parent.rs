@@ -1,8 +1,9 @@
 //! All runs of an experiment, each in a worker process, and the report on them.
 
-use super::Host;
-use super::args::{Common, OutputArgs, RunArgs};
+use super::args::{OutputArgs, RunArgs};
+use super::common::Common;
 use super::handover::Heard;
+use super::host::Host;
 use super::job::Job;
 use crate::driver::Engine;
 use crate::experiments::Experiment;
@@ -180,7 +181,7 @@ fn how_it_ended(status: ExitStatus) -> String {
 
 /// Passes a request to stop on to the worker, once, until `ended`.
 fn forward_stop(child: &Child, stop: &Stop, ended: impl Fn() -> bool) {
-    let clock = crate::Clock::real();
+    let clock = crate::clock::Clock::real();
     let mut told = false;
     while !ended() {
         if stop.asked() && !told {

@@ -1,7 +1,7 @@
 //! One run of one engine, in a process of its own: memory, threads and crashes of one engine are none of another's.
 
-use super::Host;
 use super::handover::Sayer;
+use super::host::Host;
 use super::job::Job;
 use crate::clock::Clock;
 use crate::driver::{Checked, Engine};

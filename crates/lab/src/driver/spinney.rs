@@ -3,9 +3,10 @@
 use super::batch::{Batch, Change};
 use super::client::{Client, Direction, Outcome, Scan};
 use super::config::{Compression, Config, Durability, TableId, TableSpec};
+use super::engine::Engine;
 use super::lacks::Lacks;
 use super::state::{Counters, LevelShape, TableShape};
-use super::{Engine, Store};
+use super::store::Store;
 use anyhow::{Result, ensure};
 use spinney::base::num::usize_of;
 use spinney::env::Env;

@@ -3,7 +3,8 @@
 use super::batch::Batch;
 use super::client::{Client, Outcome, Scan};
 use super::config::{Config, TableId, TableSpec};
-use super::{Engine, Store};
+use super::engine::Engine;
+use super::store::Store;
 use anyhow::Result;
 use std::path::Path;
 

@@ -2,9 +2,10 @@
 
 use super::build::Build;
 use super::machine::Machine;
-use super::model::{Cost, EngineInfo, FORMAT, Figure, Missing, Operation, Report, Run, Second, Size, State, Step};
+use super::model::{Cost, EngineInfo, FORMAT, Figure, Missing, Operation, Report, Run, Second, State, Step};
 use crate::driver::{Counters, LevelShape, TableShape};
 use crate::measure::Percentiles;
+use crate::measure::Size;
 use crate::random::Random;
 
 /// A report of these runs.

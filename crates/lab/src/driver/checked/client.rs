@@ -1,7 +1,7 @@
 //! A connection every read of which is compared with a model.
 
-use super::CheckedStore;
 use super::hash::{Operations, Verb};
+use super::store::CheckedStore;
 use crate::driver::batch::Batch;
 use crate::driver::client::{Client, Outcome, Scan};
 use crate::driver::config::TableId;

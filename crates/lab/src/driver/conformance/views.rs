@@ -1,6 +1,6 @@
 //! Read views.
 
-use super::{FIRST, Ground, SECOND, get, put, scan, write};
+use super::ground::{FIRST, Ground, SECOND, get, put, scan, write};
 use crate::driver::batch::Batch;
 use crate::driver::client::{Client, Scan};
 use crate::driver::lacks::unless_lacking;

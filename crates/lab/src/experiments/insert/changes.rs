@@ -2,7 +2,7 @@
 
 use super::live::Claims;
 use super::rows::RowMaker;
-use super::{ROWS, Steps};
+use super::steps::{ROWS, Steps};
 use crate::driver::{Batch, Client, Scan, TableId, unless_lacking};
 use crate::run::{Db, Did, End, Plan, Role};
 use anyhow::{Result, ensure};

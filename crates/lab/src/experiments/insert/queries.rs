@@ -2,7 +2,7 @@
 
 use super::changes::BATCH_BESIDE;
 use super::rows::RowMaker;
-use super::{ROWS, Steps};
+use super::steps::{ROWS, Steps};
 use crate::driver::{Client, Scan, TableId, unless_lacking};
 use crate::random::Random;
 use crate::run::{Db, Did, End, Plan, Role};

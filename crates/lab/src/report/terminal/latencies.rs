@@ -1,7 +1,7 @@
 //! How long calls took, and what else a step cost.
 
-use super::View;
 use super::rows::{Rows, by_step, or_dash, write_table};
+use super::view::View;
 use crate::report::column::{FACTORS, LATENCIES, calls, kinds, latency};
 use crate::report::summary::Summary;
 use crate::text::{Table, count};

@@ -1,7 +1,7 @@
 //! What reads ask of the trees.
 
-use super::View;
 use super::rows::{Rows, by_step, or_dash, write_table};
+use super::view::View;
 use crate::report::column::{READS, has_reads};
 use crate::report::summary::Summary;
 use anyhow::Result;

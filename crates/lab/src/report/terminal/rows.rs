@@ -1,6 +1,6 @@
 //! Tables with a row for each step and engine.
 
-use super::View;
+use super::view::View;
 use crate::report::summary::Summary;
 use crate::text::Table;
 use anyhow::Result;
