@@ -37,6 +37,7 @@ pub trait Engine: Debug + Send + Sync {
     /// with the same tables.
     ///
     /// # Errors
-    /// [`Lacks`](super::lacks::Lacks) when the engine has no way to do what `config` asks for; else what the engine says.
+    /// [`Lacks`](super::lacks::Lacks) when the engine has no way to do what `config` asks for; else what the engine
+    /// says.
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>>;
 }
