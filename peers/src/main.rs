@@ -7,6 +7,8 @@
 mod fjall;
 #[cfg(feature = "lmdb")]
 mod lmdb;
+#[cfg(any(feature = "fjall", feature = "lmdb", feature = "redb", feature = "sqlite"))]
+mod log_options;
 #[cfg(feature = "mariadb")]
 mod mariadb;
 #[cfg(any(feature = "mariadb", feature = "wiredtiger"))]
@@ -30,10 +32,10 @@ mod ticker;
 #[cfg(feature = "wiredtiger")]
 mod wiredtiger;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Parser;
 use spinney_lab::command::{self, BenchArgs, Host};
-use spinney_lab::driver::{self, Compression, Config, Engine, Lacks, LogConfig};
+use spinney_lab::driver::{self, Engine};
 use spinney_lab::{Interrupted, signals};
 use std::process::ExitCode;
 
@@ -96,16 +98,6 @@ fn engines() -> Vec<Box<dyn Engine>> {
         engines.push(Box::new(MariaDb { kind: Kind::MyRocks }));
     }
     engines
-}
-
-#[cfg(any(feature = "fjall", feature = "lmdb", feature = "redb", feature = "sqlite"))]
-/// Refuses options of a redo log, for engines whose log has none of them.
-fn no_log_options(config: &Config) -> Result<()> {
-    let LogConfig { compression, padding, dir, segment_bytes: _ } = &config.log;
-    ensure!(compression.is_none_or(|wanted| wanted == Compression::None), Lacks::new("no compression of a redo log"));
-    ensure!(padding.is_none(), Lacks::new("no choice of a redo log's padding"));
-    ensure!(dir.is_none(), Lacks::new("no directory of its own for a redo log"));
-    Ok(())
 }
 
 #[cfg(test)]

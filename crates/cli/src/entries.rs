@@ -1,8 +1,9 @@
 //! `get`, `put`, `merge` and `delete`: one entry, several, or those of a range.
 
 use crate::args::{CommitArgs, DeleteArgs, GetArgs, MergeArgs, PutArgs, RangeArgs, TableArgs};
+use crate::escape::{escape, one_line};
 use crate::failure::{Absent, Usage};
-use crate::output::{Form, Output, Values, argument, escape, one_line};
+use crate::output::{Form, Output, Values, argument};
 use crate::scan::{borrowed, bounds};
 use crate::store::{close_after, open_to_commit, table, with_table};
 use anyhow::{Context as _, Result, bail};

@@ -1,6 +1,6 @@
 //! What a failed command says, and how it ends.
 
-use crate::output::escape;
+use crate::escape::escape;
 use anyhow::Error;
 use spinney_lab::{Interrupted, signals};
 use std::error::Error as StdError;

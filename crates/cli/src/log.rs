@@ -1,7 +1,8 @@
 //! `log`: the changes in the redo log, oldest first, and those to come.
 
 use crate::args::LogArgs;
-use crate::output::{Output, escape, json_of, one_line};
+use crate::escape::{escape, one_line};
+use crate::output::{Output, json_of};
 use anyhow::{Error, Result, bail};
 use serde_json::json;
 use spinney::{ErrorKind, Kind, LogEntry, LogFollower, Lsn};

@@ -4,7 +4,9 @@
 
 mod args;
 mod bench;
+mod command;
 mod entries;
+mod escape;
 mod failure;
 mod load;
 mod log;
@@ -19,9 +21,9 @@ mod stress;
 mod tables;
 
 use anyhow::Result;
-use args::{Cli, Command};
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
+use command::{Cli, Command};
 use output::Output;
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -1,7 +1,8 @@
 //! `verify`, `flush`, `compact` and `checkpoint`.
 
 use crate::args::{CheckpointArgs, CompactArgs, FlushArgs, VerifyArgs};
-use crate::output::{Output, json_of, one_line};
+use crate::escape::one_line;
+use crate::output::{Output, json_of};
 use crate::store::{Directories, tables, with_db};
 use anyhow::{Result, bail};
 use serde_json::{Value as Json, json};

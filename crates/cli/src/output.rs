@@ -1,5 +1,6 @@
 //! Stdout, and bytes as text.
 
+use crate::escape::escape;
 use crate::failure::Usage;
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -145,35 +146,6 @@ pub(crate) fn json_of(bytes: &[u8]) -> Json {
 /// Bytes as hexadecimal digits.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A name that was given by somebody, on one line of a terminal.
-pub(crate) fn one_line(text: &str) -> String {
-    escape(text.as_bytes())
-}
-
-/// Bytes as text on one line, from which [`unescape`] gets them back: UTF-8 stays as it is, but for control characters
-/// and backslashes.
-pub(crate) fn escape(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for char in chunk.valid().chars() {
-            match char {
-                '\n' => text.push_str("\\n"),
-                '\r' => text.push_str("\\r"),
-                '\t' => text.push_str("\\t"),
-                '\\' => text.push_str("\\\\"),
-                char if char.is_control() => char.to_string().bytes().for_each(|byte| push_hex(&mut text, byte)),
-                char => text.push(char),
-            }
-        }
-        chunk.invalid().iter().for_each(|&byte| push_hex(&mut text, byte));
-    }
-    text
-}
-
-fn push_hex(text: &mut String, byte: u8) {
-    text.push_str(&format!("\\x{byte:02x}"));
 }
 
 /// The bytes of an argument: with `escapes` those that [`escape`] writes are understood, without them the text is meant

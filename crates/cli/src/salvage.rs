@@ -1,8 +1,9 @@
 //! `salvage`: a damaged redo log is cut at the damage, or what can be read of a database is copied.
 
 use crate::args::SalvageArgs;
+use crate::escape::escape;
 use crate::failure::Incomplete;
-use crate::output::{Output, escape, json_of};
+use crate::output::{Output, json_of};
 use crate::store::show;
 use anyhow::{Result, bail};
 use indicatif::ProgressDrawTarget;

@@ -1,7 +1,8 @@
 //! `shape`: the trees of a table as a picture in text.
 
 use crate::args::ShapeArgs;
-use crate::output::{Output, one_line};
+use crate::escape::one_line;
+use crate::output::Output;
 use crate::store::{tables, with_db};
 use anyhow::Result;
 use spinney::{Shape, ValuesShape};

@@ -1,7 +1,8 @@
 //! `stat`: all counters, in groups.
 
 use crate::args::StatArgs;
-use crate::output::{Output, one_line};
+use crate::escape::one_line;
+use crate::output::Output;
 use crate::store::with_db;
 use anyhow::Result;
 use serde_json::{Map, Value as Json};

@@ -1,7 +1,7 @@
 //! Opening databases and finding tables.
 
 use crate::args::{CommitArgs, DbArgs, TableArgs};
-use crate::output;
+use crate::escape::one_line;
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use spinney::{Database, Options, Table};
@@ -120,7 +120,7 @@ pub(crate) fn show(bar: &ProgressBar, bytes: u64, bytes_total: u64) {
 pub(crate) fn table(db: &Database, name: &str) -> Result<Table> {
     match db.table(name)? {
         Some(table) => Ok(table),
-        None => bail!("{} has no table `{}`", db.path().display(), output::one_line(name)),
+        None => bail!("{} has no table `{}`", db.path().display(), one_line(name)),
     }
 }
 

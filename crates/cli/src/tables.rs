@@ -1,8 +1,9 @@
 //! `tables`, `create` and `drop`.
 
 use crate::args::{CreateArgs, DropArgs, LayoutArg, TablesArgs};
+use crate::escape::one_line;
 use crate::failure::Usage;
-use crate::output::{Output, one_line};
+use crate::output::Output;
 use crate::store::{in_new_or_old, with_db, with_table};
 use anyhow::{Result, bail};
 use serde_json::json;

@@ -3,12 +3,16 @@
 //! Each rule is a test of its own and prints every violation as `file:line: what and why`. The rules look at a file's
 //! text with comments and string literals blanked out ([`Source::code`]), so a word in prose never counts as code.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The layers of the engine, bottom first: a file imports only from its own layer and from layers before it.
 const LAYERS: [&str; 10] = ["base", "env", "log", "block", "store", "cache", "tree", "table", "txn", "db"];
+
+/// The folders within which files may still import each other in a circle.
+const CIRCLES: [&str; 1] = ["crates/engine/src/db"];
 
 /// Where `unsafe` may be written, as prefixes of paths from the root of the repository.
 const UNSAFE: [&str; 8] = [
@@ -66,6 +70,16 @@ fn imports_point_only_to_lower_layers() {
                 Some(_) => {}
             }
         }
+    }
+    found.none();
+}
+
+#[test]
+fn no_files_import_each_other_in_a_circle() {
+    let mut found = Complaints::default();
+    let sources: Vec<_> = rust_sources().collect();
+    for (source, line, what) in imports_in_circles(&sources, &CIRCLES) {
+        found.add(source, line, &what);
     }
     found.none();
 }
@@ -218,6 +232,89 @@ fn every_way_to_name_a_layer_is_seen() {
     assert_eq!(names, ["1 base", "1 env", "1 db", "2 log", "4 txn"]);
 }
 
+/// The edges of the circles of a crate with these files, except for circles within its folder `old`.
+fn edges_of_circles(files: &[(&str, &str)]) -> Vec<String> {
+    let sources: Vec<_> = files
+        .iter()
+        .map(|(path, text)| Source::new(PathBuf::from(format!("crates/a/src/{path}")), (*text).to_owned()))
+        .collect();
+    let found = imports_in_circles(&sources, &["crates/a/src/old"]);
+    let name = |path: &Path| path.strip_prefix("crates/a/src").expect("all lie there").display().to_string();
+    found.into_iter().map(|(source, line, what)| format!("{}:{line} {what}", name(&source.path))).collect()
+}
+
+#[test]
+fn a_circle_is_found_however_its_imports_are_written() {
+    let root = ("lib.rs", "mod x;\nmod y;\npub use x::A;\n");
+    // Through the re-export of the folder.
+    let found = edges_of_circles(&[
+        root,
+        ("x/mod.rs", "mod a;\nmod b;\npub use a::A;\n"),
+        ("x/a.rs", "pub struct A;\n"),
+        ("x/b.rs", "use super::A;\n"),
+        ("y.rs", "use crate::x::A;\n"),
+    ]);
+    assert_eq!(
+        found,
+        [
+            "x/b.rs:1 imports crates/a/src/x/mod.rs, in a circle of 2 files",
+            "x/mod.rs:2 imports crates/a/src/x/b.rs, in a circle of 2 files"
+        ]
+    );
+    // Through `super::super` and a path within an expression.
+    let found = edges_of_circles(&[
+        root,
+        ("x/mod.rs", "mod a;\n"),
+        ("x/a.rs", "use super::super::y::Y;\n"),
+        ("y.rs", "pub struct Y;\nfn f() {\n    crate::x::a::g::<Y>(1);\n}\n"),
+    ]);
+    assert_eq!(
+        found,
+        [
+            "x/a.rs:1 imports crates/a/src/y.rs, in a circle of 2 files",
+            "y.rs:3 imports crates/a/src/x/a.rs, in a circle of 2 files"
+        ]
+    );
+    // Through groups within groups, a glob, and a module within the file.
+    let found = edges_of_circles(&[
+        root,
+        ("x/mod.rs", "mod a;\nmod b;\nmod c;\n"),
+        ("x/a.rs", "use crate::{\n    y::Y,\n    x::{self as up, b::{B, C}},\n};\n"),
+        ("x/b.rs", "use super::{super::y, c::*};\n"),
+        ("x/c.rs", "mod inner {\n    use super::super::a::A;\n    use super::C;\n}\n"),
+        ("y.rs", ""),
+    ]);
+    let edges: Vec<_> = found.iter().filter_map(|edge| edge.strip_suffix(", in a circle of 4 files")).collect();
+    assert_eq!(
+        edges,
+        [
+            "x/a.rs:3 imports crates/a/src/x/b.rs",
+            "x/a.rs:3 imports crates/a/src/x/mod.rs",
+            "x/b.rs:1 imports crates/a/src/x/c.rs",
+            "x/c.rs:2 imports crates/a/src/x/a.rs",
+            "x/mod.rs:1 imports crates/a/src/x/a.rs",
+            "x/mod.rs:2 imports crates/a/src/x/b.rs",
+            "x/mod.rs:3 imports crates/a/src/x/c.rs",
+        ]
+    );
+}
+
+#[test]
+fn siblings_tests_and_visibilities_make_no_circle() {
+    let found = edges_of_circles(&[
+        ("lib.rs", "mod old;\nmod x;\n#[cfg(test)]\nmod model;\npub use x::A;\n"),
+        ("model.rs", "use crate::A;\n"),
+        ("old/mod.rs", "mod a;\n"),
+        ("old/a.rs", "use super::X;\n"),
+        ("x/mod.rs", "mod a;\nmod b;\n#[cfg(all(test, shuttle))]\nmod s;\n#[cfg(test)]\nmod tests;\npub use a::A;\n"),
+        ("x/a.rs", "pub(in crate::x) struct A;\n#[cfg(test)]\nmod tests { use super::super::b::B; }\n"),
+        ("x/b.rs", "// use super::A;\nuse super::a::A;\nimpl A { fn f(&self) { self::g() } }\n"),
+        ("x/s.rs", "use super::A;\n"),
+        ("x/tests.rs", "use super::*;\n"),
+    ]);
+    assert_eq!(found, [""; 0]);
+}
+
 #[test]
 fn a_module_is_declared_by_the_file_above_it() {
     let parent = |path: &str| {
@@ -307,11 +404,137 @@ impl Source {
         found
     }
 
-    /// The lines, from and to, of the items under `#[cfg(test)]`.
+    /// The names of the crate and of the module that the file is, if it lies in the sources of a crate.
+    fn module(&self) -> Option<(PathBuf, Vec<String>)> {
+        let parts: Vec<_> =
+            self.path.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let src = parts.iter().position(|part| part == "src")?;
+        let mut module = parts[src + 1..].to_vec();
+        if ["mod", "lib", "main"].contains(&module.last()?.as_str()) {
+            module.pop();
+        }
+        Some((parts[..src].iter().collect(), module))
+    }
+
+    /// The modules in files of their own that the file declares, outside of test items or within: (line, name).
+    fn declarations(&self, within_tests: bool) -> Vec<(usize, String)> {
+        let declarations = word_positions(&self.code, "mod ").filter_map(|at| {
+            let name = first_names(&self.code[at + "mod ".len()..]).pop()?;
+            is_declaration(&self.code[at..], &name).then(|| (self.line_of(at), name))
+        });
+        let tests = self.test_items();
+        let within = |line: usize| tests.iter().any(|(from, to)| (*from..=*to).contains(&line));
+        declarations.filter(|(line, _)| within(*line) == within_tests).collect()
+    }
+
+    /// Every path that begins with `crate`, `super` or `self`, as seen from the root of the crate when the file is the
+    /// module `module`, outside of test items: (line, names).
+    fn absolute_paths(&self, module: &[String]) -> Vec<(usize, Vec<String>)> {
+        let (tests, inner) = (self.test_items(), inline_modules(&self.code));
+        let roots = ["crate::", "super::", "self::"];
+        let mut starts: Vec<_> = roots.iter().flat_map(|root| word_positions(&self.code, root)).collect();
+        starts.sort_unstable();
+        let (mut found, mut end) = (Vec::new(), 0);
+        for start in starts {
+            // A part of the path before it, or a visibility.
+            if start < end || self.code[..start].ends_with("(in ") {
+                continue;
+            }
+            let mut paths = Vec::new();
+            end = path_tree(&self.code, start, &[], &mut paths);
+            let around = inner.iter().filter(|(from, to, _)| (*from..*to).contains(&start)).map(|(_, _, name)| name);
+            let base: Vec<_> = module.iter().chain(around).cloned().collect();
+            for (at, path) in paths {
+                let line = self.line_of(at);
+                if !tests.iter().any(|(from, to)| (*from..=*to).contains(&line)) {
+                    found.push((line, absolute(&base, &path)));
+                }
+            }
+        }
+        found
+    }
+
+    /// The lines, from and to, of the items under `#[cfg(test)]` or `#[cfg(all(test, ..))]`.
     fn test_items(&self) -> Vec<(usize, usize)> {
-        let starts = self.code.match_indices("#[cfg(test)]").map(|(at, _)| at);
+        let attributes = ["#[cfg(test)]", "#[cfg(all(test, "];
+        let starts = attributes.iter().flat_map(|attribute| self.code.match_indices(attribute)).map(|(at, _)| at);
         starts.map(|at| (self.line_of(at), self.line_of(at + item_len(&self.code[at..])))).collect()
     }
+}
+
+/// The imports that form circles of files, each as the file, the line, and what it imports; circles within one of the
+/// folders `excepted` are left out. A path counts as an import of the file of the longest module that it names, so a
+/// path through the re-export of a `mod.rs` is an import of that `mod.rs`, which itself imports its children.
+fn imports_in_circles<'a>(sources: &'a [Source], excepted: &[&str]) -> Vec<(&'a Source, usize, String)> {
+    let mut crates: BTreeMap<PathBuf, BTreeMap<Vec<String>, &Source>> = BTreeMap::new();
+    for source in sources {
+        if let (Some((name, module)), false) = (source.module(), source.is_test()) {
+            crates.entry(name).or_default().insert(module, source);
+        }
+    }
+    let mut found = Vec::new();
+    for mut files in crates.into_values() {
+        let tests: Vec<_> = children_of(&files, true).into_iter().map(|(_, _, child)| child).collect();
+        files.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
+        let imports = imports(&files, excepted);
+        let reached: BTreeMap<_, _> = imports.keys().map(|module| (*module, reached(&imports, module))).collect();
+        for (from, tos) in &imports {
+            let circle = |to: &Vec<String>| reached.get(to).is_some_and(|reached| reached.contains(from));
+            let size = reached[from].iter().filter(|to| circle(to)).count();
+            for (to, lines) in tos.iter().filter(|(to, _)| circle(to)) {
+                let what = format!("imports {}, in a circle of {size} files", files[*to].path.display());
+                found.extend(lines.iter().map(|line| (files[*from], *line, what.clone())));
+            }
+        }
+    }
+    found.sort_by(|(a, line_a, what_a), (b, line_b, what_b)| (&a.path, line_a, what_a).cmp(&(&b.path, line_b, what_b)));
+    found
+}
+
+/// The modules that `files` declare in files of their own, outside of test items or within: (file, line, child).
+fn children_of<'f>(
+    files: &'f BTreeMap<Vec<String>, &Source>,
+    within_tests: bool,
+) -> Vec<(&'f Vec<String>, usize, Vec<String>)> {
+    let declared = files.iter().flat_map(|(module, source)| {
+        let child = |name| module.iter().cloned().chain([name]).collect();
+        source.declarations(within_tests).into_iter().map(move |(line, name)| (module, line, child(name)))
+    });
+    declared.collect()
+}
+
+/// What each file imports and the lines that do, by the names of the modules that the files are.
+type Imports<'f> = BTreeMap<&'f Vec<String>, BTreeMap<&'f Vec<String>, BTreeSet<usize>>>;
+
+/// The imports of `files` from each other, without those within one of the folders `excepted`.
+fn imports<'f>(files: &'f BTreeMap<Vec<String>, &Source>, excepted: &[&str]) -> Imports<'f> {
+    let mut paths = children_of(files, false);
+    for (module, source) in files {
+        paths.extend(source.absolute_paths(module).into_iter().map(|(line, path)| (module, line, path)));
+    }
+    let mut imports = Imports::new();
+    for (from, line, path) in paths {
+        let file = (0..=path.len()).rev().find_map(|len| files.get_key_value(&path[..len]));
+        let Some((to, target)) = file.filter(|(to, _)| *to != from) else { continue };
+        let within = |folder: &&str| files[from].path.starts_with(folder) && target.path.starts_with(folder);
+        if !excepted.iter().any(within) {
+            imports.entry(from).or_default().entry(to).or_default().insert(line);
+        }
+    }
+    imports
+}
+
+/// The files that `from` imports, and those that they import, and so on.
+fn reached<'f>(imports: &Imports<'f>, from: &Vec<String>) -> BTreeSet<&'f Vec<String>> {
+    let (mut reached, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(next) = open.pop() {
+        for to in imports.get(next).into_iter().flat_map(BTreeMap::keys) {
+            if reached.insert(*to) {
+                open.push(to);
+            }
+        }
+    }
+    reached
 }
 
 /// Violations, each a line.
@@ -413,6 +636,65 @@ fn first_names(code: &str) -> Vec<String> {
     }
     names.retain(|name| !name.is_empty());
     names
+}
+
+/// The paths of the tree of names that begins at `start` behind `prefix`, with where each begins; and the tree's end.
+fn path_tree(code: &str, start: usize, prefix: &[String], found: &mut Vec<(usize, Vec<String>)>) -> usize {
+    let (mut path, mut at) = (prefix.to_vec(), start);
+    loop {
+        at += code[at..].len() - code[at..].trim_start().len();
+        if code[at..].starts_with('{') {
+            // A group: each of its paths, behind which there may be `as` and another name.
+            while !code[at..].starts_with('}') {
+                at = path_tree(code, at + 1, &path, found);
+                at += code[at..].find([',', '}']).unwrap_or(code[at..].len());
+                if at == code.len() {
+                    return at;
+                }
+            }
+            return at + 1;
+        }
+        let is_name = |c: char| c.is_alphanumeric() || c == '_';
+        let len = if code[at..].starts_with('*') { 1 } else { code[at..].find(|c| !is_name(c)).unwrap_or(0) };
+        if len > 0 {
+            path.push(code[at..at + len].to_owned());
+            at += len;
+        }
+        match code[at..].trim_start().strip_prefix("::") {
+            Some(rest) => at = code.len() - rest.len(),
+            None => {
+                if path.len() > prefix.len() {
+                    found.push((start + code[start..].len() - code[start..].trim_start().len(), path));
+                }
+                return at;
+            }
+        }
+    }
+}
+
+/// The names from the root of the crate that `path` means within `module`.
+fn absolute(module: &[String], path: &[String]) -> Vec<String> {
+    let mut names = module.to_vec();
+    for name in path {
+        match name.as_str() {
+            "crate" => names.clear(),
+            "self" => {}
+            "super" => drop(names.pop()),
+            _ => names.push(name.clone()),
+        }
+    }
+    names
+}
+
+/// The modules that are written out within `code`: (from, to, name).
+fn inline_modules(code: &str) -> Vec<(usize, usize, String)> {
+    let modules = word_positions(code, "mod ").filter_map(|at| {
+        let rest = &code[at + "mod ".len()..];
+        let name = first_names(rest).pop()?;
+        let body = rest.strip_prefix(name.as_str())?.trim_start().starts_with('{');
+        body.then(|| (at, at + item_len(&code[at..]), name))
+    });
+    modules.collect()
 }
 
 /// The length of the item that `code` begins with: up to its `;` or its closing brace.

@@ -1,9 +1,9 @@
 //! The configurations that must all give the same history: every layout with every set of options.
 
-use crate::Rng;
 use crate::filters::{REMOVE, RemoveDoomed};
 use crate::operators::{APPEND, Append, SUM, Sum, adds};
 use crate::ops::{self, Op, Write};
+use crate::rng::Rng;
 use spinney::{
     Compression, Database, DatabaseBuilder, Durability, Layout, LogCompression, LogPadding, Options, Prefix,
     TableOptions,

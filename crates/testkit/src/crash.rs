@@ -10,9 +10,14 @@
 //! 2. M is not before the last commit that was acknowledged as surviving that crash.
 //! 3. `verify` finds nothing, and the database goes on as the model does from M, through another crash too.
 
-use crate::history::Subject;
-use crate::ops::{Leave, generate_writes};
-use crate::{Config, Engine, Model, Op, Outcome, Rng, engine, history};
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::model::Model;
+use crate::ops::{Leave, Op, generate_writes};
+use crate::outcome::Outcome;
+use crate::rng::Rng;
+use crate::subject::Subject;
+use crate::{engine, history};
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{Durability, Layout};
 use std::panic::{AssertUnwindSafe, catch_unwind};

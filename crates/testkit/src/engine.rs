@@ -2,9 +2,9 @@
 
 use crate::config::Config;
 use crate::filters::{doomed, is_doomed, shown};
-use crate::history::Subject;
 use crate::ops::{Change, Key, Leave, Op, SLOTS, Span, View, Write};
 use crate::outcome::{Outcome, Pair};
+use crate::subject::Subject;
 use spinney::env::Env;
 use spinney::{Batch, Database, Error, ErrorKind, Layout, Range, Result, Snapshot, Table, Transaction};
 use std::collections::BTreeMap;

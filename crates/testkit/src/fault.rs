@@ -11,10 +11,14 @@
 //!    and goes on rightly if something else did.
 //! 3. After the next open, with or without a crash before, no acknowledged commit is missing (see [`crate::crash`]).
 
+use crate::config::Config;
 use crate::crash::{PATH, Progress, TABLES, World, identify, live, lock};
-use crate::history::Subject;
-use crate::ops::{Change, Leave, Write, generate_writes};
-use crate::{Config, Engine, Op, Outcome, Rng, engine};
+use crate::engine;
+use crate::engine::Engine;
+use crate::ops::{Change, Leave, Op, Write, generate_writes};
+use crate::outcome::Outcome;
+use crate::rng::Rng;
+use crate::subject::Subject;
 use spinney::env::sim::{Call, Fault, SimEnv};
 use spinney::{Durability, Layout};
 use std::io::ErrorKind;

@@ -1,13 +1,11 @@
 //! Histories: operations with their outcomes, told by two subjects that must agree.
 
-use crate::{Engine, Model, Op, Outcome};
+use crate::engine::Engine;
+use crate::model::Model;
+use crate::ops::Op;
+use crate::outcome::Outcome;
+use crate::subject::Subject;
 use std::fmt::{self, Write as _};
-
-/// Something that operations can be applied to.
-pub trait Subject {
-    /// Applies an operation.
-    fn apply(&mut self, op: &Op) -> Outcome;
-}
 
 /// The first operation in which the engine was not the model.
 #[derive(Clone, Debug)]

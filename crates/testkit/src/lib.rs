@@ -10,6 +10,7 @@
 pub mod config;
 pub mod crash;
 pub mod engine;
+pub mod entry;
 pub mod fault;
 pub mod filters;
 pub mod fuzz;
@@ -25,11 +26,13 @@ pub mod pairs;
 pub mod parallel;
 pub mod rng;
 pub mod simulation;
+pub mod subject;
 
 pub use config::Config;
 pub use engine::Engine;
-pub use history::{Divergence, Subject};
+pub use history::Divergence;
 pub use model::Model;
 pub use ops::Op;
 pub use outcome::Outcome;
 pub use rng::Rng;
+pub use subject::Subject;

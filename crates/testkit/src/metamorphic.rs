@@ -5,10 +5,11 @@
 //! used for a while and closed, as in the metamorphic tests of Pebble; and all of them are closed at the end of each
 //! *episode*, where a [`Way`] may do what it likes.
 
-use crate::Rng;
-use crate::history::Subject;
 use crate::operators::adds;
 use crate::ops::{Change, Key, Leave, Op, SLOTS, Span, View, Write};
+use crate::outcome::Outcome;
+use crate::rng::Rng;
+use crate::subject::Subject;
 use spinney::Durability;
 use std::fmt::Write as _;
 use std::ops::Bound;
@@ -74,7 +75,7 @@ pub fn tell(episodes: &[Vec<Op>], tables: usize, way: Way, subject: &mut dyn Sub
         for (at, op) in episode.iter().enumerate() {
             for op in split(op, way) {
                 let outcome = subject.apply(&op);
-                if matches!(outcome, crate::Outcome::Failed(_)) {
+                if matches!(outcome, Outcome::Failed(_)) {
                     return Err(format!("{told}{op} -> {outcome}"));
                 }
                 if !matches!(op, Op::Write(..)) {
@@ -93,7 +94,7 @@ pub fn tell(episodes: &[Vec<Op>], tables: usize, way: Way, subject: &mut dyn Sub
 /// Does something of which nobody must see anything.
 fn done(subject: &mut dyn Subject, op: &Op) -> Result<(), String> {
     match subject.apply(op) {
-        crate::Outcome::Done => Ok(()),
+        Outcome::Done => Ok(()),
         outcome => Err(format!("{op} -> {outcome}")),
     }
 }

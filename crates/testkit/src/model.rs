@@ -5,10 +5,10 @@
 //! 2. A transaction conflicts exactly when a key that it wrote or erased has a version newer than its snapshot, or was
 //!    erased after it, whether it was there or not (first committer wins).
 
-use crate::history::Subject;
-use crate::operators;
+use crate::operators::adds;
 use crate::ops::{Change, Key, Op, SLOTS, Span, View, Write};
 use crate::outcome::{Outcome, Pair};
+use crate::subject::Subject;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -124,7 +124,7 @@ impl Model {
             let Change { table, key, write } = change;
             let versions = self.tables[table].entry(key).or_default();
             let below = versions.last().and_then(|(_, value)| value.clone());
-            versions.push((self.version, operators::after(table, below, &write)));
+            versions.push((self.version, after(table, below, &write)));
         }
     }
 
@@ -136,7 +136,7 @@ impl Model {
             let now = || self.value(self.version, None, *table, key);
             let below = written.get(&place).cloned().unwrap_or_else(now);
             let has_effect = below.is_none() || !matches!(write, Write::PutNew(_));
-            written.insert(place, operators::after(*table, below, write));
+            written.insert(place, after(*table, below, write));
             has_effect
         };
         let mut changes: Vec<_> = changes.into_iter().collect();
@@ -178,7 +178,7 @@ impl Model {
         let place = (table, key.to_vec());
         let is_erased = own.is_some_and(|own| own.erased.iter().any(|erased| erased.covers(table, &place.1)));
         let writes = own.and_then(|own| own.writes.get(&place)).into_iter().flatten();
-        writes.fold(stored.filter(|_| !is_erased), |below, write| operators::after(table, below, write))
+        writes.fold(stored.filter(|_| !is_erased), |below, write| after(table, below, write))
     }
 
     fn entries(&self, snapshot: u64, own: Option<&Own>, span: &Span) -> Vec<Pair> {
@@ -309,6 +309,21 @@ impl Model {
 impl Subject for Model {
     fn apply(&mut self, op: &Op) -> Outcome {
         self.try_apply(op).unwrap_or(Outcome::Nothing)
+    }
+}
+
+/// What a key of a table has after a write, where it had `below`.
+fn after(table: usize, below: Option<Vec<u8>>, write: &Write) -> Option<Vec<u8>> {
+    match write {
+        Write::Put(value) => Some(value.clone()),
+        Write::PutNew(value) => below.or_else(|| Some(value.clone())),
+        Write::Delete | Write::SingleDelete | Write::Erase(_) => None,
+        Write::Merge(operand) if adds(table) => {
+            let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("counters have 8 bytes"));
+            let sum = below.map_or(0, |below| number(&below)).wrapping_add(number(operand));
+            Some(sum.to_le_bytes().to_vec())
+        }
+        Write::Merge(operand) => Some([below.unwrap_or_default(), operand.clone()].concat()),
     }
 }
 

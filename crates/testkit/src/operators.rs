@@ -1,6 +1,5 @@
 //! The merge operators of the tables, as the engine gets them and as the model computes them.
 
-use crate::ops::Write;
 use spinney::tree::operator::Add;
 use spinney::{MergeOperator, Result};
 
@@ -47,23 +46,4 @@ impl MergeOperator for Sum {
 #[must_use]
 pub fn adds(table: usize) -> bool {
     !table.is_multiple_of(2)
-}
-
-/// What a key of a table has after a write, where it had `below`.
-///
-/// # Panics
-/// When a counter has not 8 bytes.
-#[must_use]
-pub fn after(table: usize, below: Option<Vec<u8>>, write: &Write) -> Option<Vec<u8>> {
-    match write {
-        Write::Put(value) => Some(value.clone()),
-        Write::PutNew(value) => below.or_else(|| Some(value.clone())),
-        Write::Delete | Write::SingleDelete | Write::Erase(_) => None,
-        Write::Merge(operand) if adds(table) => {
-            let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("counters have 8 bytes"));
-            let sum = below.map_or(0, |below| number(&below)).wrapping_add(number(operand));
-            Some(sum.to_le_bytes().to_vec())
-        }
-        Write::Merge(operand) => Some([below.unwrap_or_default(), operand.clone()].concat()),
-    }
 }

@@ -3,18 +3,18 @@
 //! Transactions, snapshots and scans live in numbered slots. An operation on an empty slot does nothing, so that any
 //! part of a list of operations is a list that can be run: this is what lets a failing list be made shorter.
 
-use crate::Rng;
+use crate::entry::Pair;
 use crate::operators;
-use crate::outcome::{Pair, show, show_bytes};
+use crate::outcome::{show, show_bytes};
+use crate::rng::Rng;
 use spinney::Durability;
 use std::fmt;
 use std::ops::Bound;
 
+pub use crate::entry::Key;
+
 /// How many transactions, and how many snapshots and scans, can be open at once.
 pub const SLOTS: usize = 3;
-
-/// A key.
-pub type Key = Vec<u8>;
 
 /// What becomes of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,8 @@
 //! What an operation gave, in a form that the engine and the model share and a history prints.
 
-use crate::ops::Key;
 use std::fmt;
 
-/// A key and its value.
-pub type Pair = (Key, Vec<u8>);
+pub use crate::entry::Pair;
 
 /// What an operation gave.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,11 +12,16 @@
 //! 4. When the faults stop, everything that is pending ends, and commits go through.
 //! 5. The same steps make the same calls.
 
+use crate::config::Config;
 use crate::crash::{PATH, Progress, TABLES, Tally, World, live, lock};
+use crate::engine;
+use crate::engine::Engine;
 use crate::fault::{settle, tells_poison};
-use crate::history::{self, Subject};
+use crate::history;
 use crate::ops::{Leave, Op, generate};
-use crate::{Config, Engine, Outcome, Rng, engine};
+use crate::outcome::Outcome;
+use crate::rng::Rng;
+use crate::subject::Subject;
 use spinney::Durability;
 use spinney::env::sim::{Fault, SimEnv};
 use std::fmt;

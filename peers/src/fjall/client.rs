@@ -1,6 +1,6 @@
 //! A thread's connection to fjall.
 
-use super::FjallStore;
+use super::store::FjallStore;
 use ::fjall::{Iter, Keyspace, OptimisticWriteTx, PersistMode, Readable, Snapshot};
 use anyhow::{Context as _, Result, ensure};
 use spinney_lab::driver::{Batch, Change, Client, Direction, Durability, Lacks, Outcome, Scan, TableId};

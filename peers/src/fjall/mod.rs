@@ -1,14 +1,14 @@
 //! fjall: an LSM-tree with a journal that all its trees share, in its variant with optimistic transactions.
 
 mod client;
+mod store;
 
+use crate::log_options;
 use crate::ticker::Ticker;
 use ::fjall::config::{
     BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, HashRatioPolicy, PinningPolicy,
 };
-use ::fjall::{
-    AbstractTree as _, CompressionType, KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, PersistMode,
-};
+use ::fjall::{AbstractTree as _, CompressionType, KeyspaceCreateOptions, OptimisticTxDatabase, PersistMode};
 use anyhow::{Result, ensure};
 use client::FjallClient;
 use spinney_lab::driver::{
@@ -18,25 +18,11 @@ use spinney_lab::text::bytes;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use store::{FjallStore, Table};
 
 /// fjall.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fjall;
-
-struct FjallStore {
-    db: OptimisticTxDatabase,
-    tables: Vec<Table>,
-    durability: Durability,
-    /// The workload has transactions, so those who look for conflicts must know of all writes.
-    transactions: bool,
-    ticker: Option<Ticker>,
-    settings: Vec<(String, String)>,
-}
-
-struct Table {
-    name: &'static str,
-    keyspace: OptimisticTxKeyspace,
-}
 
 /// How the memory is divided, and what else is chosen for all tables.
 struct Choice {
@@ -61,7 +47,7 @@ impl Engine for Fjall {
     }
 
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
-        crate::no_log_options(config)?;
+        log_options::refuse(config)?;
         ensure!(config.durability != Durability::NoLog, Lacks::new("no writes without its journal"));
         let choice = Choice::new(config, tables.len() as u64)?;
         let workers = usize::try_from(config.background_threads.max(1))?;

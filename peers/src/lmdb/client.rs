@@ -1,8 +1,9 @@
 //! A thread's connection to LMDB: a read transaction that is renewed, its cursors, and a write transaction at times.
 
 use super::env::{Txn, bytes, check, found, val};
-use super::{LmdbStore, ffi};
+use super::store::LmdbStore;
 use anyhow::{Context as _, Result};
+use lmdb_master_sys as ffi;
 use spinney_lab::driver::{Batch, Change, Client, Direction, Outcome, Scan, TableId};
 use std::ptr::null_mut;
 

@@ -1,8 +1,8 @@
 //! LMDB's environment and transactions, with errors as results.
 
-use super::{CStr, Result, c_uint, ensure, ffi};
-use anyhow::Context as _;
-use std::ffi::CString;
+use anyhow::{Context as _, Result, ensure};
+use lmdb_master_sys as ffi;
+use std::ffi::{CStr, CString, c_uint};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::ptr::{NonNull, null_mut};

@@ -5,16 +5,19 @@
 
 mod client;
 mod env;
+mod store;
 
+use crate::log_options;
 use crate::ticker::Ticker;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use client::LmdbClient;
 use env::{Env, Txn};
 use lmdb_master_sys as ffi;
 use spinney_lab::driver::{Client, Config, Durability, Engine, Lacks, Store, TableShape, TableSpec};
-use std::ffi::{CStr, c_uint};
+use std::ffi::c_uint;
 use std::path::Path;
 use std::sync::Arc;
+use store::{LmdbStore, Table};
 
 /// Address space of the map, of which only what is written takes room on disk.
 const MAP_BYTES: usize = 1 << 40;
@@ -22,18 +25,6 @@ const MAP_BYTES: usize = 1 << 40;
 /// LMDB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lmdb;
-
-struct LmdbStore {
-    env: Arc<Env>,
-    tables: Vec<Table>,
-    ticker: Option<Ticker>,
-    settings: Vec<(String, String)>,
-}
-
-struct Table {
-    name: &'static str,
-    dbi: ffi::MDB_dbi,
-}
 
 impl Engine for Lmdb {
     fn name(&self) -> &'static str {
@@ -52,7 +43,7 @@ impl Engine for Lmdb {
     }
 
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
-        crate::no_log_options(config)?;
+        log_options::refuse(config)?;
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let (flags, flags_text) = flags(config.durability);
         let env = Arc::new(Env::open(dir, MAP_BYTES, u32::try_from(tables.len())?, flags)?);

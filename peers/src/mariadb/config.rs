@@ -1,6 +1,6 @@
 //! The server's options: what is asked for and what is best.
 
-use super::engine::Kind;
+use super::kind::Kind;
 use anyhow::Result;
 use spinney_lab::driver::{Compression, Config, Durability, Lacks};
 

@@ -1,6 +1,7 @@
 //! The two engines.
 
 use super::config;
+use super::kind::Kind;
 use super::schema;
 use super::server::{self, Server};
 use super::store::MariaDbStore;
@@ -13,15 +14,6 @@ use std::path::Path;
 pub(crate) struct MariaDb {
     /// The storage engine.
     pub(crate) kind: Kind,
-}
-
-/// A storage engine of MariaDB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// B-trees, updated in place.
-    InnoDb,
-    /// RocksDB.
-    MyRocks,
 }
 
 impl Engine for MariaDb {

@@ -4,7 +4,7 @@
 //! moment a commit is made to force the log. InnoDB's log is then forced by `FLUSH ENGINE LOGS`, MyRocks' by a commit
 //! of a row of our own. Commits of others in that moment wait for the device too.
 
-use super::engine::Kind;
+use super::kind::Kind;
 use anyhow::Result;
 use mysql::Conn;
 use mysql::prelude::Queryable as _;

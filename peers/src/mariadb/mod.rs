@@ -7,10 +7,13 @@ mod client;
 mod config;
 mod engine;
 mod forcer;
+mod kind;
 mod schema;
 mod server;
 mod store;
 #[cfg(test)]
 mod tests;
+mod verbs;
 
-pub(crate) use engine::{Kind, MariaDb};
+pub(crate) use engine::MariaDb;
+pub(crate) use kind::Kind;

@@ -1,19 +1,17 @@
 //! The open database.
 
-use super::client::MariaDbClient;
 use super::config::{Options, flush_at_commit};
-use super::engine::Kind;
 use super::forcer;
+use super::kind::Kind;
 use super::schema::{self, Table};
 use super::server::Server;
 use crate::quiet;
 use crate::ticker::Ticker;
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use mysql::Conn;
 use mysql::prelude::Queryable as _;
-use spinney_lab::driver::{Client, Config, Counters, Durability, Store};
+use spinney_lab::driver::{Config, Durability};
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,12 +21,12 @@ const DATABASE: &str = "lab";
 #[derive(Debug)]
 pub(super) struct MariaDbStore {
     // The thread that forces the log ends before the server does.
-    ticker: Option<Ticker>,
-    server: Server,
-    kind: Kind,
+    pub(super) ticker: Option<Ticker>,
+    pub(super) server: Server,
+    pub(super) kind: Kind,
     pub(super) tables: Vec<Table>,
-    durability: Durability,
-    options: Options,
+    pub(super) durability: Durability,
+    pub(super) options: Options,
     /// Held while indexes are made.
     building: Mutex<()>,
     /// Whether all indexes are there; it publishes nothing else.
@@ -97,13 +95,13 @@ impl MariaDbStore {
         Ok(self.tables.iter().filter(missing).copied().collect())
     }
 
-    fn status(&self) -> Result<Status> {
+    pub(super) fn status(&self) -> Result<Status> {
         let rows: Vec<(String, String)> = self.connect()?.query("SHOW GLOBAL STATUS")?;
         Ok(Status(rows.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect()))
     }
 
     /// What changes while background work is done.
-    fn progress(&self) -> Result<Vec<u64>> {
+    pub(super) fn progress(&self) -> Result<Vec<u64>> {
         let status = self.status()?;
         let names: &[&str] = match self.kind {
             Kind::InnoDb => &["innodb_history_list_length", "innodb_data_written", "innodb_ibuf_size"],
@@ -123,7 +121,7 @@ impl MariaDbStore {
     }
 
     /// Writes all dirty pages of InnoDB.
-    fn flush_pages(&self) -> Result<()> {
+    pub(super) fn flush_pages(&self) -> Result<()> {
         let mut connection = self.connect()?;
         connection
             .query_drop("SET GLOBAL innodb_max_dirty_pages_pct_lwm = 0, GLOBAL innodb_max_dirty_pages_pct = 0")?;
@@ -133,104 +131,14 @@ impl MariaDbStore {
 }
 
 /// `SHOW GLOBAL STATUS`.
-struct Status(HashMap<String, String>);
+pub(super) struct Status(HashMap<String, String>);
 
 impl Status {
-    fn number(&self, name: &str) -> Option<u64> {
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.0.get(name)?.parse().ok()
     }
 
-    fn sum(&self, names: &[&str]) -> Option<u64> {
+    pub(super) fn sum(&self, names: &[&str]) -> Option<u64> {
         names.iter().map(|name| self.number(name)).sum()
-    }
-}
-
-impl Store for MariaDbStore {
-    fn client(&self) -> Result<Box<dyn Client + '_>> {
-        Ok(Box::new(MariaDbClient::new(self)?))
-    }
-
-    fn settings(&self) -> Vec<(String, String)> {
-        self.options.clone()
-    }
-
-    fn sync(&self) -> Result<()> {
-        match self.durability {
-            Durability::Sync => Ok(()),
-            Durability::NoLog => self.flush(),
-            durability => forcer::force(&mut self.connect()?, self.kind, flush_at_commit(self.kind, durability)),
-        }
-    }
-
-    fn flush(&self) -> Result<()> {
-        match self.kind {
-            Kind::InnoDb => self.flush_pages(),
-            Kind::MyRocks => Ok(self.connect()?.query_drop("SET GLOBAL rocksdb_force_flush_memtable_now = 1")?),
-        }
-    }
-
-    fn compact_all(&self) -> Result<()> {
-        let verb = match self.kind {
-            Kind::InnoDb => "OPTIMIZE TABLE `rows`",
-            Kind::MyRocks => "SET GLOBAL rocksdb_compact_cf = 'default'",
-        };
-        Ok(self.connect()?.query_drop(verb)?)
-    }
-
-    fn wait_idle(&self) -> Result<()> {
-        quiet::wait_until_quiet(|| self.progress())
-    }
-
-    fn build_indexes(&self) -> Result<()> {
-        self.have_indexes()
-    }
-
-    fn counters(&self) -> Result<Counters> {
-        let status = self.status()?;
-        let number = |name| status.number(name);
-        Ok(match self.kind {
-            Kind::InnoDb => {
-                let misses = number("innodb_buffer_pool_reads");
-                Counters {
-                    log_written_bytes: number("innodb_os_log_written"),
-                    flush_bytes: number("innodb_buffer_pool_pages_flushed").map(|pages| pages << 14),
-                    stalls: status.sum(&["innodb_log_waits", "innodb_buffer_pool_wait_free"]),
-                    cache_hits: number("innodb_buffer_pool_read_requests")
-                        .zip(misses)
-                        .map(|(all, misses)| all.saturating_sub(misses)),
-                    cache_misses: misses,
-                    ..Counters::default()
-                }
-            }
-            Kind::MyRocks => Counters {
-                log_written_bytes: number("rocksdb_wal_bytes"),
-                log_syncs: number("rocksdb_wal_synced"),
-                flush_bytes: number("rocksdb_flush_write_bytes"),
-                compaction_read_bytes: number("rocksdb_compact_read_bytes"),
-                compaction_written_bytes: number("rocksdb_compact_write_bytes"),
-                stall_us: number("rocksdb_stall_micros"),
-                stalls: status.sum(&["rocksdb_stall_total_stops", "rocksdb_stall_total_slowdowns"]),
-                cache_hits: number("rocksdb_block_cache_hit"),
-                cache_misses: number("rocksdb_block_cache_miss"),
-                ..Counters::default()
-            },
-        })
-    }
-
-    fn is_log(&self, path: &Path) -> bool {
-        match self.kind {
-            Kind::InnoDb => path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"ib_logfile")),
-            Kind::MyRocks => path.extension().is_some_and(|extension| extension == "log"),
-        }
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        vec![self.server.id()]
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        let Self { ticker, server, .. } = *self;
-        ticker.map_or(Ok(()), Ticker::stop).context("the log was not forced")?;
-        server.stop()
     }
 }

@@ -1,6 +1,6 @@
 //! A thread's connection to redb.
 
-use super::RedbStore;
+use super::store::RedbStore;
 use ::redb::{
     AccessGuard, ReadOnlyTable, ReadTransaction, ReadableDatabase as _, ReadableTable, StorageError, WriteTransaction,
 };

@@ -2,38 +2,23 @@
 
 mod backend;
 mod client;
+mod store;
 
+use crate::log_options;
 use crate::ticker::Ticker;
-use ::redb::{Builder, CompactionError, Database, TableDefinition, WriteTransaction};
+use ::redb::{Builder, CompactionError};
 use anyhow::{Context as _, Result};
 use backend::Unsynced;
 use client::RedbClient;
 use spinney_lab::driver::{Client, Config, Durability, Engine, Lacks, Store, TableShape, TableSpec};
 use spinney_lab::text::bytes;
-use std::fs::File;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock};
+use store::{Definition, RedbStore, Shared};
 
 /// redb.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Redb;
-
-type Definition = TableDefinition<'static, &'static [u8], &'static [u8]>;
-
-struct RedbStore {
-    shared: Arc<Shared>,
-    tables: Vec<Definition>,
-    ticker: Option<Ticker>,
-    settings: Vec<(String, String)>,
-}
-
-struct Shared {
-    /// Locked for writing by a compaction, which redb lets nobody else do at the same time.
-    db: RwLock<Database>,
-    /// The database's file, to force what [`Unsynced`] did not.
-    file: File,
-    durability: Durability,
-}
 
 impl Engine for Redb {
     fn name(&self) -> &'static str {
@@ -49,7 +34,7 @@ impl Engine for Redb {
     }
 
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
-        crate::no_log_options(config)?;
+        log_options::refuse(config)?;
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let path = dir.join("data.redb");
         let mut builder = Builder::new();
@@ -92,33 +77,6 @@ fn commits(durability: Durability) -> &'static str {
         Durability::Interval(_) => "None, and one Immediate at each interval",
         Durability::Buffered => "Immediate, on a file that is not synced",
         Durability::NoLog => "None",
-    }
-}
-
-impl Shared {
-    fn db(&self) -> RwLockReadGuard<'_, Database> {
-        // A panic of another thread leaves no half-made state behind: the lock guards a handle.
-        self.db.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin(&self) -> Result<WriteTransaction> {
-        let mut txn = self.db().begin_write()?;
-        txn.set_durability(match self.durability {
-            Durability::Sync | Durability::Buffered => ::redb::Durability::Immediate,
-            Durability::Interval(_) | Durability::NoLog => ::redb::Durability::None,
-        })?;
-        Ok(txn)
-    }
-
-    /// Brings all commits to the device: an empty commit that waits, and what it left to the page cache.
-    fn force(&self) -> Result<()> {
-        let mut txn = self.db().begin_write()?;
-        txn.set_durability(::redb::Durability::Immediate)?;
-        txn.commit()?;
-        if self.durability == Durability::Buffered {
-            self.file.sync_data()?;
-        }
-        Ok(())
     }
 }
 

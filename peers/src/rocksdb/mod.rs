@@ -1,6 +1,7 @@
 //! RocksDB as an engine of the laboratory: leveled and universal compaction.
 
 mod client;
+mod kind;
 mod native;
 mod options;
 mod shape;
@@ -8,40 +9,17 @@ mod stats;
 mod store;
 #[cfg(test)]
 mod tests;
+mod verbs;
 
 use anyhow::Result;
+use kind::{Logs, RocksDb, Style};
 use options::Chosen;
 use spinney_lab::driver::{Config, Engine, Store, TableSpec};
 use std::path::Path;
 use store::RocksStore;
 
-/// RocksDB with one style of compaction for all tables.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RocksDb {
-    style: Style,
-    logs: Logs,
-}
-
 /// RocksDB's own version, which its C interface does not tell; a test compares it with what a database says.
 const VERSION: &str = "11.8.1";
-
-/// How files are merged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Style {
-    /// Into levels, each larger than the one above: least space.
-    Leveled,
-    /// Into sorted runs of all keys: least written.
-    Universal,
-}
-
-/// What becomes of log files that are not needed any more, where commits force the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Logs {
-    /// They are written again.
-    Recycled,
-    /// They are removed, as RocksDB does by default.
-    New,
-}
 
 /// Both styles as engines, and the first with the redo log that RocksDB has by default.
 pub(crate) fn engines() -> Vec<Box<dyn Engine>> {

@@ -1,7 +1,7 @@
 //! The options that RocksDB is opened with.
 
+use super::kind::{Logs, RocksDb, Style};
 use super::native::{Events, Tickers, WriteOptions};
-use super::{Logs, RocksDb, Style};
 use anyhow::{Result, ensure};
 use rocksdb::{
     BlockBasedOptions, BlockBasedTablePinningTier, Cache, DBCompactionStyle, DBCompressionType, DataBlockIndexType,

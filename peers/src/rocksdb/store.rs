@@ -1,16 +1,14 @@
 //! An open database.
 
-use super::client::RocksClient;
 use super::native::{Db, Events, LiveFile, WriteOptions};
 use super::options::Chosen;
 use super::shape;
 use super::stats::Stats;
 use crate::ticker::Ticker;
 use anyhow::{Result, bail, ensure};
-use spinney_lab::driver::{Client, Config, Counters, Durability, Store, TableShape, TableSpec};
+use spinney_lab::driver::{Config, Durability, TableSpec};
 use std::path::Path;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 pub(super) struct RocksStore {
     /// Declared before the database, which it uses until it is dropped.
@@ -18,12 +16,12 @@ pub(super) struct RocksStore {
     pub(super) db: Arc<Db>,
     pub(super) write: WriteOptions,
     /// Names of the tables, and of their column families.
-    tables: Vec<(&'static str, &'static str)>,
+    pub(super) tables: Vec<(&'static str, &'static str)>,
     file_bytes: u64,
-    durability: Durability,
-    events: Arc<Events>,
-    stats: Mutex<Stats>,
-    settings: Vec<(String, String)>,
+    pub(super) durability: Durability,
+    pub(super) events: Arc<Events>,
+    pub(super) stats: Mutex<Stats>,
+    pub(super) settings: Vec<(String, String)>,
 }
 
 /// The column family that each database has. The first table is there, so that no empty one is left over.
@@ -52,23 +50,23 @@ impl RocksStore {
     }
 
     /// Ends the thread that forces the redo log, which is forced once more then.
-    fn end_ticker(&mut self) -> Result<()> {
+    pub(super) fn end_ticker(&mut self) -> Result<()> {
         let Some(ticker) = self.ticker.take() else { return Ok(()) };
         ticker.stop()?;
         Ok(self.db.sync_log()?)
     }
 
-    fn each(&self, verb: impl Fn(usize) -> Result<()>) -> Result<()> {
+    pub(super) fn each(&self, verb: impl Fn(usize) -> Result<()>) -> Result<()> {
         (0..self.tables.len()).try_for_each(verb)
     }
 
-    fn files(&self, table: usize) -> Vec<LiveFile> {
+    pub(super) fn files(&self, table: usize) -> Vec<LiveFile> {
         let family = self.tables[table].1;
         self.db.files().into_iter().filter(|file| file.table == family).collect()
     }
 
     /// Merges a level of a table into the next one that holds anything.
-    fn compact_table_level(&self, table: usize, level: usize) -> Result<()> {
+    pub(super) fn compact_table_level(&self, table: usize, level: usize) -> Result<()> {
         for _ in 0..ATTEMPTS {
             let files = self.files(table);
             let levels = shape::numbers(&files);
@@ -92,72 +90,6 @@ impl RocksStore {
         let exists =
             |level: &i32| self.db.text(self.db.table(table), &format!("rocksdb.num-files-at-level{level}")).is_some();
         Ok((0..).take_while(exists).last().unwrap_or(0))
-    }
-}
-
-impl Store for RocksStore {
-    fn client(&self) -> Result<Box<dyn Client + '_>> {
-        Ok(Box::new(RocksClient::new(self, self.tables.len())))
-    }
-
-    fn settings(&self) -> Vec<(String, String)> {
-        self.settings.clone()
-    }
-
-    fn sync(&self) -> Result<()> {
-        match self.durability {
-            Durability::NoLog => Ok(self.db.flush()?),
-            _ => Ok(self.db.sync_log()?),
-        }
-    }
-
-    fn flush(&self) -> Result<()> {
-        Ok(self.db.flush()?)
-    }
-
-    fn compact_level(&self, level: usize) -> Result<()> {
-        self.each(|table| self.compact_table_level(table, level))
-    }
-
-    fn compact_all(&self) -> Result<()> {
-        self.each(|table| {
-            self.db.compact(self.db.table(table));
-            // It has no other way to say that it failed.
-            let levels = shape::numbers(&self.files(table));
-            ensure!(levels.iter().flatten().count() <= 1, "RocksDB: a compaction of all left levels {levels:?}");
-            Ok(())
-        })
-    }
-
-    fn hold(&self, hold: bool) -> Result<()> {
-        self.each(|table| {
-            Ok(self.db.set_option(self.db.table(table), "disable_auto_compactions", &hold.to_string())?)
-        })
-    }
-
-    fn wait_idle(&self) -> Result<()> {
-        Ok(self.db.wait()?)
-    }
-
-    fn shape(&self) -> Result<Vec<TableShape>> {
-        let shape =
-            |(at, &(name, _)): (usize, &(&str, &str))| shape::of(&self.db, self.db.table(at), name, &self.files(at));
-        Ok(self.tables.iter().enumerate().map(shape).collect())
-    }
-
-    fn counters(&self) -> Result<Counters> {
-        let Events { flush_bytes, compaction_read_bytes, compaction_written_bytes } = &*self.events;
-        let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner).read(&self.db, self.tables.len());
-        Ok(Counters {
-            flush_bytes: Some(flush_bytes.load(Ordering::Relaxed)),
-            compaction_read_bytes: Some(compaction_read_bytes.load(Ordering::Relaxed)),
-            compaction_written_bytes: Some(compaction_written_bytes.load(Ordering::Relaxed)),
-            ..stats
-        })
-    }
-
-    fn close(mut self: Box<Self>) -> Result<()> {
-        self.end_ticker()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A thread's connection to SQLite.
 
-use super::SqliteStore;
+use super::store::SqliteStore;
 use anyhow::Result;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection};

@@ -2,7 +2,9 @@
 
 mod client;
 mod statements;
+mod store;
 
+use crate::log_options;
 use crate::ticker::Ticker;
 use anyhow::{Context as _, Result};
 use client::SqliteClient;
@@ -11,9 +13,10 @@ use spinney_lab::driver::{Client, Config, Durability, Engine, Lacks, Store, Tabl
 use spinney_lab::text::bytes;
 use statements::Statements;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use store::{Files, SqliteStore};
 
 /// SQLite.
 #[derive(Clone, Copy, Debug)]
@@ -26,24 +29,6 @@ const CHECKPOINT_BYTES: u64 = 64 << 20;
 
 /// The largest map: pages of the file are read from it without a copy.
 const MAP_BYTES: u64 = 1 << 40;
-
-struct SqliteStore {
-    path: PathBuf,
-    pragmas: String,
-    tables: Vec<Statements>,
-    /// For the store's verbs. It also keeps the log from being removed when the last client goes.
-    own: Mutex<Connection>,
-    ticker: Option<Ticker>,
-    /// Closed after all connections: to close a file gives up the process's locks on it.
-    files: Arc<Files>,
-    settings: Vec<(String, String)>,
-}
-
-/// The database and its log, to force them to the device.
-struct Files {
-    database: File,
-    log: File,
-}
 
 impl Engine for Sqlite {
     fn name(&self) -> &'static str {
@@ -59,7 +44,7 @@ impl Engine for Sqlite {
     }
 
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
-        crate::no_log_options(config)?;
+        log_options::refuse(config)?;
         let synchronous = match config.durability {
             Durability::Sync => "FULL",
             Durability::Interval(_) => "NORMAL",

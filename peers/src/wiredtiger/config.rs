@@ -1,6 +1,6 @@
 //! The settings: what is asked for and what is best, as WiredTiger's configuration strings.
 
-use super::engine::Tree;
+use super::kind::Tree;
 use super::library::Library;
 use anyhow::{Result, ensure};
 use spinney_lab::driver::{Compression, Config, Durability, Lacks, TableSpec};

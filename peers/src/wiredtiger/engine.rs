@@ -1,6 +1,7 @@
 //! The two engines.
 
 use super::config;
+use super::kind::Tree;
 use super::library::Library;
 use super::store::WiredTigerStore;
 use anyhow::{Context as _, Result};
@@ -13,15 +14,6 @@ use std::sync::Arc;
 pub(crate) struct WiredTiger {
     /// The kind.
     pub(crate) tree: Tree,
-}
-
-/// A kind of tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tree {
-    /// A B-tree that is written by copy on write.
-    Btree,
-    /// Chunks that are B-trees, and merges.
-    Lsm,
 }
 
 impl WiredTiger {

@@ -4,11 +4,15 @@ mod client;
 mod config;
 mod engine;
 mod handle;
+mod kind;
 mod layout;
 mod library;
 mod shape;
 mod store;
+mod table;
 #[cfg(test)]
 mod tests;
+mod verbs;
 
-pub(crate) use engine::{Tree, WiredTiger};
+pub(crate) use engine::WiredTiger;
+pub(crate) use kind::Tree;

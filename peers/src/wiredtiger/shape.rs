@@ -1,7 +1,7 @@
 //! The shape of the trees, from WiredTiger's metadata and statistics and from the sizes of its files.
 
 use super::handle::Session;
-use super::store::TablePlace;
+use super::table::TablePlace;
 use anyhow::Result;
 use spinney_lab::driver::{LevelShape, TableShape};
 use std::collections::BTreeMap;

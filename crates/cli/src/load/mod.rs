@@ -15,8 +15,9 @@ mod lines;
 
 use crate::args::LoadArgs;
 use crate::entries::{counts, number};
+use crate::escape::one_line;
 use crate::failure;
-use crate::output::{Output, one_line};
+use crate::output::Output;
 use crate::store::{in_new_or_old, log_options};
 use anyhow::{Context as _, Error, Result, anyhow, bail};
 use indicatif::ProgressBar;

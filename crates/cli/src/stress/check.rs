@@ -1,9 +1,10 @@
 //! The check after a crash: what is there must be the first commits of each thread, whole, and all that were
 //! acknowledged.
 
+use super::acks;
+use super::args::StressArgs;
 use super::plan::{JOURNAL, LAST, Work, Written, key};
 use super::tables::{self, Tables, number};
-use super::{StressArgs, acks};
 use crate::output::Output;
 use crate::store::{close_after, opened};
 use anyhow::{Result, bail};

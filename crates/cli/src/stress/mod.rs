@@ -2,19 +2,20 @@
 //! of what is left.
 
 mod acks;
+mod args;
 mod check;
 mod plan;
 mod soak;
 mod tables;
 mod writer;
 
-use crate::args::{CommitArgs, DbArgs};
+pub(crate) use args::StressArgs;
+
 use crate::failure::Usage;
 use crate::output::Output;
 use crate::store::in_new_or_old;
 use acks::Acks;
 use anyhow::{Context as _, Result, anyhow, bail};
-use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use soak::{Slope, Soak};
@@ -22,7 +23,6 @@ use spinney::{Database, Durability};
 use spinney_lab::text::{count, counted, digits};
 use spinney_lab::{Clock, progress, signals};
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -35,55 +35,6 @@ const LOOK: Duration = Duration::from_millis(20);
 const FULL: u64 = 6000;
 /// Samples of a soak; the first quarter of its time is for caches and allocators to fill.
 const SAMPLES: f64 = 200.0;
-
-/// Commit from many threads what can be checked after a crash, or check it
-///
-/// Each thread makes its commits 1, 2, 3 and so on, in three tables at once, one for each layout: puts, deletes, ranges
-/// deleted, values up to 32 KiB, with options so small that flushes, compactions and merges never pause. What a commit
-/// does follows from the seed, the thread and its number alone (docs/stress.md), and the data stops growing after some
-/// thousand commits. Prints `ACK THREAD NUMBER` after each commit, line by line: a process that is killed has lost none
-/// of them. The next run goes on where the database stopped. A database that stress did not begin is refused.
-///
-/// With --check: shows that the database holds the first commits of each thread whole and unchanged, nothing else, and
-/// all that were acknowledged, and that `verify` is clean; else says what is wrong and fails, also when there is
-/// nothing to check.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  spinney stress db --seed 7 --threads 4 --seconds 10
-  spinney stress db --commits 1000 --durability buffered >> acks
-  spinney stress db >> acks & sleep 3; kill -9 $!; spinney stress --check db --acks acks
-  spinney stress db --soak --seconds 600 --durability buffered")]
-pub(crate) struct StressArgs {
-    #[command(flatten)]
-    db: DbArgs,
-    /// What the contents follow from; a database keeps the one that it was begun with [default: 1]
-    #[arg(long, value_name = "S")]
-    seed: Option<u64>,
-    /// Threads that commit; a database keeps the number that it was begun with [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
-    threads: Option<u16>,
-    /// End after so many commits of each thread [default: go on until ctrl-C]
-    #[arg(long, value_name = "N", conflicts_with = "check")]
-    commits: Option<u64>,
-    /// End after so many seconds
-    #[arg(long, value_name = "SECONDS", conflicts_with = "check")]
-    seconds: Option<u64>,
-    #[command(flatten)]
-    commit: CommitArgs,
-    /// Instead of acknowledgements print how fast memory, file descriptors and space on disk grow once the data does
-    /// not; fail if one does
-    #[arg(long, requires = "seconds", conflicts_with_all = ["check", "commits"])]
-    soak: bool,
-    /// Check the database instead
-    #[arg(long)]
-    check: bool,
-    /// The acknowledgements that --check looks for: what earlier runs printed, one after the other
-    #[arg(long, value_name = "FILE", requires = "check")]
-    acks: Option<PathBuf>,
-    /// Print the summary as JSON
-    #[arg(long)]
-    json: bool,
-}
 
 /// What was done.
 #[derive(Debug, Serialize)]

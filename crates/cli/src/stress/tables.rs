@@ -1,8 +1,8 @@
 //! The database of a stress: three tables of different layouts, and one that records seed and threads.
 
-use super::StressArgs;
+use super::args::StressArgs;
 use super::plan::{LAST, key};
-use crate::output::one_line;
+use crate::escape::one_line;
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 use spinney::{

@@ -2,7 +2,8 @@
 //!
 //! Stored order, in every tree: user key ascending bytewise, then seqnum descending (the newest version first).
 
-use super::{Error, Result, SeqNum};
+use super::error::{Error, Result};
+use super::ids::SeqNum;
 
 /// The longest key in bytes (64 KiB).
 pub const KEY_BYTES_MAX: usize = 64 << 10;

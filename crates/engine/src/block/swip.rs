@@ -1,6 +1,6 @@
 //! A place for a block that many may read at once: an [`ImageSwip`] for images that were checked.
 
-use super::Block;
+use super::image::Block;
 use crate::base::memory::ImageSwip;
 
 /// A pointer to a block, or to none.

@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 use crate::base::key::{check_key, check_value};
 use crate::base::{Entry, Error, FileId, Kind, Lsn, Result, SeqNum};
-use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
+use crate::table::record::RunRecord;
 use crate::table::version::Place;
 use crate::table::{RunHandle, policy};
 use crate::txn::publish::Seqnums;

@@ -19,9 +19,10 @@ use crate::base::num::{u64_of, usize_of};
 use crate::base::{Error, ErrorKind, FileId, Lsn, Result, SeqNum};
 use crate::env::{Access, DirEntry, File, FileLock, OpenOptions};
 use crate::store::Extent;
-use crate::table::catalog::{Catalog, TableRecord};
+use crate::table::catalog::Catalog;
 use crate::table::files::{self, FileKind};
 use crate::table::manifest::Manifest;
+use crate::table::record::TableRecord;
 use crate::tree::btree::TreeRoot;
 
 use super::core::{Core, TableState};

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Lsn, Reached, Result, SeqNum, TableId};
-use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::mem::Mem;
+use crate::table::record::RunRecord;
 use crate::table::{RunHandle, Trees, Version, policy};
 use crate::tree::Cursor;
 use crate::tree::btree::PendingRoot;

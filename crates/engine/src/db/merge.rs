@@ -8,9 +8,9 @@ use crate::base::sync::MutexGuard;
 
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, FileId, Reached, Result, SeqNum};
-use crate::table::catalog::RunRecord;
 use crate::table::edit::Edit;
 use crate::table::policy::{self, Compaction, Slice};
+use crate::table::record::RunRecord;
 use crate::table::{Place, RunHandle, Trees};
 use crate::tree::merge::MergeCursor;
 use crate::tree::retain::{Below, Retain};

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, FileId, Result};
 use crate::log::{LogWriter, recover_unsynced};
-use crate::table::catalog::RunRecord;
 use crate::table::files::{self, FileKind};
 use crate::table::policy::ValueBytes;
+use crate::table::record::RunRecord;
 use crate::table::{RunHandle, Trees};
 use crate::tree::salvage::{LostRange, Piece};
 

@@ -6,7 +6,9 @@
 //! helper is making. Helpers are started when the first batch wants them, and sleep between batches; there are never
 //! more than [`HELPERS_MAX`]. They end with the database.
 
-use super::{Next, Origin, Threads, Transfer, Worker};
+use super::file::Transfer;
+use super::origin::Origin;
+use super::thread::{Next, Threads, Worker};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -9,12 +9,14 @@
 //!    allocator would keep such pieces and, as glibc's does, cut smaller and smaller ones from them until the heap is
 //!    several times what is in use.
 
-use super::SECTOR_BYTES;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
+
+/// The size and alignment in bytes of what direct I/O reads and writes, and of what a device writes atomically at best.
+pub const SECTOR_BYTES: usize = 4096;
 
 /// Buffers of so many bytes or more are mapped.
 const MAPPED_BYTES_MIN: usize = 128 << 10;

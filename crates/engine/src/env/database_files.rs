@@ -7,7 +7,10 @@
 //! 2. In a process that was forked from the one that opened the database, no call reaches the file system.
 
 use super::beside::{Batch, Helpers};
-use super::{DirEntry, Env, File, FileLock, FileSystem, InFlight, OpenOptions, Origin, Pages, Threads, Transfer};
+use super::environment::Env;
+use super::file::{DirEntry, File, FileLock, FileSystem, InFlight, OpenOptions, Pages, Transfer};
+use super::origin::Origin;
+use super::thread::Threads;
 use crate::base::sync::{Mutex, RwLock};
 use crate::base::{Error, ErrorKind, Result};
 use std::io;

@@ -1,6 +1,6 @@
 //! Files and directories, as the engine needs them.
 
-use super::AlignedBuffer;
+use super::buffer::AlignedBuffer;
 use std::fmt::{self, Debug};
 use std::io;
 use std::ops::Range;

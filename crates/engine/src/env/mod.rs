@@ -6,6 +6,7 @@
 mod beside;
 pub mod buffer;
 mod database_files;
+mod environment;
 mod file;
 mod origin;
 pub mod os;
@@ -15,29 +16,13 @@ mod tests;
 mod thread;
 
 use std::io;
-use std::sync::Arc;
 
-pub use buffer::AlignedBuffer;
+pub use buffer::{AlignedBuffer, SECTOR_BYTES};
 pub use database_files::DatabaseFiles;
+pub use environment::Env;
 pub use file::{Access, DirEntry, File, FileLock, FileSystem, InFlight, OpenOptions, Pages, Transfer};
 pub use origin::Origin;
 pub use thread::{Clock, Next, Random, Threads, Work, Worker};
-
-/// The size and alignment in bytes of what direct I/O reads and writes, and of what a device writes atomically at best.
-pub const SECTOR_BYTES: usize = 4096;
-
-/// Everything that a database needs from outside.
-#[derive(Clone, Debug)]
-pub struct Env {
-    /// Files and directories.
-    pub fs: Arc<dyn FileSystem>,
-    /// Time.
-    pub clock: Arc<dyn Clock>,
-    /// Background work and waiting.
-    pub threads: Arc<dyn Threads>,
-    /// Randomness, for the identity of a new database only.
-    pub random: Arc<dyn Random>,
-}
 
 impl Env {
     /// The operating system's files, clock, threads and randomness.

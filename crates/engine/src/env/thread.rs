@@ -1,6 +1,6 @@
 //! Time, background work and randomness.
 
-use super::Origin;
+use super::origin::Origin;
 use std::fmt::Debug;
 use std::io;
 use std::time::Duration;

@@ -9,8 +9,7 @@
 //! cache what is not on the disk, and no later sync writes it. So what no marker proves is read past the cache.
 
 use super::format::{Begins, HeaderError, MARKER_BYTES, Marker, SECTOR, SegmentHeader};
-use super::segment::{Directory, Listing, segment_path};
-use super::writer::Live;
+use super::segment::{Directory, Listing, Live, segment_path};
 use crate::base::num::usize_of;
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{Access, File};

@@ -1,6 +1,6 @@
 //! Holds: segments that are kept for readers of the log, though no recovery needs them any more.
 
-use super::writer::Live;
+use super::segment::Live;
 use crate::base::Lsn;
 use std::collections::BTreeMap;
 

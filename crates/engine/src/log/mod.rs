@@ -23,6 +23,7 @@
 mod beside;
 mod chain;
 mod cursor;
+mod files;
 mod flights;
 mod format;
 mod gates;
@@ -40,6 +41,7 @@ mod recover;
 mod recycle;
 mod salvage;
 mod segment;
+mod spare;
 mod stats;
 mod tail;
 #[cfg(test)]
@@ -52,8 +54,8 @@ pub use options::{LogCompression, LogOptions, LogPadding};
 pub use pack::Packed;
 pub use place::{Occupant, look};
 pub use progress::ReplayProgress;
-pub use reader::LogSummary;
-pub use recover::{RecoveredLog, Visit, inspect, inspect_on, recover, recover_unsynced};
+pub use reader::{LogSummary, Visit};
+pub use recover::{RecoveredLog, inspect, inspect_on, recover, recover_unsynced};
 pub use recycle::{Reservation, remove_log, remove_spares};
 pub use salvage::{Damaged, Wanted, examine};
 pub use stats::LogStats;

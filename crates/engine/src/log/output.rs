@@ -6,17 +6,17 @@
 //! are mapped, and a stream of small commits needs no system call to reach them. While it goes on, a background worker
 //! fills as many again before they are used up. A force never writes more than three times what it has to.
 
-use super::format::{SECTOR, SegmentHeader, after, distance, sector_up};
+use super::files::{Files, Io, Placed};
+use super::format::{SegmentHeader, after, distance, sector_up};
 use super::paged::Mapped;
-use super::segment::{Segment, Spare};
+use super::segment::{Live, Segment, Spare};
 use super::stats::count;
-use super::tail::{Chunk, Taken};
-use super::writer::{Live, LogWriter};
+use super::tail::Chunk;
+use super::writer::LogWriter;
 use crate::base::num::u64_of;
 use crate::base::{Error, Lsn, Result};
 use crate::env::AlignedBuffer;
 use std::mem;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -27,47 +27,6 @@ const AHEAD_BYTES_MAX: u64 = 64 << 10;
 static ZEROS: [u8; 512 << 10] = [0; _];
 /// Larger buffers are given back to the system after their write.
 const KEPT_BUFFER_BYTES_MAX: usize = 640 << 10;
-
-/// What is on its way, and the files.
-#[derive(Debug)]
-pub(super) struct Io {
-    /// Bytes taken from the tail; none but while they are written.
-    pub(super) taken: Taken,
-    pub(super) files: Files,
-}
-
-/// The files.
-#[derive(Debug)]
-pub(super) struct Files {
-    pub(super) current: Arc<Segment>,
-    /// Segments with buffered bytes that are not known to be durable, oldest first.
-    pub(super) unsynced: Vec<Arc<Segment>>,
-    /// The page cache holds whole pages up to here.
-    paged_to: Lsn,
-    /// Up to where a force has found pages filled ahead.
-    synced_to: Lsn,
-    /// Where the group after the last force begins.
-    pub(super) forced: Lsn,
-}
-
-/// Bytes of a force, and where they go.
-pub(super) struct Placed {
-    segment: Arc<Segment>,
-    offset: u64,
-    bytes: AlignedBuffer,
-}
-
-impl Io {
-    /// Of a log that begins with an empty segment.
-    pub(super) fn new(segment: Arc<Segment>) -> Self {
-        let first = segment.header.first;
-        let taken = Taken::nothing(segment.header);
-        Self {
-            taken,
-            files: Files { current: segment, unsynced: Vec::new(), paged_to: first, synced_to: first, forced: first },
-        }
-    }
-}
 
 impl LogWriter {
     /// Writes what was taken through the page cache. No direct write is in flight meanwhile. Gives pages that were
@@ -193,35 +152,6 @@ impl LogWriter {
             self.counters.synced(clock, begun);
         }
         Ok(())
-    }
-}
-
-impl Files {
-    /// Bytes since the last force of a log that ends at `end`: as many may be written ahead.
-    fn since_force(&self, end: Lsn) -> u64 {
-        end.0.saturating_sub(self.forced.0)
-    }
-
-    /// How many zeros ahead the next sync writes, after everything before `forced`.
-    pub(super) fn sync_zeros(&mut self) -> u64 {
-        let synced = mem::replace(&mut self.synced_to, self.paged_to).max(self.forced);
-        self.paged_to.0.saturating_sub(synced.0)
-    }
-
-    /// The current segment is written through the page cache: the next force syncs it.
-    pub(super) fn expect_sync(&mut self) {
-        if self.unsynced.last().is_none_or(|last| !Arc::ptr_eq(last, &self.current)) {
-            self.unsynced.push(Arc::clone(&self.current));
-        }
-    }
-
-    /// Maps a range that was just written, if it is long enough to gain from it.
-    fn map(&self, range: Range<u64>) -> Option<Mapped> {
-        if range.end - range.start < SECTOR {
-            return None;
-        }
-        let pages = self.current.buffered.map(range.clone())?;
-        Some((range, pages))
     }
 }
 

@@ -12,7 +12,6 @@ use super::format::{
     is_valid, sector_up,
 };
 use super::pack::{Unpackable, unpack};
-use super::recover::Visit;
 use crate::base::num::{round_down, u64_of};
 use crate::base::{Error, Lsn, Reached, Result};
 use crate::env::{AlignedBuffer, SECTOR_BYTES};
@@ -22,6 +21,9 @@ const WINDOW_BYTES: usize = 1 << 20;
 /// How much is searched for markers at a time, in bytes.
 const SCAN_BYTES: usize = 64 << 10;
 const _: () = assert!(WINDOW_BYTES > FRAGMENT_BYTES_MAX + RECORD_BYTES + SECTOR_BYTES);
+
+/// Is shown each payload: where its first record begins, the position after it, and its bytes.
+pub type Visit<'a> = dyn FnMut(Lsn, Lsn, &[u8]) -> Result<()> + 'a;
 
 /// Reads a chain of segments.
 pub(super) struct LogReader<'a> {

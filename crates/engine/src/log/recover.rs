@@ -3,10 +3,9 @@
 use super::chain::{self, Chain, Found};
 use super::format::{SECTOR, SEGMENT_BYTES_MAX, sector_up};
 use super::progress::{ReplayProgress, Steps};
-use super::reader::{LogReader, LogSummary};
-use super::segment::{Directory, Listing, Spare};
+use super::reader::{LogReader, LogSummary, Visit};
+use super::segment::{Directory, Listing, Live, Spare};
 use super::stats::micros;
-use super::writer::Live;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::Env;
@@ -20,9 +19,6 @@ const _: () = assert!(GAP_BYTES >= 2 * SEGMENT_BYTES_MAX, "a segment may be lost
 
 /// How often a log is read again that changes while it is read.
 const ATTEMPTS: u32 = 100;
-
-/// Is shown each payload: where its first record begins, the position after it, and its bytes.
-pub type Visit<'a> = dyn FnMut(Lsn, Lsn, &[u8]) -> Result<()> + 'a;
 
 /// A log as it was found; [`LogWriter::open`](super::LogWriter::open) goes on from there.
 #[derive(Debug)]

@@ -22,14 +22,14 @@
 //! What has been written is counted from the open on, not kept: a log whose spares were removed, or whose segments are
 //! all in use, grows again from 1 MiB, which costs fewer zeros than a whole segment would.
 
-use super::format::SECTOR;
 use super::hold::needed_from;
 use super::options::LogOptions;
 use super::pack::Packed;
 use super::recover::RecoveredLog;
-use super::segment::{Directory, Fill, Listing, Spare};
+use super::segment::{Directory, Fill, Listing, Live, Spare};
+use super::spare::{FRESH_BYTES, SPARES_MAX, SpareMakes, is_useful, new_segment_bytes};
 use super::stats::count;
-use super::writer::{Live, LogWriter};
+use super::writer::LogWriter;
 use crate::base::num::u64_of;
 use crate::base::{ErrorKind, Lsn, Reached, Result};
 use crate::env::Env;
@@ -37,31 +37,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How many files are kept for future segments: as many as become obsolete at once when a log that is cut short is
-/// flushed, so that each flush gives back what is used up to the next one.
-pub(super) const SPARES_MAX: usize = 6;
-/// The size in bytes of the first segments, and of one for which no spare was ready: small, so that neither an open nor
-/// a commit waits for its zeros.
-const FRESH_BYTES: u64 = 1 << 20;
-
 /// The files of the log that wait for their use have at most this part of the space that is free, and each of them; but
 /// one of [`FRESH_BYTES`] there may always be.
 const FREE_PART: u64 = 32;
-
-/// What a force into a place that was never written costs the file system's journal, in bytes of zeros written ahead:
-/// 50 us, where a device writes 2 GB/s.
-const FORCE_BYTES: u64 = 128 << 10;
-
-/// The size of a segment file made new by a log that has written `used` bytes, and whose whole segments have `most`.
-pub(super) fn new_segment_bytes(used: u64, most: u64) -> u64 {
-    let grown = (used / 2).checked_ilog2().map_or(0, |log| 1 << log);
-    grown.max(FRESH_BYTES).min(most)
-}
-
-/// Whether a file of `bytes` bytes that is there already is worth being used again, at that time.
-pub(super) fn is_useful(bytes: u64, used: u64, most: u64) -> bool {
-    (new_segment_bytes(used, most)..=most).contains(&bytes) && bytes.is_multiple_of(SECTOR)
-}
 
 /// Removes the files that wait to become segments of the log in `directory`, to make room on a full disk before the log
 /// is opened. What cannot be removed stays.
@@ -82,34 +60,6 @@ pub fn remove_log(env: &Env, directory: &Path) -> Result<()> {
     let spares = spares.iter().map(|spare| &spare.path);
     let mut paths = segments.iter().map(|(_, path)| path).chain(spares).chain(&unfinished);
     paths.try_for_each(|path| directory.remove(path))
-}
-
-/// What is remembered from one spare to the next.
-#[derive(Debug)]
-pub(super) struct SpareMakes {
-    next: u64,
-    /// The forces, and the bytes written, until the last one was made.
-    forces: u64,
-    used: u64,
-}
-
-impl SpareMakes {
-    pub(super) const fn new(next: u64) -> Self {
-        Self { next, forces: 0, used: 0 }
-    }
-
-    /// A number that no spare has.
-    const fn number(&mut self) -> u64 {
-        self.next += 1;
-        self.next - 1
-    }
-
-    /// Whether zeros are worth it for the next one, by what went on since the last.
-    const fn fill(&mut self, forces: u64, used: u64) -> Fill {
-        let (more_forces, more_used) = (forces - self.forces, used - self.used);
-        (self.forces, self.used) = (forces, used);
-        if more_used / FORCE_BYTES <= more_forces { Fill::Zeros } else { Fill::Room }
-    }
 }
 
 /// Room that is promised to a payload.

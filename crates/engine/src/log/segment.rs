@@ -48,6 +48,15 @@ impl Segment {
     }
 }
 
+/// A segment that is needed.
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    pub(super) header: SegmentHeader,
+    pub(super) path: PathBuf,
+    /// Length of the file: less than its header says when it was cut off.
+    pub(super) bytes: u64,
+}
+
 /// What a file is made of that is to become a segment. Either reads as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fill {

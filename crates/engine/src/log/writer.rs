@@ -36,18 +36,18 @@
 //!    without an earlier one; it then ends the log at the gap, and nobody was told of what lies behind.
 //! 2. The first failure of a write or sync ends the log: nothing is tried again, every later call fails.
 
+use super::files::Io;
 use super::flights::{FLIGHTS_MAX, Flights, Turn};
 use super::format::{Begins, SegmentHeader};
 use super::gates::Gates;
 use super::hold::Holds;
 use super::options::{LogOptions, LogPadding};
-use super::output::Io;
 use super::pack::Packed;
 use super::paged::{Mapped, Paged};
 use super::payload::Payload;
 use super::recover::RecoveredLog;
-use super::recycle::{SPARES_MAX, SpareMakes, is_useful, new_segment_bytes};
-use super::segment::{Directory, Spare};
+use super::segment::{Directory, Live, Spare};
+use super::spare::{SPARES_MAX, SpareMakes, is_useful, new_segment_bytes};
 use super::stats::{Counters, LogStats, count};
 use super::tail::Tail;
 use crate::base::num::u64_of;
@@ -57,7 +57,7 @@ use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{AlignedBuffer, Env};
 use std::mem;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -97,15 +97,6 @@ pub struct LogWriter {
     pub(super) counters: Counters,
     bytes_replayed: u64,
     replay_us: u64,
-}
-
-/// A segment that is needed.
-#[derive(Clone, Debug)]
-pub(super) struct Live {
-    pub(super) header: SegmentHeader,
-    pub(super) path: PathBuf,
-    /// Length of the file: less than its header says when it was cut off.
-    pub(super) bytes: u64,
 }
 
 /// The log in memory.

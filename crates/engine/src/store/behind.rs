@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::StoreStats;
+use super::stats::StoreStats;
 use crate::base::{Error, Result};
 use crate::env::{AlignedBuffer, File, InFlight, Transfer};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::base::sync::Mutex;
 
-use super::BlockFile;
 use super::behind::WriteBehind;
+use super::file::BlockFile;
 use super::space::{Extent, STRETCH_UNITS, SpaceMap, UNIT_BYTES};
 use crate::base::num::{round_up, u64_of, usize_of};
 use crate::base::{Error, ErrorKind, Result};

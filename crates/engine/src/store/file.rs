@@ -1,6 +1,7 @@
 //! A file of blocks, open for reading them one by one.
 
-use super::{BlocksRead, StoreStats};
+use super::reads::BlocksRead;
+use super::stats::StoreStats;
 use crate::base::num::{round_down, round_up, u64_of, usize_of, usize_of32};
 use crate::base::sync::thread_local;
 use crate::base::{Error, Reached, Result};

@@ -1,8 +1,8 @@
 //! Writes a new file of blocks front to back, in large writes, each beside what is appended next.
 
-use super::StoreStats;
 use super::behind::WriteBehind;
 use super::file::new_instance;
+use super::stats::StoreStats;
 use crate::base::num::{round_up, u64_of, usize_of};
 use crate::base::{Error, ErrorKind, Result};
 use crate::block::{BlockPointer, Compression, frame};

@@ -11,7 +11,7 @@
 //! | number of tables, then each: id, record | see `table/codec.rs` |
 //! | log directory | its absolute path, length first, UTF-8; only when it is not `log` in the database's directory |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,94 +19,12 @@ use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::num::u64_of;
 use crate::base::{FileId, Lsn, SeqNum, TableId};
 use crate::tree::btree::TreeMeta;
-use crate::tree::erasure::Erasures;
-use crate::tree::run::RunMeta;
 
 use super::codec;
 use super::edit::Edit;
 use super::files;
-use super::marks::Marks;
-use super::options::TableOptions;
-use super::version::{LEVELS, Place, RunHandle};
-
-/// A run as the manifest knows it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunRecord {
-    /// Names the file.
-    pub id: FileId,
-    /// What is in it.
-    pub meta: RunMeta,
-}
-
-impl RunRecord {
-    /// The record of a run.
-    #[must_use]
-    pub fn of(handle: &RunHandle) -> Self {
-        Self { id: handle.id, meta: handle.run.kept_meta() }
-    }
-}
-
-/// A table as the manifest knows it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TableRecord {
-    /// The user's name for it.
-    pub name: String,
-    /// Fixed at creation.
-    pub options: TableOptions,
-    /// Changes before this log position are in the trees; recovery replays those from here on.
-    pub replay_from: Lsn,
-    /// Newest first.
-    pub l0: Vec<RunRecord>,
-    /// Level 1 to [`LEVELS`], each in key order, without a key in two runs.
-    pub levels: [Vec<RunRecord>; LEVELS],
-    /// The B-tree's file and root.
-    pub tree: Option<(FileId, TreeMeta)>,
-    /// The erasures that readers need for what is in the trees.
-    pub erasures: Arc<Erasures>,
-    /// How old its entries are, when they have a time to live.
-    pub marks: Marks,
-}
-
-impl TableRecord {
-    /// A table without data.
-    #[must_use]
-    pub fn new(name: String, options: TableOptions, replay_from: Lsn) -> Self {
-        let (l0, levels, tree, erasures) = (Vec::new(), Default::default(), None, Arc::default());
-        Self { name, options, replay_from, l0, levels, tree, erasures, marks: Marks::default() }
-    }
-
-    /// Whether there is anything in the table's trees.
-    #[must_use]
-    pub fn has_data(&self) -> bool {
-        self.runs().next().is_some() || self.tree.as_ref().is_some_and(|(_, meta)| *meta != TreeMeta::default())
-    }
-
-    /// The value files that the table's runs refer to.
-    #[must_use]
-    pub fn values(&self) -> BTreeSet<FileId> {
-        self.runs().flat_map(|run| &run.meta.references).map(|reference| reference.file).collect()
-    }
-
-    /// Adds erasures.
-    fn erase(&mut self, erasures: &Erasures) {
-        if !erasures.is_empty() {
-            self.erasures = Arc::new(self.erasures.and(erasures));
-        }
-    }
-
-    /// Keeps how old entries are, and the erasures with that of those that are too old.
-    fn expire(&mut self, marks: &Marks, erasures: &Arc<Erasures>) -> Result<(), Malformed> {
-        self.options.time_to_live.ok_or(Malformed)?;
-        self.marks.clone_from(marks);
-        self.erasures = Arc::clone(erasures);
-        Ok(())
-    }
-
-    /// The table's runs.
-    pub fn runs(&self) -> impl Iterator<Item = &RunRecord> {
-        self.l0.iter().chain(self.levels.iter().flatten())
-    }
-}
+use super::record::{RunRecord, TableRecord, check_disjoint};
+use super::version::Place;
 
 /// All that the manifest remembers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -301,10 +219,4 @@ fn add(record: &mut TableRecord, mut in_l0: Option<usize>, added: &[(Place, RunR
         }
     }
     Ok(())
-}
-
-/// Refuses runs of a level that are not in key order, or have a key in common: compactions count on it.
-pub(super) fn check_disjoint(level: &[RunRecord]) -> Result<(), Malformed> {
-    let are_disjoint = level.windows(2).all(|pair| pair[0].meta.largest < pair[1].meta.smallest);
-    if are_disjoint { Ok(()) } else { Err(Malformed) }
 }

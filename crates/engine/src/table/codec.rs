@@ -12,10 +12,10 @@ use crate::tree::erasure::{Erasure, Erasures};
 use crate::tree::run::RunMeta;
 use crate::tree::{Limits, Prefix};
 
-use super::catalog::{RunRecord, TableRecord, check_disjoint};
 use super::files::FILE_ID_MAX;
 use super::marks::{Mark, Marks};
 use super::options::{Layout, TableOptions};
+use super::record::{RunRecord, TableRecord, check_disjoint};
 use super::version::{LEVELS, Place};
 
 /// A varint that must fit a narrower type.

@@ -12,10 +12,10 @@ use crate::base::{FileId, Lsn, SeqNum, TableId};
 use crate::tree::btree::TreeMeta;
 use crate::tree::erasure::Erasures;
 
-use super::catalog::RunRecord;
 use super::codec;
 use super::marks::Marks;
 use super::options::TableOptions;
+use super::record::RunRecord;
 use super::version::Place;
 
 /// A change of the catalog.

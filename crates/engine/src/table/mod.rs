@@ -13,6 +13,7 @@ pub mod operands;
 pub mod options;
 pub mod policy;
 pub mod reads;
+pub mod record;
 pub mod shape;
 pub mod version;
 

@@ -13,11 +13,12 @@ use crate::tree::Limits;
 use crate::tree::erasure::{Erasure, Erasures};
 use crate::tree::run::{Reference, RunMeta};
 
-use super::catalog::{Catalog, RunRecord};
+use super::catalog::Catalog;
 use super::edit::Edit;
 use super::files::{self, FileKind};
 use super::manifest::{LoadedManifest, Manifest};
 use super::marks::{Mark, Marks};
+use super::record::RunRecord;
 use super::{Layout, Place, TableOptions, codec};
 
 const DIR: &str = "/db";
@@ -409,7 +410,7 @@ fn references_of_a_run_that_make_no_sense_are_refused() {
 #[test]
 fn runs_merged_within_l0_take_the_place_of_the_newest_of_them() {
     use super::Place;
-    use super::catalog::RunRecord;
+    use super::record::RunRecord;
     use crate::base::codec::Decoder;
     let meta = RunMeta { entries: 1, ..RunMeta::default() };
     let run = |id| RunRecord { id: FileId(id), meta: meta.clone() };

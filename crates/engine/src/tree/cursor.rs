@@ -7,8 +7,9 @@ use crate::base::checksum::hash_prefix;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
 use crate::block::Block;
 
+use super::cost::Costs;
 use super::place::{Near, Place};
-use super::{Costs, Prefix};
+use super::prefix::Prefix;
 
 /// A position in an ordered set of entries (user key ascending, then seqnum descending), or nowhere.
 ///

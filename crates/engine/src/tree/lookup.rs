@@ -4,7 +4,8 @@
 //! once: what the next step of all needs is asked for before the first is made, and keys that lie in one block share
 //! it.
 
-use super::{Costs, Found};
+use super::cost::Costs;
+use super::cursor::Found;
 use crate::base::checksum::hash_key;
 use crate::base::{Result, SeqNum};
 

@@ -25,9 +25,9 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use super::cursor::{Leaf, Position, leave_key};
+use super::cost::Costs;
+use super::cursor::{Ages, Cursor, Leaf, Limits, Position, leave_key};
 use super::place::Place;
-use super::{Ages, Costs, Cursor, Limits};
 use crate::base::key::{head, shared_bytes};
 use crate::base::num::{u32_of, usize_of32};
 use crate::base::{Entry, Error, Result, Value};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Ages, Cursor, Limits};
+use super::cursor::{Ages, Cursor, Limits};
 use crate::base::{Entry, Result, Value};
 
 /// The entries of a cursor from a key on and before another.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::cursor::{Ages, Cursor};
 use super::operator::{MergeOperator, Operators, TableOperator};
 use super::place::Near;
-use super::{Ages, Cursor};
 use crate::base::key::head;
 use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, Value};
 

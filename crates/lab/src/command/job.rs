@@ -1,6 +1,6 @@
 //! What a worker is told.
 
-use super::Common;
+use super::common::Common;
 use crate::experiments::Experiment;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

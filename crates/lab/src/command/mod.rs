@@ -1,30 +1,23 @@
 //! The `bench` command: arguments, one worker process for each run of an engine, and the report.
 
 mod args;
+pub(crate) mod common;
 mod compare;
 mod handover;
+mod host;
 mod job;
 mod parent;
 mod worker;
 
-pub use args::{BenchArgs, BenchCommand, Common, DurabilityArg, OutputArgs, RunArgs};
+pub use args::{BenchArgs, BenchCommand, OutputArgs, RunArgs};
+pub use common::{Common, DurabilityArg};
+pub use host::Host;
 pub use job::Job;
 pub use worker::run_job;
 
-use crate::driver::Engine;
 use crate::stop::Stop;
 use anyhow::Result;
 use std::io::Write;
-
-/// What a binary brings to the command.
-#[derive(Debug)]
-pub struct Host {
-    /// The engines that it knows, in the order in which reports show them; the first is what the others are compared
-    /// with.
-    pub engines: Vec<Box<dyn Engine>>,
-    /// The arguments with which the binary runs [`BenchCommand::Worker`].
-    pub worker: &'static [&'static str],
-}
 
 /// Runs the command, printing results to `out`.
 ///

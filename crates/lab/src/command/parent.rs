@@ -1,7 +1,10 @@
 //! All runs of an experiment, each in a worker process, and the report on them.
 
+use super::args::{OutputArgs, RunArgs};
+use super::common::Common;
 use super::handover::Heard;
-use super::{Common, Host, Job, OutputArgs, RunArgs};
+use super::host::Host;
+use super::job::Job;
 use crate::driver::Engine;
 use crate::experiments::Experiment;
 use crate::report::{Build, Machine, Missing, Report, Run, View};
@@ -178,7 +181,7 @@ fn how_it_ended(status: ExitStatus) -> String {
 
 /// Passes a request to stop on to the worker, once, until `ended`.
 fn forward_stop(child: &Child, stop: &Stop, ended: impl Fn() -> bool) {
-    let clock = crate::Clock::real();
+    let clock = crate::clock::Clock::real();
     let mut told = false;
     while !ended() {
         if stop.asked() && !told {

@@ -1,7 +1,8 @@
 //! One run of one engine, in a process of its own: memory, threads and crashes of one engine are none of another's.
 
 use super::handover::Sayer;
-use super::{Host, Job};
+use super::host::Host;
+use super::job::Job;
 use crate::clock::Clock;
 use crate::driver::{Checked, Engine};
 use crate::measure::MemoryLimit;

@@ -1,6 +1,6 @@
 //! Changes that are committed together, in a form that is no engine's own.
 
-use super::TableId;
+use super::config::TableId;
 
 /// Puts and deletes of any tables, in order. Cleared and used again, it allocates nothing.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,8 @@
 //! One thread's connection to a database.
 
-use super::{Batch, Lacks, TableId};
+use super::batch::Batch;
+use super::config::TableId;
+use super::lacks::Lacks;
 use anyhow::Result;
 
 /// A connection of one thread.

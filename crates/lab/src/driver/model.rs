@@ -1,6 +1,8 @@
 //! What a database must hold: ordered maps in memory.
 
-use super::{Batch, Change, Direction, Scan, TableId};
+use super::batch::{Batch, Change};
+use super::client::{Direction, Scan};
+use super::config::TableId;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 

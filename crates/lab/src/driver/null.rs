@@ -1,6 +1,8 @@
 //! An engine that does nothing, which shows what the lab itself costs.
 
-use super::{Batch, Client, Outcome, Scan, TableId};
+use super::batch::Batch;
+use super::client::{Client, Outcome, Scan};
+use super::config::TableId;
 use anyhow::Result;
 
 /// A connection to nothing: every key is there with an empty value, every scan gets as many entries as it may.

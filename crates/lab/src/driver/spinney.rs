@@ -1,9 +1,12 @@
 //! Our own engine, one driver for each layout.
 
-use super::{
-    Batch, Change, Client, Compression, Config, Counters, Direction, Durability, Engine, Lacks, LevelShape, Outcome,
-    Scan, Store, TableId, TableShape, TableSpec,
-};
+use super::batch::{Batch, Change};
+use super::client::{Client, Direction, Outcome, Scan};
+use super::config::{Compression, Config, Durability, TableId, TableSpec};
+use super::engine::Engine;
+use super::lacks::Lacks;
+use super::state::{Counters, LevelShape, TableShape};
+use super::store::Store;
 use anyhow::{Result, ensure};
 use spinney::base::num::usize_of;
 use spinney::env::Env;

@@ -1,6 +1,10 @@
 //! An engine that loses a key, to show that verification finds it.
 
-use super::{Batch, Client, Config, Engine, Outcome, Scan, Store, TableId, TableSpec};
+use super::batch::Batch;
+use super::client::{Client, Outcome, Scan};
+use super::config::{Config, TableId, TableSpec};
+use super::engine::Engine;
+use super::store::Store;
 use anyhow::Result;
 use std::path::Path;
 

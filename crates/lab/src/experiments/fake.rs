@@ -1,6 +1,6 @@
 //! An engine for tests of experiments: its commits take a known time of the simulated clock and count a known log.
 
-use crate::Clock;
+use crate::clock::Clock;
 use crate::command::{Job, RunArgs, run_job};
 use crate::driver::{
     Batch, Change, Client, Compression, Config, Counters, Durability, Engine, Lacks, Outcome, Scan, Store, TableId,

@@ -1,6 +1,7 @@
 //! The experiments: each is a folder with its data, its steps, and the columns of its own.
 
 pub mod commit;
+mod describe;
 mod device;
 #[cfg(test)]
 mod fake;
@@ -17,10 +18,11 @@ mod least;
 #[cfg(test)]
 mod tests;
 
-use crate::command::Common;
+use crate::command::common::Common;
 use crate::driver::Engine;
 use crate::run::Bench;
 use anyhow::Result;
+use describe::Describe;
 use serde::{Deserialize, Serialize};
 
 /// An experiment with its parameters.
@@ -41,29 +43,6 @@ pub enum Experiment {
     Kv(kv::Kv),
     /// See [`ycsb`].
     Ycsb(ycsb::Ycsb),
-}
-
-/// What each experiment says of itself.
-trait Describe {
-    /// The name of its command.
-    const NAME: &'static str;
-
-    /// Its own columns: title and meaning.
-    const COLUMNS: &[(&str, &str)];
-
-    /// Its parameters for the report, name and value.
-    fn parameters(&self) -> Vec<(String, String)>;
-
-    /// Bytes on disk that one run of one engine may need.
-    fn disk_bytes(&self) -> u64;
-
-    /// Why this engine is not to run it, if so.
-    fn unsuited(&self, engine: &dyn Engine) -> Option<String> {
-        engine.client_server().then(|| "a server, which only takes part in `insert` and `commit`".to_owned())
-    }
-
-    /// Runs it on one engine.
-    fn run(&self, common: &Common, bench: &mut Bench<'_>) -> Result<()>;
 }
 
 /// Calls a function of [`Describe`] on whichever experiment it is.

@@ -2,7 +2,7 @@
 
 use super::chart::{Bar, BarChart, Segment, Style, escape, short_bytes};
 use super::tables::engine_cell;
-use super::time::{self, names};
+use super::time::{self, figure, names};
 use crate::report::{
     COSTS, FACTORS, LATENCIES, Measure, READS, SYSTEM, Step, Summary, calls, has_reads, kinds, latency,
 };
@@ -40,11 +40,6 @@ pub(super) fn section(summary: &Summary<'_>, at: usize) -> String {
         text += &system_table(summary, at);
     }
     text + "</section>\n"
-}
-
-/// A chart with its caption.
-pub(super) fn figure(caption: &str, svg: &str) -> String {
-    format!("<figure><figcaption>{}</figcaption>\n{svg}</figure>\n", escape(caption))
 }
 
 /// A bar for each engine, made by `bar` from its place; none when no engine has one.

@@ -1,7 +1,6 @@
 //! Charts of what happened in time within a step, and of how long its calls took.
 
-use super::chart::{Axis, LineChart, Series, Style, short_bytes};
-use super::step::figure;
+use super::chart::{Axis, LineChart, Series, Style, escape, short_bytes};
 use crate::report::{Second, Step, Summary, engine_label, kinds};
 
 /// Points of a line; more seconds are taken together.
@@ -79,6 +78,11 @@ const ALL: f64 = 5.0;
 fn nine_ticks() -> Vec<(f64, &'static str)> {
     let shares = [(0.0, "0"), (0.5, "50"), (0.9, "90"), (0.99, "99"), (0.999, "99.9"), (0.9999, "99.99"), (1.0, "max")];
     shares.map(|(share, label)| (nines(share), label)).to_vec()
+}
+
+/// A chart with its caption.
+pub(super) fn figure(caption: &str, svg: &str) -> String {
+    format!("<figure><figcaption>{}</figcaption>\n{svg}</figure>\n", escape(caption))
 }
 
 /// The names of all engines as charts have them.

@@ -1,10 +1,21 @@
 //! The space that a database takes.
 
-use crate::report::Size;
 use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+
+/// The space that a database takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// Lengths of its files.
+    pub apparent_bytes: u64,
+    /// Space that the file system gave them.
+    pub allocated_bytes: u64,
+    /// The part of the allocated bytes that is redo log.
+    pub log_bytes: u64,
+}
 
 /// Measures all below a directory; `is_log` says which files (by their whole path) are redo log. Files that vanish
 /// meanwhile are left out.

@@ -13,7 +13,7 @@ mod usage;
 
 pub use cgroup::MemoryLimit;
 pub use device::{DeviceCounts, DeviceStats};
-pub use directory::directory_size;
+pub use directory::{Size, directory_size};
 pub use floor::{Floor, WRITE_BYTES};
 pub use latency::{Latency, Percentiles};
 pub use memory::MemoryPeak;

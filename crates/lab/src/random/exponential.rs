@@ -1,6 +1,6 @@
 //! The exponential distribution, rounded down to items.
 
-use super::Random;
+use super::generator::Random;
 
 /// Items from 0 up without an end, each less likely than the one before it by the same factor: YCSB's
 /// `ExponentialGenerator`.

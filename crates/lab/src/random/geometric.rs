@@ -1,6 +1,6 @@
 //! The geometric distribution.
 
-use super::Random;
+use super::generator::Random;
 
 /// How many trials fail before the first that succeeds: 0 with probability p, 1 with (1 - p) p, and so on.
 ///

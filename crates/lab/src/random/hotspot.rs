@@ -1,6 +1,6 @@
 //! A share of the items gets a share of the draws.
 
-use super::Random;
+use super::generator::Random;
 
 /// Items below a number: the first ones are hot and get a share of the draws, evenly; the others get the rest, evenly.
 /// YCSB's `HotspotIntegerGenerator`.

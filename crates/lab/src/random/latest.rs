@@ -1,6 +1,7 @@
 //! The newest items are the most popular.
 
-use super::{Random, Zipfian};
+use super::generator::Random;
+use super::zipfian::Zipfian;
 
 /// Items below a number that grows, zipfian from the newest down: YCSB's `SkewedLatestGenerator`, but for its item 0,
 /// which is never drawn there.

@@ -1,6 +1,6 @@
 //! Numbers in a random order, each once, without a list of them.
 
-use super::mix;
+use super::generator::{Random, mix};
 
 /// A random permutation of the numbers below a bound: a Feistel network over the next power of two, walked until it is
 /// below the bound (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). It takes no memory, whatever the
@@ -22,7 +22,7 @@ impl Permutation {
     pub fn new(seed: u64, items: u64) -> Self {
         let bits = (64 - (items - 1).leading_zeros()).max(2);
         let (low_bits, high_bits) = (bits.div_ceil(2), bits / 2);
-        let mut random = super::Random::new(seed);
+        let mut random = Random::new(seed);
         Self {
             items,
             keys: std::array::from_fn(|_| random.next()),

@@ -1,6 +1,7 @@
 //! A zipfian distribution whose popular items lie all over the key space.
 
-use super::{Random, Zipfian};
+use super::generator::Random;
+use super::zipfian::Zipfian;
 
 /// The items that ranks are drawn from, before they are hashed.
 const RANKS: u64 = 10_000_000_000;

@@ -1,6 +1,6 @@
 //! The zipfian distribution: few items are drawn often, most hardly ever.
 
-use super::Random;
+use super::generator::Random;
 
 /// Items from 0 up, the k-th drawn about as often as `1 / (k + 1)^theta` says.
 ///

@@ -1,6 +1,7 @@
 //! The columns of the tables: what they are called in the articles, and where in a step they stand.
 
-use super::{Column, Figure, Report, Step, Summary, Wanted};
+use super::model::{Column, Figure, Report, Step, Wanted};
+use super::summary::Summary;
 use crate::driver::Counters;
 use crate::measure::Percentiles;
 

@@ -1,10 +1,11 @@
 //! Reports for tests: small ones, and one that fills every part of a page.
 
-use super::{
-    Build, Cost, EngineInfo, FORMAT, Figure, Machine, Missing, Operation, Report, Run, Second, Size, State, Step,
-};
+use super::build::Build;
+use super::machine::Machine;
+use super::model::{Cost, EngineInfo, FORMAT, Figure, Missing, Operation, Report, Run, Second, State, Step};
 use crate::driver::{Counters, LevelShape, TableShape};
 use crate::measure::Percentiles;
+use crate::measure::Size;
 use crate::random::Random;
 
 /// A report of these runs.

@@ -10,6 +10,7 @@ mod remarks;
 mod summary;
 mod terminal;
 
+pub use crate::measure::Size;
 pub use build::{Build, LONG_VERSION, VERSION};
 pub use column::{
     COSTS, FACTORS, LATENCIES, Measure, Percentile, RATIO_FLOOR, READS, SYSTEM, calls, explanations, has_reads, kinds,
@@ -17,8 +18,8 @@ pub use column::{
 };
 pub use machine::Machine;
 pub use model::{
-    Column, Cost, EngineInfo, FORMAT, Figure, Missing, Operation, Report, Run, Second, Size, State, Step, Wanted, units,
+    Column, Cost, EngineInfo, FORMAT, Figure, Missing, Operation, Report, Run, Second, State, Step, Wanted, units,
 };
-pub use remarks::{date, engine_label, remarks, sources};
-pub use summary::{Spread, StepName, Summary, ratio};
+pub use remarks::{date, remarks, sources};
+pub use summary::{Spread, StepName, Summary, engine_label, ratio};
 pub use terminal::{View, print};

@@ -4,9 +4,10 @@
 //! the order in which they ran, and a step says what its operations cost. What could not be measured is absent
 //! (`null`), never zero.
 
-use super::{Build, Machine};
+use super::build::Build;
+use super::machine::Machine;
 use crate::driver::{Counters, TableShape};
-use crate::measure::{Percentiles, SystemUse};
+use crate::measure::{Percentiles, Size, SystemUse};
 use serde::{Deserialize, Serialize};
 
 /// The form of results that this code writes and reads.
@@ -212,17 +213,6 @@ pub struct State {
     pub size: Option<Size>,
     /// The shape of its tables; empty when the engine does not say.
     pub shape: Vec<TableShape>,
-}
-
-/// The space that a database takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Size {
-    /// Lengths of its files.
-    pub apparent_bytes: u64,
-    /// Space that the file system gave them.
-    pub allocated_bytes: u64,
-    /// The part of the allocated bytes that is redo log.
-    pub log_bytes: u64,
 }
 
 /// A column of an experiment's own table.

@@ -1,12 +1,7 @@
 //! What tables cannot say: what was skipped, what failed, and where the figures come from.
 
-use super::{EngineInfo, Report, Step, Summary};
-
-/// An engine's name in tables: with a mark when operations travel to a server.
-#[must_use]
-pub fn engine_label(engine: &EngineInfo) -> String {
-    format!("{}{}", engine.name, if engine.client_server { "*" } else { "" })
-}
+use super::model::{Report, Step};
+use super::summary::Summary;
 
 /// Remarks on a report, the most serious first, each a sentence or less.
 #[must_use]

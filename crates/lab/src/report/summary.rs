@@ -1,6 +1,12 @@
 //! A report by engine and step: medians over the repetitions, and ratios taken run by run.
 
-use super::{EngineInfo, Report, Run, Step};
+use super::model::{EngineInfo, Report, Run, Step};
+
+/// An engine's name in tables: with a mark when operations travel to a server.
+#[must_use]
+pub fn engine_label(engine: &EngineInfo) -> String {
+    format!("{}{}", engine.name, if engine.client_server { "*" } else { "" })
+}
 
 /// The runs of a report in the order in which tables show them.
 #[derive(Debug)]
@@ -131,14 +137,14 @@ impl<'r> Summary<'r> {
     #[must_use]
     pub fn label(&self, step: usize, engine: usize) -> String {
         let mark = if self.is_disturbed(step, engine) { "~" } else { "" };
-        format!("{}{mark}", super::engine_label(self.engines[engine]))
+        format!("{}{mark}", engine_label(self.engines[engine]))
     }
 
     /// The same beside ratios, which are disturbed with the first engine's step as well.
     #[must_use]
     pub fn ratio_label(&self, step: usize, engine: usize) -> String {
         let mark = if self.is_disturbed(step, engine) || self.is_disturbed(step, 0) { "~" } else { "" };
-        format!("{}{mark}", super::engine_label(self.engines[engine]))
+        format!("{}{mark}", engine_label(self.engines[engine]))
     }
 
     /// What each repetition in which an engine came to this step says of it, skipped or not.

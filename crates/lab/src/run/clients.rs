@@ -1,6 +1,6 @@
 //! The clients of a step: threads that call, and what they found.
 
-use super::plan::{End, Plan, Role, Work};
+use super::plan::{Did, End, Plan, Role, Work};
 use super::timeline::Timeline;
 use crate::clock::Clock;
 use crate::driver::{Client, Null, Store};
@@ -184,7 +184,7 @@ impl RoleResult {
         }
     }
 
-    fn record(&mut self, did: super::Did, took: Duration, corrected: Duration) {
+    fn record(&mut self, did: Did, took: Duration, corrected: Duration) {
         let kind = &mut self.kinds[did.kind];
         kind.operations += did.operations;
         kind.latency.record(took);
@@ -241,7 +241,7 @@ pub(super) fn overhead_us(role: &Role<'_>, clock: &Clock) -> Option<f64> {
     (operations > 0).then(|| cpu.as_secs_f64() * 1e6 / operations as f64)
 }
 
-fn call_nothing(work: &mut dyn Work, at: u64) -> Option<super::Did> {
+fn call_nothing(work: &mut dyn Work, at: u64) -> Option<Did> {
     let nothing: &mut dyn Client = &mut Null;
     work.call(nothing, at).ok()
 }

@@ -1,7 +1,7 @@
 //! From what clients and the kernel counted to what an operation cost.
 
-use super::clients::RoleResult;
-use super::plan::Plan;
+use super::clients::{KindResult, RoleResult};
+use super::plan::{Plan, Role};
 use crate::measure::Usage;
 use crate::report::{Cost, Operation};
 use std::time::Duration;
@@ -48,10 +48,10 @@ pub(super) fn cost(
 
 /// The operations of a step by kind, those that never came left out.
 pub(super) fn operations(plan: &Plan<'_>, results: &[RoleResult], elapsed: Duration) -> Vec<Operation> {
-    let of_role = |(role, result): (&super::Role<'_>, &RoleResult)| {
+    let of_role = |(role, result): (&Role<'_>, &RoleResult)| {
         let kinds = role.kinds.iter().zip(&result.kinds).filter(|(_, kind)| kind.latency.calls() > 0);
         let calls: u64 = result.kinds.iter().map(|kind| kind.latency.calls()).sum();
-        let operation = |(&name, kind): (&&str, &super::clients::KindResult)| Operation {
+        let operation = |(&name, kind): (&&str, &KindResult)| Operation {
             name: name.to_owned(),
             calls: kind.latency.calls(),
             operations: kind.operations,

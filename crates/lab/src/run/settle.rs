@@ -1,6 +1,6 @@
 //! What experiments do with a database when its work is done: let it settle, count what is there, remove it.
 
-use super::{Bench, Db};
+use super::bench::{Bench, Db};
 use crate::driver::{Scan, TableId, unless_lacking};
 use crate::report::Step;
 use anyhow::{Context as _, Result};

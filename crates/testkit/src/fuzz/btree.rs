@@ -1,6 +1,7 @@
 //! B-tree files: any file and root are refused, or all of it can be read, or reading it tells of damage.
 
-use super::{both, seal, small, sparse};
+use super::seal::both;
+use super::{seal, small, sparse};
 use spinney::base::SeqNum;
 use spinney::base::checksum::checksum;
 use spinney::base::codec::{Decoder, put_len_prefixed};

@@ -1,7 +1,8 @@
 //! The redo log: any segments side by side are refused, or recovered up to somewhere; a salvage finds its way through
 //! them.
 
-use super::{both, record, seal, small, sparse};
+use super::seal::both;
+use super::{record, seal, small, sparse};
 use spinney::base::Lsn;
 use spinney::base::codec::{Decoder, put_varint};
 use spinney::env::sim::SimEnv;

@@ -1,6 +1,7 @@
 //! `CURRENT` and the manifest: any are refused, or give a catalog that is written and read again as it is.
 
-use super::{both, seal, small, sparse};
+use super::seal::both;
+use super::{seal, small, sparse};
 use spinney::Compression;
 use spinney::base::codec::{Decoder, put_len_prefixed};
 use spinney::env::sim::SimEnv;

@@ -55,11 +55,3 @@ pub fn run(name: &str, input: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("a name of a target");
     (target.run)(input);
 }
-
-/// Reads an input as it is and sealed; says whether one of the two was decoded.
-fn both<T: Clone>(input: T, seal: impl FnOnce(&mut T), read: impl Fn(&T) -> bool) -> bool {
-    let mut sealed = input.clone();
-    seal(&mut sealed);
-    let as_it_is = read(&input);
-    read(&sealed) || as_it_is
-}

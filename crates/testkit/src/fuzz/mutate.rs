@@ -1,7 +1,7 @@
 //! Inputs made from seeds: bits flipped, bytes put in, taken out, moved and exchanged between inputs, numbers set to
 //! extremes.
 
-use crate::Rng;
+use crate::rng::Rng;
 use spinney::base::codec::put_varint;
 
 /// The inputs of a target: each is told by its number.

@@ -1,6 +1,7 @@
 //! Runs: any file is refused, or all of it can be read, or reading it tells of damage.
 
-use super::{both, seal, small, sparse};
+use super::seal::both;
+use super::{seal, small, sparse};
 use spinney::base::checksum::{checksum, hash_key};
 use spinney::base::codec::{Decoder, put_len_prefixed};
 use spinney::base::num::u64_of;

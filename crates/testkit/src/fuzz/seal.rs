@@ -7,6 +7,14 @@ use spinney::block::format::RAW_PAYLOAD_AT;
 use spinney::block::frame::{FRAME_HEADER_BYTES, seal};
 use spinney::block::{Block, BlockKind, BlockPointer};
 
+/// Reads an input as it is and sealed; says whether one of the two was decoded.
+pub(super) fn both<T: Clone>(input: T, seal: impl FnOnce(&mut T), read: impl Fn(&T) -> bool) -> bool {
+    let mut sealed = input.clone();
+    seal(&mut sealed);
+    let as_it_is = read(&input);
+    read(&sealed) || as_it_is
+}
+
 /// So many blocks are sealed at most: damaged pointers may lead in circles.
 pub(super) const BLOCKS_MAX: usize = 200;
 

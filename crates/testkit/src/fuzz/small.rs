@@ -1,6 +1,6 @@
 //! A small database, from whose files seeds are made.
 
-use crate::Rng;
+use crate::rng::Rng;
 use spinney::base::codec::Decoder;
 use spinney::env::sim::SimEnv;
 use spinney::table::catalog::Catalog;

@@ -1,6 +1,7 @@
 //! Value files: any pointer into any file is refused, or names a value.
 
-use super::{both, seal, small, sparse};
+use super::seal::both;
+use super::{seal, small, sparse};
 use spinney::base::FileId;
 use spinney::base::codec::{Decoder, put_len_prefixed};
 use spinney::block::{BlockPointer, Compression, frame, raw_image};

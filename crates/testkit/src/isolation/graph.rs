@@ -3,7 +3,7 @@
 //! A cycle without two `rw` next to each other is a cycle of another graph, which has two nodes for each of this one:
 //! reached by an `rw`, from where no `rw` leads on, and reached otherwise.
 
-use super::{Txn, count};
+use super::history::Txn;
 use std::collections::VecDeque;
 
 /// A dependency, with the key that it is about.
@@ -189,4 +189,8 @@ impl Graph {
         }
         group
     }
+}
+
+pub(super) fn count(len: usize) -> u64 {
+    u64::try_from(len).expect("usize has at most 64 bits")
 }

@@ -1,9 +1,10 @@
 //! Random concurrent transactions, recorded as a history: in a deterministic interleaving with crashes, or by threads.
 
-use super::{End, Id, Key, Seen, Step, Txn, check};
-use crate::Rng;
+use super::check::{Seen, check};
+use super::history::{End, Id, Key, Step, Txn};
 use crate::config::Config;
 use crate::operators::APPEND;
+use crate::rng::Rng;
 use spinney::env::Env;
 use spinney::env::sim::{CrashProfile, SimEnv};
 use spinney::{Database, Durability, Error, ErrorKind, Layout, Result, Table, TableOptions, Transaction};

@@ -1,12 +1,12 @@
 //! What the two users of a case do.
 
-use crate::Rng;
 use crate::ops::{Change, Key, Op, Span, View, Write};
+use crate::rng::Rng;
 use spinney::Durability;
 use std::fmt;
 use std::ops::Bound;
 
-use super::TABLES;
+pub(super) const TABLES: usize = 2;
 
 /// How many keys there are.
 pub(super) const KEYS: usize = 40;

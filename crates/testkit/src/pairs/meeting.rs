@@ -1,8 +1,9 @@
 //! Where two operations meet: the first waits before a call, and the second begins.
 
-use crate::history::Subject;
+use crate::engine::Engine;
 use crate::ops::Op;
-use crate::{Engine, Outcome};
+use crate::outcome::Outcome;
+use crate::subject::Subject;
 use spinney::env::sim::SimEnv;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};

@@ -16,11 +16,14 @@ mod meeting;
 
 pub use draw::Kind;
 
-use crate::history::Subject;
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::model::Model;
 use crate::ops::{Op, Span, View};
-use crate::outcome::Pair;
-use crate::{Config, Engine, Model, Outcome, Rng};
-use draw::{Act, Draw, KEYS, key};
+use crate::outcome::{Outcome, Pair};
+use crate::rng::Rng;
+use crate::subject::Subject;
+use draw::{Act, Draw, KEYS, TABLES, key};
 use meeting::Meeting;
 use spinney::Durability;
 use spinney::env::sim::{CrashProfile, SimEnv};
@@ -30,8 +33,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 const PATH: &str = "/db";
-const TABLES: usize = 2;
-
 /// The slots of the users.
 const FIRST: usize = 0;
 const SECOND: usize = 1;

@@ -8,9 +8,10 @@ use crate::base::{Entry, Error, ErrorKind, FileId, Kind, Lsn, Result, SeqNum, Ta
 use crate::cache::Cache;
 use crate::env::Env;
 use crate::store::StoreStats;
-use crate::table::catalog::{Catalog, RunRecord, TableRecord};
+use crate::table::catalog::Catalog;
 use crate::table::files::FileKind;
 use crate::table::manifest::Manifest;
+use crate::table::record::{RunRecord, TableRecord};
 use crate::table::version::LEVELS;
 use crate::table::{Layout, TableOptions};
 use crate::tree::Cursor;

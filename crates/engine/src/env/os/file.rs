@@ -1,6 +1,7 @@
 //! An open file: positioned reads and writes that finish what they begin, buffered or direct.
 
-use super::super::{File, Pages, SECTOR_BYTES};
+use super::super::buffer::SECTOR_BYTES;
+use super::super::file::{File, Pages};
 use super::mapped::MappedPages;
 use super::ring;
 use crate::base::num::{u64_of, usize_of32};

@@ -1,6 +1,7 @@
 //! Files and directories by name.
 
-use super::super::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions, Origin};
+use super::super::file::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions};
+use super::super::origin::Origin;
 use super::file::OsFile;
 use super::origin::origin;
 use crate::base::sync::Mutex;

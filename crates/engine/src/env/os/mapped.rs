@@ -14,7 +14,7 @@
 //! the device cannot read it back. The process then ends, as by any crash, and what was acknowledged is found by the
 //! next open.
 
-use super::super::Pages;
+use super::super::file::Pages;
 use crate::base::num::{round_down, u64_of, usize_of};
 use crate::base::prefetch::prefetch_behind_write;
 use rustix::fs::fstatfs;

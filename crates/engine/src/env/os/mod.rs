@@ -31,7 +31,8 @@ mod ring {
 #[cfg(not(target_os = "linux"))]
 compile_error!("env/os knows how to make bytes durable on Linux only");
 
-use super::{Clock, Env, Random};
+use super::environment::Env;
+use super::thread::{Clock, Random};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 use std::sync::Arc;

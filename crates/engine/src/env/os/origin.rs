@@ -2,7 +2,7 @@
 //! clears in the child (`MADV_WIPEONFORK`, Linux 4.14). To ask is one load. The id of the process would cost a system
 //! call, and a handler of `pthread_atfork` does not run when a program forks by the system call itself.
 
-use super::super::Origin;
+use super::super::origin::Origin;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::ptr;
 use std::sync::OnceLock;

@@ -1,6 +1,7 @@
 //! Background workers, a thread each.
 
-use super::super::{Next, Origin, Threads, Work, Worker};
+use super::super::origin::Origin;
+use super::super::thread::{Next, Threads, Work, Worker};
 use super::origin::{Counted, has_lost_workers, origin};
 use parking_lot::{Condvar, Mutex};
 use std::io::{self, Write};

@@ -5,7 +5,7 @@
 //!    come first.
 
 use super::content::Content;
-use super::disk::NodeId;
+use super::node::NodeId;
 use super::rng::Rng;
 use crate::base::num::u64_of;
 use std::borrow::Cow;

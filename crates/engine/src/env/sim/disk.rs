@@ -2,15 +2,12 @@
 
 use super::cached::{Cached, DirChange, FileChange};
 use super::content::CHUNK_BYTES;
+use super::node::NodeId;
 use crate::base::num::u64_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Component, Path};
 use std::sync::Arc;
-
-/// A file or directory, whatever its names are.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct NodeId(u64);
 
 #[derive(Clone)]
 pub(super) enum Node {

@@ -1,11 +1,13 @@
 //! An open file of the simulated file system.
 
-use super::super::{Access, File, InFlight, Pages, SECTOR_BYTES, Transfer};
+use super::super::buffer::SECTOR_BYTES;
+use super::super::file::{Access, File, InFlight, Pages, Transfer};
 use super::cached::FileChange;
 use super::call::Call;
-use super::disk::{Disk, NodeId};
+use super::disk::Disk;
 use super::fault::{Fault, Verdict, down};
-use super::fs::{SimFileSystem, sync};
+use super::node::NodeId;
+use super::process::{SimFileSystem, sync};
 use super::state::State;
 use crate::base::num::{u64_of, usize_of};
 use crate::base::sync::give_way;

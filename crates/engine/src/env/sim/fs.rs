@@ -1,36 +1,20 @@
 //! The simulated file system, as one process sees it.
 
-use super::super::{Access, DirEntry, FileLock, FileSystem, OpenOptions};
-use super::cached::{Cached, Change};
+use super::super::file::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions};
+use super::cached::Cached;
 use super::call::Call;
-use super::disk::{Disk, Node, NodeId};
-use super::fault::{Fault, Verdict, down};
+use super::disk::Node;
 use super::file::SimFile;
-use super::state::{Machine, State};
+use super::node::NodeId;
+use super::process::{SimFileSystem, sync};
+use super::state::State;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file system, bound to the process that it was given to.
-#[derive(Clone)]
-pub(super) struct SimFileSystem {
-    pub(super) machine: Arc<Machine>,
-    pub(super) process: u64,
-}
-
-impl SimFileSystem {
-    fn change<T>(&self, call: (Call, &Path), change: impl FnOnce(&mut Disk) -> io::Result<T>) -> io::Result<T> {
-        self.machine.call(call.0, call.1).change(self.process, call, change)
-    }
-
-    fn look<T>(&self, call: (Call, &Path), look: impl FnOnce(&State) -> io::Result<T>) -> io::Result<T> {
-        self.machine.call(call.0, call.1).look(self.process, call, look)
-    }
-}
-
 impl FileSystem for SimFileSystem {
-    fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn super::super::File>> {
+    fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn File>> {
         let mut state = self.machine.call(Call::Open, path);
         let node = match options.access {
             Access::CreateNew => state.create_file(self.process, path)?,
@@ -121,32 +105,6 @@ impl FileSystem for SimFileSystem {
 
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
         Ok(Path::new("/").join(path))
-    }
-}
-
-impl fmt::Debug for SimFileSystem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimFileSystem").field("process", &self.process).finish_non_exhaustive()
-    }
-}
-
-/// Syncs a file or a directory, if the verdict lets it.
-pub(super) fn sync<C: Change>(cached: &mut Cached<C>, verdict: Verdict, rng: &mut super::rng::Rng) -> io::Result<()> {
-    match verdict {
-        Verdict::Go | Verdict::Deceive(_) => {
-            cached.sync();
-            Ok(())
-        }
-        Verdict::Crash => {
-            cached.sync_partly(rng);
-            Err(down())
-        }
-        Verdict::Fail(fault) => {
-            if fault == Fault::SyncLost {
-                cached.lose();
-            }
-            Err(fault.error())
-        }
     }
 }
 

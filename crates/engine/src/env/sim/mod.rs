@@ -37,31 +37,36 @@ mod disk;
 mod fault;
 mod file;
 mod fs;
+mod machine;
+mod node;
+mod process;
 mod rng;
 mod state;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod worker;
 
 pub use call::{Call, Trace};
 pub use crash::CrashProfile;
 pub use fault::Fault;
-pub use state::Interruption;
+pub use machine::Interruption;
 
-use super::Env;
+use super::environment::Env;
 use crate::base::num::usize_of;
 use crate::base::sync::thread::current;
 use cached::Cached;
 use content::Content;
 use disk::Node;
-use fs::SimFileSystem;
-use state::{Machine, State};
+use machine::Machine;
+use process::SimFileSystem;
+use state::{Observer, State};
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use thread::{SimSystem, SimWorker};
+use thread::SimSystem;
 
 /// A simulated machine. Clones are handles on the same machine; [`SimEnv::fork`] copies it.
 #[derive(Clone)]
@@ -102,7 +107,9 @@ impl SimEnv {
     /// moment, so that one run of a workload can be crashed at every point. `observer` must not use this machine, only
     /// the fork. `None` ends it.
     pub fn observe(&self, observer: Option<Box<dyn FnMut(Self) + Send>>) {
-        self.0.state.lock().observer = observer;
+        let of_forks =
+            |mut observer: Box<dyn FnMut(Self) + Send>| -> Observer { Box::new(move |fork| observer(Self::of(fork))) };
+        self.0.state.lock().observer = observer.map(of_forks);
     }
 
     /// Calls `interrupt` before each call that this thread makes to the file system. No latch of the machine is held

@@ -3,48 +3,17 @@
 use super::cached::Cached;
 use super::call::{Call, Trace};
 use super::crash::{CrashProfile, power_crash};
-use super::disk::{Disk, Node, NodeId};
+use super::disk::{Disk, Node};
 use super::fault::{Faults, Verdict, down};
+use super::node::NodeId;
 use super::rng::Rng;
-use super::{SimEnv, SimWorker};
-use crate::base::sync::thread::{ThreadId, current};
-use crate::base::sync::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
-use std::sync::Weak;
 use std::time::Duration;
 
 /// Called before each change with a fork of the machine.
-pub(super) type Observer = Box<dyn FnMut(SimEnv) + Send>;
-
-/// Called before each call that a thread makes to the file system.
-pub type Interruption = Box<dyn FnMut(Call, &Path) + Send>;
-
-/// What all handles on one machine share.
-pub(super) struct Machine {
-    pub(super) state: Mutex<State>,
-    /// Workers that still exist, in the order they were made.
-    pub(super) workers: Mutex<Vec<Weak<SimWorker>>>,
-    /// What happens before each call of a thread.
-    pub(super) interruption: Mutex<Option<(ThreadId, Interruption)>>,
-}
-
-impl Machine {
-    pub(super) fn new(state: State) -> Self {
-        Self { state: Mutex::new(state), workers: Mutex::default(), interruption: Mutex::default() }
-    }
-
-    /// The state, for a call of the file system; before it happens what interrupts this thread.
-    pub(super) fn call(&self, call: Call, path: &Path) -> MutexGuard<'_, State> {
-        let own = self.interruption.lock().take_if(|(thread, _)| *thread == current().id());
-        if let Some((thread, mut interrupt)) = own {
-            interrupt(call, path);
-            self.interruption.lock().get_or_insert((thread, interrupt));
-        }
-        self.state.lock()
-    }
-}
+pub(super) type Observer = Box<dyn FnMut(State) + Send>;
 
 /// The state of a machine.
 pub(super) struct State {
@@ -151,7 +120,7 @@ impl State {
         if call.is_change()
             && let Some(mut observer) = self.observer.take()
         {
-            observer(SimEnv::of(self.fork()));
+            observer(self.fork());
             self.observer = Some(observer);
         }
         if let Some(trace) = &mut self.trace {

@@ -5,10 +5,17 @@
 //! deletions as so many values.) The estimate may be too high, when keys are deleted that are not there; then the merge
 //! is done in vain, but only once: its tombstones go one level down each time, and nowhere from the last.
 
-use super::{Compaction, LEVELS, Layout, RunHandle, TableOptions, Trees, leveled, occupied, overlapping, span, tiered};
+use super::compaction::Compaction;
+use super::runs::{occupied, overlapping, span};
+use super::{leveled, tiered};
 use crate::base::SeqNum;
 use crate::base::num::u64_of;
+use crate::table::options::{Layout, TableOptions};
+use crate::table::version::{LEVELS, RunHandle, Trees};
 use crate::tree::run::RunMeta;
+
+/// From so many erasures of a table on, runs are rewritten only to get rid of some.
+pub const ERASURES_MANY: usize = 1000;
 
 /// A merge is due when tombstones hide this many percent of the bytes of its inputs.
 const DEAD_PERCENT: u64 = 25;
@@ -132,11 +139,11 @@ impl Compaction {
 mod tests {
     use std::ops::Range;
 
+    use super::super::pick;
     use super::super::tests::Forge;
-    use super::super::{Place, pick};
     use super::*;
     use crate::base::Kind;
-    use crate::table::version::Level;
+    use crate::table::version::{Level, Place};
 
     const SEEN: SeqNum = SeqNum(1 << 20);
 

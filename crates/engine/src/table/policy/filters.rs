@@ -15,7 +15,8 @@ use crate::table::version::{Place, RunHandle, Trees, Version};
 use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
 
-use super::{Compaction, span};
+use super::compaction::Compaction;
+use super::runs::span;
 
 /// No tree gets more bits over the average: more probes would cost a lookup more than the false positives which they
 /// spare.

@@ -5,9 +5,14 @@
 //! it. Runs laid down until then, and while it goes on, are merged among themselves. (RocksDB: `FindIntraL0Compaction`,
 //! from which the measure is; Pebble: intra-L0 compactions.)
 
-use super::{Compaction, Place, RunHandle, Trees, bytes};
+use super::compaction::Compaction;
+use super::runs::bytes;
 use crate::base::FileId;
 use crate::base::num::u64_of;
+use crate::table::version::{Place, RunHandle, Trees};
+
+/// How many runs in L0 make a compaction due.
+pub const L0_TRIGGER: usize = 4;
 
 /// More runs than this in L0 are merged.
 pub(super) const RUNS_MAX: usize = 6;

@@ -1,8 +1,12 @@
 //! Leveled compaction, with level targets computed from the last level up, so that the number of levels is the least
 //! that the data needs (RocksDB calls this dynamic level bytes).
 
-use super::{Compaction, L0_TRIGGER, LEVELS, TableOptions, Trees, are_small, bytes, key_range, l0, overlapping, span};
-use crate::table::version::RunHandle;
+use super::compaction::Compaction;
+use super::l0;
+use super::l0::L0_TRIGGER;
+use super::runs::{are_small, bytes, key_range, overlapping, span};
+use crate::table::options::TableOptions;
+use crate::table::version::{LEVELS, RunHandle, Trees};
 
 /// The first level below L0 takes this many full files before it is compacted further.
 const BASE_RUNS: u64 = 4;

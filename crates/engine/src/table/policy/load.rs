@@ -1,6 +1,6 @@
 //! Where the runs of a bulk load go.
 
-use super::{key_range, overlapping};
+use super::runs::{key_range, overlapping};
 use crate::table::version::{LEVELS, Place, RunHandle, Trees};
 
 /// Where each of the runs goes, which are newer than all that the table holds and disjoint: to the lowest level that

@@ -11,13 +11,15 @@
 //! before a merge, of which it is part then, or for a merge of all there is, once reads have paid for that since the
 //! last write.
 
-use super::{
-    Compaction, TableOptions, Trees, absorption_needs, is_settled, leveled, occupied, overlapping, rewrite_needs, span,
-};
+use super::compaction::Compaction;
+use super::leveled;
+use super::parked::{absorption_needs, rewrite_needs};
+use super::runs::{is_settled, occupied, overlapping, span};
 use crate::base::SeqNum;
 use crate::base::num::u64_of;
 use crate::table::mem::SMALL_BYTES;
-use crate::table::version::{LEVELS, RunHandle, Viewable, Viewed};
+use crate::table::options::TableOptions;
+use crate::table::version::{LEVELS, RunHandle, Trees, Viewable, Viewed};
 use crate::tree::Costs;
 use crate::tree::run::Run;
 use crate::tree::run::level::run_of;

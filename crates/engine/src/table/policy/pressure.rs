@@ -1,7 +1,11 @@
 //! How far compaction is behind, which is what slows writers.
 
-use super::{L0_TRIGGER, LEVELS, Layout, TableOptions, Trees, bytes, l0, leveled};
+use super::l0::L0_TRIGGER;
+use super::runs::bytes;
+use super::{l0, leveled};
 use crate::base::num::u64_of;
+use crate::table::options::{Layout, TableOptions};
+use crate::table::version::{LEVELS, Trees};
 
 /// So many runs in L0 over those that are wanted slow writers for the first time, and most. (Beside a compaction they
 /// are merged from twelve on: a few flushes before.)

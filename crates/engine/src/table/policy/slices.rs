@@ -8,9 +8,12 @@
 
 use std::sync::Arc;
 
+use super::compaction::Compaction;
 use super::dead::part_of;
-use super::{Compaction, Place, RunHandle, TableOptions, bytes, key_range};
+use super::runs::{bytes, key_range};
 use crate::base::SeqNum;
+use crate::table::options::TableOptions;
+use crate::table::version::{Place, RunHandle};
 use crate::tree::Limits;
 
 /// A run is cut when it has a sixteenth more bytes than expected: it should not end just before the slice does.

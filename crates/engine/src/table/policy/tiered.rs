@@ -3,7 +3,12 @@
 //! A sequence is a run of L0 or a whole level. The number of sequences is bounded by the fanout, space by a limit on
 //! what lies above the last sequence. (RocksDB calls this universal compaction.)
 
-use super::{Compaction, L0_TRIGGER, LEVELS, Place, TableOptions, Trees, l0, occupied};
+use super::compaction::Compaction;
+use super::l0;
+use super::l0::L0_TRIGGER;
+use super::runs::occupied;
+use crate::table::options::TableOptions;
+use crate::table::version::{LEVELS, Place, Trees};
 
 /// Sequences are similar when the next older one is at most this many percent larger than all newer ones together.
 const SIZE_RATIO_PERCENT: u64 = 20;

@@ -9,8 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Compaction, Place, RunHandle, Trees};
+use super::compaction::Compaction;
 use crate::base::FileId;
+use crate::table::version::{Place, RunHandle, Trees};
 
 /// Of less live files than this compactions write the values anew, by themselves.
 pub const LIVE_PERCENT: u64 = 50;

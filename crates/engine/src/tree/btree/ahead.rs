@@ -8,9 +8,9 @@ use std::cmp::Ordering::{Equal, Less};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::extent;
 use super::file::TreeFile;
 use super::format::continues;
+use super::free_list::extent;
 use super::root::swip;
 use crate::base::Result;
 use crate::base::num::{usize_of, usize_of32};
@@ -19,8 +19,8 @@ use crate::cache::Fill;
 use crate::env::AlignedBuffer;
 use crate::store::file::SpanInFlight;
 use crate::store::space::UNIT_BYTES;
-use crate::tree::Limits;
 use crate::tree::branch::Branch;
+use crate::tree::cursor::Limits;
 
 /// The longest read ahead in bytes, unless one leaf is longer.
 const BYTES_MAX: u64 = 256 << 10;

@@ -10,8 +10,9 @@ use crate::block::{Block, BlockPointer, Bound};
 use crate::cache::Fill;
 use crate::store::BlocksRead;
 use crate::tree::branch::Branch;
+use crate::tree::cost::Costs;
+use crate::tree::cursor::{Ages, Cursor, Limits};
 use crate::tree::place::{Near, Place};
-use crate::tree::{Ages, Costs, Cursor, Limits};
 
 /// A branch on the path, and the child that the path takes.
 #[derive(Debug)]
@@ -55,6 +56,14 @@ enum Approach {
     Leaf(Block, Bound),
     /// The rest is for the seek.
     Left,
+}
+
+impl TreeRoot {
+    /// A cursor over all entries. Blocks that it reads go into the cache as `fill` says.
+    #[must_use]
+    pub fn cursor(self: &Arc<Self>, fill: Fill) -> BTreeCursor {
+        BTreeCursor::new(Arc::clone(self), fill)
+    }
 }
 
 impl BTreeCursor {

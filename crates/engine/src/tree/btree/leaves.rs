@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 use std::path::Path;
 
-use super::extent;
 use super::format::TreeMeta;
+use super::free_list::{self, extent};
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{Error, Result, SeqNum};
 use crate::block::{Block, BlockKind, BlockPointer};
@@ -108,7 +108,7 @@ impl TreeLeaves {
             while let Some((pointer, block)) =
                 self.scan.block_in(unit * UNIT_BYTES..extent.offset(), usize_of(UNIT_BYTES))
             {
-                unit = super::extent(pointer).end();
+                unit = free_list::extent(pointer).end();
                 let mut first = (Vec::new(), Reverse(SeqNum::ZERO));
                 if block.kind() == BlockKind::Leaf && block.count() > 0 {
                     block.key_into(0, &mut first.0);

@@ -4,9 +4,9 @@
 //! read, merged with them and written elsewhere, and so are the branches above it. The old root stays whole.
 
 use super::ahead::{ReadAhead, Way};
-use super::extent;
 use super::file::TreeFile;
 use super::format::{TreeMeta, continues};
+use super::free_list::extent;
 use super::output::Output;
 use super::stream::{Border, Bounds};
 use crate::base::num::u64_of;
@@ -14,7 +14,7 @@ use crate::base::{Entry, Error, ErrorKind, Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
 use crate::store::{Extent, ExtentWriter};
-use crate::tree::Cursor;
+use crate::tree::cursor::Cursor;
 use crate::tree::retain::Retain;
 
 /// A merge pauses after so many leaves.

@@ -5,7 +5,7 @@ use crate::base::num::u64_of;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
-use crate::tree::Cursor;
+use crate::tree::cursor::Cursor;
 use crate::tree::erasure::Erasures;
 
 impl TreeRoot {

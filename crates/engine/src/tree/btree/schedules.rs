@@ -3,14 +3,17 @@
 //! the cache lets go of them and takes in others. Run by `cargo xtask schedules`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use shuttle::thread;
 
 use super::*;
 use crate::base::sync::check;
 use crate::base::{Kind, SeqNum, Value};
-use crate::cache::Fill;
+use crate::block::Compression;
+use crate::cache::{Cache, Fill};
 use crate::env::sim::SimEnv;
+use crate::tree::retain::Retain;
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor};
 
 const MERGES: u64 = 5;

@@ -2,9 +2,10 @@
 
 use super::file::TreeFile;
 use super::format::{CONTINUES, continues};
+use super::free_list::{extent, read_free_list};
 use super::root::TreeRoot;
 use super::stream::{Border, Bounds};
-use super::{BTree, extent, read_free_list};
+use super::tree::BTree;
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{Kind, Result, SeqNum};
 use crate::block::{Block, BlockPointer};

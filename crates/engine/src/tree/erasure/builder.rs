@@ -1,83 +1,108 @@
 //! How a set of erasures is made: segment by segment, in the order of the keys.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BinaryHeap};
 
-use super::set::{Ends, Erasures};
+use super::range::{Ends, Erasure};
+use super::set::Erasures;
+use super::steps::step;
 use crate::base::SeqNum;
 
-#[cfg(test)]
-thread_local! {
-    static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+/// Keys that a tree may hold, and the erasures that were applied to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Held<'a> {
+    /// The first key.
+    pub smallest: &'a [u8],
+    /// The last key; none when it is not known.
+    pub largest: Option<&'a [u8]>,
+    /// The tree is clean up to here.
+    pub clean_to: SeqNum,
 }
 
-/// How many segments this thread has written, how many borders it has compared keys with, and at how many entries it
-/// has looked under erasures: what the work over sets of erasures grows with.
-#[cfg(test)]
-pub(crate) fn steps() -> u64 {
-    STEPS.get()
+impl FromIterator<Erasure> for Erasures {
+    fn from_iter<I: IntoIterator<Item = Erasure>>(erasures: I) -> Self {
+        let erasures = Vec::from_iter(erasures);
+        sweep(erasures.iter().map(Erasure::ends), usize::MAX)
+    }
 }
 
-/// Counts a step, in tests.
-#[inline]
-pub(super) fn step() {
-    #[cfg(test)]
-    STEPS.set(STEPS.get() + 1);
-}
-
-/// Keys one behind the other, ascending.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Keys {
-    bytes: Vec<u8>,
-    /// Where each ends.
-    ends: Vec<usize>,
-}
-
-impl Keys {
-    pub(super) fn len(&self) -> usize {
-        self.ends.len()
+impl Erasures {
+    /// The newest erasure of each key. This is what all see that see the newest of the erasures.
+    #[must_use]
+    pub fn newest_of<'a>(ranges: impl Iterator<Item = Ends<'a>>) -> Self {
+        sweep(ranges, 1)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+    /// The erasure of all keys.
+    #[must_use]
+    pub fn of_all(seqnum: SeqNum) -> Self {
+        Self::newest_of([(&b""[..], None, seqnum)].into_iter())
     }
 
-    #[inline]
-    pub(super) fn get(&self, at: usize) -> Option<&[u8]> {
-        let end = *self.ends.get(at)?;
-        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
-        Some(&self.bytes[start..end])
+    /// These and others.
+    #[must_use]
+    pub fn and(&self, others: &Self) -> Self {
+        merge(self, others, |_| ())
     }
 
-    /// How many keys `is_before` says of; it says so of a first part of them.
-    #[inline]
-    pub(super) fn partition_point(&self, is_before: impl Fn(&[u8]) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            step();
-            let middle = low.midpoint(high);
-            if self.get(middle).is_some_and(&is_before) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+    /// These and others, but for those that none of `snapshots`, ascending, which has the least that may come as its
+    /// last, tells from a newer one.
+    #[must_use]
+    pub fn and_told(&self, others: &Self, snapshots: &[SeqNum]) -> Self {
+        merge(self, others, |seqnums| keep_told(seqnums, snapshots))
+    }
+
+    /// Those with a seqnum that `stays` says.
+    #[must_use]
+    pub fn filtered(&self, stays: impl Fn(SeqNum) -> bool) -> Self {
+        let mut builder = Builder::new();
+        let mut seqnums = Vec::new();
+        for segment in 1..self.segments() {
+            seqnums.clear();
+            seqnums.extend(self.list(segment).iter().copied().filter(|seqnum| stays(*seqnum)));
+            builder.push(self.border(segment), &seqnums);
         }
-        low
+        builder.finish()
     }
 
-    fn push(&mut self, key: &[u8]) {
-        self.bytes.extend_from_slice(key);
-        self.ends.push(self.bytes.len());
+    /// What of them must stay, where `snapshots` are all that are live and the least that may come, ascending, and
+    /// `trees` all trees that hold entries older than the erasures. An erasure goes where no snapshot tells it from a
+    /// newer one, and where all snapshots see it and every tree is clean up to it.
+    #[must_use]
+    pub fn needed(&self, snapshots: &[SeqNum], trees: &[Held<'_>]) -> Self {
+        let oldest = snapshots.first().copied().unwrap_or_default();
+        let mut trees: Vec<_> = trees.iter().collect();
+        trees.sort_unstable_by(|a, b| a.smallest.cmp(b.smallest));
+        let mut trees = trees.into_iter().peekable();
+        // Trees that begin before the end of the segment, the least clean first; some may have ended before it.
+        let mut begun: BinaryHeap<(Reverse<SeqNum>, Option<&[u8]>)> = BinaryHeap::new();
+        let (mut builder, mut seqnums) = (Builder::new(), Vec::new());
+        for segment in 1..self.segments() {
+            let (low, high) = (self.border(segment), self.end(segment));
+            while let Some(held) = trees.next_if(|held| high.is_none_or(|high| held.smallest < high)) {
+                begun.push((Reverse(held.clean_to), held.largest));
+            }
+            while begun.peek().is_some_and(|(_, largest)| largest.is_some_and(|largest| largest < low)) {
+                begun.pop();
+            }
+            let clean_to = begun.peek().map_or(SeqNum::MAX, |(clean_to, _)| clean_to.0);
+            seqnums.clear();
+            seqnums.extend_from_slice(self.list(segment));
+            keep_told(&mut seqnums, snapshots);
+            seqnums.retain(|seqnum| *seqnum > oldest || *seqnum > clean_to);
+            builder.push(low, &seqnums);
+        }
+        builder.finish()
     }
 }
 
 /// Makes a set of erasures from its segments.
-pub(super) struct Builder {
+struct Builder {
     set: Erasures,
 }
 
 impl Builder {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         let mut set = Erasures::default();
         // Before the first border there is nothing.
         set.ends.push(0);
@@ -86,7 +111,7 @@ impl Builder {
 
     /// Adds the segment that begins at `start`, behind all so far, with its seqnums, descending. One that has the same
     /// as the segment before goes on with that.
-    pub(super) fn push(&mut self, start: &[u8], seqnums: &[SeqNum]) {
+    fn push(&mut self, start: &[u8], seqnums: &[SeqNum]) {
         step();
         let set = &mut self.set;
         let last = set.list(set.borders.len());
@@ -100,13 +125,13 @@ impl Builder {
         set.ends.push(set.seqnums.len());
     }
 
-    pub(super) fn finish(self) -> Erasures {
+    fn finish(self) -> Erasures {
         if self.set.borders.is_empty() { Erasures::default() } else { self.set }
     }
 }
 
 /// The set of erasures that cover ranges; of each key at most the `depth` newest.
-pub(super) fn sweep<'a>(ranges: impl Iterator<Item = Ends<'a>>, depth: usize) -> Erasures {
+fn sweep<'a>(ranges: impl Iterator<Item = Ends<'a>>, depth: usize) -> Erasures {
     let mut ends = Vec::with_capacity(2 * ranges.size_hint().0);
     for (low, high, seqnum) in ranges.filter(|(low, high, _)| high.is_none_or(|high| high > *low)) {
         ends.push((low, true, seqnum));
@@ -135,7 +160,7 @@ pub(super) fn sweep<'a>(ranges: impl Iterator<Item = Ends<'a>>, depth: usize) ->
 }
 
 /// The erasures of two sets. `keep` leaves out of the seqnums of a segment, descending, what is not needed.
-pub(super) fn merge(a: &Erasures, b: &Erasures, keep: impl Fn(&mut Vec<SeqNum>)) -> Erasures {
+fn merge(a: &Erasures, b: &Erasures, keep: impl Fn(&mut Vec<SeqNum>)) -> Erasures {
     let mut builder = Builder::new();
     let (mut in_a, mut in_b) = (0, 0);
     let mut seqnums = Vec::new();
@@ -177,4 +202,17 @@ fn unite(mut a: &[SeqNum], mut b: &[SeqNum], out: &mut Vec<SeqNum>) {
     }
     out.extend_from_slice(a);
     out.extend_from_slice(b);
+}
+
+/// Leaves out of descending seqnums those that no snapshot tells from a newer one, where `snapshots` are all,
+/// ascending, the last of them the least that may come.
+fn keep_told(seqnums: &mut Vec<SeqNum>, snapshots: &[SeqNum]) {
+    let may_come = snapshots.last().copied().unwrap_or_default();
+    let mut newer = None;
+    seqnums.retain(|seqnum| {
+        let sees = snapshots.partition_point(|snapshot| *snapshot < *seqnum);
+        let tells = snapshots.get(sees).is_some_and(|snapshot| newer.is_none_or(|newer| *snapshot < newer));
+        newer = Some(*seqnum);
+        tells || *seqnum > may_come
+    });
 }

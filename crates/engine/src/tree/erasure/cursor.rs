@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Hiding;
-use super::builder::step;
-use super::hiding::Stretch;
+use super::hiding::{Hiding, Stretch};
+use super::steps::step;
 use crate::base::key::KEY_BYTES_MAX;
 use crate::base::{Entry, Result, Value};
-use crate::tree::{Ages, Costs, Cursor, Limits};
+use crate::tree::cost::Costs;
+use crate::tree::cursor::{Ages, Cursor, Limits};
 
 /// After so many steps over entries in an erased range a seek to its end is cheaper than further steps.
 const STEPS_MAX: u32 = 8;

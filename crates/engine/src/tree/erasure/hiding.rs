@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Erasures, Layers};
+use super::layers::Layers;
+use super::set::Erasures;
 use crate::base::SeqNum;
 
 /// A leap over hidden entries goes over so many segments at most: where a cursor cannot go as far, they are looked at
@@ -14,6 +15,14 @@ const LEAP_MAX: usize = 64;
 pub struct Hiding {
     sets: Vec<(Arc<Erasures>, SeqNum)>,
     before: SeqNum,
+}
+
+impl Layers {
+    /// What they hide from `snapshot`.
+    #[must_use]
+    pub fn hiding(&self, snapshot: SeqNum) -> Hiding {
+        Hiding::default().and(self, snapshot)
+    }
 }
 
 impl Hiding {

@@ -8,7 +8,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Erasures, Hiding};
+use super::set::Erasures;
 use crate::base::SeqNum;
 
 /// Sets of erasures. An erasure hides the same in each of them.
@@ -73,12 +73,6 @@ impl Layers {
     #[must_use]
     pub fn touch(&self, low: &[u8], high: Bound<&[u8]>, span: (SeqNum, SeqNum)) -> bool {
         self.sets().any(|set| set.touch(low, high, span))
-    }
-
-    /// What they hide from `snapshot`.
-    #[must_use]
-    pub fn hiding(&self, snapshot: SeqNum) -> Hiding {
-        Hiding::default().and(self, snapshot)
     }
 
     /// These and another set in memory, newer than all.

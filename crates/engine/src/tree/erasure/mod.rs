@@ -14,45 +14,19 @@
 mod builder;
 mod cursor;
 mod hiding;
+mod keys;
 mod layers;
+mod range;
 mod set;
+mod steps;
 #[cfg(test)]
 pub(super) mod tests;
 
-use super::Limits;
-use crate::base::SeqNum;
-
-#[cfg(test)]
-pub(crate) use builder::steps;
+pub use builder::Held;
 pub use cursor::Unerased;
 pub use hiding::Hiding;
 pub use layers::Layers;
-pub use set::{Ends, Erasures};
-
-/// A range of keys that was deleted at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Erasure {
-    /// The keys.
-    pub range: Limits,
-    /// When the deletion became visible.
-    pub seqnum: SeqNum,
-}
-
-impl Erasure {
-    /// Its ends and its seqnum.
-    #[must_use]
-    pub fn ends(&self) -> Ends<'_> {
-        (&self.range.low, self.range.high.as_deref(), self.seqnum)
-    }
-}
-
-/// Keys that a tree may hold, and the erasures that were applied to it.
-#[derive(Clone, Copy, Debug)]
-pub struct Held<'a> {
-    /// The first key.
-    pub smallest: &'a [u8],
-    /// The last key; none when it is not known.
-    pub largest: Option<&'a [u8]>,
-    /// The tree is clean up to here.
-    pub clean_to: SeqNum,
-}
+pub use range::{Ends, Erasure};
+pub use set::Erasures;
+#[cfg(test)]
+pub(crate) use steps::steps;

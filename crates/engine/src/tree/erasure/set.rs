@@ -1,16 +1,12 @@
 //! A set of erasures: a sorted list that never changes.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 
-use super::builder::{Builder, Keys, merge, sweep};
-use super::{Erasure, Held};
+use super::keys::Keys;
+use super::range::Erasure;
 use crate::base::SeqNum;
-use crate::tree::Limits;
-
-/// An erasure: its first key, the one behind its last if there is any, and its seqnum.
-pub type Ends<'a> = (&'a [u8], Option<&'a [u8]>, SeqNum);
+use crate::tree::cursor::Limits;
 
 /// A set of erasures.
 ///
@@ -30,26 +26,7 @@ pub struct Erasures {
     pub(super) newest: SeqNum,
 }
 
-impl FromIterator<Erasure> for Erasures {
-    fn from_iter<I: IntoIterator<Item = Erasure>>(erasures: I) -> Self {
-        let erasures = Vec::from_iter(erasures);
-        sweep(erasures.iter().map(Erasure::ends), usize::MAX)
-    }
-}
-
 impl Erasures {
-    /// The newest erasure of each key. This is what all see that see the newest of the erasures.
-    #[must_use]
-    pub fn newest_of<'a>(ranges: impl Iterator<Item = Ends<'a>>) -> Self {
-        sweep(ranges, 1)
-    }
-
-    /// The erasure of all keys.
-    #[must_use]
-    pub fn of_all(seqnum: SeqNum) -> Self {
-        Self::newest_of([(&b""[..], None, seqnum)].into_iter())
-    }
-
     /// Whether there are none.
     #[inline]
     #[must_use]
@@ -82,35 +59,9 @@ impl Erasures {
         self
     }
 
-    /// These and others.
-    #[must_use]
-    pub fn and(&self, others: &Self) -> Self {
-        merge(self, others, |_| ())
-    }
-
-    /// These and others, but for those that none of `snapshots`, ascending, which has the least that may come as its
-    /// last, tells from a newer one.
-    #[must_use]
-    pub fn and_told(&self, others: &Self, snapshots: &[SeqNum]) -> Self {
-        merge(self, others, |seqnums| keep_told(seqnums, snapshots))
-    }
-
-    /// Those with a seqnum that `stays` says.
-    #[must_use]
-    pub fn filtered(&self, stays: impl Fn(SeqNum) -> bool) -> Self {
-        let mut builder = Builder::new();
-        let mut seqnums = Vec::new();
-        for segment in 1..self.segments() {
-            seqnums.clear();
-            seqnums.extend(self.list(segment).iter().copied().filter(|seqnum| stays(*seqnum)));
-            builder.push(self.border(segment), &seqnums);
-        }
-        builder.finish()
-    }
-
     /// The key that a segment begins with; empty for the first.
     #[inline]
-    fn border(&self, segment: usize) -> &[u8] {
+    pub(super) fn border(&self, segment: usize) -> &[u8] {
         segment.checked_sub(1).and_then(|before| self.borders.get(before)).unwrap_or_default()
     }
 
@@ -198,36 +149,6 @@ impl Erasures {
             && self.touching(low, Bound::Included(high)).all(|segment| self.floor_of(segment, to) > after)
     }
 
-    /// What of them must stay, where `snapshots` are all that are live and the least that may come, ascending, and
-    /// `trees` all trees that hold entries older than the erasures. An erasure goes where no snapshot tells it from a
-    /// newer one, and where all snapshots see it and every tree is clean up to it.
-    #[must_use]
-    pub fn needed(&self, snapshots: &[SeqNum], trees: &[Held<'_>]) -> Self {
-        let oldest = snapshots.first().copied().unwrap_or_default();
-        let mut trees: Vec<_> = trees.iter().collect();
-        trees.sort_unstable_by(|a, b| a.smallest.cmp(b.smallest));
-        let mut trees = trees.into_iter().peekable();
-        // Trees that begin before the end of the segment, the least clean first; some may have ended before it.
-        let mut begun: BinaryHeap<(Reverse<SeqNum>, Option<&[u8]>)> = BinaryHeap::new();
-        let (mut builder, mut seqnums) = (Builder::new(), Vec::new());
-        for segment in 1..self.segments() {
-            let (low, high) = (self.border(segment), self.end(segment));
-            while let Some(held) = trees.next_if(|held| high.is_none_or(|high| held.smallest < high)) {
-                begun.push((Reverse(held.clean_to), held.largest));
-            }
-            while begun.peek().is_some_and(|(_, largest)| largest.is_some_and(|largest| largest < low)) {
-                begun.pop();
-            }
-            let clean_to = begun.peek().map_or(SeqNum::MAX, |(clean_to, _)| clean_to.0);
-            seqnums.clear();
-            seqnums.extend_from_slice(self.list(segment));
-            keep_told(&mut seqnums, snapshots);
-            seqnums.retain(|seqnum| *seqnum > oldest || *seqnum > clean_to);
-            builder.push(low, &seqnums);
-        }
-        builder.finish()
-    }
-
     /// The erasures, each as large as it can be, by where they end.
     pub fn iter(&self) -> impl Iterator<Item = Erasure> + '_ {
         let mut open: BTreeMap<SeqNum, usize> = BTreeMap::new();
@@ -255,17 +176,4 @@ impl Erasures {
 #[inline]
 fn floor(seqnums: &[SeqNum], snapshot: SeqNum) -> SeqNum {
     seqnums.iter().copied().find(|seqnum| *seqnum <= snapshot).unwrap_or(SeqNum::ZERO)
-}
-
-/// Leaves out of descending seqnums those that no snapshot tells from a newer one, where `snapshots` are all,
-/// ascending, the last of them the least that may come.
-fn keep_told(seqnums: &mut Vec<SeqNum>, snapshots: &[SeqNum]) {
-    let may_come = snapshots.last().copied().unwrap_or_default();
-    let mut newer = None;
-    seqnums.retain(|seqnum| {
-        let sees = snapshots.partition_point(|snapshot| *snapshot < *seqnum);
-        let tells = snapshots.get(sees).is_some_and(|snapshot| newer.is_none_or(|newer| *snapshot < newer));
-        newer = Some(*seqnum);
-        tells || *seqnum > may_come
-    });
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::SeqNum;
+use crate::tree::cursor::Limits;
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
 use crate::tree::{Ages, Cursor};
 

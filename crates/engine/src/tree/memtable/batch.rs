@@ -17,7 +17,7 @@ use crate::base::num::{u32_of, usize_of32};
 use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 use crate::base::value::ByteSource;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
-use crate::tree::{Cursor, Found};
+use crate::tree::cursor::{Cursor, Found};
 
 /// The `at` of a cursor that stands on no entry.
 const NOWHERE: usize = usize::MAX;

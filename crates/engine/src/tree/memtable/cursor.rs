@@ -15,7 +15,7 @@ use super::pin::pin;
 use super::record::{Place, Record};
 use super::tree::{Tree, Way};
 use crate::base::{Entry, Result, SeqNum, Value};
-use crate::tree::Cursor;
+use crate::tree::cursor::Cursor;
 
 /// The `at` of a cursor that stands on no entry.
 const NOWHERE: usize = usize::MAX;

@@ -30,8 +30,8 @@ pub use batch::{BatchSorter, SortedBatch, Spot};
 
 use crate::base::num::u64_of;
 use crate::base::{Entry, SeqNum};
+use crate::tree::cursor::{Cursor, Found};
 use crate::tree::lookup::{Answers, Ask};
-use crate::tree::{Cursor, Found};
 use batch::{BatchCursor, Ordered};
 use cursor::TreeCursor;
 use tree::Tree;

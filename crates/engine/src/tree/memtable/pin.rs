@@ -8,7 +8,7 @@ use super::record::Record;
 use super::tree::Tree;
 use crate::base::Value;
 use crate::base::value::ByteSource;
-use crate::tree::Found;
+use crate::tree::cursor::Found;
 
 /// The value of a record of `tree`, without a copy.
 #[inline]

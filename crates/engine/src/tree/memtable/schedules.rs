@@ -9,7 +9,6 @@ use shuttle::thread;
 use super::*;
 use crate::base::Kind;
 use crate::base::sync::check;
-use crate::tree::Cursor;
 
 const WRITERS: u32 = 3;
 /// Nodes have five slots here: leaves and branches split.

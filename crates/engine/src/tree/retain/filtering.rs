@@ -5,7 +5,7 @@ use crate::base::{Entry, Kind, Result, SeqNum};
 use crate::cache::Fill;
 use crate::tree::compaction_filter::Decision;
 
-use super::Retain;
+use super::rule::Retain;
 
 impl Retain {
     /// Gives the value of the key in hand, which every snapshot sees, as the compaction filter wants it. `stored` is

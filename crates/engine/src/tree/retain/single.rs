@@ -18,20 +18,10 @@
 //!    began before the two must find that its key was changed.
 //! 3. Where another tree may have the key, only the put goes: it may be this put once more ([`Below`](super::Below)).
 
-use crate::base::{Entry, Kind, Result, SeqNum};
+use crate::base::{Entry, Kind, Result};
 
-use super::{Retain, Seen};
-
-/// A single-delete that is held back.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
-    seqnum: SeqNum,
-    stripe: usize,
-    /// A newer version of its stripe was kept.
-    hidden: bool,
-    /// It has met its put, and both are gone. Only that put can follow in the stripe, once more.
-    gone: bool,
-}
+use super::rule::{Retain, Seen};
+use super::waiting::Waiting;
 
 fn is_put(kind: Kind) -> bool {
     matches!(kind, Kind::Put | Kind::PutApart)
@@ -131,6 +121,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::base::SeqNum;
     use crate::tree::Limits;
     use crate::tree::compaction_filter::TableFilter;
     use crate::tree::erasure::Erasure;

@@ -1,15 +1,19 @@
 //! Tests of the one rule: what it keeps must read as before, and nothing more.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::base::key::descends;
+use crate::base::{Entry, Kind, SeqNum};
+use crate::cache::Fill;
 use crate::tree::compaction_filter::TableFilter;
-use crate::tree::erasure::Erasure;
 use crate::tree::erasure::tests::{erasures, floor_of};
-use crate::tree::operator::{ADD, built_in};
+use crate::tree::erasure::{Erasure, Erasures};
+use crate::tree::operator::{ADD, TableOperator, built_in};
+use crate::tree::values::ValueFiles;
 use crate::tree::vec_cursor::{Append, OwnedEntry, folded, trees};
 
 const NEWEST: u64 = 21;

@@ -1,7 +1,7 @@
 //! Reading leaves in a row: the longer the row, the more of the file is read at once. A walk that passes the cache by,
 //! as a merge does, has the next span read while it works on this one.
 
-use super::Run;
+use super::reader::Run;
 use crate::base::Result;
 use crate::base::num::{u64_of, usize_of, usize_of32};
 use crate::block::{Block, BlockPointer};

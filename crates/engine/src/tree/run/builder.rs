@@ -14,8 +14,8 @@ use crate::block::{Block, BlockBuilder, BlockKind, BlockPointer, Compression, fr
 use crate::cache::Cache;
 use crate::env::Env;
 use crate::store::{BlockWriter, StoreStats};
-use crate::tree::Prefix;
 use crate::tree::cursor::Leaf;
+use crate::tree::prefix::Prefix;
 use crate::tree::values::ValuePointer;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,15 +1,15 @@
 //! A cursor over one run.
 
-use super::Run;
 use super::ahead::ReadAhead;
 use super::fuse::Fuse;
+use super::reader::Run;
 use crate::base::{Entry, Result, Value};
 use crate::block::{Block, Bound};
 use crate::cache::{Fill, SwipOf};
 use crate::store::BlocksRead;
-use crate::tree::cursor::{Leaf, Position};
+use crate::tree::cost::Costs;
+use crate::tree::cursor::{Ages, Cursor, Leaf, Limits, Position};
 use crate::tree::place::{Near, Place};
-use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -63,6 +63,14 @@ enum Approach {
 enum To {
     First,
     Last,
+}
+
+impl Run {
+    /// A cursor over the run. With [`Fill::Bypass`], leaves are read from the file in long rows, past the cache.
+    #[must_use]
+    pub fn cursor(self: &Arc<Self>, fill: Fill) -> RunCursor {
+        RunCursor::new(Arc::clone(self), fill)
+    }
 }
 
 impl RunCursor {

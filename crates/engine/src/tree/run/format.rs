@@ -44,7 +44,7 @@ use crate::base::codec::{Decoder, Malformed};
 use crate::base::{Error, ErrorKind, Result, SeqNum};
 use crate::block::BlockPointer;
 use crate::store::BlockFile;
-use crate::tree::Prefix;
+use crate::tree::prefix::Prefix;
 
 /// Length of the footer in bytes.
 pub(super) const FOOTER_BYTES: usize = 128;

@@ -1,13 +1,14 @@
 //! Runs that lie side by side: finding the one that may hold a key, and walking through all of them.
 
+use super::cursor::RunCursor;
 use super::fuse::Fuse;
-use super::{Run, RunCursor};
+use super::reader::Run;
 use crate::base::key::head;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::cursor::{Leaf, Position};
+use crate::tree::cost::Costs;
+use crate::tree::cursor::{Ages, Cursor, Leaf, Limits, Position};
 use crate::tree::place::{Near, Place};
-use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
 use std::sync::Arc;
 

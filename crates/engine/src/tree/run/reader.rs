@@ -1,6 +1,5 @@
 //! An open run: point lookups, and what cursors and verification read through.
 
-use super::RunCursor;
 use super::filter::{LINE_BYTES, Layout, prefetch_line};
 use super::format::{FOOTER_BYTES, Footer};
 use super::meta::{Reference, RunMeta};
@@ -15,8 +14,10 @@ use crate::env::buffer::AlignedBuffer;
 use crate::env::{Access, Env};
 use crate::store::{BlockFile, StoreStats};
 use crate::tree::branch::{self, Branch, Room, Trace};
+use crate::tree::cost::Costs;
+use crate::tree::cursor::{Ages, Found};
+use crate::tree::prefix::Prefix;
 use crate::tree::values::ValueFiles;
-use crate::tree::{Ages, Costs, Found, Prefix};
 use std::cmp::Ordering;
 use std::fmt;
 use std::path::Path;
@@ -347,12 +348,6 @@ impl Run {
     #[must_use]
     pub fn kept_meta(&self) -> RunMeta {
         RunMeta { clean_to: self.visible_from(), ..self.meta.clone() }
-    }
-
-    /// A cursor over the run. With [`Fill::Bypass`], leaves are read from the file in long rows, past the cache.
-    #[must_use]
-    pub fn cursor(self: &Arc<Self>, fill: Fill) -> RunCursor {
-        RunCursor::new(Arc::clone(self), fill)
     }
 
     /// What the run holds, in numbers.

@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use super::{LevelCursor, Run};
+use super::level::LevelCursor;
+use super::reader::Run;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::{Ages, Cursor, Limits};
+use crate::tree::cursor::{Ages, Cursor, Limits};
 
 /// A cursor over runs that ascend and do not touch, for a merge that writes what it reads.
 #[must_use]

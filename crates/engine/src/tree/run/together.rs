@@ -5,15 +5,14 @@
 //! as a rule, and all leaves that are not in memory are read together. The other filters are asked about those leaves,
 //! before they are read.
 
-use super::Run;
 use super::filter::prefetch_line;
-use super::reader::{Look, check, look};
+use super::reader::{Look, Run, check, look};
 use crate::base::num::u64_of;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockKind, Bound};
 use crate::cache::{Fill, Wanted};
-use crate::tree::Costs;
 use crate::tree::branch::{Branch, Trace};
+use crate::tree::cost::Costs;
 use crate::tree::lookup::{Answers, Ask, nothing};
 
 /// A key, by its number, and a run that may hold it.

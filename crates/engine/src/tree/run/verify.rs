@@ -3,7 +3,8 @@
 use super::ahead::ReadAhead;
 use super::filter::{LINE_BYTES, Layout};
 use super::format::Footer;
-use super::{Run, RunMeta};
+use super::meta::RunMeta;
+use super::reader::Run;
 use crate::base::checksum::{hash_key, hash_prefix};
 use crate::base::key::descends;
 use crate::base::num::u64_of;

@@ -6,14 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as Publish};
 
-use super::{Leaves, Losses, LostRange, Step};
+use super::leaves::{Leaves, Step};
+use super::losses::{Losses, LostRange};
 use crate::base::key::descends;
 use crate::base::num::u64_of;
 use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, Value};
 use crate::block::Block;
 use crate::cache::Fill;
+use crate::tree::cursor::{Ages, Cursor};
 use crate::tree::values::ValueFiles;
-use crate::tree::{Ages, Cursor};
 
 /// One of several trees that lie side by side: the ages of its entries, and its leaves or, when not even its file can
 /// be opened, its loss.

@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::{Leaves, LostRange, Step};
+use super::leaves::{Leaves, Step};
+use super::losses::LostRange;
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{Error, Result};
 use crate::block::frame::{FRAME_HEADER_BYTES, announced_bytes, pointer_to};

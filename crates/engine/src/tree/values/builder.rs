@@ -1,7 +1,7 @@
 //! Writes a value file front to back.
 
-use super::ValuePointer;
 use super::file::is_cached;
+use super::pointer::ValuePointer;
 use crate::base::{FileId, Result};
 use crate::block::format::RAW_PAYLOAD_AT;
 use crate::block::{Block, Compression, raw_image};

@@ -1,6 +1,7 @@
 //! The value files of a table or a run, and the one place where a pointer becomes a value.
 
-use super::{ValueFile, ValuePointer};
+use super::file::ValueFile;
+use super::pointer::ValuePointer;
 use crate::base::{Error, ErrorKind, FileId, Result, Value};
 use crate::cache::Fill;
 use std::sync::Arc;

@@ -1,9 +1,12 @@
 //! A connection every read of which is compared with a model.
 
-use super::CheckedStore;
 use super::hash::{Operations, Verb};
+use super::store::CheckedStore;
+use crate::driver::batch::Batch;
+use crate::driver::client::{Client, Outcome, Scan};
+use crate::driver::config::TableId;
+use crate::driver::lacks::unless_lacking;
 use crate::driver::model::{Model, Undo};
-use crate::driver::{Batch, Client, Outcome, Scan, TableId, unless_lacking};
 use anyhow::{Result, bail, ensure};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;

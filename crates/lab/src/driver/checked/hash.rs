@@ -1,6 +1,8 @@
 //! A hash of a stream of operations.
 
-use crate::driver::{Batch, Change, Direction, Scan, TableId};
+use crate::driver::batch::{Batch, Change};
+use crate::driver::client::{Direction, Scan};
+use crate::driver::config::TableId;
 use crate::random::mix;
 
 /// The operations of one client so far, in their order.

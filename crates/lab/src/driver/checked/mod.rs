@@ -12,17 +12,23 @@
 
 mod client;
 mod hash;
+mod store;
 #[cfg(test)]
 mod tests;
 
+use super::client::{Client, Scan};
+use super::config::{Config, TableId, TableSpec};
+use super::engine::Engine;
 use super::model::Model;
-use super::{Client, Config, Counters, Engine, Scan, Store, TableId, TableShape, TableSpec};
+use super::state::{Counters, TableShape};
+use super::store::Store;
 use anyhow::{Context as _, Result};
 use client::CheckedClient;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use store::{CheckedStore, Totals};
 
 /// An engine that fails when a read is not what a model in memory says.
 #[derive(Debug)]
@@ -30,23 +36,6 @@ pub struct Checked<'e> {
     engine: &'e dyn Engine,
     /// The models of all databases, kept over reopens.
     models: Mutex<HashMap<PathBuf, Arc<Mutex<Model>>>>,
-    totals: Arc<Totals>,
-}
-
-/// What was seen of all databases.
-#[derive(Debug, Default)]
-struct Totals {
-    /// The sum of the clients' hashes, which does not depend on their order. Each client that ends adds its own.
-    hash: AtomicU64,
-    /// Reads that were compared; a statistic.
-    reads: AtomicU64,
-}
-
-struct CheckedStore {
-    store: Box<dyn Store>,
-    engine: &'static str,
-    tables: Vec<&'static str>,
-    model: Arc<Mutex<Model>>,
     totals: Arc<Totals>,
 }
 
@@ -120,12 +109,6 @@ impl Engine for Checked<'_> {
         let tables = tables.iter().map(|table| table.name).collect();
         let totals = Arc::clone(&self.totals);
         Ok(Box::new(CheckedStore { store, engine: self.name(), tables, model, totals }))
-    }
-}
-
-impl CheckedStore {
-    fn lock(&self) -> MutexGuard<'_, Model> {
-        self.model.lock().expect("no client panics with the model")
     }
 }
 

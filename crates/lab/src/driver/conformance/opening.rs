@@ -1,8 +1,9 @@
 //! Opening, closing, and the verbs of an open database.
 
-use super::{FIRST, Ground, SECOND, get, look, put, random_batch, same, write};
+use super::ground::{FIRST, Ground, SECOND, get, look, put, random_batch, same, write};
+use crate::driver::config::Durability;
+use crate::driver::lacks::unless_lacking;
 use crate::driver::model::Model;
-use crate::driver::{Durability, unless_lacking};
 use crate::random::Random;
 use anyhow::{Context as _, Result, ensure};
 

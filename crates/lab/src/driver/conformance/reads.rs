@@ -1,8 +1,12 @@
 //! Scans and reads of many keys, against a model.
 
-use super::{FIRST, Ground, SECOND, gets_alike, keys, look, random_batch, random_key, same, scans_alike, write};
+use super::ground::{
+    FIRST, Ground, SECOND, get, gets_alike, keys, look, random_batch, random_key, same, scans_alike, write,
+};
+use crate::driver::batch::Batch;
+use crate::driver::client::{Client, Direction, Scan};
+use crate::driver::lacks::unless_lacking;
 use crate::driver::model::Model;
-use crate::driver::{Batch, Client, Direction, Scan, unless_lacking};
 use crate::random::Random;
 use anyhow::{Result, ensure};
 
@@ -80,7 +84,7 @@ pub(super) fn many_keys(ground: &Ground<'_>) -> Result<()> {
         let mut found = vec![None; keys.len()];
         client.multi_get(FIRST, &keys, &mut |at, value| found[at] = Some(value.to_vec()))?;
         for (key, value) in keys.iter().zip(found) {
-            let single = super::get(&mut *client, FIRST, key)?;
+            let single = get(&mut *client, FIRST, key)?;
             ensure!(value == single, "{key:?} has {value:?} with others and {single:?} alone");
         }
         client.multi_get(FIRST, &[], &mut |_, _| {})?;

@@ -1,9 +1,10 @@
 //! Transactions: alone, against a model, and of two threads.
 
+use super::ground::{FIRST, Ground, SECOND, commit, get, gets_alike, keys, look, put, random_batch, same, write};
 use super::reads::every_scan;
-use super::{FIRST, Ground, SECOND, commit, get, gets_alike, keys, look, put, random_batch, same, write};
+use crate::driver::batch::Batch;
+use crate::driver::client::{Client, Outcome};
 use crate::driver::model::Model;
-use crate::driver::{Batch, Client, Outcome};
 use crate::random::Random;
 use anyhow::{Context as _, Result, ensure};
 

@@ -1,7 +1,9 @@
 //! Read views.
 
-use super::{FIRST, Ground, SECOND, get, put, scan, write};
-use crate::driver::{Batch, Client, Scan, unless_lacking};
+use super::ground::{FIRST, Ground, SECOND, get, put, scan, write};
+use crate::driver::batch::Batch;
+use crate::driver::client::{Client, Scan};
+use crate::driver::lacks::unless_lacking;
 use anyhow::{Result, ensure};
 
 pub(super) fn stays_and_moves_on(ground: &Ground<'_>) -> Result<()> {

@@ -1,8 +1,10 @@
 //! Puts, deletes and batches.
 
-use super::{FIRST, Ground, SECOND, get, look, put, same, write};
+use super::ground::{FIRST, Ground, SECOND, get, gets_alike, look, put, same, scan, write};
+use crate::driver::batch::Batch;
+use crate::driver::client::Scan;
+use crate::driver::config::TableId;
 use crate::driver::model::Model;
-use crate::driver::{Batch, Scan, TableId};
 use crate::random::Random;
 use anyhow::{Result, ensure};
 use spinney::base::num::usize_of;
@@ -85,8 +87,8 @@ pub(super) fn sizes(ground: &Ground<'_>) -> Result<()> {
         look(&mut *client)?;
         same(&mut *client, &model)?;
         for len in 1..=500 {
-            super::gets_alike(&mut *client, &model, FIRST, &vec![b'k'; len])?;
-            super::gets_alike(&mut *client, &model, SECOND, &vec![0xff; len])?;
+            gets_alike(&mut *client, &model, FIRST, &vec![b'k'; len])?;
+            gets_alike(&mut *client, &model, SECOND, &vec![0xff; len])?;
         }
     }
     store.close()
@@ -106,8 +108,8 @@ pub(super) fn batches_are_seen_whole(ground: &Ground<'_>) -> Result<()> {
                 let first = get(&mut *client, FIRST, b"count")?;
                 let second = get(&mut *client, SECOND, b"count")?;
                 ensure!(first == second, "a view has {first:?} in one table and {second:?} in the other");
-                let entries = super::scan(&mut *client, &Scan::all(FIRST))?.len();
-                let second = super::scan(&mut *client, &Scan::all(SECOND))?.len();
+                let entries = scan(&mut *client, &Scan::all(FIRST))?.len();
+                let second = scan(&mut *client, &Scan::all(SECOND))?.len();
                 ensure!(entries == second, "a view has {entries} entries in one table and {second} in the other");
                 if last {
                     ensure!(first == Some(199_u64.to_be_bytes().to_vec()), "the last view has {first:?}");

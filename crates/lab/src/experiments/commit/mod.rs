@@ -8,11 +8,11 @@ mod figures;
 #[cfg(test)]
 mod tests;
 
-use super::Describe;
+use super::describe::Describe;
 use super::device::Device;
 use super::insert::rows::logical_bytes;
 use super::insert::{INDEXES, RowMaker};
-use crate::command::{Common, DurabilityArg};
+use crate::command::common::{Common, DurabilityArg};
 use crate::driver::{Batch, Client, Config, Engine, LogConfig, Outcome, TableId, TableSpec, unless_lacking};
 use crate::report::Step;
 use crate::run::{Bench, Did, End, Plan, Role};

@@ -1,7 +1,8 @@
 //! The steps that insert and delete rows, and those changes beside queries.
 
 use super::live::Claims;
-use super::{ROWS, RowMaker, Steps};
+use super::rows::RowMaker;
+use super::steps::{ROWS, Steps};
 use crate::driver::{Batch, Client, Scan, TableId, unless_lacking};
 use crate::run::{Db, Did, End, Plan, Role};
 use anyhow::{Result, ensure};

@@ -4,7 +4,7 @@
 //! takes so much memory beside the database's.
 
 use super::changes::each_row;
-use super::{ROWS, Steps};
+use super::steps::{ROWS, Steps};
 use crate::driver::{Batch, Client, TableId};
 use crate::run::{Db, Did, End, Plan, Role};
 use anyhow::Result;

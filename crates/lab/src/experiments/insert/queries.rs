@@ -1,7 +1,8 @@
 //! Queries beside inserts and deletes.
 
 use super::changes::BATCH_BESIDE;
-use super::{ROWS, RowMaker, Steps};
+use super::rows::RowMaker;
+use super::steps::{ROWS, Steps};
 use crate::driver::{Client, Scan, TableId, unless_lacking};
 use crate::random::Random;
 use crate::run::{Db, Did, End, Plan, Role};

@@ -1,5 +1,6 @@
 //! The insert benchmark at small sizes, on our own engines.
 
+use super::params::{parse_memory, parse_rates};
 use super::{Insert, Memory, Rates};
 use crate::command::Common;
 use crate::driver::engines;
@@ -62,14 +63,14 @@ fn without_deletes_and_queries_rows_only_come() {
 
 #[test]
 fn memory_and_rates_are_read_from_words() {
-    assert_eq!(super::parse_memory("0.5x"), Ok(Memory::Times(0.5)));
-    assert_eq!(super::parse_memory("64MiB"), Ok(Memory::Bytes(64 << 20)));
+    assert_eq!(parse_memory("0.5x"), Ok(Memory::Times(0.5)));
+    assert_eq!(parse_memory("64MiB"), Ok(Memory::Bytes(64 << 20)));
     for wrong in ["x", "-1x", "infx", "0x", "much"] {
-        assert!(super::parse_memory(wrong).is_err(), "{wrong}");
+        assert!(parse_memory(wrong).is_err(), "{wrong}");
     }
-    assert_eq!(super::parse_rates("100,500"), Ok(Rates(vec![100, 500])));
-    assert_eq!(super::parse_rates("none"), Ok(Rates::default()));
-    assert!(super::parse_rates("0").is_err() && super::parse_rates("fast").is_err());
+    assert_eq!(parse_rates("100,500"), Ok(Rates(vec![100, 500])));
+    assert_eq!(parse_rates("none"), Ok(Rates::default()));
+    assert!(parse_rates("0").is_err() && parse_rates("fast").is_err());
 }
 
 /// A read of a row that is not there is an error of the run: verification must see every row where it should be.

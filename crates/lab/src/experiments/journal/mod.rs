@@ -11,8 +11,8 @@ mod figures;
 #[cfg(test)]
 mod tests;
 
-use super::Describe;
-use crate::command::{Common, DurabilityArg};
+use super::describe::Describe;
+use crate::command::common::{Common, DurabilityArg};
 use crate::driver::{Batch, Client, Compression, Config, LogConfig, Outcome, TableId, TableSpec, unless_lacking};
 use crate::run::{Bench, Did, End, Plan, Role};
 use crate::scratch::Scratch;

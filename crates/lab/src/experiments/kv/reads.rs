@@ -2,7 +2,8 @@
 
 use super::data::{KEY_BYTES, MISSING_KEY_BYTES, Order, key, missing_key};
 use super::figures::Figures;
-use super::{Session, TABLE, Workload};
+use super::session::{Session, TABLE};
+use super::workload::Workload;
 use crate::driver::{Client, Direction, Scan, unless_lacking};
 use crate::experiments::tally::Tallies;
 use crate::run::{Db, Did, End, Plan, Role};

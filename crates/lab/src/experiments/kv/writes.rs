@@ -2,7 +2,9 @@
 
 use super::data::{Order, Values, key};
 use super::figures::Figures;
-use super::{Kv, Session, TABLE, Workload};
+use super::params::Kv;
+use super::session::{Session, TABLE};
+use super::workload::Workload;
 use crate::driver::{Batch, Client, Config, Durability, Outcome, TableSpec, unless_lacking};
 use crate::experiments::device::Device;
 use crate::run::{Bench, Db, Did, End, Plan, Role, Work};

@@ -4,9 +4,9 @@
 //! 2,048 nodes, the last chunk first; and there is a commit for each 1,024 nodes or links. The counts of a piece of a
 //! chunk are committed after its links.
 
-use super::Setting;
 use super::graph::link_types;
 use super::rows::{COUNT, Count, Link, List, NODE, node_key, put_node_head};
+use super::setting::Setting;
 use super::store::put_link;
 use crate::driver::{Batch, Client, Outcome};
 use crate::experiments::tally::{Tallies, Tally};

@@ -8,22 +8,22 @@ mod load;
 mod payload;
 mod requests;
 mod rows;
+mod setting;
 mod shuffle;
 mod store;
 #[cfg(test)]
 mod tests;
 
-use super::Describe;
-use crate::command::{Common, DurabilityArg};
+use super::describe::Describe;
+use crate::command::common::{Common, DurabilityArg};
 use crate::run::{Bench, Db, End};
 use crate::text::{COUNT_MAX, bytes, count, counts, sizes};
-use access::Access;
 use anyhow::Result;
 use clap::Args;
-use graph::{Graph, LINK_TYPES};
-use payload::Payload;
+use graph::LINK_TYPES;
 use requests::Phase;
 use serde::{Deserialize, Serialize};
+use setting::Setting;
 
 /// The graph, and how long it is asked.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
@@ -59,33 +59,6 @@ pub struct Link {
 
 /// A load whose commits have 1,024 rows needs so much memory.
 const MEMORY_MIN: u64 = 4 << 20;
-
-/// What all clients share.
-#[derive(Debug)]
-struct Setting {
-    seed: u64,
-    graph: Graph,
-    access: Access,
-    loaded_nodes: Payload,
-    node_data: Payload,
-    link_data: Payload,
-    /// Milliseconds since 1970 at which the load ended: a fixed moment, so that the seed decides all.
-    loaded_at: u64,
-}
-
-impl Setting {
-    fn new(nodes: u64, seed: u64) -> Self {
-        Self {
-            seed,
-            graph: Graph::new(nodes),
-            access: Access::new(nodes),
-            loaded_nodes: Payload::of_nodes(seed ^ 3, 1),
-            node_data: Payload::of_nodes(seed ^ 3, 0),
-            link_data: Payload::of_links(seed ^ 4),
-            loaded_at: 1_446_336_000_000,
-        }
-    }
-}
 
 impl Describe for Link {
     const NAME: &'static str = "link";

@@ -1,9 +1,9 @@
 //! The request phases: clients that do operations in the proportions of the original.
 
-use super::Setting;
 use super::distributions::{multiget_ids, unit};
 use super::graph::{choose_link_type, happens};
 use super::rows::{Link, List};
+use super::setting::Setting;
 use super::store::{Effects, LIST_MAX, Session};
 use crate::driver::Client;
 use crate::experiments::tally::{Tallies, Tally};

@@ -1,11 +1,13 @@
 //! Tests of the experiment on our own engine, and of what it draws against its definition.
 
+use super::access::Access;
 use super::distributions::{LogNormal, Zipf, harmonic, multiget_ids};
 use super::graph::{Graph, choose_link_type, link_types};
+use super::payload::Payload;
 use super::requests::{KINDS, MIX, Operation, Phase, Requester};
 use super::rows::{COUNT, Count, INDEX, Link as Row, List, TABLES};
 use super::store::Session;
-use super::{Access, Link, Payload, Setting, check, load};
+use super::{Link, Setting, check, load};
 use crate::clock::Clock;
 use crate::command::{BenchArgs, BenchCommand, Job, run_job};
 use crate::driver::{Batch, Client, Config, Engine, Outcome, Scan, engines};

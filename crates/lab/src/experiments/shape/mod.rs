@@ -1,66 +1,23 @@
 //! Reads by the shape of the tree: an LSM tree is put into five shapes, one after the other, and read in each.
 
+mod case;
 mod data;
+mod params;
 mod setup;
 mod stages;
 #[cfg(test)]
 mod tests;
 
-use super::Describe;
-use crate::command::{Common, DurabilityArg};
+pub use params::Shape;
+
+use super::describe::Describe;
+use crate::command::common::{Common, DurabilityArg};
 use crate::driver::{Config, Lacks};
 use crate::run::Bench;
-use crate::text::{COUNT_MAX, bytes, count, counts, parse_memory_size, parse_seconds, sizes};
+use crate::text::{bytes, count};
 use anyhow::Result;
-use clap::Args;
+use case::Case;
 use data::KEY_BYTES;
-use serde::{Deserialize, Serialize};
-use spinney::base::num::u64_of;
-
-/// What to run.
-#[derive(Clone, Debug, Args, Serialize, Deserialize)]
-#[command(after_help = "Examples:
-  spinney bench shape
-  spinney bench shape --values 10M --fanout 8 --engines spinney-lsm
-  spinney bench shape --values 1M,10M,100M,200M --memory 8GiB --seconds 60")]
-pub struct Shape {
-    /// Values to load; a database for each number, in which K and M stand for thousands and millions
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1M", value_parser = counts::<u64>(1..=COUNT_MAX))]
-    pub values: Vec<u64>,
-    /// How many times larger a level is than the one above it; a database for each
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "8,10", value_parser = counts::<u32>(2..=32))]
-    pub fanout: Vec<u32>,
-    /// Point reads in each step
-    #[arg(long, value_name = "N", default_value = "1M", value_parser = counts::<u64>(1..=COUNT_MAX))]
-    pub reads: u64,
-    /// Range reads in each step, of eight values each
-    #[arg(long, value_name = "N", default_value = "300K", value_parser = counts::<u64>(1..=COUNT_MAX))]
-    pub ranges: u64,
-    /// Read for so many seconds in each step, however many reads that makes
-    #[arg(long, value_name = "S", value_parser = parse_seconds)]
-    pub seconds: Option<f64>,
-    /// Values of each of the six runs in L0; the memtable gets four fifths of it
-    #[arg(long, value_name = "N", default_value = "48K", value_parser = counts::<u64>(1..=COUNT_MAX))]
-    pub run_values: u64,
-    /// The size at which the first level below L0 is full
-    #[arg(long, value_name = "SIZE", value_parser = sizes::<u64>(16 << 10..=16 << 30), default_value = "64MiB")]
-    pub level1: u64,
-    /// Bytes of a value
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = sizes::<u32>(0..=1 << 16))]
-    pub value_bytes: u32,
-    /// Memory of the database, as in 64MiB; the article's cache has 8 GiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_memory_size, default_value = "4GiB")]
-    pub memory: u64,
-}
-
-/// One data set with one fanout.
-#[derive(Debug)]
-struct Case<'a> {
-    args: &'a Shape,
-    common: &'a Common,
-    values: u64,
-    fanout: u32,
-}
 
 impl Describe for Shape {
     const NAME: &'static str = "shape";
@@ -107,21 +64,6 @@ impl Describe for Shape {
     }
 }
 
-impl Shape {
-    fn live_bytes(&self, values: u64) -> u64 {
-        values * self.entry_bytes()
-    }
-
-    fn entry_bytes(&self) -> u64 {
-        u64_of(KEY_BYTES) + u64::from(self.value_bytes)
-    }
-
-    /// Values in the memtable before it is flushed.
-    fn memtable_values(&self) -> u64 {
-        self.run_values * 4 / 5
-    }
-}
-
 impl Case<'_> {
     /// Runs all stages, first with filters, then with a database that has none. Says whether the engine has levels.
     fn run(&self, bench: &mut Bench<'_>) -> Result<bool> {
@@ -153,22 +95,5 @@ impl Case<'_> {
             filter_bits: if filters { config.filter_bits } else { 0 },
             ..config
         }
-    }
-
-    /// What the names of steps begin with, where there is more than one case.
-    fn prefix(&self) -> String {
-        if self.args.values.len() * self.args.fanout.len() == 1 {
-            return String::new();
-        }
-        format!("{} f{} ", short(self.values), self.fanout)
-    }
-}
-
-/// A count as people write it: `10M`.
-fn short(count: u64) -> String {
-    match count {
-        count if count > 0 && count.is_multiple_of(1_000_000) => format!("{}M", count / 1_000_000),
-        count if count > 0 && count.is_multiple_of(1_000) => format!("{}K", count / 1_000),
-        count => count.to_string(),
     }
 }

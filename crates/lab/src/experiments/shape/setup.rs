@@ -1,9 +1,9 @@
 //! The set-up in two steps, after which the shape is always the same: all data in L1 and below, then six runs in L0 and
 //! a memtable.
 
-use super::data::{Values, key};
+use super::case::Case;
+use super::data::{KEY_BYTES, Values, key};
 use super::stages::TABLE;
-use super::{Case, KEY_BYTES};
 use crate::driver::{Batch, Client, Config, Outcome, Store, TableSpec, unless_lacking};
 use crate::progress;
 use crate::random::Random;

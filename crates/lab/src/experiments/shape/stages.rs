@@ -1,7 +1,7 @@
 //! The five shapes, the reads that each of them is given, and what they are compared with.
 
-use super::data::key;
-use super::{Case, KEY_BYTES};
+use super::case::Case;
+use super::data::{KEY_BYTES, key};
 use crate::driver::{Client, Lacks, Scan, Store, TableId, TableShape, unless_lacking};
 use crate::progress;
 use crate::random::Random;

@@ -1,6 +1,6 @@
 //! The shapes are as wanted, on engines with levels and without, and every read finds its key.
 
-use super::short;
+use super::case::short;
 use super::stages::{Reads, Stage};
 use crate::clock::Clock;
 use crate::command::{BenchArgs, BenchCommand, Job, run_job};

@@ -9,17 +9,17 @@ mod workload;
 
 pub use workload::{Distribution, Workload};
 
-use super::Describe;
+use super::describe::Describe;
 use super::tally::Tallies;
-use crate::command::{Common, DurabilityArg};
-use crate::driver::{Batch, Client, Outcome, TableId, TableSpec, unless_lacking};
+use crate::command::common::{Common, DurabilityArg};
+use crate::driver::{Batch, Client, Outcome, TableSpec, unless_lacking};
 use crate::report::{Figure, Step};
 use crate::run::{Bench, Db, Did, End, Plan, Role};
 use crate::text::{COUNT_MAX, bytes, count, counts, parse_memory_size};
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum as _};
 use data::{FIELD_BYTES, FIELDS, RECORD_BYTES, write_key, write_record};
-use operations::{Inserted, Operations, SCAN_MAX, Shared};
+use operations::{Inserted, Operations, SCAN_MAX, Shared, TABLE};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use workload::{Chooser, INSERT, KINDS, SCAN};
@@ -52,8 +52,6 @@ pub struct Ycsb {
     #[arg(long, value_name = "SIZE", value_parser = parse_memory_size, default_value = "1GiB")]
     pub memory: u64,
 }
-
-const TABLE: TableId = TableId(0);
 
 impl Describe for Ycsb {
     const NAME: &'static str = "ycsb";

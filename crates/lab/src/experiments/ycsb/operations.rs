@@ -1,15 +1,16 @@
 //! What a client does: operations of a workload on records.
 
-use super::TABLE;
 use super::data::{FIELDS, write_field, write_key, write_record};
 use super::workload::{Chooser, INSERT, READ, SCAN, UPDATE, Workload};
-use crate::driver::{Batch, Client, Outcome, Scan, unless_lacking};
+use crate::driver::{Batch, Client, Outcome, Scan, TableId, unless_lacking};
 use crate::experiments::tally::Tally;
 use crate::random::Random;
 use crate::run::{Did, Work};
 use anyhow::{Result, ensure};
 use spinney::base::num::usize_of;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub(super) const TABLE: TableId = TableId(0);
 
 /// The most records of a scan; each length from 1 up is as likely.
 pub(super) const SCAN_MAX: u64 = 100;

@@ -1,7 +1,8 @@
 //! Bars that lie: a row for each engine, with its name at the left and its value at the end.
 
+use super::scale::Scale;
+use super::style::{FONT, WIDTH, short, short_bytes, text_width};
 use super::svg::{Anchor, Sample, Svg};
-use super::{FONT, Scale, WIDTH, text_width};
 
 /// A row.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +71,7 @@ impl BarChart {
         let ticks = scale.ticks(((right - left) / 70.0).floor().max(2.0));
         for tick in ticks {
             svg.line((scale.at(tick), top), (scale.at(tick), bottom), "grid");
-            let label = if self.log { super::short_bytes(tick) } else { super::short(tick) };
+            let label = if self.log { short_bytes(tick) } else { short(tick) };
             svg.text((scale.at(tick), bottom + 15.0), Anchor::Middle, "tick", &label);
         }
         for (row, bar) in self.bars.iter().enumerate() {

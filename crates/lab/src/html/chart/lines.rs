@@ -1,7 +1,8 @@
 //! Lines over an axis: what happened in time, and how many calls took how long.
 
+use super::scale::Scale;
+use super::style::{FONT, Style, WIDTH, short, short_time};
 use super::svg::{Anchor, Sample, Svg};
-use super::{FONT, Scale, Style, WIDTH};
 
 /// One line.
 #[derive(Clone, Debug)]
@@ -47,12 +48,12 @@ const RIGHT: f64 = 16.0;
 impl Axis {
     /// An even axis with plain numbers.
     pub(in crate::html) fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), log: false, label: super::short, ticks: Vec::new() }
+        Self { title: title.into(), log: false, label: short, ticks: Vec::new() }
     }
 
     /// A logarithmic axis of microseconds.
     pub(in crate::html) fn time(title: impl Into<String>) -> Self {
-        Self { log: true, label: super::short_time, ..Self::new(title) }
+        Self { log: true, label: short_time, ..Self::new(title) }
     }
 
     fn scale(&self, values: impl Iterator<Item = f64>, start: f64, end: f64) -> Scale {

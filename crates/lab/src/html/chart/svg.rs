@@ -1,6 +1,6 @@
 //! A picture of lines, boxes and text.
 
-use super::{FONT, Style, WIDTH, text_width};
+use super::style::{FONT, Style, WIDTH, text_width};
 use std::fmt::Write as _;
 
 /// A picture in the making.

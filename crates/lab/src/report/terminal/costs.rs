@@ -1,9 +1,10 @@
 //! What each operation costs, absolute and relative to the first engine.
 
-use super::View;
 use super::rows::{Rows, by_step, or_dash, write_table};
-use crate::report::{COSTS, Column, Operation, RATIO_FLOOR, SYSTEM, Step, Summary, Wanted, engine_label, own_columns};
-use crate::report::{own_value, units};
+use super::view::View;
+use crate::report::column::{COSTS, RATIO_FLOOR, SYSTEM, own_columns, own_value};
+use crate::report::model::{Column, Operation, Step, Wanted, units};
+use crate::report::summary::{Summary, engine_label};
 use crate::text::digits;
 use anyhow::Result;
 use std::io::Write;

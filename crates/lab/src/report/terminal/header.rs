@@ -1,7 +1,9 @@
 //! The head of a report: what ran, where, and on which engines.
 
-use super::View;
-use crate::report::{Report, Summary, date, engine_label};
+use super::view::View;
+use crate::report::model::Report;
+use crate::report::remarks::date;
+use crate::report::summary::{Summary, engine_label};
 use crate::text::wrap;
 use anyhow::Result;
 use std::io::Write;

@@ -1,8 +1,9 @@
 //! How long calls took, and what else a step cost.
 
-use super::View;
 use super::rows::{Rows, by_step, or_dash, write_table};
-use crate::report::{FACTORS, LATENCIES, Summary, calls, kinds, latency};
+use super::view::View;
+use crate::report::column::{FACTORS, LATENCIES, calls, kinds, latency};
+use crate::report::summary::Summary;
 use crate::text::{Table, count};
 use anyhow::Result;
 use std::io::Write;

@@ -6,34 +6,18 @@ mod latencies;
 mod reads;
 mod rows;
 mod shapes;
+mod view;
 
-use super::{Report, Summary, explanations, remarks, sources};
-use crate::text::{terminal_width, wrap};
+pub use view::View;
+
+use super::column::explanations;
+use super::model::Report;
+use super::remarks;
+use super::remarks::sources;
+use super::summary::Summary;
+use crate::text::wrap;
 use anyhow::Result;
 use std::io::Write;
-
-/// How the tables are shown.
-#[derive(Clone, Copy, Debug)]
-pub struct View {
-    /// Characters of a line that a table may take before it goes on below.
-    pub width: usize,
-    /// Say what each column means that was shown.
-    pub explain: bool,
-}
-
-impl View {
-    /// Characters that a line of words may have: longer ones are hard to read.
-    pub(super) fn text_width(self) -> usize {
-        self.width.min(100)
-    }
-}
-
-impl Default for View {
-    /// As wide as the terminal, without explanations.
-    fn default() -> Self {
-        Self { width: terminal_width(), explain: false }
-    }
-}
 
 /// Prints the tables of a report.
 ///

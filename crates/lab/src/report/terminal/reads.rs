@@ -1,8 +1,9 @@
 //! What reads ask of the trees.
 
-use super::View;
 use super::rows::{Rows, by_step, or_dash, write_table};
-use crate::report::{READS, Summary, has_reads};
+use super::view::View;
+use crate::report::column::{READS, has_reads};
+use crate::report::summary::Summary;
 use anyhow::Result;
 use std::io::Write;
 

@@ -1,7 +1,7 @@
 //! Tables with a row for each step and engine.
 
-use super::View;
-use crate::report::Summary;
+use super::view::View;
+use crate::report::summary::Summary;
 use crate::text::Table;
 use anyhow::Result;
 use std::io::Write;

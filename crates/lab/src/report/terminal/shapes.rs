@@ -1,7 +1,8 @@
 //! The shape of the trees before and after each step that changed it.
 
-use super::View;
-use crate::report::{State, Summary};
+use super::view::View;
+use crate::report::model::State;
+use crate::report::summary::{StepName, Summary};
 use anyhow::Result;
 use std::io::Write;
 
@@ -10,7 +11,7 @@ const LINES_MAX: usize = 60;
 
 pub(super) fn print(summary: &Summary<'_>, view: View, out: &mut dyn Write) -> Result<()> {
     let mut lines = Vec::new();
-    let steps = summary.steps.iter().map(crate::report::StepName::label).collect::<Vec<_>>();
+    let steps = summary.steps.iter().map(StepName::label).collect::<Vec<_>>();
     let width = steps.iter().map(|label| label.chars().count()).max().unwrap_or(0);
     let engine_width = summary.engines.iter().map(|engine| engine.name.len()).max().unwrap_or(0);
     let head = |label: &str, engine: &str, table: &str| {

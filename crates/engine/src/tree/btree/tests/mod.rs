@@ -7,14 +7,23 @@ mod free_list;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use super::free_list::{extent, fits};
 use super::*;
 use crate::base::codec::Decoder;
-use crate::base::{ErrorKind, Kind, SeqNum};
-use crate::block::Block;
-use crate::cache::Fill;
+use crate::base::num::{u64_of, usize_of};
+use crate::base::sync::AtomicBool;
+use crate::base::{Error, ErrorKind, Kind, Result, SeqNum};
+use crate::block::{Block, BlockPointer, Compression};
+use crate::cache::{Cache, Fill};
 use crate::env::sim::{Fault, SimEnv};
+use crate::store::Extent;
+use crate::store::space::UNIT_BYTES;
+use crate::tree::cursor::Cursor;
 use crate::tree::operator::TableOperator;
+use crate::tree::retain::Retain;
 use crate::tree::vec_cursor::{Append, OwnedEntry, VecCursor};
 
 const IDENTITY: u64 = 0x5eed;

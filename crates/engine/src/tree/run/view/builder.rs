@@ -1,19 +1,19 @@
 //! Makes a view by walking through all its trees once.
 
-use super::{
+use super::layout::{
     ENTRY_BYTES, GROUP_BYTES, GROUP_ENTRIES, HEADS_AT, LIES_AT, Lie, PREFIX_AT, PREFIX_AT_AT, PREFIX_LEN_AT, Part,
-    Tree, View,
 };
+use super::reader::{Tree, View};
 use crate::base::key::shared_bytes;
 use crate::base::memory::Image;
 use crate::base::num::{u32_of, u64_of};
 use crate::base::{Entry, Kind, Result, SeqNum};
 use crate::block::{Block, BlockBuilder, BlockKind, head};
 use crate::cache::{Cache, Fill};
-use crate::tree::Cursor;
 use crate::tree::branch::Room;
+use crate::tree::cursor::Cursor;
 use crate::tree::merge::MergeCursor;
-use crate::tree::run::LevelCursor;
+use crate::tree::run::level::LevelCursor;
 use crate::tree::run::separator::separator;
 use std::fmt;
 use std::sync::Arc;

@@ -1,14 +1,15 @@
 //! A cursor over a view.
 
+use super::reader::{Spot, View};
 use super::seats::Seats;
-use super::{Spot, View};
 use crate::base::{Entry, Result, Value};
 use crate::block::Bound;
 use crate::cache::Fill;
 use crate::tree::branch::Trace;
+use crate::tree::cost::Costs;
+use crate::tree::cursor::{Ages, Cursor, Limits};
 use crate::tree::place::{Near, Place};
 use crate::tree::run::fuse::Fuse;
-use crate::tree::{Ages, Costs, Cursor, Limits};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -57,6 +58,14 @@ enum Approach {
 /// A seek asks for the leaves of so many entries behind the one that it comes to: a short walk is likely to come to
 /// them.
 const AHEAD: usize = 3;
+
+impl View {
+    /// A cursor over the entries of all trees.
+    #[must_use]
+    pub fn cursor(self: &Arc<Self>, fill: Fill) -> ViewCursor {
+        ViewCursor::new(Arc::clone(self), fill)
+    }
+}
 
 impl ViewCursor {
     /// A cursor that stands nowhere.

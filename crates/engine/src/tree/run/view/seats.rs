@@ -4,12 +4,12 @@ use crate::base::{Error, Result};
 use crate::block::{Block, Bound, Shape};
 use crate::cache::Fill;
 use crate::store::BlocksRead;
-use crate::tree::cursor::Position;
+use crate::tree::cost::Costs;
+use crate::tree::cursor::{Limits, Position};
 use crate::tree::place::Place;
-use crate::tree::run::Run;
 use crate::tree::run::ahead::ReadAhead;
 use crate::tree::run::cursor::wanted;
-use crate::tree::{Costs, Limits};
+use crate::tree::run::reader::Run;
 
 /// A seat in each tree: the leaf where the walk was last.
 pub(super) struct Seats {

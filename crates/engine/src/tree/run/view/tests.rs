@@ -1,8 +1,11 @@
 //! Tests of views: against the entries of their trees in a row, under limits, and failing.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::base::ErrorKind;
-use crate::cache::Cache;
+use crate::base::num::u64_of;
+use crate::cache::{Cache, Fill};
 use crate::env::sim::Fault;
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::tests::{Bench, all_entries, cut_between_keys, moves, put, run_entries, walk_alike};

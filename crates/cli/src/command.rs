@@ -1,0 +1,60 @@
+//! The command line: the commands, and the arguments that each takes.
+
+use crate::args::{
+    CheckpointArgs, CompactArgs, CountArgs, CreateArgs, DeleteArgs, DropArgs, FlushArgs, GetArgs, LoadArgs, LogArgs,
+    MergeArgs, PutArgs, SalvageArgs, ScanArgs, ShapeArgs, StatArgs, TablesArgs, VerifyArgs,
+};
+use crate::stress::StressArgs;
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+use spinney_lab::command::BenchArgs;
+use spinney_lab::report::{LONG_VERSION, VERSION};
+
+const EXIT_CODES: &str = "Exit codes:
+  0    done
+  1    failed; a line on stderr says why
+  2    the command line is wrong; nothing was done
+  3    done, but something was lost (salvage)
+  4    get: a key is not there
+  130  interrupted by ctrl-C
+  143  ended by SIGTERM";
+
+/// An embedded, transactional storage engine: B-tree and LSM tables under one redo log.
+#[derive(Debug, Parser)]
+#[command(name = "spinney", version = VERSION, long_version = LONG_VERSION, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Load(LoadArgs),
+    Get(GetArgs),
+    Put(PutArgs),
+    Merge(MergeArgs),
+    Delete(DeleteArgs),
+    Scan(ScanArgs),
+    Count(CountArgs),
+    Tables(TablesArgs),
+    Create(CreateArgs),
+    Drop(DropArgs),
+    Shape(ShapeArgs),
+    Stat(StatArgs),
+    Log(LogArgs),
+    Salvage(SalvageArgs),
+    Verify(VerifyArgs),
+    Flush(FlushArgs),
+    Compact(CompactArgs),
+    Checkpoint(CheckpointArgs),
+    Bench(BenchArgs),
+    Stress(StressArgs),
+    /// Print completions for a shell
+    #[command(after_help = "Examples:
+  spinney completions bash > ~/.local/share/bash-completion/completions/spinney
+  spinney completions zsh > ~/.zfunc/_spinney")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}

@@ -1,0 +1,297 @@
+//! The tree as its owner has it: which root is installed, which are still read, and the merge that makes the next.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use crate::base::sync::{AtomicBool, Mutex, fence};
+
+use super::file::TreeFile;
+use super::format::TreeMeta;
+use super::free_list::{extent, read_free_list};
+use super::merge::Merge;
+use super::output::Output;
+use super::root::TreeRoot;
+use crate::base::num::{u32_of, u64_of, usize_of};
+use crate::base::{Error, ErrorKind, Result};
+use crate::block::format::RAW_PAYLOAD_AT;
+use crate::block::frame::FRAME_HEADER_BYTES;
+use crate::block::{Compression, raw_image};
+use crate::cache::Cache;
+use crate::env::{Access, Env};
+use crate::store::space::{UNIT_BYTES, encode_extents};
+use crate::store::{BlockFile, Claim, Extent, ExtentWriter, SpaceMap, StoreStats};
+use crate::tree::cursor::Cursor;
+use crate::tree::retain::Retain;
+
+/// How a tree writes its file. May differ from one opening to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeOptions {
+    /// The size of a leaf in bytes before compression: larger ones compress and scan better, and cost more per lookup
+    /// and per change.
+    pub block_bytes: u32,
+    /// How leaves are compressed. A block takes whole units of 4 KiB on disk, so that small leaves gain nothing.
+    pub compression: Compression,
+    /// Whether reads and writes pass the system's page cache by.
+    pub direct: bool,
+}
+
+/// A tree in a file.
+#[derive(Debug)]
+pub struct BTree {
+    pub(super) file: Arc<TreeFile>,
+    options: TreeOptions,
+    pub(super) space: Arc<Mutex<SpaceMap>>,
+    /// What is wrong with the list of free space, which the open found damaged. The tree can be read, and nothing is
+    /// merged into it.
+    damage: Option<Error>,
+    roots: Mutex<Roots>,
+    /// A merge is under way or its root pending. Publishes the space map's and roots' state from one merge to the next.
+    merging: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct Roots {
+    installed: Arc<TreeRoot>,
+    /// Roots installed before, with their generations; some may still be held.
+    older: Vec<(u64, Weak<TreeRoot>)>,
+}
+
+/// The root that a merge made, before it is installed. Dropping it gives the space of its blocks back, which is right
+/// only while no durable manifest names it.
+#[derive(Debug)]
+pub struct PendingRoot {
+    meta: TreeMeta,
+    freed: Vec<Extent>,
+    changes: u64,
+    claim: Claim,
+    // Dropped last: the next merge begins when the space is back.
+    turn: Turn,
+}
+
+impl PendingRoot {
+    /// What the manifest must say of the root before it is installed.
+    #[must_use]
+    pub const fn meta(&self) -> &TreeMeta {
+        &self.meta
+    }
+
+    /// How many changes the merge met.
+    #[must_use]
+    pub const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Bytes of the file that the merge wrote.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.claim.bytes()
+    }
+}
+
+/// The right to merge into a tree. At most one is held.
+#[derive(Debug)]
+pub struct Turn(Arc<AtomicBool>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl BTree {
+    /// Creates an empty tree in a new file, which is synced (its directory is not). The blocks of the file are written
+    /// under `identity`.
+    ///
+    /// # Errors
+    /// When the file exists or cannot be written.
+    pub fn create(
+        env: &Env,
+        path: &Path,
+        identity: u64,
+        options: TreeOptions,
+        cache: Arc<Cache>,
+        stats: Arc<StoreStats>,
+    ) -> Result<Arc<Self>> {
+        let blocks = BlockFile::open(env, path, identity, Access::CreateNew, options.direct, stats)?;
+        let file = Arc::new(TreeFile { blocks, cache });
+        file.write_header()?;
+        Ok(Self::new(file, options, TreeMeta::default(), Ok(&[])))
+    }
+
+    /// Opens the tree whose installed root `meta` describes. Where its list of free space is damaged it can be read,
+    /// and merges fail.
+    ///
+    /// # Errors
+    /// `Unsupported` when a newer version wrote the file, `Corruption` when it is not the file that belongs to `meta`.
+    pub fn open(
+        env: &Env,
+        path: &Path,
+        identity: u64,
+        options: TreeOptions,
+        meta: TreeMeta,
+        cache: Arc<Cache>,
+        stats: Arc<StoreStats>,
+    ) -> Result<Arc<Self>> {
+        let blocks = BlockFile::open(env, path, identity, Access::Write, options.direct, stats)?;
+        let file = Arc::new(TreeFile { blocks, cache });
+        file.check_header(meta.file_bytes)?;
+        match read_free_list(&file, &meta) {
+            Ok(free) => Ok(Self::new(file, options, meta, Ok(&free))),
+            // Reads do not need it.
+            Err(error) if error.kind() == ErrorKind::Corruption => Ok(Self::new(file, options, meta, Err(error))),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn new(file: Arc<TreeFile>, options: TreeOptions, meta: TreeMeta, free: Result<&[Extent]>) -> Arc<Self> {
+        let (free, damage) = match free {
+            Ok(free) => (free, None),
+            Err(error) => (&[][..], Some(error)),
+        };
+        let space = Arc::new(Mutex::new(SpaceMap::new(meta.file_units(), free)));
+        let installed = TreeRoot::new(Arc::clone(&file), meta);
+        let roots = Mutex::new(Roots { installed, older: Vec::new() });
+        Arc::new(Self { file, options, space, damage, roots, merging: Arc::default() })
+    }
+
+    /// The installed root.
+    #[must_use]
+    pub fn root(&self) -> Arc<TreeRoot> {
+        Arc::clone(&self.roots.lock().installed)
+    }
+
+    /// The right to merge, unless a merge is under way or its root pending.
+    #[must_use]
+    pub fn turn(&self) -> Option<Turn> {
+        (!self.merging.swap(true, Ordering::Acquire)).then(|| Turn(Arc::clone(&self.merging)))
+    }
+
+    /// Merges `changes` into the installed root: entries of a key from the changes come before (are newer than) those
+    /// of the tree, and `retain` decides over each entry of each leaf that is rewritten. With `rewrite` that is every
+    /// leaf, and the tree comes out packed. Everything written is durable on return; nothing is visible before
+    /// [`BTree::install`]. From time to time `pause` is called, whose error ends the merge.
+    ///
+    /// # Errors
+    /// When the changes or a block cannot be read, the file cannot be written or synced, or the tree is corrupt: then
+    /// the tree is as before.
+    ///
+    /// # Panics
+    /// When the turn is of another tree.
+    pub fn merge(
+        &self,
+        turn: Turn,
+        changes: &mut dyn Cursor,
+        retain: &mut Retain,
+        rewrite: bool,
+        pause: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<PendingRoot> {
+        assert!(Arc::ptr_eq(&turn.0, &self.merging), "a turn is for its own tree");
+        if let Some(damage) = &self.damage {
+            return Err(damage.again());
+        }
+        let base = *self.root().meta();
+        self.space.lock().reclaim(self.oldest_read());
+
+        let writer = ExtentWriter::new(&self.file.blocks, &self.space);
+        let output = Output::new(&self.file, writer, self.options.block_bytes, self.options.compression);
+        let mut merge = Merge::new(&self.file, changes, retain, rewrite, pause, output);
+        let merged = merge.run(&base);
+        let (mut writer, mut freed, changes) = merge.into_parts();
+        let mut meta = match merged {
+            Ok(meta) => meta,
+            // A write that failed meanwhile must not be lost over the read that ended the merge.
+            Err(error) => return Err(writer.abandon().err().unwrap_or(error)),
+        };
+        freed.extend(base.free_list.map(extent));
+        meta = self.write_free_list(&mut writer, &freed, meta)?;
+        let claim = writer.finish()?;
+        self.file.sync()?;
+        Ok(PendingRoot { meta, freed, changes, claim, turn })
+    }
+
+    /// Makes a pending root the one that [`BTree::root`] returns. The manifest must name it, durably. The turn goes on.
+    ///
+    /// # Errors
+    /// When the free end of the file could not be cut off. The root is installed all the same, and the tree in order.
+    ///
+    /// # Panics
+    /// When the root is of another tree.
+    pub fn install(&self, pending: PendingRoot) -> Result<Turn> {
+        let PendingRoot { meta, freed, claim, turn, .. } = pending;
+        assert!(Arc::ptr_eq(&turn.0, &self.merging), "a root is installed in its own tree");
+        let root = TreeRoot::new(Arc::clone(&self.file), meta);
+        {
+            let mut roots = self.roots.lock();
+            let old = std::mem::replace(&mut roots.installed, root);
+            roots.older.push((old.meta().generation, Arc::downgrade(&old)));
+        }
+        for extent in &freed {
+            self.file.cache.forget_block(self.file.blocks.instance(), extent.offset());
+        }
+        self.space.lock().defer(meta.generation, freed);
+        let cut = claim.keep();
+        if let Some(bytes) = cut {
+            let cut = self.file.blocks.file().set_len(bytes);
+            cut.map_err(|error| Error::io("cut", self.file.path(), error))?;
+        }
+        Ok(turn)
+    }
+
+    /// Gives the file system back the space of free blocks, but for about `keep_bytes` of it. They stay part of the
+    /// file, as holes. The turn says that nobody writes to one of them.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    ///
+    /// # Panics
+    /// When the turn is of another tree.
+    pub fn give_back(&self, turn: &Turn, keep_bytes: u64) -> Result<()> {
+        assert!(Arc::ptr_eq(&turn.0, &self.merging), "a turn is for its own tree");
+        let extents = {
+            let mut space = self.space.lock();
+            space.reclaim(self.oldest_read());
+            space.longest_free(keep_bytes / UNIT_BYTES)
+        };
+        for extent in extents {
+            let punched = self.file.blocks.file().punch_hole(extent.offset(), extent.units * UNIT_BYTES);
+            punched.map_err(|error| Error::io("punch a hole into", self.file.path(), error))?;
+        }
+        Ok(())
+    }
+
+    /// The generation of the oldest root that is held.
+    fn oldest_read(&self) -> u64 {
+        let mut roots = self.roots.lock();
+        roots.older.retain(|(_, root)| root.strong_count() > 0);
+        // With the release in the drop of the last handle: what its holder read of the blocks came before what we write
+        // there.
+        fence(Ordering::Acquire);
+        roots.older.iter().map(|(generation, _)| *generation).fold(roots.installed.meta().generation, u64::min)
+    }
+
+    /// Appends the list of what a new root does not reach, `freed` and all that was free before; completes its `meta`.
+    fn write_free_list(&self, writer: &mut ExtentWriter<'_>, freed: &[Extent], meta: TreeMeta) -> Result<TreeMeta> {
+        // The list takes space itself, which changes it: by less than this many bytes.
+        const SLACK_BYTES: usize = 64;
+        const HEADERS_BYTES: usize = FRAME_HEADER_BYTES + RAW_PAYLOAD_AT;
+        let list = || {
+            let extents = self.space.lock().unreachable(freed).map_err(|_| self.file.unfit())?;
+            let mut bytes = Vec::new();
+            encode_extents(&extents, &mut bytes);
+            Result::Ok((bytes, extents.iter().map(|extent| extent.units).sum::<u64>()))
+        };
+        let (estimate, _) = list()?;
+        let units = u64_of(HEADERS_BYTES + estimate.len() + SLACK_BYTES).div_ceil(UNIT_BYTES);
+        drop(estimate);
+        writer.reserve_last(units)?;
+        let (bytes, free_units) = list()?;
+        let mut image = raw_image(usize_of(units * UNIT_BYTES) - HEADERS_BYTES);
+        image[RAW_PAYLOAD_AT..][..bytes.len()].copy_from_slice(&bytes);
+        let pointer = writer.append(&image, Compression::None)?;
+        assert_eq!(pointer.bytes, u32_of(usize_of(units * UNIT_BYTES)), "the list fills the space reserved for it");
+        let end = self.space.lock().end();
+        let (file_bytes, free_bytes) = (end * UNIT_BYTES, free_units * UNIT_BYTES);
+        Ok(TreeMeta { file_bytes, free_bytes, free_list: Some(pointer), ..meta })
+    }
+}

@@ -1,0 +1,105 @@
+//! An open database of an engine.
+
+use super::client::Client;
+use super::lacks::Lacks;
+use super::state::{Counters, TableShape};
+use anyhow::Result;
+use std::path::Path;
+
+/// An open database.
+pub trait Store: Send + Sync {
+    /// A connection for the calling thread.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn client(&self) -> Result<Box<dyn Client + '_>>;
+
+    /// The settings that were chosen for the engine, for the report: name and value.
+    fn settings(&self) -> Vec<(String, String)>;
+
+    /// Returns when all commits so far are on the device.
+    ///
+    /// # Errors
+    /// [`Lacks`], or what the engine says.
+    fn sync(&self) -> Result<()>;
+
+    /// Writes what is in memory only to the trees on disk, and waits for it.
+    ///
+    /// # Errors
+    /// [`Lacks`], or what the engine says.
+    fn flush(&self) -> Result<()> {
+        Err(Lacks::new("no verb that flushes").into())
+    }
+
+    /// Makes the secondary indexes of all tables from their rows, and waits for it: of an engine that keeps secondary
+    /// indexes itself (see [`TableSpec::index_of`](super::config::TableSpec::index_of)), which has none before. A
+    /// change of an index's table makes them too, at once.
+    ///
+    /// # Errors
+    /// [`Lacks`] when indexes are tables like others, which the workload fills; else what the engine says.
+    fn build_indexes(&self) -> Result<()> {
+        Err(Lacks::new("indexes are tables that the workload fills").into())
+    }
+
+    /// Merges all of level `level` into the next below it, and waits for it. Level 0 holds the newest runs.
+    ///
+    /// # Errors
+    /// [`Lacks`], or what the engine says.
+    fn compact_level(&self, _level: usize) -> Result<()> {
+        Err(Lacks::new("no verb that compacts one level").into())
+    }
+
+    /// Merges each table into one tree (or rewrites it into its most compact form), and waits for it.
+    ///
+    /// # Errors
+    /// [`Lacks`], or what the engine says.
+    fn compact_all(&self) -> Result<()> {
+        Err(Lacks::new("no verb that compacts").into())
+    }
+
+    /// With `hold` background compaction does not begin until it is called without.
+    ///
+    /// # Errors
+    /// [`Lacks`], or what the engine says.
+    fn hold(&self, _hold: bool) -> Result<()> {
+        Err(Lacks::new("no verb that holds background work").into())
+    }
+
+    /// Returns when no background work is left to do.
+    ///
+    /// # Errors
+    /// [`Lacks`], or what the engine says.
+    fn wait_idle(&self) -> Result<()>;
+
+    /// The trees of each table as they are now; empty when the engine does not say.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn shape(&self) -> Result<Vec<TableShape>> {
+        Ok(Vec::new())
+    }
+
+    /// What the engine counted since it was opened.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn counters(&self) -> Result<Counters> {
+        Ok(Counters::default())
+    }
+
+    /// Whether a file of the database is redo log.
+    fn is_log(&self, path: &Path) -> bool {
+        path.extension().is_some_and(|extension| extension == "log")
+    }
+
+    /// Processes besides this one that do the engine's work.
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// Closes the database; a database with redo log is left as its engine leaves it.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn close(self: Box<Self>) -> Result<()>;
+}

@@ -1,0 +1,29 @@
+//! What each experiment says of itself.
+
+use crate::command::common::Common;
+use crate::driver::Engine;
+use crate::run::Bench;
+use anyhow::Result;
+
+/// What each experiment says of itself.
+pub(super) trait Describe {
+    /// The name of its command.
+    const NAME: &'static str;
+
+    /// Its own columns: title and meaning.
+    const COLUMNS: &[(&str, &str)];
+
+    /// Its parameters for the report, name and value.
+    fn parameters(&self) -> Vec<(String, String)>;
+
+    /// Bytes on disk that one run of one engine may need.
+    fn disk_bytes(&self) -> u64;
+
+    /// Why this engine is not to run it, if so.
+    fn unsuited(&self, engine: &dyn Engine) -> Option<String> {
+        engine.client_server().then(|| "a server, which only takes part in `insert` and `commit`".to_owned())
+    }
+
+    /// Runs it on one engine.
+    fn run(&self, common: &Common, bench: &mut Bench<'_>) -> Result<()>;
+}

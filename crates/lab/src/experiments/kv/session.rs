@@ -1,0 +1,49 @@
+//! The workloads of one database while they run.
+
+use super::figures::Figures;
+use super::params::Kv;
+use crate::driver::{TableId, unless_lacking};
+use crate::run::{Db, Plan};
+use anyhow::Result;
+
+pub(super) const TABLE: TableId = TableId(0);
+
+/// The workloads of one database while they run.
+pub(super) struct Session<'a> {
+    pub(super) kv: &'a Kv,
+    pub(super) seed: u64,
+    /// Keys that are there, if it is known.
+    pub(super) live: Option<u64>,
+}
+
+impl Session<'_> {
+    /// Whether all keys are there.
+    pub(super) fn is_full(&self) -> bool {
+        self.live == Some(self.kv.num)
+    }
+
+    /// Bytes of all keys that are there and their values.
+    pub(super) fn live_bytes(&self) -> Option<u64> {
+        self.live.filter(|&live| live > 0).map(|live| live * self.kv.entry_bytes())
+    }
+
+    /// Runs a step and gives it its figures; what the engine lacks for it makes it a skipped one, and the answer no.
+    pub(super) fn step(
+        &self,
+        plan: &Plan<'_>,
+        db: &mut Db<'_, '_>,
+        figures: impl FnOnce(u64) -> Figures,
+    ) -> Result<bool> {
+        match unless_lacking(db.step(plan))? {
+            Ok(step) => {
+                let operations = step.cost.map_or(0, |cost| cost.operations);
+                figures(operations).add_to(step);
+                Ok(true)
+            }
+            Err(lacks) => {
+                db.bench().skip(&plan.name, plan.unit, &lacks);
+                Ok(false)
+            }
+        }
+    }
+}
