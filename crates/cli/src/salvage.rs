@@ -52,7 +52,7 @@ fn print_next_step(args: &SalvageArgs, report: &SalvageReport, out: &mut Output)
 fn print(report: &SalvageReport, mode: SalvageMode, verbose: bool, out: &mut Output) -> Result<()> {
     let (kept, lost) = match mode {
         SalvageMode::Report => ("would be kept", "would be given up"),
-        SalvageMode::Repair => ("kept", "given up"),
+        _ => ("kept", "given up"),
     };
     let commits = |count| counted(count, "commit", "commits");
     writeln!(out, "{}", report.damage)?;

@@ -104,7 +104,7 @@ fn lines(shape: &Shape) -> Vec<Line> {
         lines.push(Line::new("", btree.free_bytes, None, "free space"));
     }
     if shape.values.files > 0 {
-        let ValuesShape { files, bytes, live_bytes } = shape.values;
+        let ValuesShape { files, bytes, live_bytes, .. } = shape.values;
         let note = format!("{}, apart", counted(files, "file", "files"));
         lines.push(Line::new("values", live_bytes, None, note));
         lines.push(Line::new("", bytes.saturating_sub(live_bytes), None, "dead values"));
@@ -129,8 +129,17 @@ mod tests {
     use super::*;
     use spinney::{BTreeShape, LevelShape, RunShape};
 
+    /// A part of a shape with these fields.
+    macro_rules! made {
+        ($part:ident { $($field:ident: $value:expr),* $(,)? }) => {{
+            let mut part = $part::default();
+            $( part.$field = $value; )*
+            part
+        }};
+    }
+
     fn shape() -> Shape {
-        Shape {
+        made!(Shape {
             table: "orders".into(),
             layout: "lsm".into(),
             memtable_entries: 1234,
@@ -146,7 +155,7 @@ mod tests {
             trees_of_get: 1,
             viewed: 0,
             held: false,
-        }
+        })
     }
 
     #[test]
@@ -161,10 +170,16 @@ mod tests {
     #[test]
     fn a_picture_of_an_lsm_tree_fits_eighty_columns() {
         let mut shape = shape();
-        shape.l0 = vec![RunShape { bytes: 30 << 20, entries: 123_456 }; 14];
+        shape.l0 = vec![made!(RunShape { bytes: 30 << 20, entries: 123_456 }); 14];
         shape.levels = vec![
-            LevelShape { level: 1, runs: 9, bytes: 200 << 20, entries: 1_000_000, target_bytes: 256 << 20 },
-            LevelShape { level: 2, runs: 1000, bytes: 200 << 30, entries: 1_000_000_000, target_bytes: 300 << 30 },
+            made!(LevelShape { level: 1, runs: 9, bytes: 200 << 20, entries: 1_000_000, target_bytes: 256 << 20 }),
+            made!(LevelShape {
+                level: 2,
+                runs: 1000,
+                bytes: 200 << 30,
+                entries: 1_000_000_000,
+                target_bytes: 300 << 30
+            }),
         ];
         (shape.trees, shape.trees_of_get, shape.viewed, shape.held) = (17, 5, 16, true);
         let text = picture(&shape);
@@ -181,7 +196,7 @@ mod tests {
     #[test]
     fn values_kept_apart_are_in_the_picture_and_in_its_sum() {
         let mut shape = shape();
-        shape.values = ValuesShape { files: 12, bytes: 30 << 20, live_bytes: 20 << 20 };
+        shape.values = made!(ValuesShape { files: 12, bytes: 30 << 20, live_bytes: 20 << 20 });
         let text = picture(&shape);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(
@@ -195,14 +210,14 @@ mod tests {
     fn a_picture_of_a_btree_shows_its_free_space() {
         let mut shape = shape();
         shape.layout = "btree".into();
-        shape.btree = Some(BTreeShape {
+        shape.btree = Some(made!(BTreeShape {
             height: 3,
             leaves: 1000,
             branches: 9,
             entries: 50_000,
             file_bytes: 10 << 20,
             free_bytes: 1 << 20,
-        });
+        }));
         let text = picture(&shape);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("9.00 MiB") && text.contains("height 3") && text.contains("free space"), "{text}");

@@ -110,6 +110,7 @@ fn compression_name(compression: Compression) -> &'static str {
         Compression::None => "none",
         Compression::Lz4 => "lz4",
         Compression::Zstd => "zstd",
+        _ => "unknown",
     }
 }
 
@@ -119,6 +120,7 @@ fn prefix_text(prefix: Prefix) -> String {
         Prefix::Bytes(count) => format!("bytes:{count}"),
         Prefix::UpTo(end) if end.is_ascii_graphic() => format!("upto:{}", char::from(end)),
         Prefix::UpTo(end) => format!("upto:0x{end:02x}"),
+        other => format!("{other:?}"),
     }
 }
 

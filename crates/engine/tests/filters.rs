@@ -64,13 +64,12 @@ fn gets(db: &Database, table: &Table, from: usize) -> ReadStats {
         assert_eq!(snapshot.contains(table, key(number)).expect("a read"), !from.is_multiple_of(3), "{number}");
     }
     let after = db.stats().reads;
-    ReadStats {
-        gets: after.gets - before.gets,
-        get_trees: after.get_trees - before.get_trees,
-        get_filters: after.get_filters - before.get_filters,
-        get_filter_misses: after.get_filter_misses - before.get_filter_misses,
-        ..ReadStats::default()
-    }
+    let mut cost = ReadStats::default();
+    cost.gets = after.gets - before.gets;
+    cost.get_trees = after.get_trees - before.get_trees;
+    cost.get_filters = after.get_filters - before.get_filters;
+    cost.get_filter_misses = after.get_filter_misses - before.get_filter_misses;
+    cost
 }
 
 /// A large last level with the keys 3n+1 and four small runs above it with some of 3n+2; nothing has the keys 3n.
@@ -197,12 +196,10 @@ fn walk(db: &Database, table: &Table, user: usize, backward: bool) -> (usize, Re
     }
     drop(range);
     let after = db.stats().reads;
-    let seen = ReadStats {
-        seek_blocks: after.seek_blocks - before.seek_blocks,
-        seek_filters: after.seek_filters - before.seek_filters,
-        seek_filter_misses: after.seek_filter_misses - before.seek_filter_misses,
-        ..ReadStats::default()
-    };
+    let mut seen = ReadStats::default();
+    seen.seek_blocks = after.seek_blocks - before.seek_blocks;
+    seen.seek_filters = after.seek_filters - before.seek_filters;
+    seen.seek_filter_misses = after.seek_filter_misses - before.seek_filter_misses;
     (count, seen)
 }
 

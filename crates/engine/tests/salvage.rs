@@ -82,7 +82,9 @@ fn check_salvage(sim: &SimEnv) -> (SalvageReport, usize) {
     assert!(only_syncs <= 4 + 2 * u64::try_from(segments(sim).len()).unwrap() + 8, "{only_syncs}");
     assert!(open(sim).is_err(), "a report changes nothing");
     let report = salvage(sim, SalvageMode::Repair).unwrap();
-    assert_eq!(SalvageReport { kept_files: Vec::new(), ..report.clone() }, told);
+    let mut without_files = report.clone();
+    without_files.kept_files = Vec::new();
+    assert_eq!(without_files, told);
     for file in &report.kept_files {
         assert!(!sim.read_file(file).unwrap().is_empty());
     }

@@ -177,7 +177,7 @@ fn commit(rng: &mut Rng, opened: &Opened, model: &Mutex<Model>) -> Result<(), St
         match durability {
             Durability::Sync => past.settle(),
             Durability::Buffered => past.written = past.last(),
-            Durability::Interval => {}
+            _ => {}
         }
     }
     Ok(())

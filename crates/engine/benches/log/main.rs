@@ -64,7 +64,7 @@ fn one_put(number: u64) -> (Vec<u8>, Changes) {
     let mut key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let key = [(key ^ (key >> 27)).to_be_bytes(), number.to_be_bytes()].concat();
-    let change = Change { table: TableId(1), kind: Kind::Put, key: &key, value: &[7; 128] };
+    let change = Change::new(TableId(1), Kind::Put, &key, &[7; 128]);
     changes.push(change, true).expect("a small change");
     (head, changes)
 }

@@ -15,6 +15,7 @@ const KEEP_BYTES: usize = 1 << 20;
 /// How a block is compressed on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Compression {
     /// Not at all. Stored; never reuse the number.
     None = 0,

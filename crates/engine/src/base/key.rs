@@ -14,6 +14,7 @@ pub const VALUE_BYTES_MAX: usize = 512 << 20;
 /// What a stored entry does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Kind {
     /// The key has this value. Stored; never reuse the number.
     Put = 1,

@@ -54,6 +54,7 @@ type Names = Arc<BTreeMap<TableId, String>>;
 
 /// A commit of a [`ChangeFeed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Commit {
     /// Where it stands in the log.
     pub lsn: Lsn,

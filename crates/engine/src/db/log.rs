@@ -11,6 +11,7 @@ use crate::txn::batch::{Change, Record};
 
 /// One change in the redo log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogEntry<'a> {
     /// Where the commit's record stands.
     pub lsn: Lsn,

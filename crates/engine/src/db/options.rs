@@ -13,6 +13,7 @@ use crate::table::options::check_range;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Durability {
     /// The power fails: the commit is on the device before it returns, and nobody sees it earlier.
     #[default]

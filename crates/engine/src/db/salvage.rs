@@ -28,6 +28,7 @@ use super::options::Options;
 
 /// What a salvage does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SalvageMode {
     /// It says what would be lost, and changes nothing.
     Report,
@@ -38,6 +39,7 @@ pub enum SalvageMode {
 /// What a salvage found and did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct SalvageReport {
     /// The damaged or missing file.
     pub file: PathBuf,
@@ -78,6 +80,7 @@ impl SalvageReport {
 /// What a table loses of commits that can still be read. A table that was dropped loses nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct TableLoss {
     /// The table.
     pub table: TableId,
@@ -90,6 +93,7 @@ pub struct TableLoss {
 /// A table that is ahead of the kept log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct TableAhead {
     /// Its name.
     pub name: String,

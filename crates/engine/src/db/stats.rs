@@ -21,6 +21,7 @@ pub use crate::table::reads::ReadStats;
 /// All statistics of a database. Counters never reset while it is open.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Stats {
     /// Commits that returned without an error.
     pub commits: u64,
@@ -63,6 +64,7 @@ pub struct Stats {
 /// Work that brings memtables to disk and keeps trees few.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct FlushStats {
     /// Flushes of memtables.
     pub flushes: u64,
@@ -92,6 +94,7 @@ pub struct FlushStats {
 /// The block cache.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct CacheStats {
     /// Lookups that found their block.
     pub hits: u64,
@@ -110,6 +113,7 @@ pub struct CacheStats {
 /// Reads and writes of block files.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct StorageStats {
     /// Calls that read.
     pub reads: u64,

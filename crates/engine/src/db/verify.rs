@@ -27,6 +27,7 @@ const LOG_ATTEMPTS: usize = 10;
 /// What a verification read, and what it found wrong.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// Tables checked.
     pub tables: u64,
@@ -55,6 +56,7 @@ pub struct VerifyReport {
 /// Something that a verification found wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Problem {
     /// The table that it is about, if it is about one.
     pub table: Option<String>,

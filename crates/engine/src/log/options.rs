@@ -11,6 +11,7 @@ use crate::env::SECTOR_BYTES;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum LogCompression {
     /// Not at all.
     #[default]
@@ -35,6 +36,7 @@ impl LogCompression {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum LogPadding {
     /// At a multiple of 4 KiB: what was acknowledged is never written again, and a group is one direct write.
     #[default]

@@ -9,6 +9,7 @@ const STEP_BYTES: u64 = 1 << 20;
 
 /// How far a recovery has come with the redo log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReplayProgress {
     /// Bytes of the log replayed; skipped ones count.
     pub bytes: u64,

@@ -9,6 +9,7 @@ use std::time::Duration;
 /// What the log has done since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct LogStats {
     /// Payloads appended.
     pub appends: u64,

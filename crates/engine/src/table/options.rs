@@ -12,6 +12,7 @@ use crate::tree::Prefix;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Layout {
     /// One copy-on-write B-tree, into which a flush merges its changes by writing every leaf anew that they reach.
     /// Changes that are few for it are parked in runs over it, and merged into it when they are a quarter of it. Reads

@@ -32,6 +32,7 @@ const SEEKS: usize = 6;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct ReadStats {
     /// Keys that were looked up.
     pub gets: u64,

@@ -3,6 +3,7 @@
 /// The trees of a table at one moment.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Shape {
     /// The table's name.
     pub table: String,
@@ -42,6 +43,7 @@ pub struct Shape {
 /// One run.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct RunShape {
     /// Bytes on disk.
     pub bytes: u64,
@@ -52,6 +54,7 @@ pub struct RunShape {
 /// One level.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct LevelShape {
     /// The level's number; the last level that can be is 7.
     pub level: u64,
@@ -68,6 +71,7 @@ pub struct LevelShape {
 /// The value files of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct ValuesShape {
     /// Files.
     pub files: u64,
@@ -80,6 +84,7 @@ pub struct ValuesShape {
 /// A B-tree.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct BTreeShape {
     /// Levels of blocks from the root to the leaves.
     pub height: u64,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 /// What becomes of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Decision {
     /// It stays.
     Keep,

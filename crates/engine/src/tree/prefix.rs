@@ -17,6 +17,7 @@ use crate::base::{Error, Result};
 /// assert_eq!(Prefix::UpTo(b':').of(b"ann:17"), Some(&b"ann:"[..]));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Prefix {
     /// The first so many bytes, 1 to 255. Keys that are shorter have no prefix.
     Bytes(u8),

@@ -44,6 +44,7 @@ struct Section {
 
 /// One change of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Change<'a> {
     /// Whose key.
     pub table: TableId,
@@ -57,6 +58,12 @@ pub struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
+    /// A change.
+    #[must_use]
+    pub const fn new(table: TableId, kind: Kind, key: &'a [u8], value: &'a [u8]) -> Self {
+        Self { table, kind, key, value }
+    }
+
     /// The entry that the change makes in its table, with a seqnum; none when it is an erasure.
     #[inline]
     #[must_use]

@@ -93,7 +93,7 @@ impl Engine for Spinney {
             logged: config.durability != Durability::NoLog,
             large_value_bytes: match self.layout {
                 Layout::BTree => 0,
-                Layout::Lsm | Layout::LsmTiered => config.large_value_bytes.unwrap_or(defaults.large_value_bytes),
+                _ => config.large_value_bytes.unwrap_or(defaults.large_value_bytes),
             },
             ..defaults
         };

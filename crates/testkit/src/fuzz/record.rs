@@ -40,7 +40,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let of = |first: u64, list: &[(u32, Kind, &[u8], &[u8])]| {
         let mut changes = Changes::default();
         for (table, kind, key, value) in list {
-            let change = Change { table: TableId(*table), kind: *kind, key, value };
+            let change = Change::new(TableId(*table), *kind, key, value);
             changes.push(change, true).expect("a change that can be made");
         }
         let mut out = Vec::new();

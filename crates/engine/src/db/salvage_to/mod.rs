@@ -46,6 +46,7 @@ use target::Target;
 
 /// What was copied of a damaged database, and what was not.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SalvagedCopy {
     /// The tables in the order of their names.
     pub tables: Vec<SalvagedTable>,
@@ -71,6 +72,7 @@ impl SalvagedCopy {
 
 /// What was copied of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SalvagedTable {
     /// Its name.
     pub name: String,
@@ -83,6 +85,7 @@ pub struct SalvagedTable {
 
 /// How far a salvage has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SalvageProgress {
     /// Bytes read of trees and values.
     pub bytes: u64,

@@ -9,6 +9,7 @@ use crate::base::Error;
 
 /// Keys that something unreadable may have held.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LostRange {
     /// The first of the keys; empty when they begin with the first of all.
     pub from: Vec<u8>,
