@@ -5,8 +5,8 @@ pub(crate) fn one_line(text: &str) -> String {
     escape(text.as_bytes())
 }
 
-/// Bytes as text on one line, from which [`argument`](crate::output::argument) gets them back: UTF-8 stays as it is, but
-/// for control characters and backslashes.
+/// Bytes as text on one line, from which [`argument`](crate::output::argument) gets them back: UTF-8 stays as it is,
+/// but for control characters and backslashes.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

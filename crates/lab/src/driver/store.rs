@@ -32,8 +32,8 @@ pub trait Store: Send + Sync {
     }
 
     /// Makes the secondary indexes of all tables from their rows, and waits for it: of an engine that keeps secondary
-    /// indexes itself (see [`TableSpec::index_of`](super::config::TableSpec::index_of)), which has none before. A change
-    /// of an index's table makes them too, at once.
+    /// indexes itself (see [`TableSpec::index_of`](super::config::TableSpec::index_of)), which has none before. A
+    /// change of an index's table makes them too, at once.
     ///
     /// # Errors
     /// [`Lacks`] when indexes are tables like others, which the workload fills; else what the engine says.
