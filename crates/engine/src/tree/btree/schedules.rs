@@ -13,6 +13,7 @@ use crate::base::{Kind, SeqNum, Value};
 use crate::block::Compression;
 use crate::cache::{Cache, Fill};
 use crate::env::sim::SimEnv;
+use crate::tree::cursor::Cursor;
 use crate::tree::retain::Retain;
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor};
 
