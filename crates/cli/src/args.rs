@@ -706,7 +706,7 @@ mod tests {
             options.check()
         };
         let small = |value: u64| u32::try_from(value).unwrap();
-        agree(MEMORY, |memory_bytes| Options { memory_bytes, ..Options::default() }.check());
+        agree(MEMORY, |memory_bytes| Options::default().memory_bytes(memory_bytes).check());
         agree(BLOCK, |block| table(&|options| options.block_bytes = small(block)));
         agree(LARGE_VALUES, |bytes| table(&|options| options.large_value_bytes = small(bytes)));
         let range = |range: &std::ops::RangeInclusive<i64>| (range.start().unsigned_abs(), range.end().unsigned_abs());

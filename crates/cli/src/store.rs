@@ -22,7 +22,7 @@ pub(crate) fn open(args: &DbArgs) -> Result<Database> {
 /// The options that say how the log is written.
 pub(crate) fn log_options(commit: &CommitArgs) -> Options {
     let (log_compression, log_padding) = (commit.log_compression.into(), commit.log_padding.into());
-    Options { log_compression, log_padding, ..Options::default() }
+    Options::default().log_compression(log_compression).log_padding(log_padding)
 }
 
 /// Opens a database that is there, whose log is to be written so.
@@ -94,7 +94,7 @@ fn is_vacant(path: &Path) -> bool {
 /// Opens a database with these options, or makes it if it may.
 pub(crate) fn opened(args: &DbArgs, options: Options, create: bool) -> Result<Database> {
     let memory_bytes = args.memory.unwrap_or(options.memory_bytes);
-    let options = Options { memory_bytes, log_dir: args.log_dir.clone(), ..options };
+    let options = options.memory_bytes(memory_bytes).log_dir(args.log_dir.clone());
     let bar = progress::byte_bar(0, "recovery");
     bar.set_draw_target(ProgressDrawTarget::hidden());
     let told = bar.clone();

@@ -166,20 +166,18 @@ fn options(args: &CreateArgs) -> Result<TableOptions> {
         bail!(Usage((*why).to_owned()));
     }
     let usual = TableOptions::default();
-    let options = TableOptions {
-        layout: args.layout.into(),
-        compression: args.compression.into(),
-        block_bytes: args.block.map_or(Ok(usual.block_bytes), u32::try_from)?,
-        filter_bits_per_key: args.filter_bits.unwrap_or(usual.filter_bits_per_key),
-        misses_are_rare: args.misses_are_rare,
-        prefix_filter: args.prefix_filter,
-        fanout: args.fanout.unwrap_or(usual.fanout),
-        logged: !args.unlogged,
-        merge: args.merge.clone(),
-        large_value_bytes: args.large_values.map_or(Ok(usual.large_value_bytes), u32::try_from)?,
-        time_to_live: args.time_to_live,
-        ..usual
-    };
+    let options = TableOptions::default()
+        .layout(args.layout.into())
+        .compression(args.compression.into())
+        .block_bytes(args.block.map_or(Ok(usual.block_bytes), u32::try_from)?)
+        .filter_bits_per_key(args.filter_bits.unwrap_or(usual.filter_bits_per_key))
+        .misses_are_rare(args.misses_are_rare)
+        .prefix_filter(args.prefix_filter)
+        .fanout(args.fanout.unwrap_or(usual.fanout))
+        .logged(!args.unlogged)
+        .merge(args.merge.as_deref())
+        .large_value_bytes(args.large_values.map_or(Ok(usual.large_value_bytes), u32::try_from)?)
+        .time_to_live(args.time_to_live);
     options.check()?;
     Ok(options)
 }

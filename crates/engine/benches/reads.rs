@@ -45,7 +45,7 @@ fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let directory = arguments.first().map_or_else(std::env::temp_dir, PathBuf::from);
     let directory = tempfile::tempdir_in(directory).expect("the directory can be written");
-    let database = Database::open(directory.path().join("db"), Options { memory_bytes: 4 << 30, ..Options::default() });
+    let database = Database::open(directory.path().join("db"), Options::default().memory_bytes(4 << 30));
     let database = database.expect("the directory is new");
     let chosen = |name: &str| arguments.get(1).is_none_or(|shape| shape == name);
     let shapes = SHAPES.into_iter().filter(|(name, ..)| chosen(name));
@@ -76,7 +76,7 @@ fn main() {
 /// A table with all entries, put in random order, in one tree, and some of them in smaller ones over it, the last of
 /// which is the memtable.
 fn fill(database: &Database, (name, layout, trees, filter_bits_per_key): (&str, Layout, u64, u32)) -> Table {
-    let options = TableOptions { layout, filter_bits_per_key, ..TableOptions::default() };
+    let options = TableOptions::default().layout(layout).filter_bits_per_key(filter_bits_per_key);
     let table = database.create_table(name, options).expect("it is new");
     put(database, &table, 0..ENTRIES);
     table.compact().expect("there is room");

@@ -44,7 +44,7 @@ fn main() {
 /// The commits of so many threads in a new database.
 fn run(directory: &Path, threads: u64, time: Duration) -> u64 {
     let directory = tempfile::tempdir_in(directory).expect("the directory can be written");
-    let options = Options { memory_bytes: MEMORY_BYTES, ..Options::default() };
+    let options = Options::default().memory_bytes(MEMORY_BYTES);
     let database = Database::open(directory.path().join("db"), options).expect("the directory is new");
     let table = database.create_table("t", TableOptions::default()).expect("a new table");
     let (env, ended) = (Env::os(), AtomicBool::new(false));

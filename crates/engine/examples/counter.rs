@@ -18,9 +18,9 @@ fn visits(counters: &Table, page: &str) -> spinney::Result<u64> {
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let dir = std::env::temp_dir().join(format!("spinney-counter-{}", std::process::id()));
     // A commit survives a crash of the process when it returns, and one of the machine a tenth of a second later.
-    let options = Options { durability: Durability::Interval, ..Options::default() };
+    let options = Options::default().durability(Durability::Interval);
     let db = Database::open(&dir, options)?;
-    let merge = TableOptions { merge: Some("add".into()), ..TableOptions::default() };
+    let merge = TableOptions::default().merge("add");
     let counters = db.open_or_create_table("visits", merge)?;
     thread::scope(|scope| {
         let increment = || (0..1000).try_for_each(|_| counters.merge("/", 1_u64.to_le_bytes()));

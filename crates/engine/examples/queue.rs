@@ -19,7 +19,7 @@ struct Queue {
 
 impl Queue {
     fn open(dir: &std::path::Path) -> spinney::Result<Self> {
-        let db = Database::open(dir, Options { durability: Durability::Buffered, ..Options::default() })?;
+        let db = Database::open(dir, Options::default().durability(Durability::Buffered))?;
         let messages = db.open_or_create_table("messages", TableOptions::default())?;
         // The number after the newest. (A message that was taken leaves no trace; keep the number in a table of its
         // own where numbers must never come again.)

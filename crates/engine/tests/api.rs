@@ -13,11 +13,11 @@ fn open() -> (tempfile::TempDir, Database) {
 }
 
 fn options() -> Options {
-    Options { memory_bytes: 8 << 20, durability: Durability::Buffered, ..Options::default() }
+    Options::default().memory_bytes(8 << 20).durability(Durability::Buffered)
 }
 
 fn lsm() -> TableOptions {
-    TableOptions { layout: Layout::Lsm, ..TableOptions::default() }
+    TableOptions::default().layout(Layout::Lsm)
 }
 
 fn key_of(entry: Option<spinney::Result<(Vec<u8>, spinney::Value)>>) -> Option<Vec<u8>> {
@@ -174,7 +174,7 @@ proptest! {
         let (_dir, db) = open();
         for layout in [Layout::BTree, Layout::Lsm] {
             let name = layout.name();
-            let table = db.create_table(name, TableOptions { layout, ..TableOptions::default() }).expect("a table");
+            let table = db.create_table(name, TableOptions::default().layout(layout)).expect("a table");
             for (at, key) in stored.iter().enumerate() {
                 table.put([*key], "stored").expect("a put");
                 if flushes && at % 7 == 3 {

@@ -10,7 +10,7 @@ use std::time::Duration;
 const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 
 fn open(sim: &SimEnv) -> Database {
-    let options = Options { memory_bytes: 64 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(64 << 20).log_segment_bytes(64 << 10);
     Database::builder("/db").env(sim.env()).options(options).open().unwrap()
 }
 
@@ -27,13 +27,11 @@ fn write(db: &Database, table: &Table, keys: impl Iterator<Item = u32>, value: O
 
 /// A table with several levels, runs in L0 and a memtable, of which its layout wants nothing.
 fn worn(db: &Database, layout: Layout) -> Table {
-    let options = TableOptions {
-        layout,
-        run_bytes_max: 4 << 10,
-        fanout: if layout == Layout::Lsm { 2 } else { 8 },
-        compression: Compression::None,
-        ..TableOptions::default()
-    };
+    let options = TableOptions::default()
+        .layout(layout)
+        .run_bytes_max(4 << 10)
+        .fanout(if layout == Layout::Lsm { 2 } else { 8 })
+        .compression(Compression::None);
     let table = db.create_table("t", options).unwrap();
     for round in 0..18_u32 {
         write(db, &table, (0..400).map(|key: u32| key.wrapping_mul(2_654_435_761).wrapping_add(round)), Some(&[7; 20]));
@@ -164,7 +162,7 @@ fn a_few_reads_of_a_table_that_is_written_have_nothing_merged() {
             let sim = SimEnv::new(1);
             let db = open(&sim);
             let compression = Compression::None;
-            let options = TableOptions { layout, run_bytes_max: 64 << 10, compression, ..TableOptions::default() };
+            let options = TableOptions::default().layout(layout).run_bytes_max(64 << 10).compression(compression);
             let table = db.create_table("t", options).unwrap();
             for round in 0..1_000_u32 {
                 write(&db, &table, (0..100).map(|key| u32::from_be_bytes(any_key(100 * round + key))), Some(&[7; 20]));
@@ -189,7 +187,7 @@ fn a_few_reads_of_a_table_that_is_written_have_nothing_merged() {
 fn gets_pay_as_scans_do() {
     let sim = SimEnv::new(1);
     let db = open(&sim);
-    let options = TableOptions { filter_bits_per_key: 0, ..TableOptions::default() };
+    let options = TableOptions::default().filter_bits_per_key(0);
     let table = db.create_table("t", options).unwrap();
     for value in [b"a", b"b", b"c"] {
         write(&db, &table, (0..2000).step_by(2), Some(value));
@@ -213,7 +211,7 @@ fn walks_pay_little_for_runs_that_a_filter_keeps_them_out_of() {
     const WALKS: u32 = 20_000;
     let sim = SimEnv::new(1);
     let db = open(&sim);
-    let options = TableOptions { prefix_filter: Some(Prefix::Bytes(2)), ..TableOptions::default() };
+    let options = TableOptions::default().prefix_filter(Some(Prefix::Bytes(2)));
     let table = db.create_table("t", options).unwrap();
     let key = |group: u32, i: u32| (group << 16) + i;
     for round in 0..3 {
@@ -281,7 +279,7 @@ fn a_row_of_deleted_keys_is_stepped_over_once() {
     for (layout, backward) in LAYOUTS.into_iter().flat_map(|layout| [(layout, false), (layout, true)]) {
         let sim = SimEnv::new(1);
         let db = open(&sim);
-        let table = db.create_table("t", TableOptions { layout, ..TableOptions::default() }).unwrap();
+        let table = db.create_table("t", TableOptions::default().layout(layout)).unwrap();
         let (live, dead) = if backward { (0..100, 100..100 + ROW) } else { (ROW..ROW + 100, 0..ROW) };
         write(&db, &table, dead.clone(), Some(b"v"));
         write(&db, &table, live.clone(), Some(b"v"));
@@ -309,7 +307,7 @@ fn a_row_of_deleted_keys_in_memory_is_flushed_when_scans_have_paid_for_it() {
     for layout in LAYOUTS {
         let sim = SimEnv::new(1);
         let db = open(&sim);
-        let table = db.create_table("t", TableOptions { layout, ..TableOptions::default() }).unwrap();
+        let table = db.create_table("t", TableOptions::default().layout(layout)).unwrap();
         write(&db, &table, 0..ROW + 100, Some(b"v"));
         write(&db, &table, 0..ROW, None);
         let is_flushed = (0..100).find(|_| {
@@ -345,7 +343,7 @@ fn dead_entries_that_no_snapshot_needs_any_more_are_stepped_over_once() {
     for layout in LAYOUTS {
         let sim = SimEnv::new(1);
         let db = open(&sim);
-        let table = db.create_table("t", TableOptions { layout, ..TableOptions::default() }).unwrap();
+        let table = db.create_table("t", TableOptions::default().layout(layout)).unwrap();
         write(&db, &table, 0..20_100, Some(b"v"));
         table.compact().unwrap();
         let snapshot = db.snapshot();
@@ -369,7 +367,7 @@ fn a_compaction_that_does_not_fit_the_disk_is_not_begun_and_comes_when_there_is_
     const SPACE: u64 = 1 << 40;
     let sim = SimEnv::new(1);
     let db = open(&sim);
-    let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let options = TableOptions::default().compression(Compression::None);
     let table = db.create_table("t", options).unwrap();
     table.hold().unwrap();
     for round in 0..4_u8 {
@@ -402,13 +400,13 @@ fn a_compaction_that_does_not_fit_the_disk_is_not_begun_and_comes_when_there_is_
 #[test]
 fn a_read_that_fails_in_a_compaction_loses_nothing() {
     let open = |sim: &SimEnv| {
-        let options = Options { memory_bytes: 1 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+        let options = Options::default().memory_bytes(1 << 20).log_segment_bytes(64 << 10);
         Database::builder("/db").env(sim.env()).options(options).open().unwrap()
     };
     for layout in LAYOUTS {
         let sim = SimEnv::new(1);
         let db = open(&sim);
-        let options = TableOptions { layout, compression: Compression::None, ..TableOptions::default() };
+        let options = TableOptions::default().layout(layout).compression(Compression::None);
         let table = db.create_table("t", options).unwrap();
         table.hold().unwrap();
         for part in 0..2_u32 {
@@ -444,7 +442,7 @@ fn a_read_that_fails_in_a_compaction_loses_nothing() {
 fn a_table_that_cannot_be_read_holds_up_no_other_and_is_told() {
     let sim = SimEnv::new(1);
     let db = open(&sim);
-    let options = || TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let options = || TableOptions::default().compression(Compression::None);
     let (bad, good) = (db.create_table("bad", options()).unwrap(), db.create_table("good", options()).unwrap());
     for table in [&bad, &good] {
         table.hold().unwrap();
@@ -495,7 +493,7 @@ fn a_table_that_cannot_be_read_holds_up_no_other_and_is_told() {
 fn reads_of_a_part_of_the_keys_are_served_by_a_merge_of_that_part() {
     let sim = SimEnv::new(1);
     let db = open(&sim);
-    let options = TableOptions { run_bytes_max: 16 << 10, compression: Compression::None, ..TableOptions::default() };
+    let options = TableOptions::default().run_bytes_max(16 << 10).compression(Compression::None);
     let table = db.create_table("t", options).unwrap();
     write(&db, &table, 0..60_000, Some(&[7; 20]));
     table.compact().unwrap();

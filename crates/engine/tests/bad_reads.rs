@@ -104,7 +104,7 @@ struct Met {
 
 fn open(sim: &SimEnv, memory_bytes: u64) -> Result<Database> {
     sim.set_lazy_workers(true);
-    let options = Options { memory_bytes, log_segment_bytes: 64 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(memory_bytes).log_segment_bytes(64 << 10);
     Database::builder(DIR).env(sim.env()).options(options).open()
 }
 
@@ -147,21 +147,19 @@ impl Fixture {
         let sim = SimEnv::new(1);
         let db = open(&sim, 16 << 20).unwrap();
         for (name, layout) in [("good", Layout::Lsm), ("good tree", Layout::BTree)] {
-            let options = TableOptions { layout, run_bytes_max: 16 << 10, ..TableOptions::default() };
+            let options = TableOptions::default().layout(layout).run_bytes_max(16 << 10);
             let good = db.create_table(name, options).unwrap();
             write(&db, &good, &mut Model::new(), 0..100, (50, 0));
             good.flush().unwrap();
         }
         let apart = job == Job::Values || kind == FileKind::Values;
-        let options = TableOptions {
-            layout,
-            block_bytes: if layout == Layout::BTree { 4096 } else { 512 },
-            compression: Compression::None,
-            run_bytes_max: 16 << 10,
-            fanout: 4,
-            large_value_bytes: if apart { 100 } else { 0 },
-            ..TableOptions::default()
-        };
+        let options = TableOptions::default()
+            .layout(layout)
+            .block_bytes(if layout == Layout::BTree { 4096 } else { 512 })
+            .compression(Compression::None)
+            .run_bytes_max(16 << 10)
+            .fanout(4)
+            .large_value_bytes(if apart { 100 } else { 0 });
         let bad = db.create_table("bad", options).unwrap();
         let mut fixture = Self { sim, job, layout, model: Model::new() };
         fixture.prepare(&db, &bad);

@@ -21,12 +21,12 @@ const ENDS: [&[u8]; 7] = [b"a", b"b", b"c", b"d", b"e", b"f", b"g"];
 type Bounds = (Bound<&'static [u8]>, Bound<&'static [u8]>);
 
 fn open(sim: &SimEnv) -> Database {
-    let options = Options { memory_bytes: 8 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(8 << 20).log_segment_bytes(64 << 10);
     Database::builder("/db").env(sim.env()).options(options).open().unwrap()
 }
 
 fn create(db: &Database, name: &str, layout: Layout) -> Table {
-    db.create_table(name, TableOptions { layout, ..TableOptions::default() }).unwrap()
+    db.create_table(name, TableOptions::default().layout(layout)).unwrap()
 }
 
 fn write(db: &Database, change: impl FnOnce(&mut Batch)) -> Result<()> {
@@ -300,7 +300,7 @@ fn files(sim: &SimEnv) -> Vec<String> {
 /// Of small runs, and with files of every kind that the layout has.
 fn with_values_apart(layout: Layout) -> TableOptions {
     let large_value_bytes = if layout == Layout::BTree { 0 } else { 100 };
-    TableOptions { layout, large_value_bytes, run_bytes_max: 8 << 10, ..TableOptions::default() }
+    TableOptions::default().layout(layout).large_value_bytes(large_value_bytes).run_bytes_max(8 << 10)
 }
 
 #[test]

@@ -15,13 +15,13 @@ const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn open(sim: &SimEnv) -> Database {
-    let options = Options { memory_bytes: 8 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(8 << 20).log_segment_bytes(64 << 10);
     Database::builder("/db").env(sim.env()).options(options).open().expect("a database")
 }
 
 /// The table of the database, made when it is not there: of runs so small that a load has several.
 fn table(db: &Database, layout: Layout) -> Table {
-    let options = TableOptions { layout, run_bytes_max: 8 << 10, block_bytes: 1 << 10, ..TableOptions::default() };
+    let options = TableOptions::default().layout(layout).run_bytes_max(8 << 10).block_bytes(1 << 10);
     db.table("t").expect("an open database").unwrap_or_else(|| db.create_table("t", options).expect("a table"))
 }
 
@@ -332,8 +332,7 @@ fn a_durable_load_is_never_without_the_commits_before_it() {
 fn loads_and_commits_beside_them_have_one_order() {
     for layout in LAYOUTS {
         let dir = tempfile::tempdir().unwrap();
-        let db =
-            Database::open(dir.path().join("db"), Options { memory_bytes: 8 << 20, ..Options::default() }).unwrap();
+        let db = Database::open(dir.path().join("db"), Options::default().memory_bytes(8 << 20)).unwrap();
         let table = table(&db, layout);
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -435,7 +434,7 @@ fn a_load_goes_to_the_last_level_beside_a_compaction_of_other_keys() {
     let sim = SimEnv::new(1);
     let meanwhile = Meanwhile::default();
     let db = Database::builder("/db").env(sim.env()).compaction_filter("meanwhile", meanwhile.clone()).open().unwrap();
-    let options = TableOptions { compaction_filter: Some("meanwhile".to_owned()), ..TableOptions::default() };
+    let options = TableOptions::default().compaction_filter("meanwhile");
     let table = db.create_table("t", options).unwrap();
     table.hold().unwrap();
     for number in [0, 50, 100] {

@@ -8,20 +8,18 @@ const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 const ROWS: usize = 4000;
 
 fn open(sim: &SimEnv, memory_bytes: u64) -> Database {
-    let options = Options { memory_bytes, log_segment_bytes: 256 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(memory_bytes).log_segment_bytes(256 << 10);
     Database::builder("/db").env(sim.env()).options(options).open().expect("a machine in order")
 }
 
 /// A table whose rows of even numbers have values of their own file.
 fn create(db: &Database, name: &str, layout: Layout) -> Table {
-    let options = TableOptions {
-        layout,
-        block_bytes: 512,
-        run_bytes_max: 64 << 10,
-        compression: Compression::Lz4,
-        large_value_bytes: if layout == Layout::BTree { 0 } else { 300 },
-        ..TableOptions::default()
-    };
+    let options = TableOptions::default()
+        .layout(layout)
+        .block_bytes(512)
+        .run_bytes_max(64 << 10)
+        .compression(Compression::Lz4)
+        .large_value_bytes(if layout == Layout::BTree { 0 } else { 300 });
     db.create_table(name, options).expect("a new table")
 }
 
@@ -110,12 +108,7 @@ fn a_leaf_in_the_place_of_an_older_one_is_read_anew() {
     const FEW: usize = 400;
     let sim = SimEnv::new(1);
     let db = open(&sim, 64 << 20);
-    let options = TableOptions {
-        layout: Layout::BTree,
-        block_bytes: 512,
-        compression: Compression::None,
-        ..TableOptions::default()
-    };
+    let options = TableOptions::default().layout(Layout::BTree).block_bytes(512).compression(Compression::None);
     let table = db.create_table("t", options).expect("a new table");
     let row = |number: usize, round: usize| format!("{number:06} {round:06} ").into_bytes().repeat(6);
     let update = |round: usize| {

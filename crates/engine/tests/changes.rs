@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 fn options() -> Options {
-    Options { memory_bytes: 8 << 20, log_segment_bytes: 64 << 10, log_bytes_max: 256 << 10, ..Options::default() }
+    Options::default().memory_bytes(8 << 20).log_segment_bytes(64 << 10).log_bytes_max(256 << 10)
 }
 
 fn open(sim: &SimEnv) -> Database {
@@ -142,7 +142,7 @@ fn feeds_hold_the_log_back_up_to_a_limit_and_then_fail_without_harm() {
 /// once.
 #[test]
 fn feeds_beside_each_other_hold_what_the_slowest_needs() {
-    let options = Options { log_bytes_max: 16 << 20, ..options() };
+    let options = options().log_bytes_max(16 << 20);
     for seed in 0..20 {
         let (mut rng, sim) = (Rng::new(seed), SimEnv::new(seed));
         let db = Database::builder("/db").env(sim.env()).options(options.clone()).open().unwrap();
@@ -184,7 +184,7 @@ fn feeds_beside_each_other_hold_what_the_slowest_needs() {
 #[test]
 fn a_feed_in_another_thread_sees_every_commit_of_many_writers_once() {
     for log_padding in [LogPadding::Block, LogPadding::None] {
-        let options = Options { log_bytes_max: 1 << 30, log_padding, ..options() };
+        let options = options().log_bytes_max(1 << 30).log_padding(log_padding);
         follow_many_writers(options);
     }
 }
@@ -239,7 +239,7 @@ fn follow_many_writers(options: Options) {
 fn a_waiting_feed_is_woken_when_a_commit_is_visible_and_durable_and_when_the_database_is_closed() {
     const LONG: Duration = Duration::from_secs(60);
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { interval: Duration::from_millis(2), ..options() };
+    let options = options().interval(Duration::from_millis(2));
     let db = Database::open(dir.path().join("db"), options).unwrap();
     let (mut feed, table) = (db.changes(db.log_start()).unwrap(), table(&db));
     let ways: [(Durability, &dyn Fn()); 4] = [

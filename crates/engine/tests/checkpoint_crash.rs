@@ -49,20 +49,21 @@ struct Tally {
 }
 
 fn open(sim: &SimEnv, path: &str, create: bool) -> spinney::Result<(Database, Vec<Table>)> {
-    let options = Options {
-        memory_bytes: 8 << 20,
-        memtable_bytes: 48 << 10,
-        log_segment_bytes: 64 << 10,
-        log_bytes_max: 128 << 10,
-        ..Options::default()
-    };
+    let options = Options::default()
+        .memory_bytes(8 << 20)
+        .memtable_bytes(48 << 10)
+        .log_segment_bytes(64 << 10)
+        .log_bytes_max(128 << 10);
     let db = Database::builder(path).env(sim.env()).options(options).create(create).open()?;
     let table = |(name, layout): (&str, Layout)| match db.table(name)? {
         Some(table) => Ok(table),
         None if create => {
             let large_value_bytes = if layout == Layout::Lsm { 500 } else { 0 };
-            let options =
-                TableOptions { layout, large_value_bytes, run_bytes_max: 8 << 10, fanout: 2, ..Default::default() };
+            let options = TableOptions::default()
+                .layout(layout)
+                .large_value_bytes(large_value_bytes)
+                .run_bytes_max(8 << 10)
+                .fanout(2);
             db.create_table(name, options)
         }
         None => panic!("the copy lacks the table {name}"),
@@ -263,7 +264,7 @@ fn a_copy_has_no_more_of_a_b_tree_than_its_root_reaches() {
     const UNIT: usize = 4096;
     let sim = SimEnv::new(1);
     let database = Database::builder(DB).env(sim.env()).open().expect("an empty machine");
-    let table = database.create_table("t", TableOptions { layout: Layout::BTree, ..TableOptions::default() });
+    let table = database.create_table("t", TableOptions::default().layout(Layout::BTree));
     let table = table.expect("a new name");
     let put = |value: u8| {
         let mut batch = Batch::new();

@@ -19,14 +19,14 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn options() -> Options {
-    Options { memory_bytes: 16 << 20, direct_io: true, ..Options::default() }
+    Options::default().memory_bytes(16 << 20).direct_io(true)
 }
 
 /// A database with a table of each layout, with entries in memory, in trees and in the cache.
 fn open(dir: &Path) -> (Database, Vec<Table>) {
     let db = Database::open(dir, options()).unwrap();
     let table = |layout: Layout| {
-        let table = db.create_table(layout.name(), TableOptions { layout, ..TableOptions::default() }).unwrap();
+        let table = db.create_table(layout.name(), TableOptions::default().layout(layout)).unwrap();
         for round in 0..3_u32 {
             put(&db, &table, round);
             if round < 2 {
@@ -195,7 +195,7 @@ fn the_last_handle_gives_back_what_close_does_though_a_range_is_left() {
 fn a_close_does_not_wait_for_the_interval_of_commits() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    let db = Database::open(dir.path(), Options { interval: Duration::from_secs(60), ..options() }).unwrap();
+    let db = Database::open(dir.path(), options().interval(Duration::from_secs(60))).unwrap();
     let table = db.create_table("t", TableOptions::default()).unwrap();
     let clock = Env::os().clock;
     let mut batch = Batch::new();

@@ -26,19 +26,14 @@ impl CompactionFilter for ByFirstByte {
 }
 
 fn open(sim: &SimEnv, registered: bool) -> Database {
-    let options = Options { memory_bytes: 16 << 20, log_segment_bytes: 256 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(16 << 20).log_segment_bytes(256 << 10);
     let builder = Database::builder("/db").env(sim.env()).options(options).merge_operator(SUM, Sum);
     let builder = if registered { builder.compaction_filter("by-first-byte", ByFirstByte) } else { builder };
     builder.open().expect("it opens")
 }
 
 fn options(layout: Layout) -> TableOptions {
-    TableOptions {
-        layout,
-        merge: Some(SUM.to_owned()),
-        compaction_filter: Some("by-first-byte".to_owned()),
-        ..TableOptions::default()
-    }
+    TableOptions::default().layout(layout).merge(SUM).compaction_filter("by-first-byte")
 }
 
 fn put(db: &Database, table: &Table, key: &str, value: &[u8]) {
@@ -178,7 +173,7 @@ fn a_change_that_the_merge_operator_cannot_use_is_not_taken() {
     for layout in LAYOUTS {
         let sim = SimEnv::new(5);
         let db = open(&sim, true);
-        let table = db.create_table("t", TableOptions { merge: Some("add".to_owned()), ..options(layout) }).unwrap();
+        let table = db.create_table("t", options(layout).merge("add")).unwrap();
         // Little-endian, the first byte is `~`: the filter would give the counter a text.
         let number = u64::from(b'~');
         put(&db, &table, "counter", &number.to_le_bytes());
@@ -217,7 +212,7 @@ fn a_filter_that_panics_loses_nothing() {
 #[test]
 fn leaves_from_before_the_filter_are_asked_about() {
     let sim = SimEnv::new(1);
-    let options = TableOptions { block_bytes: 512, ..options(Layout::Lsm) };
+    let options = options(Layout::Lsm).block_bytes(512);
     open(&sim, true).create_table("t", options).expect("created");
     let db = open(&sim, false);
     let table = db.table("t").expect("readable").expect("there");

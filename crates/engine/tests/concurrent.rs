@@ -82,9 +82,9 @@ fn a_replay_on_all_processors_gives_what_was_committed() {
     for (layout, memory) in [(Layout::Lsm, 1 << 20), (Layout::BTree, 1 << 20), (Layout::Lsm, 256 << 20)] {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let (whole, copy) = (folder.path().join("whole"), folder.path().join("copy"));
-        let database = Database::open(&whole, Options { log_bytes_max: 1 << 30, ..Options::default() }).expect("new");
+        let database = Database::open(&whole, Options::default().log_bytes_max(1 << 30)).expect("new");
         let tables = [("sums", Some("add")), ("values", None)].map(|(name, merge)| {
-            let options = TableOptions { layout, merge: merge.map(Into::into), ..TableOptions::default() };
+            let options = TableOptions::default().layout(layout).merge(merge);
             database.create_table(name, options).expect("new")
         });
         let mut rng = Rng::new(7);
@@ -101,7 +101,7 @@ fn a_replay_on_all_processors_gives_what_was_committed() {
         }
         // What the process has handed to the kernel, as after a kill.
         copy_files(&whole, &copy);
-        let replayed = Database::open(&copy, Options { memory_bytes: memory, ..Options::default() }).expect("sound");
+        let replayed = Database::open(&copy, Options::default().memory_bytes(memory)).expect("sound");
         let all = |database: &Database, name: &str| -> Vec<_> {
             let table = database.table(name).expect("open").expect("there");
             database.snapshot().range(&table, ..).map(|entry| entry.expect("readable")).collect()

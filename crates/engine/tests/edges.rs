@@ -8,14 +8,12 @@ const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 fn the_smallest_options_take_the_longest_keys() {
     for layout in LAYOUTS {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let options = Options {
-            memory_bytes: 1 << 20,
-            memtable_bytes: 4 << 10,
-            log_segment_bytes: 64 << 10,
-            log_bytes_max: 128 << 10,
-            ..Options::default()
-        };
-        let table = TableOptions { layout, block_bytes: 512, run_bytes_max: 4 << 10, fanout: 2, ..Default::default() };
+        let options = Options::default()
+            .memory_bytes(1 << 20)
+            .memtable_bytes(4 << 10)
+            .log_segment_bytes(64 << 10)
+            .log_bytes_max(128 << 10);
+        let table = TableOptions::default().layout(layout).block_bytes(512).run_bytes_max(4 << 10).fanout(2);
         let open = || Database::open(folder.path().join("db"), options.clone()).expect("it opens");
         let key = |number: u8| [vec![number; (64 << 10) - 1], vec![7]].concat();
         let database = open();
@@ -46,13 +44,13 @@ fn the_smallest_options_take_the_longest_keys() {
 #[test]
 fn a_value_larger_than_a_log_segment_comes_back_whole() {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
-    let options = Options { memory_bytes: 1 << 30, log_segment_bytes: 4 << 20, ..Options::default() };
+    let options = Options::default().memory_bytes(1 << 30).log_segment_bytes(4 << 20);
     let value: Vec<u8> = (0..100_u32 << 20).map(|at| at.wrapping_mul(0x9e37_79b1).to_be_bytes()[0]).collect();
     let open = || Database::open(folder.path().join("db"), options.clone()).expect("it opens");
     let database = open();
     let tables: Vec<_> = [Layout::BTree, Layout::Lsm]
         .into_iter()
-        .map(|layout| database.create_table(layout.name(), TableOptions { layout, ..Default::default() }).expect("new"))
+        .map(|layout| database.create_table(layout.name(), TableOptions::default().layout(layout)).expect("new"))
         .collect();
     for table in &tables {
         let mut batch = Batch::new();

@@ -8,13 +8,13 @@ const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 const MANY: usize = 4000;
 
 fn open(sim: &SimEnv) -> Database {
-    let options = Options { memory_bytes: 8 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(8 << 20).log_segment_bytes(64 << 10);
     Database::builder("/db").env(sim.env()).options(options).open().expect("a database")
 }
 
 /// A table of small runs and blocks.
 fn table(db: &Database, layout: Layout) -> Table {
-    let options = TableOptions { layout, run_bytes_max: 8 << 10, block_bytes: 1 << 10, ..TableOptions::default() };
+    let options = TableOptions::default().layout(layout).run_bytes_max(8 << 10).block_bytes(1 << 10);
     db.table("t").expect("an open database").unwrap_or_else(|| db.create_table("t", options).expect("a table"))
 }
 
@@ -269,11 +269,11 @@ fn ranges_deleted_early_in_a_long_log_stay_deleted_over_several_opens() {
     for layout in LAYOUTS {
         let sim = SimEnv::new(1);
         let small = || {
-            let options = Options { memory_bytes: 1 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+            let options = Options::default().memory_bytes(1 << 20).log_segment_bytes(64 << 10);
             Database::builder("/db").env(sim.env()).options(options).open().expect("a database")
         };
         // With memory for all of it, so that nothing is flushed.
-        let options = Options { memory_bytes: 64 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+        let options = Options::default().memory_bytes(64 << 20).log_segment_bytes(64 << 10);
         let db = Database::builder("/db").env(sim.env()).options(options).open().expect("a database");
         let opened = table(&db, layout);
         put(&db, &opened, 0..1000, b"old");

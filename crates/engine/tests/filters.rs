@@ -11,13 +11,13 @@ fn open() -> (SimEnv, Database) {
     let sim = SimEnv::new(1);
     // No view takes the place of filters.
     sim.set_lazy_workers(true);
-    let options = Options { memory_bytes: 64 << 20, log_segment_bytes: 256 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(64 << 20).log_segment_bytes(256 << 10);
     let db = Database::builder("/db").env(sim.env()).options(options).open().expect("a machine in order");
     (sim, db)
 }
 
 fn create(db: &Database, options: TableOptions) -> Table {
-    let options = TableOptions { compression: Compression::None, block_bytes: 512, ..options };
+    let options = options.compression(Compression::None).block_bytes(512);
     let table = db.create_table("t", options).expect("a new table");
     table.hold().expect("a table in use");
     table
@@ -119,7 +119,7 @@ fn false_positives_are_as_many_as_the_sizes_of_the_runs_let_expect() {
 #[test]
 fn where_misses_are_rare_the_last_level_has_no_filter() {
     let (_, db) = open();
-    let table = large_and_small(&db, TableOptions { misses_are_rare: true, ..TableOptions::default() });
+    let table = large_and_small(&db, TableOptions::default().misses_are_rare(true));
     let there = gets(&db, &table, 1);
     assert_eq!(there.get_filters, 4 * there.gets, "only the small runs have filters");
     assert!(there.get_trees - there.gets < 200, "and they rule themselves out: {there:?}");
@@ -129,7 +129,7 @@ fn where_misses_are_rare_the_last_level_has_no_filter() {
     assert_eq!(gets(&db, &table, 1).get_filters, 0);
     drop(table);
     db.drop_table("t").expect("it exists");
-    let table = create(&db, TableOptions { misses_are_rare: true, ..TableOptions::default() });
+    let table = create(&db, TableOptions::default().misses_are_rare(true));
     let mut load = table.bulk_load().expect("a table in use");
     (0..1000).for_each(|number| load.push(&key(3 * number + 1), b"value").expect("ascending keys"));
     load.finish().expect("a machine in order");
@@ -140,7 +140,7 @@ fn where_misses_are_rare_the_last_level_has_no_filter() {
 #[test]
 fn a_filter_that_says_no_to_nobody_is_asked_only_before_a_leaf_is_read() {
     let sim = SimEnv::new(1);
-    let options = Options { memory_bytes: 2 << 20, log_segment_bytes: 256 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(2 << 20).log_segment_bytes(256 << 10);
     let db = Database::builder("/db").env(sim.env()).options(options).open().expect("a machine in order");
     let table = create(&db, TableOptions::default());
     for from in (0..40_000).step_by(2000) {
@@ -174,7 +174,7 @@ fn a_filter_that_says_no_to_nobody_is_asked_only_before_a_leaf_is_read() {
 #[test]
 fn a_run_beside_all_others_gets_the_average() {
     let (_, db) = open();
-    let table = create(&db, TableOptions { run_bytes_max: 4 << 10, ..TableOptions::default() });
+    let table = create(&db, TableOptions::default().run_bytes_max(4 << 10));
     let size = |from: usize| {
         flush(&db, &table, (from..from + 1000).map(key));
         table.shape().expect("a table in use").l0[0].bytes
@@ -208,7 +208,7 @@ fn a_walk_over_an_absent_prefix_reads_no_block() {
     for (layout, backward) in [(Layout::Lsm, false), (Layout::LsmTiered, true)] {
         let (_, db) = open();
         let prefix_filter = Some(Prefix::UpTo(b'/'));
-        let table = create(&db, TableOptions { layout, prefix_filter, ..TableOptions::default() });
+        let table = create(&db, TableOptions::default().layout(layout).prefix_filter(prefix_filter));
         // Users 0 mod 4 in the last level, 1 mod 4 in two runs of L0; nothing of the others.
         let keys = |users: Vec<usize>| {
             users.into_iter().flat_map(|user| (0..3).map(move |i| format!("user{user:06}/{i}").into_bytes()))
@@ -236,9 +236,9 @@ fn a_rule_of_prefixes_is_kept_and_refused_where_there_are_no_filters() {
     let (sim, db) = open();
     let rule = Some(Prefix::Bytes(10));
     let refused = |options: TableOptions| db.create_table("x", options).unwrap_err();
-    let btree = refused(TableOptions { layout: Layout::BTree, prefix_filter: rule, ..TableOptions::default() });
+    let btree = refused(TableOptions::default().layout(Layout::BTree).prefix_filter(rule));
     assert_eq!(btree.kind(), ErrorKind::Invalid);
-    let table = create(&db, TableOptions { prefix_filter: rule, misses_are_rare: true, ..TableOptions::default() });
+    let table = create(&db, TableOptions::default().prefix_filter(rule).misses_are_rare(true));
     flush(&db, &table, (0..100).map(|user| format!("user{user:06}/x").into_bytes()));
     flush(&db, &table, (0..100).map(|user| format!("user{user:06}/y").into_bytes()));
     drop(table);

@@ -130,9 +130,9 @@ fn fork_beside_writers(layout: Layout) {
     const ROUNDS: u32 = 8;
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { memory_bytes: 8 << 20, ..Options::default() };
+    let options = Options::default().memory_bytes(8 << 20);
     let db = Database::open(dir.path().join("db"), options.clone()).unwrap();
-    let tables = ["a", "b"].map(|name| db.create_table(name, TableOptions { layout, ..TableOptions::default() }));
+    let tables = ["a", "b"].map(|name| db.create_table(name, TableOptions::default().layout(layout)));
     let [table, busy] = tables.map(Result::unwrap);
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {

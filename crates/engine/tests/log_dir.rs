@@ -10,12 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 fn options(log_dir: Option<&str>) -> Options {
-    Options {
-        memory_bytes: 8 << 20,
-        log_segment_bytes: 64 << 10,
-        log_dir: log_dir.map(Into::into),
-        ..Options::default()
-    }
+    Options::default().memory_bytes(8 << 20).log_segment_bytes(64 << 10).log_dir(log_dir.map(Into::into))
 }
 
 fn open(sim: &SimEnv, path: &str, log_dir: Option<&str>) -> Result<Database> {
@@ -230,8 +225,7 @@ fn a_replay_tells_how_far_it_is_from_the_beginning_to_the_end() {
     let replay = |sim: &SimEnv| {
         let told = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&told);
-        let builder =
-            Database::builder("/db").env(sim.env()).options(Options { memory_bytes: 64 << 20, ..options(None) });
+        let builder = Database::builder("/db").env(sim.env()).options(options(None).memory_bytes(64 << 20));
         let db = builder
             .on_replay(move |now: ReplayProgress| seen.lock().unwrap().push((now.bytes, now.bytes_total)))
             .open();

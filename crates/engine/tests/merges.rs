@@ -24,7 +24,7 @@ impl MergeOperator for Append {
 }
 
 fn options() -> Options {
-    Options { memory_bytes: 16 << 20, log_segment_bytes: 256 << 10, ..Options::default() }
+    Options::default().memory_bytes(16 << 20).log_segment_bytes(256 << 10)
 }
 
 fn without_operator(sim: &SimEnv) -> Database {
@@ -40,8 +40,7 @@ fn with_operator(sim: &SimEnv) -> Database {
 }
 
 fn create(db: &Database, layout: Layout, merge: &str) -> Table {
-    db.create_table("t", TableOptions { layout, merge: Some(merge.to_owned()), ..TableOptions::default() })
-        .expect("a table")
+    db.create_table("t", TableOptions::default().layout(layout).merge(merge)).expect("a table")
 }
 
 fn merge(db: &Database, table: &Table, key: &str, operand: &[u8]) -> Result<()> {
@@ -145,7 +144,7 @@ fn a_table_without_operator_refuses_merges_and_an_unknown_one_is_not_created() {
     let db = without_operator(&SimEnv::new(3));
     let table = db.create_table("plain", TableOptions::default()).unwrap();
     assert_eq!(merge(&db, &table, "k", b"1").unwrap_err().kind(), ErrorKind::Invalid);
-    let unknown = db.create_table("t", TableOptions { merge: Some("append".to_owned()), ..TableOptions::default() });
+    let unknown = db.create_table("t", TableOptions::default().merge("append"));
     assert!(unknown.unwrap_err().to_string().contains("no merge operator 'append', only add"));
     let counters = create(&db, Layout::Lsm, "add");
     let error = merge(&db, &counters, "k", b"seven b").unwrap_err();
@@ -159,8 +158,7 @@ fn a_value_that_the_operator_cannot_use_is_refused_wherever_it_is_put() {
     for (layout, logged) in LAYOUTS.into_iter().flat_map(|layout| [(layout, true), (layout, false)]) {
         let sim = SimEnv::new(10);
         let db = without_operator(&sim);
-        let merge_with_add = Some("add".to_owned());
-        let options = TableOptions { layout, logged, merge: merge_with_add, ..TableOptions::default() };
+        let options = TableOptions::default().layout(layout).logged(logged).merge("add");
         let table = db.create_table("t", options).unwrap();
         let refused = |error: Error| {
             let text = error.to_string();
@@ -286,7 +284,7 @@ fn counters_that_many_threads_add_to_have_the_sum() {
     const ADDS: u64 = 3000;
     for layout in LAYOUTS {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { memtable_bytes: 16 << 10, ..options() };
+        let options = options().memtable_bytes(16 << 10);
         let db = builder(folder.path().join("db")).options(options).open().unwrap();
         let table = create(&db, layout, "add");
         let sum = || {

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 const MANY: u32 = 20_000;
 
 fn open(sim: &SimEnv) -> Database {
-    let options = Options { memory_bytes: 16 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(16 << 20).log_segment_bytes(64 << 10);
     Database::builder("/db").env(sim.env()).options(options).open().unwrap()
 }
 
 /// A B-tree of many leaves, packed.
 fn tree(db: &Database) -> Table {
     let (layout, compression) = (Layout::BTree, Compression::None);
-    let options = TableOptions { layout, compression, run_bytes_max: 16 << 10, ..TableOptions::default() };
+    let options = TableOptions::default().layout(layout).compression(compression).run_bytes_max(16 << 10);
     let table = db.create_table("t", options).unwrap();
     write(db, &table, 0..MANY, Some(1));
     table.flush().unwrap();
@@ -266,8 +266,7 @@ fn what_is_in_memory_survives_a_crash_after_a_merge_of_what_was_parked() {
 fn a_long_merge_leaves_the_runs_that_it_takes_in_as_they_are() {
     let sim = SimEnv::new(8);
     let db = open(&sim);
-    let options =
-        TableOptions { layout: Layout::BTree, run_bytes_max: 16 << 10, block_bytes: 512, ..TableOptions::default() };
+    let options = TableOptions::default().layout(Layout::BTree).run_bytes_max(16 << 10).block_bytes(512);
     let table = db.create_table("t", options).unwrap();
     write(&db, &table, 0..MANY, Some(1));
     table.flush().unwrap();

@@ -10,7 +10,7 @@ use std::ops::Bound;
 const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 
 fn open(sim: &SimEnv) -> Database {
-    let options = Options { memory_bytes: 16 << 20, log_segment_bytes: 256 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(16 << 20).log_segment_bytes(256 << 10);
     Database::builder("/db").env(sim.env()).options(options).open().expect("a machine in order")
 }
 
@@ -21,14 +21,12 @@ fn create(db: &Database, layout: Layout, filters: bool) -> Table {
 
 fn create_with(db: &Database, layout: Layout, filters: bool, run_bytes_max: u64) -> Table {
     let filter_bits_per_key = if filters { TableOptions::default().filter_bits_per_key } else { 0 };
-    let options = TableOptions {
-        layout,
-        block_bytes: 512,
-        run_bytes_max,
-        compression: Compression::None,
-        filter_bits_per_key,
-        ..TableOptions::default()
-    };
+    let options = TableOptions::default()
+        .layout(layout)
+        .block_bytes(512)
+        .run_bytes_max(run_bytes_max)
+        .compression(Compression::None)
+        .filter_bits_per_key(filter_bits_per_key);
     db.create_table("t", options).expect("a new table")
 }
 
@@ -289,7 +287,7 @@ fn what_reads_get_from_files_is_counted_apart_from_what_they_look_at() {
 fn values_that_are_kept_apart_count_among_the_blocks_that_reads_get_from_files() {
     let sim = SimEnv::new(8);
     let db = open(&sim);
-    let options = TableOptions { layout: Layout::Lsm, large_value_bytes: 1000, ..TableOptions::default() };
+    let options = TableOptions::default().layout(Layout::Lsm).large_value_bytes(1000);
     let table = db.create_table("t", options).expect("a new table");
     put_all(&db, &table, 0..10, &[7; 5000]);
     table.flush().expect("a flush");
@@ -317,9 +315,9 @@ fn values_that_are_kept_apart_count_among_the_blocks_that_reads_get_from_files()
 
 /// A database with little memory, and a table with more data than that.
 fn open_small(sim: &SimEnv) -> (Database, Table) {
-    let options = Options { memory_bytes: 2 << 20, log_segment_bytes: 256 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(2 << 20).log_segment_bytes(256 << 10);
     let db = Database::builder("/db").env(sim.env()).options(options).open().expect("a machine in order");
-    let other = db.create_table("other", TableOptions { layout: Layout::Lsm, ..TableOptions::default() });
+    let other = db.create_table("other", TableOptions::default().layout(Layout::Lsm));
     let other = other.expect("a new table");
     (0..40).for_each(|part| put_all(&db, &other, part * 100..part * 100 + 100, &[7; 1000]));
     other.flush().expect("a flush");
@@ -401,7 +399,7 @@ fn verification_reads_the_disk_and_not_the_cache() {
 fn verification_reads_values_that_are_kept_apart_from_the_disk() {
     let sim = SimEnv::new(9);
     let db = open(&sim);
-    let options = TableOptions { layout: Layout::Lsm, large_value_bytes: 1000, ..TableOptions::default() };
+    let options = TableOptions::default().layout(Layout::Lsm).large_value_bytes(1000);
     let table = db.create_table("t", options).expect("a new table");
     put_all(&db, &table, 0..10, &[7; 5000]);
     table.flush().expect("a flush");

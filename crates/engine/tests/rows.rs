@@ -12,19 +12,17 @@ const ROUNDS: u64 = 120;
 const TIMES: u64 = 18;
 
 fn open(env: Env) -> Database {
-    let options = Options { memory_bytes: 8 << 20, memtable_bytes: 32 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(8 << 20).memtable_bytes(32 << 10);
     Database::builder("/db").options(options).env(env).open().expect("it opens")
 }
 
 fn options(compression: Compression) -> TableOptions {
-    TableOptions {
-        layout: Layout::Lsm,
-        compression,
-        block_bytes: 512,
-        run_bytes_max: 64 << 10,
-        fanout: 4,
-        ..TableOptions::default()
-    }
+    TableOptions::default()
+        .layout(Layout::Lsm)
+        .compression(compression)
+        .block_bytes(512)
+        .run_bytes_max(64 << 10)
+        .fanout(4)
 }
 
 fn key(row: u64, time: u64) -> Vec<u8> {

@@ -16,8 +16,7 @@ const LOG: &str = "/db/log";
 const VALUES: [usize; 14] = [10, 500, 3, 6000, 40, 70_000, 20, 9, 5000, 30_000, 100, 33_000, 1, 60];
 
 fn open(sim: &SimEnv) -> Result<Database> {
-    let options =
-        Options { memory_bytes: 8 << 20, log_segment_bytes: 64 << 10, log_bytes_max: 1 << 30, ..Options::default() };
+    let options = Options::default().memory_bytes(8 << 20).log_segment_bytes(64 << 10).log_bytes_max(1 << 30);
     Database::builder("/db").env(sim.env()).options(options).open()
 }
 
@@ -40,7 +39,7 @@ fn machine(opens: usize) -> SimEnv {
     let sim = SimEnv::new(7);
     let mut db = open(&sim).unwrap();
     db.create_table("a", TableOptions::default()).unwrap();
-    db.create_table("b", TableOptions { layout: Layout::BTree, ..TableOptions::default() }).unwrap();
+    db.create_table("b", TableOptions::default().layout(Layout::BTree)).unwrap();
     for (number, bytes) in VALUES.into_iter().enumerate() {
         if number > 0 && number.is_multiple_of(VALUES.len().div_ceil(opens)) {
             db.close().unwrap();
@@ -342,7 +341,7 @@ fn a_manifest_with_a_flipped_bit_is_refused_and_written_anew_from_its_copy() {
     let db = open(&sim).unwrap();
     db.table("a").unwrap().unwrap().flush().unwrap();
     db.table("b").unwrap().unwrap().compact().unwrap();
-    let options = TableOptions { layout: Layout::LsmTiered, large_value_bytes: 64, ..TableOptions::default() };
+    let options = TableOptions::default().layout(Layout::LsmTiered).large_value_bytes(64);
     let c = db.create_table("c", options).unwrap();
     for from in [0u8, 30] {
         let mut batch = Batch::new();

@@ -278,7 +278,7 @@ fn of_a_database_damaged_in_any_block_nothing_is_missing_or_old_without_a_word()
 // ---------------------------------------------------------------------------------------------------------------------
 
 fn open(sim: &SimEnv, path: &str) -> Database {
-    let options = Options { memory_bytes: 8 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(8 << 20).log_segment_bytes(64 << 10);
     Database::builder(path).env(sim.env()).options(options).open().unwrap()
 }
 
@@ -289,7 +289,7 @@ fn put(db: &Database, table: &Table, keys: std::ops::Range<u32>, value: &[u8]) {
 }
 
 fn small(layout: Layout) -> TableOptions {
-    TableOptions { layout, block_bytes: 512, ..TableOptions::default() }
+    TableOptions::default().layout(layout).block_bytes(512)
 }
 
 /// The run files of the source, oldest first.
@@ -433,7 +433,7 @@ fn two_damaged_blocks_of_a_tree_are_told_of_both() {
 /// Whether a database does not open, or does not verify.
 fn open_fails(sim: &SimEnv) -> bool {
     let fork = sim.fork();
-    let options = Options { memory_bytes: 8 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(8 << 20).log_segment_bytes(64 << 10);
     let opened = Database::builder(SOURCE).env(fork.env()).options(options).open();
     opened.and_then(|db| db.verify()).map_or(true, |report| !report.problems.is_empty())
 }
@@ -466,7 +466,7 @@ fn entries_keep_their_age_in_a_copy() {
     let sim = SimEnv::new(1);
     let db = open(&sim, SOURCE);
     let life = Duration::from_secs(320);
-    let options = TableOptions { time_to_live: Some(life), ..small(Layout::Lsm) };
+    let options = small(Layout::Lsm).time_to_live(Some(life));
     let table = db.create_table("t", options).unwrap();
     let pass = |seconds: u64| (0..seconds / 5).for_each(|_| sim.advance(Duration::from_secs(5)));
     put(&db, &table, 0..100, b"old");

@@ -6,13 +6,13 @@ use spinney::{Batch, Database, Durability, ErrorKind, Kind, Layout, Options, Tab
 const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 
 fn open(sim: &SimEnv) -> Database {
-    let options = Options { memory_bytes: 16 << 20, log_segment_bytes: 256 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(16 << 20).log_segment_bytes(256 << 10);
     Database::builder("/db").env(sim.env()).options(options).open().expect("it opens")
 }
 
 /// A table whose shape only its handle changes, with a tree in its last level.
 fn create(db: &Database, layout: Layout) -> Table {
-    let table = db.create_table("t", TableOptions { layout, ..TableOptions::default() }).expect("it works");
+    let table = db.create_table("t", TableOptions::default().layout(layout)).expect("it works");
     table.hold().expect("it works");
     write(db, |batch| batch.put(&table, b"a", b"first"));
     write(db, |batch| batch.put(&table, b"z", b"last"));

@@ -15,18 +15,12 @@ const LIFE: Duration = Duration::from_secs(320);
 const LATE: Duration = Duration::from_secs(22);
 
 fn open(sim: &SimEnv) -> Database {
-    let options = Options { memory_bytes: 8 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(8 << 20).log_segment_bytes(64 << 10);
     Database::builder("/db").env(sim.env()).options(options).open().unwrap()
 }
 
 fn options(layout: Layout) -> TableOptions {
-    TableOptions {
-        layout,
-        time_to_live: Some(LIFE),
-        run_bytes_max: 4 << 10,
-        block_bytes: 512,
-        ..TableOptions::default()
-    }
+    TableOptions::default().layout(layout).time_to_live(Some(LIFE)).run_bytes_max(4 << 10).block_bytes(512)
 }
 
 /// Lets time pass as it does, in small steps.
@@ -333,9 +327,9 @@ fn what_cannot_be_is_refused() {
         error.to_string()
     };
     assert!(refused(options(Layout::BTree)).contains("time_to_live"));
-    let merges = TableOptions { merge: Some("add".to_owned()), ..options(Layout::Lsm) };
+    let merges = options(Layout::Lsm).merge("add");
     assert!(refused(merges).contains("merge operands"));
-    let short = TableOptions { time_to_live: Some(Duration::from_millis(999)), ..options(Layout::Lsm) };
+    let short = options(Layout::Lsm).time_to_live(Some(Duration::from_millis(999)));
     assert!(refused(short).contains("1 s"));
 }
 
@@ -425,7 +419,7 @@ proptest! {
         let start = sim.env().clock.wall();
         let now = || sim.env().clock.wall() - start;
         let mut db = open(&sim);
-        let mut table = db.create_table("t", TableOptions { fanout: 2, ..options(layout) }).unwrap();
+        let mut table = db.create_table("t", options(layout).fanout(2)).unwrap();
         let (mut model, mut number) = (Model::default(), 0);
         let mut snapshots: Vec<(Snapshot, Entries)> = Vec::new();
         for step in steps {

@@ -9,8 +9,7 @@ use std::thread;
 const LAYOUTS: [Layout; 3] = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
 
 fn open(sim: &SimEnv) -> Database {
-    let options =
-        Options { memory_bytes: 64 << 20, log_segment_bytes: 64 << 10, log_bytes_max: 128 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(64 << 20).log_segment_bytes(64 << 10).log_bytes_max(128 << 10);
     Database::builder("/db").env(sim.env()).options(options).open().expect("a database")
 }
 
@@ -19,7 +18,7 @@ fn opened(sim: &SimEnv, layout: Layout) -> (Database, Table, Table) {
     let db = open(sim);
     let table = |name, logged| match db.table(name).expect("an open database") {
         Some(table) => table,
-        None => db.create_table(name, TableOptions { layout, logged, ..TableOptions::default() }).expect("a table"),
+        None => db.create_table(name, TableOptions::default().layout(layout).logged(logged)).expect("a table"),
     };
     let (logged, unlogged) = (table("logged", true), table("unlogged", false));
     (db, logged, unlogged)
@@ -64,7 +63,7 @@ fn the_log_holds_only_the_logged_half_of_a_commit() {
     let path = folder.path().join("db");
     let db = Database::open(&path, Options::default()).unwrap();
     let logged = db.create_table("logged", TableOptions::default()).unwrap();
-    let unlogged = db.create_table("unlogged", TableOptions { logged: false, ..TableOptions::default() }).unwrap();
+    let unlogged = db.create_table("unlogged", TableOptions::default().logged(false)).unwrap();
     for key in [b"a", b"b"] {
         put(&db, &[&unlogged, &logged, &unlogged], key, Durability::Sync);
     }
@@ -207,7 +206,7 @@ fn a_commit_that_returns_while_the_database_closes_is_not_lost() {
     for round in 0..20 {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::open(folder.path(), Options::default()).unwrap();
-        let table = db.create_table("t", TableOptions { logged: false, ..TableOptions::default() }).unwrap();
+        let table = db.create_table("t", TableOptions::default().logged(false)).unwrap();
         let (acknowledged, started) = ([const { AtomicU64::new(0) }; 3], AtomicBool::new(false));
         thread::scope(|scope| {
             for (writer, acknowledged) in (0_u64..).zip(&acknowledged) {

@@ -70,26 +70,20 @@ struct Opened {
 
 impl Opened {
     fn new(sim: &SimEnv, seed: u64) -> spinney::Result<Self> {
-        let options = Options {
-            memory_bytes: 8 << 20,
-            memtable_bytes: 8 << 10,
-            log_segment_bytes: 64 << 10,
-            log_bytes_max: 128 << 10,
-            ..Options::default()
-        };
+        let options = Options::default()
+            .memory_bytes(8 << 20)
+            .memtable_bytes(8 << 10)
+            .log_segment_bytes(64 << 10)
+            .log_bytes_max(128 << 10);
         let db = Database::builder("/db").env(sim.env()).options(options).open()?;
         let layouts = [Layout::BTree, Layout::Lsm, Layout::LsmTiered];
         let layout = |table: u64| layouts[usize::try_from((seed + table) % 3).expect("small")];
         let mut tables = Vec::new();
         for (name, logged, number) in [("logged", true, 0), ("unlogged", false, 1)] {
-            let options = TableOptions {
-                layout: layout(number),
-                logged,
-                // Small enough for merges in several slices.
-                run_bytes_max: if seed.is_multiple_of(2) { 4 << 10 } else { 16 << 10 },
-                fanout: 2,
-                ..Default::default()
-            };
+            // Small enough for merges in several slices.
+            let run_bytes = if seed.is_multiple_of(2) { 4 << 10 } else { 16 << 10 };
+            let options =
+                TableOptions::default().layout(layout(number)).logged(logged).run_bytes_max(run_bytes).fanout(2);
             tables.push(match db.table(name)? {
                 Some(table) => table,
                 None => db.create_table(name, options)?,

@@ -13,19 +13,17 @@ const LAYOUTS: [Layout; 2] = [Layout::Lsm, Layout::LsmTiered];
 const VALUE_BYTES: usize = 4000;
 
 fn open(sim: &SimEnv) -> Database {
-    let options = Options { memory_bytes: 16 << 20, log_segment_bytes: 1 << 20, ..Options::default() };
+    let options = Options::default().memory_bytes(16 << 20).log_segment_bytes(1 << 20);
     Database::builder("/db").env(sim.env()).options(options).open().unwrap()
 }
 
 fn create(db: &Database, name: &str, layout: Layout, large_value_bytes: u32) -> Table {
-    let options = TableOptions {
-        layout,
-        large_value_bytes,
-        run_bytes_max: 32 << 10,
-        fanout: 4,
-        compression: Compression::None,
-        ..TableOptions::default()
-    };
+    let options = TableOptions::default()
+        .layout(layout)
+        .large_value_bytes(large_value_bytes)
+        .run_bytes_max(32 << 10)
+        .fanout(4)
+        .compression(Compression::None);
     db.create_table(name, options).unwrap()
 }
 
@@ -310,7 +308,7 @@ fn a_bulk_load_keeps_values_apart_and_leaves_nothing_when_it_is_given_up() {
 #[test]
 fn a_table_that_cannot_have_it_says_so() {
     let db = open(&SimEnv::new(10));
-    let options = TableOptions { layout: Layout::BTree, large_value_bytes: 4096, ..TableOptions::default() };
+    let options = TableOptions::default().layout(Layout::BTree).large_value_bytes(4096);
     let error = db.create_table("t", options).unwrap_err();
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("large_value_bytes"), "{error}");
 }

@@ -5,8 +5,8 @@ fn every_layout_keeps_what_it_was_given_over_flush_compaction_and_reopen() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     for layout in [Layout::Lsm, Layout::BTree, Layout::LsmTiered] {
-        let db = Database::open(&path, Options { memory_bytes: 8 << 20, ..Options::default() }).unwrap();
-        let t = db.create_table(layout.name(), TableOptions { layout, ..Default::default() }).unwrap();
+        let db = Database::open(&path, Options::default().memory_bytes(8 << 20)).unwrap();
+        let t = db.create_table(layout.name(), TableOptions::default().layout(layout)).unwrap();
         for i in 0..100_000u32 {
             let mut b = Batch::new();
             let k = i.wrapping_mul(2654435761).to_be_bytes();
@@ -23,7 +23,7 @@ fn every_layout_keeps_what_it_was_given_over_flush_compaction_and_reopen() {
         drop(snap);
         drop(t);
         db.close().unwrap();
-        let db = Database::open(&path, Options { memory_bytes: 8 << 20, ..Options::default() }).unwrap();
+        let db = Database::open(&path, Options::default().memory_bytes(8 << 20)).unwrap();
         let t = db.table(layout.name()).unwrap().unwrap();
         assert_eq!(db.snapshot().range(&t, ..).count(), 100_000);
     }
@@ -34,10 +34,10 @@ fn every_layout_keeps_what_it_was_given_over_flush_compaction_and_reopen() {
 #[test]
 fn a_table_written_in_key_order_is_not_left_in_crumbs() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { memory_bytes: 8 << 20, memtable_bytes: 16 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(8 << 20).memtable_bytes(16 << 10);
     let db = Database::open(dir.path().join("db"), options).unwrap();
     let run_bytes_max = 256 << 10;
-    let t = db.create_table("t", TableOptions { run_bytes_max, ..Default::default() }).unwrap();
+    let t = db.create_table("t", TableOptions::default().run_bytes_max(run_bytes_max)).unwrap();
     for i in 0..20_000u32 {
         let mut b = Batch::new();
         let value: Vec<u8> =

@@ -131,33 +131,29 @@ impl Config {
     pub fn random(rng: &mut Rng) -> Self {
         let layout = *rng.pick(&LAYOUTS);
         let segment = *rng.pick(&[64 << 10, 64 << 10, 256 << 10]);
-        let options = Options {
-            memory_bytes: *rng.pick(&[1 << 20, 8 << 20, 16 << 20]),
-            memtable_bytes: *rng.pick(&[EVERY_COMMIT, SOME_COMMITS, SOME_COMMITS, 64 << 10]),
-            log_segment_bytes: segment,
-            log_bytes_max: segment * rng.pick(&[2, 4, 64]),
-            durability: *rng.pick(&[Durability::Sync, Durability::Buffered, Durability::Interval]),
-            log_padding: *rng.pick(&[LogPadding::Block, LogPadding::Block, LogPadding::None]),
-            log_compression: *rng.pick(&[LogCompression::Off, LogCompression::Lz4, LogCompression::Zstd]),
-            direct_io: rng.chance(50),
-            compaction_threads: *rng.pick(&[1, 1, 4]),
-            ..Options::default()
-        };
+        let options = Options::default()
+            .memory_bytes(*rng.pick(&[1 << 20, 8 << 20, 16 << 20]))
+            .memtable_bytes(*rng.pick(&[EVERY_COMMIT, SOME_COMMITS, SOME_COMMITS, 64 << 10]))
+            .log_segment_bytes(segment)
+            .log_bytes_max(segment * rng.pick(&[2, 4, 64]))
+            .durability(*rng.pick(&[Durability::Sync, Durability::Buffered, Durability::Interval]))
+            .log_padding(*rng.pick(&[LogPadding::Block, LogPadding::Block, LogPadding::None]))
+            .log_compression(*rng.pick(&[LogCompression::Off, LogCompression::Lz4, LogCompression::Zstd]))
+            .direct_io(rng.chance(50))
+            .compaction_threads(*rng.pick(&[1, 1, 4]));
         let filter_bits_per_key = *rng.pick(&[0, 1, 4, 10]);
-        let table = TableOptions {
-            layout,
-            block_bytes: *rng.pick(&[512, 512, 4096, 64 << 10]),
-            compression: *rng.pick(&[Compression::None, Compression::Lz4, Compression::Zstd]),
-            filter_bits_per_key,
-            run_bytes_max: *rng.pick(&[4 << 10, 4 << 10, 16 << 10, 128 << 10]),
-            fanout: *rng.pick(&[2, 2, 4, 10]),
-            large_value_bytes: *rng.pick(&[0, 64, 64, 200]),
-            prefix_filter: Some(Prefix::Bytes(2)).filter(|_| filter_bits_per_key > 0 && rng.chance(30)),
-            misses_are_rare: rng.chance(20),
-            compaction_filter: Some(REMOVE.to_owned()).filter(|_| rng.chance(40)),
-            time_to_live: Some(LIFE).filter(|_| rng.chance(30)),
-            ..TableOptions::default()
-        };
+        let table = TableOptions::default()
+            .layout(layout)
+            .block_bytes(*rng.pick(&[512, 512, 4096, 64 << 10]))
+            .compression(*rng.pick(&[Compression::None, Compression::Lz4, Compression::Zstd]))
+            .filter_bits_per_key(filter_bits_per_key)
+            .run_bytes_max(*rng.pick(&[4 << 10, 4 << 10, 16 << 10, 128 << 10]))
+            .fanout(*rng.pick(&[2, 2, 4, 10]))
+            .large_value_bytes(*rng.pick(&[0, 64, 64, 200]))
+            .prefix_filter(Some(Prefix::Bytes(2)).filter(|_| filter_bits_per_key > 0 && rng.chance(30)))
+            .misses_are_rare(rng.chance(20))
+            .compaction_filter(Some(REMOVE).filter(|_| rng.chance(40)))
+            .time_to_live(Some(LIFE).filter(|_| rng.chance(30)));
         let merges = rng.chance(60);
         Self { name: format!("{layout:?}/random"), options, table, merges }
     }
@@ -174,13 +170,9 @@ impl Config {
 
     /// Small files all over, so that short runs have many of them; on top of that what the set changes.
     fn new(layout: Layout, (set, change): (&str, Change)) -> Self {
-        let mut options = Options {
-            memory_bytes: 16 << 20,
-            memtable_bytes: 64 << 10,
-            log_segment_bytes: 256 << 10,
-            ..Options::default()
-        };
-        let mut table = TableOptions { layout, run_bytes_max: 128 << 10, fanout: 4, ..TableOptions::default() };
+        let mut options =
+            Options::default().memory_bytes(16 << 20).memtable_bytes(64 << 10).log_segment_bytes(256 << 10);
+        let mut table = TableOptions::default().layout(layout).run_bytes_max(128 << 10).fanout(4);
         change(&mut options, &mut table);
         Self { name: format!("{layout:?}/{set}"), options, table, merges: true }
     }
@@ -220,23 +212,22 @@ impl Config {
         let own = LAYOUTS.iter().position(|layout| *layout == self.table.layout).unwrap_or_default();
         // So that commits are mixed.
         let logged = self.table.logged || number.is_multiple_of(2);
-        let merge = self.merges.then(|| if adds(number) { SUM } else { APPEND }.to_owned());
+        let merge = self.merges.then(|| if adds(number) { SUM } else { APPEND });
         let layout = LAYOUTS[(own + number % 2) % LAYOUTS.len()];
         // A B-tree has no filters and keeps values with their keys, and refuses to be asked for what it cannot do.
         let prefix_filter = self.table.prefix_filter.filter(|_| layout != Layout::BTree);
         let large_value_bytes = if layout == Layout::BTree { 0 } else { self.table.large_value_bytes };
         let time_to_live = self.table.time_to_live.filter(|_| layout != Layout::BTree && !self.merges);
         // Operands over what the filter may have removed or not would tell which it was.
-        let compaction_filter = self.table.compaction_filter.clone().filter(|_| !self.merges);
-        TableOptions {
-            layout,
-            logged,
-            merge,
-            prefix_filter,
-            large_value_bytes,
-            compaction_filter,
-            time_to_live,
-            ..self.table.clone()
-        }
+        let compaction_filter = self.table.compaction_filter.as_deref().filter(|_| !self.merges);
+        self.table
+            .clone()
+            .layout(layout)
+            .logged(logged)
+            .merge(merge)
+            .prefix_filter(prefix_filter)
+            .large_value_bytes(large_value_bytes)
+            .compaction_filter(compaction_filter)
+            .time_to_live(time_to_live)
     }
 }

@@ -124,7 +124,7 @@ fn table(db: &Database, args: &LoadArgs) -> Result<(Table, bool)> {
     let wanted: Option<Layout> = args.layout.map(Into::into);
     let Some(table) = db.table(name)? else {
         let layout = wanted.unwrap_or_default();
-        let options = TableOptions { layout, logged: !args.unlogged, ..TableOptions::default() };
+        let options = TableOptions::default().layout(layout).logged(!args.unlogged);
         return Ok((db.create_table(name, options)?, true));
     };
     let TableOptions { layout, logged, .. } = *table.options();

@@ -34,15 +34,13 @@ pub(super) struct Tables {
 
 /// Options so small that flushes, merges, compactions and the recycling of the log never pause.
 pub(super) fn options((log_compression, log_padding): (LogCompression, LogPadding)) -> Options {
-    Options {
-        memory_bytes: 8 << 20,
-        memtable_bytes: 64 << 10,
-        log_segment_bytes: 256 << 10,
-        log_bytes_max: 2 << 20,
-        log_compression,
-        log_padding,
-        ..Options::default()
-    }
+    Options::default()
+        .memory_bytes(8 << 20)
+        .memtable_bytes(64 << 10)
+        .log_segment_bytes(256 << 10)
+        .log_bytes_max(2 << 20)
+        .log_compression(log_compression)
+        .log_padding(log_padding)
 }
 
 impl Tables {
@@ -113,14 +111,12 @@ fn recorded(db: &Database) -> Result<Option<Plan>> {
 /// Small blocks and runs, and long values apart in the one layout that is for them.
 fn table_options(layout: Layout) -> TableOptions {
     let large_value_bytes = if layout == Layout::Lsm { 4096 } else { 0 };
-    TableOptions {
-        layout,
-        large_value_bytes,
-        block_bytes: 1024,
-        run_bytes_max: 64 << 10,
-        fanout: 4,
-        ..Default::default()
-    }
+    TableOptions::default()
+        .layout(layout)
+        .large_value_bytes(large_value_bytes)
+        .block_bytes(1024)
+        .run_bytes_max(64 << 10)
+        .fanout(4)
 }
 
 /// The number that a value begins with; 0, which is no commit, when it is too short for one.

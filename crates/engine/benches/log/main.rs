@@ -165,7 +165,7 @@ impl Bench<'_> {
     /// The mean times in microseconds of a durable write, and of the commit after it of a row with three index entries,
     /// by one thread in a database that uses its log segments again.
     fn rows(&self) -> (f64, f64) {
-        let options = Options { log_segment_bytes: 16 << 20, log_bytes_max: 64 << 20, ..Options::default() };
+        let options = Options::default().log_segment_bytes(16 << 20).log_bytes_max(64 << 20);
         let db = Database::open(self.directory.join("db"), options).expect("a database");
         let table = |name: &usize| db.create_table(&name.to_string(), TableOptions::default()).expect("a table");
         let tables = [0, 1, 2, 3].each_ref().map(table);

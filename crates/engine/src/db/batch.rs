@@ -130,7 +130,7 @@ impl Batch {
     /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
     /// # let dir = tempfile::tempdir()?;
     /// # let db = Database::open(dir.path().join("db"), Options::default())?;
-    /// let options = TableOptions { merge: Some("add".into()), ..TableOptions::default() };
+    /// let options = TableOptions::default().merge("add");
     /// let counters = db.create_table("counters", options)?;
     /// for _ in 0..3 {
     ///     let mut batch = Batch::new();

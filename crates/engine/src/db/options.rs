@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::base::Result;
 use crate::log::{LogCompression, LogPadding};
-use crate::table::options::check_range;
+use crate::table::options::{check_range, setters};
 
 /// What a commit survives once it has returned. It is promised for changes of logged tables; those of unlogged ones
 /// (see [`TableOptions::logged`](crate::TableOptions::logged)) write and sync nothing, and survive from the flush of
@@ -29,10 +29,11 @@ pub enum Durability {
 ///
 /// ```
 /// use spinney::Options;
-/// let options = Options { memory_bytes: 64 << 20, ..Options::default() };
+/// let options = Options::default().memory_bytes(64 << 20);
 /// assert!(options.direct_io);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Options {
     /// Memory for memtables, cached blocks, filters and indexes together. More memory means fewer reads from storage,
     /// and fewer and larger flushes. The process needs a small fixed part besides, and trees may keep up to a
@@ -74,6 +75,22 @@ pub struct Options {
     /// Threads that compact runs in the background. More keep up with more writers and take more of the machine.
     /// Default 1; 1 to 64.
     pub compaction_threads: u32,
+}
+
+setters! {
+    Options {
+        memory_bytes: u64,
+        direct_io: bool,
+        log_dir: impl Into<Option<PathBuf>>,
+        log_segment_bytes: u64,
+        log_bytes_max: u64,
+        log_compression: LogCompression,
+        log_padding: LogPadding,
+        interval: Duration,
+        durability: Durability,
+        memtable_bytes: u64,
+        compaction_threads: u32,
+    }
 }
 
 impl Default for Options {

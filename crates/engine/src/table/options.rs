@@ -60,14 +60,33 @@ impl Layout {
 /// How long entries may live.
 const LIVES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(100 * 366 * 24 * 3600);
 
+/// Methods that set one field each, as in `Options::default().memory_bytes(64 << 20)`.
+macro_rules! setters {
+    ($owner:ident { $($field:ident: $type:ty,)* }) => {
+        impl $owner {
+            $(
+                #[doc = concat!("The same options with another [`", stringify!($field), "`](#structfield.",
+                    stringify!($field), ").")]
+                #[must_use]
+                pub fn $field(mut self, $field: $type) -> Self {
+                    self.$field = $field.into();
+                    self
+                }
+            )*
+        }
+    };
+}
+pub(crate) use setters;
+
 /// Options of one table.
 ///
 /// ```
 /// use spinney::{Layout, TableOptions};
-/// let options = TableOptions { layout: Layout::BTree, ..TableOptions::default() };
+/// let options = TableOptions::default().layout(Layout::BTree);
 /// assert_eq!(options.block_bytes, 8192);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TableOptions {
     /// How the data is laid out. Default: [`Layout::Lsm`].
     pub layout: Layout,
@@ -118,7 +137,7 @@ pub struct TableOptions {
     /// # use spinney::{Database, Options, TableOptions};
     /// # let dir = tempfile::tempdir()?;
     /// # let db = Database::open(dir.path().join("db"), Options::default())?;
-    /// let table = db.create_table("pictures", TableOptions { large_value_bytes: 4096, ..TableOptions::default() })?;
+    /// let table = db.create_table("pictures", TableOptions::default().large_value_bytes(4096))?;
     /// let mut txn = db.begin();
     /// txn.put(&table, b"front", &[7; 100_000])?;
     /// txn.put(&table, b"size", b"small")?;
@@ -146,7 +165,7 @@ pub struct TableOptions {
     /// let machine = SimEnv::new(1);
     /// let db = Database::builder("/db").env(machine.env()).open()?;
     /// let hour = Duration::from_secs(3600);
-    /// let table = db.create_table("sessions", TableOptions { time_to_live: Some(hour), ..TableOptions::default() })?;
+    /// let table = db.create_table("sessions", TableOptions::default().time_to_live(Some(hour)))?;
     /// let mut txn = db.begin();
     /// txn.put(&table, b"ann", b"logged in")?;
     /// txn.commit()?;
@@ -158,6 +177,38 @@ pub struct TableOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub time_to_live: Option<Duration>,
+}
+
+setters! {
+    TableOptions {
+        layout: Layout,
+        block_bytes: u32,
+        compression: Compression,
+        filter_bits_per_key: u32,
+        misses_are_rare: bool,
+        prefix_filter: impl Into<Option<Prefix>>,
+        run_bytes_max: u64,
+        fanout: u32,
+        logged: bool,
+        large_value_bytes: u32,
+        time_to_live: impl Into<Option<Duration>>,
+    }
+}
+
+impl TableOptions {
+    /// The same options with another [`merge`](#structfield.merge) operator.
+    #[must_use]
+    pub fn merge<'a>(mut self, operator: impl Into<Option<&'a str>>) -> Self {
+        self.merge = operator.into().map(ToOwned::to_owned);
+        self
+    }
+
+    /// The same options with another [`compaction_filter`](#structfield.compaction_filter).
+    #[must_use]
+    pub fn compaction_filter<'a>(mut self, filter: impl Into<Option<&'a str>>) -> Self {
+        self.compaction_filter = filter.into().map(ToOwned::to_owned);
+        self
+    }
 }
 
 impl Default for TableOptions {

@@ -59,7 +59,7 @@ pub enum Decision {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("db");
 /// let db = Database::builder(&path).compaction_filter("drop-sessions", DropSessions { now: &NOW }).open()?;
-/// let options = TableOptions { compaction_filter: Some("drop-sessions".into()), ..TableOptions::default() };
+/// let options = TableOptions::default().compaction_filter("drop-sessions");
 /// let sessions = db.create_table("sessions", options)?;
 /// let mut batch = Batch::new();
 /// batch.put(&sessions, b"ann", &1060u64.to_le_bytes());

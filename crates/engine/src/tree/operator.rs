@@ -38,7 +38,7 @@ use crate::base::{Error, Result};
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("db");
 /// let db = Database::builder(&path).merge_operator("append", Append).open()?;
-/// let table = db.create_table("tags", TableOptions { merge: Some("append".into()), ..TableOptions::default() })?;
+/// let table = db.create_table("tags", TableOptions::default().merge("append"))?;
 /// let mut txn = db.begin();
 /// txn.merge(&table, b"page", b"red,")?;
 /// txn.merge(&table, b"page", b"blue,")?;

@@ -12,7 +12,7 @@ use crate::base::{Error, Result};
 /// ```
 /// use spinney::{Prefix, TableOptions};
 /// // Keys such as "user:order": the orders of a user have one prefix.
-/// let options = TableOptions { prefix_filter: Some(Prefix::UpTo(b':')), ..TableOptions::default() };
+/// let options = TableOptions::default().prefix_filter(Some(Prefix::UpTo(b':')));
 /// assert!(options.check().is_ok());
 /// assert_eq!(Prefix::UpTo(b':').of(b"ann:17"), Some(&b"ann:"[..]));
 /// ```

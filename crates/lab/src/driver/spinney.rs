@@ -66,37 +66,33 @@ impl Engine for Spinney {
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
         let (durability, interval) = durability(config.durability);
         let defaults = Options::default();
-        let options = Options {
-            memory_bytes: config.memory_bytes,
-            direct_io: config.direct_io,
-            durability,
-            interval: interval.unwrap_or(defaults.interval),
-            log_segment_bytes: config.log.segment_bytes.unwrap_or(defaults.log_segment_bytes),
-            log_dir: config.log.dir.clone(),
-            log_compression: log_compression(config.log.compression.unwrap_or(Compression::None)),
-            log_padding: if config.log.padding.unwrap_or(true) { LogPadding::Block } else { LogPadding::None },
-            memtable_bytes: config.memtable_bytes.unwrap_or(0),
-            compaction_threads: config.background_threads.saturating_sub(1).max(1),
-            ..defaults
-        };
+        let options = Options::default()
+            .memory_bytes(config.memory_bytes)
+            .direct_io(config.direct_io)
+            .durability(durability)
+            .interval(interval.unwrap_or(defaults.interval))
+            .log_segment_bytes(config.log.segment_bytes.unwrap_or(defaults.log_segment_bytes))
+            .log_dir(config.log.dir.clone())
+            .log_compression(log_compression(config.log.compression.unwrap_or(Compression::None)))
+            .log_padding(if config.log.padding.unwrap_or(true) { LogPadding::Block } else { LogPadding::None })
+            .memtable_bytes(config.memtable_bytes.unwrap_or(0))
+            .compaction_threads(config.background_threads.saturating_sub(1).max(1));
         let defaults = TableOptions::default();
-        let table_options = TableOptions {
-            layout: self.layout,
-            compression: match config.compression {
+        let table_options = TableOptions::default()
+            .layout(self.layout)
+            .compression(match config.compression {
                 Compression::None => spinney::Compression::None,
                 Compression::Lz4 => spinney::Compression::Lz4,
                 Compression::Zstd => spinney::Compression::Zstd,
-            },
-            fanout: config.fanout.unwrap_or(defaults.fanout),
+            })
+            .fanout(config.fanout.unwrap_or(defaults.fanout))
             // The target of the first level is four runs.
-            run_bytes_max: config.level1_bytes.map_or(defaults.run_bytes_max, |bytes| bytes / 4),
-            logged: config.durability != Durability::NoLog,
-            large_value_bytes: match self.layout {
+            .run_bytes_max(config.level1_bytes.map_or(defaults.run_bytes_max, |bytes| bytes / 4))
+            .logged(config.durability != Durability::NoLog)
+            .large_value_bytes(match self.layout {
                 Layout::BTree => 0,
                 _ => config.large_value_bytes.unwrap_or(defaults.large_value_bytes),
-            },
-            ..defaults
-        };
+            });
         let settings = vec![
             ("layout".to_owned(), self.layout.name().to_owned()),
             ("memory".to_owned(), crate::text::bytes(options.memory_bytes)),
@@ -118,7 +114,10 @@ impl Engine for Spinney {
             }
             let filter_bits_per_key = if spec.point_reads { config.filter_bits } else { 0 };
             let block_bytes = config.block_bytes.filter(|_| spec.point_reads).unwrap_or(table_options.block_bytes);
-            Ok(db.create_table(spec.name, TableOptions { filter_bits_per_key, block_bytes, ..table_options.clone() })?)
+            Ok(db.create_table(
+                spec.name,
+                table_options.clone().filter_bits_per_key(filter_bits_per_key).block_bytes(block_bytes),
+            )?)
         };
         let tables = tables.iter().map(table).collect::<Result<_>>()?;
         Ok(Box::new(SpinneyStore { db, tables, layout: self.layout, durability, settings }))

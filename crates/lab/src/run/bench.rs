@@ -189,6 +189,8 @@ impl<'e> Db<'_, 'e> {
     /// # Errors
     /// What the engine says; [`crate::Interrupted`] when the run is to end, with what was measured kept as partial.
     pub fn step(&mut self, plan: &Plan<'_>) -> Result<&mut Step> {
+        let first = plan.roles.first().filter(|_| self.bench.clock.is_real());
+        let overhead = first.and_then(|role| clients::overhead_us(role, &self.bench.clock));
         let (mut step, meter) = self.begin(&plan.name, plan.unit)?;
         let mut samples = Sampler::new(self, &meter)?;
         let bar = StepBar::new(self.bench.engine.name(), plan);
@@ -198,9 +200,6 @@ impl<'e> Db<'_, 'e> {
         drop(bar);
         let usage = samples.usage()?;
         let elapsed = self.bench.clock.now() - began;
-        // Afterwards, since roles may share what the clients of one have taken.
-        let first = plan.roles.first().filter(|_| self.bench.clock.is_real());
-        let overhead = first.and_then(|role| clients::overhead_us(role, &self.bench.clock));
         step.cost = Some(cost(&roles, elapsed, &usage, overhead, samples.memory.bytes().ok()));
         step.system = system_use(&self.bench.clock, &usage);
         step.operations = operations(plan, &roles, elapsed);

@@ -14,10 +14,10 @@ pub(super) const DIR: &str = "/db";
 /// and erasures.
 pub(super) fn database(compression: Compression) -> (SimEnv, Catalog) {
     let sim = SimEnv::new(5);
-    let options = Options { memory_bytes: 16 << 20, log_segment_bytes: 64 << 10, ..Options::default() };
+    let options = Options::default().memory_bytes(16 << 20).log_segment_bytes(64 << 10);
     let database = Database::builder(DIR).options(options).env(sim.env()).open().expect("an empty machine");
     for (name, layout) in [("tree", Layout::BTree), ("runs", Layout::Lsm)] {
-        let table = TableOptions { layout, block_bytes: 512, compression, ..TableOptions::default() };
+        let table = TableOptions::default().layout(layout).block_bytes(512).compression(compression);
         let table = database.create_table(name, table).expect("there is none");
         for round in 0..3 {
             let mut batch = Batch::new();
@@ -41,13 +41,11 @@ pub(super) fn database(compression: Compression) -> (SimEnv, Catalog) {
 /// The segments of a log: padded or not, with payloads in pieces, one that another seals.
 pub(super) fn log(padding: LogPadding, compression: LogCompression) -> SimEnv {
     let sim = SimEnv::new(5);
-    let options = Options {
-        memory_bytes: 16 << 20,
-        log_segment_bytes: 64 << 10,
-        log_padding: padding,
-        log_compression: compression,
-        ..Options::default()
-    };
+    let options = Options::default()
+        .memory_bytes(16 << 20)
+        .log_segment_bytes(64 << 10)
+        .log_padding(padding)
+        .log_compression(compression);
     for round in 0..2 {
         let builder = Database::builder(DIR).options(options.clone()).env(sim.env());
         let database = builder.open().expect("nothing fails");

@@ -7,7 +7,7 @@ use crate::operators::APPEND;
 use crate::rng::Rng;
 use spinney::env::Env;
 use spinney::env::sim::{CrashProfile, SimEnv};
-use spinney::{Database, Durability, Error, ErrorKind, Layout, Result, Table, TableOptions, Transaction};
+use spinney::{Database, Durability, Error, ErrorKind, Layout, Result, Table, Transaction};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,8 +59,7 @@ impl World {
     fn open(path: &Path, env: Env, config: &Config) -> Result<Self> {
         let database = config.builder(path).env(env).open()?;
         let table = |name: &str, number: usize| {
-            let merge = Some(APPEND.to_owned());
-            let options = TableOptions { merge, logged: true, ..config.table_options(number) };
+            let options = config.table_options(number).merge(APPEND).logged(true);
             database.table(name)?.map_or_else(|| database.create_table(name, options), Ok)
         };
         // First, so that a commit puts its ballast in before what others look for.
