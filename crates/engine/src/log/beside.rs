@@ -35,11 +35,11 @@ pub type Take = dyn Fn(Lsn, &[u8]) -> Result<()> + Send + Sync;
 /// all is taken in.
 pub type Between<'a> = dyn FnMut(Lsn, &mut Takers) -> Result<()> + 'a;
 
-/// As [`recover`](super::recover), but payloads are taken in on several processors at once, in no order. Calls `tell`
-/// at the beginning, after about every mebibyte of the log, and at the end.
+/// As [`recover()`](super::recover::recover), but payloads are taken in on several processors at once, in no order.
+/// Calls `tell` at the beginning, after about every mebibyte of the log, and at the end.
 ///
 /// # Errors
-/// As for [`recover`](super::recover); what `take` and `between` return.
+/// As for [`recover()`](super::recover::recover); what `take` and `between` return.
 pub fn replay(
     env: &Env,
     directory: &Path,

@@ -1,8 +1,8 @@
 //! The redo log: what was committed, in order, on the device before the commit returns.
 //!
 //! Payloads are opaque bytes here; the layers above give them meaning. [`LogWriter`] appends them and makes them
-//! durable in groups, [`recover`] reads them back after a crash ([`replay`] on all processors), [`inspect`] reads them
-//! without touching anything.
+//! durable in groups, [`recover()`] reads them back after a crash ([`replay`] on all processors), [`inspect`] reads
+//! them without touching anything.
 //!
 //! # Format
 //! `format` owns the bytes: a chain of fixed-size segment files, each a header sector and then records.
