@@ -93,6 +93,8 @@ fn main() -> ExitCode {
 fn check(test: bool) -> Result<(), String> {
     run("format", &mut cargo("fmt --all -- --check"))?;
     run("lints", &mut cargo("clippy --workspace --all-targets -- -D warnings"))?;
+    // The workspace's own crates enable all features.
+    run("default features", &mut cargo("clippy -p spinney --lib -- -D warnings"))?;
     if test {
         run("tests", &mut cargo("test --workspace"))?;
     }
