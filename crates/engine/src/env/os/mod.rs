@@ -16,7 +16,7 @@ mod ring {
     use std::io;
     use std::os::fd::BorrowedFd;
 
-    pub(super) const BYTES_MAX: usize = 0;
+    pub(super) const BYTES_MAX: usize = 64 << 10;
 
     pub(super) fn check() -> io::Result<()> {
         let message = "reads cannot be polled for: build spinney with its Cargo feature `io-uring`";
