@@ -139,11 +139,13 @@ impl LogWriter {
     /// # Errors
     /// `Full` when there is no room, `Io` when a file cannot be made. What was made is gone again then.
     pub fn reserve(&self, body: &Packed<'_>) -> Result<Reservation<'_>> {
-        let (bytes, whole) = (u64_of(body.stored_bytes()), self.whole_bytes());
+        let bytes = u64_of(body.stored_bytes());
         let mut reservation = Reservation { log: self, bytes: 0 };
-        if bytes < new_segment_bytes(0, whole) {
+        // What the smallest segment has room for on any disk: the file system is not asked for each small commit.
+        if bytes < FRESH_BYTES.min(self.options.segment_bytes) {
             return Ok(reservation);
         }
+        let whole = self.whole_bytes();
         let mut makes = self.spare_makes.lock();
         let mut state = self.state.lock();
         let mut missing = (state.promised_bytes + bytes).saturating_sub(state.tail.room_bytes());
