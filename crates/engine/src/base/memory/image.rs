@@ -283,13 +283,27 @@ mod tests {
         if IS_WATCHED || parts() < 2 {
             return;
         }
-        let part_of = |image: &Image| image.head().slab >> SLAB_BITS;
+        let part_of = |image: &Image| usize_of32(image.head().slab >> SLAB_BITS);
         let first = Image::from(vec![7; 8200]);
-        let held = SLABS[usize_of32(part_of(&first))].lock();
-        let second = Image::from(vec![8; 8200]);
+        let used = part_of(&first);
+        let take = || {
+            PART.set(used);
+            (Image::from(vec![8; 8200]), PART.get())
+        };
+        // The threads of other tests may use every other part for a moment: then the thread waits for the one that is
+        // held here, which once was never let go.
+        let mut tried = (0..100).map(|_| {
+            let held = SLABS[used].lock();
+            thread::scope(|scope| {
+                let taker = scope.spawn(take);
+                (0..10_000).take_while(|_| !taker.is_finished()).for_each(|_| thread::yield_now());
+                drop(held);
+                taker.join().unwrap()
+            })
+        });
+        let (second, stays) = tried.find(|(image, _)| part_of(image) != used).expect("another part is free");
         assert_ne!(part_of(&first), part_of(&second));
-        drop(held);
-        assert_eq!(part_of(&second), part_of(&Image::from(vec![9; 8200])), "it stays there");
+        assert_eq!(part_of(&second), stays, "it stays there");
         assert!(first.iter().all(|byte| *byte == 7) && second.iter().all(|byte| *byte == 8));
     }
 
