@@ -14,6 +14,7 @@ pub mod prefetch;
 pub mod reached;
 pub mod shards;
 pub mod shared_map;
+pub(crate) mod steps;
 pub mod sync;
 pub mod value;
 

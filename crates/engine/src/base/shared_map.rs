@@ -7,30 +7,13 @@
 //! 2. No node but the root is empty.
 //! 3. `counting` of a child is how many of its values count.
 
+use super::steps::step;
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// So many items, or children, lie in a node at most.
 const NODE_MAX: usize = 64;
-
-#[cfg(test)]
-thread_local! {
-    static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-}
-
-/// At how many nodes and items the walks of this thread have looked.
-#[cfg(test)]
-pub(crate) fn steps() -> u64 {
-    STEPS.get()
-}
-
-/// Counts a step, in tests.
-#[inline]
-fn step() {
-    #[cfg(test)]
-    STEPS.set(STEPS.get() + 1);
-}
 
 /// A value that counts or does not: a walk can leap over those that do not.
 pub trait Counts {

@@ -171,10 +171,10 @@ impl TableState {
 
 #[cfg(test)]
 mod tests {
+    use crate::base::steps::steps;
     use crate::db::{Batch, Database, Durability, Options, Table};
     use crate::env::sim::{CrashProfile, SimEnv};
     use crate::table::{Layout, TableOptions};
-    use crate::tree::erasure::steps;
 
     fn open(sim: &SimEnv) -> Database {
         let options = Options { memory_bytes: 64 << 20, ..Options::default() };

@@ -164,11 +164,10 @@ impl OwnWalk {
 
 #[cfg(test)]
 mod tests {
-    use crate::base::shared_map;
+    use crate::base::steps::steps;
     use crate::db::{Batch, Database, Durability, Options, Range, Table, Transaction};
     use crate::env::sim::SimEnv;
     use crate::table::{Layout, TableOptions};
-    use crate::tree::erasure;
 
     fn open(sim: &SimEnv) -> (Database, Table) {
         let options = Options { memory_bytes: 64 << 20, ..Options::default() };
@@ -185,11 +184,6 @@ mod tests {
         let mut batch = Batch::new();
         (0..count).for_each(|number| batch.put(table, key(number), b"row"));
         db.write_with(&batch, Durability::Buffered).unwrap();
-    }
-
-    /// Steps over writes of the transaction and under its deleted ranges.
-    fn steps() -> u64 {
-        shared_map::steps() + erasure::steps()
     }
 
     fn begin(txn: &Transaction, table: &Table, backward: bool) -> Range {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use super::range::{Ends, Erasure};
 use super::set::Erasures;
-use super::steps::step;
 use crate::base::SeqNum;
+use crate::base::steps::step;
 
 /// Keys that a tree may hold, and the erasures that were applied to it.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::hiding::{Hiding, Stretch};
-use super::steps::step;
 use crate::base::key::KEY_BYTES_MAX;
+use crate::base::steps::step;
 use crate::base::{Entry, Result, Value};
 use crate::tree::cost::Costs;
 use crate::tree::cursor::{Ages, Cursor, Limits};

@@ -1,6 +1,6 @@
 //! The borders of a set of erasures, in one piece of memory.
 
-use super::steps::step;
+use crate::base::steps::step;
 
 /// Keys one behind the other, ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

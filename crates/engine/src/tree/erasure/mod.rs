@@ -18,7 +18,6 @@ mod keys;
 mod layers;
 mod range;
 mod set;
-mod steps;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -28,5 +27,3 @@ pub use hiding::Hiding;
 pub use layers::Layers;
 pub use range::{Ends, Erasure};
 pub use set::Erasures;
-#[cfg(test)]
-pub(crate) use steps::steps;

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::SeqNum;
+use crate::base::steps::steps;
 use crate::tree::cursor::Limits;
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
 use crate::tree::{Ages, Cursor};
