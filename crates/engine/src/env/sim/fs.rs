@@ -98,8 +98,9 @@ impl FileSystem for SimFileSystem {
     }
 
     fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
-        let state = self.machine.state.lock();
+        let mut state = self.machine.state.lock();
         state.check(self.process)?;
+        state.free_space_asked += 1;
         Ok(state.disk.free())
     }
 

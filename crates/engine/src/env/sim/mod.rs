@@ -162,6 +162,12 @@ impl SimEnv {
         self.0.state.lock().batched_reads
     }
 
+    /// How often the file system was asked for its free space.
+    #[must_use]
+    pub fn free_space_count(&self) -> u64 {
+        self.0.state.lock().free_space_asked
+    }
+
     /// How many operations were begun that may change what a crash leaves: writes, syncs of files and directories,
     /// changes of length and space, and the making, renaming, linking and removing of names.
     #[must_use]

@@ -43,6 +43,8 @@ pub(super) struct State {
     pub(super) overwritten: BTreeMap<NodeId, (u64, Vec<u8>)>,
     /// Reads that were made together with others.
     pub(super) batched_reads: u64,
+    /// How often the free space was asked for.
+    pub(super) free_space_asked: u64,
 }
 
 impl State {
@@ -66,6 +68,7 @@ impl State {
             trace: None,
             overwritten: BTreeMap::new(),
             batched_reads: 0,
+            free_space_asked: 0,
         }
     }
 
@@ -89,6 +92,7 @@ impl State {
             trace: None,
             overwritten: BTreeMap::new(),
             batched_reads: 0,
+            free_space_asked: 0,
         }
     }
 
