@@ -1,5 +1,6 @@
 //! Iteration over a key range from both of its ends.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::mem;
 use std::ops::{Bound, RangeBounds};
@@ -46,11 +47,10 @@ pub struct Range {
     bounds: Bounds,
     /// The key from which the front was to go on.
     sought: Option<Vec<u8>>,
-    /// The walk that [`Iterator::next`] goes on with, and its direction.
-    front: Option<Box<Walk>>,
+    /// The direction of [`Iterator::next`].
     direction: Direction,
-    /// The walk of the other end, which comes towards it.
-    back: Option<Box<Walk>>,
+    /// The walk from each [`End`], once it has begun.
+    walks: [Option<Box<Walk>>; 2],
     /// One of the walks has come to the end of the range, or to the other.
     ended: bool,
     /// Why the range could not be begun.
@@ -59,11 +59,11 @@ pub struct Range {
     health: Arc<Health>,
 }
 
-/// The ends of a range: that at which it begins, and the other.
+/// The ends of a range, as indexes of its walks: that which [`Iterator::next`] goes on from, and the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    Front,
-    Back,
+    Front = 0,
+    Back = 1,
 }
 
 impl Range {
@@ -86,7 +86,7 @@ impl Range {
             }
         }
         let ended = source.is_none() && failed.is_none();
-        Self { source, bounds, sought: None, front: None, direction, back: None, ended, failed, health }
+        Self { source, bounds, sought: None, direction, walks: [None, None], ended, failed, health }
     }
 
     /// Goes on to the next entry and lends its key and value, or `None` at the end of the range.
@@ -110,7 +110,7 @@ impl Range {
     /// `Corruption`, `Io`, `Closed`, `Invalid` when the table was dropped before the range began.
     #[inline]
     pub fn advance(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(if self.go(End::Front, Want::All)? { self.front.as_ref().and_then(|walk| walk.entry()) } else { None })
+        Ok(self.go(End::Front, Want::All)?.and_then(Walk::entry))
     }
 
     /// As [`Range::advance`], but lends the key only: a value that is
@@ -135,7 +135,7 @@ impl Range {
     /// As [`Range::advance`].
     #[inline]
     pub fn advance_key(&mut self) -> Result<Option<&[u8]>> {
-        Ok(if self.go(End::Front, Want::Key)? { self.front.as_ref().and_then(|walk| walk.key()) } else { None })
+        Ok(self.go(End::Front, Want::Key)?.and_then(Walk::key))
     }
 
     /// As [`Range::advance`], from the other end.
@@ -143,7 +143,7 @@ impl Range {
     /// # Errors
     /// As [`Range::advance`].
     pub fn advance_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(if self.go(End::Back, Want::All)? { self.back.as_ref().and_then(|walk| walk.entry()) } else { None })
+        Ok(self.go(End::Back, Want::All)?.and_then(Walk::entry))
     }
 
     /// Moves to a key: the next entry is the first at or after `key` in the direction of the range, of those that lie
@@ -153,7 +153,7 @@ impl Range {
             return;
         }
         self.sought = Some(key.as_ref().to_vec());
-        self.front = None;
+        self.walks[End::Front as usize] = None;
         self.ended = is_empty(&self.bounds_of(End::Front));
     }
 
@@ -169,93 +169,67 @@ impl Range {
         bounds
     }
 
-    /// Goes on to the next entry of an end, or returns false at the end; an error is the end too.
+    /// Goes on to the next entry of an end, which the walk shows then, or returns none at the end; an error is the end
+    /// too.
     #[inline]
-    fn go(&mut self, end: End, want: Want) -> Result<bool> {
-        if let (End::Front, Some(walk), None, false) = (end, &mut self.front, &self.back, self.ended) {
-            let gone = self.health.check_open().and_then(|()| walk.go(want));
-            return match gone {
-                Ok(true) => Ok(true),
-                Ok(false) => {
-                    self.ended = true;
-                    Ok(false)
-                }
-                Err(error) => self.fail(error),
-            };
+    fn go(&mut self, end: End, want: Want) -> Result<Option<&Walk>> {
+        match self.step(end, want) {
+            Ok(more) => Ok(self.walks[end as usize].as_deref().filter(|_| more)),
+            Err(error) => Err(self.fail(error)),
         }
-        self.go_slowly(end, want)
     }
 
-    /// [`Self::go`] when a walk is to be begun, or when there are two.
-    fn go_slowly(&mut self, end: End, want: Want) -> Result<bool> {
-        if let Some(error) = self.failed.take() {
-            return self.fail(error);
-        }
+    #[inline]
+    fn step(&mut self, end: End, want: Want) -> Result<bool> {
         if self.ended {
             return Ok(false);
         }
-        if let Err(error) = self.health.check_open() {
-            return self.fail(error);
-        }
-        if self.walk_of(end).is_none() {
-            let Some(source) = &self.source else { return Ok(false) };
-            match end {
-                End::Front => self.front = Some(Box::new(source.walk(self.bounds_of(end), self.direction))),
-                End::Back => {
-                    self.back = Some(Box::new(source.walk(self.bounds_of(end), self.direction.reversed())));
-                }
-            }
-        }
-        let walk = match end {
-            End::Front => &mut self.front,
-            End::Back => &mut self.back,
+        self.health.check_open()?;
+        // Nothing is in the way of a single walk but the end of the range.
+        let more = match &mut self.walks {
+            [Some(front), None] if end == End::Front => front.go(want)?,
+            _ => self.step_towards_other(end, want)?,
         };
-        match walk.as_mut().map_or(Ok(false), |walk| walk.go(want)) {
-            Ok(more) => {
-                self.ended = !more || self.has_passed(end);
-                match end {
-                    // It may stand on an entry that it does not show.
-                    End::Back if self.ended => self.back = None,
-                    End::Back => self.narrow(),
-                    End::Front => {}
-                }
-                Ok(!self.ended)
-            }
-            Err(error) => self.fail(error),
-        }
+        self.ended = !more;
+        Ok(more)
     }
 
-    /// Whether the entry that an end has come to is one that the other has shown or passed.
-    fn has_passed(&self, end: End) -> bool {
-        let Some(key) = self.walk_of(end).and_then(|walk| walk.key()) else { return false };
-        let forward = (end == End::Front) == (self.direction == Direction::Forward);
+    /// [`Self::step`] when the walk is to be begun, or when there are two.
+    fn step_towards_other(&mut self, end: End, want: Want) -> Result<bool> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let Some(source) = &self.source else { return Ok(false) };
+        let direction = if end == End::Front { self.direction } else { self.direction.reversed() };
+        let mut walk = match self.walks[end as usize].take() {
+            Some(begun) => begun,
+            None => Box::new(source.walk(self.bounds_of(end), direction)),
+        };
+        walk.go(want)?;
+        // A walk that stands on an entry which is not shown is given up.
+        let Some(key) = walk.key().filter(|key| !self.is_taken(end, key)) else { return Ok(false) };
+        if end == End::Back {
+            self.narrow(key);
+        }
+        self.walks[end as usize] = Some(walk);
+        Ok(true)
+    }
+
+    /// Whether a key that an end has come to is one that the other has shown or passed.
+    fn is_taken(&self, end: End, key: &[u8]) -> bool {
         if end == End::Front {
-            return !(self.bounds.0.as_ref().map(|low| &**low), self.bounds.1.as_ref().map(|high| &**high))
-                .contains(key);
+            let (low, high) = &self.bounds;
+            return !(low.as_ref().map(Vec::as_slice), high.as_ref().map(Vec::as_slice)).contains(key);
         }
-        // The front may go on from where it stands, or from where it was sent.
-        match (self.front.as_ref().and_then(|walk| walk.key()), &self.sought) {
-            (Some(front), _) => {
-                if forward {
-                    key >= front
-                } else {
-                    key <= front
-                }
-            }
-            (None, Some(sought)) => {
-                if forward {
-                    key > &**sought
-                } else {
-                    key < &**sought
-                }
-            }
-            (None, None) => false,
-        }
+        // The front goes on behind the entry where it stands, or from the key to which it was sent.
+        let front = self.walks[End::Front as usize].as_ref().and_then(|walk| walk.key());
+        let Some(limit) = front.or(self.sought.as_deref()) else { return false };
+        let order = if self.direction == Direction::Forward { limit.cmp(key) } else { key.cmp(limit) };
+        order == Ordering::Greater || front.is_some() && order == Ordering::Equal
     }
 
-    /// Leaves out of the range what the back has shown.
-    fn narrow(&mut self) {
-        let Some(key) = self.back.as_ref().and_then(|walk| walk.key()) else { return };
+    /// Leaves out of the range what the back has shown, up to `key`.
+    fn narrow(&mut self, key: &[u8]) {
         let shown = Bound::Excluded(key.to_vec());
         match self.direction {
             Direction::Forward => self.bounds.1 = shown,
@@ -263,32 +237,26 @@ impl Range {
         }
     }
 
-    fn walk_of(&self, end: End) -> Option<&Walk> {
-        match end {
-            End::Front => self.front.as_deref(),
-            End::Back => self.back.as_deref(),
-        }
-    }
-
     /// Is at its end, because of an error.
     #[cold]
-    fn fail(&mut self, error: Error) -> Result<bool> {
-        (self.front, self.back, self.failed, self.ended) = (None, None, None, true);
+    fn fail(&mut self, error: Error) -> Error {
+        (self.walks, self.failed, self.ended) = ([None, None], None, true);
+        self.leave();
+        // What it read may be something else since the database was closed.
+        self.health.check_open().err().unwrap_or(error)
+    }
+
+    /// Gives back what it reads.
+    fn leave(&mut self) {
+        let source = self.source.take();
         if self.health.is_forked() {
             // Latches may be held by threads that are not there.
-            mem::forget(self.source.take());
+            mem::forget(source);
         }
-        self.source = None;
-        // What it read may be something else since the database was closed.
-        Err(self.health.check_open().err().unwrap_or(error))
     }
 
     fn next_of(&mut self, end: End) -> Option<Result<(Vec<u8>, Value)>> {
-        match self.go(end, Want::All) {
-            Ok(false) => None,
-            Ok(true) => self.walk_of(end).and_then(Walk::owned).map(Ok),
-            Err(error) => Some(Err(error)),
-        }
+        self.go(end, Want::All).map(|walk| walk.and_then(Walk::owned)).transpose()
     }
 }
 
@@ -327,9 +295,7 @@ impl std::iter::FusedIterator for Range {}
 
 impl Drop for Range {
     fn drop(&mut self) {
-        if self.health.is_forked() {
-            mem::forget(self.source.take());
-        }
+        self.leave();
     }
 }
 

@@ -5,6 +5,7 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::base::num::u64_of;
+use crate::base::shared_map::Item;
 use crate::base::{Result, SeqNum, Value};
 use crate::cache::Fill;
 use crate::table::Version;
@@ -17,6 +18,7 @@ use crate::txn::visibility::{Known, Visible};
 use super::core::TableState;
 use super::health::Health;
 use super::key_range::Bounds;
+use super::key_writes::KeyWrites;
 use super::own_writes::{OwnWalk, OwnWrites};
 
 /// The direction of a walk.
@@ -64,8 +66,8 @@ pub(crate) struct Walk {
     /// The transaction's writes in the range, if there are any.
     writes: Option<Box<OwnWalk>>,
     shown: Shown,
-    /// The transaction's own entry that was shown last.
-    own: Option<(Vec<u8>, Value)>,
+    /// The transaction's own write that was shown last, and the value that it makes.
+    own: Option<(Arc<Item<KeyWrites>>, Value)>,
     health: Arc<Health>,
     /// Where the costs are counted when the walk ends, which then pays for more trees than one.
     table: Arc<TableState>,
@@ -126,7 +128,7 @@ impl Walk {
     pub(crate) fn key(&self) -> Option<&[u8]> {
         match (self.shown, &self.visible) {
             (Shown::Visible, Some(visible)) => Some(visible.key()),
-            (Shown::Own, _) => self.own.as_ref().map(|(key, _)| &**key),
+            (Shown::Own, _) => self.own.as_ref().map(|(write, _)| &*write.0),
             _ => None,
         }
     }
@@ -136,7 +138,7 @@ impl Walk {
     pub(crate) fn entry(&self) -> Option<(&[u8], &[u8])> {
         match (self.shown, &self.visible) {
             (Shown::Visible, Some(visible)) => Some(visible.entry()),
-            (Shown::Own, _) => self.own.as_ref().map(|(key, value)| (&**key, &**value)),
+            (Shown::Own, _) => self.own.as_ref().map(|(write, value)| (&*write.0, &**value)),
             _ => None,
         }
     }
@@ -146,7 +148,7 @@ impl Walk {
     pub(crate) fn owned(&self) -> Option<(Vec<u8>, Value)> {
         match (self.shown, &self.visible) {
             (Shown::Visible, Some(visible)) => Some((visible.key().to_vec(), visible.value())),
-            (Shown::Own, _) => self.own.clone(),
+            (Shown::Own, _) => self.own.as_ref().map(|(write, value)| (write.0.clone(), value.clone())),
             _ => None,
         }
     }
@@ -190,7 +192,7 @@ impl Walk {
             match write.1.over(&write.0, below, &self.operator)? {
                 Some(value) => {
                     writes.shows(Some(&write.0));
-                    self.own = Some((write.0.clone(), value));
+                    self.own = Some((write, value));
                     return Ok(Shown::Own);
                 }
                 None => writes.removes(&write.0),
