@@ -5,8 +5,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 use std::cell::RefCell;
 
-#[cfg(feature = "zstd")]
 /// Zstandard's level: on blocks of a few KiB the higher ones cost much more time than they save bytes.
+#[cfg(feature = "zstd")]
 const ZSTD_LEVEL: i32 = 1;
 
 /// Bytes of at most this many use buffers that each thread keeps.
@@ -48,13 +48,18 @@ impl Compression {
     /// Checks that this build can compress and decompress so.
     ///
     /// # Errors
-    /// `Unsupported`, naming `what` is compressed so, and the feature that is missing.
+    /// `Unsupported`: see [`Self::not_built`].
     pub fn check_built(self, what: &str) -> Result<()> {
-        if self.is_built() {
-            return Ok(());
-        }
-        let message = format!("{what} is compressed with Zstandard: build spinney with its Cargo feature `zstd`");
-        Err(Error::new(ErrorKind::Unsupported, message))
+        if self.is_built() { Ok(()) } else { Err(self.not_built(what)) }
+    }
+
+    /// The error of a build without this compression, which names what is compressed so and the feature that is
+    /// missing.
+    #[must_use]
+    pub fn not_built(self, what: &str) -> Error {
+        let message =
+            format!("{what} is compressed with {self:?}, which this build lacks: enable the Cargo feature `zstd`");
+        Error::new(ErrorKind::Unsupported, message)
     }
 
     /// Hands `bytes` compressed to `put`, or `None` when that does not save an eighth of them: not enough to be worth

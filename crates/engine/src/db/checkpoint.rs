@@ -104,10 +104,7 @@ impl Core {
         if entries.iter().all(may_be_there) {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::AlreadyExists,
-            format!("{}: the directory is not empty: give a new one", dir.display()),
-        ))
+        Err(files::not_empty(dir))
     }
 
     /// Removes the files of a checkpoint that failed; first the one that would make them a database.

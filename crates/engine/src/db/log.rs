@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId};
+use crate::base::{Error, Kind, Lsn, Result, SeqNum, TableId};
 use crate::env::Env;
 use crate::log::{inspect, inspect_on};
 use crate::table::catalog::Catalog;
+use crate::table::files;
 use crate::table::manifest::Manifest;
 use crate::txn::batch::{Change, Record};
 
@@ -100,8 +101,7 @@ impl LogFollower {
 
     fn catalog(&self) -> Result<Catalog> {
         let loaded = Manifest::load(&self.env, &self.dir)?;
-        let missing = || Error::new(ErrorKind::NotFound, format!("{}: there is no database here", self.dir.display()));
-        loaded.map(|(catalog, _)| catalog).ok_or_else(missing)
+        loaded.map(|(catalog, _)| catalog).ok_or_else(|| files::no_database(&self.dir))
     }
 }
 

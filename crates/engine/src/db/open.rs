@@ -154,6 +154,7 @@ fn load_catalog(env: &Env, dir: &Path, options: &Options) -> Result<(Catalog, Lo
         _ => error,
     };
     if let Some((catalog, _)) = Manifest::load(env, dir).map_err(advise)? {
+        catalog.check_built()?;
         let place = LogPlace::find(env, dir, options, &catalog)?;
         return Ok((catalog, place));
     }
@@ -199,7 +200,6 @@ impl Opener<'_> {
             btree = Some((*file, tree));
         }
         let (name, options) = (record.name.clone(), record.options.clone());
-        options.compression.check_built(&format!("table '{name}'"))?;
         Ok(TableState::new(id, name, options, self.registered, trees, btree, record.marks.clone()))
     }
 
@@ -261,9 +261,7 @@ fn list_or_create(env: &Env, dir: &Path, create: bool) -> Result<Vec<DirEntry>> 
             env.fs.create_dir_all(dir).map_err(|error| Error::io("create directory", dir, error))?;
             Ok(Vec::new())
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(Error::new(ErrorKind::NotFound, format!("{}: there is no database here", dir.display())))
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(files::no_database(dir)),
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
             Err(Error::invalid(format!("{} is not a directory: a database is a directory", dir.display())))
         }
@@ -308,7 +306,7 @@ fn check_place(dir: &Path, entries: &[DirEntry], create: bool) -> Result<()> {
         return Err(Error::corruption(&dir.join(files::CURRENT), 0, what));
     }
     if !create {
-        return Err(Error::new(ErrorKind::NotFound, format!("{}: there is no database here", dir.display())));
+        return Err(files::no_database(dir));
     }
     let left_by_crash = |entry: &DirEntry| {
         [files::LOCK, files::CURRENT_NEW].contains(&entry.name.as_str())

@@ -104,7 +104,7 @@ pub struct TableAhead {
 /// Salvages the log of the database in `path`.
 pub(crate) fn salvage(env: &Env, path: &Path, mode: SalvageMode) -> Result<SalvageReport> {
     let dir = env.fs.absolute(path).map_err(|error| Error::io("find", path, error))?;
-    let no_database = || Error::new(ErrorKind::NotFound, format!("{}: there is no database here", dir.display()));
+    let no_database = || files::no_database(&dir);
     load(env, &dir)?.ok_or_else(no_database)?;
     let _lock = lock_file(env, &dir)?;
     let entries = env.fs.list(&dir).map_err(|error| Error::io("list", &dir, error))?;

@@ -230,8 +230,7 @@ impl<'a> LogReader<'a> {
                 true => match unpack(whole, &mut self.unpacked) {
                     Ok(()) => &self.unpacked,
                     Err(Unpackable::NotBuilt(compression)) => {
-                        compression.check_built("a commit in the redo log")?;
-                        return Ok(());
+                        return Err(compression.not_built("a commit in the redo log"));
                     }
                     Err(Unpackable::Malformed) => {
                         return Err(self.corruption(self.home(start), start, "a payload that cannot be unpacked"));

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::num::u64_of;
-use crate::base::{FileId, Lsn, SeqNum, TableId};
+use crate::base::{FileId, Lsn, Result, SeqNum, TableId};
 use crate::tree::btree::TreeMeta;
 
 use super::codec;
@@ -46,6 +46,15 @@ pub struct Catalog {
 }
 
 impl Catalog {
+    /// Checks that this build has the compression of every table.
+    ///
+    /// # Errors
+    /// `Unsupported`, naming the table and the feature that is missing.
+    pub fn check_built(&self) -> Result<()> {
+        let check = |table: &TableRecord| table.options.compression.check_built(&format!("table '{}'", table.name));
+        self.tables.values().try_for_each(check)
+    }
+
     /// Appends the catalog's bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.database_id.to_le_bytes());

@@ -18,7 +18,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::base::FileId;
+use crate::base::{Error, ErrorKind, FileId};
 
 /// The name of the lock file.
 pub(crate) const LOCK: &str = "LOCK";
@@ -35,6 +35,17 @@ pub(crate) const LOG_DIR: &str = "log";
 
 /// No file's id is larger, so that there is always a next one.
 pub(crate) const FILE_ID_MAX: FileId = FileId(1 << 62);
+
+/// The error of a directory without a database.
+pub(crate) fn no_database(dir: &Path) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{}: there is no database here", dir.display()))
+}
+
+/// The error of a directory that is to hold a new database and holds something else.
+pub(crate) fn not_empty(dir: &Path) -> Error {
+    let message = format!("{}: the directory is not empty: give a new one", dir.display());
+    Error::new(ErrorKind::AlreadyExists, message)
+}
 
 /// What a file with an id is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -117,8 +117,8 @@ pub(crate) fn salvage_to(
         _ => error,
     };
     let loaded = Manifest::load_damaged(env, &dir).map_err(nothing)?;
-    let no_database = || Error::new(ErrorKind::NotFound, format!("{}: there is no database here", dir.display()));
-    let LoadedManifest { catalog, damage } = loaded.ok_or_else(no_database)?;
+    let LoadedManifest { catalog, damage } = loaded.ok_or_else(|| files::no_database(&dir))?;
+    catalog.check_built()?;
     let mut source = Source::new(env, &dir, &catalog);
     let log = source.read_log()?;
     let mut target = Target::create(env, &out, source.seqnum_floor)?;
@@ -139,9 +139,7 @@ pub(crate) fn salvage_to(
 /// has it open.
 fn lock_if_there(env: &Env, dir: &Path) -> Result<Option<Box<dyn FileLock>>> {
     let entries = env.fs.list(dir).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            Error::new(ErrorKind::NotFound, format!("{}: there is no database here", dir.display()))
-        }
+        std::io::ErrorKind::NotFound => files::no_database(dir),
         _ => Error::io("list", dir, error),
     })?;
     if !entries.iter().any(|entry| entry.name == files::LOCK) {

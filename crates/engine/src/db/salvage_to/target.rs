@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::base::num::{u64_of, usize_of32};
-use crate::base::{Entry, Error, ErrorKind, FileId, Kind, Lsn, Result, SeqNum, TableId};
+use crate::base::{Entry, Error, FileId, Kind, Lsn, Result, SeqNum, TableId};
 use crate::cache::Cache;
 use crate::env::Env;
 use crate::store::StoreStats;
 use crate::table::catalog::Catalog;
-use crate::table::files::FileKind;
+use crate::table::files::{self, FileKind};
 use crate::table::manifest::Manifest;
 use crate::table::record::{RunRecord, TableRecord};
 use crate::table::version::LEVELS;
@@ -42,10 +42,7 @@ impl<'a> Target<'a> {
     pub(super) fn create(env: &'a Env, dir: &Path, seqnum_floor: SeqNum) -> Result<Self> {
         match env.fs.list(dir) {
             Ok(entries) if !entries.iter().all(is_lost_and_found) => {
-                return Err(Error::new(
-                    ErrorKind::AlreadyExists,
-                    format!("{}: the directory is not empty: give a new one", dir.display()),
-                ));
+                return Err(files::not_empty(dir));
             }
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("list", dir, error)),
             _ => {}

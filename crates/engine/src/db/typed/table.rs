@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-use crate::base::{Error, ErrorKind, Result, Value};
+use crate::base::{Error, Result, Value};
 
 use super::codec::{KeyCodec, KeyFor, ValueCodec, ValueFor};
 use crate::db::range::Range;
@@ -83,7 +83,7 @@ impl<K: KeyCodec, V: ValueCodec> TypedTable<K, V> {
     fn mistyped(&self, key: &[u8]) -> Error {
         let (name, types) = (self.table.name(), std::any::type_name::<(K, V)>());
         let message = format!("table '{name}': the entry of key {} is not of the types {types}", key.escape_ascii());
-        Error::new(ErrorKind::Invalid, message)
+        Error::invalid(message)
     }
 
     /// The value of a key, as it is now.
