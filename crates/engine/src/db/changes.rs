@@ -49,8 +49,8 @@ pub struct ChangeFeed {
     names: Names,
 }
 
-/// The names of the tables that a feed has shown changes of.
-type Names = Arc<BTreeMap<TableId, String>>;
+/// The names of the tables that a feed has met changes of; none for those that were dropped before.
+type Names = Arc<BTreeMap<TableId, Option<String>>>;
 
 /// A commit of a [`ChangeFeed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Commit {
     /// commit, and had not shown an earlier change of it.
     #[must_use]
     pub fn table_name(&self, table: TableId) -> Option<&str> {
-        self.names.get(&table).map(String::as_str)
+        self.names.get(&table)?.as_deref()
     }
 
     /// The changes in their order.
@@ -142,9 +142,10 @@ impl ChangeFeed {
             return Ok(None);
         }
         let Some(Logged { start: lsn, end, payload }) = self.cursor.take() else { return Ok(None) };
-        let tables = if unnamed.is_empty() { Vec::new() } else { self.db.core().all_tables() };
-        for state in tables.into_iter().filter(|state| unnamed.contains(&state.id)) {
-            Arc::make_mut(&mut self.names).insert(state.id, state.name.clone());
+        if !unnamed.is_empty() {
+            let tables = self.db.core().all_tables();
+            let name = |id| tables.iter().find(|state| state.id == id).map(|state| state.name.clone());
+            Arc::make_mut(&mut self.names).extend(unnamed.into_iter().map(|id| (id, name(id))));
         }
         Ok(Some(Commit { lsn, end, seqnum, count, payload, names: Arc::clone(&self.names) }))
     }
