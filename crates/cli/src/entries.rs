@@ -4,7 +4,7 @@ use crate::args::{CommitArgs, DeleteArgs, GetArgs, MergeArgs, PutArgs, RangeArgs
 use crate::escape::{escape, one_line};
 use crate::failure::{Absent, Usage};
 use crate::output::{Form, Output, Values, argument};
-use crate::scan::{borrowed, bounds};
+use crate::scan::bounds;
 use crate::store::{close_after, open_to_commit, table, with_table};
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
@@ -122,7 +122,7 @@ pub(crate) fn delete(args: &DeleteArgs, out: &mut Output) -> Result<()> {
     }
     let bounds = bounds(&args.range, args.escape)?;
     commit(&args.table, &args.commit, |batch, table| {
-        batch.delete_range(table, borrowed(&bounds));
+        batch.delete_range(table, &bounds);
         Ok(())
     })?;
     let which = match (from, to, prefix) {

@@ -6,7 +6,7 @@ use crate::store::with_table;
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
-use spinney::Range;
+use spinney::{Range, prefix_range};
 use std::io::Write as _;
 use std::ops::Bound;
 
@@ -18,11 +18,7 @@ pub(crate) fn scan(args: &ScanArgs, out: &mut Output) -> Result<()> {
     let (bounds, form) = (bounds(&args.range, args.escape)?, Form::of(args.escape, args.hex));
     with_table(&args.table, |db, table| {
         let (snapshot, shown) = (db.snapshot(), Values::of(table, form));
-        let mut range = if args.reverse {
-            snapshot.range_rev(table, borrowed(&bounds))
-        } else {
-            snapshot.range(table, borrowed(&bounds))
-        };
+        let mut range = if args.reverse { snapshot.range_rev(table, &bounds) } else { snapshot.range(table, &bounds) };
         let mut left = args.limit.unwrap_or(u64::MAX);
         while left > 0
             && let Some((key, value)) = next(&mut range, args.keys_only)?
@@ -66,7 +62,7 @@ struct JsonEntry {
 pub(crate) fn count(args: &CountArgs, out: &mut Output) -> Result<()> {
     let bounds = bounds(&args.range, args.escape)?;
     let count = with_table(&args.table, |db, table| {
-        let (mut count, mut range) = (0_u64, db.snapshot().range(table, borrowed(&bounds)));
+        let (mut count, mut range) = (0_u64, db.snapshot().range(table, &bounds));
         while range.advance_key()?.is_some() {
             count += 1;
         }
@@ -78,38 +74,10 @@ pub(crate) fn count(args: &CountArgs, out: &mut Output) -> Result<()> {
 /// The keys that arguments name.
 pub(crate) fn bounds(args: &RangeArgs, escapes: bool) -> Result<Bounds> {
     if let Some(prefix) = &args.prefix {
-        let prefix = argument(prefix, escapes)?;
-        let end = after_prefix(&prefix).map_or(Bound::Unbounded, Bound::Excluded);
-        return Ok((Bound::Included(prefix), end));
+        return Ok(prefix_range(argument(prefix, escapes)?));
     }
     let bound = |text: &Option<String>| text.as_ref().map(|text| argument(text, escapes)).transpose();
     let from = bound(&args.from)?.map_or(Bound::Unbounded, Bound::Included);
     let to = bound(&args.to)?.map_or(Bound::Unbounded, Bound::Excluded);
     Ok((from, to))
-}
-
-/// The smallest key above all that start with `prefix`, if there is one.
-fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|&byte| byte < 0xff)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
-}
-
-/// The same range of borrowed keys.
-pub(crate) fn borrowed((from, to): &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
-    (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_ends_before_the_next_one() {
-        assert_eq!(after_prefix(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(after_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
-        assert_eq!(after_prefix(b"\xff\xff"), None);
-        assert_eq!(after_prefix(b""), None);
-    }
 }

@@ -83,8 +83,22 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// The keys that begin with a prefix; all keys when it is empty.
-pub(crate) fn prefix_range(prefix: &[u8]) -> Bounds {
+/// The range of the keys that begin with a prefix; of all keys when it is empty.
+///
+/// ```
+/// # use spinney::{Database, Options, TableOptions, prefix_range};
+/// # let dir = tempfile::tempdir()?;
+/// # let db = Database::open(dir.path().join("db"), Options::default())?;
+/// let days = db.open_or_create_table("days", TableOptions::default())?;
+/// days.put("2024-12-31", "")?;
+/// days.put("2025-01-01", "")?;
+/// days.delete_range(prefix_range("2024-"))?;
+/// assert_eq!(days.range(..).count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn prefix_range(prefix: impl AsRef<[u8]>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let prefix = prefix.as_ref();
     (Bound::Included(prefix.to_vec()), prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded))
 }
 
@@ -118,6 +132,7 @@ mod tests {
     #[test]
     fn a_prefix_ends_before_the_next_prefix_of_its_length() {
         assert_eq!(prefix_end(b"a"), Some(b"b".to_vec()));
+        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
         assert_eq!(prefix_end(b"a\xff\xff"), Some(b"b".to_vec()));
         assert_eq!(prefix_end(b"\xff\xff"), None);
         assert_eq!(prefix_end(b""), None);

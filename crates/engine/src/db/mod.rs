@@ -66,7 +66,7 @@ pub use batch::Batch;
 pub use bulk_load::BulkLoad;
 pub use changes::{ChangeFeed, Commit};
 pub use database::{Database, DatabaseBuilder};
-pub use key_range::KeyRange;
+pub use key_range::{KeyRange, prefix_range};
 pub use log::{LogEntry, LogFollower, read_log};
 pub use options::{Durability, Options};
 pub use range::Range;

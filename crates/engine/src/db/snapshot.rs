@@ -147,7 +147,7 @@ impl Snapshot {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Range {
-        self.walk(table, prefix_range(prefix.as_ref()), Direction::Forward, None)
+        self.walk(table, prefix_range(prefix), Direction::Forward, None)
     }
 
     /// The entry with the smallest key.

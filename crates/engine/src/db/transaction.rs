@@ -250,7 +250,7 @@ impl Transaction {
 
     /// The entries whose keys begin with `prefix`, ascending, with the writes made so far.
     pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Range {
-        self.walk(table, prefix_range(prefix.as_ref()), Direction::Forward)
+        self.walk(table, prefix_range(prefix), Direction::Forward)
     }
 
     /// The entry with the smallest key, with the writes made so far.
