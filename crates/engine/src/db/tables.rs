@@ -22,6 +22,8 @@ impl Core {
         self.check_writable()?;
         check_name(name)?;
         options.check()?;
+        // Not part of that check, which stored options have to pass too: they are not damaged.
+        options.compression.check_built(&format!("table '{name}'"))?;
         self.check_names(&options)?;
         let commit = self.commit.lock();
         let mut tables = self.tables.write();

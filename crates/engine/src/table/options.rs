@@ -241,7 +241,6 @@ impl TableOptions {
         check_range("filter_bits_per_key", u64::from(self.filter_bits_per_key), 0, 32)?;
         check_range("run_bytes_max", self.run_bytes_max, 4 << 10, 4 << 30)?;
         check_range("fanout", u64::from(self.fanout), 2, 32)?;
-        self.compression.check_built("the table")?;
         if self.large_value_bytes > 0 {
             check_range("large_value_bytes", u64::from(self.large_value_bytes), 64, 512 << 20)?;
             if self.layout == Layout::BTree {
