@@ -106,23 +106,15 @@ pub fn prefix_range(prefix: impl AsRef<[u8]>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>
 pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The ends of a range, owned.
+#[inline]
 pub(crate) fn bounds(range: &impl KeyRange) -> Bounds {
     let (start, end) = range.bounds();
     (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))
 }
 
-/// Whether no key can lie between the bounds.
-pub(crate) fn is_empty((start, end): &Bounds) -> bool {
-    match (start, end) {
-        (Bound::Included(start), Bound::Included(end)) => start > end,
-        (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) => start >= end,
-        _ => false,
-    }
-}
-
 /// The keys of a range, if there can be any.
 pub(crate) fn limits(range: &impl KeyRange) -> Option<Limits> {
-    Some(Limits::between(bounds(range), None)).filter(|limits| !limits.end_before(&limits.low))
+    Some(Limits::between(bounds(range), None)).filter(|limits| !limits.is_empty())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::base::SeqNum;
 use crate::base::shared_map::{Counts, Item, SharedMap, Walk};
 use crate::base::sync::Mutex;
 use crate::tree::Limits;
+use crate::tree::cursor::after;
 use crate::tree::erasure::{Erasures, Layers};
 
 use super::key_writes::KeyWrites;
@@ -152,7 +153,7 @@ impl OwnWalk {
 
     #[cold]
     fn keep_gap(&self, key: Option<&[u8]>) {
-        let behind = |key: &[u8]| [key, &b"\0"[..]].concat();
+        let behind = |key: &[u8]| after(key.to_vec());
         if self.backward {
             let low = key.map_or_else(|| self.limits.low.clone(), behind);
             hide(&self.hidden, &low, Some(&behind(&self.since)));

@@ -3,14 +3,17 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::mem;
-use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
+use arc_swap::Guard;
+
 use crate::base::{Error, Result, SeqNum, Value};
+use crate::tree::Limits;
+use crate::tree::cursor::after;
 use crate::tree::erasure::Layers;
 
 use super::health::Health;
-use super::key_range::{Bounds, is_empty};
+use super::key_range::Bounds;
 use super::own_writes::OwnWrites;
 use super::table::Reader;
 use super::walk::{Direction, Source, Walk, Want};
@@ -44,13 +47,13 @@ pub struct Range {
     /// What is walked over; `None` after an error and when there can be no entries.
     source: Option<Source>,
     /// The range, but for what the other end has shown.
-    bounds: Bounds,
+    limits: Arc<Limits>,
     /// The key from which the front was to go on.
     sought: Option<Vec<u8>>,
     /// The direction of [`Iterator::next`].
     direction: Direction,
     /// The walk from each [`End`], once it has begun.
-    walks: [Option<Box<Walk>>; 2],
+    walks: [Option<Walk>; 2],
     /// One of the walks has come to the end of the range, or to the other.
     ended: bool,
     /// Why the range could not be begun.
@@ -74,19 +77,19 @@ impl Range {
         seqnum: SeqNum,
         bounds: Bounds,
         direction: Direction,
-        own: Option<(OwnWrites, Layers)>,
+        own: Option<Box<(OwnWrites, Layers)>>,
     ) -> Self {
-        let (mut source, mut failed) = (None, None);
+        let (mut source, mut failed, mut rule) = (None, None, None);
         match table {
             Err(error) => failed = Some(error),
-            Ok(_) if is_empty(&bounds) => {}
             Ok((table, version)) => {
-                let (table, version) = (Arc::clone(table), arc_swap::Guard::into_inner(version));
-                source = Some(Source { table, version, seqnum, own, health: Arc::clone(&health) });
+                rule = table.options.prefix_filter;
+                source = Some(Source { table: Arc::clone(table), version: Guard::into_inner(version), seqnum, own });
             }
         }
-        let ended = source.is_none() && failed.is_none();
-        Self { source, bounds, sought: None, direction, walks: [None, None], ended, failed, health }
+        let limits = Limits::between(bounds, rule);
+        let ended = failed.is_none() && limits.is_empty();
+        Self { source, limits: Arc::new(limits), sought: None, direction, walks: [None, None], ended, failed, health }
     }
 
     /// Goes on to the next entry and lends its key and value, or `None` at the end of the range.
@@ -153,126 +156,131 @@ impl Range {
             return;
         }
         self.sought = Some(key.as_ref().to_vec());
-        self.walks[End::Front as usize] = None;
-        self.ended = is_empty(&self.bounds_of(End::Front));
+        self.end_walk(End::Front);
+        self.ended = self.limits_of(End::Front).is_empty();
     }
 
     /// The range in which a walk from an end is begun.
-    fn bounds_of(&self, end: End) -> Bounds {
-        let mut bounds = self.bounds.clone();
-        let Some(key) = self.sought.as_ref().filter(|_| end == End::Front) else { return bounds };
-        match self.direction {
-            Direction::Forward if starts_before(&bounds.0, key) => bounds.0 = Bound::Included(key.clone()),
-            Direction::Backward if ends_after(&bounds.1, key) => bounds.1 = Bound::Included(key.clone()),
-            _ => {}
-        }
-        bounds
+    #[inline]
+    fn limits_of(&self, end: End) -> Arc<Limits> {
+        let Some(key) = self.sought.as_ref().filter(|_| end == End::Front) else { return Arc::clone(&self.limits) };
+        let (low, high) = match self.direction {
+            Direction::Forward => ((&self.limits.low).max(key).clone(), self.limits.high.clone()),
+            Direction::Backward if self.limits.end_before(key) => return Arc::clone(&self.limits),
+            Direction::Backward => (self.limits.low.clone(), Some(after(key.clone()))),
+        };
+        self.within(low, high)
+    }
+
+    /// Other limits within those of the range.
+    fn within(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Arc<Limits> {
+        Arc::new(Limits { low, high, prefix: self.limits.prefix })
     }
 
     /// Goes on to the next entry of an end, which the walk shows then, or returns none at the end; an error is the end
     /// too.
     #[inline]
     fn go(&mut self, end: End, want: Want) -> Result<Option<&Walk>> {
-        match self.step(end, want) {
-            Ok(more) => Ok(self.walks[end as usize].as_deref().filter(|_| more)),
+        let stepped = match (self.health.check_open(), &mut self.walks, &self.source) {
+            // Nothing is in the way of a single walk but the end of the range.
+            (Ok(()), [Some(front), None], Some(source)) if end == End::Front => front.go(want, &source.table),
+            (Ok(()), ..) => self.go_slowly(end, want),
+            (Err(error), ..) => {
+                if self.ended {
+                    Ok(false)
+                } else {
+                    Err(error)
+                }
+            }
+        };
+        match stepped {
+            Ok(true) => Ok(self.walks[end as usize].as_ref()),
+            Ok(false) => {
+                self.end();
+                Ok(None)
+            }
             Err(error) => Err(self.fail(error)),
         }
     }
 
-    #[inline]
-    fn step(&mut self, end: End, want: Want) -> Result<bool> {
-        if self.ended {
-            return Ok(false);
-        }
-        self.health.check_open()?;
-        // Nothing is in the way of a single walk but the end of the range.
-        let more = match &mut self.walks {
-            [Some(front), None] if end == End::Front => front.go(want)?,
-            _ => self.step_towards_other(end, want)?,
-        };
-        self.ended = !more;
-        Ok(more)
-    }
-
-    /// [`Self::step`] when the walk is to be begun, or when there are two.
-    fn step_towards_other(&mut self, end: End, want: Want) -> Result<bool> {
+    /// Steps when the walk is to be begun, or when there are two.
+    #[inline(never)]
+    fn go_slowly(&mut self, end: End, want: Want) -> Result<bool> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        let Some(source) = &self.source else { return Ok(false) };
+        let limits = self.limits_of(end);
+        let Some(source) = self.source.as_ref().filter(|_| !self.ended) else { return Ok(false) };
         let direction = if end == End::Front { self.direction } else { self.direction.reversed() };
-        let mut walk = match self.walks[end as usize].take() {
-            Some(begun) => begun,
-            None => Box::new(source.walk(self.bounds_of(end), direction)),
-        };
-        walk.go(want)?;
-        // A walk that stands on an entry which is not shown is given up.
-        let Some(key) = walk.key().filter(|key| !self.is_taken(end, key)) else { return Ok(false) };
-        if end == End::Back {
-            self.narrow(key);
+        let walk = self.walks[end as usize].get_or_insert_with(|| source.walk(limits, direction));
+        walk.go(want, &source.table)?;
+        // It may stand on an entry that is not shown.
+        if self.walks[end as usize].as_ref().and_then(Walk::key).is_none_or(|key| self.is_taken(end, key)) {
+            return Ok(false);
         }
-        self.walks[end as usize] = Some(walk);
+        if end == End::Back {
+            self.narrow();
+        }
         Ok(true)
     }
 
     /// Whether a key that an end has come to is one that the other has shown or passed.
     fn is_taken(&self, end: End, key: &[u8]) -> bool {
         if end == End::Front {
-            let (low, high) = &self.bounds;
-            return !(low.as_ref().map(Vec::as_slice), high.as_ref().map(Vec::as_slice)).contains(key);
+            return !self.limits.contain(key);
         }
         // The front goes on behind the entry where it stands, or from the key to which it was sent.
-        let front = self.walks[End::Front as usize].as_ref().and_then(|walk| walk.key());
+        let front = self.walks[End::Front as usize].as_ref().and_then(Walk::key);
         let Some(limit) = front.or(self.sought.as_deref()) else { return false };
         let order = if self.direction == Direction::Forward { limit.cmp(key) } else { key.cmp(limit) };
         order == Ordering::Greater || front.is_some() && order == Ordering::Equal
     }
 
-    /// Leaves out of the range what the back has shown, up to `key`.
-    fn narrow(&mut self, key: &[u8]) {
-        let shown = Bound::Excluded(key.to_vec());
-        match self.direction {
-            Direction::Forward => self.bounds.1 = shown,
-            Direction::Backward => self.bounds.0 = shown,
-        }
+    /// Leaves out of the range what the back has shown.
+    fn narrow(&mut self) {
+        let Some(key) = self.walks[End::Back as usize].as_ref().and_then(Walk::key) else { return };
+        self.limits = match self.direction {
+            Direction::Forward => self.within(self.limits.low.clone(), Some(key.to_vec())),
+            Direction::Backward => self.within(after(key.to_vec()), self.limits.high.clone()),
+        };
     }
 
     /// Is at its end, because of an error.
     #[cold]
     fn fail(&mut self, error: Error) -> Error {
-        (self.walks, self.failed, self.ended) = ([None, None], None, true);
         self.leave();
+        (self.failed, self.ended) = (None, true);
         // What it read may be something else since the database was closed.
         self.health.check_open().err().unwrap_or(error)
     }
 
+    /// Is at its end, until it seeks.
+    #[inline]
+    fn end(&mut self) {
+        self.ended = true;
+        [End::Front, End::Back].into_iter().for_each(|end| self.end_walk(end));
+    }
+
+    /// Gives a walk up.
+    #[inline]
+    fn end_walk(&mut self, end: End) {
+        if let (Some(mut walk), Some(source)) = (self.walks[end as usize].take(), &self.source) {
+            walk.leave(&source.table);
+        }
+    }
+
     /// Gives back what it reads.
     fn leave(&mut self) {
-        let source = self.source.take();
         if self.health.is_forked() {
-            // Latches may be held by threads that are not there.
-            mem::forget(source);
+            // Latches that are taken for it may be held by threads that are not there.
+            return mem::forget((mem::take(&mut self.walks), self.source.take()));
         }
+        self.end();
+        self.source = None;
     }
 
     fn next_of(&mut self, end: End) -> Option<Result<(Vec<u8>, Value)>> {
         self.go(end, Want::All).map(|walk| walk.and_then(Walk::owned)).transpose()
-    }
-}
-
-/// Whether a range with this start begins before `key`.
-fn starts_before(start: &Bound<Vec<u8>>, key: &[u8]) -> bool {
-    match start {
-        Bound::Unbounded => true,
-        Bound::Included(start) | Bound::Excluded(start) => **start < *key,
-    }
-}
-
-/// Whether a range with this end goes on behind `key`.
-fn ends_after(end: &Bound<Vec<u8>>, key: &[u8]) -> bool {
-    match end {
-        Bound::Unbounded => true,
-        Bound::Included(end) | Bound::Excluded(end) => **end > *key,
     }
 }
 

@@ -172,7 +172,7 @@ impl Snapshot {
         table: &Table,
         bounds: Bounds,
         direction: Direction,
-        own: Option<(OwnWrites, Layers)>,
+        own: Option<Box<(OwnWrites, Layers)>>,
     ) -> Range {
         let core = self.db.core();
         let reader = table.reader_in(core);

@@ -270,7 +270,7 @@ impl Transaction {
     }
 
     fn walk(&self, table: &Table, bounds: Bounds, direction: Direction) -> Range {
-        let own = self.own(table).map(|own| (own.clone(), own.hidden()));
+        let own = self.own(table).map(|own| Box::new((own.clone(), own.hidden())));
         self.snapshot.walk(table, bounds, direction, own)
     }
 

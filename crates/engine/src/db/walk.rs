@@ -1,7 +1,6 @@
 //! A walk over a key range in one direction, with a transaction's own writes laid over what a snapshot sees.
 
 use std::cmp::Ordering;
-use std::mem;
 use std::sync::Arc;
 
 use crate::base::num::u64_of;
@@ -16,8 +15,6 @@ use crate::tree::{Costs, Limits};
 use crate::txn::visibility::{Known, Visible};
 
 use super::core::TableState;
-use super::health::Health;
-use super::key_range::Bounds;
 use super::key_writes::KeyWrites;
 use super::own_writes::{OwnWalk, OwnWrites};
 
@@ -50,14 +47,16 @@ pub(crate) struct Source {
     pub(crate) version: Arc<Version>,
     pub(crate) seqnum: SeqNum,
     /// The transaction's writes as they were when the range was made, and what they hide.
-    pub(crate) own: Option<(OwnWrites, Layers)>,
-    pub(crate) health: Arc<Health>,
+    pub(crate) own: Option<Box<(OwnWrites, Layers)>>,
 }
 
 /// The entries of a key range in key order, ascending or descending.
+///
+/// It holds no handle of its table: [`Walk::leave`] is to be called before it is dropped, so that its costs are
+/// counted.
 pub(crate) struct Walk {
-    /// What the snapshot sees in the range; `None` at its end.
-    visible: Option<Visible<MergeCursor>>,
+    /// What the snapshot sees in the range; `None` at its end, when its costs are counted.
+    visible: Option<Box<Visible<MergeCursor>>>,
     /// Whether `visible` stands on an entry that was not shown yet.
     ready: bool,
     direction: Direction,
@@ -68,11 +67,9 @@ pub(crate) struct Walk {
     shown: Shown,
     /// The transaction's own write that was shown last, and the value that it makes.
     own: Option<(Arc<Item<KeyWrites>>, Value)>,
-    health: Arc<Health>,
-    /// Where the costs are counted when the walk ends, which then pays for more trees than one.
-    table: Arc<TableState>,
     /// How many of its trees are small memtables, and how many are views.
-    searched: Costs,
+    small: u64,
+    views: u64,
 }
 
 /// Where the entry that was shown last is.
@@ -86,40 +83,35 @@ enum Shown {
 }
 
 impl Source {
-    /// A walk over the part of the source that lies in `bounds`, which are not empty.
-    pub(crate) fn walk(&self, bounds: Bounds, direction: Direction) -> Walk {
-        let Self { table, version, seqnum, own, health } = self;
-        let erased = own.as_ref().map(|(_, hidden)| hidden).filter(|hidden| !hidden.is_empty());
-        let views = u64::from(erased.is_none() && version.is_viewed_by(*seqnum));
+    /// A walk over the part of the source that lies within `limits`.
+    pub(crate) fn walk(&self, limits: Arc<Limits>, direction: Direction) -> Walk {
+        let Self { table, version, seqnum, own } = self;
+        let erased = own.as_ref().map(|own| &own.1).filter(|hidden| !hidden.is_empty());
         let cursor = match erased {
             None => version.cursor(Fill::Keep, *seqnum),
             Some(erased) => version.cursor_without(erased, Fill::Keep, *seqnum),
         };
-        let writes = own.as_ref().map(|(own, _)| {
-            Box::new(own.walk(Limits::between(bounds.clone(), None), direction == Direction::Backward))
-        });
-        let (rule, values) = (table.options.prefix_filter, version.trees.values.clone());
-        let known = Known { rule, operator: table.operator.clone(), values };
+        let own = own.as_ref().map(|own| own.0.walk(Limits::clone(&limits), direction == Direction::Backward));
+        let known = Known { operator: table.operator.clone(), values: version.trees.values.clone() };
         Walk {
-            visible: Some(Visible::new(cursor, *seqnum, bounds, known)),
+            visible: Some(Box::new(Visible::new(cursor, *seqnum, limits, known))),
             ready: false,
             direction,
             operator: table.operator.clone(),
-            writes,
+            writes: own.map(Box::new),
             shown: Shown::Nothing,
             own: None,
-            health: Arc::clone(health),
-            table: Arc::clone(table),
-            searched: Costs { small: u64_of(version.count_small()), views, ..Costs::default() },
+            small: u64_of(version.count_small()),
+            views: u64::from(erased.is_none() && version.is_viewed_by(*seqnum)),
         }
     }
 }
 
 impl Walk {
-    /// Goes on to the next entry, or returns false at the end.
+    /// Goes on to the next entry, or returns false at the end. `table` is that of the source.
     #[inline]
-    pub(crate) fn go(&mut self, want: Want) -> Result<bool> {
-        self.shown = self.step(want)?;
+    pub(crate) fn go(&mut self, want: Want, table: &TableState) -> Result<bool> {
+        self.shown = self.step(want, table)?;
         Ok(self.shown != Shown::Nothing)
     }
 
@@ -153,30 +145,23 @@ impl Walk {
         }
     }
 
-    /// Leaves what the snapshot sees.
-    fn leave(&mut self) {
-        if self.health.is_forked() {
-            // Latches that it takes at its end may be held by threads that are not there.
-            mem::forget((self.visible.take(), Arc::clone(&self.table)));
-        }
-        if let Some(visible) = self.visible.take() {
-            let (costs, sources) = (visible.costs(), u64_of(visible.cursor().sources()));
-            self.table.reads.walked(sources, &costs);
-            let Costs { small, views, .. } = self.searched;
-            // A view costs a walk as much as two trees.
-            let trees = (sources + views).saturating_sub(costs.filter_stops);
-            let blocks_read = visible.sought_blocks_read();
-            let costs = Costs { trees, small, blocks_read, ..costs };
-            let end = Arc::clone(visible.limits());
-            self.table.savings.pay_walk(&costs, end.any_key(), visible.into_skips());
-        }
+    /// Leaves what the snapshot sees, whose costs are counted in its table, which pays for more trees than one.
+    pub(crate) fn leave(&mut self, table: &TableState) {
+        let Some(visible) = self.visible.take() else { return };
+        let (costs, sources) = (visible.costs(), u64_of(visible.cursor().sources()));
+        table.reads.walked(sources, &costs);
+        // A view costs a walk as much as two trees.
+        let trees = (sources + self.views).saturating_sub(costs.filter_stops);
+        let costs = Costs { trees, small: self.small, blocks_read: visible.sought_blocks_read(), ..costs };
+        let limits = Arc::clone(visible.limits());
+        table.savings.pay_walk(&costs, limits.any_key(), visible.into_skips());
     }
 
     #[inline]
-    fn step(&mut self, want: Want) -> Result<Shown> {
+    fn step(&mut self, want: Want, table: &TableState) -> Result<Shown> {
         loop {
             if !self.ready {
-                self.ready = self.step_visible()?;
+                self.ready = self.step_visible(table)?;
             }
             let Some(writes) = &mut self.writes else { return self.show_visible(want) };
             let at = self.visible.as_ref().map(|visible| visible.key());
@@ -202,14 +187,14 @@ impl Walk {
 
     /// Goes on to the snapshot's next entry; false where there is none.
     #[inline]
-    fn step_visible(&mut self) -> Result<bool> {
+    fn step_visible(&mut self, table: &TableState) -> Result<bool> {
         let Some(visible) = &mut self.visible else { return Ok(false) };
         let more = match self.direction {
             Direction::Forward => visible.next()?,
             Direction::Backward => visible.prev()?,
         };
         if !more {
-            self.leave();
+            self.leave(table);
         }
         Ok(more)
     }
@@ -223,11 +208,5 @@ impl Walk {
             visible.fetch()?;
         }
         Ok(Shown::Visible)
-    }
-}
-
-impl Drop for Walk {
-    fn drop(&mut self) {
-        self.leave();
     }
 }

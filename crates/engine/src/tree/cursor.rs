@@ -269,6 +269,12 @@ impl Limits {
         Self::new(low, high, rule)
     }
 
+    /// Whether no key can lie within the limits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.end_before(&self.low)
+    }
+
     /// Whether `key` lies within the limits.
     #[must_use]
     pub fn contain(&self, key: &[u8]) -> bool {
@@ -284,7 +290,7 @@ impl Limits {
 }
 
 /// The smallest key above `key`.
-fn after(mut key: Vec<u8>) -> Vec<u8> {
+pub(crate) fn after(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key
 }

@@ -8,7 +8,6 @@
 //! 2. At most one entry beyond the range is looked at, in either direction.
 
 use std::fmt;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::base::key::head;
@@ -17,7 +16,7 @@ use crate::cache::Fill;
 use crate::store::BlocksRead;
 use crate::tree::operator::TableOperator;
 use crate::tree::values::ValueFiles;
-use crate::tree::{Costs, Cursor, Limits, Prefix};
+use crate::tree::{Costs, Cursor, Limits};
 
 use super::skips::Skips;
 
@@ -51,8 +50,6 @@ pub struct Visible<C> {
 /// What a walk must know of its table.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// By this rule filters know the prefixes of keys.
-    pub rule: Option<Prefix>,
     /// Folds operands.
     pub operator: TableOperator,
     /// The value files into which entries point.
@@ -82,11 +79,10 @@ enum Apart {
 }
 
 impl<C: Cursor> Visible<C> {
-    /// What `snapshot` sees of `cursor`, from `start` to `end`, in a table of which this is known. It stands before the
-    /// range and after it at once: the first call decides which way it goes.
-    pub fn new(cursor: C, snapshot: SeqNum, (start, end): (Bound<Vec<u8>>, Bound<Vec<u8>>), known: Known) -> Self {
-        let Known { rule, operator, values } = known;
-        let limits = Arc::new(Limits::between((start, end), rule));
+    /// What `snapshot` sees of `cursor` within `limits`, in a table of which this is known. It stands before the range
+    /// and after it at once: the first call decides which way it goes.
+    pub fn new(cursor: C, snapshot: SeqNum, limits: Arc<Limits>, known: Known) -> Self {
+        let Known { operator, values } = known;
         let high_head = limits.high.as_deref().map_or(u64::MAX, head);
         Self {
             cursor,
@@ -464,7 +460,7 @@ impl<C> fmt::Debug for Visible<C> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::ops::RangeBounds;
+    use std::ops::{Bound, RangeBounds};
 
     use proptest::prelude::*;
 
@@ -524,7 +520,7 @@ mod tests {
             }
             let visible = || {
                 let cursor = VecCursor::new(entries.clone());
-                Visible::new(cursor, snapshot, (start.clone(), end.clone()), appending())
+                Visible::new(cursor, snapshot, Arc::new(Limits::between((start.clone(), end.clone()), None)), appending())
             };
             let mut expected = seen(&entries, snapshot, &(start.clone(), end.clone()));
             prop_assert_eq!(&walk(visible(), Visible::next), &expected);
@@ -536,7 +532,7 @@ mod tests {
         fn a_failure_is_never_the_end_of_the_range(entries in crowded(), moves in 0..20usize, backward: bool) {
             let entries = entries.into_iter().filter(|entry| entry.value != [99]).collect();
             let cursor = VecCursor::new(entries).failing_after(moves);
-            let mut visible = Visible::new(cursor, SeqNum::MAX, (Bound::Unbounded, Bound::Unbounded), appending());
+            let mut visible = Visible::new(cursor, SeqNum::MAX, Arc::default(), appending());
             let mut step = || if backward { visible.prev() } else { visible.next() };
             let end = loop {
                 match step() {
@@ -551,8 +547,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "does not turn around")]
     fn turning_around_panics() {
-        let all = (Bound::Unbounded, Bound::Unbounded);
-        let mut visible = Visible::new(VecCursor::new(Vec::new()), SeqNum::MAX, all, Known::default());
+        let mut visible = Visible::new(VecCursor::new(Vec::new()), SeqNum::MAX, Arc::default(), Known::default());
         visible.travel = Travel::Forward;
         visible.prev().expect("it panics first");
     }
