@@ -12,6 +12,7 @@ mod load;
 mod log;
 mod maintenance;
 mod output;
+mod prometheus;
 mod salvage;
 mod scan;
 mod shape;

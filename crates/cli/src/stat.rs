@@ -3,6 +3,7 @@
 use crate::args::StatArgs;
 use crate::escape::one_line;
 use crate::output::Output;
+use crate::prometheus;
 use crate::store::with_db;
 use anyhow::Result;
 use serde_json::{Map, Value as Json};
@@ -20,7 +21,7 @@ pub(crate) fn run(args: &StatArgs, out: &mut Output) -> Result<()> {
         return out.json(&stats);
     }
     if args.prometheus {
-        return Ok(out.write_all(stats.prometheus().as_bytes())?);
+        return Ok(out.write_all(prometheus::text(&stats).as_bytes())?);
     }
     // The engine's counters are printed through their names, so that a new one is never forgotten here.
     if let Json::Object(stats) = serde_json::to_value(&stats)? {

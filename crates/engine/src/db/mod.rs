@@ -28,7 +28,6 @@ mod merge;
 mod open;
 mod options;
 mod own_writes;
-mod prometheus;
 mod range;
 mod reclaim;
 mod recover;

@@ -1,15 +1,12 @@
-//! The statistics as text that Prometheus reads.
+//! The statistics of a database as text that Prometheus reads.
 //!
 //! # Format
 //! The text exposition format, version 0.0.4: for each metric a HELP line, a TYPE line and its samples. Names begin
 //! with `spinney_`, counters end with `_total`, units are seconds and bytes. Histograms are cumulative. Reads are
 //! counted for each table, by the label `table`.
 
+use spinney::{Histogram, ReadStats, Stats};
 use std::fmt::Write as _;
-
-use crate::base::Histogram;
-
-use super::stats::{ReadStats, Stats};
 
 /// What a metric counts in, and so how its number is written.
 #[derive(Clone, Copy)]
@@ -20,107 +17,100 @@ enum Unit {
     Micros,
 }
 
-impl Stats {
-    /// All statistics in the text format of Prometheus, to be served under `/metrics` as `text/plain; version=0.0.4`.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir()?;
-    /// # let db = spinney::Database::open(dir.path().join("db"), spinney::Options::default())?;
-    /// let text = db.stats().prometheus();
-    /// assert!(text.contains("# TYPE spinney_log_syncs_total counter"));
-    /// # db.close()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn prometheus(&self) -> String {
-        let mut text = Text(String::with_capacity(16 << 10));
-        self.put_database(&mut text);
-        self.put_log(&mut text);
-        self.put_trees(&mut text);
-        self.put_reads(&mut text);
-        text.0
-    }
+/// All statistics in the text format of Prometheus.
+pub(crate) fn text(stats: &Stats) -> String {
+    let mut text = Text(String::with_capacity(16 << 10));
+    text.put_database(stats);
+    text.put_log(stats);
+    text.put_trees(stats);
+    text.put_reads(stats);
+    text.0
+}
 
-    fn put_database(&self, text: &mut Text) {
-        text.counter("commits", "Commits that returned without an error.", self.commits);
-        text.counter("conflicts", "Commits refused because of a conflict.", self.conflicts);
-        text.counter("delays", "Times a writer was delayed, so that flushes and compactions keep up.", self.delays);
-        text.seconds("delay", "Time that writers were delayed.", self.delay_us);
-        text.counter("stalls", "Times a writer was stopped until a flush made room.", self.stalls);
-        text.seconds("stall", "Time that writers were stopped.", self.stall_us);
-        text.gauge("memtable_bytes", "Memory that memtables hold now.", self.memtable_bytes);
+/// The text so far.
+struct Text(String);
+
+impl Text {
+    fn put_database(&mut self, stats: &Stats) {
+        self.counter("commits", "Commits that returned without an error.", stats.commits);
+        self.counter("conflicts", "Commits refused because of a conflict.", stats.conflicts);
+        self.counter("delays", "Times a writer was delayed, so that flushes and compactions keep up.", stats.delays);
+        self.seconds("delay", "Time that writers were delayed.", stats.delay_us);
+        self.counter("stalls", "Times a writer was stopped until a flush made room.", stats.stalls);
+        self.seconds("stall", "Time that writers were stopped.", stats.stall_us);
+        self.gauge("memtable_bytes", "Memory that memtables hold now.", stats.memtable_bytes);
         let help = "Memory that memtables of unlogged tables hold now: what a crash would take back.";
-        text.gauge("unlogged_memtable_bytes", help, self.unlogged_memtable_bytes);
-        text.gauge("unlogged_tables", "Tables without redo log.", self.unlogged_tables);
-        text.gauge("memory_limit_bytes", "The memory budget.", self.memory_bytes);
-        text.gauge("snapshots", "Snapshots and transactions open now.", self.snapshots);
+        self.gauge("unlogged_memtable_bytes", help, stats.unlogged_memtable_bytes);
+        self.gauge("unlogged_tables", "Tables without redo log.", stats.unlogged_tables);
+        self.gauge("memory_limit_bytes", "The memory budget.", stats.memory_bytes);
+        self.gauge("snapshots", "Snapshots and transactions open now.", stats.snapshots);
     }
 
-    fn put_log(&self, text: &mut Text) {
-        let log = &self.log;
-        text.counter("log_appends", "Records appended to the redo log.", log.appends);
-        text.counter(
+    fn put_log(&mut self, stats: &Stats) {
+        let log = &stats.log;
+        self.counter("log_appends", "Records appended to the redo log.", log.appends);
+        self.counter(
             "log_record_bytes",
             "Bytes of the records appended, without headers and padding.",
             log.record_bytes,
         );
         let help = "Bytes of the records appended, after compression.";
-        text.counter("log_packed_bytes", help, log.packed_bytes);
-        text.seconds("log_compression", "Time spent on compressing records.", log.compression_us);
-        text.counter("log_groups", "Groups of records made durable.", log.groups);
-        text.counter("log_written_bytes", "Bytes written to the log, with headers and padding.", log.written_bytes);
-        text.counter("log_filled_bytes", "Zeros filled ahead in the page cache.", log.filled_bytes);
-        text.counter("log_writes", "Write calls of the log.", log.writes);
-        text.counter("log_syncs", "Times the device was told to make the log durable.", log.syncs);
+        self.counter("log_packed_bytes", help, log.packed_bytes);
+        self.seconds("log_compression", "Time spent on compressing records.", log.compression_us);
+        self.counter("log_groups", "Groups of records made durable.", log.groups);
+        self.counter("log_written_bytes", "Bytes written to the log, with headers and padding.", log.written_bytes);
+        self.counter("log_filled_bytes", "Zeros filled ahead in the page cache.", log.filled_bytes);
+        self.counter("log_writes", "Write calls of the log.", log.writes);
+        self.counter("log_syncs", "Times the device was told to make the log durable.", log.syncs);
         let help = "Records that each force of the log made durable together.";
-        text.histogram("log_group_appends", help, &log.group_appends, Unit::One);
-        text.histogram("log_sync_seconds", "Time of each sync or durable write.", &log.sync_us, Unit::Micros);
-        text.counter("log_waits", "Times a thread waited for a force of another thread.", log.waits);
-        text.counter("log_segments_created", "Segment files made new.", log.segments_created);
-        text.counter("log_segments_recycled", "Segment files kept for use as new ones.", log.segments_recycled);
-        text.counter("log_segments_removed", "Segment files removed.", log.segments_removed);
-        text.counter("log_spare_bytes", "Zeros written ahead for segments to come.", log.spare_bytes);
-        text.counter(
+        self.histogram("log_group_appends", help, &log.group_appends, Unit::One);
+        self.histogram("log_sync_seconds", "Time of each sync or durable write.", &log.sync_us, Unit::Micros);
+        self.counter("log_waits", "Times a thread waited for a force of another thread.", log.waits);
+        self.counter("log_segments_created", "Segment files made new.", log.segments_created);
+        self.counter("log_segments_recycled", "Segment files kept for use as new ones.", log.segments_recycled);
+        self.counter("log_segments_removed", "Segment files removed.", log.segments_removed);
+        self.counter("log_spare_bytes", "Zeros written ahead for segments to come.", log.spare_bytes);
+        self.counter(
             "log_replayed_bytes",
             "Bytes of records replayed when the database was opened.",
             log.bytes_replayed,
         );
-        text.seconds("log_replay", "Time that the recovery took.", log.replay_us);
+        self.seconds("log_replay", "Time that the recovery took.", log.replay_us);
     }
 
-    fn put_trees(&self, text: &mut Text) {
-        let (flush, cache, storage) = (&self.flush, &self.cache, &self.storage);
-        text.counter("flushes", "Flushes of memtables.", flush.flushes);
-        text.counter("flush_written_bytes", "Bytes of blocks that flushes wrote.", flush.flush_bytes);
-        text.counter("compactions", "Compactions, those that only moved runs not counted.", flush.compactions);
-        text.counter("compaction_read_bytes", "Bytes of blocks that compactions read.", flush.compaction_read_bytes);
-        text.counter("compaction_written_bytes", "Bytes of blocks that they wrote.", flush.compaction_write_bytes);
+    fn put_trees(&mut self, stats: &Stats) {
+        let (flush, cache, storage) = (&stats.flush, &stats.cache, &stats.storage);
+        self.counter("flushes", "Flushes of memtables.", flush.flushes);
+        self.counter("flush_written_bytes", "Bytes of blocks that flushes wrote.", flush.flush_bytes);
+        self.counter("compactions", "Compactions, those that only moved runs not counted.", flush.compactions);
+        self.counter("compaction_read_bytes", "Bytes of blocks that compactions read.", flush.compaction_read_bytes);
+        self.counter("compaction_written_bytes", "Bytes of blocks that they wrote.", flush.compaction_write_bytes);
         let help = "Leaves that compactions took over as they were.";
-        text.counter("compaction_reused_leaves", help, flush.compaction_reused_leaves);
+        self.counter("compaction_reused_leaves", help, flush.compaction_reused_leaves);
         let help = "Bytes of free space that a compaction lacks which is due.";
-        text.gauge("space_missing_bytes", help, flush.space_missing_bytes);
+        self.gauge("space_missing_bytes", help, flush.space_missing_bytes);
         let help = "Compactions in the background that something could not be read for.";
-        text.counter("failed_compactions", help, flush.failed_compactions);
+        self.counter("failed_compactions", help, flush.failed_compactions);
         let help = "Merges into B-trees that something could not be read for; their changes lie in runs over the tree.";
-        text.counter("failed_merges", help, flush.failed_merges);
-        text.counter("cache_hits", "Lookups in the block cache that found their block.", cache.hits);
-        text.counter("cache_misses", "Lookups in the block cache that did not find their block.", cache.misses);
+        self.counter("failed_merges", help, flush.failed_merges);
+        self.counter("cache_hits", "Lookups in the block cache that found their block.", cache.hits);
+        self.counter("cache_misses", "Lookups in the block cache that did not find their block.", cache.misses);
         let populated = "Blocks that were put into the cache when they were written.";
-        text.counter("cache_populated", populated, cache.populated);
-        text.counter("cache_evictions", "Blocks thrown out of the cache.", cache.evicted);
-        text.gauge("cache_bytes", "Bytes of blocks in the cache now.", cache.bytes);
-        text.gauge("cache_limit_bytes", "Bytes that the cache may hold now.", cache.capacity_bytes);
-        text.counter("storage_reads", "Calls that read block files.", storage.reads);
-        text.counter("storage_read_bytes", "Bytes that they read.", storage.read_bytes);
-        text.counter("storage_writes", "Calls that wrote block files.", storage.writes);
-        text.counter("storage_written_bytes", "Bytes that they wrote.", storage.written_bytes);
-        text.gauge("value_files", "Files of values that are kept apart.", self.values.files);
-        text.gauge("value_bytes", "Bytes of these files.", self.values.bytes);
-        text.gauge("value_live_bytes", "Bytes of them that are in use.", self.values.live_bytes);
-        text.counter("storage_syncs", "Calls that forced a block file to the device.", storage.syncs);
+        self.counter("cache_populated", populated, cache.populated);
+        self.counter("cache_evictions", "Blocks thrown out of the cache.", cache.evicted);
+        self.gauge("cache_bytes", "Bytes of blocks in the cache now.", cache.bytes);
+        self.gauge("cache_limit_bytes", "Bytes that the cache may hold now.", cache.capacity_bytes);
+        self.counter("storage_reads", "Calls that read block files.", storage.reads);
+        self.counter("storage_read_bytes", "Bytes that they read.", storage.read_bytes);
+        self.counter("storage_writes", "Calls that wrote block files.", storage.writes);
+        self.counter("storage_written_bytes", "Bytes that they wrote.", storage.written_bytes);
+        self.gauge("value_files", "Files of values that are kept apart.", stats.values.files);
+        self.gauge("value_bytes", "Bytes of these files.", stats.values.bytes);
+        self.gauge("value_live_bytes", "Bytes of them that are in use.", stats.values.live_bytes);
+        self.counter("storage_syncs", "Calls that forced a block file to the device.", storage.syncs);
     }
 
-    fn put_reads(&self, text: &mut Text) {
+    fn put_reads(&mut self, stats: &Stats) {
         type Count = fn(&ReadStats) -> u64;
         let counters: [(&str, &str, Count); 12] = [
             ("gets", "Keys that were looked up.", |reads| reads.gets),
@@ -137,15 +127,10 @@ impl Stats {
             ("seek_filter_misses", "Filters that let a prefix pass in vain.", |reads| reads.seek_filter_misses),
         ];
         for (name, help, count) in counters {
-            text.by_table(name, help, self.table_reads.iter().map(|(table, reads)| (&**table, count(reads))));
+            self.by_table(name, help, stats.table_reads.iter().map(|(table, reads)| (&**table, count(reads))));
         }
     }
-}
 
-/// The text so far.
-struct Text(String);
-
-impl Text {
     fn counter(&mut self, name: &str, help: &str, value: u64) {
         self.metric(&format!("{name}_total"), help, "counter", Unit::One, value);
     }
@@ -208,10 +193,8 @@ fn number(value: u64, unit: Unit) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
-
     use super::*;
-    use crate::base::histogram::AtomicHistogram;
+    use std::collections::{BTreeMap, BTreeSet};
 
     fn is_name(name: &str) -> bool {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
@@ -251,12 +234,15 @@ mod tests {
 
     #[test]
     fn the_text_is_well_formed_and_in_base_units() {
-        let (micros, appends) = (AtomicHistogram::default(), AtomicHistogram::default());
-        [90, 100, 3000, u64::MAX / 2].into_iter().for_each(|value| micros.add(value));
-        appends.add(7);
+        let (mut micros, mut appends) = (Histogram::default(), Histogram::default());
+        for (index, value) in [(7, 90), (7, 100), (12, 3000), (27, u64::MAX / 2)] {
+            micros.counts[index] += 1;
+            micros.sum += value;
+        }
+        (appends.counts[3], appends.sum) = (1, 7);
         let mut stats = Stats { commits: 12, delay_us: 250_000, stall_us: 1_500_000, ..Stats::default() };
-        (stats.log.syncs, stats.log.sync_us, stats.log.group_appends) = (4, micros.snapshot(), appends.snapshot());
-        let samples = check(&stats.prometheus());
+        (stats.log.syncs, stats.log.sync_us, stats.log.group_appends) = (4, micros, appends);
+        let samples = check(&text(&stats));
         let expected = [
             ("spinney_commits_total", 12.0),
             ("spinney_delay_seconds_total", 0.25),
