@@ -321,9 +321,6 @@ pub(crate) struct CreateArgs {
     /// Filter bits for each key of a run, up to 32; 0 for no filters [default: 10]
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(FILTER_BITS))]
     pub(crate) filter_bits: Option<u32>,
-    /// Most keys looked up are there: leave out the filters of the last level
-    #[arg(long)]
-    pub(crate) misses_are_rare: bool,
     /// Let filters know prefixes too, for scans within one: `bytes:N`, the first N bytes of a key, or `upto:C`, up to
     /// the first character C (or byte 0xNN) of it
     #[arg(long, value_name = "RULE", value_parser = parse_prefix)]

@@ -67,7 +67,6 @@ fn special(options: &TableOptions) -> String {
         options.filter_bits_per_key != usual.filter_bits_per_key,
         format!("filter-bits={}", options.filter_bits_per_key),
     );
-    word(options.misses_are_rare, "misses-are-rare".to_owned());
     word(options.fanout != usual.fanout, format!("fanout={}", options.fanout));
     word(!options.logged, "unlogged".to_owned());
     word(options.large_value_bytes > 0, format!("large-values={}", size(options.large_value_bytes)));
@@ -90,7 +89,6 @@ fn json_of(table: &Table) -> Result<serde_json::Value> {
         "block_bytes": options.block_bytes,
         "compression": compression_name(options.compression),
         "filter_bits_per_key": options.filter_bits_per_key,
-        "misses_are_rare": options.misses_are_rare,
         "prefix_filter": options.prefix_filter.map(prefix_text),
         "run_bytes_max": options.run_bytes_max,
         "fanout": options.fanout,
@@ -171,7 +169,6 @@ fn options(args: &CreateArgs) -> Result<TableOptions> {
         .compression(args.compression.into())
         .block_bytes(args.block.map_or(Ok(usual.block_bytes), u32::try_from)?)
         .filter_bits_per_key(args.filter_bits.unwrap_or(usual.filter_bits_per_key))
-        .misses_are_rare(args.misses_are_rare)
         .prefix_filter(args.prefix_filter)
         .fanout(args.fanout.unwrap_or(usual.fanout))
         .logged(!args.unlogged)

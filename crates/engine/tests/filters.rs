@@ -1,5 +1,4 @@
-//! Filters: false positives as the formula foretells them, runs without them where misses are rare, and walks within
-//! one prefix.
+//! Filters: false positives as the formula foretells them, gets that do not ask them, and walks within one prefix.
 
 use spinney::env::sim::SimEnv;
 use spinney::{
@@ -117,27 +116,6 @@ fn false_positives_are_as_many_as_the_sizes_of_the_runs_let_expect() {
 }
 
 #[test]
-fn where_misses_are_rare_the_last_level_has_no_filter() {
-    let (_, db) = open();
-    let table = large_and_small(&db, TableOptions::default().misses_are_rare(true));
-    let there = gets(&db, &table, 1);
-    assert_eq!(there.get_filters, 4 * there.gets, "only the small runs have filters");
-    assert!(there.get_trees - there.gets < 200, "and they rule themselves out: {there:?}");
-    let missing = gets(&db, &table, 0);
-    assert!(missing.get_trees >= missing.gets, "a miss searches the last level");
-    table.compact().expect("a compaction");
-    assert_eq!(gets(&db, &table, 1).get_filters, 0);
-    drop(table);
-    db.drop_table("t").expect("it exists");
-    let table = create(&db, TableOptions::default().misses_are_rare(true));
-    let mut load = table.bulk_load().expect("a table in use");
-    (0..1000).for_each(|number| load.push(&key(3 * number + 1), b"value").expect("ascending keys"));
-    load.finish().expect("a machine in order");
-    assert!(db.snapshot().contains(&table, key(1)).expect("a read"));
-    assert_eq!(db.stats().table_reads["t"].get_filters, 0, "a load into an empty table is its last level");
-}
-
-#[test]
 fn a_filter_that_says_no_to_nobody_is_asked_only_before_a_leaf_is_read() {
     let sim = SimEnv::new(1);
     let options = Options::default().memory_bytes(2 << 20).log_segment_bytes(256 << 10);
@@ -238,15 +216,15 @@ fn a_rule_of_prefixes_is_kept_and_refused_where_there_are_no_filters() {
     let refused = |options: TableOptions| db.create_table("x", options).unwrap_err();
     let btree = refused(TableOptions::default().layout(Layout::BTree).prefix_filter(rule));
     assert_eq!(btree.kind(), ErrorKind::Invalid);
-    let table = create(&db, TableOptions::default().prefix_filter(rule).misses_are_rare(true));
+    let table = create(&db, TableOptions::default().prefix_filter(rule));
     flush(&db, &table, (0..100).map(|user| format!("user{user:06}/x").into_bytes()));
     flush(&db, &table, (0..100).map(|user| format!("user{user:06}/y").into_bytes()));
     drop(table);
     db.close().expect("all is durable");
     let db = Database::builder("/db").env(sim.env()).open().expect("a machine in order");
     let table = db.table("t").expect("open").expect("it was created");
-    assert_eq!((table.options().prefix_filter, table.options().misses_are_rare), (rule, true));
+    assert_eq!(table.options().prefix_filter, rule);
     let (count, costs) = walk(&db, &table, 33, false);
-    assert_eq!((count, costs.seek_filters), (2, 1), "the first run lies at the bottom and has no filter");
+    assert_eq!((count, costs.seek_filters), (2, 2));
     db.verify().expect("a database in order");
 }

@@ -55,9 +55,8 @@ const SETS: [(&str, Change); 23] = [
         table.run_bytes_max = 4 << 10;
         table.prefix_filter = Some(Prefix::Bytes(2));
     }),
-    ("rare-misses", |options, table| {
+    ("prefixes-up-to", |options, table| {
         options.memtable_bytes = SOME_COMMITS;
-        table.misses_are_rare = true;
         table.prefix_filter = Some(Prefix::UpTo(b'/'));
     }),
     ("fanout-2", |options, table| {
@@ -147,11 +146,10 @@ impl Config {
             .block_bytes(*rng.pick(&[512, 512, 4096, 64 << 10]))
             .compression(*rng.pick(&[Compression::None, Compression::Lz4, Compression::Zstd]))
             .filter_bits_per_key(filter_bits_per_key)
-            .run_bytes_max(*rng.pick(&[4 << 10, 4 << 10, 16 << 10, 128 << 10]))
+            .run_bytes_max(*rng.pick(&[4 << 10, 4 << 10, 4 << 10, 16 << 10, 128 << 10]))
             .fanout(*rng.pick(&[2, 2, 4, 10]))
             .large_value_bytes(*rng.pick(&[0, 64, 64, 200]))
             .prefix_filter(Some(Prefix::Bytes(2)).filter(|_| filter_bits_per_key > 0 && rng.chance(30)))
-            .misses_are_rare(rng.chance(20))
             .compaction_filter(Some(REMOVE).filter(|_| rng.chance(40)))
             .time_to_live(Some(LIFE).filter(|_| rng.chance(30)));
         let merges = rng.chance(60);

@@ -74,7 +74,8 @@ pub struct BulkLoad<'a> {
 impl<'a> BulkLoad<'a> {
     pub(crate) fn new(core: &'a Core, table: &'a Arc<TableState>) -> Result<Self> {
         core.check_writable()?;
-        let filter_bits = policy::bits_of_load(&table.version.load(), &table.options);
+        // Only the end of the load will tell where it goes.
+        let filter_bits = f64::from(table.options.filter_bits_per_key);
         let writer = Some(RunWriter::of_load(core, &table.options, filter_bits));
         Ok(Self { core, table, writer, last_key: Vec::new(), entries: 0 })
     }

@@ -75,8 +75,7 @@ const MERGES: u8 = 4;
 const COMPACTION_FILTERS: u8 = 8;
 /// From how many bytes on values are kept apart follows. Stored; never reuse the bit.
 const APART: u8 = 16;
-/// The last level has no filter. Stored; never reuse the bit.
-const MISSES_ARE_RARE: u8 = 32;
+// Bit 32 once said that the last level has no filter: no longer set, ignored where it is. Never reuse the bit.
 /// The rule of the filters' prefixes follows. Stored; never reuse the bit.
 const KNOWS_PREFIXES: u8 = 64;
 /// How many milliseconds entries live follows, and the table's record has marks. Stored; never reuse the bit.
@@ -89,11 +88,10 @@ pub(super) fn put_options(out: &mut Vec<u8>, options: &TableOptions) {
     let merges = flag(options.merge.is_some(), MERGES);
     let filters = flag(options.compaction_filter.is_some(), COMPACTION_FILTERS);
     let apart = flag(options.large_value_bytes > 0, APART);
-    let rare = flag(options.misses_are_rare, MISSES_ARE_RARE);
     let prefixes = flag(options.prefix_filter.is_some(), KNOWS_PREFIXES);
     let expires = flag(options.time_to_live.is_some(), EXPIRES);
     let flags = ALWAYS | flag(!options.logged, UNLOGGED);
-    out.push(flags | merges | filters | apart | rare | prefixes | expires);
+    out.push(flags | merges | filters | apart | prefixes | expires);
     put_varint(out, u64::from(options.block_bytes));
     put_varint(out, u64::from(options.filter_bits_per_key));
     put_varint(out, options.run_bytes_max);
@@ -122,7 +120,6 @@ pub(super) fn options(decoder: &mut Decoder<'_>) -> Result<TableOptions, Malform
         logged: flags & UNLOGGED == 0,
         block_bytes: narrow(decoder)?,
         filter_bits_per_key: narrow(decoder)?,
-        misses_are_rare: flags & MISSES_ARE_RARE != 0,
         run_bytes_max: decoder.varint()?,
         fanout: narrow(decoder)?,
         merge: if flags & MERGES == 0 { None } else { Some(name(decoder)?) },
@@ -257,4 +254,17 @@ pub(super) fn table(decoder: &mut Decoder<'_>) -> Result<TableRecord, Malformed>
         table.marks = marks(decoder)?;
     }
     Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_whose_last_level_was_to_have_no_filter_is_one_like_others() {
+        let mut bytes = Vec::new();
+        put_options(&mut bytes, &TableOptions::default());
+        bytes[2] |= 32;
+        assert_eq!(options(&mut Decoder::new(&bytes)).ok(), Some(TableOptions::default()));
+    }
 }

@@ -98,10 +98,6 @@ pub struct TableOptions {
     /// Bits of filter per key in runs, on average over all runs: small ones get more and the largest fewer. More bits
     /// spare more useless reads and cost memory. Default 10 (1% false positives); 0 (no filters) to 32.
     pub filter_bits_per_key: u32,
-    /// Whether most keys that are looked up are there. Then what is written to the last level, where they are found,
-    /// gets no filter: that spares most of the filters' memory, and each lookup of a key that is nowhere searches the
-    /// last level. B-trees have no filters anyway. Default false.
-    pub misses_are_rare: bool,
     /// The rule of prefixes that the filters of runs know beside the keys. A range with both ends within one prefix
     /// (from `ann:` to `ann:x`, or to `ann;`, the first key behind it) then passes by every run without that prefix,
     /// and reads no block where no run has it. It costs the filter's bits once more for each prefix of a run. Refused
@@ -185,7 +181,6 @@ setters! {
         block_bytes: u32,
         compression: Compression,
         filter_bits_per_key: u32,
-        misses_are_rare: bool,
         prefix_filter: impl Into<Option<Prefix>>,
         run_bytes_max: u64,
         fanout: u32,
@@ -218,7 +213,6 @@ impl Default for TableOptions {
             block_bytes: 8 << 10,
             compression: Compression::Lz4,
             filter_bits_per_key: 10,
-            misses_are_rare: false,
             prefix_filter: None,
             run_bytes_max: 32 << 20,
             fanout: 8,

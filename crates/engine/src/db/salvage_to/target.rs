@@ -191,12 +191,11 @@ impl Runs<'_, '_, '_> {
     }
 
     fn run_options(&self) -> RunOptions {
-        let TableOptions { block_bytes, compression, prefix_filter, misses_are_rare, filter_bits_per_key, .. } =
-            *self.options;
+        let TableOptions { block_bytes, compression, prefix_filter, filter_bits_per_key, .. } = *self.options;
         RunOptions {
             block_bytes,
             compression,
-            filter_bits_per_key: if misses_are_rare { 0.0 } else { filter_bits_per_key.into() },
+            filter_bits_per_key: filter_bits_per_key.into(),
             filter_prefix: prefix_filter,
             direct: false,
         }

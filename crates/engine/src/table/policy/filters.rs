@@ -11,7 +11,7 @@ use std::f64::consts::LOG2_E;
 
 use crate::base::{FileId, Result};
 use crate::table::options::TableOptions;
-use crate::table::version::{Place, RunHandle, Trees, Version};
+use crate::table::version::{Place, RunHandle, Trees};
 use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
 
@@ -32,8 +32,6 @@ struct Output<'a> {
     place: Place,
     /// The runs that they replace.
     removed: &'a [FileId],
-    /// Nothing older than they lies in their range.
-    bottom: bool,
 }
 
 /// Bits per key for the flush of so many entries; `changes` walks over them.
@@ -50,8 +48,7 @@ pub fn bits_of_flush(trees: &Trees, options: &TableOptions, entries: u64, change
         Ok(changes.entry().map_or_else(Vec::new, |entry| entry.key.to_vec()))
     };
     let (low, high) = (end(false)?, end(true)?);
-    let bottom = trees.count() == 0;
-    let output = Output { entries, range: (&low, &high), place: Place::L0, removed: &[], bottom };
+    let output = Output { entries, range: (&low, &high), place: Place::L0, removed: &[] };
     Ok(bits(trees, options, &output))
 }
 
@@ -60,21 +57,11 @@ pub fn bits_of_flush(trees: &Trees, options: &TableOptions, entries: u64, change
 pub fn bits_of_compaction(trees: &Trees, options: &TableOptions, compaction: &Compaction) -> f64 {
     let Some(range) = span(compaction.inputs()) else { return 0.0 };
     let entries = compaction.inputs().map(|handle| handle.run.meta().entries).sum();
-    let (place, bottom) = (compaction.target, compaction.bottom);
-    bits(trees, options, &Output { entries, range, place, removed: &compaction.removed(), bottom })
-}
-
-/// Bits per key for a bulk load, of which only its end will tell where it goes.
-#[must_use]
-pub fn bits_of_load(version: &Version, options: &TableOptions) -> f64 {
-    if options.misses_are_rare && version.count() == 0 { 0.0 } else { options.filter_bits_per_key.into() }
+    bits(trees, options, &Output { entries, range, place: compaction.target, removed: &compaction.removed() })
 }
 
 fn bits(trees: &Trees, options: &TableOptions, output: &Output<'_>) -> f64 {
     let average = f64::from(options.filter_bits_per_key);
-    if output.bottom && options.misses_are_rare {
-        return 0.0;
-    }
     let stays = |handle: &RunHandle| !output.removed.contains(&handle.id);
     let (mut own, mut others, mut touches) = (output.entries, Vec::new(), false);
     let l0 = trees.l0.iter().map(|handle| (Place::L0, vec![handle.clone()]));

@@ -19,7 +19,7 @@ mod values;
 
 pub use compaction::Compaction;
 pub use dead::{ERASURES_MANY, has_unseen_tombstones, pick_dead};
-pub use filters::{bits_of_compaction, bits_of_flush, bits_of_load};
+pub use filters::{bits_of_compaction, bits_of_flush};
 pub use l0::L0_TRIGGER;
 pub use load::places_of_load;
 pub use paid::{Account, FILTER_NS, InMemory, Job, Paid, Price, extra_ns, near_key, pick_paid, pick_view};
