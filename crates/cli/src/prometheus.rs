@@ -240,7 +240,8 @@ mod tests {
             micros.sum += value;
         }
         (appends.counts[3], appends.sum) = (1, 7);
-        let mut stats = Stats { commits: 12, delay_us: 250_000, stall_us: 1_500_000, ..Stats::default() };
+        let mut stats = Stats::default();
+        (stats.commits, stats.delay_us, stats.stall_us) = (12, 250_000, 1_500_000);
         (stats.log.syncs, stats.log.sync_us, stats.log.group_appends) = (4, micros, appends);
         let samples = check(&text(&stats));
         let expected = [
