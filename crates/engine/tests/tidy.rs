@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 /// The layers of the engine, bottom first: a file imports only from its own layer and from layers before it.
 const LAYERS: [&str; 10] = ["base", "env", "log", "block", "store", "cache", "tree", "table", "txn", "db"];
 
-/// The folders within which files may still import each other in a circle.
-const CIRCLES: [&str; 1] = ["crates/engine/src/db"];
+/// The layers of `db`, bottom first.
+const DB_LAYERS: [&str; 7] = ["state", "throttle", "commit", "jobs", "maintenance", "open", "api"];
 
 /// Where `unsafe` may be written, as prefixes of paths from the root of the repository.
 const UNSAFE: [&str; 8] = [
@@ -75,10 +75,27 @@ fn imports_point_only_to_lower_layers() {
 }
 
 #[test]
+fn imports_within_db_point_only_to_lower_layers() {
+    let mut found = Complaints::default();
+    for source in rust_sources() {
+        let Some(layer) = source.layer_within("crates/engine/src/db", &DB_LAYERS) else { continue };
+        for (line, path) in source.absolute_paths(&source.module().expect("a source is a module").1) {
+            let [_, name, ..] = &path[..] else { continue };
+            let other = DB_LAYERS.iter().position(|known| known == name).filter(|_| path[0] == "db");
+            if other.is_some_and(|other| other > layer) {
+                let what = format!("`{}` must not know `{name}`, which is a layer above it", DB_LAYERS[layer]);
+                found.add(&source, line, &what);
+            }
+        }
+    }
+    found.none();
+}
+
+#[test]
 fn no_files_import_each_other_in_a_circle() {
     let mut found = Complaints::default();
     let sources: Vec<_> = rust_sources().collect();
-    for (source, line, what) in imports_in_circles(&sources, &CIRCLES) {
+    for (source, line, what) in imports_in_circles(&sources) {
         found.add(source, line, &what);
     }
     found.none();
@@ -86,13 +103,14 @@ fn no_files_import_each_other_in_a_circle() {
 
 #[test]
 fn every_folder_of_the_engine_is_a_layer() {
-    let root = root().join("crates/engine/src");
-    let mut folders: Vec<_> =
-        children(&root).into_iter().filter(|path| path.is_dir()).map(|path| name_of(&path)).collect();
-    folders.sort();
-    let mut layers: Vec<_> = LAYERS.iter().map(|layer| (*layer).to_owned()).collect();
-    layers.sort();
-    assert_eq!(folders, layers, "crates/engine/src: its folders are not the layers");
+    for (path, layers) in [("crates/engine/src", &LAYERS[..]), ("crates/engine/src/db", &DB_LAYERS)] {
+        let folders = children(&root().join(path)).into_iter().filter(|path| path.is_dir());
+        let mut folders: Vec<_> = folders.map(|path| name_of(&path)).filter(|name| name != "tests").collect();
+        folders.sort();
+        let mut layers: Vec<_> = layers.iter().map(|layer| (*layer).to_owned()).collect();
+        layers.sort();
+        assert_eq!(folders, layers, "{path}: its folders are not the layers");
+    }
 }
 
 #[test]
@@ -232,13 +250,13 @@ fn every_way_to_name_a_layer_is_seen() {
     assert_eq!(names, ["1 base", "1 env", "1 db", "2 log", "4 txn"]);
 }
 
-/// The edges of the circles of a crate with these files, except for circles within its folder `old`.
+/// The edges of the circles of a crate with these files.
 fn edges_of_circles(files: &[(&str, &str)]) -> Vec<String> {
     let sources: Vec<_> = files
         .iter()
         .map(|(path, text)| Source::new(PathBuf::from(format!("crates/a/src/{path}")), (*text).to_owned()))
         .collect();
-    let found = imports_in_circles(&sources, &["crates/a/src/old"]);
+    let found = imports_in_circles(&sources);
     let name = |path: &Path| path.strip_prefix("crates/a/src").expect("all lie there").display().to_string();
     found.into_iter().map(|(source, line, what)| format!("{}:{line} {what}", name(&source.path))).collect()
 }
@@ -302,10 +320,8 @@ fn a_circle_is_found_however_its_imports_are_written() {
 #[test]
 fn siblings_tests_and_visibilities_make_no_circle() {
     let found = edges_of_circles(&[
-        ("lib.rs", "mod old;\nmod x;\n#[cfg(test)]\nmod model;\npub use x::A;\n"),
+        ("lib.rs", "mod x;\n#[cfg(test)]\nmod model;\npub use x::A;\n"),
         ("model.rs", "use crate::A;\n"),
-        ("old/mod.rs", "mod a;\n"),
-        ("old/a.rs", "use super::X;\n"),
         ("x/mod.rs", "mod a;\nmod b;\n#[cfg(all(test, shuttle))]\nmod s;\n#[cfg(test)]\nmod tests;\npub use a::A;\n"),
         ("x/a.rs", "pub(in crate::x) struct A;\n#[cfg(test)]\nmod tests { use super::super::b::B; }\n"),
         ("x/b.rs", "// use super::A;\nuse super::a::A;\nimpl A { fn f(&self) { self::g() } }\n"),
@@ -348,9 +364,14 @@ impl Source {
 
     /// The position in [`LAYERS`] of an engine source that is not a test.
     fn layer(&self) -> Option<usize> {
-        let inside = self.path.strip_prefix("crates/engine/src").ok()?;
+        self.layer_within("crates/engine/src", &LAYERS)
+    }
+
+    /// The position in `layers` of a source in one of these folders of `root`, if it is not a test.
+    fn layer_within(&self, root: &str, layers: &[&str]) -> Option<usize> {
+        let inside = self.path.strip_prefix(root).ok()?;
         let first = inside.iter().next()?.to_str()?;
-        if self.is_test() { None } else { LAYERS.iter().position(|layer| *layer == first) }
+        if self.is_test() { None } else { layers.iter().position(|layer| *layer == first) }
     }
 
     /// Whether the whole file is tests or benches.
@@ -465,7 +486,7 @@ impl Source {
 /// The imports that form circles of files, each as the file, the line, and what it imports; circles within one of the
 /// folders `excepted` are left out. A path counts as an import of the file of the longest module that it names, so a
 /// path through the re-export of a `mod.rs` is an import of that `mod.rs`, which itself imports its children.
-fn imports_in_circles<'a>(sources: &'a [Source], excepted: &[&str]) -> Vec<(&'a Source, usize, String)> {
+fn imports_in_circles(sources: &[Source]) -> Vec<(&Source, usize, String)> {
     let mut crates: BTreeMap<PathBuf, BTreeMap<Vec<String>, &Source>> = BTreeMap::new();
     for source in sources {
         if let (Some((name, module)), false) = (source.module(), source.is_test()) {
@@ -476,7 +497,7 @@ fn imports_in_circles<'a>(sources: &'a [Source], excepted: &[&str]) -> Vec<(&'a 
     for mut files in crates.into_values() {
         let tests: Vec<_> = children_of(&files, true).into_iter().map(|(_, _, child)| child).collect();
         files.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
-        let imports = imports(&files, excepted);
+        let imports = imports(&files);
         let reached: BTreeMap<_, _> = imports.keys().map(|module| (*module, reached(&imports, module))).collect();
         for (from, tos) in &imports {
             let circle = |to: &Vec<String>| reached.get(to).is_some_and(|reached| reached.contains(from));
@@ -506,8 +527,8 @@ fn children_of<'f>(
 /// What each file imports and the lines that do, by the names of the modules that the files are.
 type Imports<'f> = BTreeMap<&'f Vec<String>, BTreeMap<&'f Vec<String>, BTreeSet<usize>>>;
 
-/// The imports of `files` from each other, without those within one of the folders `excepted`.
-fn imports<'f>(files: &'f BTreeMap<Vec<String>, &Source>, excepted: &[&str]) -> Imports<'f> {
+/// The imports of `files` from each other.
+fn imports<'f>(files: &'f BTreeMap<Vec<String>, &Source>) -> Imports<'f> {
     let mut paths = children_of(files, false);
     for (module, source) in files {
         paths.extend(source.absolute_paths(module).into_iter().map(|(line, path)| (module, line, path)));
@@ -515,9 +536,7 @@ fn imports<'f>(files: &'f BTreeMap<Vec<String>, &Source>, excepted: &[&str]) -> 
     let mut imports = Imports::new();
     for (from, line, path) in paths {
         let file = (0..=path.len()).rev().find_map(|len| files.get_key_value(&path[..len]));
-        let Some((to, target)) = file.filter(|(to, _)| *to != from) else { continue };
-        let within = |folder: &&str| files[from].path.starts_with(folder) && target.path.starts_with(folder);
-        if !excepted.iter().any(within) {
+        if let Some((to, _)) = file.filter(|(to, _)| *to != from) {
             imports.entry(from).or_default().entry(to).or_default().insert(line);
         }
     }

@@ -5,9 +5,11 @@
 //! deadlocks: `cargo xtask schedules`.
 
 #[cfg(not(shuttle))]
-pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 #[cfg(shuttle)]
 pub use scheduled::{Condvar, Mutex, MutexGuard, RwLock};
+#[cfg(shuttle)]
+pub use shuttle::sync::RwLockWriteGuard;
 #[cfg(shuttle)]
 pub use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
 #[cfg(shuttle)]

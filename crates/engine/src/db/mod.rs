@@ -1,79 +1,40 @@
-//! The database: one file per verb over the layers below, and the handles that users hold.
+//! The database, in layers: each owns its state behind a type of its own, and uses only those before it.
+//!
+//! ```text
+//! state/        directory, files, manifest, tables, what is visible, health
+//! throttle/     what keeps writers from outrunning flushes: memory, write stalls, disk space
+//! commit/       the commit path: order, redo log, memtables, publication
+//! jobs/         flushes, merges, compactions, range deletes, expiry, views, bulk loads, and the workers that do them
+//! maintenance/  checkpoint, verification, salvage, reading the log of a database that is not open
+//! open/         recovery into an open database, whose parts are wired in one place; close
+//! api/          the handles that users hold
+//! ```
 
-mod absorb;
-mod background;
-mod batch;
-mod bulk_load;
-mod bypass;
-mod changes;
-mod checkpoint;
-mod close;
-mod compact;
-mod core;
-mod database;
-mod discard;
-mod erase;
-mod expire;
-mod finish;
-mod flush;
-#[cfg(test)]
-mod full_disk;
-mod health;
-mod key_range;
-mod key_writes;
-mod log;
-mod log_place;
-mod memory;
-mod merge;
+mod api;
+mod commit;
+mod jobs;
+mod maintenance;
 mod open;
-mod options;
-mod own_writes;
-mod range;
-mod reclaim;
-mod recover;
-mod retry;
-mod room;
-mod rotate;
-mod run_writer;
-mod salvage;
-mod salvage_to;
-mod savings;
-#[cfg(all(test, shuttle))]
-mod schedules;
-#[cfg(test)]
-mod slices;
-mod snapshot;
-mod space;
-mod stats;
-mod table;
-mod tables;
+mod state;
 #[cfg(test)]
 mod tests;
-mod transaction;
-mod tree_salvage;
-mod turns;
-mod typed;
-mod value_writer;
-mod verify;
-mod view;
-mod walk;
-mod write;
+mod throttle;
 
+pub use self::api::batch::Batch;
+pub use self::api::bulk_load::BulkLoad;
+pub use self::api::change_feed::{ChangeFeed, Commit};
+pub use self::api::database::{Database, DatabaseBuilder};
+pub use self::api::key_range::{KeyRange, prefix_range};
+pub use self::api::range::Range;
+pub use self::api::snapshot::Snapshot;
+pub use self::api::stats::{CacheStats, FlushStats, LogStats, ReadStats, Stats, StorageStats};
+pub use self::api::table_handle::Table;
+pub use self::api::transaction::Transaction;
+pub use self::api::typed::{KeyCodec, KeyFor, TypedRange, TypedTable, ValueCodec, ValueFor};
+pub use self::maintenance::log_reader::{LogEntry, LogFollower, read_log};
+pub use self::maintenance::salvage::{SalvageMode, SalvageReport, TableAhead, TableLoss};
+pub use self::maintenance::salvage_to::{SalvageProgress, SalvagedCopy, SalvagedTable};
+pub use self::maintenance::verify::{Problem, VerifyReport};
+pub use self::state::options::{Durability, Options};
 pub use crate::base::Histogram;
 pub use crate::log::ReplayProgress;
-pub use batch::Batch;
-pub use bulk_load::BulkLoad;
-pub use changes::{ChangeFeed, Commit};
-pub use database::{Database, DatabaseBuilder};
-pub use key_range::{KeyRange, prefix_range};
-pub use log::{LogEntry, LogFollower, read_log};
-pub use options::{Durability, Options};
-pub use range::Range;
-pub use salvage::{SalvageMode, SalvageReport, TableAhead, TableLoss};
-pub use salvage_to::{SalvageProgress, SalvagedCopy, SalvagedTable};
-pub use snapshot::Snapshot;
-pub use stats::{CacheStats, FlushStats, LogStats, ReadStats, Stats, StorageStats};
-pub use table::Table;
-pub use transaction::Transaction;
-pub use typed::{KeyCodec, KeyFor, TypedRange, TypedTable, ValueCodec, ValueFor};
-pub use verify::{Problem, VerifyReport};

@@ -1,0 +1,225 @@
+//! A batch of blind writes.
+
+use std::borrow::Cow;
+use std::ptr;
+use std::sync::{Arc, Weak};
+
+use smallvec::SmallVec;
+
+use crate::base::num::usize_of;
+use crate::base::{Error, Kind, Result, SeqNum};
+use crate::db::open::core::Core;
+use crate::db::state::options::Durability;
+use crate::db::state::table::TableState;
+use crate::tree::Limits;
+use crate::txn::batch::{Change, Changes};
+
+use super::handle::DatabaseHandle;
+use super::key_range::{KeyRange, limits};
+use super::table_handle::Table;
+
+/// Most batches are of no more tables; those that are allocate.
+const TABLES: usize = 4;
+
+/// Changes of any number of tables, applied together in their order: of two changes of one key, the later wins.
+///
+/// A change that cannot be stored (an empty or over-long key, a table of another database, a value or operand that the
+/// table's merge operator refuses) is remembered, and [`Database::write`] refuses the whole batch with it. A batch can
+/// be written again, also after changes were added to it or it was [cleared](Batch::clear); what it allocated is then
+/// used again. It does not keep the database open.
+///
+/// ```
+/// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let db = Database::open(dir.path().join("db"), Options::default())?;
+/// # let table = db.create_table("t", TableOptions::default())?;
+/// let mut batch = Batch::new();
+/// batch.put(&table, b"key", b"value");
+/// batch.delete(&table, b"other");
+/// db.write_with(&batch, Durability::Sync)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Batch {
+    changes: Changes,
+    /// Of which database the tables are. The batch does not keep that open.
+    database: Option<Weak<Core>>,
+    tables: SmallVec<[Arc<TableState>; TABLES]>,
+    refused: Option<Error>,
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a key's value. The merge operator of the table, if it has one, may refuse the value
+    /// ([`MergeOperator::check_value`](crate::MergeOperator::check_value)).
+    pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        match table.state().check_value(value) {
+            Ok(()) => self.push(table, Kind::Put, key, value),
+            Err(error) => drop(self.refused.get_or_insert(error)),
+        }
+    }
+
+    /// Removes a key, whether it exists or not.
+    pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) {
+        self.push(table, Kind::Delete, key.as_ref(), b"");
+    }
+
+    /// Removes a key that was put at most once since it was last removed: cheaper than [`Batch::delete`], since the two
+    /// go together wherever a flush or compaction meets them, and need not reach the last level. It is made for entries
+    /// of indexes, whose keys say all.
+    ///
+    /// The promise is the caller's. A key that is ever removed so must not be put again before it is removed, and must
+    /// not be removed by [`Batch::delete`] meanwhile; it may be merged into after it was put. Whether the key exists
+    /// does not matter, nor how often it is removed in a row. When the promise is broken the key may show one of its
+    /// older values again, now or later; other keys are not concerned.
+    ///
+    /// ```
+    /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let by_city = db.create_table("people by city", TableOptions::default())?;
+    /// let mut batch = Batch::new();
+    /// batch.put(&by_city, b"Oslo/4711", b"");
+    /// db.write_with(&batch, Durability::Buffered)?;
+    /// let mut moved = Batch::new();
+    /// moved.single_delete(&by_city, b"Oslo/4711");
+    /// moved.put(&by_city, b"Rome/4711", b"");
+    /// db.write_with(&moved, Durability::Buffered)?;
+    /// assert_eq!(db.snapshot().range(&by_city, ..).count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn single_delete(&mut self, table: &Table, key: impl AsRef<[u8]>) {
+        self.push(table, Kind::SingleDelete, key.as_ref(), b"");
+    }
+
+    /// Removes all keys of a range, whether there are any or not: at the cost of one change, however many they are.
+    /// What they take on disk is given back as the table is flushed and compacted; files that hold nothing else go at
+    /// once. An empty or inverted range has no keys.
+    ///
+    /// ```
+    /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let events = db.create_table("events", TableOptions::default())?;
+    /// let mut batch = Batch::new();
+    /// for day in ["2024-12-31", "2025-01-01", "2025-01-02"] {
+    ///     batch.put(&events, day.as_bytes(), b"happened");
+    /// }
+    /// batch.delete_range(&events, ..&b"2025"[..]);
+    /// db.write_with(&batch, Durability::Buffered)?;
+    /// assert_eq!(db.snapshot().range(&events, ..).count(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn delete_range(&mut self, table: &Table, range: impl KeyRange) {
+        if let Some(range) = limits(&range) {
+            self.erase(table, &range);
+        }
+    }
+
+    pub(crate) fn erase(&mut self, table: &Table, range: &Limits) {
+        self.push(table, Kind::Erase, &range.low, range.high.as_deref().unwrap_or_default());
+    }
+
+    /// Merges an operand into a key's value, without reading it: the table's operator folds the two
+    /// ([`TableOptions::merge`](crate::TableOptions::merge)).
+    ///
+    /// ```
+    /// # use spinney::{Batch, Database, Durability, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let options = TableOptions::default().merge("add");
+    /// let counters = db.create_table("counters", options)?;
+    /// for _ in 0..3 {
+    ///     let mut batch = Batch::new();
+    ///     batch.merge(&counters, b"visits", &1u64.to_le_bytes());
+    ///     db.write_with(&batch, Durability::Buffered)?;
+    /// }
+    /// let visits = db.snapshot().get(&counters, b"visits")?;
+    /// assert_eq!(visits.as_deref(), Some(3u64.to_le_bytes().as_slice()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn merge(&mut self, table: &Table, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) {
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        match table.state().callbacks.operator.get().and_then(|operator| operator.check(operand)) {
+            Ok(()) => self.push(table, Kind::Merge, key, operand),
+            Err(error) => drop(self.refused.get_or_insert(error)),
+        }
+    }
+
+    pub(crate) fn push(&mut self, table: &Table, kind: Kind, key: &[u8], value: &[u8]) {
+        if !self.tables.iter().rev().any(|known| Arc::ptr_eq(known, table.state())) {
+            self.add_table(table);
+        }
+        let change = Change { table: table.state().id, kind, key, value };
+        if let Err(error) = self.changes.push(change, table.options().logged) {
+            self.refused.get_or_insert(error);
+        }
+    }
+
+    fn add_table(&mut self, table: &Table) {
+        let core = table.core();
+        let database = self.database.get_or_insert_with(|| Arc::downgrade(core));
+        if !ptr::eq(database.as_ptr(), Arc::as_ptr(core)) {
+            let message = format!("table '{}' and the batch's other tables are not of one open database", table.name());
+            self.refused.get_or_insert(Error::invalid(message));
+        }
+        self.tables.push(Arc::clone(table.state()));
+    }
+
+    /// How many changes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize_of(self.changes.count())
+    }
+
+    /// Whether there are no changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.changes.count() == 0
+    }
+
+    /// Bytes of the changes as they are encoded; so many go to the redo log when all tables are logged.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.changes.bytes()
+    }
+
+    /// Removes all changes, so that the batch can be filled again.
+    pub fn clear(&mut self) {
+        self.changes.clear();
+        self.database = None;
+        self.tables.clear();
+        self.refused = None;
+    }
+
+    /// Commits a copy of the batch.
+    pub(crate) fn commit(&self, db: &DatabaseHandle, durability: Durability) -> Result<()> {
+        self.check(db)?;
+        db.core().commits.commit(Cow::Borrowed(&self.changes), &self.tables, durability, None)
+    }
+
+    /// Commits, if nothing in it changed after `seen`.
+    pub(crate) fn commit_owned(self, db: &DatabaseHandle, durability: Durability, seen: Option<SeqNum>) -> Result<()> {
+        self.check(db)?;
+        db.core().commits.commit(Cow::Owned(self.changes), &self.tables, durability, seen)
+    }
+
+    /// Checks that it can be committed to a database.
+    fn check(&self, db: &DatabaseHandle) -> Result<()> {
+        if let Some(error) = &self.refused {
+            return Err(Error::invalid(error.to_string()));
+        }
+        let is_of = |database: &Weak<Core>| ptr::eq(database.as_ptr(), Arc::as_ptr(db.core()));
+        if self.database.as_ref().is_some_and(|database| !is_of(database)) {
+            let names: Vec<&str> = self.tables.iter().map(|table| &*table.name).collect();
+            return Err(Error::invalid(format!("table '{}' belongs to another open database", names.join("', '"))));
+        }
+        self.tables.iter().try_for_each(|table| table.check())
+    }
+}

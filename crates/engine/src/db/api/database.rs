@@ -1,0 +1,436 @@
+//! The handle of an open database.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::base::{ErrorKind, Lsn, Result};
+use crate::db::maintenance::salvage::{SalvageMode, SalvageReport};
+use crate::db::maintenance::salvage_to::{SalvageProgress, SalvagedCopy};
+use crate::db::maintenance::verify::VerifyReport;
+use crate::db::maintenance::{checkpoint, discard, salvage, salvage_to, verify};
+use crate::db::open::OnReplay;
+use crate::db::open::core::Core;
+use crate::db::open::open;
+use crate::db::state::options::{Durability, Options};
+use crate::db::state::registered::Registered;
+use crate::env::Env;
+use crate::log::ReplayProgress;
+use crate::table::TableOptions;
+use crate::tree::compaction_filter::CompactionFilter;
+use crate::tree::operator::MergeOperator;
+
+use super::batch::Batch;
+use super::change_feed::ChangeFeed;
+use super::handle::DatabaseHandle;
+use super::snapshot::Snapshot;
+use super::stats::Stats;
+use super::table_handle::Table;
+use super::transaction::Transaction;
+
+/// An open database. Cheap to clone; all clones, and the tables, snapshots and transactions made from it, share it. It
+/// is closed by [`Database::close`], or when the last of them is dropped, which does the same without a word about
+/// errors: with an unlogged table that has changes only `close` tells whether its last flush went well.
+///
+/// # Processes
+/// A database belongs to the process that opened it. In a child that was forked from that (by `fork`, not by
+/// [`std::process::Command`], which goes on with another program) every read, write and close by an inherited handle
+/// fails with [`ErrorKind::Forked`](crate::ErrorKind::Forked), no file is touched, and what is dropped is left as it
+/// is, with its memory. The parent keeps the lock. The child may open other databases; this one, when the parent has
+/// closed it.
+///
+/// ```
+/// use spinney::{Batch, Database, Durability, Layout, Options, TableOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("db");
+/// let db = Database::open(&path, Options::default().memory_bytes(16 << 20))?;
+/// let orders = db.create_table("orders", TableOptions::default().layout(Layout::BTree))?;
+/// let mut txn = db.begin();
+/// txn.put(&orders, b"k1", b"coffee")?;
+/// txn.commit()?;
+/// let mut batch = Batch::new();
+/// batch.put(&orders, b"k2", b"tea");
+/// db.write_with(&batch, Durability::Buffered)?;
+/// let snapshot = db.snapshot();
+/// assert_eq!(snapshot.get(&orders, b"k1")?.as_deref(), Some(b"coffee".as_slice()));
+/// for entry in snapshot.range(&orders, b"k".as_slice()..) {
+///     let (key, value) = entry?;
+///     println!("{} = {}", key.escape_ascii(), value.escape_ascii());
+/// }
+/// drop(snapshot);
+/// db.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    handle: DatabaseHandle,
+}
+
+impl Database {
+    /// Opens the database in directory `path`, and creates it when there is none (unless [`DatabaseBuilder::create`]
+    /// forbids it).
+    ///
+    /// # Errors
+    /// `Invalid` for options out of range and for a path that is no directory or holds something else; `Locked` when
+    /// another process has it open; `Unsupported` for a newer format; `Corruption` naming file and offset; `Io`,
+    /// `Full`.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        Self::builder(path).options(options).open()
+    }
+
+    /// Opens a database with parts of the caller's choice.
+    #[must_use]
+    pub fn builder(path: impl AsRef<Path>) -> DatabaseBuilder {
+        DatabaseBuilder {
+            path: path.as_ref().to_path_buf(),
+            options: Options::default(),
+            create: true,
+            env: None,
+            registered: Registered::default(),
+            on_replay: None,
+        }
+    }
+
+    /// Cuts the damaged redo log of the database in `path` at the damage, so that it can be opened again: every commit
+    /// before it is kept, everything behind it is given up. The report says what that is. The files that lose something
+    /// are kept beside. Nothing is lost by a damaged header of a log segment whose records tell which one it is, nor by
+    /// a damaged manifest whose copy is whole: both are written anew.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no database, or nothing to salvage: manifest and log are sound; `Locked` when another
+    /// process has it open; `Corruption` of a manifest that its copy does not mend; `Unsupported`, `Io`, `Full`: the
+    /// database then still refuses, or is salvaged.
+    pub fn salvage(path: impl AsRef<Path>, mode: SalvageMode) -> Result<SalvageReport> {
+        Self::builder(path).salvage(mode)
+    }
+
+    /// Copies all that can be read of the damaged database in `path` to the new directory `out`, as a database of its
+    /// own, and says what is lost. The source is only read, and may lie where nobody can write. See
+    /// [`DatabaseBuilder::salvage_to`].
+    ///
+    /// # Errors
+    /// As [`DatabaseBuilder::salvage_to`].
+    pub fn salvage_to(path: impl AsRef<Path>, out: impl AsRef<Path>) -> Result<SalvagedCopy> {
+        Self::builder(path).salvage_to(out, |_| ())
+    }
+
+    #[inline]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.handle.core()
+    }
+
+    /// The table of this name, created with these options when there is none. A table that is there keeps the options
+    /// that it was created with ([`Table::options`]).
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let people = db.open_or_create_table("people", TableOptions::default())?;
+    /// people.put("ann", "42")?;
+    /// assert_eq!(people.get("ann")?.as_deref(), Some(&b"42"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::create_table`].
+    pub fn open_or_create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        loop {
+            if let Some(table) = self.table(name)? {
+                return Ok(table);
+            }
+            match self.create_table(name, options.clone()) {
+                // Another thread was first, and may drop it again.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                created => return created,
+            }
+        }
+    }
+
+    /// Creates a table; it is durable when this returns.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when a table has the name; `Invalid` for a name that is empty or over 255 bytes, and for options
+    /// out of range; `Io`, `Full`, `Poisoned`.
+    pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        self.core().tables.create(name, options).map(|state| Table::new(self.handle.clone(), state))
+    }
+
+    /// The table of this name, if there is one.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn table(&self, name: &str) -> Result<Option<Table>> {
+        self.core().state.health.check_open()?;
+        let state = self.core().state.tables.get(name);
+        Ok(state.map(|state| Table::new(self.handle.clone(), state)))
+    }
+
+    /// All tables in the order of their names.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn tables(&self) -> Result<Vec<Table>> {
+        self.core().state.health.check_open()?;
+        Ok(self.core().state.tables.all().into_iter().map(|state| Table::new(self.handle.clone(), state)).collect())
+    }
+
+    /// Drops a table and gives its space back. Handles of it refuse every call from then on.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such table; `Io`, `Full`, `Poisoned`.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.core().tables.drop(name)
+    }
+
+    /// Begins a transaction, which sees the database as it is now.
+    #[must_use]
+    pub fn begin(&self) -> Transaction {
+        Transaction::new(&self.handle)
+    }
+
+    /// A view of all tables as they are now. It costs nothing to hold but the space of what is overwritten meanwhile.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.handle.clone())
+    }
+
+    /// Applies a batch atomically, without looking at what it overwrites, with the database's
+    /// [durability](Options::durability).
+    ///
+    /// # Errors
+    /// `Invalid` for a bad change in the batch (nothing is applied); `Full` when the batch is larger than memory
+    /// allows; `Poisoned`, `Closed`, and `Io` when it is unknown whether the batch is durable.
+    pub fn write(&self, batch: &Batch) -> Result<()> {
+        self.write_with(batch, self.options().durability)
+    }
+
+    /// As [`Database::write`], with the given durability.
+    ///
+    /// # Errors
+    /// As [`Database::write`].
+    pub fn write_with(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        batch.commit(&self.handle, durability)
+    }
+
+    /// Makes everything committed so far durable, except what only [`Table::flush`] does: changes of unlogged tables.
+    ///
+    /// # Errors
+    /// `Io`, `Full`, `Poisoned`, `Closed`.
+    pub fn sync(&self) -> Result<()> {
+        let core = self.core();
+        core.state.health.check_writable()?;
+        core.commits.force_log(core.commits.log.tail())
+    }
+
+    /// A feed of the commits that end after `from` in the redo log: [`Database::log_start`], [`Database::log_end`] or
+    /// what [`ChangeFeed::resume_lsn`] told, also before the database was opened.
+    ///
+    /// # Errors
+    /// `Gone` when the log does not reach back so far, naming the oldest position; `Invalid` for a position behind its
+    /// end; `Closed`.
+    pub fn changes(&self, from: Lsn) -> Result<ChangeFeed> {
+        ChangeFeed::new(self.handle.clone(), from)
+    }
+
+    /// The oldest position from which [`Database::changes`] can begin now; 0 in a forked process.
+    #[must_use]
+    pub fn log_start(&self) -> Lsn {
+        let core = self.core();
+        if core.state.health.is_forked() {
+            return Lsn::default();
+        }
+        core.commits.log.oldest()
+    }
+
+    /// The position up to which all commits are durable. After the database was closed, where its log ends.
+    #[must_use]
+    pub fn log_end(&self) -> Lsn {
+        self.core().commits.log.durable()
+    }
+
+    /// Copies the database, as of one moment, to a new directory that can be opened by itself. Writes go on meanwhile.
+    /// Runs are linked, not copied, where the file system can.
+    ///
+    /// # Errors
+    /// `Invalid` when `dir` exists and is not empty; `Io`, `Full`, `Poisoned`.
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        let Core { state, commits, flusher, .. } = &**self.core();
+        checkpoint::checkpoint(state, commits, flusher, dir.as_ref())
+    }
+
+    /// Reads every block of every tree, the redo log and the manifest, and checks checksums, order, bounds, counts,
+    /// levels, space and the directory. It goes on behind damage, and the report tells all that is wrong.
+    ///
+    /// # Errors
+    /// `Io` when a file or directory cannot be read at all, `Closed`.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        let Core { state, commits, flusher, log_dir, .. } = &**self.core();
+        verify::verify(state, &commits.log, flusher, &log_dir.path)
+    }
+
+    /// Counters since the database was opened, and what it holds now; all zero in a forked process.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let core = self.core();
+        if core.state.health.is_forked() { Stats::default() } else { Stats::of(core) }
+    }
+
+    /// The database's directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.core().state.dir
+    }
+
+    /// The options it was opened with.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.core().state.options
+    }
+
+    /// Ends background work, flushes unlogged tables, makes all commits durable and closes. From then on every other
+    /// handle refuses with `Closed`, and whatever handles are left, the database's threads, file descriptors, memory
+    /// and lock are given back: it can be opened again at once, in this process or another. Only a
+    /// [`Range`](crate::Range) keeps the memory that it stands on until it is used again or dropped.
+    ///
+    /// # Errors
+    /// What kept the last commits from becoming durable; `Poisoned` when an earlier write failed. The database is
+    /// closed all the same.
+    pub fn close(self) -> Result<()> {
+        self.core().shut()
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("path", &self.core().state.dir).finish_non_exhaustive()
+    }
+}
+
+/// Opens a database with parts of the caller's choice: see [`Database::builder`].
+#[derive(Clone)]
+pub struct DatabaseBuilder {
+    path: PathBuf,
+    options: Options,
+    create: bool,
+    env: Option<Env>,
+    registered: Registered,
+    on_replay: Option<Arc<OnReplay>>,
+}
+
+impl DatabaseBuilder {
+    /// Sets the options.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Whether the database is created when the directory has none. Unless told otherwise it is; else opening is then
+    /// `Invalid`.
+    #[must_use]
+    pub const fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Replaces the operating system, as tests do.
+    #[must_use]
+    pub fn env(mut self, env: Env) -> Self {
+        self.env = Some(env);
+        self
+    }
+
+    /// Registers a merge operator, so that tables can name it ([`TableOptions::merge`]). The name is stored with the
+    /// table: what is registered under it must make of the operands that are there what it always did. The built-in
+    /// operator [`add`](crate::tree::operator::Add) is registered already.
+    ///
+    /// A database opens without an operator that one of its tables names. Reads of keys with operands of it, and
+    /// further merges and puts (whose values nobody could check), are then refused; flushes and compactions leave the
+    /// operands as they are, and nothing is lost.
+    #[must_use]
+    pub fn merge_operator(mut self, name: impl Into<String>, operator: impl MergeOperator + 'static) -> Self {
+        self.registered.operators.insert(name.into(), Arc::new(operator));
+        self
+    }
+
+    /// Registers a compaction filter, so that tables can name it ([`TableOptions::compaction_filter`]).
+    ///
+    /// A database opens without a filter that one of its tables names: all values are kept then.
+    #[must_use]
+    pub fn compaction_filter(mut self, name: impl Into<String>, filter: impl CompactionFilter + 'static) -> Self {
+        self.registered.filters.insert(name.into(), Arc::new(filter));
+        self
+    }
+
+    /// Has `told` called while the redo log is replayed: at the beginning, after about every mebibyte of the log, and
+    /// at the end; not at all when there is no log. It is called in the thread that opens, which waits for it.
+    ///
+    /// ```
+    /// use spinney::Database;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("db");
+    /// let progress = |now: spinney::ReplayProgress| eprintln!("{} of {} bytes replayed", now.bytes, now.bytes_total);
+    /// let db = Database::builder(&path).on_replay(progress).open()?;
+    /// # db.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_replay(mut self, told: impl Fn(ReplayProgress) + Send + Sync + 'static) -> Self {
+        self.on_replay = Some(Arc::new(told));
+        self
+    }
+
+    /// Salvages the database's log.
+    ///
+    /// # Errors
+    /// As [`Database::salvage`].
+    pub fn salvage(self, mode: SalvageMode) -> Result<SalvageReport> {
+        salvage::salvage(&self.env.unwrap_or_else(Env::os), &self.path, mode)
+    }
+
+    /// Copies all that can be read of the database to the new directory `out`, and calls `told` from time to time
+    /// meanwhile. Damaged blocks are skipped, and of each it is reported which keys it may have held. Operands of a
+    /// merge operator that is not registered are copied as they are. Takes memory for the changes that are in the redo
+    /// log only.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no database, and when `out` is not empty or lies within it; `Locked` when another
+    /// process has it open; `Corruption` when no manifest can be read, without which nothing can be salvaged;
+    /// `Unsupported` for a newer format; `Io` and `Full` when the copy cannot be written: what is there of it then is
+    /// no database.
+    pub fn salvage_to(self, out: impl AsRef<Path>, mut told: impl FnMut(SalvageProgress)) -> Result<SalvagedCopy> {
+        let env = self.env.unwrap_or_else(Env::os);
+        salvage_to::salvage_to(&env, &self.path, out.as_ref(), &self.registered, &mut told)
+    }
+
+    /// Removes the files of the database, if it has no table, or those that a failed creation left: for a program that
+    /// fails right after it created the database, and wants to leave nothing behind. Directories stay.
+    ///
+    /// # Errors
+    /// `Invalid` when the database has tables; `Locked` when it is open; `Corruption`, `Unsupported`, `Io`.
+    pub fn discard(self) -> Result<()> {
+        discard::discard(&self.env.unwrap_or_else(Env::os), &self.path)
+    }
+
+    /// Opens the database.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn open(self) -> Result<Database> {
+        let env = self.env.unwrap_or_else(Env::os);
+        let parts =
+            open::Parts { create: self.create, registered: self.registered, on_replay: self.on_replay.as_deref() };
+        let core = open::open(env, &self.path, self.options, parts)?;
+        Ok(Database { handle: DatabaseHandle::new(core) })
+    }
+}
+
+impl fmt::Debug for DatabaseBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatabaseBuilder")
+            .field("path", &self.path)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,43 @@
+//! What keeps a database open: all handles of it share one, and the last of them closes it.
+
+use std::mem;
+use std::sync::Arc;
+
+use crate::db::open::core::Core;
+
+/// Shares an open database.
+#[derive(Clone)]
+pub(crate) struct DatabaseHandle(Arc<OpenDatabase>);
+
+/// Closes the database when the last user of it is gone.
+struct OpenDatabase {
+    core: Arc<Core>,
+}
+
+impl DatabaseHandle {
+    pub(crate) fn new(core: Core) -> Self {
+        Self(Arc::new(OpenDatabase { core: Arc::new(core) }))
+    }
+
+    #[inline]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.0.core
+    }
+}
+
+impl Drop for OpenDatabase {
+    fn drop(&mut self) {
+        // Errors have poisoned the log already and cannot be told from here; `close` tells them.
+        drop(self.core.shut());
+        if self.core.state.health.is_forked() {
+            // Its threads are not here, and its latches may be held by them.
+            mem::forget(Arc::clone(&self.core));
+        }
+    }
+}
+
+impl std::fmt::Debug for DatabaseHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DatabaseHandle").field("path", &self.core().state.dir).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,19 @@
+//! The handles that users hold.
+
+pub(crate) mod batch;
+pub(crate) mod bulk_load;
+pub(crate) mod change_feed;
+pub(crate) mod database;
+mod handle;
+pub(crate) mod key_range;
+mod key_writes;
+mod own_writes;
+pub(crate) mod range;
+mod shape;
+pub(crate) mod snapshot;
+pub(crate) mod stats;
+mod table;
+pub(crate) mod table_handle;
+pub(crate) mod transaction;
+pub(crate) mod typed;
+mod walk;

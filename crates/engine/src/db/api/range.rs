@@ -1,0 +1,314 @@
+//! Iteration over a key range from both of its ends.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+
+use arc_swap::Guard;
+
+use crate::base::{Error, Result, SeqNum, Value};
+use crate::db::state::health::Health;
+use crate::tree::Limits;
+use crate::tree::cursor::after;
+use crate::tree::erasure::Layers;
+
+use super::key_range::Bounds;
+use super::own_writes::OwnWrites;
+use super::table_handle::Reader;
+use super::walk::{Direction, Source, Walk, Want};
+
+/// The entries of a key range in key order: as a double-ended iterator of `Result<(key, value)>`, which gives keys and
+/// values away, or lent one after the other by [`Range::advance`], which copies and allocates nothing.
+///
+/// A range from `range_rev` is the same with its ends exchanged: it begins at the last key and descends.
+///
+/// It owns what it reads, may be sent to another thread and may outlive its snapshot. After an error it is at its end.
+/// It does not keep the database open: when that is closed it fails with `Closed`.
+///
+/// ```
+/// # use spinney::{Database, Options, TableOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let db = Database::open(dir.path().join("db"), Options::default())?;
+/// let table = db.open_or_create_table("t", TableOptions::default())?;
+/// for key in ["a", "b", "c", "d"] {
+///     table.put(key, "value")?;
+/// }
+/// let mut range = table.range("b"..);
+/// assert_eq!(range.next_back().transpose()?.unwrap().0, b"d");
+/// assert_eq!(range.next().transpose()?.unwrap().0, b"b");
+/// assert_eq!(range.by_ref().count(), 1);
+/// range.seek("c");
+/// assert_eq!(range.next().transpose()?.unwrap().0, b"c");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a range does nothing until it is walked"]
+pub struct Range {
+    /// What is walked over; `None` after an error and when there can be no entries.
+    source: Option<Source>,
+    /// The range, but for what the other end has shown.
+    limits: Arc<Limits>,
+    /// The key from which the front was to go on.
+    sought: Option<Vec<u8>>,
+    /// The direction of [`Iterator::next`].
+    direction: Direction,
+    /// The walk from each [`End`], once it has begun.
+    walks: [Option<Walk>; 2],
+    /// One of the walks has come to the end of the range, or to the other.
+    ended: bool,
+    /// Why the range could not be begun.
+    failed: Option<Error>,
+    /// Of its database, which it does not keep open.
+    health: Arc<Health>,
+}
+
+/// The ends of a range, as indexes of its walks: that which [`Iterator::next`] goes on from, and the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Front = 0,
+    Back = 1,
+}
+
+impl Range {
+    /// What a snapshot sees in a range, with a transaction's own writes laid over it.
+    pub(crate) fn new(
+        table: Result<Reader<'_>>,
+        health: Arc<Health>,
+        seqnum: SeqNum,
+        bounds: Bounds,
+        direction: Direction,
+        own: Option<Box<(OwnWrites, Layers)>>,
+    ) -> Self {
+        let (mut source, mut failed, mut rule) = (None, None, None);
+        match table {
+            Err(error) => failed = Some(error),
+            Ok((table, version)) => {
+                rule = table.options.prefix_filter;
+                source = Some(Source { table: Arc::clone(table), version: Guard::into_inner(version), seqnum, own });
+            }
+        }
+        let limits = Limits::between(bounds, rule);
+        let ended = failed.is_none() && limits.is_empty();
+        Self { source, limits: Arc::new(limits), sought: None, direction, walks: [None, None], ended, failed, health }
+    }
+
+    /// Goes on to the next entry and lends its key and value, or `None` at the end of the range.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// # let table = db.create_table("t", TableOptions::default())?;
+    /// table.put("a", "1")?;
+    /// table.put("b", "22")?;
+    /// let (mut range, mut bytes) = (table.range(..), 0);
+    /// while let Some((key, value)) = range.advance()? {
+    ///     bytes += key.len() + value.len();
+    /// }
+    /// assert_eq!(bytes, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`, `Closed`, `Invalid` when the table was dropped before the range began.
+    #[inline]
+    pub fn advance(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(self.go(End::Front, Want::All)?.and_then(Walk::entry))
+    }
+
+    /// As [`Range::advance`], but lends the key only: a value that is
+    /// [kept apart](crate::TableOptions::large_value_bytes) is not read.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// # let table = db.create_table("t", TableOptions::default())?;
+    /// table.put("a", [7; 10_000])?;
+    /// table.put("b", [7; 20_000])?;
+    /// let (mut range, mut keys) = (table.range(..), Vec::new());
+    /// while let Some(key) = range.advance_key()? {
+    ///     keys.push(key.to_vec());
+    /// }
+    /// assert_eq!(keys, [b"a", b"b"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Range::advance`].
+    #[inline]
+    pub fn advance_key(&mut self) -> Result<Option<&[u8]>> {
+        Ok(self.go(End::Front, Want::Key)?.and_then(Walk::key))
+    }
+
+    /// As [`Range::advance`], from the other end.
+    ///
+    /// # Errors
+    /// As [`Range::advance`].
+    pub fn advance_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(self.go(End::Back, Want::All)?.and_then(Walk::entry))
+    }
+
+    /// Moves to a key: the next entry is the first at or after `key` in the direction of the range, of those that lie
+    /// in the range and that its other end has not reached. Entries that were shown before may be shown again.
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) {
+        if self.source.is_none() {
+            return;
+        }
+        self.sought = Some(key.as_ref().to_vec());
+        self.end_walk(End::Front);
+        self.ended = self.limits_of(End::Front).is_empty();
+    }
+
+    /// The range in which a walk from an end is begun.
+    #[inline]
+    fn limits_of(&self, end: End) -> Arc<Limits> {
+        let Some(key) = self.sought.as_ref().filter(|_| end == End::Front) else { return Arc::clone(&self.limits) };
+        let (low, high) = match self.direction {
+            Direction::Forward => ((&self.limits.low).max(key).clone(), self.limits.high.clone()),
+            Direction::Backward if self.limits.end_before(key) => return Arc::clone(&self.limits),
+            Direction::Backward => (self.limits.low.clone(), Some(after(key.clone()))),
+        };
+        self.within(low, high)
+    }
+
+    /// Other limits within those of the range.
+    fn within(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Arc<Limits> {
+        Arc::new(Limits { low, high, prefix: self.limits.prefix })
+    }
+
+    /// Goes on to the next entry of an end, which the walk shows then, or returns none at the end; an error is the end
+    /// too.
+    #[inline]
+    fn go(&mut self, end: End, want: Want) -> Result<Option<&Walk>> {
+        let stepped = match (self.health.check_open(), &mut self.walks, &self.source) {
+            // Nothing is in the way of a single walk but the end of the range.
+            (Ok(()), [Some(front), None], Some(source)) if end == End::Front => front.go(want, &source.table),
+            (Ok(()), ..) => self.go_slowly(end, want),
+            (Err(error), ..) => {
+                if self.ended {
+                    Ok(false)
+                } else {
+                    Err(error)
+                }
+            }
+        };
+        match stepped {
+            Ok(true) => Ok(self.walks[end as usize].as_ref()),
+            Ok(false) => {
+                self.end();
+                Ok(None)
+            }
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
+    /// Steps when the walk is to be begun, or when there are two.
+    #[inline(never)]
+    fn go_slowly(&mut self, end: End, want: Want) -> Result<bool> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let limits = self.limits_of(end);
+        let Some(source) = self.source.as_ref().filter(|_| !self.ended) else { return Ok(false) };
+        let direction = if end == End::Front { self.direction } else { self.direction.reversed() };
+        let walk = self.walks[end as usize].get_or_insert_with(|| source.walk(limits, direction));
+        walk.go(want, &source.table)?;
+        // It may stand on an entry that is not shown.
+        if self.walks[end as usize].as_ref().and_then(Walk::key).is_none_or(|key| self.is_taken(end, key)) {
+            return Ok(false);
+        }
+        if end == End::Back {
+            self.narrow();
+        }
+        Ok(true)
+    }
+
+    /// Whether a key that an end has come to is one that the other has shown or passed.
+    fn is_taken(&self, end: End, key: &[u8]) -> bool {
+        if end == End::Front {
+            return !self.limits.contain(key);
+        }
+        // The front goes on behind the entry where it stands, or from the key to which it was sent.
+        let front = self.walks[End::Front as usize].as_ref().and_then(Walk::key);
+        let Some(limit) = front.or(self.sought.as_deref()) else { return false };
+        let order = if self.direction == Direction::Forward { limit.cmp(key) } else { key.cmp(limit) };
+        order == Ordering::Greater || front.is_some() && order == Ordering::Equal
+    }
+
+    /// Leaves out of the range what the back has shown.
+    fn narrow(&mut self) {
+        let Some(key) = self.walks[End::Back as usize].as_ref().and_then(Walk::key) else { return };
+        self.limits = match self.direction {
+            Direction::Forward => self.within(self.limits.low.clone(), Some(key.to_vec())),
+            Direction::Backward => self.within(after(key.to_vec()), self.limits.high.clone()),
+        };
+    }
+
+    /// Is at its end, because of an error.
+    #[cold]
+    fn fail(&mut self, error: Error) -> Error {
+        self.leave();
+        (self.failed, self.ended) = (None, true);
+        // What it read may be something else since the database was closed.
+        self.health.check_open().err().unwrap_or(error)
+    }
+
+    /// Is at its end, until it seeks.
+    #[inline]
+    fn end(&mut self) {
+        self.ended = true;
+        [End::Front, End::Back].into_iter().for_each(|end| self.end_walk(end));
+    }
+
+    /// Gives a walk up.
+    #[inline]
+    fn end_walk(&mut self, end: End) {
+        if let (Some(mut walk), Some(source)) = (self.walks[end as usize].take(), &self.source) {
+            walk.leave(&source.table);
+        }
+    }
+
+    /// Gives back what it reads.
+    fn leave(&mut self) {
+        if self.health.is_forked() {
+            // Latches that are taken for it may be held by threads that are not there.
+            return mem::forget((mem::take(&mut self.walks), self.source.take()));
+        }
+        self.end();
+        self.source = None;
+    }
+
+    fn next_of(&mut self, end: End) -> Option<Result<(Vec<u8>, Value)>> {
+        self.go(end, Want::All).map(|walk| walk.and_then(Walk::owned)).transpose()
+    }
+}
+
+impl Iterator for Range {
+    type Item = Result<(Vec<u8>, Value)>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_of(End::Front)
+    }
+}
+
+impl DoubleEndedIterator for Range {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.next_of(End::Back)
+    }
+}
+
+impl std::iter::FusedIterator for Range {}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl fmt::Debug for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Range").field("direction", &self.direction).finish_non_exhaustive()
+    }
+}

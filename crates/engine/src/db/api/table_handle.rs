@@ -1,0 +1,79 @@
+//! The handle of a table, as other handles use it; `table.rs` has what users call.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::Guard;
+
+use crate::base::{Error, Result};
+use crate::db::open::core::Core;
+use crate::db::state::table::TableState;
+use crate::table::Version;
+
+use super::handle::DatabaseHandle;
+
+/// What a read needs of a table.
+pub(crate) type Reader<'a> = (&'a Arc<TableState>, Guard<Arc<Version>>);
+
+/// A table of an open database. Cheap to clone; keeps the database open.
+#[derive(Clone)]
+pub struct Table(Arc<Handle>);
+
+/// One for all clones of a handle: each batch has such.
+struct Handle {
+    db: DatabaseHandle,
+    state: Arc<TableState>,
+}
+
+impl Table {
+    pub(crate) fn new(db: DatabaseHandle, state: Arc<TableState>) -> Self {
+        Self(Arc::new(Handle { db, state }))
+    }
+
+    /// The table's state, if it belongs to this database and was not dropped.
+    pub(crate) fn state_in(&self, core: &Arc<Core>) -> Result<&Arc<TableState>> {
+        if !Arc::ptr_eq(self.0.db.core(), core) {
+            return Err(Error::invalid(format!("table '{}' belongs to another open database", self.0.state.name)));
+        }
+        self.0.state.check()?;
+        Ok(&self.0.state)
+    }
+
+    /// The table's state and what a reader sees of it, if it belongs to this database, which is open, and was not
+    /// dropped.
+    #[inline]
+    pub(crate) fn reader_in(&self, core: &Arc<Core>) -> Result<Reader<'_>> {
+        let version = self.0.state.version.load();
+        // In this order: a table that is dropped meanwhile, or whose database is closed, is empty only after it says
+        // so.
+        core.state.health.check_open()?;
+        Ok((self.state_in(core)?, version))
+    }
+
+    pub(crate) fn db(&self) -> &DatabaseHandle {
+        &self.0.db
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.0.db.core()
+    }
+
+    pub(crate) fn state(&self) -> &Arc<TableState> {
+        &self.0.state
+    }
+
+    pub(crate) fn open_state(&self) -> Result<&Arc<TableState>> {
+        self.0.db.core().state.health.check_open()?;
+        self.0.state.check()?;
+        Ok(&self.0.state)
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("name", &self.0.state.name)
+            .field("layout", &self.0.state.options.layout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,324 @@
+//! A transaction: reads of one snapshot and a set of writes, committed together or not at all.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use crate::base::key::{check_key, check_value};
+use crate::base::num::u64_of;
+use crate::base::{Error, ErrorKind, Kind, Result, TableId, Value};
+use crate::db::state::options::Durability;
+use crate::txn::batch::check_range;
+
+use super::batch::Batch;
+use super::handle::DatabaseHandle;
+use super::key_range::{Bounds, KeyRange, bounds, limits, prefix_range};
+use super::key_writes::KeyWrites;
+use super::own_writes::OwnWrites;
+use super::range::Range;
+use super::snapshot::Snapshot;
+use super::table_handle::Table;
+use super::walk::Direction;
+
+/// Memory that a key takes in the set beside its bytes and its changes.
+const KEY_OVERHEAD_BYTES: u64 = 64;
+
+/// A transaction over any number of tables under snapshot isolation: it reads the database as it was when it began,
+/// with its own writes on top, and commits only if nobody else has committed a change to a key that it wrote (first
+/// committer wins). Dropping it rolls it back.
+///
+/// ```
+/// # use spinney::{Database, ErrorKind, Options, TableOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let db = Database::open(dir.path().join("db"), Options::default())?;
+/// # let table = db.create_table("t", TableOptions::default())?;
+/// let (mut first, mut second) = (db.begin(), db.begin());
+/// first.put(&table, b"seat 1", b"Ann")?;
+/// second.put(&table, b"seat 1", b"Bob")?;
+/// first.commit()?;
+/// assert_eq!(second.commit().unwrap_err().kind(), ErrorKind::Conflict);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Transaction {
+    snapshot: Snapshot,
+    _open: Open,
+    writes: BTreeMap<TableId, TableWrites>,
+    bytes: u64,
+}
+
+/// Counts a transaction as open.
+#[derive(Debug)]
+struct Open(DatabaseHandle);
+
+#[derive(Debug)]
+struct TableWrites {
+    table: Table,
+    own: OwnWrites,
+}
+
+impl TableWrites {
+    fn new(table: &Table) -> Self {
+        Self { table: table.clone(), own: OwnWrites::default() }
+    }
+}
+
+impl Transaction {
+    pub(crate) fn new(db: &DatabaseHandle) -> Self {
+        // Before it takes its snapshot, so that as few commits as possible are not noted that it does not see.
+        let open = Open::new(db);
+        Self { snapshot: Snapshot::new(db.clone()), _open: open, writes: BTreeMap::new(), bytes: 0 }
+    }
+
+    /// Sets a key's value.
+    ///
+    /// # Errors
+    /// `Invalid` for a key or value of a length that cannot be stored, a value that the table's merge operator refuses,
+    /// or a table of another database; `Full` when the transaction becomes larger than memory allows: it stays as it
+    /// was then.
+    pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        table.state().check_value(value)?;
+        self.write(table, Kind::Put, key, value)
+    }
+
+    /// Removes a key, whether it exists or not.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write(table, Kind::Delete, key.as_ref(), b"")
+    }
+
+    /// Removes a key that was put at most once since it was last removed, as [`Batch::single_delete`] does. Of what the
+    /// transaction itself did to the key only the sum is committed: a put and its removal are a removal, and a removal
+    /// with a put after it stays both.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn single_delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write(table, Kind::SingleDelete, key.as_ref(), b"")
+    }
+
+    /// Removes all keys of a range, as [`Batch::delete_range`] does. Reads of the transaction see it. The commit
+    /// conflicts with what others committed to keys of the range meanwhile; where very much of the range was just
+    /// written it may do so in vain.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn delete_range(&mut self, table: &Table, range: impl KeyRange) -> Result<()> {
+        let core = self.snapshot.db().core();
+        core.state.health.check_writable()?;
+        let state = table.state_in(core)?;
+        let Some(range) = limits(&range) else { return Ok(()) };
+        check_range(&range)?;
+        let high_bytes = range.high.as_ref().map_or(0, Vec::len);
+        let bytes = self.bytes + u64_of(range.low.len() + high_bytes) + KEY_OVERHEAD_BYTES;
+        self.check_fits(bytes)?;
+        self.bytes = bytes;
+        let own = &mut self.writes.entry(state.id).or_insert_with(|| TableWrites::new(table)).own;
+        own.erase(&range);
+        own.keys.remove_range(&range.low, range.high.as_deref(), |(key, writes)| {
+            self.bytes -= u64_of(key.len()) + KEY_OVERHEAD_BYTES + writes.bytes();
+        });
+        Ok(())
+    }
+
+    fn check_fits(&self, bytes: u64) -> Result<()> {
+        let most = self.snapshot.db().core().throttle.budget.batch_bytes_max();
+        if bytes <= most {
+            return Ok(());
+        }
+        let message = format!(
+            "the transaction is larger than memory_bytes allows (a quarter of it, {most} bytes): commit in parts"
+        );
+        Err(Error::new(ErrorKind::Full, message))
+    }
+
+    /// Merges an operand into a key's value, as [`Batch::merge`] does. Reads of the transaction see it. The value is
+    /// not read, but like a put the commit conflicts with what others committed to the key meanwhile: counters that
+    /// many change take a [`Batch`].
+    ///
+    /// # Errors
+    /// As [`Transaction::put`]; `Invalid` also when the table has no merge operator, or one that is not registered or
+    /// refuses the operand.
+    pub fn merge(&mut self, table: &Table, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        table.state().callbacks.operator.get()?.check(operand)?;
+        self.write(table, Kind::Merge, key, operand)
+    }
+
+    fn write(&mut self, table: &Table, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
+        let core = self.snapshot.db().core();
+        core.state.health.check_writable()?;
+        check_key(key)?;
+        check_value(value)?;
+        let state = table.state_in(core)?;
+        let own = self.writes.get(&state.id).and_then(|writes| writes.own.keys.get(key));
+        let replaced = match (own, kind) {
+            (None, _) => 0,
+            (Some(_), Kind::Merge) => u64_of(key.len()) + KEY_OVERHEAD_BYTES,
+            (Some(own), _) => u64_of(key.len()) + KEY_OVERHEAD_BYTES + own.bytes(),
+        };
+        let bytes = self.bytes - replaced + u64_of(key.len()) + KEY_OVERHEAD_BYTES + KeyWrites::bytes_of(value);
+        self.check_fits(bytes)?;
+        self.bytes = bytes;
+        let own = &mut self.writes.entry(state.id).or_insert_with(|| TableWrites::new(table)).own;
+        own.keys.upsert(key, |own| own.push(kind, value), || KeyWrites::new(kind, value));
+        Ok(())
+    }
+
+    /// The value of a key, the transaction's own writes included.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        let key = key.as_ref();
+        self.snapshot.db().core().state.health.check_open()?;
+        check_key(key)?;
+        let own = self.own(table);
+        let below = || match own {
+            Some(own) if own.has_erased(key) => Ok(None),
+            _ => self.snapshot.get(table, key),
+        };
+        match own.and_then(|writes| writes.keys.get(key)) {
+            Some(own) => own.over(key, below, &table.state().callbacks.operator),
+            None => below(),
+        }
+    }
+
+    /// Whether a key has a value.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        self.snapshot.db().core().state.health.check_open()?;
+        check_key(key)?;
+        match self.own(table) {
+            Some(own) if own.keys.get(key).is_some() || own.has_erased(key) => Ok(self.get(table, key)?.is_some()),
+            _ => self.snapshot.contains(table, key),
+        }
+    }
+
+    /// The values of several keys, in the order of the keys, the transaction's own writes included: faster than one
+    /// [`Transaction::get`] after the other, as [`Snapshot::multi_get`] is. What the writes decide alone is not looked
+    /// up.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// # let table = db.create_table("t", TableOptions::default())?;
+    /// let mut txn = db.begin();
+    /// txn.put(&table, b"seat 1", b"Ann")?;
+    /// txn.put(&table, b"seat 2", b"Bob")?;
+    /// txn.commit()?;
+    /// let mut txn = db.begin();
+    /// txn.delete(&table, b"seat 1")?;
+    /// let seats = txn.multi_get(&table, &[b"seat 2", b"seat 1"])?;
+    /// assert_eq!((seats[0].as_deref(), seats[1].as_deref()), (Some(&b"Bob"[..]), None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::multi_get`].
+    pub fn multi_get(&self, table: &Table, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value>>> {
+        let keys = &*keys.iter().map(AsRef::as_ref).collect::<Vec<_>>();
+        keys.iter().try_for_each(|key| check_key(key))?;
+        let Some(own) = self.own(table) else { return self.snapshot.get_many(table, keys) };
+        let shown: Vec<&[u8]> = keys.iter().copied().filter(|key| own.shows_below(key)).collect();
+        let mut shown = self.snapshot.get_many(table, &shown)?.into_iter().peekable();
+        let value = |key: &&[u8]| {
+            let below = shown.next_if(|_| own.shows_below(key)).flatten();
+            match own.keys.get(key) {
+                Some(writes) => writes.over(key, || Ok(below), &table.state().callbacks.operator),
+                None => Ok(below),
+            }
+        };
+        keys.iter().map(value).collect()
+    }
+
+    /// The entries of a key range, ascending, with the writes made so far.
+    pub fn range(&self, table: &Table, range: impl KeyRange) -> Range {
+        self.walk(table, bounds(&range), Direction::Forward)
+    }
+
+    /// The entries of a key range, descending, with the writes made so far.
+    pub fn range_rev(&self, table: &Table, range: impl KeyRange) -> Range {
+        self.walk(table, bounds(&range), Direction::Backward)
+    }
+
+    /// The entries whose keys begin with `prefix`, ascending, with the writes made so far.
+    pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Range {
+        self.walk(table, prefix_range(prefix), Direction::Forward)
+    }
+
+    /// The entry with the smallest key, with the writes made so far.
+    ///
+    /// # Errors
+    /// As [`Range::advance`].
+    pub fn first(&self, table: &Table) -> Result<Option<(Vec<u8>, Value)>> {
+        self.range(table, ..).next().transpose()
+    }
+
+    /// The entry with the largest key, with the writes made so far.
+    ///
+    /// # Errors
+    /// As [`Range::advance`].
+    pub fn last(&self, table: &Table) -> Result<Option<(Vec<u8>, Value)>> {
+        self.range_rev(table, ..).next().transpose()
+    }
+
+    fn walk(&self, table: &Table, bounds: Bounds, direction: Direction) -> Range {
+        let own = self.own(table).map(|own| Box::new((own.clone(), own.hidden())));
+        self.snapshot.walk(table, bounds, direction, own)
+    }
+
+    /// The transaction's writes of a table that is still of this database.
+    fn own(&self, table: &Table) -> Option<&OwnWrites> {
+        let state = table.state_in(self.snapshot.db().core()).ok()?;
+        self.writes.get(&state.id).map(|writes| &writes.own)
+    }
+
+    /// Commits with the database's [durability](crate::Options::durability).
+    ///
+    /// # Errors
+    /// `Conflict` when somebody else committed a change to a key written or erased here after this transaction began:
+    /// nothing is applied, retry it. `Poisoned`, `Closed`, and `Io` when it is unknown whether the commit is durable.
+    pub fn commit(self) -> Result<()> {
+        let durability = self.snapshot.db().core().state.options.durability;
+        self.commit_with(durability)
+    }
+
+    /// Commits with the given durability.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn commit_with(self, durability: Durability) -> Result<()> {
+        let mut batch = Batch::new();
+        for writes in self.writes.values() {
+            let TableWrites { table, own } = writes;
+            own.erased().all().iter().for_each(|erasure| batch.erase(table, &erasure.range));
+            own.keys.for_each(|(key, own)| own.iter().for_each(|(kind, value)| batch.push(table, kind, key, value)));
+        }
+        batch.commit_owned(self.snapshot.db(), durability, Some(self.snapshot.seqnum()))
+    }
+
+    /// Drops the transaction and its writes.
+    pub fn rollback(self) {
+        drop(self);
+    }
+}
+
+impl Open {
+    fn new(db: &DatabaseHandle) -> Self {
+        db.core().commits.open_transactions.fetch_add(1, Ordering::Relaxed);
+        Self(db.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.core().commits.open_transactions.fetch_sub(1, Ordering::Relaxed);
+    }
+}

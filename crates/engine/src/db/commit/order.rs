@@ -1,0 +1,131 @@
+//! The order of commits: the next seqnum, and what a transaction that read before must be checked against.
+
+use std::sync::Arc;
+
+use crate::base::{Error, ErrorKind, Kind, Result, SeqNum, TableId};
+use crate::db::state::table::TableState;
+use crate::tree::Limits;
+use crate::txn::batch::{Change, Changes};
+use crate::txn::conflict::RecentWrites;
+
+use super::finder::position;
+
+/// What commits change in their order.
+#[derive(Debug)]
+pub(crate) struct CommitOrder {
+    pub(crate) next_seqnum: SeqNum,
+    pub(crate) recent: RecentWrites,
+    /// Bulk loads that have their place in the order, but whose entries cannot be found yet.
+    pub(crate) loads: Vec<PendingLoad>,
+    /// Scratch for the front of a log record.
+    pub(crate) header: Vec<u8>,
+}
+
+impl CommitOrder {
+    /// Before the first commit, which gets this seqnum.
+    pub(crate) fn new(next_seqnum: SeqNum) -> Self {
+        Self { next_seqnum, recent: RecentWrites::default(), loads: Vec::new(), header: Vec::new() }
+    }
+
+    /// First committer wins: refuses when a key of the changes has a version that is newer than `read_seqnum`.
+    pub(super) fn check_conflicts(
+        &self,
+        changes: &Changes,
+        tables: &[Arc<TableState>],
+        read_seqnum: SeqNum,
+    ) -> Result<()> {
+        for load in &self.loads {
+            if changes.iter().any(|change| load.table == change.table && load.meets(&change)) {
+                let name = &tables[position(tables, load.table)].name;
+                let message = format!("a bulk load of table '{name}' came first: retry the transaction");
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
+        }
+        let may_have_changed = |change: &Change<'_>| match change.kind {
+            Kind::Erase => self.next_seqnum.0 > read_seqnum.0 + 1,
+            _ => self.recent.may_have_changed(change.table, change.key, read_seqnum),
+        };
+        for change in changes.iter().filter(may_have_changed) {
+            let table = &tables[position(tables, change.table)];
+            let version = table.version.load();
+            // Commits that were ordered before this one may still be inserting, also into a memtable that was sealed
+            // meanwhile; they need no latch for it.
+            version.memtables().for_each(|mem| mem.wait_for_inserts());
+            let changed = match change.range() {
+                Some(range) => version.range_changed(&range, read_seqnum)?,
+                None => version.changed(change.key, read_seqnum)?,
+            };
+            if changed {
+                let name = &table.name;
+                let message =
+                    format!("another transaction changed a key of table '{name}' first: retry the transaction");
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what a commit changes, for the conflicts of the transactions that are open; where none is, only that
+    /// something changed.
+    pub(super) fn note(&mut self, changes: &Changes, first: SeqNum, has_open_transactions: bool) {
+        if !has_open_transactions {
+            // A transaction that begins now sees this commit, or is told of it by what was skipped.
+            self.recent.skip(SeqNum(self.next_seqnum.0 - 1));
+            return;
+        }
+        for (seqnum, change) in (first.0..).map(SeqNum).zip(changes.iter()) {
+            match change.kind {
+                Kind::Erase => self.recent.skip(seqnum),
+                _ => self.recent.note(change.table, change.key, seqnum),
+            }
+        }
+    }
+
+    /// Gives the next seqnum to a change that is no commit, and must be published like one.
+    pub(crate) fn take_seqnum(&mut self) -> SeqNum {
+        let seqnum = self.next_seqnum;
+        self.next_seqnum = SeqNum(seqnum.0 + 1);
+        self.recent.skip(seqnum);
+        seqnum
+    }
+}
+
+/// A bulk load on its way to visibility.
+#[derive(Debug)]
+pub(crate) struct PendingLoad {
+    pub(crate) table: TableId,
+    pub(crate) seqnum: SeqNum,
+    pub(crate) smallest: Vec<u8>,
+    pub(crate) largest: Vec<u8>,
+}
+
+impl PendingLoad {
+    /// Whether the load may have a key that the change is of.
+    pub(crate) fn meets(&self, change: &Change<'_>) -> bool {
+        match change.range() {
+            None => *self.smallest <= *change.key && *change.key <= *self.largest,
+            Some(Limits { low, high, .. }) => low <= self.largest && high.is_none_or(|high| self.smallest < high),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Kind;
+
+    /// From its first key to its last; ranges end before their upper bound.
+    #[test]
+    fn a_load_on_its_way_meets_changes_of_its_keys_up_to_both_ends() {
+        let (smallest, largest) = (b"c".to_vec(), b"e".to_vec());
+        let load = PendingLoad { table: TableId(1), seqnum: SeqNum(9), smallest, largest };
+        let meets = |kind, key, value| load.meets(&Change { table: TableId(1), kind, key, value });
+        for (key, is_met) in [(b"b", false), (b"c", true), (b"d", true), (b"e", true), (b"f", false)] {
+            assert_eq!(meets(Kind::Put, key, b"c"), is_met, "{key:?}");
+            assert_eq!(meets(Kind::Delete, key, b""), is_met, "{key:?}");
+            assert_eq!(meets(Kind::Erase, key, b""), *key <= *b"e", "{key:?} to the last key");
+            assert_eq!(meets(Kind::Erase, b"", key), *key > *b"c", "up to {key:?}");
+        }
+        assert!(meets(Kind::Erase, b"", b""));
+    }
+}

@@ -1,0 +1,290 @@
+//! The commit path: admit, order, log, insert, sync, publish.
+//!
+//! ```text
+//! admit: enough memory and disk space, flushes and compactions keep up
+//! compress the changes, if the options say so; sort what is large, and the ranges that are deleted
+//! commit latch ┌ conflict? ── seqnums ── append to the log ┐
+//!              └─────────────────────────────────────────────┘
+//!   insert into each table's memtable (invisible yet, beside other commits); a large batch is a memtable by itself
+//!   make the log as durable as the commit asks (one sync serves all commits that wait)
+//!   publish, in seqnum order
+//! ```
+//!
+//! Changes of unlogged tables go the same way without the log; a commit of nothing else syncs nothing.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arc_swap::Guard;
+use smallvec::SmallVec;
+
+use crate::base::num::u64_of;
+use crate::base::sync::Mutex;
+use crate::base::{ErrorKind, Lsn, Reached, Result, SeqNum};
+use crate::db::state::State;
+use crate::db::state::options::Durability;
+use crate::db::state::table::TableState;
+use crate::db::throttle::Throttle;
+use crate::log::{LogWriter, Packed};
+use crate::table::Version;
+use crate::table::mem::{Mem, Moment};
+use crate::tree::memtable::Memtable;
+use crate::txn::batch::{Changes, put_record_header};
+use crate::txn::publish::Seqnums;
+
+use super::batch_memtable::{large_bytes, sort_large};
+use super::finder::Finder;
+use super::order::CommitOrder;
+use super::range_tombstones::{NewTombstones, merge_sets};
+use super::retention::{IntervalSync, LogRetention};
+use super::write_set::WriteSet;
+
+/// Most commits are of no more tables; those that are allocate.
+const TABLES: usize = 4;
+
+/// Orders commits, logs them and shows them to readers.
+#[derive(Debug)]
+pub(crate) struct CommitPipeline {
+    pub(super) state: Arc<State>,
+    pub(super) throttle: Arc<Throttle>,
+    pub(crate) log: LogWriter,
+    /// The commit latch.
+    pub(crate) order: Mutex<CommitOrder>,
+    /// Counted only to steer what commits note for transactions; publishes nothing.
+    pub(crate) open_transactions: AtomicUsize,
+    pub(super) interval: IntervalSync,
+    pub(super) retention: LogRetention,
+}
+
+/// A commit that has its place in the order.
+pub(crate) struct Ticket {
+    seqnums: Seqnums,
+    /// The end of its commit in the log; the end of the log when it has none, because it changes unlogged tables only.
+    end: Lsn,
+    /// What each table consists of, with its memtable, in the order of the batch's tables. `None` where nothing is
+    /// inserted.
+    versions: SmallVec<[Option<Guard<Arc<Version>>>; TABLES]>,
+}
+
+impl Ticket {
+    fn mems(&self) -> impl Iterator<Item = &Mem> {
+        self.versions.iter().flatten().map(|version| &*version.active)
+    }
+}
+
+impl CommitPipeline {
+    /// The first commit gets `next_seqnum`; the log before `log_from` is not needed.
+    pub(crate) fn new(
+        state: Arc<State>,
+        throttle: Arc<Throttle>,
+        log: LogWriter,
+        (next_seqnum, log_from): (SeqNum, Lsn),
+    ) -> Self {
+        Self {
+            state,
+            throttle,
+            log,
+            order: Mutex::new(CommitOrder::new(next_seqnum)),
+            open_transactions: AtomicUsize::new(0),
+            interval: IntervalSync::default(),
+            retention: LogRetention::new(log_from),
+        }
+    }
+
+    /// Commits changes of the given tables. With `read_seqnum`, only if none of the keys changed after that snapshot.
+    pub(crate) fn commit(
+        &self,
+        changes: Cow<'_, Changes>,
+        tables: &[Arc<TableState>],
+        durability: Durability,
+        read_seqnum: Option<SeqNum>,
+    ) -> Result<()> {
+        self.state.health.check_writable()?;
+        if changes.count() == 0 {
+            return Ok(());
+        }
+        let _admission = self.throttle.admit(&changes)?;
+        let large_bytes = large_bytes(&self.throttle.budget, &self.state.options);
+        if u64_of(changes.bytes()) < large_bytes {
+            let tombstones = &NewTombstones::of(&changes, tables);
+            let writes = WriteSet { changes: &changes, tables, sorted: &[], tombstones };
+            return self.write(writes, durability, read_seqnum);
+        }
+        // A memtable keeps them.
+        let changes = Arc::new(changes.into_owned());
+        let sorted = sort_large(&changes, tables, large_bytes);
+        let tombstones = &NewTombstones::of(&changes, tables);
+        self.write(WriteSet { changes: &changes, tables, sorted: &sorted, tombstones }, durability, read_seqnum)
+    }
+
+    /// Orders, logs, inserts, syncs and publishes a commit that was admitted.
+    fn write(&self, writes: WriteSet<'_>, durability: Durability, read_seqnum: Option<SeqNum>) -> Result<()> {
+        // Before any latch is taken, beside the writes of other commits.
+        let body = self.log.pack(writes.changes.logged());
+        let ticket = match self.order_with_space(writes, &body, read_seqnum) {
+            // There may be room again for the log's next segment, and no other thread looks for it while commits are
+            // refused.
+            Err(error) if error.kind() == ErrorKind::Full => {
+                self.prepare_segment()?;
+                self.order_with_space(writes, &body, read_seqnum)?
+            }
+            ordered => ordered?,
+        };
+        insert(writes, &ticket);
+        self.make_durable(writes.changes, &ticket, durability)?;
+        self.publish(ticket.seqnums)?;
+        self.state.counters.commits.fetch_add(1, Ordering::Relaxed);
+        let logged = writes.changes.logged_count() > 0;
+        if logged && durability == Durability::Interval && self.interval.begins() || self.log.wants_spare() {
+            self.state.wakers.sync();
+        }
+        if writes.changes.erases() {
+            writes.tables.iter().for_each(|table| merge_sets(table, &self.state.snapshots));
+        }
+        self.account(&ticket, writes.sorted.iter().any(Option::is_some));
+        // A commit that holds the version before its flush keeps the space of a B-tree's old root from being given
+        // back.
+        drop(ticket);
+        if self.throttle.must_flush_for_space(writes.changes) {
+            self.seal_all();
+            self.state.wakers.flush();
+        }
+        Ok(())
+    }
+
+    /// [`Self::sequence`], when the log has segments at hand for all of a large commit.
+    fn order_with_space(&self, writes: WriteSet<'_>, body: &Packed<'_>, read_seqnum: Option<SeqNum>) -> Result<Ticket> {
+        let reserved = self.log.reserve(body).map_err(|error| match error {
+            error if error.kind() == ErrorKind::Full || error.is_unchanged() => {
+                error.context("no room for the redo log")
+            }
+            error => self.state.poison(error),
+        });
+        let _reserved = reserved?;
+        self.sequence(writes, body, read_seqnum)
+    }
+
+    /// Under the commit latch: refuses a conflict, gives out seqnums, appends to the log.
+    pub(crate) fn sequence(
+        &self,
+        writes: WriteSet<'_>,
+        body: &Packed<'_>,
+        read_seqnum: Option<SeqNum>,
+    ) -> Result<Ticket> {
+        let WriteSet { changes, tables, sorted, tombstones } = writes;
+        let mut guard = self.order.lock();
+        let order = &mut *guard;
+        // A close takes the latch after it said so: commits that were ordered before are flushed, and none is ordered
+        // later.
+        self.state.health.check_open()?;
+        tables.iter().try_for_each(|table| table.check())?;
+        if let Some(read_seqnum) = read_seqnum {
+            let checked = order.check_conflicts(changes, tables, read_seqnum);
+            checked.inspect_err(|error| {
+                if error.kind() == ErrorKind::Conflict {
+                    self.state.counters.conflicts.fetch_add(1, Ordering::Relaxed);
+                    Reached::Conflict.mark();
+                }
+            })?;
+        }
+        let first = order.next_seqnum;
+        let place = match changes.logged_count() {
+            0 => self.log.tail()..self.log.tail(),
+            count => self.append(order, count, body)?,
+        };
+        order.next_seqnum = SeqNum(first.0 + changes.count());
+        let next = order.next_seqnum;
+        order.note(changes, first, self.open_transactions.load(Ordering::Relaxed) > 0);
+        tables.iter().zip(tombstones).for_each(|(table, tombstones)| tombstones.show(table, first));
+        let moment = |next_seqnum, lsn| Moment { next_seqnum, lsn };
+        let place = moment(first, place.start)..moment(next, place.end);
+        for (table, batch) in tables.iter().zip(sorted) {
+            if let Some(batch) = batch {
+                let mem = Mem::of_batch(Memtable::of_batch(batch.clone(), first), &place);
+                self.throttle.budget.count(&mem);
+                self.seal_at(table, place.start, Some(&mem));
+                Reached::Bypass.mark();
+            }
+        }
+        let inserted = |(at, table): (usize, &Arc<TableState>)| writes.is_inserted(at).then(|| table.version.load());
+        let versions = tables.iter().enumerate().map(inserted).collect();
+        let seqnums = Seqnums { first, last: SeqNum(next.0 - 1) };
+        let ticket = Ticket { seqnums, end: place.end.lsn, versions };
+        let active = ticket.versions.iter().zip(tombstones);
+        active.for_each(|(version, new)| version.iter().for_each(|version| version.active.erased(new.bytes)));
+        ticket.mems().for_each(|mem| mem.enter(place.start.lsn));
+        Ok(ticket)
+    }
+
+    /// Appends the changes of logged tables, as one commit with the next seqnums; where the log ended before it and
+    /// ends now.
+    fn append(&self, order: &mut CommitOrder, count: u64, body: &Packed<'_>) -> Result<Range<Lsn>> {
+        order.header.clear();
+        put_record_header(&mut order.header, order.next_seqnum, count);
+        self.log.append_packed(&order.header, body).map_err(|error| match error.kind() {
+            // Refused before anything was written: commits go on when there is room again.
+            ErrorKind::Full => error,
+            _ => self.state.poison(error),
+        })
+    }
+
+    /// Makes the log as durable as the commit asks.
+    fn make_durable(&self, changes: &Changes, ticket: &Ticket, durability: Durability) -> Result<()> {
+        let durable = match durability {
+            _ if changes.logged_count() == 0 => Ok(()),
+            Durability::Sync => {
+                self.state.publisher.inserted(ticket.seqnums, ticket.end);
+                self.log.sync(ticket.end)
+            }
+            Durability::Buffered => self.log.write(ticket.end),
+            Durability::Interval => Ok(()),
+        };
+        self.state.or_poison(durable).map_err(|error| error.context("it is unknown whether the commit is durable"))
+    }
+
+    /// Shows readers what has these seqnums, when all before is shown.
+    pub(crate) fn publish(&self, seqnums: Seqnums) -> Result<()> {
+        match self.state.publisher.complete(seqnums, self.log.durable(), &self.state.snapshots) {
+            true => Ok(()),
+            false => self.state.health.check_writable(),
+        }
+    }
+
+    /// Counts the growth of memtables, for which the cache makes room, and sends full ones to disk; also when some were
+    /// `sealed` by the commit.
+    fn account(&self, ticket: &Ticket, sealed: bool) {
+        let (mut full, mut wants_memory) = (sealed || self.is_seal_due(ticket.end), self.log.wants_pages());
+        for mem in ticket.mems().filter(|mem| mem.has_grown()) {
+            full |= self.throttle.budget.count(mem);
+            wants_memory |= mem.entries.wants_memory();
+        }
+        if wants_memory {
+            self.state.wakers.memory();
+        }
+        let limit = self.state.options.memtable_bytes;
+        full |= limit != 0 && ticket.mems().any(|mem| mem.accounted_bytes() >= limit && mem.frozen_at().is_none());
+        self.throttle.press_cache();
+        if full {
+            self.seal_full();
+        }
+    }
+}
+
+/// Inserts the changes into the memtables, where no reader sees them before they are published.
+fn insert(writes: WriteSet<'_>, ticket: &Ticket) {
+    let WriteSet { changes, tables, .. } = writes;
+    if ticket.mems().next().is_none() {
+        return;
+    }
+    let (mut finder, mut seqnum) = (Finder::new(tables), ticket.seqnums.first);
+    let entries = changes.iter().filter_map(|change| {
+        let at = finder.find(change.table);
+        let entry = change.entry(seqnum);
+        seqnum.0 += 1;
+        Some((&ticket.versions[at].as_ref()?.active.entries, entry?))
+    });
+    Memtable::insert_many(entries);
+    ticket.mems().for_each(Mem::leave);
+}

@@ -1,0 +1,199 @@
+//! The flush: a table's sealed memtables become a run in L0, with their large values in value files beside it, or are
+//! merged into its B-tree.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::num::u64_of;
+use crate::base::{ErrorKind, Lsn, Reached, Result, SeqNum};
+use crate::db::state::State;
+use crate::db::state::table::TableState;
+use crate::table::mem::Mem;
+use crate::table::{RunHandle, policy};
+use crate::tree::Cursor;
+use crate::tree::btree::PendingRoot;
+use crate::tree::erasure::Erasures;
+use crate::tree::merge::MergeCursor;
+use crate::tree::retain::{Below, Retain};
+
+use super::btree_merge::{Merged, give_back, merge_in_slices, merges_now};
+use super::install::{Flushed, TreeChange, install, sealed_before};
+use super::job::{JobContext, is_lack};
+use super::output::run_writer::RunWriter;
+
+/// A table with a read for this number of entries written, or more reads, is read enough for what is flushed to go to
+/// the cache.
+const READS_PART: u64 = 8;
+
+/// Of a flush that leaves no more of a B-tree than this part, space goes back to the file system; else it is kept for
+/// the flushes to come.
+const EMPTIED_PART: u64 = 2;
+
+/// Sealed memtables of a table, newest first, on their way to disk. The caller holds the flush gate.
+pub(crate) struct Flush<'a> {
+    context: JobContext<'a>,
+    table: &'a TableState,
+    mems: Vec<Arc<Mem>>,
+    /// Where the replay of the table's log begins when they are on disk.
+    replay_from: Lsn,
+}
+
+/// The order of commits when a flush begins. What is flushed is older, and what comes meanwhile stays in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frontier {
+    pub(crate) next_seqnum: SeqNum,
+    /// The log before this position is not needed when the flush is done.
+    pub(crate) log_from: Lsn,
+}
+
+/// What a flush wrote.
+enum Output {
+    /// Every entry could be dropped.
+    Nothing,
+    Run(RunHandle),
+    Root(PendingRoot),
+}
+
+impl<'a> Flush<'a> {
+    /// The flush of the memtables that were sealed before a change with seqnum `up_to`; `None` when there are none.
+    pub(crate) fn plan(context: JobContext<'a>, table: &'a TableState, up_to: SeqNum) -> Option<Self> {
+        let mut mems = table.version.load().immutables.clone();
+        mems.retain(|mem| mem.frozen_at().is_some_and(|at| at.next_seqnum <= up_to));
+        if mems.is_empty() || table.check().is_err() {
+            return None;
+        }
+        mems.iter().for_each(|mem| mem.wait_for_inserts());
+        let replay_from = match mems.first().and_then(|newest| newest.frozen_at()) {
+            Some(at) => at.lsn,
+            None => context.state.manifest.lock().replay_from(table.id),
+        };
+        Some(Self { context, table, mems, replay_from })
+    }
+
+    pub(crate) fn mems(&self) -> &[Arc<Mem>] {
+        &self.mems
+    }
+
+    /// The log must be durable up to here before the flush: a crash could else keep the flushed half of a commit and
+    /// lose the half that is only in the log. Of an unlogged table it could also keep a commit and lose one before it.
+    pub(crate) fn needs_log(&self) -> Lsn {
+        self.replay_from
+    }
+
+    /// Writes the memtables out, and shows readers the result in their place.
+    pub(crate) fn run(self, frontier: Frontier) -> Result<()> {
+        let JobContext { state, throttle } = self.context;
+        let Self { table, ref mems, .. } = self;
+        let tombstones = table.version.load().erasures.before(sealed_before(mems));
+        let live_before = table.btree().map_or(0, |btree| btree.root().meta().live_bytes());
+        state.or_poison(state.manifest.lock().raise_seqnum_floor(frontier.next_seqnum))?;
+        let output = match self.write_out(&tombstones) {
+            // What it wrote is gone again, or lies where a tree's file is free, and the memtables stay where they are.
+            Err(error) if is_lack(&error) => {
+                Reached::FlushWithoutRoom.mark();
+                let bytes = mems.iter().map(|mem| mem.accounted_bytes()).sum();
+                return Err(match error.kind() {
+                    ErrorKind::Full => throttle.advise_flush(error, bytes),
+                    _ => error,
+                });
+            }
+            output => state.or_poison(output)?,
+        };
+        let flushed =
+            Flushed { mems: mems.clone(), replay_from: self.replay_from, log_from: frontier.log_from, tombstones };
+        let mut change = TreeChange { flushed: Some(flushed), ..TreeChange::none() };
+        match output {
+            Output::Nothing => {}
+            Output::Run(handle) => {
+                let values: u64 = handle.run.values().iter().map(|file| file.bytes()).sum();
+                state.counters.flush_bytes.fetch_add(handle.run.meta().bytes + values, Ordering::Relaxed);
+                change.added.push(handle);
+            }
+            Output::Root(pending) => change.root = Some(pending),
+        }
+        state.or_poison(install(state, table, change))?;
+        state.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        table.credit.flushed(mems.iter().map(|mem| mem.entries.entries()).sum());
+        mems.iter().for_each(|mem| throttle.budget.forget(mem));
+        throttle.flushed();
+        give_back_emptied(state, table, live_before)
+    }
+
+    /// Writes the memtables' entries to a run, or merges them into the B-tree, under the range tombstones that come
+    /// with them; nothing refers to the result yet.
+    fn write_out(&self, tombstones: &Arc<Erasures>) -> Result<Output> {
+        let (state, table) = (self.context.state, self.table);
+        let entries: u64 = self.mems.iter().map(|mem| mem.entries.entries()).sum();
+        let is_read = table.reads.since_asked().saturating_mul(READS_PART) >= entries;
+        let sources = self.mems.iter().map(|mem| mem.entries.merge_source(is_read)).collect();
+        let (snapshots, published) = state.snapshots.live();
+        let trees = table.trees();
+        let mut changes = MergeCursor::new(sources);
+        let all = match tombstones.is_empty() {
+            true => Arc::clone(&trees.erasures),
+            false => Arc::new(trees.erasures.and(tombstones)),
+        };
+        let bytes: u64 = self.mems.iter().map(|mem| u64_of(mem.entries.bytes())).sum();
+        if let Some((btree, turn)) = merges_now(state, table, &trees, (&mut changes, bytes))? {
+            let mut retain = table.retain(snapshots.clone(), published, true).erasing(Arc::clone(&all));
+            // The old root goes slice by slice.
+            drop(trees);
+            // A slice may be in place before a crash takes the rest: of the log, which has it, and not of tombstones
+            // that the manifest gets at the end.
+            let in_slices = table.options.logged && tombstones.is_empty();
+            let (changes, pause) = (&mut changes, &mut || Ok(()));
+            let merged = match in_slices {
+                true => merge_in_slices(state, turn, (table, &btree), (changes, bytes), &mut retain, pause),
+                false => btree.merge(turn, changes, &mut retain, false, pause).map(Merged::of),
+            };
+            match merged {
+                // Laid over the tree, the changes wait until it can be read, or until there is room for what a merge
+                // rewrites.
+                Err(error) if error.is_of_read() => state.counters.failed_merge(&error),
+                Err(error) if error.kind() == ErrorKind::Full => {}
+                merged => {
+                    let Merged { last, written, .. } = merged?;
+                    state.counters.flush_bytes.fetch_add(written, Ordering::Relaxed);
+                    return Ok(Output::Root(last));
+                }
+            }
+        }
+        let trees = table.trees();
+        let retain = table.retain(snapshots, published, trees.count() == 0).erasing(all);
+        // What the log has given back may be in the tree, if a merge into it was cut short.
+        let mut retain = retain.over(Below::new(Vec::new(), trees.holds_btree()));
+        let filter_bits = policy::bits_of_flush(&trees, &table.options, entries, &mut changes)?;
+        let mut writer = RunWriter::new(state, &table.options, u64::MAX, filter_bits);
+        match feed(&mut changes, &mut retain, &mut writer) {
+            Ok(newest) => writer.clean_to(retain.clean_to(newest)),
+            Err(error) => return Err(writer.give_up(error)),
+        }
+        Ok(writer.finish()?.pop().map_or(Output::Nothing, Output::Run))
+    }
+}
+
+/// Gives the file system the space back of a B-tree that a flush has emptied, of which this many bytes were live
+/// before.
+fn give_back_emptied(state: &State, table: &TableState, live_before: u64) -> Result<()> {
+    let Some(btree) = table.btree() else { return Ok(()) };
+    let live = btree.root().meta().live_bytes();
+    if live_before == 0 || live > live_before / EMPTIED_PART {
+        return Ok(());
+    }
+    let Some(turn) = btree.turn() else { return Ok(()) };
+    give_back(state, &btree, &turn, live / policy::KEPT_PART)
+}
+
+/// Takes what is kept of the changes to the writer; the largest seqnum among them.
+fn feed(changes: &mut MergeCursor, retain: &mut Retain, writer: &mut RunWriter<'_>) -> Result<SeqNum> {
+    let mut newest = SeqNum::ZERO;
+    changes.first()?;
+    while let Some(entry) = changes.entry() {
+        writer.source(changes.is_cached());
+        newest = newest.max(entry.seqnum);
+        retain.push_from(SeqNum::ZERO, &entry, &mut |entry| writer.push(entry))?;
+        changes.next()?;
+    }
+    retain.end_key(&mut |entry| writer.push(entry))?;
+    Ok(newest)
+}

@@ -1,0 +1,168 @@
+//! How what a job has written becomes part of its table: one record in the manifest, then readers see the new trees,
+//! without the range tombstones that are not needed any more.
+
+use std::sync::Arc;
+
+use crate::base::{FileId, Lsn, Reached, Result, SeqNum};
+use crate::db::state::State;
+use crate::db::state::manifest_store::ManifestGuard;
+use crate::db::state::table::TableState;
+use crate::table::edit::Edit;
+use crate::table::mem::Mem;
+use crate::table::record::RunRecord;
+use crate::table::{Place, RunHandle, Trees};
+use crate::tree::btree::{PendingRoot, Turn};
+use crate::tree::erasure::Erasures;
+
+/// From this number of range tombstones on, the manifest tells which are not needed any more only when a quarter of
+/// them is not: it tells all that are left.
+const TOLD_WITH_A_QUARTER: usize = 1000;
+
+/// What a job makes of a table's trees.
+pub(super) struct TreeChange {
+    /// Memtables that go: the new trees hold their changes.
+    pub(super) flushed: Option<Flushed>,
+    /// Runs that go.
+    pub(super) removed: Vec<FileId>,
+    /// Runs that come; of a flush at most one.
+    pub(super) added: Vec<RunHandle>,
+    /// Where they come.
+    pub(super) target: Place,
+    /// A new root of the B-tree.
+    pub(super) root: Option<PendingRoot>,
+}
+
+/// Memtables that were flushed.
+pub(super) struct Flushed {
+    /// Newest first.
+    pub(super) mems: Vec<Arc<Mem>>,
+    /// Where the replay of the table's log begins from now on.
+    pub(super) replay_from: Lsn,
+    /// The log before this position is not needed by any table.
+    pub(super) log_from: Lsn,
+    /// The range tombstones that came with them.
+    pub(super) tombstones: Arc<Erasures>,
+}
+
+/// What an installation gave.
+pub(super) struct Installed {
+    /// The right to merge into the B-tree again.
+    pub(super) turn: Option<Turn>,
+    /// Bytes of value files that came with the runs.
+    pub(super) value_bytes: u64,
+}
+
+impl TreeChange {
+    /// No change.
+    pub(super) fn none() -> Self {
+        Self { flushed: None, removed: Vec::new(), added: Vec::new(), target: Place::L0, root: None }
+    }
+
+    /// The edit that tells of it; none for a change of nothing.
+    fn edit(&self, table: &TableState, manifest: &ManifestGuard<'_>) -> Option<Edit> {
+        let Self { flushed, removed, added, target, root } = self;
+        let (table, tree) = (table.id, root.as_ref().map(|pending| *pending.meta()));
+        match (flushed, tree) {
+            (Some(flushed), tree) => {
+                let &Flushed { replay_from, log_from, .. } = flushed;
+                let (run, erasures) = (added.first().map(RunRecord::of), Arc::clone(&flushed.tombstones));
+                Some(Edit::Flush { table, replay_from, log_from, run, tree, erasures })
+            }
+            (None, Some(tree)) => {
+                let (replay_from, log_from) = (manifest.replay_from(table), manifest.catalog().log_from);
+                let (removed, erasures) = (removed.clone(), Arc::default());
+                Some(Edit::Absorb { table, replay_from, log_from, removed, tree, erasures })
+            }
+            (None, None) if removed.is_empty() && added.is_empty() => None,
+            (None, None) => {
+                let added = added.iter().map(|handle| (*target, RunRecord::of(handle))).collect();
+                Some(Edit::Compact { table, removed: removed.clone(), added })
+            }
+        }
+    }
+}
+
+/// Makes a change durable and shows it to readers. `None` when the table was dropped meanwhile: then what was written
+/// is removed. After an error that is unchanged it is too.
+pub(super) fn install(state: &State, table: &TableState, change: TreeChange) -> Result<Option<Installed>> {
+    let mut manifest = state.manifest.lock();
+    if table.check().is_err() {
+        state.files.remove_output(&change.added);
+        return Ok(None);
+    }
+    let before = table.trees();
+    if let Some(edit) = change.edit(table, &manifest) {
+        manifest.record(&edit).inspect_err(|error| {
+            if error.is_unchanged() {
+                let new = change.added.iter().filter(|handle| !change.removed.contains(&handle.id));
+                state.files.remove_new(&new.cloned().collect::<Vec<_>>(), &before.values);
+            }
+        })?;
+    }
+    let TreeChange { flushed, removed, added, target, root } = change;
+    let mut after = before.replaced(&removed, target, &added);
+    let (mut mems, mut up_to) = (Vec::new(), SeqNum::ZERO);
+    if let Some(flushed) = flushed {
+        if !flushed.tombstones.is_empty() {
+            after.erasures = Arc::new(after.erasures.and(&flushed.tombstones));
+        }
+        up_to = sealed_before(&flushed.mems);
+        mems = flushed.mems;
+    }
+    let turn = root.map(|pending| install_root(table, pending, &mut after)).transpose()?;
+    let retired = retire_tombstones(state, &mut manifest, table, &mut after);
+    let after = Arc::new(after);
+    table.version.rcu(|version| version.with_trees(&after, &mems, up_to));
+    drop(manifest);
+    state.files.remove_values(before.values.without(&after.values));
+    let value_bytes = after.values.without(&before.values).map(|file| file.bytes()).sum();
+    retired.map(|()| Some(Installed { turn, value_bytes }))
+}
+
+fn install_root(table: &TableState, pending: PendingRoot, trees: &mut Trees) -> Result<Turn> {
+    let btree = table.btree().expect("only a table with a B-tree merges into it");
+    let turn = btree.install(pending)?;
+    trees.btree = Some(btree.root());
+    Ok(turn)
+}
+
+/// The seqnum before which all changes are in `mems`, newest first, or on disk.
+pub(super) fn sealed_before(mems: &[Arc<Mem>]) -> SeqNum {
+    mems.first().and_then(|newest| newest.frozen_at()).map_or(SeqNum::ZERO, |at| at.next_seqnum)
+}
+
+/// Leaves out the range tombstones that no snapshot needs any more beside `trees`, which are about to be shown.
+fn retire_tombstones(
+    state: &State,
+    manifest: &mut ManifestGuard<'_>,
+    table: &TableState,
+    trees: &mut Trees,
+) -> Result<()> {
+    if trees.erasures.is_empty() {
+        return Ok(());
+    }
+    let (mut snapshots, published) = state.snapshots.live();
+    snapshots.push(published);
+    snapshots.sort_unstable();
+    // A tombstone of what has expired covers memtables too.
+    let needed = match &table.expiry {
+        Some(_) => Erasures::clone(&trees.erasures),
+        None => trees.erasures.needed(&snapshots, &trees.held()),
+    };
+    if snapshots.first().is_some_and(|oldest| *oldest < needed.newest()) {
+        state.wakers.compact_on_release();
+    }
+    let (left, all) = (needed.len(), trees.erasures.len());
+    if needed == *trees.erasures || all > TOLD_WITH_A_QUARTER && left * 4 > all * 3 {
+        return Ok(());
+    }
+    let erasures = Arc::new(needed);
+    match manifest.record(&Edit::Erase { table: table.id, erasures: Arc::clone(&erasures) }) {
+        // They go the next time.
+        Err(error) if error.is_unchanged() => return Ok(()),
+        recorded => recorded?,
+    }
+    trees.erasures = erasures;
+    Reached::ErasureRetired.mark();
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! What all jobs share: what they work with, how they are checked against the free space, and what becomes of their
+//! errors.
+
+use crate::base::{Error, ErrorKind, Result};
+use crate::db::state::State;
+use crate::db::state::table::TableState;
+use crate::db::throttle::Throttle;
+
+/// What a job works with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JobContext<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) throttle: &'a Throttle,
+}
+
+/// What came of looking for a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// One is done.
+    Done,
+    /// None is due.
+    Nothing,
+    /// One is due, and this many bytes of free space are missing for it.
+    NoSpace(u64),
+}
+
+/// Bytes on disk that a job takes, and gives back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needs {
+    /// Free bytes that it may need while it runs.
+    pub(crate) free: u64,
+    /// Bytes of its inputs, which are removed in the end.
+    pub(crate) inputs: u64,
+}
+
+/// A job of one table that is due. The caller holds the table's compaction latch, and keeps no input open: its space
+/// could not be given back.
+pub(crate) trait Job {
+    fn needs(&self) -> Needs;
+
+    /// Does it, up to where readers see the result.
+    fn run(self, context: JobContext<'_>) -> Result<Step>;
+}
+
+impl JobContext<'_> {
+    /// Runs a job if the free space is enough.
+    pub(crate) fn perform(self, job: impl Job) -> Result<Step> {
+        let Needs { free, inputs } = job.needs();
+        let space = self.throttle.space_for(free, inputs)?;
+        if free > space { Ok(Step::NoSpace(free - space)) } else { job.run(self) }
+    }
+
+    /// Runs a job that was asked for by hand; refuses it when the free space is not enough. `otherwise` says what else
+    /// may be done.
+    pub(crate) fn perform_by_hand(self, table: &TableState, job: impl Job, otherwise: &str) -> Result<Step> {
+        let Needs { free, inputs } = job.needs();
+        let space = self.throttle.space_for(free, inputs)?;
+        if free <= space {
+            return job.run(self);
+        }
+        let message = format!(
+            "table '{}': the compaction needs {free} bytes of free space, and {space} are there beside what flushes and the log need: \
+             free {} bytes{otherwise}",
+            table.name,
+            free - space
+        );
+        Err(Error::new(ErrorKind::Full, message))
+    }
+}
+
+/// Whether the error leaves the database as it was: there was no space or no descriptor, or what the job reads could
+/// not be read or is damaged. It may be otherwise the next time; and a damaged block is no reason to take no commits.
+pub(crate) fn leaves_unchanged(error: &Error) -> bool {
+    error.kind() == ErrorKind::Full || error.is_of_read() || error.is_unchanged()
+}
+
+/// Whether a job lacked space or descriptors, and may be done later.
+pub(crate) fn is_lack(error: &Error) -> bool {
+    error.kind() == ErrorKind::Full || error.is_unchanged()
+}
+
+/// The one policy for the errors of jobs. An error that left the database as it was ends the job and nothing else: the
+/// job is tried again later. After any other, a write or sync failed, and the database takes no more. (Of an
+/// installation, which is one record in the manifest, only an error that is unchanged goes by: [`State::or_poison`].)
+pub(crate) fn or_poison<T>(state: &State, result: Result<T>) -> Result<T> {
+    result.map_err(|error| if leaves_unchanged(&error) { error } else { state.poison(error) })
+}

@@ -1,0 +1,187 @@
+//! The end of a bulk load: runs that were written beside the table become part of it, all at once.
+//!
+//! ```text
+//! push    (`api/bulk_load.rs`) writes runs of the size that a compaction would write: entries of seqnum zero, nothing
+//!         refers to the files
+//! finish  flush what is in memory, so that little is left to be flushed under the flush gate
+//!         commit latch ┌ seal the memtable ── a seqnum, in the order of commits ┐
+//!                      └──────────────────────────────────────────────────────────┘
+//!         flush what was sealed ── force the log ── name the runs in the manifest ── show them ── publish
+//!         B-tree: merge the runs into it, as a flush does
+//! ```
+//!
+//! # Invariants
+//! 1. When the runs are shown, all older changes of the table lie in trees, and all newer ones in memtables: so they
+//!    are the newest trees, and each may sink to the lowest level above which nothing has keys in its range. A
+//!    compaction under way that meets the range keeps a run in L0: its results come to levels as if the run were not
+//!    there.
+//! 2. The runs are shown before their seqnum is published, and only snapshots from there on see them
+//!    ([`Run::visible_from`]).
+//!
+//! [`Run::visible_from`]: crate::tree::run::Run::visible_from
+
+use std::sync::Arc;
+
+use crate::base::{Lsn, Result, SeqNum};
+use crate::db::commit::order::PendingLoad;
+use crate::db::commit::pipeline::CommitPipeline;
+use crate::db::state::State;
+use crate::db::state::table::TableState;
+use crate::db::throttle::Throttle;
+use crate::table::edit::Edit;
+use crate::table::record::RunRecord;
+use crate::table::version::Place;
+use crate::table::{RunHandle, policy};
+use crate::txn::publish::Seqnums;
+
+use super::compaction::Compactor;
+use super::flusher::Flusher;
+use super::job::{is_lack, leaves_unchanged};
+
+/// Takes bulk loads into tables.
+#[derive(Debug)]
+pub(crate) struct Loader {
+    state: Arc<State>,
+    throttle: Arc<Throttle>,
+    commits: Arc<CommitPipeline>,
+    flusher: Arc<Flusher>,
+    compactor: Arc<Compactor>,
+}
+
+impl Loader {
+    pub(crate) fn new(
+        state: Arc<State>,
+        throttle: Arc<Throttle>,
+        commits: Arc<CommitPipeline>,
+        flusher: Arc<Flusher>,
+        compactor: Arc<Compactor>,
+    ) -> Self {
+        Self { state, throttle, commits, flusher, compactor }
+    }
+
+    /// Makes runs whose names are durable part of the table.
+    pub(crate) fn load(&self, table: &Arc<TableState>, runs: &[RunHandle]) -> Result<()> {
+        let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
+        let range = (&*first.run.meta().smallest, &*last.run.meta().largest);
+        // What these do need not be waited for later, by the commits behind the load.
+        let prepared = self.flusher.flush_all(table);
+        if !is_compacted_apart(table, range) {
+            drop(table.compaction.latch.lock());
+        }
+        let gate = self.flusher.lock_gate();
+        // While none is under way, the trees are all that there is.
+        let idle = table.compaction.latch.try_lock();
+        let ticket = match prepared.and_then(|()| self.order(table, range)) {
+            Ok(ticket) => ticket,
+            Err(error) => {
+                self.discard(runs);
+                return Err(error);
+            }
+        };
+        let flushed = self.flusher.flush_gated(table, ticket.seqnum, &gate);
+        let shown = flushed.and_then(|()| self.state.or_poison(self.show(table, runs, &ticket, idle.is_some())));
+        self.commits.order.lock().loads.retain(|load| load.seqnum != ticket.seqnum);
+        drop(idle);
+        let shown = match shown {
+            // The flush met a full disk, or the manifest did. Nothing refers to the load yet, which is as a commit of
+            // nothing.
+            Err(error) if is_lack(&error) && self.state.health.check_poison().is_ok() => Err(error),
+            Err(error) => {
+                // Commits that are ordered behind the load would wait forever.
+                self.state.publisher.poison();
+                return Err(self.state.poison(error));
+            }
+            shown => shown,
+        };
+        let published = self.commits.publish(Seqnums::one(ticket.seqnum));
+        drop(gate);
+        published?;
+        if let Err(error) = shown {
+            self.discard(runs);
+            return Err(error);
+        }
+        self.end_pending(runs);
+        self.throttle.trees_changed();
+        self.state.wakers.compact();
+        if table.btree().is_none() {
+            return Ok(());
+        }
+        match self.compactor.merge_into_btree(table, false) {
+            // The load is there, and the background takes it in when there is room, or the tree can be read.
+            Err(error) if leaves_unchanged(&error) => {
+                if error.is_of_read() {
+                    self.state.counters.failed_merge(&error);
+                }
+                self.state.health.check_poison()
+            }
+            merged => merged,
+        }
+    }
+
+    /// Gives the load its place in the order of commits.
+    pub(crate) fn order(&self, table: &TableState, range: (&[u8], &[u8])) -> Result<LoadTicket> {
+        let mut order = self.commits.order.lock();
+        self.state.health.check_writable()?;
+        table.check()?;
+        self.commits.seal(&mut order, table);
+        let seqnum = order.take_seqnum();
+        let (smallest, largest) = (range.0.to_vec(), range.1.to_vec());
+        order.loads.push(PendingLoad { table: table.id, seqnum, smallest, largest });
+        Ok(LoadTicket { seqnum, log_end: self.commits.log.tail() })
+    }
+
+    /// Shows readers the runs, above all that is older and was flushed. They may go below L0 when no compaction is
+    /// under way.
+    pub(crate) fn show(
+        &self,
+        table: &TableState,
+        runs: &[RunHandle],
+        ticket: &LoadTicket,
+        is_idle: bool,
+    ) -> Result<()> {
+        // Held until the runs are shown: a compaction that ends meanwhile does not make room for one that knows nothing
+        // of them.
+        let compacting = table.compaction.target_range.lock();
+        // The load is durable from here on: so must be the commits before it.
+        self.commits.log.sync(ticket.log_end)?;
+        let mut manifest = self.state.manifest.lock();
+        // A compaction may store the seqnum, of which the log does not tell.
+        manifest.raise_seqnum_floor(SeqNum(ticket.seqnum.0 + 1))?;
+        let trees = table.trees();
+        let busy = compacting.as_ref().map(|(low, high)| (&**low, &**high));
+        let places = match is_idle || busy.is_some() {
+            true => policy::places_of_load(&trees, runs, busy),
+            false => vec![Place::L0; runs.len()],
+        };
+        runs.iter().for_each(|handle| handle.run.appear_at(ticket.seqnum));
+        let records = places.iter().zip(runs).map(|(place, handle)| (*place, RunRecord::of(handle))).collect();
+        manifest.record(&Edit::Load { table: table.id, replay_from: ticket.log_end, runs: records })?;
+        let placed: Vec<_> = places.into_iter().zip(runs.iter().cloned()).collect();
+        table.show(trees.with_newest(&placed));
+        Ok(())
+    }
+
+    /// Removes runs that never became part of a table.
+    fn discard(&self, runs: &[RunHandle]) {
+        self.state.files.remove_output(runs);
+        self.end_pending(runs);
+    }
+
+    /// A verification need not know the files any more.
+    pub(crate) fn end_pending(&self, runs: &[RunHandle]) {
+        let is_of = |handle: &RunHandle, id| handle.id == id || handle.run.values().find(id).is_some();
+        self.state.files.end_pending(|id| runs.iter().any(|handle| is_of(handle, id)));
+    }
+}
+
+/// A load that has its place in the order of commits.
+pub(crate) struct LoadTicket {
+    pub(crate) seqnum: SeqNum,
+    /// Where the log of the commits before ends.
+    log_end: Lsn,
+}
+
+/// Whether a compaction is under way that keeps apart from a range of keys.
+fn is_compacted_apart(table: &TableState, (low, high): (&[u8], &[u8])) -> bool {
+    table.compaction.target_range.lock().as_ref().is_some_and(|(first, last)| **last < *low || *high < **first)
+}

@@ -1,0 +1,224 @@
+//! The checkpoint: a durable copy of the database as of one moment, made while writes go on.
+//!
+//! Under the flush gate, all memtables are frozen at one moment in the order of commits, and what was frozen by then is
+//! flushed; until the gate opens nothing newer reaches the trees. The trees of that moment are the copy. Runs and value
+//! files are linked; of a B-tree's file the extents are copied that its root reaches, which stay as they are while it
+//! is held.
+//!
+//! # Recovery
+//! A file `CHECKPOINT` is the first that is made and the last that is removed. A checkpoint that fails removes what it
+//! made. One that was killed leaves the file and no `CURRENT`: such a directory is no database, and the next checkpoint
+//! to it begins anew.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::base::num::{u64_of, usize_of};
+use crate::base::{Error, ErrorKind, FileId, Lsn, Result};
+use crate::db::commit::pipeline::CommitPipeline;
+use crate::db::jobs::flusher::Flusher;
+use crate::db::state::State;
+use crate::db::state::directory::{is_lost_and_found, sync_above};
+use crate::db::state::table::TableState;
+use crate::env::{Access, DirEntry, File, FileLock, OpenOptions};
+use crate::store::Extent;
+use crate::table::catalog::Catalog;
+use crate::table::files::{self, FileKind};
+use crate::table::manifest::Manifest;
+use crate::table::record::TableRecord;
+use crate::tree::btree::TreeRoot;
+
+const COPY_BYTES: usize = 1 << 20;
+
+/// The database as of one moment.
+pub(crate) struct Cut {
+    catalog: Catalog,
+    trees: Vec<TreeSource>,
+}
+
+/// A B-tree's file. It is open, so that it can be read when its table is dropped.
+struct TreeSource {
+    id: FileId,
+    file: Arc<dyn File>,
+    /// The root that is copied. The file is shorter than it says when its free end has been cut off since.
+    root: Arc<TreeRoot>,
+}
+
+/// Whether a file may be of a checkpoint that is not complete.
+fn is_of_checkpoint(entry: &DirEntry) -> bool {
+    [files::CHECKPOINT, files::CURRENT_NEW].contains(&entry.name.as_str()) || files::parse(&entry.name).is_some()
+}
+
+/// Copies the database to the new directory `dir`.
+pub(crate) fn checkpoint(state: &State, commits: &CommitPipeline, flusher: &Flusher, dir: &Path) -> Result<()> {
+    state.health.check_writable()?;
+    Checkpoint { state, commits, flusher }.make(dir)
+}
+
+/// A checkpoint in the making.
+pub(crate) struct Checkpoint<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) commits: &'a CommitPipeline,
+    pub(crate) flusher: &'a Flusher,
+}
+
+impl Checkpoint<'_> {
+    fn make(&self, dir: &Path) -> Result<()> {
+        let dir = &self.state.env.fs.absolute(dir).map_err(|error| Error::io("find", dir, error))?;
+        let claim = self.claim(dir)?;
+        let made =
+            self.cut(dir).and_then(|cut| self.complete(dir, cut)).and_then(|()| sync_above(&self.state.env, dir));
+        if made.is_err() {
+            // The copy takes space, and the next try wants an empty directory. What cannot be removed is removed by
+            // that.
+            self.remove_unfinished(dir);
+        }
+        drop(self.state.env.fs.remove(&dir.join(files::CHECKPOINT)));
+        drop(claim);
+        made
+    }
+
+    /// Makes the directory, and keeps other checkpoints out of it. What one left behind that was killed is removed.
+    fn claim(&self, dir: &Path) -> Result<Box<dyn FileLock>> {
+        // Before the lock, whose file would be the first of ours in a directory of somebody else.
+        self.check_unfinished(dir)?;
+        self.state.env.fs.create_dir_all(dir).map_err(|error| Error::io("create directory", dir, error))?;
+        let path = dir.join(files::CHECKPOINT);
+        let claim = self.state.env.fs.lock(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                let message =
+                    format!("{}: another checkpoint is being made there: give a new directory", dir.display());
+                Error::new(ErrorKind::Locked, message)
+            }
+            _ => Error::io("lock", &path, error),
+        })?;
+        // Another one may have been completed meanwhile.
+        if let Err(error) = self.check_unfinished(dir) {
+            drop(self.state.env.fs.remove(&path));
+            return Err(error);
+        }
+        self.remove_unfinished(dir);
+        // Before any file of the copy: what a power failure leaves of it is known by this one.
+        self.state.env.fs.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
+        Ok(claim)
+    }
+
+    /// Refuses a directory that holds anything but an unfinished checkpoint, of which `CURRENT` is missing: it comes
+    /// last.
+    fn check_unfinished(&self, dir: &Path) -> Result<()> {
+        let entries = match self.state.env.fs.list(dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Error::io("list", dir, error)),
+        };
+        let begun = entries.iter().any(|entry| entry.name == files::CHECKPOINT);
+        let may_be_there = |entry: &DirEntry| is_lost_and_found(entry) || (begun && is_of_checkpoint(entry));
+        if entries.iter().all(may_be_there) {
+            return Ok(());
+        }
+        Err(files::not_empty(dir))
+    }
+
+    /// Removes the files of a checkpoint that failed; first the one that would make them a database.
+    fn remove_unfinished(&self, dir: &Path) {
+        drop(self.state.env.fs.remove(&dir.join(files::CURRENT)));
+        for entry in self.state.env.fs.list(dir).unwrap_or_default() {
+            if is_of_checkpoint(&entry) && entry.name != files::CHECKPOINT {
+                drop(self.state.env.fs.remove(&dir.join(&entry.name)));
+            }
+        }
+    }
+
+    /// Brings everything to the trees as of one moment, links their runs and value files and opens the files of
+    /// B-trees.
+    pub(crate) fn cut(&self, dir: &Path) -> Result<Cut> {
+        let gate = self.flusher.lock_gate();
+        let (at, tables) = self.commits.seal_all();
+        for table in &tables {
+            // Not what was frozen since: it would be in the copy of one table and its like in no other.
+            self.flusher.flush_gated(table, at, &gate)?;
+        }
+        let open = self.state.tables.all();
+        // From here on tables and their roots are what the catalog says, and no compaction removes a run or a value
+        // file.
+        let manifest = self.state.manifest.lock();
+        // A manifest that failed may say more than there is.
+        self.state.health.check_writable()?;
+        let root = |table: &Arc<TableState>| Some((table.id, table.version.load().trees.btree.clone()?));
+        let roots: BTreeMap<_, _> = open.iter().filter_map(root).collect();
+        let catalog = manifest.catalog().clone();
+        let runs = catalog.tables.values().flat_map(TableRecord::runs).map(|run| (FileKind::Run, run.id));
+        let values = catalog.tables.values().flat_map(TableRecord::values).map(|id| (FileKind::Values, id));
+        for (kind, id) in runs.chain(values) {
+            let (from, to) = (kind.path(&self.state.dir, id), kind.path(dir, id));
+            match self.state.env.fs.hard_link(&from, &to) {
+                Ok(()) => {}
+                Err(error) if [io::ErrorKind::CrossesDevices, io::ErrorKind::Unsupported].contains(&error.kind()) => {
+                    self.copy(&*self.open_file(&from, Access::Read)?, &from, &to, 0, &[])?;
+                }
+                Err(error) => return Err(Error::io("link", &to, error)),
+            }
+        }
+        let mut trees = Vec::new();
+        for (table, (id, meta)) in
+            catalog.tables.iter().filter_map(|(table, record)| Some((table, record.tree.as_ref()?)))
+        {
+            let root = Arc::clone(&roots[table]);
+            assert_eq!(root.meta(), meta, "a root is shown when it is recorded");
+            let file = self.open_file(&FileKind::Tree.path(&self.state.dir, *id), Access::Read)?;
+            trees.push(TreeSource { id: *id, file, root });
+        }
+        Ok(Cut { catalog, trees })
+    }
+
+    /// Copies the B-trees of the cut, then makes the copy a database.
+    pub(crate) fn complete(&self, dir: &Path, cut: Cut) -> Result<()> {
+        let Cut { mut catalog, trees } = cut;
+        for TreeSource { id, file, root } in trees {
+            let (from, to) = (FileKind::Tree.path(&self.state.dir, id), FileKind::Tree.path(dir, id));
+            self.copy(&*file, &from, &to, root.meta().file_bytes, &root.free()?)?;
+        }
+        // The copy has no log: everything is in its trees.
+        catalog.log_from = Lsn(0);
+        catalog.log_dir = None;
+        let forget_log = |table: &mut TableRecord| table.replay_from = Lsn(0);
+        catalog.tables.values_mut().for_each(forget_log);
+        let id = self.state.files.new_id();
+        catalog.next_file = catalog.next_file.max(FileId(id.0 + 1));
+        Manifest::create(&self.state.env, dir, id, &catalog).map(drop)
+    }
+
+    fn open_file(&self, path: &Path, access: Access) -> Result<Arc<dyn File>> {
+        self.state
+            .env
+            .fs
+            .open(path, OpenOptions { access, direct: false })
+            .map_err(|error| Error::io("open", path, error))
+    }
+
+    /// Copies a file but for what is free in it, durably; the copy has at least `bytes_min` bytes.
+    fn copy(&self, source: &dyn File, from: &Path, to: &Path, bytes_min: u64, free: &[Extent]) -> Result<()> {
+        let target = self.open_file(to, Access::CreateNew)?;
+        let bytes = source.len().map_err(|error| Error::io("read", from, error))?;
+        let mut buffer = vec![0; usize_of(bytes.min(u64_of(COPY_BYTES)))];
+        let mut at = 0;
+        let ends = free.iter().map(|extent| extent.offset().min(bytes)).chain([bytes]);
+        let nexts = free.iter().map(|extent| extent.end_offset()).chain([bytes]);
+        for (end, next) in ends.zip(nexts) {
+            while at < end {
+                let wanted = usize_of((end - at).min(u64_of(COPY_BYTES)));
+                let read = source.read_at(&mut buffer[..wanted], at).map_err(|error| Error::io("read", from, error))?;
+                if read == 0 {
+                    break;
+                }
+                target.write_at(&buffer[..read], at).map_err(|error| Error::io("write", to, error))?;
+                at += u64_of(read);
+            }
+            at = next;
+        }
+        let sized = target.set_len(bytes.max(bytes_min));
+        sized.and_then(|()| target.sync()).map_err(|error| Error::io("write", to, error))
+    }
+}

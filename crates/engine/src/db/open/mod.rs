@@ -1,0 +1,8 @@
+//! How a database comes to be open, and how it is closed.
+
+mod close;
+pub(crate) mod core;
+pub(crate) mod open;
+mod recovery;
+
+pub(crate) use recovery::OnReplay;

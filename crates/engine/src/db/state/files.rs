@@ -1,0 +1,221 @@
+//! The data files of the database: their ids and identities, how they are made and opened, and how files that the
+//! manifest no longer names are removed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::base::sync::Mutex;
+use crate::base::{Error, FileId, Result};
+use crate::block::Compression;
+use crate::cache::Cache;
+use crate::env::{Access, DatabaseFiles, Env};
+use crate::store::{BlockFile, StoreStats};
+use crate::table::catalog::Catalog;
+use crate::table::files::FileKind;
+use crate::table::record::RunRecord;
+use crate::table::{RunHandle, TableOptions};
+use crate::tree::btree::{BTree, TreeMeta, TreeOptions};
+use crate::tree::run::{Run, RunBuilder, RunMeta, RunOptions};
+use crate::tree::values::{ValueBuilder, ValueFile, ValueFiles};
+
+use super::directory::{identity, is_named};
+
+/// The data files of an open database.
+#[derive(Debug)]
+pub(crate) struct DataFiles {
+    /// Its files are `open`.
+    env: Env,
+    /// All files of this open, so that they can be closed at once.
+    open: Arc<DatabaseFiles>,
+    dir: PathBuf,
+    database_id: u64,
+    direct_io: bool,
+    cache: Arc<Cache>,
+    stats: Arc<StoreStats>,
+    /// The next file id; ids are never reused.
+    next: AtomicU64,
+    /// Files that bulk loads are writing, which the manifest does not name yet. An id enters before its file is
+    /// created, and leaves after the file was named or removed.
+    pending: Mutex<BTreeSet<FileId>>,
+    /// Files that the manifest no longer names and that could not be removed yet.
+    obsolete: Mutex<Vec<PathBuf>>,
+}
+
+impl DataFiles {
+    pub(crate) fn new(
+        (env, open): (Env, Arc<DatabaseFiles>),
+        dir: PathBuf,
+        (database_id, next): (u64, FileId),
+        direct_io: bool,
+        cache: Arc<Cache>,
+    ) -> Self {
+        let (pending, obsolete, stats) = (Mutex::default(), Mutex::default(), Arc::default());
+        Self { env, open, dir, database_id, direct_io, cache, stats, next: AtomicU64::new(next.0), pending, obsolete }
+    }
+
+    pub(crate) fn database_id(&self) -> u64 {
+        self.database_id
+    }
+
+    pub(crate) fn stats(&self) -> &StoreStats {
+        &self.stats
+    }
+
+    /// An id that no file had before.
+    pub(crate) fn new_id(&self) -> FileId {
+        FileId(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Gives out no id before `next`.
+    pub(crate) fn skip_ids(&self, next: FileId) {
+        self.next.fetch_max(next.0, Ordering::Relaxed);
+    }
+
+    fn path(&self, kind: FileKind, id: FileId) -> PathBuf {
+        kind.path(&self.dir, id)
+    }
+
+    fn identity(&self, id: FileId) -> u64 {
+        identity(self.database_id, id)
+    }
+
+    /// Begins a run.
+    pub(crate) fn create_run(&self, id: FileId, options: RunOptions) -> Result<RunBuilder> {
+        let (path, stats) = (self.path(FileKind::Run, id), Arc::clone(&self.stats));
+        let options = RunOptions { direct: self.direct_io, ..options };
+        RunBuilder::create(&self.env, &path, self.identity(id), options, stats)
+    }
+
+    /// Opens a run that the manifest names.
+    pub(crate) fn open_run(&self, record: &RunRecord, values: &ValueFiles) -> Result<RunHandle> {
+        let (path, identity) = (self.path(FileKind::Run, record.id), self.identity(record.id));
+        let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));
+        let run = Run::open(&self.env, &path, identity, self.direct_io, record.meta.clone(), cache, stats)?;
+        run.refer_to(values)?;
+        Ok(RunHandle { id: record.id, run })
+    }
+
+    /// Opens a run that was just written; `instance` is the number under which the cache knows its file.
+    pub(crate) fn open_new_run(&self, id: FileId, instance: u64, meta: RunMeta) -> Result<RunHandle> {
+        let (path, stats) = (self.path(FileKind::Run, id), Arc::clone(&self.stats));
+        let file = BlockFile::open(&self.env, &path, self.identity(id), Access::Read, self.direct_io, stats)?;
+        let run = Run::of(file.as_instance(instance), meta, Arc::clone(&self.cache))?;
+        Ok(RunHandle { id, run })
+    }
+
+    /// Begins a value file.
+    pub(crate) fn create_values(&self, id: FileId, compression: Compression) -> Result<ValueBuilder> {
+        let (path, stats) = (self.path(FileKind::Values, id), Arc::clone(&self.stats));
+        ValueBuilder::create(&self.env, &path, id, self.identity(id), compression, self.direct_io, stats)
+    }
+
+    /// Opens a value file.
+    pub(crate) fn open_values(&self, id: FileId) -> Result<Arc<ValueFile>> {
+        let (path, identity) = (self.path(FileKind::Values, id), self.identity(id));
+        let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));
+        ValueFile::open(&self.env, &path, id, identity, self.direct_io, cache, stats)
+    }
+
+    /// Opens a value file that was just written, as the cache knows it.
+    pub(crate) fn open_new_values(&self, id: FileId, instance: u64) -> Result<Arc<ValueFile>> {
+        let (path, stats) = (self.path(FileKind::Values, id), Arc::clone(&self.stats));
+        let file = BlockFile::open(&self.env, &path, self.identity(id), Access::Read, self.direct_io, stats)?;
+        ValueFile::of(file.as_instance(instance), id, Arc::clone(&self.cache))
+    }
+
+    /// Creates the file of a new B-tree; its name is not durable yet.
+    pub(crate) fn create_btree(&self, id: FileId, options: &TableOptions) -> Result<Arc<BTree>> {
+        let (path, identity) = (self.path(FileKind::Tree, id), self.identity(id));
+        let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));
+        BTree::create(&self.env, &path, identity, self.tree_options(options), cache, stats)
+    }
+
+    /// Opens a B-tree that the manifest names.
+    pub(crate) fn open_btree(&self, id: FileId, options: &TableOptions, meta: TreeMeta) -> Result<Arc<BTree>> {
+        let (path, identity) = (self.path(FileKind::Tree, id), self.identity(id));
+        let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));
+        BTree::open(&self.env, &path, identity, self.tree_options(options), meta, cache, stats)
+    }
+
+    fn tree_options(&self, options: &TableOptions) -> TreeOptions {
+        let TableOptions { block_bytes, compression, .. } = *options;
+        TreeOptions { block_bytes, compression, direct: self.direct_io }
+    }
+
+    /// Makes new names in the database's directory durable.
+    pub(crate) fn sync_dir(&self) -> Result<()> {
+        self.env.fs.sync_dir(&self.dir).map_err(|error| Error::io("sync", &self.dir, error))
+    }
+
+    /// Removes a file that the manifest does not name.
+    pub(crate) fn remove(&self, kind: FileKind, id: FileId) {
+        self.obsolete.lock().push(self.path(kind, id));
+        self.remove_obsolete();
+    }
+
+    /// Removes runs that the manifest does not name.
+    pub(crate) fn remove_runs(&self, runs: impl IntoIterator<Item = FileId>) {
+        runs.into_iter().for_each(|id| self.remove(FileKind::Run, id));
+    }
+
+    /// Removes value files to which nothing in the manifest refers.
+    pub(crate) fn remove_values<'a>(&self, files: impl Iterator<Item = &'a Arc<ValueFile>>) {
+        files.for_each(|file| self.remove(FileKind::Values, file.id()));
+    }
+
+    /// Removes runs that never became part of a table, or of one that was dropped, with all value files that they refer
+    /// to.
+    pub(crate) fn remove_output(&self, runs: &[RunHandle]) {
+        self.remove_runs(runs.iter().map(|handle| handle.id));
+        runs.iter().for_each(|handle| self.remove_values(handle.run.values().iter()));
+    }
+
+    /// Removes runs that did not become part of a table, with the value files that were written with them and not those
+    /// that the table has already.
+    pub(crate) fn remove_new(&self, runs: &[RunHandle], known: &ValueFiles) {
+        self.remove_runs(runs.iter().map(|handle| handle.id));
+        runs.iter().for_each(|handle| self.remove_values(handle.run.values().without(known)));
+    }
+
+    /// Removes what could not be removed before. The next open tries the rest again.
+    pub(crate) fn remove_obsolete(&self) {
+        let stays = |path: &PathBuf| match self.env.fs.remove(path) {
+            Ok(()) => false,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        self.obsolete.lock().retain(stays);
+    }
+
+    /// A bulk load begins a file.
+    pub(crate) fn begin_pending(&self, id: FileId) {
+        self.pending.lock().insert(id);
+    }
+
+    /// The files of a bulk load are named by the manifest, or removed.
+    pub(crate) fn end_pending(&self, is_ended: impl Fn(FileId) -> bool) {
+        self.pending.lock().retain(|id| !is_ended(*id));
+    }
+
+    /// Calls `look` with the files that bulk loads are writing: none is begun or removed meanwhile.
+    pub(crate) fn with_pending<T>(&self, look: impl FnOnce(&BTreeSet<FileId>) -> T) -> T {
+        look(&self.pending.lock())
+    }
+
+    /// Removes what bulk loads have written that are not finished. The manifest names nothing more from now on.
+    pub(crate) fn remove_pending(&self, catalog: &Catalog) {
+        for id in std::mem::take(&mut *self.pending.lock()) {
+            for kind in [FileKind::Run, FileKind::Values].into_iter().filter(|kind| !is_named(*kind, id, catalog)) {
+                // Each has one of the two, or none yet.
+                drop(self.env.fs.remove(&self.path(kind, id)));
+            }
+        }
+    }
+
+    /// Closes all files of the database, whoever holds handles of them; later calls fail.
+    pub(crate) fn close(&self) {
+        self.open.revoke();
+    }
+}

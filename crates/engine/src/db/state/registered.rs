@@ -1,0 +1,17 @@
+//! What the program has registered under names.
+
+use crate::tree::compaction_filter::CompactionFilters;
+use crate::tree::operator::{self, Operators};
+
+/// What the program has registered for its tables to name.
+#[derive(Clone, Debug)]
+pub(crate) struct Registered {
+    pub(crate) operators: Operators,
+    pub(crate) filters: CompactionFilters,
+}
+
+impl Default for Registered {
+    fn default() -> Self {
+        Self { operators: operator::built_in(), filters: CompactionFilters::new() }
+    }
+}

@@ -1,0 +1,164 @@
+//! An open table: what it is, what readers see of it, and what its background work needs to know.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+
+use crate::base::sync::Mutex;
+use crate::base::{Error, FileId, Result, SeqNum, TableId};
+use crate::table::marks::Marks;
+use crate::table::reads::ReadCounters;
+use crate::table::{TableOptions, Trees, Version};
+use crate::tree::btree::BTree;
+use crate::tree::compaction_filter::TableFilter;
+use crate::tree::erasure::Erasures;
+use crate::tree::operator::TableOperator;
+use crate::tree::retain::Retain;
+
+use super::expiry::Expiry;
+use super::read_credit::ReadCredit;
+use super::registered::Registered;
+use super::retry::Retry;
+use super::wakers::Wakers;
+
+/// An open table.
+#[derive(Debug)]
+pub(crate) struct TableState {
+    pub(crate) id: TableId,
+    pub(crate) name: String,
+    pub(crate) options: TableOptions,
+    pub(crate) callbacks: Callbacks,
+    /// What readers see. Memtables are swapped under the commit latch, trees under the manifest store's.
+    pub(crate) version: ArcSwap<Version>,
+    /// What reads cost.
+    pub(crate) reads: ReadCounters,
+    /// What reads have paid for extra trees.
+    pub(crate) credit: ReadCredit,
+    /// The B-tree of a table whose layout has one, until the table is dropped.
+    btree: ArcSwapOption<(FileId, Arc<BTree>)>,
+    /// How old its entries are, when they have a time to live.
+    pub(crate) expiry: Option<Expiry>,
+    pub(crate) compaction: CompactionState,
+    /// Held by the thread that merges the sets of the table's range tombstones in memory.
+    pub(crate) tombstone_merge: Mutex<()>,
+    /// Set under the commit latch when the table is dropped; later commits and reads refuse.
+    pub(crate) dropped: AtomicBool,
+}
+
+/// What the table's options name of what the program has registered.
+#[derive(Debug)]
+pub(crate) struct Callbacks {
+    pub(crate) operator: TableOperator,
+    pub(crate) filter: TableFilter,
+}
+
+/// What the compaction of a table keeps between its steps.
+#[derive(Debug, Default)]
+pub(crate) struct CompactionState {
+    /// Held by the thread that compacts the table.
+    pub(crate) latch: Mutex<()>,
+    /// No compaction of the table begins by itself. A thread that has held the latch after it was set knows that none
+    /// is under way.
+    pub(crate) held: AtomicBool,
+    /// When the background compacts the table again, after it could not.
+    pub(crate) retry: Retry,
+    /// When the background merges runs into the B-tree again, after it could not.
+    pub(crate) merge_retry: Retry,
+    /// The first and last key of what the compaction under way merges into a level. Set after the compaction has chosen
+    /// its inputs and taken back after its last result is in place, so that a thread that holds this and sees a range
+    /// knows where results may come until then.
+    pub(crate) target_range: Mutex<Option<(Vec<u8>, Vec<u8>)>>,
+    /// The files of which no sorted view could be made. Locked by the thread that holds the latch.
+    pub(crate) unviewable: Mutex<Vec<FileId>>,
+    /// The step of the background in which the table was last compacted. Steers only.
+    pub(crate) last_step: AtomicU64,
+}
+
+impl TableState {
+    /// A table with these trees on disk and nothing in memory.
+    pub(super) fn new(
+        (id, name, options): (TableId, String, TableOptions),
+        registered: &Registered,
+        wakers: Arc<Wakers>,
+        trees: Trees,
+        btree: Option<(FileId, Arc<BTree>)>,
+        marks: Marks,
+    ) -> Self {
+        let operator = TableOperator::find(options.merge.as_deref(), &registered.operators);
+        let filter = TableFilter::find(options.compaction_filter.as_deref(), &registered.filters);
+        let expiry = options.time_to_live.map(|time| Expiry::new(time, marks));
+        Self {
+            id,
+            name,
+            options,
+            callbacks: Callbacks { operator, filter },
+            version: ArcSwap::from_pointee(Version::of_trees(trees)),
+            reads: ReadCounters::default(),
+            credit: ReadCredit::new(wakers),
+            btree: ArcSwapOption::from_pointee(btree),
+            expiry,
+            compaction: CompactionState::default(),
+            tombstone_merge: Mutex::new(()),
+            dropped: AtomicBool::new(false),
+        }
+    }
+
+    /// What the table's flushes and compactions may drop and change.
+    pub(crate) fn retain(&self, snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> Retain {
+        let retain = Retain::new(snapshots, published, bottom);
+        let Callbacks { operator, filter } = &self.callbacks;
+        retain.folding(operator.clone()).filtering(filter.clone()).dated(self.expiry.is_some())
+    }
+
+    /// Whether runs are compacted when the layout wants it.
+    pub(crate) fn compacts_itself(&self) -> bool {
+        !self.compaction.held.load(Ordering::Relaxed)
+    }
+
+    /// The trees that readers see now.
+    pub(crate) fn trees(&self) -> Arc<Trees> {
+        Arc::clone(&self.version.load().trees)
+    }
+
+    /// The B-tree of a table whose layout has one, and that was not dropped.
+    pub(crate) fn btree(&self) -> Option<Arc<BTree>> {
+        self.btree.load().as_ref().map(|tree| Arc::clone(&tree.1))
+    }
+
+    /// Shows readers other trees. The caller holds the manifest store.
+    pub(crate) fn show(&self, trees: Trees) {
+        let trees = Arc::new(trees);
+        self.version.rcu(|version| version.with_trees(&trees, &[], SeqNum::ZERO));
+    }
+
+    /// Shows readers more range tombstones, which nobody sees before they are published.
+    pub(crate) fn erase(&self, erasures: Erasures) {
+        if !erasures.is_empty() {
+            let erasures = Arc::new(erasures);
+            self.version.rcu(|version| version.with_erasures(version.erasures.with(&erasures)));
+        }
+    }
+
+    /// Lets go of all that a dropped table holds, so that handles of it keep neither memory nor files; what it was, and
+    /// the file of its B-tree. The caller holds the commit latch: no commit is about to change what readers see.
+    pub(crate) fn empty(&self) -> (Arc<Version>, Option<FileId>) {
+        let nothing = Version::of_trees(Trees::default());
+        let version = self.version.swap(Arc::new(nothing));
+        (version, self.btree.swap(None).map(|tree| tree.0))
+    }
+
+    /// Refuses a value that the table's merge operator cannot use.
+    #[inline]
+    pub(crate) fn check_value(&self, value: &[u8]) -> Result<()> {
+        self.callbacks.operator.check_value(value).map_err(|error| error.context(format_args!("table '{}'", self.name)))
+    }
+
+    /// Refuses when the table was dropped.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.dropped.load(Ordering::Acquire) {
+            return Err(Error::invalid(format!("table '{}' was dropped", self.name)));
+        }
+        Ok(())
+    }
+}

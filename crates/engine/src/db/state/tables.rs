@@ -1,0 +1,62 @@
+//! The tables of an open database, by name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::base::sync::{RwLock, RwLockWriteGuard};
+use crate::base::{FileId, TableId};
+use crate::table::marks::Marks;
+use crate::table::{TableOptions, Trees};
+use crate::tree::btree::BTree;
+
+use super::registered::Registered;
+use super::table::TableState;
+use super::wakers::Wakers;
+
+/// The tables by name.
+pub(crate) type Tables = BTreeMap<String, Arc<TableState>>;
+
+/// The tables of an open database.
+#[derive(Debug)]
+pub(crate) struct TableSet {
+    registered: Registered,
+    wakers: Arc<Wakers>,
+    tables: RwLock<Tables>,
+}
+
+impl TableSet {
+    pub(crate) fn new(registered: Registered, wakers: Arc<Wakers>) -> Self {
+        Self { registered, wakers, tables: RwLock::default() }
+    }
+
+    /// What the program has registered.
+    pub(crate) fn registered(&self) -> &Registered {
+        &self.registered
+    }
+
+    /// The table of a name.
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<TableState>> {
+        self.tables.read().get(name).cloned()
+    }
+
+    /// All tables, in the order of their names.
+    pub(crate) fn all(&self) -> Vec<Arc<TableState>> {
+        self.tables.read().values().cloned().collect()
+    }
+
+    /// The tables, locked: none is created or dropped.
+    pub(crate) fn lock(&self) -> RwLockWriteGuard<'_, Tables> {
+        self.tables.write()
+    }
+
+    /// A table with these trees on disk and nothing in memory, which is not in the set yet.
+    pub(crate) fn table(
+        &self,
+        (id, name, options): (TableId, String, TableOptions),
+        trees: Trees,
+        btree: Option<(FileId, Arc<BTree>)>,
+        marks: Marks,
+    ) -> TableState {
+        TableState::new((id, name, options), &self.registered, Arc::clone(&self.wakers), trees, btree, marks)
+    }
+}

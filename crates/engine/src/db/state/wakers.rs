@@ -1,0 +1,73 @@
+//! The background workers as the other parts see them: each can be woken, and all can be stopped.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::env::Worker;
+
+/// The background workers. They are started last and stopped first.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    pub(crate) flush: Box<dyn Worker>,
+    pub(crate) compact: Vec<Box<dyn Worker>>,
+    pub(crate) sync: Box<dyn Worker>,
+    pub(crate) memory: Box<dyn Worker>,
+    pub(crate) expire: Box<dyn Worker>,
+}
+
+/// Wakes the background workers. Before they are started, and after they were stopped, waking does nothing: a worker
+/// looks for work when it starts.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers {
+    workers: OnceLock<Workers>,
+    /// A tombstone is kept for a snapshot, so that a compaction may be due when the oldest is released. A hint;
+    /// publishes nothing.
+    compacts_on_release: AtomicBool,
+}
+
+impl Wakers {
+    pub(crate) fn started(&self, workers: Workers) {
+        assert!(self.workers.set(workers).is_ok(), "workers are started once");
+    }
+
+    pub(crate) fn flush(&self) {
+        self.workers.get().into_iter().for_each(|workers| workers.flush.wake());
+    }
+
+    pub(crate) fn compact(&self) {
+        self.workers.get().into_iter().flat_map(|workers| &workers.compact).for_each(|worker| worker.wake());
+    }
+
+    /// Prepares log segments, and syncs commits of [`Durability::Interval`](super::options::Durability::Interval).
+    pub(crate) fn sync(&self) {
+        self.workers.get().into_iter().for_each(|workers| workers.sync.wake());
+    }
+
+    /// Prepares pages of the log and memory of memtables for the next writes.
+    pub(crate) fn memory(&self) {
+        self.workers.get().into_iter().for_each(|workers| workers.memory.wake());
+    }
+
+    /// Looks at the ages of entries, also of a table that is new.
+    pub(crate) fn expire(&self) {
+        self.workers.get().into_iter().for_each(|workers| workers.expire.wake());
+    }
+
+    /// A snapshot keeps a tombstone: the release of the oldest one wakes the compaction.
+    pub(crate) fn compact_on_release(&self) {
+        self.compacts_on_release.store(true, Ordering::Relaxed);
+    }
+
+    /// The oldest snapshot was released.
+    pub(crate) fn released_oldest(&self) {
+        if self.compacts_on_release.load(Ordering::Relaxed) && self.compacts_on_release.swap(false, Ordering::Relaxed) {
+            self.compact();
+        }
+    }
+
+    /// Waits until no worker works, and lets none begin again.
+    pub(crate) fn stop(&self) {
+        let Some(Workers { flush, compact, sync, memory, expire }) = self.workers.get() else { return };
+        [flush, sync, memory, expire].into_iter().chain(compact).for_each(|worker| worker.stop());
+    }
+}

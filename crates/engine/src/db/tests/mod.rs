@@ -1,0 +1,9 @@
+//! Tests of a whole database that look inside.
+
+mod background;
+mod full_disk;
+#[cfg(shuttle)]
+mod schedules;
+mod slices;
+mod sorted_view;
+mod steps;

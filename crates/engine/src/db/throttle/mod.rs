@@ -1,0 +1,155 @@
+//! What keeps writers from outrunning flushes and compactions: the share of memory that memtables may take, the queue
+//! of writers that wait for a flush, and the space on disk that a flush will need. A commit passes all three by one
+//! call, [`Throttle::admit`].
+
+pub(crate) mod budget;
+mod disk_space;
+pub(crate) mod stall_queue;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::num::u64_of;
+use crate::base::{Error, ErrorKind, Result};
+use crate::db::state::State;
+use crate::table::policy;
+use crate::txn::batch::Changes;
+
+use self::budget::WriteBudget;
+use self::disk_space::DiskSpace;
+use self::stall_queue::{Admission, StallQueue};
+
+/// Admits writers.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    state: Arc<State>,
+    pub(crate) budget: WriteBudget,
+    pub(crate) queue: Arc<StallQueue>,
+    space: DiskSpace,
+}
+
+impl Throttle {
+    pub(crate) fn new(state: Arc<State>) -> Self {
+        let budget = WriteBudget::new(state.options.memory_bytes);
+        let queue = Arc::<StallQueue>::default();
+        state.health.watch(Arc::<StallQueue>::clone(&queue));
+        Self { state, budget, queue, space: DiskSpace::default() }
+    }
+
+    /// Admits a commit: waits as long as flushes and compactions need to keep up, and until there is memory for it. A
+    /// commit that had to wait for memory keeps its share of it until the admission is dropped.
+    ///
+    /// # Errors
+    /// `Full` when the commit is larger than memory allows, and when the disk has no room for what would have to be
+    /// flushed.
+    pub(crate) fn admit(&self, changes: &Changes) -> Result<Option<Admission<'_>>> {
+        let bytes = u64_of(changes.bytes());
+        let most = self.budget.batch_bytes_max();
+        if bytes > most {
+            let message =
+                format!("a commit of {bytes} bytes is larger than memory_bytes allows (a quarter of it, {most} bytes)");
+            return Err(Error::new(ErrorKind::Full, message));
+        }
+        if let Some(delay) = self.budget.delay(bytes)
+            && self.state.env.threads.concurrent()
+        {
+            let slept = self.budget.sleep(&*self.state.env.threads, delay);
+            self.state.counters.delayed(slept);
+        }
+        self.space.check(&self.state, &self.budget, changes)?;
+        // What frees memory need not wait for it.
+        let passes = || !self.budget.is_full_for_deletes() && changes.only_delete();
+        if !self.queue.is_closed(&self.budget) || passes() { Ok(None) } else { self.stall(bytes) }
+    }
+
+    /// Waits for memory for a commit of this many bytes.
+    fn stall(&self, bytes: u64) -> Result<Option<Admission<'_>>> {
+        let State { env, health, counters, wakers, .. } = &*self.state;
+        let start = env.clock.now();
+        wakers.flush();
+        let admission = if env.threads.concurrent() {
+            Some(self.queue.wait(bytes, &self.budget, || health.check_writable())?)
+        } else {
+            // The flush was done when it was woken, or cannot be.
+            if self.budget.is_full() {
+                health.check_writable()?;
+                self.queue.check()?;
+            }
+            None
+        };
+        counters.stalled(env.clock.now().saturating_sub(start));
+        Ok(admission)
+    }
+
+    /// Whether the disk could hold no more than what is in memory, after a commit of these changes: then memtables are
+    /// to be flushed.
+    pub(crate) fn must_flush_for_space(&self, changes: &Changes) -> bool {
+        self.space.must_flush(&self.state, &self.budget, changes)
+    }
+
+    /// A flush has given memory back, and space for other flushes.
+    pub(crate) fn flushed(&self) {
+        self.queue.flushed(&self.budget);
+    }
+
+    /// Notes that flushes met a full disk. When no other flush made room, stalled writers are refused with `error`.
+    pub(crate) fn flush_met_full_disk(&self, error: &Error, made_some: bool) {
+        let refusal = (!made_some)
+            .then(|| format!("memtables have all memory that they may take, and none can be flushed: {error}"));
+        self.queue.refuse(self.state.env.clock.now(), refusal);
+    }
+
+    /// Says what to do about a flush of this many bytes that met a full disk.
+    pub(crate) fn advise_flush(&self, error: Error, bytes: u64) -> Error {
+        let dir = self.state.dir.display();
+        // A quota or a limit on files leaves space that nobody gets.
+        match self.state.free_bytes().map_or(0, |free| bytes.saturating_sub(free)) {
+            0 => error.advice(format_args!("the flush needs up to {bytes} bytes in {dir}")),
+            missing => error.advice(format_args!("free {missing} bytes on the disk of {dir}")),
+        }
+    }
+
+    /// Bytes of free space that a compaction may take: what flushes and the log need stays.
+    pub(crate) fn space_for_jobs(&self) -> Result<u64> {
+        let kept = self.budget.memtable_bytes() + 2 * self.state.options.log_segment_bytes;
+        Ok(self.state.free_bytes()?.saturating_sub(kept))
+    }
+
+    /// As [`Self::space_for_jobs`], for a merge that needs and reads this many bytes. One that writes less than half of
+    /// what it reads gives more space back than flushes and the log need, and may take all.
+    pub(crate) fn space_for(&self, needs: u64, inputs: u64) -> Result<u64> {
+        if needs > inputs / 2 { self.space_for_jobs() } else { self.state.free_bytes() }
+    }
+
+    /// Fits the cache to the memory that memtables leave.
+    pub(crate) fn fit_cache(&self) {
+        self.state.cache.fit(|_| Some(self.budget.cache_bytes()));
+    }
+
+    /// Makes the cache smaller where memtables have grown into its share.
+    #[inline]
+    pub(crate) fn press_cache(&self) {
+        let presses = |capacity: &u64| self.budget.presses_cache(*capacity);
+        if presses(&self.state.cache.capacity()) {
+            // Another writer may have been faster.
+            self.state.cache.fit(|capacity| presses(&capacity).then(|| self.budget.cache_bytes()));
+        }
+    }
+
+    /// The trees of a table changed, or what may be compacted: takes stock of the space on disk and of the compaction
+    /// debt, which slows writers.
+    pub(crate) fn trees_changed(&self) {
+        self.fit_cache();
+        self.space.look_again();
+        let tables = self.state.tables.all();
+        // Waiting does not help where nothing compacts in the background, or what is to be compacted cannot be read.
+        let compacted = tables.iter().filter(|table| table.compacts_itself() && !table.compaction.retry.is_failing());
+        let debt = compacted.map(|table| policy::pressure(&table.trees(), &table.options)).max();
+        self.budget.set_debt(debt.unwrap_or(0));
+    }
+
+    /// A compaction lacks this many bytes of free space, or none does.
+    pub(crate) fn compaction_lacks(&self, bytes: u64) {
+        self.state.counters.space_missing_bytes.store(bytes, Ordering::Relaxed);
+    }
+}
