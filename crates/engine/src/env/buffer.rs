@@ -9,11 +9,10 @@
 //!    allocator would keep such pieces and, as glibc's does, cut smaller and smaller ones from them until the heap is
 //!    several times what is in use.
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 /// The size and alignment in bytes of what direct I/O reads and writes, and of what a device writes atomically at best.
 pub const SECTOR_BYTES: usize = 4096;
@@ -131,10 +130,7 @@ impl AlignedBuffer {
 /// Zeroed memory of this layout, which is not empty.
 fn acquire(layout: Layout) -> NonNull<u8> {
     let start = if is_mapped(layout) {
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping touches no memory that is in use.
-        unsafe { mmap_anonymous(ptr::null_mut(), layout.size(), protection, flags) }
-            .map_or(ptr::null_mut(), <*mut _>::cast)
+        system::map(layout.size())
     } else {
         // SAFETY: the layout is not empty.
         unsafe { alloc_zeroed(layout) }
@@ -149,8 +145,7 @@ fn acquire(layout: Layout) -> NonNull<u8> {
 unsafe fn release(start: NonNull<u8>, layout: Layout) {
     if is_mapped(layout) {
         // SAFETY: the caller's promise: the range is one mapping that is not in use.
-        let unmapped = unsafe { munmap(start.as_ptr().cast(), layout.size()) };
-        unmapped.expect("a whole mapping can be unmapped");
+        unsafe { system::unmap(start, layout.size()) };
     } else {
         // SAFETY: the caller's promise.
         unsafe { dealloc(start.as_ptr(), layout) };
@@ -159,7 +154,40 @@ unsafe fn release(start: NonNull<u8>, layout: Layout) {
 
 /// Whether memory of this layout is a mapping. Miri knows no mappings, and sanitizers do not see them.
 const fn is_mapped(layout: Layout) -> bool {
-    layout.size() >= MAPPED_BYTES_MIN && !cfg!(any(miri, sanitized))
+    layout.size() >= MAPPED_BYTES_MIN && cfg!(all(unix, not(any(miri, sanitized))))
+}
+
+#[cfg(unix)]
+mod system {
+    use std::ptr::{self, NonNull};
+
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+    /// A mapping of zeros; null when there is no memory.
+    pub(super) fn map(bytes: usize) -> *mut u8 {
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping touches no memory that is in use.
+        unsafe { mmap_anonymous(ptr::null_mut(), bytes, protection, flags) }.map_or(ptr::null_mut(), <*mut _>::cast)
+    }
+
+    /// # Safety
+    /// `start` came from [`map`] with as many bytes, and nobody uses it any more.
+    pub(super) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { munmap(start.as_ptr().cast(), bytes) }.expect("a whole mapping can be unmapped");
+    }
+}
+
+/// Nothing is mapped where the system is no Unix.
+#[cfg(not(unix))]
+mod system {
+    use std::ptr::{self, NonNull};
+
+    pub(super) const fn map(_bytes: usize) -> *mut u8 {
+        ptr::null_mut()
+    }
+
+    pub(super) const unsafe fn unmap(_start: NonNull<u8>, _bytes: usize) {}
 }
 
 /// The layout of a buffer with room for `bytes` bytes.

@@ -1,7 +1,7 @@
 //! Memory straight from the system and straight back to it, so that what is dropped does not linger in an allocator.
 //!
 //! Miri knows no huge pages, and sanitizers do not see system calls that are made directly and take memory that is
-//! mapped again for memory in use: for both it comes from the allocator.
+//! mapped again for memory in use: for both, and where the system is no Unix, it comes from the allocator.
 
 use std::alloc::Layout;
 
@@ -17,7 +17,7 @@ fn layout(len: usize) -> Layout {
     Layout::from_size_align(len, PAGE_BYTES).expect("pages are far below isize::MAX")
 }
 
-#[cfg(not(any(miri, sanitized)))]
+#[cfg(all(unix, not(any(miri, sanitized))))]
 mod system {
     use std::alloc::handle_alloc_error;
     use std::ptr::{self, NonNull};
@@ -84,7 +84,7 @@ mod system {
     }
 }
 
-#[cfg(any(miri, sanitized))]
+#[cfg(any(not(unix), miri, sanitized))]
 mod system {
     use std::alloc::{alloc_zeroed, dealloc};
     use std::ptr::NonNull;
@@ -99,7 +99,7 @@ mod system {
     pub fn map(len: usize) -> NonNull<u8> {
         assert!(len > 0, "no pages have no address");
         // SAFETY: the layout is not empty.
-        NonNull::new(unsafe { alloc_zeroed(layout(len)) }).expect("a test has memory")
+        NonNull::new(unsafe { alloc_zeroed(layout(len)) }).expect("there is memory")
     }
 
     /// Gives back what [`map`] returned for `len`.

@@ -1,39 +1,35 @@
-//! The operating system's files, clock, threads and randomness (Linux).
+//! The operating system's files, clock, threads and randomness: by system calls on Linux, where files are direct, space
+//! is reserved and given back, and pages of the log are mapped; by the standard library elsewhere.
 //!
 //! The only module of the engine that calls the operating system.
 
+#[cfg(target_os = "linux")]
 mod file;
+#[cfg(target_os = "linux")]
 mod fs;
+#[cfg(target_os = "linux")]
 mod mapped;
 mod origin;
-#[cfg(feature = "io-uring")]
+#[cfg(all(target_os = "linux", feature = "io-uring"))]
 mod ring;
+mod std_fs;
 mod thread;
 
 /// Stands for the rings in a build without them: nothing polls then.
-#[cfg(not(feature = "io-uring"))]
+#[cfg(all(target_os = "linux", not(feature = "io-uring")))]
 mod ring {
-    use std::io;
     use std::os::fd::BorrowedFd;
 
     pub(super) const BYTES_MAX: usize = 64 << 10;
-
-    pub(super) fn check() -> io::Result<()> {
-        let message = "reads cannot be polled for: build spinney with its Cargo feature `io-uring`";
-        Err(io::Error::new(io::ErrorKind::Unsupported, message))
-    }
 
     pub(super) fn read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> rustix::io::Result<usize> {
         rustix::io::pread(file, buffer, offset)
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-compile_error!("env/os knows how to make bytes durable on Linux only");
-
 use super::environment::Env;
+use super::file::FileSystem;
 use super::thread::{Clock, Random};
-use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -41,7 +37,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The real environment.
 #[must_use]
 pub fn env() -> Env {
-    env_with(false)
+    #[cfg(target_os = "linux")]
+    return env_with(Arc::new(fs::OsFileSystem::new(false)));
+    #[cfg(not(target_os = "linux"))]
+    return std_env();
+}
+
+/// The real environment, with files by the standard library alone.
+#[must_use]
+pub fn std_env() -> Env {
+    env_with(Arc::new(std_fs::StdFileSystem))
 }
 
 /// The real environment, in which threads stay awake for small direct reads (see [`Env::os_polling`]).
@@ -49,17 +54,17 @@ pub fn env() -> Env {
 /// # Errors
 /// As [`Env::os_polling`].
 pub fn polling() -> io::Result<Env> {
-    ring::check()?;
-    Ok(env_with(true))
+    #[cfg(all(target_os = "linux", feature = "io-uring"))]
+    return ring::check().map(|()| env_with(Arc::new(fs::OsFileSystem::new(true))));
+    #[cfg(not(all(target_os = "linux", feature = "io-uring")))]
+    return Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "reads cannot be polled for: build spinney for Linux, with its Cargo feature `io-uring`",
+    ));
 }
 
-fn env_with(polls: bool) -> Env {
-    Env {
-        fs: Arc::new(fs::OsFileSystem::new(polls)),
-        clock: Arc::new(OsClock::start()),
-        threads: Arc::new(thread::OsThreads),
-        random: Arc::new(OsRandom),
-    }
+fn env_with(fs: Arc<dyn FileSystem>) -> Env {
+    Env { fs, clock: Arc::new(OsClock::start()), threads: Arc::new(thread::OsThreads), random: Arc::new(OsRandom) }
 }
 
 #[derive(Debug)]
@@ -89,7 +94,10 @@ impl Clock for OsClock {
 struct OsRandom;
 
 impl Random for OsRandom {
+    #[cfg(target_os = "linux")]
     fn next(&self) -> u64 {
+        use rustix::rand::{GetRandomFlags, getrandom};
+
         let mut bytes = [0; 8];
         loop {
             // Up to 256 bytes come whole or not at all; a signal can only interrupt the wait for the first seed after
@@ -101,9 +109,17 @@ impl Random for OsRandom {
             }
         }
     }
+
+    /// The standard library seeds its hash maps with the system's randomness.
+    #[cfg(not(target_os = "linux"))]
+    fn next(&self) -> u64 {
+        use std::hash::{BuildHasher, Hasher, RandomState};
+
+        RandomState::new().build_hasher().finish()
+    }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::super::{Access, OpenOptions};
     use super::*;

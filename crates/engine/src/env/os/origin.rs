@@ -3,8 +3,6 @@
 //! call, and a handler of `pthread_atfork` does not run when a program forks by the system call itself.
 
 use super::super::origin::Origin;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
-use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -78,7 +76,11 @@ pub(super) fn origin() -> Origin {
 }
 
 /// A page of zeros, here and in each process that is forked from now on. `None` where the kernel cannot do that.
+#[cfg(target_os = "linux")]
 fn cleared_on_fork() -> Option<&'static Page> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    use std::ptr;
+
     let len = rustix::param::page_size();
     // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in use.
     let page =
@@ -88,6 +90,12 @@ fn cleared_on_fork() -> Option<&'static Page> {
     // SAFETY: the page is aligned, holds zeros, which are two numbers, is never unmapped, and is used by way of this
     // reference alone.
     Some(unsafe { &*page.cast::<Page>() })
+}
+
+/// Elsewhere each look asks for the id of the process.
+#[cfg(not(target_os = "linux"))]
+const fn cleared_on_fork() -> Option<&'static Page> {
+    None
 }
 
 #[cfg(test)]

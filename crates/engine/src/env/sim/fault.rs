@@ -1,9 +1,11 @@
 //! Faults that a test plans, and the count of operations that says when they strike.
 
 use super::call::Call;
-use rustix::io::Errno;
 use std::io;
 use std::path::Path;
+
+/// `EMFILE` of every Unix.
+const TOO_MANY_FILES: i32 = 24;
 
 /// What goes wrong with an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +63,7 @@ impl Fault {
             Self::ShortWrite => io::Error::other("injected fault: short write"),
             Self::SyncLost => io::Error::other("injected fault: the sync failed and dropped what was unsynced"),
             Self::NoSpace => io::Error::new(io::ErrorKind::StorageFull, "injected fault: no space"),
-            Self::TooManyFiles => Errno::MFILE.into(),
+            Self::TooManyFiles => io::Error::from_raw_os_error(TOO_MANY_FILES),
             Self::LostWrite | Self::MisdirectedWrite | Self::FlippedRead | Self::StaleRead => {
                 unreachable!("a fault that nobody is told of")
             }
