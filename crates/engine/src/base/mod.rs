@@ -16,6 +16,7 @@ pub mod shards;
 pub mod shared_map;
 pub(crate) mod steps;
 pub mod sync;
+pub(crate) mod trace;
 pub mod value;
 
 pub use error::{Error, ErrorKind, Result};

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::base::trace::event;
 use crate::base::{Error, ErrorKind, FileId, Reached, Result};
 use crate::db::state::State;
 use crate::db::state::table::TableState;
@@ -86,6 +87,7 @@ impl Job for BTreeMerge<'_> {
         state.or_poison(install(state, table, change))?;
         table.compaction.merge_retry.succeeded();
         state.counters.compactions.fetch_add(1, Ordering::Relaxed);
+        event!(DEBUG, table = table.name, runs = ids.len(), read, written = merged.written, "merged into the B-tree");
         if !ids.is_empty() {
             Reached::Absorbed.mark();
         }
@@ -116,7 +118,7 @@ pub(super) fn merge_step(context: JobContext<'_>, table: &TableState) -> Result<
     match context.perform(merge) {
         // The runs stay over the tree, where reads search them, and are merged with each other meanwhile.
         Err(error) if error.is_of_read() => {
-            state.counters.failed_merge(&error);
+            state.counters.failures.btree_merge(&error);
             retry.failed(&error, state.env.clock.now());
             Ok(Step::Nothing)
         }
@@ -171,7 +173,7 @@ pub(super) fn merges_now(
     let worth = policy::leaves_worth(root.meta(), &table.options, bytes);
     match root.reach(changes, worth) {
         Err(error) if error.is_of_read() => {
-            state.counters.failed_merge(&error);
+            state.counters.failures.btree_merge(&error);
             Ok(None)
         }
         reach => Ok((reach? <= worth).then_some((btree, turn))),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
+use crate::base::trace::event;
 use crate::base::{ErrorKind, Lsn, Reached, Result, SeqNum};
 use crate::db::state::State;
 use crate::db::state::table::TableState;
@@ -113,6 +114,7 @@ impl<'a> Flush<'a> {
         }
         state.or_poison(install(state, table, change))?;
         state.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        event!(DEBUG, table = table.name, memtables = mems.len(), "flushed");
         table.credit.flushed(mems.iter().map(|mem| mem.entries.entries()).sum());
         mems.iter().for_each(|mem| throttle.budget.forget(mem));
         throttle.flushed();
@@ -149,7 +151,7 @@ impl<'a> Flush<'a> {
             match merged {
                 // Laid over the tree, the changes wait until it can be read, or until there is room for what a merge
                 // rewrites.
-                Err(error) if error.is_of_read() => state.counters.failed_merge(&error),
+                Err(error) if error.is_of_read() => state.counters.failures.btree_merge(&error),
                 Err(error) if error.kind() == ErrorKind::Full => {}
                 merged => {
                     let Merged { last, written, .. } = merged?;

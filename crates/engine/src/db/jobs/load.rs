@@ -110,7 +110,7 @@ impl Loader {
             // The load is there, and the background takes it in when there is room, or the tree can be read.
             Err(error) if leaves_unchanged(&error) => {
                 if error.is_of_read() {
-                    self.state.counters.failed_merge(&error);
+                    self.state.counters.failures.btree_merge(&error);
                 }
                 self.state.health.check_poison()
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
+use crate::base::trace::event;
 use crate::base::{Error, ErrorKind, FileId, Reached, Result, SeqNum};
 use crate::db::state::State;
 use crate::db::state::table::TableState;
@@ -124,6 +125,7 @@ impl Job for RunMerge<'_> {
             state.files.remove_runs(removed);
         }
         state.counters.compactions.fetch_add(1, Ordering::Relaxed);
+        event!(DEBUG, table = table.name, "compacted");
         Ok(Step::Done)
     }
 }
@@ -326,7 +328,7 @@ pub(super) fn merge_within_l0(context: JobContext<'_>, table: &TableState, busy:
 /// A compaction of the table in the background could not read something: it is told in the statistics, because there is
 /// no caller to tell it to, and tried again later.
 pub(super) fn note_failure(state: &State, table: &TableState, error: &Error) {
-    state.counters.failed_compaction(error);
+    state.counters.failures.compaction(error);
     table.compaction.retry.failed(error, state.env.clock.now());
 }
 

@@ -17,6 +17,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::base::trace::event;
 use crate::base::{Error, ErrorKind, FileId, Result, SeqNum, TableId};
 use crate::cache::Cache;
 use crate::db::commit::pipeline::CommitPipeline;
@@ -78,6 +79,7 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
     let loaded = found.load(options, registered).map_err(advise)?;
     let Loaded { state, throttle, log_dir, .. } = &loaded;
     let replay = Recovery { state, throttle, log_dir: &log_dir.path, on_replay }.run().map_err(advise)?;
+    event!(INFO, path = %state.dir.display(), log_end = replay.log.summary().end.0, "recovered");
     loaded.into_database(replay).map_err(advise)
 }
 

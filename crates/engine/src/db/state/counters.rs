@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use crate::base::Error;
 use crate::base::sync::Mutex;
+use crate::base::trace::event;
 use crate::table::reads::ReadCounters;
 
-/// The counters that the verbs of the database keep. They publish nothing but themselves.
+/// The counters of an open database. They publish nothing but themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) commits: AtomicU64,
     pub(crate) conflicts: AtomicU64,
-    pub(crate) delays: AtomicU64,
-    pub(crate) delay_us: AtomicU64,
-    pub(crate) stalls: AtomicU64,
-    pub(crate) stall_us: AtomicU64,
+    /// Sleeps of writers, so that flushes and compactions keep up.
+    pub(crate) delays: Waits,
+    /// Waits of writers for memory.
+    pub(crate) stalls: Waits,
     pub(crate) flushes: AtomicU64,
     pub(crate) flush_bytes: AtomicU64,
     pub(crate) compactions: AtomicU64,
@@ -24,38 +25,47 @@ pub(crate) struct Counters {
     pub(crate) compaction_reused_leaves: AtomicU64,
     /// Reads of tables that were dropped.
     pub(crate) dropped_reads: ReadCounters,
-    pub(crate) space_missing_bytes: AtomicU64,
-    pub(crate) failed_compactions: AtomicU64,
-    pub(crate) failed_merges: AtomicU64,
-    pub(crate) last_failure: Mutex<Option<String>>,
+    pub(crate) failures: Failures,
 }
 
-impl Counters {
-    /// A writer was delayed.
-    pub(crate) fn delayed(&self, time: Duration) {
-        self.delays.fetch_add(1, Ordering::Relaxed);
-        self.delay_us.fetch_add(micros(time), Ordering::Relaxed);
-    }
+/// How often and how long threads waited.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    pub(crate) count: AtomicU64,
+    pub(crate) us: AtomicU64,
+}
 
-    /// A writer waited for room.
-    pub(crate) fn stalled(&self, time: Duration) {
-        self.stalls.fetch_add(1, Ordering::Relaxed);
-        self.stall_us.fetch_add(micros(time), Ordering::Relaxed);
-    }
+/// Jobs that could not be done.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    /// Bytes of free space that a compaction lacks; 0 when none waits for space.
+    pub(crate) space_missing_bytes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+    pub(crate) btree_merges: AtomicU64,
+    /// What the last one said.
+    pub(crate) last: Mutex<Option<String>>,
+}
 
+impl Waits {
+    /// A thread waited for this time.
+    pub(crate) fn add(&self, time: Duration) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+impl Failures {
     /// A compaction in the background could not read something.
-    pub(crate) fn failed_compaction(&self, error: &Error) {
-        self.failed_compactions.fetch_add(1, Ordering::Relaxed);
-        *self.last_failure.lock() = Some(error.to_string());
+    pub(crate) fn compaction(&self, error: &Error) {
+        event!(WARN, %error, "a compaction failed and is tried again later");
+        self.compactions.fetch_add(1, Ordering::Relaxed);
+        *self.last.lock() = Some(error.to_string());
     }
 
     /// A merge into a B-tree could not read something.
-    pub(crate) fn failed_merge(&self, error: &Error) {
-        self.failed_merges.fetch_add(1, Ordering::Relaxed);
-        *self.last_failure.lock() = Some(error.to_string());
+    pub(crate) fn btree_merge(&self, error: &Error) {
+        event!(WARN, %error, "a merge into a B-tree failed and is tried again later");
+        self.btree_merges.fetch_add(1, Ordering::Relaxed);
+        *self.last.lock() = Some(error.to_string());
     }
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

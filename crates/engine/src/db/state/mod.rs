@@ -25,6 +25,7 @@ pub(crate) mod wakers;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::base::trace::event;
 use crate::base::{Error, ErrorKind, Reached, Result, SeqNum};
 use crate::cache::Cache;
 use crate::env::Env;
@@ -61,6 +62,7 @@ impl State {
     /// Fails the database: nothing is written any more. Work that only met the closing of the database fails nothing.
     pub(crate) fn poison(&self, error: Error) -> Error {
         if !matches!(error.kind(), ErrorKind::Closed | ErrorKind::Forked) {
+            event!(ERROR, %error, "a write failed: the database takes no more");
             Reached::Poison.mark();
             self.health.poison(&error);
             self.publisher.poison();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
+use crate::base::trace::event;
 use crate::base::{Error, ErrorKind, Result};
 use crate::db::state::State;
 use crate::table::policy;
@@ -54,7 +55,7 @@ impl Throttle {
             && self.state.env.threads.concurrent()
         {
             let slept = self.budget.sleep(&*self.state.env.threads, delay);
-            self.state.counters.delayed(slept);
+            self.state.counters.delays.add(slept);
         }
         self.space.check(&self.state, &self.budget, changes)?;
         // What frees memory need not wait for it.
@@ -77,7 +78,9 @@ impl Throttle {
             }
             None
         };
-        counters.stalled(env.clock.now().saturating_sub(start));
+        let stalled = env.clock.now().saturating_sub(start);
+        event!(DEBUG, ?stalled, bytes, "a writer waited for a flush");
+        counters.stalls.add(stalled);
         Ok(admission)
     }
 
@@ -94,6 +97,7 @@ impl Throttle {
 
     /// Notes that flushes met a full disk. When no other flush made room, stalled writers are refused with `error`.
     pub(crate) fn flush_met_full_disk(&self, error: &Error, made_some: bool) {
+        event!(WARN, %error, "a flush met a full disk");
         let refusal = (!made_some)
             .then(|| format!("memtables have all memory that they may take, and none can be flushed: {error}"));
         self.queue.refuse(self.state.env.clock.now(), refusal);
@@ -150,6 +154,6 @@ impl Throttle {
 
     /// A compaction lacks this many bytes of free space, or none does.
     pub(crate) fn compaction_lacks(&self, bytes: u64) {
-        self.state.counters.space_missing_bytes.store(bytes, Ordering::Relaxed);
+        self.state.counters.failures.space_missing_bytes.store(bytes, Ordering::Relaxed);
     }
 }
