@@ -101,10 +101,10 @@ impl<C: Cursor> Visible<C> {
         }
     }
 
-    /// Ends the walk, and says what dead entries it stepped over.
+    /// What dead entries it stepped over since it was asked last.
     #[must_use]
-    pub fn into_skips(self) -> Skips {
-        self.skips
+    pub fn take_skips(&mut self) -> Skips {
+        std::mem::take(&mut self.skips)
     }
 
     /// The range.

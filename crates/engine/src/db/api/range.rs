@@ -209,11 +209,17 @@ impl Range {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        let limits = self.limits_of(end);
         let Some(source) = self.source.as_ref().filter(|_| !self.ended) else { return Ok(false) };
-        let direction = if end == End::Front { self.direction } else { self.direction.reversed() };
-        let walk = self.walks[end as usize].get_or_insert_with(|| source.walk(limits, direction));
-        walk.go(want, &source.table)?;
+        if self.walks[end as usize].is_none() {
+            let direction = if end == End::Front { self.direction } else { self.direction.reversed() };
+            self.walks[end as usize] = Some(source.walk(self.limits_of(end), direction));
+        }
+        let Some(walk) = &mut self.walks[end as usize] else { return Ok(false) };
+        let is_there = walk.go(want, &source.table)?;
+        // A front without a back has come to nothing that is shown.
+        if end == End::Front && self.walks[End::Back as usize].is_none() {
+            return Ok(is_there);
+        }
         // It may stand on an entry that is not shown.
         if self.walks[end as usize].as_ref().and_then(Walk::key).is_none_or(|key| self.is_taken(end, key)) {
             return Ok(false);

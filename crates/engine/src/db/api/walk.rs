@@ -147,14 +147,14 @@ impl Walk {
 
     /// Leaves what the snapshot sees, whose costs are counted in its table, which pays for more trees than one.
     pub(crate) fn leave(&mut self, table: &TableState) {
-        let Some(visible) = self.visible.take() else { return };
+        let Some(mut visible) = self.visible.take() else { return };
         let (costs, sources) = (visible.costs(), u64_of(visible.cursor().sources()));
         table.reads.walked(sources, &costs);
         // A view costs a walk as much as two trees.
         let trees = (sources + self.views).saturating_sub(costs.filter_stops);
         let costs = Costs { trees, small: self.small, blocks_read: visible.sought_blocks_read(), ..costs };
-        let limits = Arc::clone(visible.limits());
-        table.credit.pay_walk(&costs, limits.any_key(), visible.into_skips());
+        let skips = visible.take_skips();
+        table.credit.pay_walk(&costs, visible.limits().any_key(), skips);
     }
 
     #[inline]
