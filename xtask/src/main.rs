@@ -19,6 +19,7 @@ Usage: cargo xtask <command>
   sim <seed>          replays one seed of the simulation, and shortens it if it fails
   sim --minutes <n>   runs the simulation with new seeds on all cores, until one fails or the time is over
   sim <seed>@<point>  replays one crash of the crash test
+  portable            compiles the engine for Windows, macOS and FreeBSD (rustup adds their standard libraries)
   miri                the modules with unsafe code under Miri, which finds undefined behaviour (nightly with miri and rust-src)
   sanitize <address|thread>
                       the tests with real threads under a sanitizer (nightly with rust-src; builds the standard library too)
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         ["sim", seed] => replay("simulation", seed),
         ["model", seed] => replay("model", seed),
         ["schedules"] => schedules(),
+        ["portable"] => portable(),
         ["miri"] => miri(),
         ["sanitize", what @ ("address" | "thread")] => sanitize(what),
         ["fuzz"] => fuzz("1", None),
@@ -128,6 +130,15 @@ fn search(minutes: &str) -> Result<(), String> {
         let mut command = cargo("test --quiet --release --package spinney --test simulation -- --nocapture every_");
         command.env("SPINNEY_SIM_FROM", from.to_string()).env("SPINNEY_SIM_SEEDS", SEARCH_SEEDS.to_string());
         run("simulation", &mut command)?;
+    }
+    Ok(())
+}
+
+/// Compiles the engine for the systems that have files by the standard library alone.
+fn portable() -> Result<(), String> {
+    for target in ["x86_64-pc-windows-gnu", "x86_64-apple-darwin", "x86_64-unknown-freebsd"] {
+        run("standard library", Command::new("rustup").args(["target", "add", target]))?;
+        run(target, &mut cargo(&format!("check -p spinney --lib --features serde,tracing --target {target}")))?;
     }
     Ok(())
 }
