@@ -66,7 +66,6 @@ impl Core {
             segment_bytes: self.options.log_segment_bytes,
             direct: self.options.direct_io,
             compression: self.options.log_compression,
-            padding: self.options.log_padding,
         };
         left.recovered.prepare(&self.env, options)?;
         let Some(Unfinished { recovered, entries }) = unfinished.take() else { return Ok(()) };

@@ -143,8 +143,7 @@ impl LogWriter {
         };
         let mut enough = false;
         let read = reader.read(&mut |start, end, payload| {
-            // Without padding, the sector that holds the last durable byte may hold more.
-            enough = end > durable || bytes >= AHEAD_BYTES;
+            enough = bytes >= AHEAD_BYTES;
             if enough {
                 return Err(Error::new(ErrorKind::Closed, "enough"));
             }

@@ -33,10 +33,9 @@
 //! database: everything up to `previous end`, which lies in the segment of the number before it, was then found and
 //! durable, and nothing after it counts.
 //!
-//! Content is a sequence of groups. Each begins with a marker and holds records without gaps. It begins right behind
-//! the last record of the group before it, or at the first multiple of 4096 behind that; both may be found in one
-//! segment. What lies between, and behind the last group, means nothing (zeros, or what an earlier life of the file
-//! left).
+//! Content is a sequence of groups. Each begins at a multiple of 4096, the first behind the last record of the group
+//! before it, with a marker, and holds records without gaps. What lies between groups, and behind the last one, means
+//! nothing (zeros, or what an earlier life of the file left).
 //!
 //! | offset | size | field of a record |
 //! |---|---|---|
@@ -314,13 +313,10 @@ impl Marker {
         marker.looks_back(at).then_some(marker)
     }
 
-    /// The first marker of a group that lies in `bytes`, which stand at position `at`, and where it begins.
-    pub(super) fn search(identity: u64, at: Lsn, bytes: &[u8]) -> Option<(Lsn, Self)> {
-        // Kind and length are looked at first: a checksum at every byte would be most of the work.
-        let claims = bytes.get(8..)?.windows(4).enumerate().filter(|(_, word)| *word == MARKER_CLAIM);
-        claims
-            .map(|(offset, _)| (after(at, offset), &bytes[offset..]))
-            .find_map(|(at, bytes)| Self::find(identity, at, bytes).map(|marker| (at, marker)))
+    /// Whether a group begins in `bytes`, which stand at position `at`, a multiple of [`SECTOR`].
+    pub(super) fn is_in(identity: u64, at: Lsn, bytes: &[u8]) -> bool {
+        let mut sectors = bytes.chunks(SECTOR_BYTES).zip(0..);
+        sectors.any(|(sector, number)| Self::find(identity, at.plus(number * SECTOR), sector).is_some())
     }
 }
 
@@ -398,18 +394,18 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_is_found_at_any_byte_and_only_at_its_own() {
+    fn a_marker_is_found_at_any_sector_and_only_at_its_own() {
         let (identity, marker) = (header().identity(), Marker { durable: Lsn(8200), previous_end: Lsn(8300) });
-        for offset in 0..40 {
-            let mut bytes = vec![0x10; 100];
-            let at = after(Lsn(9000), offset);
-            marker.encode(identity, at, &mut bytes[offset..offset + MARKER_BYTES]);
-            assert_eq!(Marker::search(identity, Lsn(9000), &bytes), Some((at, marker)));
-            assert_eq!(Marker::search(identity, Lsn(9001), &bytes), None);
-            assert_eq!(Marker::search(identity, Lsn(9000), &bytes[..offset + MARKER_BYTES - 1]), None);
+        for sector in 0..3 {
+            let mut bytes = vec![0x10; 3 * SECTOR_BYTES];
+            let offset = sector * SECTOR_BYTES;
+            marker.encode(identity, after(Lsn(12_288), offset), &mut bytes[offset..offset + MARKER_BYTES]);
+            assert!(Marker::is_in(identity, Lsn(12_288), &bytes));
+            assert!(!Marker::is_in(identity, Lsn(16_384), &bytes));
+            assert!(!Marker::is_in(identity, Lsn(12_288), &bytes[..offset + MARKER_BYTES - 1]));
             bytes[offset] ^= 1;
-            assert_eq!(Marker::search(identity, Lsn(9000), &bytes), None);
+            assert!(!Marker::is_in(identity, Lsn(12_288), &bytes));
         }
-        assert_eq!(Marker::search(identity, Lsn(9000), &[]), None);
+        assert!(!Marker::is_in(identity, Lsn(12_288), &[]));
     }
 }

@@ -9,9 +9,9 @@ use super::chain::{Found, is_link};
 use super::format::{Begins, MARKER_BYTES, MARKER_CLAIM, Marker, RECORD_BYTES, SECTOR, SegmentHeader, sector_up};
 use super::reader::LogReader;
 use crate::base::codec::Decoder;
-use crate::base::num::{u64_of, usize_of};
+use crate::base::num::usize_of;
 use crate::base::{Error, Lsn, Result};
-use crate::env::File;
+use crate::env::{File, SECTOR_BYTES};
 use std::path::Path;
 
 /// How much of the content is searched for groups.
@@ -65,7 +65,7 @@ impl Headless<'_> {
         }
         let is_proven = |first: &Lsn| {
             let identity = self.header(Begins::Seals, Fields { first: *first, ..left }).identity();
-            Marker::search(identity, *first, &content).is_some()
+            Marker::is_in(identity, *first, &content)
         };
         // Perhaps it is the checksum that is damaged.
         let begins = if sector[12] == 1 { Begins::Continues } else { Begins::Seals };
@@ -100,15 +100,15 @@ impl Headless<'_> {
         firsts.extend(self.before.map(|before| before.header.end()));
         let room = self.bytes.saturating_sub(SECTOR);
         firsts.extend(self.after.and_then(|after| after.header.previous_end.0.checked_sub(room)).map(Lsn));
-        let words = content.windows(MARKER_BYTES).enumerate();
-        let claims = words.filter(|(_, record)| record[8..RECORD_BYTES] == MARKER_CLAIM).take(GROUPS_MAX);
-        for (offset, record) in claims {
-            // A group stands where the records before it end, or at the next sector.
+        let records =
+            content.chunks(SECTOR_BYTES).zip(0..).filter_map(|(it, number)| Some((it.get(..MARKER_BYTES)?, number)));
+        let claims = records.filter(|(record, _)| record[8..RECORD_BYTES] == MARKER_CLAIM).take(GROUPS_MAX);
+        for (record, number) in claims {
             let Some(marker) = Marker::decode(&record[RECORD_BYTES..]).filter(|it| it.previous_end <= Lsn::MAX) else {
                 continue;
             };
-            let places = [marker.previous_end, sector_up(marker.previous_end)];
-            firsts.extend(places.iter().filter_map(|at| at.0.checked_sub(u64_of(offset))).map(Lsn));
+            // A group stands at the first sector behind the records before it.
+            firsts.extend(sector_up(marker.previous_end).0.checked_sub(number * SECTOR).map(Lsn));
         }
         firsts.retain(|first| first.0.is_multiple_of(SECTOR) && *first <= Lsn::MAX);
         firsts.dedup();

@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! 1. What a call of [`LogWriter::sync`] acknowledged is never written again: every synced group begins at a sector of
-//!    its own. Without padding it is written again, in the last page of its group, but never with other bytes.
+//!    its own.
 //! 2. A record's checksum is seeded with the database, the segment's number and the record's [`Lsn`](crate::base::Lsn):
 //!    bytes that an earlier life of a recycled file left behind never pass.
 //! 3. Segment numbers and LSNs are never used twice, also not after a crash inside recovery.
@@ -50,7 +50,7 @@ mod writer;
 
 pub use beside::{Between, Take, Takers, replay};
 pub use cursor::{LogCursor, Logged};
-pub use options::{LogCompression, LogOptions, LogPadding};
+pub use options::{LogCompression, LogOptions};
 pub use pack::Packed;
 pub use place::{Occupant, look};
 pub use progress::ReplayProgress;

@@ -127,7 +127,7 @@ const HEAD_LENGTH_BYTES: usize = 4;
 /// After so many blocks tried in vain, one of `1 << IN_VAIN_MAX` is tried: one in 16 MiB.
 const IN_VAIN_MAX: u32 = 6;
 
-/// How many sectors of a padded log a commit takes that is forced alone and has a payload of `bytes` bytes. The few
+/// How many sectors of the log a commit takes that is forced alone and has a payload of `bytes` bytes. The few
 /// bytes of the head, and the record headers of pieces, are left out.
 const fn sectors(bytes: usize) -> u64 {
     u64_of(MARKER_BYTES + RECORD_BYTES + bytes).div_ceil(SECTOR)

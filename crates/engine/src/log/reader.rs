@@ -13,13 +13,11 @@ use super::format::{
 };
 use super::pack::{Unpackable, unpack};
 use crate::base::num::{round_down, u64_of};
-use crate::base::{Error, Lsn, Reached, Result};
+use crate::base::{Error, ErrorKind, Lsn, Reached, Result};
 use crate::env::{AlignedBuffer, SECTOR_BYTES};
 
 /// How much is read at a time, in bytes; more than the longest record.
 const WINDOW_BYTES: usize = 1 << 20;
-/// How much is searched for markers at a time, in bytes.
-const SCAN_BYTES: usize = 64 << 10;
 const _: () = assert!(WINDOW_BYTES > FRAGMENT_BYTES_MAX + RECORD_BYTES + SECTOR_BYTES);
 
 /// Is shown each payload: where its first record begins, the position after it, and its bytes.
@@ -164,6 +162,9 @@ impl<'a> LogReader<'a> {
             let next = after(at, RECORD_BYTES + length);
             match kind {
                 RecordKind::Group => {
+                    if !at.0.is_multiple_of(SECTOR) {
+                        return Err(self.unpadded(index, at));
+                    }
                     let follows = self.marker(index, at)?.is_some_and(|it| self.follows(index, at, it));
                     if !follows {
                         return Ok(Stop::Nothing(at));
@@ -267,22 +268,16 @@ impl<'a> LogReader<'a> {
         Ok(bytes.and_then(|bytes| Marker::find(found.identity, at, bytes)))
     }
 
-    /// The first group marker at or behind `from` in the segment at `index`, and where it stands. Groups begin
-    /// anywhere, because the log may have been written without padding.
-    fn next_marker(&mut self, index: usize, mut from: Lsn) -> Result<Option<(Lsn, Marker)>> {
-        let found = &self.log[index];
-        loop {
-            let len = distance(from, found.header.end()).min(SCAN_BYTES);
-            if len < MARKER_BYTES {
-                return Ok(None);
+    /// The first group marker at or behind `from`, and before `end`, in the segment at `index`, and where it stands.
+    fn next_marker(&mut self, index: usize, from: Lsn, end: Lsn) -> Result<Option<(Lsn, Marker)>> {
+        let mut at = sector_up(from);
+        while at < end {
+            if let Some(marker) = self.marker(index, at)? {
+                return Ok(Some((at, marker)));
             }
-            let bytes = self.window.get(found, from, len)?.unwrap_or_default();
-            if let Some(marker) = Marker::search(found.identity, from, bytes) {
-                return Ok(Some(marker));
-            }
-            // A marker may begin in the last bytes.
-            from = after(from, len - (MARKER_BYTES - 1));
+            at = after(at, SECTOR_BYTES);
         }
+        Ok(None)
     }
 
     /// The segment that `at` lies in.
@@ -291,8 +286,8 @@ impl<'a> LogReader<'a> {
     }
 
     /// Refuses a log that stops at `at` in the segment at `index`, if the file may have been cut off in what stood
-    /// there. A file that is cut off further on has lost nothing: the next record or group would stand here, or the
-    /// next group at the next sector.
+    /// there. A file that is cut off further on has lost nothing: the next record would stand here, or the next group
+    /// at the next sector.
     fn check_cut(&mut self, index: usize, at: Lsn) -> Result<()> {
         let found = &self.log[index];
         let (cut, end, header) = (found.readable_end(), found.header.end(), found.header);
@@ -321,7 +316,7 @@ impl<'a> LogReader<'a> {
                 return Err(self.corruption(home, stop, what));
             }
             let mut from = header.first.max(stop);
-            while let Some((at, marker)) = self.next_marker(later, from)? {
+            while let Some((at, marker)) = self.next_marker(later, from, header.end())? {
                 if marker.durable > stop {
                     let file = self.log[later].path.display();
                     let proof =
@@ -354,7 +349,7 @@ impl<'a> LogReader<'a> {
             }
             rest.durable = rest.durable.max(if header.begins == Begins::Seals { header.previous_end } else { Lsn(0) });
             let mut at = self.record_end.max(header.first);
-            while let Some((group, marker)) = self.next_group(index, at, end)? {
+            while let Some((group, marker)) = self.next_marker(index, at, end)? {
                 self.give_up(marker.previous_end, seals, &mut rest);
                 rest.durable = rest.durable.max(marker.durable);
                 self.record_end = marker.previous_end.max(self.record_end);
@@ -385,17 +380,12 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// The first group at or behind `at` that begins before `end`. Looks at every byte, because damage may have moved
-    /// nothing.
-    fn next_group(&mut self, index: usize, at: Lsn, end: Lsn) -> Result<Option<(Lsn, Marker)>> {
-        let mut at = at;
-        while at < end {
-            if let Some(marker) = self.marker(index, at)? {
-                return Ok(Some((at, marker)));
-            }
-            at = after(at, 1);
-        }
-        Ok(None)
+    /// A group within a sector: earlier versions could be told to write the log so.
+    fn unpadded(&self, index: usize, at: Lsn) -> Error {
+        let Found { header, path, .. } = &self.log[index];
+        let (path, offset) = (path.display(), header.offset_of(at));
+        let message = format!("{path}: at offset {offset}: written without padding, which only earlier versions read");
+        Error::new(ErrorKind::Unsupported, message)
     }
 
     fn corruption(&self, index: usize, at: Lsn, what: impl std::fmt::Display) -> Error {

@@ -8,7 +8,6 @@
 use super::format::{
     FRAGMENT_BYTES_MAX, MARKER_BYTES, Marker, RECORD_BYTES, RecordKind, SegmentHeader, after, distance, seal, sector_up,
 };
-use super::options::LogPadding;
 use super::payload::Payload;
 use super::segment::Spare;
 use crate::base::Lsn;
@@ -73,7 +72,6 @@ pub(super) struct Tail {
     /// Where the last record ends.
     end: Lsn,
     in_group: bool,
-    padding: LogPadding,
     /// Files for the next segments.
     spares: Vec<Spare>,
     /// The size of a segment that has no spare to be made of.
@@ -82,7 +80,7 @@ pub(super) struct Tail {
 
 impl Tail {
     /// The end of a log that begins with an empty segment.
-    pub(super) fn new(segment: SegmentHeader, spares: Vec<Spare>, fresh_bytes: u64, padding: LogPadding) -> Self {
+    pub(super) fn new(segment: SegmentHeader, spares: Vec<Spare>, fresh_bytes: u64) -> Self {
         Self {
             chunk: Chunk::new(segment, None),
             identity: segment.identity(),
@@ -90,7 +88,6 @@ impl Tail {
             full_bytes: 0,
             end: segment.first,
             in_group: false,
-            padding,
             spares,
             fresh_bytes,
         }
@@ -142,12 +139,9 @@ impl Tail {
         self.record(kind, |bytes| payload.take(len, bytes));
     }
 
-    /// Appends the record that says that nothing follows, behind what was taken before. It begins a sector: damage to
-    /// the last one that was acknowledged leaves the marker that tells of it.
+    /// Appends the record that says that nothing follows, behind what was taken before. As every group it begins a
+    /// sector, so damage to the last one that was acknowledged leaves the marker that tells of it.
     pub(super) fn push_end(&mut self) {
-        if !self.in_group {
-            self.chunk.span.start = sector_up(self.chunk.span.start);
-        }
         self.open_group();
         self.record(RecordKind::End, |_| ());
     }
@@ -193,11 +187,10 @@ impl Tail {
         put
     }
 
-    /// Ends the group, so that the next record begins one, in a padded log at a sector of its own. Only when nothing
-    /// waits.
+    /// Ends the group, so that the next record begins one, at a sector of its own. Only when nothing waits.
     pub(super) fn end_group(&mut self) {
         assert!(self.chunk.bytes.is_empty() && self.full.is_empty(), "a group ends when all of it was taken");
-        if mem::take(&mut self.in_group) && self.padding == LogPadding::Block {
+        if mem::take(&mut self.in_group) {
             self.chunk.span.start = sector_up(self.chunk.span.start);
         }
     }

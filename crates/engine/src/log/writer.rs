@@ -28,9 +28,6 @@
 //! anew: buffered bytes are written while no direct write is in flight, and their sync flies alone. (They may be
 //! written beside a sync, which then may or may not take them along; the next one does.)
 //!
-//! Without padding every force is buffered: the next group stands in the last page of the one before. A torn write of
-//! that page leaves each of its sectors old or new, and the acknowledged bytes are the same in both.
-//!
 //! # Invariants
 //! 1. Positions are published as durable in order: only when everything before them is. A crash may leave a later group
 //!    without an earlier one; it then ends the log at the gap, and nobody was told of what lies behind.
@@ -41,7 +38,7 @@ use super::flights::{FLIGHTS_MAX, Flights, Turn};
 use super::format::{Begins, SegmentHeader};
 use super::gates::Gates;
 use super::hold::Holds;
-use super::options::{LogOptions, LogPadding};
+use super::options::LogOptions;
 use super::pack::Packed;
 use super::paged::{Mapped, Paged};
 use super::payload::Payload;
@@ -170,7 +167,7 @@ impl LogWriter {
         Ok(Self {
             options,
             directory,
-            state: Mutex::new(State::new(Tail::new(header, spares, fresh_bytes, options.padding))),
+            state: Mutex::new(State::new(Tail::new(header, spares, fresh_bytes))),
             whole: Condvar::new(),
             io: Mutex::new(Io::new(segment)),
             live: Mutex::new(live),
@@ -430,7 +427,7 @@ impl LogWriter {
     fn force(&self) -> Result<()> {
         let mut io = self.io.lock();
         let _guard = PanicGuard(self);
-        let direct = io.files.unsynced.is_empty() && self.options.padding == LogPadding::Block;
+        let direct = io.files.unsynced.is_empty();
         let mut state = if direct { self.state.lock() } else { self.landed(Flights::newest)? };
         state.check_unknown()?;
         if io.taken.last.bytes.capacity() == 0 {

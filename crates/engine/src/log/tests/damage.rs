@@ -23,7 +23,7 @@ fn small_log() -> Small {
     small_log_in(FORMS[0])
 }
 
-fn small_log_in(form: (LogCompression, LogPadding)) -> Small {
+fn small_log_in(form: LogCompression) -> Small {
     let fixture = Fixture::new();
     let (_, log) = fixture.open(small_in(form));
     let mut payloads = Vec::new();
@@ -36,9 +36,7 @@ fn small_log_in(form: (LogCompression, LogPadding)) -> Small {
         }
         log.sync(log.tail()).unwrap();
     }
-    if form.1 == LogPadding::Block {
-        start = start.next_multiple_of(4096);
-    }
+    start = start.next_multiple_of(4096);
     let end = usize_of(log.tail().0);
     let meant = usize_of(log.stats().packed_bytes) + payloads.len() * 12 + 3 * 28;
     drop(log);
@@ -82,7 +80,7 @@ fn tails_are_prefixes(log: &Small) {
 fn a_file_cut_off_is_corruption_unless_it_is_certain_that_nothing_stood_there() {
     for form in FORMS {
         let log = small_log_in(form);
-        // The next group would have stood behind the last record, or at the next sector.
+        // The next record would have stood behind the last one, or the next group at the next sector.
         let certain = log.last_group.end.next_multiple_of(4096) + MARKER_BYTES;
         for at in (0..log.bytes.len()).step_by(97).chain([certain - 1, certain]) {
             match log.read_with(&log.bytes[..at]) {
@@ -152,7 +150,7 @@ struct Large {
 }
 
 /// A log with records of every kind in it.
-fn log_of_every_kind(form: (LogCompression, LogPadding)) -> Large {
+fn log_of_every_kind(form: LogCompression) -> Large {
     let fixture = Fixture::new();
     let (_, log) = fixture.open(small_in(form));
     let mut random = Random(5);
@@ -205,10 +203,8 @@ fn a_flip_in_a_record_of_any_kind_is_noticed() {
                 file.write_at(&bytes[at..=at], u64_of(at)).unwrap();
             }
         }
-        // Without padding there is some before the end mark only, which begins a sector.
-        let most = if form.1 == LogPadding::None { 150 } else { refused / 5 };
         assert!(
-            refused > 1000 && harmless < most + 2 * (MARKER_BYTES + RECORD_BYTES),
+            refused > 1000 && harmless < refused / 5 + 2 * (MARKER_BYTES + RECORD_BYTES),
             "{form:?}: {refused} refused, {harmless} harmless"
         );
     }
@@ -217,7 +213,7 @@ fn a_flip_in_a_record_of_any_kind_is_noticed() {
 #[test]
 fn a_valid_record_that_cannot_be_unpacked_is_corruption_that_names_file_and_offset() {
     let fixture = Fixture::new();
-    let (_, log) = fixture.open(small_in((LogCompression::Lz4, LogPadding::Block)));
+    let (_, log) = fixture.open(small_in(LogCompression::Lz4));
     log.sync(append(&log, &payload(1, 9000)).unwrap()).unwrap();
     drop(log);
     let file = segment_path(&fixture.path, 1);
@@ -241,34 +237,6 @@ fn a_valid_record_that_cannot_be_unpacked_is_corruption_that_names_file_and_offs
         );
         assert!(error.to_string().contains(&start.to_string()), "{error}");
     }
-}
-
-#[test]
-fn damage_in_the_last_sector_of_a_segment_is_proved_by_a_group_behind_it() {
-    // Groups without padding share the sector; nothing is in the segment after it.
-    let fixture = Fixture::new();
-    let (_, log) = fixture.open(small_in(FORMS[1]));
-    let sync = |payload: &[u8]| log.sync(append(&log, payload).unwrap()).unwrap();
-    sync(&payload(1, 56_000));
-    while log.tail().0 + 600 < 65536 {
-        sync(&payload(2, 300));
-    }
-    let whole = fixture.read().unwrap();
-    let file = segment_path(&fixture.path, 1);
-    let mut bytes = fs::read(&file).unwrap();
-    drop(log);
-    bytes[62_500] ^= 1;
-    fixture.put(&file, &bytes);
-    assert_eq!(fixture.read().unwrap_err().kind(), ErrorKind::Corruption);
-    // Nor does an empty segment after it make it the end of the log.
-    let header = SegmentHeader::decode(&bytes[..4096]).unwrap().continued(65536);
-    let mut next = vec![0; 65536];
-    header.encode(&mut next[..4096]);
-    fs::write(segment_path(&fixture.path, 2), next).unwrap();
-    assert_eq!(fixture.read().unwrap_err().kind(), ErrorKind::Corruption);
-    bytes[62_500] ^= 1;
-    fixture.put(&file, &bytes);
-    assert!(fixture.read().unwrap() == whole);
 }
 
 #[test]
@@ -301,7 +269,7 @@ fn an_end_mark_makes_damage_to_the_last_group_an_error() {
     FORMS.into_iter().for_each(damage_before_an_end_mark_is_found);
 }
 
-fn damage_before_an_end_mark_is_found(form: (LogCompression, LogPadding)) {
+fn damage_before_an_end_mark_is_found(form: LogCompression) {
     let log = small_log();
     fs::remove_file(&log.file).unwrap();
     let (_, writer) = log.fixture.open(small_in(form));

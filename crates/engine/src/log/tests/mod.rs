@@ -8,7 +8,7 @@ mod recycling;
 mod schedules;
 mod writing;
 
-use super::{LogCompression, LogOptions, LogPadding, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};
+use super::{LogCompression, LogOptions, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{ErrorKind, Lsn, Result};
 use crate::env::{Access, Env, OpenOptions};
@@ -93,16 +93,11 @@ fn small() -> LogOptions {
 }
 
 /// Every form that a log can have.
-const FORMS: [(LogCompression, LogPadding); 4] = [
-    (LogCompression::Off, LogPadding::Block),
-    (LogCompression::Off, LogPadding::None),
-    (LogCompression::Lz4, LogPadding::None),
-    (LogCompression::Zstd, LogPadding::Block),
-];
+const FORMS: [LogCompression; 3] = [LogCompression::Off, LogCompression::Lz4, LogCompression::Zstd];
 
 /// As [`small`], in one of the [`FORMS`].
-fn small_in((compression, padding): (LogCompression, LogPadding)) -> LogOptions {
-    LogOptions { compression, padding, ..small() }
+fn small_in(compression: LogCompression) -> LogOptions {
+    LogOptions { compression, ..small() }
 }
 
 /// Appends a payload as commits do: its first bytes are the head.
