@@ -191,7 +191,7 @@ fn a_commit_that_met_the_closing_on_its_way_gets_no_place_in_the_order() {
     changes.push(Change { table, kind: Kind::Put, key: b"k", value: b"v" }, false).unwrap();
     // It has passed the first check; nothing would flush it any more.
     assert!(db.core().health.begin_close());
-    let body = db.core().log().pack(changes.logged());
+    let mut body = db.core().log().prepare(changes.logged()).unwrap();
     assert_eq!(
         db.core()
             .order(
@@ -201,7 +201,7 @@ fn a_commit_that_met_the_closing_on_its_way_gets_no_place_in_the_order() {
                     sorted: &[],
                     erased: &[]
                 },
-                &body,
+                &mut body,
                 None
             )
             .err()

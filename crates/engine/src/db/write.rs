@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Kind, Lsn, Reached, Result, SeqNum, TableId};
-use crate::log::Packed;
+use crate::log::Prepared;
 use crate::table::Version;
 use crate::table::mem::{Mem, Moment};
 use crate::tree::memtable::{Memtable, SortedBatch};
@@ -101,16 +101,8 @@ impl Core {
     fn commit_sorted(&self, writes: Writes<'_>, durability: Durability, seen: Option<SeqNum>) -> Result<()> {
         let Writes { changes, tables, .. } = writes;
         // Before any latch is taken, beside the writes of others.
-        let body = self.log().pack(changes.logged());
-        let ticket = match self.order_with_room(writes, &body, seen) {
-            // There may be room again for the log's next segment, and nobody else looks for it while commits are
-            // refused.
-            Err(error) if error.kind() == ErrorKind::Full => {
-                self.prepare_spare()?;
-                self.order_with_room(writes, &body, seen)?
-            }
-            ordered => ordered?,
-        };
+        let mut body = self.prepare(changes.logged())?;
+        let ticket = self.order(writes, &mut body, seen)?;
         insert(writes, &ticket);
         let logged = changes.logged_count() > 0;
         let durable = match durability {
@@ -165,14 +157,8 @@ impl Core {
         if self.room.is_closed(&self.memory) && passes() { Ok(None) } else { self.wait_for_room(bytes) }
     }
 
-    /// [`Self::order`], when the log has files at hand for all of a large record.
-    fn order_with_room(&self, writes: Writes<'_>, body: &Packed<'_>, seen: Option<SeqNum>) -> Result<Ticket> {
-        let _reservation = self.reserve(body)?;
-        self.order(writes, body, seen)
-    }
-
     /// Under the commit latch: refuses a conflict, gives out seqnums, appends to the log.
-    pub(super) fn order(&self, writes: Writes<'_>, body: &Packed<'_>, seen: Option<SeqNum>) -> Result<Ticket> {
+    pub(super) fn order(&self, writes: Writes<'_>, body: &mut Prepared<'_>, seen: Option<SeqNum>) -> Result<Ticket> {
         let Writes { changes, tables, sorted, .. } = writes;
         let mut guard = self.commit.lock();
         let state = &mut *guard;
@@ -222,10 +208,10 @@ impl Core {
 
     /// Appends the changes of logged tables, as one record with the next seqnums; where the log ended before it and
     /// ends now.
-    fn append(&self, state: &mut CommitState, changes: &Changes, body: &Packed<'_>) -> Result<Range<Lsn>> {
+    fn append(&self, state: &mut CommitState, changes: &Changes, body: &mut Prepared<'_>) -> Result<Range<Lsn>> {
         state.header.clear();
         put_record_header(&mut state.header, state.next_seqnum, changes.logged_count());
-        self.log().append_packed(&state.header, body).map_err(|error| match error.kind() {
+        self.log().append(&state.header, body).map_err(|error| match error.kind() {
             // Refused before anything was written: commits go on when there is room again.
             ErrorKind::Full => error,
             _ => self.poison(error),
@@ -280,7 +266,7 @@ impl Core {
     /// Counts the growth of memtables, for which the cache makes room, and sends full ones to disk; also when some were
     /// `frozen`.
     fn account(&self, ticket: &Ticket, frozen: bool) {
-        let (mut full, mut wants_memory) = (frozen || self.is_freeze_due(ticket.end), self.log().wants_pages());
+        let (mut full, mut wants_memory) = (frozen || self.is_freeze_due(ticket.end), self.log().wants_window());
         for mem in ticket.mems().filter(|mem| mem.has_grown()) {
             full |= self.memory.count(mem);
             wants_memory |= mem.entries.wants_memory();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{Next, Work};
-use crate::log::{Packed, Reservation};
+use crate::log::Prepared;
 
 use super::compact::Step;
 use super::core::{Core, TableState, Workers};
@@ -179,7 +179,7 @@ impl Core {
     /// Has memory at hand for what is inserted next. A thread of its own does it: the others may be at the device when
     /// a writer needs it.
     fn prepare_memory(&self) -> Result<Next> {
-        self.or_poison(self.log().page_ahead())?;
+        self.or_poison(self.log().extend_window())?;
         // A piece for each at a time: one that is frozen meanwhile gives back what it had.
         let mut tables = self.all_tables();
         tables.retain(|table| table.version.load().active.entries.prepare_memory());
@@ -187,19 +187,16 @@ impl Core {
     }
 
     /// Prepares a log segment ahead. Commits find out themselves when there is no room for one.
-    pub(super) fn prepare_spare(&self) -> Result<()> {
+    fn prepare_spare(&self) -> Result<()> {
         match self.log().prepare_spare() {
             Err(error) if !lacks(&error) => Err(self.poison(error)),
             _ => Ok(()),
         }
     }
 
-    /// Has files at hand for a large record of the log.
-    pub(super) fn reserve(&self, body: &Packed<'_>) -> Result<Reservation<'_>> {
-        self.log().reserve(body).map_err(|error| match error {
-            error if lacks(&error) => error.context("no room for the redo log"),
-            error => self.poison(error),
-        })
+    /// Prepares what a commit appends to the log. The log reserves the space that it needs.
+    pub(super) fn prepare<'a>(&'a self, body: &'a [u8]) -> Result<Prepared<'a>> {
+        self.log().prepare(body).map_err(|error| if lacks(&error) { error } else { self.poison(error) })
     }
 
     /// Syncs what commits with `Durability::Interval` left, then waits for the next ones.

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::env::sim::{CrashProfile, Fault, SimEnv};
-use crate::log::chain::open_all;
-use crate::log::segment::Directory;
+use crate::log::pool::directory::Directory;
+use crate::log::recovery::chain::open_all;
 use parking_lot::Mutex;
 use spinney_testkit::parallel::count_from_env;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Run {
             }
             1 => return Ok(None),
             2 | 3 => log.prepare_spare()?,
-            24 | 25 => log.page_ahead()?,
+            24 | 25 => log.extend_window()?,
             4 | 5 => {
                 // Of what is not durable, too: it may be safe elsewhere.
                 let ends: Vec<_> = self.ledger.lock().appended.iter().map(|(_, end)| *end).collect();
@@ -267,7 +267,7 @@ fn the_first_error_ends_the_log_and_loses_nothing_that_was_acknowledged() {
             if error.kind() == ErrorKind::Poisoned {
                 poisoned += 1;
                 let log = log.as_ref().unwrap();
-                assert_eq!(log.append(&[b"more"]).unwrap_err().kind(), ErrorKind::Poisoned);
+                assert_eq!(log.append_parts(&[b"more"]).unwrap_err().kind(), ErrorKind::Poisoned);
                 assert_eq!(log.close().unwrap_err().kind(), ErrorKind::Poisoned);
             }
             let ledger = run.ledger.lock().clone();

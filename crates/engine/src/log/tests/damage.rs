@@ -3,9 +3,9 @@
 use super::*;
 use crate::base::checksum::checksum;
 use crate::base::num::u32_of;
-use crate::log::format::{MARKER_BYTES, RECORD_BYTES, RecordKind, SegmentHeader, claim, seal};
+use crate::log::format::{FRAGMENT_HEADER_BYTES, FragmentKind, MARKER_BYTES, SegmentHeader, claim, seal};
 use crate::log::inspect_on;
-use crate::log::segment::segment_path;
+use crate::log::pool::directory::segment_path;
 
 /// A log of three groups in one segment, not closed: the payloads, and where in the file the last group begins and
 /// ends.
@@ -191,7 +191,7 @@ fn a_flip_in_a_record_of_any_kind_is_noticed() {
                 match fixture.read() {
                     Ok(found) => {
                         assert!(found == payloads, "{form:?}: a flip at {at} of {} was not noticed", path.display());
-                        let is_end_mark = at + MARKER_BYTES + RECORD_BYTES > last;
+                        let is_end_mark = at + MARKER_BYTES + FRAGMENT_HEADER_BYTES > last;
                         assert!(bytes[at] == 0 || is_end_mark, "only padding and the end mark's group hold no payload");
                         harmless += 1;
                     }
@@ -204,7 +204,7 @@ fn a_flip_in_a_record_of_any_kind_is_noticed() {
             }
         }
         assert!(
-            refused > 1000 && harmless < refused / 5 + 2 * (MARKER_BYTES + RECORD_BYTES),
+            refused > 1000 && harmless < refused / 5 + 2 * (MARKER_BYTES + FRAGMENT_HEADER_BYTES),
             "{form:?}: {refused} refused, {harmless} harmless"
         );
     }
@@ -220,14 +220,14 @@ fn a_valid_record_that_cannot_be_unpacked_is_corruption_that_names_file_and_offs
     let mut bytes = fs::read(&file).unwrap();
     let start = 4096 + MARKER_BYTES;
     let (kind, length) = claim(&bytes[start..]).unwrap();
-    assert_eq!(kind, RecordKind::PackedFull);
+    assert_eq!(kind, FragmentKind::PackedFull);
     // The raw length of the first block, behind the length of the head and the head.
-    let raw = start + RECORD_BYTES + 4 + 7;
+    let raw = start + FRAGMENT_HEADER_BYTES + 4 + 7;
     assert_eq!(bytes[raw..raw + 4], 8993u32.to_le_bytes());
     for wrong in [8992, 8994, 0, u32::MAX] {
         bytes[raw..raw + 4].copy_from_slice(&u32::to_le_bytes(wrong));
         let identity = SegmentHeader::decode(&bytes[..4096]).unwrap().identity();
-        seal(identity, Lsn(u64_of(start)), kind, &mut bytes[start..start + RECORD_BYTES + length]);
+        seal(identity, Lsn(u64_of(start)), kind, &mut bytes[start..start + FRAGMENT_HEADER_BYTES + length]);
         fixture.put(&file, &bytes);
         let error = fixture.read().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
@@ -248,7 +248,7 @@ fn what_an_open_found_is_sealed() {
     log.fixture.put(&log.file, &bytes);
     let (found, writer) = log.fixture.open(small());
     assert!(log.is_prefix(&found) && found.len() < log.payloads.len());
-    let end = writer.append(&[b"later"]).unwrap();
+    let end = writer.append_parts(&[b"later"]).unwrap();
     writer.sync(end).unwrap();
     drop(writer);
     let expected = [&found[..], &[b"later".to_vec()]].concat();
@@ -294,7 +294,7 @@ fn a_missing_segment_is_corruption_and_an_unneeded_one_is_not() {
     let (_, log) = fixture.open(small());
     let mut ends = Vec::new();
     while ends.len() < 100 {
-        ends.push(log.append(&[&payload(ends.len(), 3000)]).unwrap());
+        ends.push(log.append_parts(&[&payload(ends.len(), 3000)]).unwrap());
         log.sync(log.tail()).unwrap();
     }
     drop(log);
@@ -323,7 +323,7 @@ fn a_segment_under_another_name_is_not_taken_for_it() {
     let fixture = Fixture::new();
     let (_, log) = fixture.open(small());
     for number in 0..60 {
-        log.append(&[&payload(number, 3000)]).unwrap();
+        log.append_parts(&[&payload(number, 3000)]).unwrap();
     }
     log.sync(log.tail()).unwrap();
     drop(log);

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::base::num::u32_of;
-use crate::log::pack::unpack;
-use crate::log::segment::segment_path;
+use crate::log::buffer::pack::unpack;
+use crate::log::pool::directory::segment_path;
 
 /// What stands in the file, sixteen bytes a line, without lines of zeros.
 fn dump(bytes: &[u8]) -> Vec<String> {
@@ -58,10 +58,10 @@ const THIRD: &str = "
 fn the_bytes_of_a_small_log_stay_what_they_are() {
     let fixture = Fixture::new();
     let (_, log) = fixture.open(small());
-    let end = log.append(&[b"hello"]).unwrap();
+    let end = log.append_parts(&[b"hello"]).unwrap();
     log.sync(end).unwrap();
-    log.append(&[b"redo ", b"log"]).unwrap();
-    log.append(&[&[0; 70_000]]).unwrap();
+    log.append_parts(&[b"redo ", b"log"]).unwrap();
+    log.append_parts(&[&[0; 70_000]]).unwrap();
     log.close().unwrap();
     fixture.open(small());
     for (number, expected) in [(1, FIRST), (2, SECOND), (3, THIRD)] {

@@ -103,7 +103,7 @@ fn small_in(compression: LogCompression) -> LogOptions {
 /// Appends a payload as commits do: its first bytes are the head.
 fn append(log: &LogWriter, payload: &[u8]) -> Result<Lsn> {
     let (head, body) = payload.split_at(payload.len().min(7));
-    log.append_packed(head, &log.pack(body)).map(|place| place.end)
+    log.append(head, &mut log.prepare(body)?).map(|place| place.end)
 }
 
 /// Payload `number`: recognisable bytes of that many.

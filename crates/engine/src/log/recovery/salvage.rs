@@ -15,16 +15,16 @@
 //! Positions go on far above all that are known, also those that only the caller knows of: the file of the newest may
 //! be missing.
 
-use super::chain::{Damage, Found, Segments, is_link, open_all};
-use super::format::{Begins, SECTOR, SEGMENT_BYTES_MIN, SegmentHeader, sector_up};
+use super::chain::{Damage, SegmentFile, Segments, is_link, open_all};
 use super::headless::Headless;
 use super::reader::LogReader;
 use super::reader::Visit;
 use super::recover::{recover, recover_unsynced};
-use super::segment::{Directory, Listing, segment_path};
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{Error, Lsn, Result};
 use crate::env::{Access, Env};
+use crate::log::format::{Begins, SECTOR, SEGMENT_BYTES_MIN, SegmentHeader, sector_up};
+use crate::log::pool::directory::{Directory, Listing, segment_path};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ pub struct Damaged {
     pub end: Lsn,
     /// Everything before it was durable once.
     pub durable: Lsn,
-    /// Bytes behind the damage that no record can be read from; `None` when files are missing or cut off, so that
+    /// Bytes behind the damage that no fragment can be read from; `None` when files are missing or cut off, so that
     /// nobody can tell.
     pub unreadable_bytes: Option<u64>,
     /// Segments whose headers are damaged, and the headers that they had.
@@ -112,12 +112,12 @@ pub fn examine(
         // The damage is what comes next.
         Ok(()) => segments.bad_after(&log).unwrap_or(error),
     };
-    let rest = segments.behind(reader.record_end);
+    let rest = segments.behind(reader.fragment_end);
     let seals = |number| segments.sealed_at(number);
     let mut behind = LogReader::new(&rest, end);
-    behind.record_end = reader.record_end;
+    behind.fragment_end = reader.fragment_end;
     let rest = behind.read_rest(durable.max(end), &seals, lost)?;
-    let is_known = !segments.has_gap(end_segment, reader.record_end, rest.durable);
+    let is_known = !segments.has_gap(end_segment, reader.fragment_end, rest.durable);
     let (durable, unreadable_bytes) = (rest.durable, is_known.then_some(rest.unreadable_bytes));
     let known = segments.positions_end().max(highest).max(durable).max(from);
     let seal = SegmentHeader {
@@ -220,7 +220,7 @@ impl Segments<'_> {
             let headless = Headless { database, number, path: &path, file: &*file, bytes, before, after };
             let Some(header) = headless.identify()? else { continue };
             headers.push((header, path.clone()));
-            self.found[at].1 = Ok(Found { header, identity: header.identity(), path, file, bytes });
+            self.found[at].1 = Ok(SegmentFile { header, identity: header.identity(), path, file, bytes });
         }
         Ok(headers)
     }
@@ -229,12 +229,12 @@ impl Segments<'_> {
     /// was.
     fn has_gap(&self, number: u64, stop: Lsn, durable: Lsn) -> bool {
         let unknown =
-            |(at, found): &(u64, Result<Found, Damage>)| *at >= number && found.is_err() && !self.is_dead(*at);
-        let follows_none = |found: &Found| {
+            |(at, found): &(u64, Result<SegmentFile, Damage>)| *at >= number && found.is_err() && !self.is_dead(*at);
+        let follows_none = |found: &SegmentFile| {
             let header = found.header;
             header.previous > 0 && header.previous_end > stop && self.get(header.previous).is_none()
         };
-        let is_cut = |found: &Found| {
+        let is_cut = |found: &SegmentFile| {
             let (header, end) = (found.header, found.readable_end());
             let is_sealed = self.sealed_at(header.number).is_some_and(|sealed| sealed <= end);
             found.is_cut() && header.number >= number && !is_sealed && !self.is_dead(header.number)
@@ -244,7 +244,7 @@ impl Segments<'_> {
             || durable > self.positions_end()
     }
 
-    fn sound(&self) -> impl DoubleEndedIterator<Item = &Found> {
+    fn sound(&self) -> impl DoubleEndedIterator<Item = &SegmentFile> {
         self.found.iter().filter_map(|(_, found)| found.as_ref().ok())
     }
 
@@ -263,9 +263,9 @@ impl Segments<'_> {
     }
 
     /// The segments from the one on that holds `from`, as long as each is followed by the next.
-    fn unbroken_from(&self, from: Lsn) -> Vec<Found> {
-        let holds = |found: &&Found| found.header.previous_end <= from && from < found.header.end();
-        let mut log: Vec<Found> = self.sound().rfind(holds).cloned().into_iter().collect();
+    fn unbroken_from(&self, from: Lsn) -> Vec<SegmentFile> {
+        let holds = |found: &&SegmentFile| found.header.previous_end <= from && from < found.header.end();
+        let mut log: Vec<SegmentFile> = self.sound().rfind(holds).cloned().into_iter().collect();
         while let Some(last) = log.last() {
             let Some(next) = self.sound().rfind(|found| is_link(&last.header, &found.header)) else { break };
             log.push(next.clone());
@@ -274,14 +274,14 @@ impl Segments<'_> {
     }
 
     /// What is wrong with the segment that should follow `log`, if it is there.
-    fn bad_after(&self, log: &[Found]) -> Option<Error> {
+    fn bad_after(&self, log: &[SegmentFile]) -> Option<Error> {
         let next = log.last().map(|found| found.header.number + 1)?;
         self.bad().find(|(path, _)| *path == self.path(next)).map(|(path, damage)| damage.error(&path))
     }
 
     /// The segments with room at or behind `position`.
-    fn behind(&self, position: Lsn) -> Vec<Found> {
-        let counts = |found: &&Found| found.header.end() > position && !self.is_dead(found.header.number);
+    fn behind(&self, position: Lsn) -> Vec<SegmentFile> {
+        let counts = |found: &&SegmentFile| found.header.end() > position && !self.is_dead(found.header.number);
         self.sound().filter(counts).cloned().collect()
     }
 

@@ -5,7 +5,7 @@
 //! comes.
 //!
 //! # Invariants
-//! 1. Every payload is taken in once, in no order: [`Take`] must not depend on the order. After [`Takers::settle`] all
+//! 1. Every payload is taken in once, in no order: [`Apply`] must not depend on the order. After [`ReplayWorkers::settle`] all
 //!    that was read so far was taken in, and nothing behind it: a moment of the log.
 //! 2. Memory is bounded by a few batches, each of which ends with the payload that makes it large.
 
@@ -28,37 +28,37 @@ const WAITING_MAX: usize = 16;
 /// Memtables take in a third of what one thread reads: more workers would wait for it.
 const WORKERS_MAX: usize = 3;
 
-/// Takes in one payload, whose first record begins at the position: several threads at once, in no order.
-pub type Take = dyn Fn(Lsn, &[u8]) -> Result<()> + Send + Sync;
+/// Takes in one payload, whose first fragment begins at the position: several threads at once, in no order.
+pub type Apply = dyn Fn(Lsn, &[u8]) -> Result<()> + Send + Sync;
 
-/// Is told between two payloads how far the log was read: [`Takers::settle`] then makes that the position before which
+/// Is told between two payloads how far the log was read: [`ReplayWorkers::settle`] then makes that the position before which
 /// all is taken in.
-pub type Between<'a> = dyn FnMut(Lsn, &mut Takers) -> Result<()> + 'a;
+pub type AfterBatch<'a> = dyn FnMut(Lsn, &mut ReplayWorkers) -> Result<()> + 'a;
 
 /// As [`recover()`](super::recover::recover), but payloads are taken in on several processors at once, in no order.
 /// Calls `tell` at the beginning, after about every mebibyte of the log, and at the end.
 ///
 /// # Errors
-/// As for [`recover()`](super::recover::recover); what `take` and `between` return.
+/// As for [`recover()`](super::recover::recover); what `apply` and `after_batch` return.
 pub fn replay(
     env: &Env,
     directory: &Path,
     database: u64,
     from: Lsn,
     tell: &mut dyn FnMut(ReplayProgress),
-    take: Arc<Take>,
-    between: &mut Between<'_>,
+    apply: Arc<Apply>,
+    after_batch: &mut AfterBatch<'_>,
 ) -> Result<RecoveredLog> {
-    let mut takers = Takers::start(env, take);
+    let mut workers = ReplayWorkers::start(env, apply);
     let recovered = recover_telling(env, directory, database, from, tell, &mut |start, end, payload| {
-        if takers.add(start, payload)? { between(end, &mut takers) } else { Ok(()) }
+        if workers.add(start, payload)? { after_batch(end, &mut workers) } else { Ok(()) }
     });
     // What could not be taken in stands before what could not be read.
-    takers.settle().and(recovered)
+    workers.settle().and(recovered)
 }
 
 /// The workers that take in what is read.
-pub struct Takers {
+pub struct ReplayWorkers {
     shared: Arc<Shared>,
     workers: Vec<Box<dyn Worker>>,
     /// The batch that the next payload goes to.
@@ -67,7 +67,7 @@ pub struct Takers {
 
 /// What the reading thread and the workers share.
 struct Shared {
-    take: Arc<Take>,
+    apply: Arc<Apply>,
     state: Mutex<State>,
     /// A batch came or was taken in, or no more will come.
     changed: Condvar,
@@ -90,13 +90,13 @@ struct State {
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
-    /// Where each payload's first record begins, and where it ends in `bytes`.
+    /// Where each payload's first fragment begins, and where it ends in `bytes`.
     payloads: Vec<(Lsn, usize)>,
 }
 
-impl Takers {
-    fn start(env: &Env, take: Arc<Take>) -> Self {
-        let shared = Arc::new(Shared { take, state: Mutex::default(), changed: Condvar::new() });
+impl ReplayWorkers {
+    fn start(env: &Env, apply: Arc<Apply>) -> Self {
+        let shared = Arc::new(Shared { apply, state: Mutex::default(), changed: Condvar::new() });
         let worker = |_| {
             let shared = Arc::clone(&shared);
             let work = move || {
@@ -113,7 +113,7 @@ impl Takers {
     /// Takes in a payload, or has it taken in. Says whether the batch before the next payload ends with it.
     fn add(&mut self, start: Lsn, payload: &[u8]) -> Result<bool> {
         if self.workers.is_empty() {
-            return (self.shared.take)(start, payload).map(|()| true);
+            return (self.shared.apply)(start, payload).map(|()| true);
         }
         self.filling.add(start, payload);
         if self.filling.bytes.len() < BATCH_BYTES {
@@ -136,7 +136,7 @@ impl Takers {
     /// Returns when everything that was read before has been taken in.
     ///
     /// # Errors
-    /// What [`Take`] returned.
+    /// What [`Apply`] returned.
     pub fn settle(&mut self) -> Result<()> {
         let mut state = self.shared.state.lock();
         state.batches.push_back(mem::take(&mut self.filling));
@@ -152,7 +152,7 @@ impl Takers {
     }
 }
 
-impl Drop for Takers {
+impl Drop for ReplayWorkers {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
         state.batches.clear();
@@ -163,9 +163,9 @@ impl Drop for Takers {
     }
 }
 
-impl fmt::Debug for Takers {
+impl fmt::Debug for ReplayWorkers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Takers").field("workers", &self.workers.len()).finish_non_exhaustive()
+        f.debug_struct("ReplayWorkers").field("workers", &self.workers.len()).finish_non_exhaustive()
     }
 }
 
@@ -186,7 +186,7 @@ impl Shared {
     fn take_in<'a>(&'a self, mut state: MutexGuard<'a, State>, mut batch: Batch) -> MutexGuard<'a, State> {
         state.taking += 1;
         drop(state);
-        let taken = batch.each(&*self.take);
+        let taken = batch.each(&*self.apply);
         batch.empty();
         let mut state = self.state.lock();
         state.taking -= 1;
@@ -205,7 +205,7 @@ impl Batch {
         self.payloads.push((start, self.bytes.len()));
     }
 
-    fn each(&self, take: &Take) -> Result<()> {
+    fn each(&self, take: &Apply) -> Result<()> {
         let mut at = 0;
         for (start, to) in &self.payloads {
             take(*start, &self.bytes[at..*to])?;
@@ -226,10 +226,10 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LogOptions, LogWriter, recover};
     use super::*;
     use crate::base::num::usize_of;
     use crate::env::{Access, OpenOptions};
+    use crate::log::{LogOptions, LogWriter, recover};
 
     /// Payloads of many sizes in three segments, with markers between them.
     fn fill(env: &Env, path: &Path) {
@@ -237,7 +237,7 @@ mod tests {
         let log = LogWriter::open(env, path, LogOptions::default(), recovered).unwrap();
         for number in 0..3000u64 {
             let bytes = [0, 1, 100, 160, 5000, 700][usize_of(number % 6)] + usize_of(number % 500 / 499) * 300_000;
-            let end = log.append(&[&vec![u8::try_from(number % 256).unwrap(); bytes]]).unwrap();
+            let end = log.append_parts(&[&vec![u8::try_from(number % 256).unwrap(); bytes]]).unwrap();
             match number % 100 {
                 0 => log.sync(end).unwrap(),
                 1..50 => log.write(end).unwrap(),
@@ -273,10 +273,10 @@ mod tests {
             if refused == Some(start) { Err(Error::new(ErrorKind::Full, "enough")) } else { Ok(()) }
         });
         let (mut pauses, mut before) = (0, 0);
-        let outcome = replay(env, path, 1, from, &mut |_| (), take, &mut |end, takers| {
+        let outcome = replay(env, path, 1, from, &mut |_| (), take, &mut |end, workers| {
             pauses += 1;
             if pauses % 5 == 0 {
-                takers.settle()?;
+                workers.settle()?;
                 let taken = taken.lock();
                 assert!(taken.len() > before && taken.iter().all(|(start, _)| *start < end));
                 before = taken.len();
