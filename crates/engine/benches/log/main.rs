@@ -163,7 +163,7 @@ impl Bench<'_> {
 
     fn synced(&self, threads: usize) -> f64 {
         self.commits(threads, |log| {
-            let end = append(&log, &PAYLOAD);
+            let end = append(log, &PAYLOAD);
             log.sync(end).expect("synced");
         })
     }
@@ -197,14 +197,14 @@ impl Bench<'_> {
 
     fn buffered(&self, threads: usize) -> f64 {
         self.commits(threads, |log| {
-            let end = append(&log, &PAYLOAD);
+            let end = append(log, &PAYLOAD);
             log.write(end).expect("written");
         })
     }
 
     fn appended(&self) -> f64 {
         self.commits(1, |log| {
-            append(&log, &PAYLOAD);
+            append(log, &PAYLOAD);
         })
     }
 
@@ -217,8 +217,8 @@ impl Bench<'_> {
         let round = || {
             let start = self.env.clock.now();
             for _ in 0..COMMITS {
-                let body = log.pack(changes.logged());
-                let place = log.append_packed(&head, &body).expect("appended");
+                let mut body = log.prepare(changes.logged()).expect("there is space");
+                let place = log.append(&head, &mut body).expect("appended");
                 log.write(place.end).expect("written");
                 if log.wants_spare() {
                     log.prepare_spare().expect("a spare");

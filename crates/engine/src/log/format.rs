@@ -257,8 +257,8 @@ pub(super) fn seal(identity: u64, at: Lsn, kind: FragmentKind, fragment: &mut [u
     fragment[..8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// The kind and the payload length that the first [`FRAGMENT_HEADER_BYTES`] bytes of a fragment claim; `None` when they cannot be
-/// a fragment.
+/// The kind and the payload length that the first [`FRAGMENT_HEADER_BYTES`] bytes of a fragment claim; `None` when they
+/// cannot be a fragment.
 #[inline]
 pub(super) fn claim(header: &[u8]) -> Option<(FragmentKind, usize)> {
     let word = Decoder::new(header.get(8..)?).u32().ok()?;

@@ -14,7 +14,8 @@
 //! | `buffer/` | [`LogBuffer`](buffer::LogBuffer): what is appended and not written yet, and the mapped window |
 //! | `sync_queue/` | [`SyncQueue`](sync_queue::SyncQueue): writes in flight, threads that wait, what is durable |
 //! | `recovery/` | reading: segment chain, reader, recovery, replay, salvage |
-//! | `writer/` | [`LogWriter`]: wires these up; and the cursor over a log that is being written |
+//! | `writer/` | [`LogWriter`], which wires these up: appends, groups, segments that come and go |
+//! | `cursor` | [`LogCursor`]: reads a log that is being written |
 //!
 //! # Format
 //! `format` owns the bytes: a chain of fixed-size segment files, each a header sector and then groups of fragments. A
@@ -49,9 +50,12 @@ mod recovery;
 
 mod writer;
 
+mod cursor;
+
 #[cfg(test)]
 mod tests;
 
+pub use cursor::{LogCursor, Logged};
 pub use options::{LogCompression, LogOptions};
 pub use pool::directory::{remove_log, remove_spares};
 pub use recovery::parallel_replay::{AfterBatch, Apply, ReplayWorkers, replay};
@@ -61,5 +65,4 @@ pub use recovery::reader::{LogSummary, Visit};
 pub use recovery::recover::{RecoveredLog, inspect, inspect_on, recover, recover_unsynced};
 pub use recovery::salvage::{Damaged, Wanted, examine};
 pub use stats::LogStats;
-pub use writer::cursor::{LogCursor, Logged};
 pub use writer::{LogWriter, Prepared};

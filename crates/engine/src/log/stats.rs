@@ -21,8 +21,8 @@ pub struct LogStats {
     pub compression_us: u64,
     /// Groups made durable; `appends / groups` is the mean size of a group.
     pub groups: u64,
-    /// Bytes handed to the file system, with fragment headers and padding; of zeros filled ahead those that a force found
-    /// not yet overwritten.
+    /// Bytes handed to the file system, with fragment headers and padding; of zeros filled ahead those that a force
+    /// found not yet overwritten.
     pub written_bytes: u64,
     /// Bytes of zeros filled ahead in the page cache, for commits to be copied into.
     pub filled_bytes: u64,

@@ -41,8 +41,7 @@ pub(super) fn database(compression: Compression) -> (SimEnv, Catalog) {
 /// The segments of a log, with payloads in pieces, one that another seals.
 pub(super) fn log(compression: LogCompression) -> SimEnv {
     let sim = SimEnv::new(5);
-    let options =
-        Options::default().memory_bytes(16 << 20).log_segment_bytes(64 << 10).log_compression(compression);
+    let options = Options::default().memory_bytes(16 << 20).log_segment_bytes(64 << 10).log_compression(compression);
     for round in 0..2 {
         let builder = Database::builder(DIR).options(options.clone()).env(sim.env());
         let database = builder.open().expect("nothing fails");

@@ -141,8 +141,8 @@ impl BatchBuilder {
         batch.end = self.end;
     }
 
-    /// Has `copy` copy what waits to its offset in the file of segment `number`; false when it does not, or some belongs
-    /// to another segment. `durable` goes into the marker of a group that begins in it.
+    /// Has `copy` copy what waits to its offset in the file of segment `number`; false when it does not, or some
+    /// belongs to another segment. `durable` goes into the marker of a group that begins in it.
     #[inline]
     pub(super) fn copy_out(&mut self, number: u64, durable: Lsn, copy: impl FnOnce(&[u8], u64) -> bool) -> bool {
         let chunk = &mut self.chunk;

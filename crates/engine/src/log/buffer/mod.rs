@@ -5,12 +5,13 @@
 //! into mapped pages of the file.
 //!
 //! # Concurrency
-//! One latch guards the buffer. It is held for copies, never for I/O. Under it only the pool's latch on spares is taken.
+//! One latch guards the buffer. It is held for copies, never for I/O. Under it only the pool's latch on spares is
+//! taken.
 //!
 //! # Invariants
 //! 1. Positions are given out in order and without gaps within a segment.
-//! 2. The window is open only while everything before the buffer's bytes is written, the window's segment is among those
-//!    to be synced, and no direct write is in flight.
+//! 2. The window is open only while everything before the buffer's bytes is written, the window's segment is among
+//!    those to be synced, and no direct write is in flight.
 
 pub(in crate::log) mod builder;
 pub(in crate::log) mod pack;

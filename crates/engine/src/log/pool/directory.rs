@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `{number:016}.log` | a segment, whose header is durable |
 //! | `{any:016}.spare` | a file of full length that waits to become a segment; its bytes mean nothing |
-//! | `lost-{number:016}/` | what a salvage kept that was sealed by the segment of that number (see `log/recovery/salvage.rs`) |
+//! | `lost-{number:016}/` | what a salvage kept that was sealed by the segment of that number (`recovery/salvage.rs`) |
 //! | `….new` | a file that was not finished; removed at the next open |
 //!
 //! # Recovery
@@ -62,8 +62,8 @@ pub(in crate::log) struct SegmentInfo {
 pub(in crate::log) enum Fill {
     /// Zeros that are really written: later writes change no metadata.
     Zeros,
-    /// Space that the file system reserved and knows to be unwritten: the first durable write to each place goes through its
-    /// journal too.
+    /// Space that the file system reserved and knows to be unwritten: the first durable write to each place goes
+    /// through its journal too.
     Reserved,
 }
 

@@ -34,8 +34,8 @@ pub(in crate::log) const SPARES_MAX: usize = 6;
 /// a commit waits for its zeros.
 pub(in crate::log) const FRESH_BYTES: u64 = 1 << 20;
 
-/// What a durable write to a place that was never written costs the file system's journal, in bytes of zeros written ahead:
-/// 50 us, where a device writes 2 GB/s.
+/// What a durable write to a place that was never written costs the file system's journal, in bytes of zeros written
+/// ahead: 50 us, where a device writes 2 GB/s.
 const GROUP_BYTES: u64 = 128 << 10;
 
 /// The size of a segment file made new by a log that has written `used` bytes, and whose whole segments have `most`.

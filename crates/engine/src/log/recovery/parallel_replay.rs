@@ -5,8 +5,8 @@
 //! comes.
 //!
 //! # Invariants
-//! 1. Every payload is taken in once, in no order: [`Apply`] must not depend on the order. After [`ReplayWorkers::settle`] all
-//!    that was read so far was taken in, and nothing behind it: a moment of the log.
+//! 1. Every payload is taken in once, in no order: [`Apply`] must not depend on the order. After
+//!    [`ReplayWorkers::settle`] all that was read so far was taken in, and nothing behind it: a moment of the log.
 //! 2. Memory is bounded by a few batches, each of which ends with the payload that makes it large.
 
 use super::progress::ReplayProgress;
@@ -31,8 +31,8 @@ const WORKERS_MAX: usize = 3;
 /// Takes in one payload, whose first fragment begins at the position: several threads at once, in no order.
 pub type Apply = dyn Fn(Lsn, &[u8]) -> Result<()> + Send + Sync;
 
-/// Is told between two payloads how far the log was read: [`ReplayWorkers::settle`] then makes that the position before which
-/// all is taken in.
+/// Is told between two payloads how far the log was read: [`ReplayWorkers::settle`] then makes that the position before
+/// which all is taken in.
 pub type AfterBatch<'a> = dyn FnMut(Lsn, &mut ReplayWorkers) -> Result<()> + 'a;
 
 /// As [`recover()`](super::recover::recover), but payloads are taken in on several processors at once, in no order.

@@ -1,10 +1,10 @@
 //! Reading fragments in order, and telling the end of the log from corruption.
 //!
 //! # Recovery
-//! The reader stops at the first position where no valid fragment stands and no group goes on from exactly there. Is that
-//! the torn tail of a crash, or damage to what had been durable? It looks through everything behind: a marker that says
-//! that more was durable when it was written, or a segment that sealed the log further on, proves damage. Without proof
-//! the log ends there.
+//! The reader stops at the first position where no valid fragment stands and no group goes on from exactly there. Is
+//! that the torn tail of a crash, or damage to what had been durable? It looks through everything behind: a marker that
+//! says that more was durable when it was written, or a segment that sealed the log further on, proves damage. Without
+//! proof the log ends there.
 
 use super::chain::SegmentFile;
 use super::read_window::ReadWindow;

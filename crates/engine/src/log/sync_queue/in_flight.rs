@@ -3,9 +3,9 @@
 //! Writes begin in order of position and may complete in any order. The log is durable up to the end of a write only
 //! when that write and all before it have completed.
 //!
-//! Where a durable write takes long, several in flight let commits wait for one write instead of for the rest of one and
-//! then another. Where it takes hardly longer than the processor needs for it, one at a time is better: more commits
-//! share each.
+//! Where a durable write takes long, several in flight let commits wait for one write instead of for the rest of one
+//! and then another. Where it takes hardly longer than the processor needs for it, one at a time is better: more
+//! commits share each.
 
 use crate::base::Lsn;
 use crate::base::num::u64_of;

@@ -1,12 +1,12 @@
 //! The sync queue: which threads make the log durable, which wait for them, and how far the log is durable.
 //!
 //! A thread that needs a position durable leads the next group, unless as many writes are in flight as the device gains
-//! from ([`InFlight`]). Threads that arrive while no more may begin form the next group, and one of them leads it when a
-//! write has completed.
+//! from ([`InFlight`]). Threads that arrive while no more may begin form the next group, and one of them leads it when
+//! a write has completed.
 //!
-//! Each write has a list of the threads that wait for it ([`Waiters`]). Threads whose position no write in flight covers
-//! wait in the list of the next write. When writes are complete with all before them, all threads in their lists are
-//! woken, and one in the list of the next write, which then leads.
+//! Each write has a list of the threads that wait for it ([`Waiters`]). Threads whose position no write in flight
+//! covers wait in the list of the next write. When writes are complete with all before them, all threads in their lists
+//! are woken, and one in the list of the next write, which then leads.
 //!
 //! # Invariants
 //! 1. Positions are published as durable in order: only when everything before them is. A crash may leave a later group

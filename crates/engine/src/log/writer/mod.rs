@@ -1,63 +1,29 @@
 //! The log writer, the only part of the log that others write through: it appends payloads and makes them durable.
-//!
-//! # Concurrency
-//! There is no log thread and no timer. The thread that commits writes the log and makes it durable itself, or waits for
-//! a thread that does ([`SyncQueue`]). Before it leads a group it gives way a few times, if the last groups served
-//! several threads, so that the threads just woken join this group.
-//!
-//! * The log buffer has a latch, held for copies, never for I/O.
-//! * The sync queue has a latch, held for moments.
-//! * `output` is held while a batch is taken from the buffer, placed in segments and, if it is buffered, written: so
-//!   writes begin in order of position. Direct writes and syncs happen without it, several at a time.
-//! * Order: the right to lead a group, then `output`, then one of the others. Neither of these is taken while the other
-//!   is held.
-//!
-//! # Direct and buffered writes
-//! `sync` alone writes whole sectors past the page cache, durable when the call returns: one system call per lone
-//! commit. `write` goes through the page cache: it fills pages with zeros when it first touches them (`segment_writer`
-//! says how many), and from then on adds bytes to them, where the system can without a call. While any buffered bytes
-//! are not durable, `sync` also writes buffered and then syncs the files. The two never meet in one sector: after each
-//! sync the next group begins at a sector of its own, so direct writes go where no page is dirty, though one may hold
-//! zeros, and no page is filled from the device. (Linux writes a range's dirty pages back and drops them before a direct
-//! write to it, so larger pages do no harm.) Nor do they meet in time, because such a drop fails when a thread fills the
-//! page again: buffered bytes are written while no direct write is in flight, and their sync is exclusive. (They may be
-//! written during a sync, which then may or may not include them; the next one does.)
-//!
-//! # Invariants
-//! 1. The first failure of a write or sync ends the log: nothing is tried again, every later call fails.
 
-pub(in crate::log) mod cursor;
+mod group_writer;
 mod segment_writer;
 
-use self::segment_writer::{SegmentWriter, sync_segments, write_durably};
-use super::buffer::LogBuffer;
-use super::buffer::builder::Batch;
+use self::group_writer::GroupWriter;
 use super::buffer::pack::Packed;
 use super::buffer::payload::Payload;
-use super::failure::Failure;
 use super::format::{Begins, SegmentHeader};
 use super::options::{LogCompression, LogOptions};
 #[cfg(test)]
 use super::pool::directory::Segment;
 use super::pool::directory::{Directory, SegmentInfo};
-use super::pool::sizes::{Usage, new_segment_bytes};
+use super::pool::sizes::new_segment_bytes;
 use super::pool::{PoolFiles, Reservation, SegmentPool};
 use super::recovery::recover::RecoveredLog;
-use super::stats::{LogStats, WriteCounters, count};
-use super::sync_queue::SyncQueue;
+use super::stats::{LogStats, count};
 use crate::base::num::u64_of;
-use crate::base::sync::thread::yield_now;
-use crate::base::sync::{AtomicU64, Mutex};
+use crate::base::sync::AtomicU64;
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::Env;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
 
-/// How often a thread that is about to lead a group gives way to others.
-const YIELDS_MAX: u32 = 8;
 /// What a payload may have besides its body: the head, and the length of the head.
 const HEAD_BYTES_MAX: usize = 64;
 
@@ -65,24 +31,12 @@ const HEAD_BYTES_MAX: usize = 64;
 #[derive(Debug)]
 pub struct LogWriter {
     pool: Arc<SegmentPool>,
-    buffer: LogBuffer,
-    queue: SyncQueue,
-    output: Mutex<Output>,
-    failure: Arc<Failure>,
-    counters: Arc<WriteCounters>,
+    groups: GroupWriter,
     compression: LogCompression,
     /// Nanoseconds spent on compression. Publishes nothing.
     compression_ns: AtomicU64,
     bytes_replayed: u64,
     replay_us: u64,
-}
-
-/// What is on its way to the files, and the files.
-#[derive(Debug)]
-struct Output {
-    /// Bytes taken from the log buffer; none but while they are written.
-    batch: Batch,
-    segments: SegmentWriter,
 }
 
 /// The body of a payload, ready to be appended: compressed if that saves space, and with space reserved in segments if
@@ -128,15 +82,9 @@ impl LogWriter {
         let (spares, removed) = (recovered.listing.spares, recovered.orphans.len());
         let files = PoolFiles { live, spares, next_spare: recovered.listing.next_spare, removed };
         let pool = Arc::new(SegmentPool::open(directory, options, header, files)?);
-        let (failure, counters) = (Arc::<Failure>::default(), Arc::<WriteCounters>::default());
-        let segments = SegmentWriter::new(segment, Arc::clone(&pool), Arc::clone(&counters));
         Ok(Self {
-            buffer: LogBuffer::new(header, Arc::clone(&pool), Arc::clone(&failure), Arc::clone(&counters)),
-            queue: SyncQueue::new(header.first, Arc::clone(&failure)),
-            output: Mutex::new(Output { batch: Batch::empty(header), segments }),
+            groups: GroupWriter::new(segment, Arc::clone(&pool)),
             pool,
-            failure,
-            counters,
             compression: options.compression,
             compression_ns: AtomicU64::new(0),
             bytes_replayed: recovered.summary.bytes,
@@ -175,17 +123,9 @@ impl LogWriter {
         let body = &prepared.body;
         let raw_bytes = head.len() + body.raw_bytes();
         let appended =
-            body.with_parts(head, |parts| self.append_payload(Payload::new(parts, body.is_packed()), raw_bytes));
+            body.with_parts(head, |parts| self.groups.append(Payload::new(parts, body.is_packed()), raw_bytes));
         drop(reservation);
         appended
-    }
-
-    /// Appends a payload that had `raw_bytes` bytes before it was packed.
-    #[inline]
-    fn append_payload(&self, payload: Payload<'_>, raw_bytes: usize) -> Result<Range<Lsn>> {
-        self.buffer.append(payload, raw_bytes, self.queue.durable(), || {
-            self.write_waiting(&mut self.output.lock()).map_err(|error| self.fail(&error))
-        })
     }
 
     /// Compresses a body as the options say, if that saves space.
@@ -204,12 +144,12 @@ impl LogWriter {
     /// When the disk had no space for another segment, and a payload with a body of `bytes` needs one: tries again to
     /// make a spare. Only commits do so while commits are refused.
     fn ensure_next_segment(&self, bytes: usize) -> Result<()> {
-        if bytes == 0 || self.buffer.check_space(bytes + HEAD_BYTES_MAX).is_ok() {
+        if bytes == 0 || self.groups.buffer().check_space(bytes + HEAD_BYTES_MAX).is_ok() {
             return Ok(());
         }
         match self.prepare_spare() {
-            Err(error) if !is_lacking(&error) => return Err(error),
-            _ => self.buffer.check_space(bytes + HEAD_BYTES_MAX),
+            Err(error) if !is_lacking(&error) => Err(error),
+            _ => self.groups.buffer().check_space(bytes + HEAD_BYTES_MAX),
         }
     }
 
@@ -220,8 +160,8 @@ impl LogWriter {
         if !self.pool.is_reserved_for(bytes) {
             return Ok(None);
         }
-        let maker = self.pool.maker(self.usage());
-        let (reservation, missing) = self.buffer.reserve(bytes);
+        let maker = self.pool.maker(self.groups.usage());
+        let (reservation, missing) = self.groups.buffer().reserve(bytes);
         maker.make(missing)?;
         Ok(Some(reservation))
     }
@@ -234,14 +174,7 @@ impl LogWriter {
     /// # Errors
     /// `Poisoned` when a write fails or has failed.
     pub fn write(&self, lsn: Lsn) -> Result<()> {
-        if self.is_written(lsn) {
-            return Ok(());
-        }
-        let mut output = self.output.lock();
-        if self.is_written(lsn) {
-            return Ok(());
-        }
-        self.write_waiting(&mut output).map_err(|error| self.fail(&error))
+        self.groups.write(lsn)
     }
 
     /// Makes everything before `lsn`, a position that [`Self::append`] returned, durable.
@@ -249,11 +182,7 @@ impl LogWriter {
     /// # Errors
     /// `Poisoned` when a write or sync fails or has failed; whether the payloads are durable is then unknown.
     pub fn sync(&self, lsn: Lsn) -> Result<()> {
-        while self.queue.wait_or_lead(lsn)? {
-            self.gather();
-            self.lead(lsn).map_err(|error| self.fail(&error))?;
-        }
-        Ok(())
+        self.groups.sync(lsn)
     }
 
     /// Makes everything appended so far durable, marks the log as closed and lets nothing follow.
@@ -261,99 +190,27 @@ impl LogWriter {
     /// # Errors
     /// As for [`Self::sync`].
     pub fn close(&self) -> Result<()> {
-        let Some(end) = self.buffer.close()? else { return Ok(()) };
-        // On its own, so that the marker before the end mark proves that all of it was durable.
-        self.sync(end)?;
-        self.sync(self.buffer.push_end())
+        self.groups.close()
     }
 
     /// Gives back the memory of a log that was closed or has failed.
     pub fn give_back(&self) {
-        self.buffer.give_back();
+        self.groups.buffer().give_back();
     }
 
     /// Everything before this position is durable.
     pub fn durable(&self) -> Lsn {
-        self.queue.durable()
+        self.groups.durable()
     }
 
     /// Everything before this position has been handed to the kernel.
     pub fn written(&self) -> Lsn {
-        self.buffer.written().max(self.queue.durable())
-    }
-
-    #[inline]
-    fn is_written(&self, lsn: Lsn) -> bool {
-        self.buffer.written() >= lsn || self.queue.durable() >= lsn
+        self.groups.written()
     }
 
     /// The position after the last payload appended.
     pub fn tail(&self) -> Lsn {
-        self.buffer.end()
-    }
-
-    /// Lets other threads go first that were woken when the last group was durable and are about to commit again: with
-    /// them this group serves all. Without them it serves half, and the next group the other half. A thread that
-    /// commits alone does not stop here.
-    fn gather(&self) {
-        for _ in 0..YIELDS_MAX {
-            if !self.buffer.is_half_a_group() {
-                return;
-            }
-            yield_now();
-        }
-    }
-
-    /// Leads a group: writes everything that waits and makes it durable, and what was written before with it.
-    fn lead(&self, lsn: Lsn) -> Result<()> {
-        let mut output = self.output.lock();
-        let _guard = PanicGuard(self);
-        let direct = output.segments.is_synced();
-        if !direct {
-            self.queue.wait_for_all()?;
-        }
-        self.failure.check_appended()?;
-        let group = self.buffer.take_group(self.durable(), &mut output.batch, direct);
-        assert!(lsn <= output.batch.end, "only a position that `append` returned can be made durable");
-        output.segments.end_group(group.next);
-        let write = self.queue.begin(output.batch.end, group.payloads, !direct);
-        drop(group.window);
-        let Output { batch, segments } = &mut *output;
-        if direct {
-            let writes = segments.place_direct(batch)?;
-            drop(output);
-            let (buffer, time) = write_durably(writes, &self.pool, &self.counters)?;
-            self.buffer.keep_buffer(buffer);
-            self.queue.complete(write, time)
-        } else {
-            // The next write does not wait for this one: a failure is noted before `output` is released.
-            let pages = segments.write(batch).map_err(|error| self.fail(&error))?;
-            let number = segments.current().header.number;
-            pages.into_iter().for_each(|pages| self.buffer.replace_window(number, pages, false));
-            let unsynced = segments.take_unsynced();
-            drop(output);
-            sync_segments(&unsynced, &self.pool, &self.counters)?;
-            self.queue.complete(write, None)
-        }
-    }
-
-    /// Hands everything that waits to the kernel.
-    fn write_waiting(&self, output: &mut Output) -> Result<()> {
-        let _guard = PanicGuard(self);
-        self.queue.wait_for_direct()?;
-        let Output { batch, segments } = output;
-        let number = segments.current().header.number;
-        // Pages may be left from before a sync.
-        if self.buffer.reopen_window(number, self.durable(), || segments.expect_sync()) {
-            return Ok(());
-        }
-        self.buffer.take(self.durable(), batch);
-        let pages = segments.write(batch)?;
-        // Writes in flight began before this and end earlier: this takes nothing back.
-        self.buffer.set_written(batch.end);
-        let number = segments.current().header.number;
-        pages.into_iter().for_each(|pages| self.buffer.replace_window(number, pages, true));
-        Ok(())
+        self.groups.buffer().end()
     }
 
     // -----------------------------------------------------------------------------------------------------------------
@@ -361,7 +218,7 @@ impl LogWriter {
 
     /// Whether [`Self::extend_window`] has something to do. Says so once.
     pub fn wants_window(&self) -> bool {
-        self.buffer.wants_window()
+        self.groups.buffer().wants_window()
     }
 
     /// Fills more pages with zeros, for commits that are copied into them. For a background worker: a commit that finds
@@ -370,18 +227,7 @@ impl LogWriter {
     /// # Errors
     /// `Poisoned` when a write fails or has failed.
     pub fn extend_window(&self) -> Result<()> {
-        if self.buffer.end_of_short_window().is_none() {
-            return Ok(());
-        }
-        let mut output = self.output.lock();
-        let _guard = PanicGuard(self);
-        // The window is closed under `output`, but for an append that finds too few pages: then these are too late.
-        let Some(end) = self.buffer.end_of_short_window() else { return Ok(()) };
-        let pages = output.segments.fill_ahead(end).map_err(|error| self.fail(&error))?;
-        let full = self.buffer.extend_window(pages);
-        drop(output);
-        drop(full);
-        Ok(())
+        self.groups.extend_window()
     }
 
     /// Whether [`Self::prepare_spare`] has something to do; cheap enough to ask at every commit.
@@ -389,35 +235,20 @@ impl LogWriter {
         self.pool.wants_spare()
     }
 
-    /// Writes a file for the next segment ahead, if there is none (a small one when the disk has no space for more), with
-    /// its header, and makes durable what buffered commits did not wait for: segments that are full, and the name of
-    /// the current one. For a background worker: a commit that finds no spare has to make a (small) file itself.
+    /// Writes a file for the next segment ahead, if there is none (a small one when the disk has no space for more),
+    /// with its header, and makes durable what buffered commits did not wait for: segments that are full, and the name
+    /// of the current one. For a background worker: a commit that finds no spare has to make a (small) file itself.
     ///
     /// # Errors
-    /// `Full` when there is no space: appends that need a new segment then fail with `Full` before they change anything,
-    /// until a later call succeeds. `Io` when the file cannot be made; nothing is lost by that. `Poisoned` when a
-    /// segment or a name cannot be synced.
+    /// `Full` when there is no space: appends that need a new segment then fail with `Full` before they change
+    /// anything, until a later call succeeds. `Io` when the file cannot be made; nothing is lost by that. `Poisoned`
+    /// when a segment or a name cannot be synced.
     pub fn prepare_spare(&self) -> Result<()> {
         // First, so that a segment that begins meanwhile asks again.
         self.pool.clear_wants_spare();
-        self.sync_full_segments()?;
-        let current = Arc::clone(self.output.lock().segments.current());
-        self.pool.directory().keep_name(&current).map_err(|error| self.fail(&error))?;
-        self.pool.prepare_spare(self.usage())
-    }
-
-    /// Makes the segments durable that were written in full through the page cache, so that the next commit need not.
-    fn sync_full_segments(&self) -> Result<()> {
-        let mut output = self.output.lock();
-        if !output.segments.has_full_unsynced() {
-            return Ok(());
-        }
-        // The next group need not sync these segments, and is published after them.
-        let Some(write) = self.queue.try_begin_sync() else { return Ok(()) };
-        let full = output.segments.take_full_unsynced();
-        drop(output);
-        let synced = sync_segments(&full, &self.pool, &self.counters).and_then(|()| self.queue.complete(write, None));
-        synced.map_err(|error| self.fail(&error))
+        self.groups.sync_full_segments()?;
+        self.groups.keep_current_name()?;
+        self.pool.prepare_spare(self.groups.usage())
     }
 
     // -----------------------------------------------------------------------------------------------------------------
@@ -452,18 +283,15 @@ impl LogWriter {
     pub fn release(&self, before: Lsn) -> Result<()> {
         let released = self.pool.release(before.min(self.durable()));
         let Some(last) = released.last() else { return Ok(()) };
-        let mut output = self.output.lock();
-        output.segments.forget_before(last.header.number + 1);
-        let current = Arc::clone(output.segments.current());
-        drop(output);
+        self.groups.forget_up_to(last.header.number);
         // The name of what is left must not be the one that a power failure takes back.
-        self.pool.directory().keep_name(&current).map_err(|error| self.fail(&error))?;
-        self.pool.retire(released, self.usage())
+        self.groups.keep_current_name()?;
+        self.pool.retire(released, self.groups.usage())
     }
 
-    /// What the log has done since it was opened.
-    fn usage(&self) -> Usage {
-        Usage { bytes: self.counters.written_bytes.load(Ordering::Relaxed), groups: self.queue.groups() }
+    /// The segment pool.
+    pub(in crate::log) fn pool(&self) -> &SegmentPool {
+        &self.pool
     }
 
     /// The counters.
@@ -474,23 +302,9 @@ impl LogWriter {
             compression_us: self.compression_ns.load(Ordering::Relaxed) / 1000,
             ..LogStats::default()
         };
-        self.buffer.add_stats(&mut stats);
-        self.counters.add_to(&mut stats);
-        self.queue.add_stats(&mut stats);
+        self.groups.add_stats(&mut stats);
         self.pool.add_stats(&mut stats);
         stats
-    }
-
-    // -----------------------------------------------------------------------------------------------------------------
-    // Failure.
-
-    /// Ends the log because of `error`, and wakes all threads that wait.
-    #[cold]
-    fn fail(&self, error: &Error) -> Error {
-        self.failure.set(error);
-        self.buffer.wake();
-        self.queue.wake_all();
-        self.failure.unknown()
     }
 }
 
@@ -499,39 +313,22 @@ fn is_lacking(error: &Error) -> bool {
     error.kind() == ErrorKind::Full || error.is_unchanged()
 }
 
-/// Ends the log when a thread panics that has taken bytes from the buffer: they would be missing in the middle, and
-/// other threads would wait.
-struct PanicGuard<'a>(&'a LogWriter);
-
-impl Drop for PanicGuard<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.fail(&Error::new(ErrorKind::Poisoned, "a thread panicked while it wrote the redo log"));
-        }
-    }
-}
-
 #[cfg(test)]
 impl LogWriter {
     /// Appends a payload, given in parts, that is not compressed and for which nothing is reserved.
     pub(in crate::log) fn append_parts(&self, parts: &[&[u8]]) -> Result<Lsn> {
         let payload = Payload::new(parts, false);
         let raw_bytes = payload.left();
-        self.append_payload(payload, raw_bytes).map(|place| place.end)
+        self.groups.append(payload, raw_bytes).map(|place| place.end)
     }
 
     /// The segment that is written.
     pub(in crate::log) fn current_segment(&self) -> Arc<Segment> {
-        Arc::clone(self.output.lock().segments.current())
+        self.groups.current()
     }
 
     /// The segments with buffered bytes that are not known to be durable.
     pub(in crate::log) fn unsynced_segments(&self) -> Vec<Arc<Segment>> {
-        self.output.lock().segments.unsynced().to_vec()
-    }
-
-    /// The segment pool.
-    pub(in crate::log) fn pool(&self) -> &SegmentPool {
-        &self.pool
+        self.groups.unsynced()
     }
 }

@@ -3,9 +3,9 @@
 //! # Pages filled ahead
 //! A buffered write that goes to a new page fills it up with zeros, so that it is not read from the device, and more
 //! pages after it: as many bytes as were written since the last group was made durable, up to 64 KiB; none after a
-//! larger write. These are mapped, and a stream of small commits needs no system call to reach them. While it goes on, a
-//! background worker fills as many again before they are used up. A sync never writes more than three times what it has
-//! to.
+//! larger write. These are mapped, and a stream of small commits needs no system call to reach them. While it goes on,
+//! a background worker fills as many again before they are used up. A sync never writes more than three times what it
+//! has to.
 
 use crate::base::num::u64_of;
 use crate::base::{Error, Lsn, Result};
@@ -101,9 +101,9 @@ impl SegmentWriter {
         self.unsynced.extract_if(.., |segment| segment.header.number < current).collect()
     }
 
-    /// Forgets the segments before number `oldest`, which were released.
-    pub(super) fn forget_before(&mut self, oldest: u64) {
-        self.unsynced.retain(|segment| segment.header.number >= oldest);
+    /// Forgets the segments up to number `last`, which were released.
+    pub(super) fn forget_up_to(&mut self, last: u64) {
+        self.unsynced.retain(|segment| segment.header.number > last);
     }
 
     /// Writes a batch through the page cache, and empties it. No direct write is in flight meanwhile. Gives pages that
