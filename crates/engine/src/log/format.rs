@@ -43,7 +43,7 @@
 //! | 8 | 4 | bits 0..28 length of the payload, bits 28..32 kind |
 //! | 12 | length | payload |
 //!
-//! A payload in one piece is a `Full` fragment; else it is `First`, any number of `Middle`, `Last`, with nothing but
+//! A payload in one fragment is a `Full` one; else it is `First`, any number of `Middle`, `Last`, with nothing but
 //! group markers between them. `PackedFull` and `PackedFirst` stand for `Full` and `First` where the payload is
 //! compressed: `pack.rs` tells how. The payload of a group marker:
 //!
@@ -213,21 +213,21 @@ impl SegmentHeader {
 /// What a fragment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FragmentKind {
-    /// A payload in one piece. Stored; never reuse the number.
+    /// A payload in one fragment. Stored; never reuse the number.
     Full = 1,
-    /// The first piece of a payload. Stored; never reuse the number.
+    /// The first fragment of a payload. Stored; never reuse the number.
     First = 2,
-    /// A piece that is neither the first nor the last. Stored; never reuse the number.
+    /// A fragment that is neither the first nor the last. Stored; never reuse the number.
     Middle = 3,
-    /// The last piece of a payload. Stored; never reuse the number.
+    /// The last fragment of a payload. Stored; never reuse the number.
     Last = 4,
     /// The marker that begins a group. Stored; never reuse the number.
     Group = 5,
     /// The log was closed: nothing follows. Stored; never reuse the number.
     End = 6,
-    /// A packed payload in one piece. Stored; never reuse the number.
+    /// A packed payload in one fragment. Stored; never reuse the number.
     PackedFull = 7,
-    /// The first piece of a packed payload. Stored; never reuse the number.
+    /// The first fragment of a packed payload. Stored; never reuse the number.
     PackedFirst = 8,
 }
 

@@ -21,7 +21,7 @@ pub struct LogStats {
     pub compression_us: u64,
     /// Groups made durable; `appends / groups` is the mean size of a group.
     pub groups: u64,
-    /// Bytes handed to the file system, with fragment headers and padding; of zeros filled ahead those that a force
+    /// Bytes handed to the file system, with fragment headers and padding; of zeros filled ahead those that a sync
     /// found not yet overwritten.
     pub written_bytes: u64,
     /// Bytes of zeros filled ahead in the page cache, for commits to be copied into.
@@ -30,11 +30,11 @@ pub struct LogStats {
     pub writes: u64,
     /// Times the device was told to make data durable, by a durable write or a sync.
     pub syncs: u64,
-    /// Payloads that each force made durable together.
+    /// Payloads that each group made durable together.
     pub group_appends: Histogram,
     /// Microseconds that each sync or durable write took.
     pub sync_us: Histogram,
-    /// Times a thread waited for a force of another thread.
+    /// Times a thread waited for another thread to make its payload durable.
     pub waits: u64,
     /// Segment files made new.
     pub segments_created: u64,
@@ -107,8 +107,8 @@ impl WriteCounters {
         count(&self.written_bytes, u64_of(bytes));
     }
 
-    /// As [`Self::wrote`], of a write beside which no other is counted: atomic additions are a tenth of what a small
-    /// commit takes.
+    /// As [`Self::wrote`], when no other write is counted at the same time: atomic additions are a tenth of what a
+    /// small commit takes.
     pub(super) fn wrote_alone(&self, bytes: usize) {
         let count =
             |counter: &AtomicU64, more| counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);

@@ -98,8 +98,8 @@ impl BatchBuilder {
     #[inline]
     pub(super) fn push(&mut self, payload: &mut Payload<'_>) {
         self.open_group();
-        let room = distance(self.position(), self.chunk.segment.end()) - FRAGMENT_HEADER_BYTES;
-        let len = payload.left().min(room).min(FRAGMENT_BYTES_MAX);
+        let left = distance(self.position(), self.chunk.segment.end()) - FRAGMENT_HEADER_BYTES;
+        let len = payload.left().min(left).min(FRAGMENT_BYTES_MAX);
         let kind = match (payload.is_begun(), len == payload.left()) {
             (false, true) if payload.is_packed() => FragmentKind::PackedFull,
             (false, true) => FragmentKind::Full,
@@ -180,12 +180,12 @@ impl BatchBuilder {
     /// Makes sure that a group is open and that a fragment with at least one byte of payload fits.
     #[inline]
     fn open_group(&mut self) {
-        let room = distance(self.position(), self.chunk.segment.end());
-        if self.in_group && room > FRAGMENT_HEADER_BYTES {
+        let left = distance(self.position(), self.chunk.segment.end());
+        if self.in_group && left > FRAGMENT_HEADER_BYTES {
             return;
         }
-        if self.in_group || room <= MARKER_BYTES + FRAGMENT_HEADER_BYTES {
-            self.next_segment(room);
+        if self.in_group || left <= MARKER_BYTES + FRAGMENT_HEADER_BYTES {
+            self.next_segment(left);
         }
         assert!(self.chunk.bytes.is_empty(), "a group begins with an empty buffer");
         let marker = Marker { durable: Lsn(0), previous_end: self.end };
@@ -197,8 +197,8 @@ impl BatchBuilder {
 
     /// Goes on in a new segment. Its file is made when the bytes are written.
     #[cold]
-    fn next_segment(&mut self, room: usize) {
-        let padded = self.chunk.bytes.len() + room;
+    fn next_segment(&mut self, left: usize) {
+        let padded = self.chunk.bytes.len() + left;
         self.chunk.bytes.resize(padded);
         let (segment, spare) = self.pool.next_segment();
         assert_eq!(segment.previous, self.chunk.segment.number, "segments follow each other");

@@ -124,11 +124,11 @@ impl<'a> Packed<'a> {
 
 /// Bytes of a packed payload before its head.
 const HEAD_LENGTH_BYTES: usize = 4;
-/// After so many blocks tried in vain, one of `1 << IN_VAIN_MAX` is tried: one in 16 MiB.
+/// After this number of blocks tried in vain, one of `1 << IN_VAIN_MAX` is tried: one in 16 MiB.
 const IN_VAIN_MAX: u32 = 6;
 
-/// How many sectors of the log a commit takes that is forced alone and has a payload of `bytes` bytes. The few
-/// bytes of the head, and the fragment headers of pieces, are left out.
+/// How many sectors of the log a commit takes that is a group alone and has a payload of `bytes` bytes. The few
+/// bytes of the head, and the headers of further fragments, are left out.
 const fn sectors(bytes: usize) -> u64 {
     u64_of(MARKER_BYTES + FRAGMENT_HEADER_BYTES + bytes).div_ceil(SECTOR)
 }

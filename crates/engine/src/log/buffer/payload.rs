@@ -30,12 +30,12 @@ impl<'a> Payload<'a> {
         self.packed
     }
 
-    /// Whether a piece has been taken.
+    /// Whether a fragment has taken some of it.
     pub(in crate::log) const fn is_begun(&self) -> bool {
         self.begun
     }
 
-    /// Whether the last piece has been taken.
+    /// Whether the last fragment has been taken.
     pub(in crate::log) const fn is_done(&self) -> bool {
         self.begun && self.left == 0
     }

@@ -77,7 +77,7 @@ impl MappedWindow {
             return false;
         }
         while let Some((range, pages)) = self.pages.front_mut() {
-            // A force may have written beyond the first ones.
+            // A group may have been written beyond the first ones.
             let here = u64_of(bytes.len()).min(range.end.saturating_sub(offset));
             let (now, later) = bytes.split_at(usize_of(here));
             if here > 0 {
@@ -154,7 +154,7 @@ mod tests {
         assert!(window.copy(b"defghijklmnop", 13));
         assert_eq!(window.add(None).len(), 2);
         assert!(window.copy(b"q", 26));
-        // What a force wrote is skipped.
+        // What a group wrote is skipped.
         drop(window.replace(7, (30..40, piece())));
         assert!(window.add(Some((40..50, piece()))).is_empty() && window.copy(b"r", 45) && window.copy(b"", 46));
         let expected: [(u64, &[u8]); 6] =

@@ -143,7 +143,7 @@ impl Directory {
         match made {
             Ok(zeros) => Ok((Spare::new(path, bytes), zeros)),
             Err(error) => {
-                // It holds nothing, and space may be what is wanting. Failing that too, the next open removes it.
+                // It holds nothing, and space may be lacking. If this fails too, the next open removes it.
                 drop(self.env.fs.remove(&unfinished));
                 Err(error)
             }
@@ -232,7 +232,7 @@ impl Directory {
     }
 }
 
-/// Removes the files that wait to become segments of the log in `directory`, to make room on a full disk before the log
+/// Removes the spare files of the log in `directory`, to make space on a full disk before the log
 /// is opened. What cannot be removed stays.
 pub fn remove_spares(env: &Env, directory: &Path) {
     let directory = Directory { env: env.clone(), path: directory.to_owned() };

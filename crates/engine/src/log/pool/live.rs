@@ -72,8 +72,8 @@ impl LiveSegments {
         self.pins.remove(pin);
     }
 
-    /// Notes that no recovery needs the log before `before`, and takes away the segments that nobody needs. Drops pins
-    /// that keep more than they may.
+    /// Notes that no recovery needs the log before `before`, and takes away the segments that neither recovery nor a
+    /// pin needs. Drops pins that keep more than they may.
     pub(super) fn release(&mut self, before: Lsn) -> Vec<SegmentInfo> {
         self.released = self.released.max(before);
         let segments = &self.segments;

@@ -249,7 +249,7 @@ impl SegmentPool {
         spares.shortage().filter(|_| !fits).map(str::to_owned)
     }
 
-    /// Whether files are reserved for a payload of so many bytes. The smallest segment has space for less on any disk,
+    /// Whether files are reserved for a payload of `bytes`. The smallest segment has space for less on any disk,
     /// so the file system is not asked for each small commit.
     #[inline]
     pub(in crate::log) fn is_reserved_for(&self, bytes: u64) -> bool {

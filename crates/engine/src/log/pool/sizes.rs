@@ -16,7 +16,7 @@
 //! they would be made anyway.
 //!
 //! Zeros are written for the sake of durable writes: one write to a place that was never written waits for the file
-//! system's journal. A log that is forced seldom, for more than 128 KiB at a time, gets files for which only space is
+//! system's journal. A log whose groups have more than 128 KiB gets files for which only space is
 //! reserved: zeros would double what it writes.
 //!
 //! What has been written is counted from the open on, not kept: a log whose spares were removed, or whose segments are

@@ -64,7 +64,7 @@ pub(in crate::log) struct SegmentChain {
     pub(in crate::log) older: Vec<SegmentInfo>,
     /// Segment files that do not count.
     pub(in crate::log) orphans: Vec<PathBuf>,
-    /// Above the position of every byte that any segment has room for.
+    /// Above the position of every byte that fits any segment.
     pub(in crate::log) positions_end: Lsn,
     /// Above the number of every segment.
     pub(in crate::log) next_number: u64,

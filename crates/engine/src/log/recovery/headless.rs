@@ -1,9 +1,9 @@
 //! Identifying a segment whose header is damaged.
 //!
 //! Its number is the file's name, and the database is known. The rest of the header is guessed: from what is left of
-//! the sector, from the segments beside it, and from the positions that the markers of its groups tell. A guess counts
-//! only when a checksum proves it: the header's own, or that of a group, which is seeded with the database, the number
-//! and the position.
+//! the sector, from the segments before and after it, and from the positions that the markers of its groups tell. A
+//! guess counts only when a checksum proves it: the header's own, or that of a group, which is seeded with the
+//! database, the number and the position.
 
 use super::chain::{SegmentFile, is_link};
 use super::reader::LogReader;
@@ -82,7 +82,7 @@ impl Headless<'_> {
         let previous = self.before.map_or(0, |before| before.header.number);
         let previous_end = if continues { first } else { end.unwrap_or_default() };
         let header = self.header(begins, Fields { bytes: self.bytes, first, previous, previous_end });
-        // Of a seal without the segment that it seals nobody can say what it is.
+        // A seal cannot be reconstructed without the segment that it seals.
         let is_known = self.number == 1 || self.before.is_some();
         Ok(Some(header).filter(|header| is_known && header.is_sound()))
     }
@@ -100,8 +100,8 @@ impl Headless<'_> {
     fn firsts(&self, left: &Fields, content: &[u8]) -> Vec<Lsn> {
         let mut firsts = vec![left.first, Lsn(SECTOR)];
         firsts.extend(self.before.map(|before| before.header.end()));
-        let room = self.bytes.saturating_sub(SECTOR);
-        firsts.extend(self.after.and_then(|after| after.header.previous_end.0.checked_sub(room)).map(Lsn));
+        let content_bytes = self.bytes.saturating_sub(SECTOR);
+        firsts.extend(self.after.and_then(|after| after.header.previous_end.0.checked_sub(content_bytes)).map(Lsn));
         let fragments =
             content.chunks(SECTOR_BYTES).zip(0..).filter_map(|(it, number)| Some((it.get(..MARKER_BYTES)?, number)));
         let claims =

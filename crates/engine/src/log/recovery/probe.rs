@@ -1,4 +1,4 @@
-//! Looking into a directory before it is used for a log, to learn whose segments are there.
+//! What is in a directory before it is used for a log: whose segments are there.
 
 use super::chain::read_header;
 use crate::base::{Error, Result};
@@ -7,7 +7,7 @@ use crate::log::pool::directory::Directory;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a directory holds, as a database sees it that may want its log there.
+/// What a directory holds, for a database that may put its log there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DirContents {
     /// There is no such directory.

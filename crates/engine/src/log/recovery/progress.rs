@@ -24,7 +24,7 @@ pub(in crate::log) struct ProgressReporter<'a> {
     left: Vec<(Lsn, Lsn)>,
     /// Bytes of the segments that are done.
     done: u64,
-    /// Not told again before so many bytes.
+    /// Not reported again before this number of bytes.
     next: u64,
     total: u64,
     tell: &'a mut dyn FnMut(ReplayProgress),

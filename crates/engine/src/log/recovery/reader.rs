@@ -27,14 +27,14 @@ pub(in crate::log) struct LogReader<'a> {
     window: ReadWindow,
     /// Where the last valid fragment ends.
     pub(in crate::log) fragment_end: Lsn,
-    /// The pieces of a payload so far, and where the first stands.
-    pieces: Vec<u8>,
+    /// The fragments of a payload so far, and where the first stands.
+    fragments: Vec<u8>,
     begun: Option<Lsn>,
     /// Whether that payload is packed.
     packed: bool,
     /// A payload that was packed.
     unpacked: Vec<u8>,
-    /// Whether nothing but pieces of a payload was seen whose beginning lies in a segment that is gone.
+    /// Whether nothing but fragments of a payload was seen whose beginning lies in a segment that is gone.
     midway: bool,
     pub(in crate::log) summary: LogSummary,
     /// Where the first segment's fragments are read from, unless from its beginning.
@@ -86,7 +86,7 @@ impl<'a> LogReader<'a> {
             from,
             window: ReadWindow::default(),
             fragment_end: end,
-            pieces: Vec::new(),
+            fragments: Vec::new(),
             begun: None,
             packed: false,
             unpacked: Vec::new(),
@@ -170,7 +170,7 @@ impl<'a> LogReader<'a> {
                 FragmentKind::End if sealed.is_some() => return Ok(Stop::Nothing(at)),
                 FragmentKind::End => return Ok(Stop::Closed),
                 _ => {
-                    self.piece(index, at, kind, length, visit)?;
+                    self.add_fragment(index, at, kind, length, visit)?;
                     self.fragment_end = next;
                 }
             }
@@ -185,8 +185,15 @@ impl<'a> LogReader<'a> {
         first || marker.previous_end == self.fragment_end
     }
 
-    /// Takes in a piece of a payload, and shows the payload when it is whole.
-    fn piece(&mut self, index: usize, at: Lsn, kind: FragmentKind, length: usize, visit: &mut Visit<'_>) -> Result<()> {
+    /// Adds a fragment to its payload, and shows the payload when it is whole.
+    fn add_fragment(
+        &mut self,
+        index: usize,
+        at: Lsn,
+        kind: FragmentKind,
+        length: usize,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
         let found = &self.log[index];
         let payload = self.window.get(found, after(at, FRAGMENT_HEADER_BYTES), length)?.unwrap_or_default();
         let end = after(at, FRAGMENT_HEADER_BYTES + length);
@@ -207,18 +214,18 @@ impl<'a> LogReader<'a> {
                 at
             }
             (FragmentKind::Middle | FragmentKind::Last, Some(start)) => start,
-            _ => return Err(self.corruption(index, at, "the pieces of a payload are out of order")),
+            _ => return Err(self.corruption(index, at, "the fragments of a payload are out of order")),
         };
         self.midway = false;
         let whole = match kind {
             FragmentKind::Full | FragmentKind::PackedFull => payload,
             _ => {
-                self.pieces.extend_from_slice(payload);
+                self.fragments.extend_from_slice(payload);
                 self.begun = Some(start);
                 if kind != FragmentKind::Last {
                     return Ok(());
                 }
-                &self.pieces
+                &self.fragments
             }
         };
         if end > self.from {
@@ -240,7 +247,7 @@ impl<'a> LogReader<'a> {
         }
         (self.summary.end, self.summary.end_segment) = (end, found.header.number);
         self.begun = None;
-        self.pieces.clear();
+        self.fragments.clear();
         Ok(())
     }
 
@@ -360,7 +367,7 @@ impl<'a> LogReader<'a> {
         Ok(rest)
     }
 
-    /// Counts the bytes of the files between the last fragment and `position`; the pieces of a payload before it are
+    /// Counts the bytes of the files between the last fragment and `position`; the fragments of a payload before it are
     /// without an end. (Positions that no file has are left out: they are not bytes.)
     fn give_up(&mut self, position: Lsn, seals: &dyn Fn(u64) -> Option<Lsn>, rest: &mut Rest) {
         let bytes = |found: &SegmentFile| {
@@ -371,7 +378,7 @@ impl<'a> LogReader<'a> {
         rest.unreadable_bytes += self.log.iter().map(bytes).sum::<u64>();
         if position > self.fragment_end {
             self.begun = None;
-            self.pieces.clear();
+            self.fragments.clear();
             self.midway = true;
         }
     }

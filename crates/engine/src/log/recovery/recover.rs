@@ -157,8 +157,8 @@ pub(in crate::log) fn recover_telling(
     recover_synced(env, directory, (database, from), true, tell, visit)
 }
 
-/// As [`recover`], without a sync before the reading: for a log that nobody may go on with, in a place where nothing
-/// can be written.
+/// As [`recover`], without a sync before the reading: for a log that no writer may go on with, in a directory where
+/// nothing can be written.
 ///
 /// # Errors
 /// As for [`recover`].

@@ -1,4 +1,5 @@
-//! Salvage: a damaged log is cut at the damage, so that it can be opened again, and what is cut off is kept beside.
+//! Salvage: a damaged log is cut at the damage, so that it can be opened again, and what is cut off is kept in a
+//! directory.
 //!
 //! # Recovery
 //! 1. The whole log, from the segment of the oldest position that is needed, is read up to the damage; what is behind
@@ -6,7 +7,7 @@
 //!    it is (`log/headless.rs`).
 //! 2. Files that lose something, or get a new header, are linked or copied to `lost-{number}` in the log's directory,
 //!    durably.
-//! 3. Damaged headers of segments that are kept are written anew. When nothing else was damaged the log is sound from
+//! 3. Damaged headers of segments that are kept are written again. When nothing else was damaged the log is sound from
 //!    here on.
 //! 4. A segment of that number seals the log before the damage. With its name the log is sound; before that it is as it
 //!    was.
@@ -28,8 +29,8 @@ use crate::log::pool::directory::{Directory, Listing, segment_path};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How many positions are left out behind everything known. More than a log can have grown by since anybody noted a
-/// position.
+/// How many positions are left out behind everything known. More than a log can have grown by since the manifest noted
+/// a position.
 const GAP_BYTES: u64 = 1 << 40;
 /// How much of a file is copied at a time.
 const COPY_BYTES: u64 = 1 << 20;
@@ -47,7 +48,7 @@ pub struct Damaged {
     /// Everything before it was durable once.
     pub durable: Lsn,
     /// Bytes behind the damage that no fragment can be read from; `None` when files are missing or cut off, so that
-    /// nobody can tell.
+    /// it is unknown.
     pub unreadable_bytes: Option<u64>,
     /// Segments whose headers are damaged, and the headers that they had.
     headless: Vec<(SegmentHeader, PathBuf)>,
@@ -153,17 +154,17 @@ impl Damaged {
         }
         let mut kept = Vec::new();
         for (number, path) in listing.segments.iter().filter(|(number, _)| *number >= seal.previous) {
-            let beside = segment_path(&lost.path, *number);
+            let copy = segment_path(&lost.path, *number);
             // A segment that stays will be used again one day, and its bytes with it.
             let stays = *number == seal.previous;
-            keep(&directory, path, &beside, !stays)?;
-            kept.push(beside);
+            keep(&directory, path, &copy, !stays)?;
+            kept.push(copy);
         }
         let headless: Vec<_> = headless.into_iter().filter(|(header, _)| header.number <= seal.previous).collect();
         for (header, path) in headless.iter().filter(|(header, _)| header.number < seal.previous) {
-            let beside = segment_path(&lost.path, header.number);
-            keep(&directory, path, &beside, false)?;
-            kept.push(beside);
+            let copy = segment_path(&lost.path, header.number);
+            keep(&directory, path, &copy, false)?;
+            kept.push(copy);
         }
         lost.sync()?;
         directory.sync()?;
@@ -215,8 +216,9 @@ impl Segments<'_> {
             let path = self.path(number);
             let file = directory.open(&path, Access::Read, false)?;
             let bytes = file.len().map_err(|error| Error::io("read the length of", &path, error))?;
-            let beside = |number| self.get(number).and_then(|found| found.as_ref().ok());
-            let (before, after) = (number.checked_sub(1).and_then(beside), number.checked_add(1).and_then(beside));
+            let neighbour = |number| self.get(number).and_then(|found| found.as_ref().ok());
+            let (before, after) =
+                (number.checked_sub(1).and_then(neighbour), number.checked_add(1).and_then(neighbour));
             let headless = Headless { database, number, path: &path, file: &*file, bytes, before, after };
             let Some(header) = headless.identify()? else { continue };
             headers.push((header, path.clone()));
@@ -225,8 +227,7 @@ impl Segments<'_> {
         Ok(headers)
     }
 
-    /// Whether something is missing behind `stop`, which lies in segment `number`, of which nobody can say how much it
-    /// was.
+    /// Whether an unknown number of bytes is missing behind `stop`, which lies in segment `number`.
     fn has_gap(&self, number: u64, stop: Lsn, durable: Lsn) -> bool {
         let unknown =
             |(at, found): &(u64, Result<SegmentFile, Damage>)| *at >= number && found.is_err() && !self.is_dead(*at);
@@ -279,7 +280,7 @@ impl Segments<'_> {
         self.bad().find(|(path, _)| *path == self.path(next)).map(|(path, damage)| damage.error(&path))
     }
 
-    /// The segments with room at or behind `position`.
+    /// The segments that end behind `position`.
     fn behind(&self, position: Lsn) -> Vec<SegmentFile> {
         let counts = |found: &&SegmentFile| found.header.end() > position && !self.is_dead(found.header.number);
         self.sound().filter(counts).cloned().collect()

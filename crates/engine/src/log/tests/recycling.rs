@@ -329,6 +329,39 @@ fn a_payload_for_which_the_disk_has_no_room_is_refused_before_anything_of_it_is_
     assert!(open(&sim, Lsn(0), options).0 == [small, large]);
 }
 
+#[test]
+fn a_payload_that_needs_another_segment_is_refused_while_the_disk_is_full_and_no_longer() {
+    let sim = sim(7);
+    let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
+    let (_, log) = open(&sim, Lsn(0), options);
+    work(&log);
+    sim.set_free(0);
+    let payload = payload(1, 50_000);
+    let mut appended = 0;
+    let refused = loop {
+        // What the background worker does fails, and is tried again by commits alone.
+        drop(log.prepare_spare());
+        match log.prepare(&payload) {
+            Ok(mut prepared) => {
+                let end = log.append(&[7; 20], &mut prepared).unwrap().end;
+                log.sync(end).unwrap();
+                appended += 1;
+            }
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::Full, "{refused}");
+    assert!((20..42).contains(&appended), "{appended} fit the segment and the spare");
+    let tail = log.tail();
+    assert_eq!(log.prepare(&payload).unwrap_err().kind(), ErrorKind::Full);
+    assert_eq!(log.tail(), tail, "nothing of it is appended");
+    sim.set_space(u64::MAX);
+    let end = log.append(&[7; 20], &mut log.prepare(&payload).unwrap()).unwrap().end;
+    log.sync(end).unwrap();
+    log.close().unwrap();
+    assert_eq!(open(&sim, Lsn(0), options).0.len(), appended + 1);
+}
+
 /// The second took what was made for the first for its own, and met the full disk when that had used it.
 #[test]
 fn each_of_several_large_payloads_has_files_of_its_own() {
