@@ -16,13 +16,12 @@ use super::pool::{PoolFiles, Reservation, SegmentPool};
 use super::recovery::recover::RecoveredLog;
 use super::stats::{LogStats, count};
 use crate::base::num::u64_of;
-use crate::base::sync::AtomicU64;
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::Env;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a payload may have besides its body: the head, and the length of the head.
 const HEAD_BYTES_MAX: usize = 64;
