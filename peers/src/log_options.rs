@@ -5,9 +5,8 @@ use spinney_lab::driver::{Compression, Config, Lacks, LogConfig};
 
 /// Refuses them.
 pub(crate) fn refuse(config: &Config) -> Result<()> {
-    let LogConfig { compression, padding, dir, segment_bytes: _ } = &config.log;
+    let LogConfig { compression, dir, segment_bytes: _ } = &config.log;
     ensure!(compression.is_none_or(|wanted| wanted == Compression::None), Lacks::new("no compression of a redo log"));
-    ensure!(padding.is_none(), Lacks::new("no choice of a redo log's padding"));
     ensure!(dir.is_none(), Lacks::new("no directory of its own for a redo log"));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The arguments of the commands, and how they are written.
 
 use clap::{Args, ValueEnum};
-use spinney::{Compression, Durability, Layout, LogCompression, LogPadding, Prefix};
+use spinney::{Compression, Durability, Layout, LogCompression, Prefix};
 use spinney_lab::text::parse_size;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,9 +41,6 @@ pub(crate) struct CommitArgs {
     /// How each commit is compressed in the redo log, if that saves a block of 4 KiB
     #[arg(long, value_enum, value_name = "METHOD", default_value_t = LogCompressionArg::Off)]
     pub(crate) log_compression: LogCompressionArg,
-    /// Where what is made durable together ends in the redo log
-    #[arg(long, value_enum, value_name = "END", default_value_t = LogPaddingArg::Block)]
-    pub(crate) log_padding: LogPaddingArg,
 }
 
 /// The parts of a table that a command reads.
@@ -615,15 +612,6 @@ pub(crate) enum LogCompressionArg {
     Zstd,
 }
 
-/// A padding of the redo log as users write it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogPaddingArg {
-    /// At a multiple of 4 KiB: one write past the page cache, and what was acknowledged is never written again
-    Block,
-    /// With its last byte: a shorter log, and a second system call
-    None,
-}
-
 /// A compression as users write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompressionArg {
@@ -661,15 +649,6 @@ impl From<LogCompressionArg> for LogCompression {
             LogCompressionArg::Off => Self::Off,
             LogCompressionArg::Lz4 => Self::Lz4,
             LogCompressionArg::Zstd => Self::Zstd,
-        }
-    }
-}
-
-impl From<LogPaddingArg> for LogPadding {
-    fn from(arg: LogPaddingArg) -> Self {
-        match arg {
-            LogPaddingArg::Block => Self::Block,
-            LogPaddingArg::None => Self::None,
         }
     }
 }

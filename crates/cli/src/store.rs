@@ -21,8 +21,7 @@ pub(crate) fn open(args: &DbArgs) -> Result<Database> {
 
 /// The options that say how the log is written.
 pub(crate) fn log_options(commit: &CommitArgs) -> Options {
-    let (log_compression, log_padding) = (commit.log_compression.into(), commit.log_padding.into());
-    Options::default().log_compression(log_compression).log_padding(log_padding)
+    Options::default().log_compression(commit.log_compression.into())
 }
 
 /// Opens a database that is there, whose log is to be written so.

@@ -43,10 +43,9 @@ impl Victim {
 
     /// The command that commits for ever.
     fn stress(&mut self) -> Command {
-        let padding = ["block", "none"][self.random.below32(2) as usize];
         let compression = ["off", "lz4"][self.random.below32(2) as usize];
         let args = ["stress", "db", "--threads", "3", "--seed", &self.seed, "--durability", self.durability];
-        let log = ["--log-padding", padding, "--log-compression", compression];
+        let log = ["--log-compression", compression];
         self.place.command(&[&args[..], &log].concat())
     }
 

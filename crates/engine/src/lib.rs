@@ -35,7 +35,7 @@ pub use db::{
     TableAhead, TableLoss, Transaction, TypedRange, TypedTable, ValueCodec, ValueFor, VerifyReport, prefix_range,
     read_log,
 };
-pub use log::{LogCompression, LogPadding};
+pub use log::LogCompression;
 pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape, ValuesShape};
 pub use table::{Layout, TableOptions};
 pub use tree::compaction_filter::{CompactionFilter, Decision};

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use spinney::env::sim::{CrashProfile, SimEnv};
-use spinney::{Batch, ChangeFeed, Database, Durability, ErrorKind, LogPadding, Lsn, Options, Table, TableOptions};
+use spinney::{Batch, ChangeFeed, Database, Durability, ErrorKind, Lsn, Options, Table, TableOptions};
 use spinney_testkit::Rng;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -183,13 +183,7 @@ fn feeds_beside_each_other_hold_what_the_slowest_needs() {
 
 #[test]
 fn a_feed_in_another_thread_sees_every_commit_of_many_writers_once() {
-    for log_padding in [LogPadding::Block, LogPadding::None] {
-        let options = options().log_bytes_max(1 << 30).log_padding(log_padding);
-        follow_many_writers(options);
-    }
-}
-
-fn follow_many_writers(options: Options) {
+    let options = options().log_bytes_max(1 << 30);
     let dir = tempfile::tempdir().unwrap();
     let db = Database::open(dir.path().join("db"), options).unwrap();
     let table = table(&db);

@@ -65,7 +65,8 @@ fn a_position_that_a_crash_took_back_is_not_given_out_again() {
         let log = LogWriter::open(&env, dir, options, recovered).expect("nothing fails");
         assert!(log.tail() > given, "round {round}: {:?} was given out before, up to {given:?}", log.tail());
         // More than the segment has room for, so that positions lie in segments which do not exist yet.
-        given = log.append(&[&[1; 200 << 10]]).expect("nothing fails");
+        let mut payload = log.prepare(&[1; 200 << 10]).expect("nothing fails");
+        given = log.append(&[], &mut payload).expect("nothing fails").end;
         sim.power_crash(CrashProfile::Strict);
     }
 }

@@ -5,8 +5,7 @@ use crate::operators::{APPEND, Append, SUM, Sum, adds};
 use crate::ops::{self, Op, Write};
 use crate::rng::Rng;
 use spinney::{
-    Compression, Database, DatabaseBuilder, Durability, Layout, LogCompression, LogPadding, Options, Prefix,
-    TableOptions,
+    Compression, Database, DatabaseBuilder, Durability, Layout, LogCompression, Options, Prefix, TableOptions,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -72,10 +71,7 @@ const SETS: [(&str, Change); 23] = [
         options.log_segment_bytes = 64 << 10;
         options.log_compression = LogCompression::Lz4;
     }),
-    ("unpadded-log", |options, _| {
-        options.log_padding = LogPadding::None;
-        options.log_compression = LogCompression::Zstd;
-    }),
+    ("zstd-log", |options, _| options.log_compression = LogCompression::Zstd),
     ("unlogged", |_, table| table.logged = false),
     ("values-apart", |_, table| table.large_value_bytes = 100),
     ("filtered", |options, table| {
@@ -136,7 +132,6 @@ impl Config {
             .log_segment_bytes(segment)
             .log_bytes_max(segment * rng.pick(&[2, 4, 64]))
             .durability(*rng.pick(&[Durability::Sync, Durability::Buffered, Durability::Interval]))
-            .log_padding(*rng.pick(&[LogPadding::Block, LogPadding::Block, LogPadding::None]))
             .log_compression(*rng.pick(&[LogCompression::Off, LogCompression::Lz4, LogCompression::Zstd]))
             .direct_io(rng.chance(50))
             .compaction_threads(*rng.pick(&[1, 1, 4]));

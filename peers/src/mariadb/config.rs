@@ -18,9 +18,6 @@ pub(super) fn options(kind: Kind, config: &Config) -> Result<Options> {
     if config.log.compression.is_some_and(|compression| compression != Compression::None) {
         return Err(Lacks::new("no compression of its log").into());
     }
-    if config.log.padding == Some(true) {
-        return Err(Lacks::new("no padding of log writes").into());
-    }
     let mut options = match kind {
         Kind::InnoDb => innodb(config)?,
         Kind::MyRocks => myrocks(config)?,

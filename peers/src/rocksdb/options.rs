@@ -97,7 +97,6 @@ fn set_database(db: &mut Options, config: &Config, sizes: Sizes, cache: &Cache) 
 }
 
 fn set_log(db: &mut Options, logs: Logs, config: &Config) -> Result<WriteOptions> {
-    ensure!(config.log.padding != Some(true), Lacks::new("no padding of its redo log"));
     match config.log.compression {
         None | Some(Compression::None) => {}
         Some(Compression::Lz4) => {

@@ -165,7 +165,7 @@ fn the_log_is_counted_and_lies_where_it_was_told_to() {
     let dir = scratch.0.join("log");
     let store = scratch.open(&Config {
         durability: Durability::Sync,
-        log: LogConfig { padding: Some(false), dir: Some(dir.clone()), ..LogConfig::default() },
+        log: LogConfig { dir: Some(dir.clone()), ..LogConfig::default() },
         ..config()
     });
     let mut client = store.client().unwrap();
@@ -220,7 +220,6 @@ fn logs_that_it_cannot_write_are_lacking() {
         let opened = LEVELED.open(&scratch.0.join("db"), &Config { log, ..config() }, &TABLES);
         Lacks::of(&opened.err().expect("it does not open")).is_some()
     };
-    assert!(lacks(LogConfig { padding: Some(true), ..LogConfig::default() }));
     assert!(lacks(LogConfig { compression: Some(Compression::Lz4), ..LogConfig::default() }));
 }
 

@@ -84,9 +84,6 @@ pub(super) fn plan(tree: Tree, library: &Library, config: &Config, tables: &[Tab
 /// Says no to what WiredTiger has no setting for.
 fn refuse(tree: Tree, config: &Config) -> Result<()> {
     let lacks = |what: &str| Err(Lacks::new(what).into());
-    if config.log.padding == Some(true) {
-        return lacks("no padding of log writes to 4 KiB (records are padded to 128 bytes)");
-    }
     if config.level1_bytes.is_some() {
         return lacks("no levels with sizes");
     }

@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::store::{close_after, opened};
 use anyhow::{Result, bail};
 use serde::Serialize;
-use spinney::{Database, LogCompression, LogPadding, Snapshot, Table};
+use spinney::{Database, LogCompression, Snapshot, Table};
 use spinney_lab::progress;
 use spinney_lab::text::{count, counted};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ struct Thread {
 pub(super) fn run(args: &StressArgs, out: &mut Output) -> Result<()> {
     let acknowledged = args.acks.as_deref().map(acks::read).transpose()?.unwrap_or_default();
     let wheel = progress::wheel("check");
-    let db = opened(&args.db, tables::options((LogCompression::Off, LogPadding::Block)), false)?;
+    let db = opened(&args.db, tables::options(LogCompression::Off), false)?;
     let report = close_after(db, |db| check(db, args, &acknowledged));
     wheel.finish_and_clear();
     let report = report?;

@@ -62,8 +62,8 @@ pub(crate) fn run(args: &StressArgs, out: &mut Output) -> Result<()> {
                 .to_owned()
         ));
     }
-    let log = (args.commit.log_compression.into(), args.commit.log_padding.into());
-    let summary = in_new_or_old(&args.db, tables::options(log), |db| stress(db, args, durability))?;
+    let options = tables::options(args.commit.log_compression.into());
+    let summary = in_new_or_old(&args.db, options, |db| stress(db, args, durability))?;
     if args.json {
         out.json_line(&summary)?;
     } else {

@@ -5,9 +5,7 @@ use super::plan::{LAST, key};
 use crate::escape::one_line;
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
-use spinney::{
-    Batch, Database, Durability, Layout, LogCompression, LogPadding, Options, Snapshot, Table, TableOptions,
-};
+use spinney::{Batch, Database, Durability, Layout, LogCompression, Options, Snapshot, Table, TableOptions};
 
 /// Where seed and threads are recorded.
 const PLAN: &str = "stress-plan";
@@ -33,14 +31,13 @@ pub(super) struct Tables {
 }
 
 /// Options so small that flushes, merges, compactions and the recycling of the log never pause.
-pub(super) fn options((log_compression, log_padding): (LogCompression, LogPadding)) -> Options {
+pub(super) fn options(log_compression: LogCompression) -> Options {
     Options::default()
         .memory_bytes(8 << 20)
         .memtable_bytes(64 << 10)
         .log_segment_bytes(256 << 10)
         .log_bytes_max(2 << 20)
         .log_compression(log_compression)
-        .log_padding(log_padding)
 }
 
 impl Tables {

@@ -56,6 +56,12 @@ fn main() {
     }
 }
 
+/// Appends a payload; the position after it.
+fn append(log: &LogWriter, payload: &[u8]) -> Lsn {
+    let mut prepared = log.prepare(payload).expect("there is space");
+    log.append(&[], &mut prepared).expect("appended").end
+}
+
 /// A commit of one put with a key of 16 bytes and a value of 128: the head and the changes of its record.
 fn one_put(number: u64) -> (Vec<u8>, Changes) {
     let (mut head, mut changes) = (Vec::new(), Changes::default());
@@ -149,7 +155,7 @@ impl Bench<'_> {
         let recovered = recover(&self.env, &directory, 1, Lsn(0), &mut |_, _, _| Ok(())).expect("an empty log");
         let log = LogWriter::open(&self.env, &directory, LogOptions::default(), recovered).expect("a log");
         log.prepare_spare().expect("a spare");
-        let end = log.append(&[&vec![7; 2 << 20]]).expect("appended");
+        let end = append(&log, &vec![7; 2 << 20]);
         log.sync(end).expect("synced");
         log.prepare_spare().expect("a spare");
         log
@@ -157,7 +163,7 @@ impl Bench<'_> {
 
     fn synced(&self, threads: usize) -> f64 {
         self.commits(threads, |log| {
-            let end = log.append(&[&PAYLOAD]).expect("appended");
+            let end = append(log, &PAYLOAD);
             log.sync(end).expect("synced");
         })
     }
@@ -191,14 +197,14 @@ impl Bench<'_> {
 
     fn buffered(&self, threads: usize) -> f64 {
         self.commits(threads, |log| {
-            let end = log.append(&[&PAYLOAD]).expect("appended");
+            let end = append(log, &PAYLOAD);
             log.write(end).expect("written");
         })
     }
 
     fn appended(&self) -> f64 {
         self.commits(1, |log| {
-            log.append(&[&PAYLOAD]).expect("appended");
+            append(log, &PAYLOAD);
         })
     }
 
@@ -211,8 +217,8 @@ impl Bench<'_> {
         let round = || {
             let start = self.env.clock.now();
             for _ in 0..COMMITS {
-                let body = log.pack(changes.logged());
-                let place = log.append_packed(&head, &body).expect("appended");
+                let mut body = log.prepare(changes.logged()).expect("there is space");
+                let place = log.append(&head, &mut body).expect("appended");
                 log.write(place.end).expect("written");
                 if log.wants_spare() {
                     log.prepare_spare().expect("a spare");

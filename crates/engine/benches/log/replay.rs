@@ -1,6 +1,6 @@
 //! The speed of replay over a log of small commits, beside a memtable's.
 
-use crate::{ROUNDS, median, one_put};
+use crate::{ROUNDS, append, median, one_put};
 use spinney::base::{Entry, Lsn};
 use spinney::env::Env;
 use spinney::log::{LogOptions, LogWriter, recover, replay};
@@ -54,7 +54,7 @@ fn fill(env: &Env, directory: &Path, records: &[Vec<u8>]) {
     let recovered = recover(env, directory, 1, Lsn(0), &mut |_, _, _| Ok(())).expect("an empty log");
     let log = LogWriter::open(env, directory, LogOptions::default(), recovered).expect("a log");
     for chunk in records.chunks(4096) {
-        let ends = chunk.iter().map(|record| log.append(&[record]).expect("appended"));
+        let ends = chunk.iter().map(|record| append(&log, record));
         log.write(ends.last().expect("a chunk is not empty")).expect("written");
         if log.wants_spare() {
             log.prepare_spare().expect("a spare");

@@ -2,14 +2,14 @@
 //!
 //! # Concurrency
 //! The cursor never reads at or behind the first sector that a write may still change: segments are read as if they
-//! ended there. A hold keeps the segments from its position on; when the hold was given up, what was read meanwhile is
+//! ended there. A pin keeps the segments from its position on; when the pin was dropped, what was read meanwhile is
 //! thrown away.
 
-use super::chain::Found;
 use super::format::{SECTOR, sector_up};
-use super::hold::{HoldId, needed_from};
-use super::reader::LogReader;
-use super::segment::Live;
+use super::pool::directory::SegmentInfo;
+use super::pool::pins::PinId;
+use super::recovery::chain::SegmentFile;
+use super::recovery::reader::LogReader;
 use super::writer::LogWriter;
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::Access;
@@ -32,7 +32,7 @@ pub struct Logged {
 /// A cursor; to be ended with [`LogWriter::end_cursor`].
 #[derive(Debug)]
 pub struct LogCursor {
-    hold: HoldId,
+    pin: PinId,
     /// Everything that ends at or before it was taken.
     position: Lsn,
     /// What was read and not taken.
@@ -70,38 +70,29 @@ impl LogCursor {
 impl LogWriter {
     /// The oldest position from which a cursor can begin.
     pub fn oldest(&self) -> Lsn {
-        self.live.lock()[0].header.previous_end
+        self.pool().oldest()
     }
 
     /// A cursor over what ends after `from`. While it is open, segments are kept for it, of those that no recovery
-    /// needs at most `held_bytes_max` bytes; then it fails.
+    /// needs at most `pinned_bytes_max` bytes; then it fails.
     ///
     /// # Errors
-    /// `Gone` when the log does not reach back so far, naming the oldest position; `Invalid` when `from` is behind its
-    /// end.
-    pub fn cursor(&self, from: Lsn, held_bytes_max: u64) -> Result<LogCursor> {
+    /// `Gone` when the log does not reach back that far, naming the oldest position; `Invalid` when `from` is behind
+    /// its end.
+    pub fn cursor(&self, from: Lsn, pinned_bytes_max: u64) -> Result<LogCursor> {
         let tail = self.tail();
-        let live = self.live.lock();
-        let oldest = live[0].header.previous_end;
-        if from < oldest {
-            return Err(gone(from, oldest));
-        }
         if from > tail {
             return Err(Error::invalid(format!("position {from} is behind the end of the redo log, {tail}")));
         }
-        let hold = self.holds.lock().add(from, held_bytes_max);
-        Ok(LogCursor { hold, position: from, ahead: VecDeque::new(), segment: 0 })
+        let pin = self.pool().pin(from, pinned_bytes_max).map_err(|oldest| gone(from, oldest))?;
+        Ok(LogCursor { pin, position: from, ahead: VecDeque::new(), segment: 0 })
     }
 
-    /// Ends a cursor's hold, and gives up the segments that only it kept. What cannot be removed is removed by the next
+    /// Ends a cursor's pin, and gives up the segments that only it kept. What cannot be removed is removed by the next
     /// open.
     pub fn end_cursor(&self, cursor: &LogCursor) {
-        let released = {
-            let mut holds = self.holds.lock();
-            holds.remove(cursor.hold);
-            holds.released
-        };
-        drop(self.release(released));
+        self.pool().unpin(cursor.pin);
+        drop(self.release(Lsn(0)));
     }
 
     /// Reads on if nothing is read ahead; false when nothing more is durable.
@@ -118,15 +109,15 @@ impl LogWriter {
         }
         let read = self.read_durable(cursor, durable);
         // Segments that were given up while they were read may be anything.
-        if !self.holds.lock().advance(cursor.hold, cursor.position) {
+        if !self.pool().advance_pin(cursor.pin, cursor.position) {
             cursor.ahead.clear();
             return Err(gone(cursor.position, self.oldest()));
         }
         let segment = read?;
         if cursor.segment != segment {
             cursor.segment = segment;
-            let released = self.holds.lock().released;
-            self.release(released)?;
+            // What only this cursor kept.
+            self.release(Lsn(0))?;
         }
         Ok(!cursor.ahead.is_empty())
     }
@@ -143,8 +134,7 @@ impl LogWriter {
         };
         let mut enough = false;
         let read = reader.read(&mut |start, end, payload| {
-            // Without padding, the sector that holds the last durable byte may hold more.
-            enough = end > durable || bytes >= AHEAD_BYTES;
+            enough = bytes >= AHEAD_BYTES;
             if enough {
                 return Err(Error::new(ErrorKind::Closed, "enough"));
             }
@@ -157,30 +147,25 @@ impl LogWriter {
             Err(_) if enough => return Ok(segment),
             other => other?,
         }
-        if reader.record_end < durable {
+        if reader.fragment_end < durable {
             let Some(last) = log.last() else { return Ok(segment) };
-            let offset = last.header.offset_of(reader.record_end.clamp(last.header.first, last.header.end()));
+            let offset = last.header.offset_of(reader.fragment_end.clamp(last.header.first, last.header.end()));
             return Err(Error::corruption(&last.path, offset, "damaged: it was durable up to here and beyond"));
         }
         Ok(segment)
     }
 
     /// The segments from `position` to `durable`, as if the last ended there.
-    fn segments(&self, position: Lsn, durable: Lsn) -> Result<Vec<Found>> {
-        let live: Vec<Live> = {
-            let live = self.live.lock();
-            let needed = live[needed_from(&live, position)..].iter();
-            needed.filter(|live| live.header.first <= durable).cloned().collect()
-        };
-        let open = |live: &Live| {
+    fn segments(&self, position: Lsn, durable: Lsn) -> Result<Vec<SegmentFile>> {
+        let open = |live: &SegmentInfo| {
             let mut header = live.header;
             let bytes = SECTOR + sector_up(durable).0.saturating_sub(header.first.0);
             header.bytes = header.bytes.min(bytes);
-            let file = self.directory.open(&live.path, Access::Read, false)?;
+            let file = self.pool().directory().open(&live.path, Access::Read, false)?;
             let (identity, path) = (live.header.identity(), live.path.clone());
-            Ok(Found { header, identity, path, file, bytes: live.bytes.min(header.bytes) })
+            Ok(SegmentFile { header, identity, path, file, bytes: live.bytes.min(header.bytes) })
         };
-        live.iter().map(open).collect()
+        self.pool().between(position, durable).iter().map(open).collect()
     }
 }
 

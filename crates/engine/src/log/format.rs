@@ -33,25 +33,24 @@
 //! database: everything up to `previous end`, which lies in the segment of the number before it, was then found and
 //! durable, and nothing after it counts.
 //!
-//! Content is a sequence of groups. Each begins with a marker and holds records without gaps. It begins right behind
-//! the last record of the group before it, or at the first multiple of 4096 behind that; both may be found in one
-//! segment. What lies between, and behind the last group, means nothing (zeros, or what an earlier life of the file
-//! left).
+//! Content is a sequence of groups. Each begins at a multiple of 4096, the first behind the last fragment of the group
+//! before it, with a marker, and holds fragments without gaps. What lies between groups, and behind the last one, means
+//! nothing (zeros, or what an earlier life of the file left).
 //!
-//! | offset | size | field of a record |
+//! | offset | size | field of a fragment |
 //! |---|---|---|
 //! | 0 | 8 | checksum of the rest, seeded with database, segment number and position |
 //! | 8 | 4 | bits 0..28 length of the payload, bits 28..32 kind |
 //! | 12 | length | payload |
 //!
-//! A payload in one piece is a `Full` record; else it is `First`, any number of `Middle`, `Last`, with nothing but
+//! A payload in one fragment is a `Full` one; else it is `First`, any number of `Middle`, `Last`, with nothing but
 //! group markers between them. `PackedFull` and `PackedFirst` stand for `Full` and `First` where the payload is
 //! compressed: `pack.rs` tells how. The payload of a group marker:
 //!
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 8 | durable: everything before this position was durable when the group was written |
-//! | 8 | 8 | previous end: where the last record before this group ends |
+//! | 8 | 8 | previous end: where the last fragment before this group ends |
 
 use crate::base::Lsn;
 use crate::base::checksum::checksum;
@@ -65,22 +64,22 @@ pub(super) const SECTOR: u64 = 4096;
 pub(super) const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 /// The largest segment file in bytes.
 pub(super) const SEGMENT_BYTES_MAX: u64 = 1 << 30;
-/// The size in bytes of a record's header.
-pub(super) const RECORD_BYTES: usize = 12;
-/// The longest payload of one record in bytes, so that a reader's window is bounded.
+/// The size in bytes of a fragment's header.
+pub(super) const FRAGMENT_HEADER_BYTES: usize = 12;
+/// The longest payload of one fragment in bytes, so that a reader's window is bounded.
 pub(super) const FRAGMENT_BYTES_MAX: usize = 256 << 10;
-/// The size in bytes of a group's marker with its record header.
-pub(super) const MARKER_BYTES: usize = RECORD_BYTES + 16;
+/// The size in bytes of a group's marker with its fragment header.
+pub(super) const MARKER_BYTES: usize = FRAGMENT_HEADER_BYTES + 16;
 
 const MAGIC: [u8; 8] = *b"SPNY LOG";
 const VERSION: u32 = 1;
 const HEADER_CHECKSUM_AT: usize = SECTOR_BYTES - 8;
 const LENGTH_BITS: u32 = 28;
 /// What a group's marker says of its kind and length.
-pub(super) const MARKER_CLAIM: [u8; 4] = (16 | (RecordKind::Group as u32) << LENGTH_BITS).to_le_bytes();
+pub(super) const MARKER_CLAIM: [u8; 4] = (16 | (FragmentKind::Group as u32) << LENGTH_BITS).to_le_bytes();
 
 const _: () = assert!(SECTOR == SECTOR_BYTES as u64);
-const _: () = assert!(MARKER_BYTES - RECORD_BYTES == 16);
+const _: () = assert!(MARKER_BYTES - FRAGMENT_HEADER_BYTES == 16);
 const _: () = assert!(FRAGMENT_BYTES_MAX < 1 << LENGTH_BITS);
 const _: () = assert!(SEGMENT_BYTES_MIN.is_multiple_of(SECTOR) && SEGMENT_BYTES_MAX.is_multiple_of(SECTOR));
 
@@ -127,7 +126,7 @@ impl SegmentHeader {
         SECTOR + (lsn.0 - self.first.0)
     }
 
-    /// What the checksums of this segment's records are seeded with.
+    /// What the checksums of this segment's fragments are seeded with.
     pub(super) fn identity(&self) -> u64 {
         checksum(self.database, self.number, b"segment")
     }
@@ -211,28 +210,28 @@ impl SegmentHeader {
     }
 }
 
-/// What a record is.
+/// What a fragment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RecordKind {
-    /// A payload in one piece. Stored; never reuse the number.
+pub(super) enum FragmentKind {
+    /// A payload in one fragment. Stored; never reuse the number.
     Full = 1,
-    /// The first piece of a payload. Stored; never reuse the number.
+    /// The first fragment of a payload. Stored; never reuse the number.
     First = 2,
-    /// A piece that is neither the first nor the last. Stored; never reuse the number.
+    /// A fragment that is neither the first nor the last. Stored; never reuse the number.
     Middle = 3,
-    /// The last piece of a payload. Stored; never reuse the number.
+    /// The last fragment of a payload. Stored; never reuse the number.
     Last = 4,
     /// The marker that begins a group. Stored; never reuse the number.
     Group = 5,
     /// The log was closed: nothing follows. Stored; never reuse the number.
     End = 6,
-    /// A packed payload in one piece. Stored; never reuse the number.
+    /// A packed payload in one fragment. Stored; never reuse the number.
     PackedFull = 7,
-    /// The first piece of a packed payload. Stored; never reuse the number.
+    /// The first fragment of a packed payload. Stored; never reuse the number.
     PackedFirst = 8,
 }
 
-impl RecordKind {
+impl FragmentKind {
     const fn from_bits(bits: u32) -> Option<Self> {
         Some(match bits {
             1 => Self::Full,
@@ -248,30 +247,30 @@ impl RecordKind {
     }
 }
 
-/// Fills the header of `record`, whose payload is in place after the first [`RECORD_BYTES`] bytes.
+/// Fills the header of `fragment`, whose payload is in place after the first [`FRAGMENT_HEADER_BYTES`] bytes.
 #[inline]
-pub(super) fn seal(identity: u64, at: Lsn, kind: RecordKind, record: &mut [u8]) {
-    let length = u32_of(record.len() - RECORD_BYTES);
-    assert!(length < 1 << LENGTH_BITS, "a record is no longer than its length field can say");
-    record[8..12].copy_from_slice(&(length | (kind as u32) << LENGTH_BITS).to_le_bytes());
-    let sum = checksum(identity, at.0, &record[8..]);
-    record[..8].copy_from_slice(&sum.to_le_bytes());
+pub(super) fn seal(identity: u64, at: Lsn, kind: FragmentKind, fragment: &mut [u8]) {
+    let length = u32_of(fragment.len() - FRAGMENT_HEADER_BYTES);
+    assert!(length < 1 << LENGTH_BITS, "a fragment is no longer than its length field can say");
+    fragment[8..12].copy_from_slice(&(length | (kind as u32) << LENGTH_BITS).to_le_bytes());
+    let sum = checksum(identity, at.0, &fragment[8..]);
+    fragment[..8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// The kind and the payload length that the first [`RECORD_BYTES`] bytes of a record claim; `None` when they cannot be
-/// a record.
+/// The kind and the payload length that the first [`FRAGMENT_HEADER_BYTES`] bytes of a fragment claim; `None` when they
+/// cannot be a fragment.
 #[inline]
-pub(super) fn claim(header: &[u8]) -> Option<(RecordKind, usize)> {
+pub(super) fn claim(header: &[u8]) -> Option<(FragmentKind, usize)> {
     let word = Decoder::new(header.get(8..)?).u32().ok()?;
     let length = usize_of32(word & ((1 << LENGTH_BITS) - 1));
-    let kind = RecordKind::from_bits(word >> LENGTH_BITS)?;
+    let kind = FragmentKind::from_bits(word >> LENGTH_BITS)?;
     (length <= FRAGMENT_BYTES_MAX).then_some((kind, length))
 }
 
-/// Whether `record`, a header and as much payload as it claims, is what was written at `at`.
+/// Whether `fragment`, a header and as much payload as it claims, is what was written at `at`.
 #[inline]
-pub(super) fn is_valid(identity: u64, at: Lsn, record: &[u8]) -> bool {
-    let (sum, rest) = record.split_at(8);
+pub(super) fn is_valid(identity: u64, at: Lsn, fragment: &[u8]) -> bool {
+    let (sum, rest) = fragment.split_at(8);
     sum == checksum(identity, at.0, rest).to_le_bytes()
 }
 
@@ -280,17 +279,17 @@ pub(super) fn is_valid(identity: u64, at: Lsn, record: &[u8]) -> bool {
 pub(super) struct Marker {
     /// Everything before this position was durable when the group was written.
     pub(super) durable: Lsn,
-    /// Where the last record before the group ends.
+    /// Where the last fragment before the group ends.
     pub(super) previous_end: Lsn,
 }
 
 impl Marker {
-    /// Fills `record`, of [`MARKER_BYTES`] bytes, as the marker at position `at`.
-    pub(super) fn encode(&self, identity: u64, at: Lsn, record: &mut [u8]) {
+    /// Fills `fragment`, of [`MARKER_BYTES`] bytes, as the marker at position `at`.
+    pub(super) fn encode(&self, identity: u64, at: Lsn, fragment: &mut [u8]) {
         assert!(self.looks_back(at), "a marker looks back");
-        record[12..20].copy_from_slice(&self.durable.0.to_le_bytes());
-        record[20..28].copy_from_slice(&self.previous_end.0.to_le_bytes());
-        seal(identity, at, RecordKind::Group, record);
+        fragment[12..20].copy_from_slice(&self.durable.0.to_le_bytes());
+        fragment[20..28].copy_from_slice(&self.previous_end.0.to_le_bytes());
+        seal(identity, at, FragmentKind::Group, fragment);
     }
 
     /// Whether it tells of nothing behind `at`, where it stands.
@@ -307,20 +306,18 @@ impl Marker {
 
     /// The marker that begins a group at position `at`, if `bytes` begins with one that was written there.
     pub(super) fn find(identity: u64, at: Lsn, bytes: &[u8]) -> Option<Self> {
-        let record = bytes.get(..MARKER_BYTES)?;
-        let (kind, length) = claim(record)?;
-        let fits = kind == RecordKind::Group && length == MARKER_BYTES - RECORD_BYTES;
-        let marker = (fits && is_valid(identity, at, record)).then(|| Self::decode(&record[RECORD_BYTES..]))??;
+        let fragment = bytes.get(..MARKER_BYTES)?;
+        let (kind, length) = claim(fragment)?;
+        let fits = kind == FragmentKind::Group && length == MARKER_BYTES - FRAGMENT_HEADER_BYTES;
+        let marker =
+            (fits && is_valid(identity, at, fragment)).then(|| Self::decode(&fragment[FRAGMENT_HEADER_BYTES..]))??;
         marker.looks_back(at).then_some(marker)
     }
 
-    /// The first marker of a group that lies in `bytes`, which stand at position `at`, and where it begins.
-    pub(super) fn search(identity: u64, at: Lsn, bytes: &[u8]) -> Option<(Lsn, Self)> {
-        // Kind and length are looked at first: a checksum at every byte would be most of the work.
-        let claims = bytes.get(8..)?.windows(4).enumerate().filter(|(_, word)| *word == MARKER_CLAIM);
-        claims
-            .map(|(offset, _)| (after(at, offset), &bytes[offset..]))
-            .find_map(|(at, bytes)| Self::find(identity, at, bytes).map(|marker| (at, marker)))
+    /// Whether a group begins in `bytes`, which stand at position `at`, a multiple of [`SECTOR`].
+    pub(super) fn is_in(identity: u64, at: Lsn, bytes: &[u8]) -> bool {
+        let mut sectors = bytes.chunks(SECTOR_BYTES).zip(0..);
+        sectors.any(|(sector, number)| Self::find(identity, at.plus(number * SECTOR), sector).is_some())
     }
 }
 
@@ -380,36 +377,36 @@ mod tests {
     }
 
     #[test]
-    fn a_record_passes_only_at_its_own_place() {
-        let mut record = vec![0; RECORD_BYTES];
-        record.extend_from_slice(b"payload");
-        seal(header().identity(), Lsn(9000), RecordKind::Full, &mut record);
-        assert_eq!(claim(&record), Some((RecordKind::Full, 7)));
-        assert!(is_valid(header().identity(), Lsn(9000), &record));
-        assert!(!is_valid(header().identity(), Lsn(9001), &record));
+    fn a_fragment_passes_only_at_its_own_place() {
+        let mut fragment = vec![0; FRAGMENT_HEADER_BYTES];
+        fragment.extend_from_slice(b"payload");
+        seal(header().identity(), Lsn(9000), FragmentKind::Full, &mut fragment);
+        assert_eq!(claim(&fragment), Some((FragmentKind::Full, 7)));
+        assert!(is_valid(header().identity(), Lsn(9000), &fragment));
+        assert!(!is_valid(header().identity(), Lsn(9001), &fragment));
         let other = SegmentHeader { number: 4, ..header() };
-        assert!(!is_valid(other.identity(), Lsn(9000), &record));
+        assert!(!is_valid(other.identity(), Lsn(9000), &fragment));
     }
 
     #[test]
-    fn zeros_are_no_record() {
-        assert_eq!(claim(&[0; RECORD_BYTES]), None);
+    fn zeros_are_no_fragment() {
+        assert_eq!(claim(&[0; FRAGMENT_HEADER_BYTES]), None);
         assert_eq!(Marker::find(1, Lsn(0), &[0; SECTOR_BYTES]), None);
     }
 
     #[test]
-    fn a_marker_is_found_at_any_byte_and_only_at_its_own() {
+    fn a_marker_is_found_at_any_sector_and_only_at_its_own() {
         let (identity, marker) = (header().identity(), Marker { durable: Lsn(8200), previous_end: Lsn(8300) });
-        for offset in 0..40 {
-            let mut bytes = vec![0x10; 100];
-            let at = after(Lsn(9000), offset);
-            marker.encode(identity, at, &mut bytes[offset..offset + MARKER_BYTES]);
-            assert_eq!(Marker::search(identity, Lsn(9000), &bytes), Some((at, marker)));
-            assert_eq!(Marker::search(identity, Lsn(9001), &bytes), None);
-            assert_eq!(Marker::search(identity, Lsn(9000), &bytes[..offset + MARKER_BYTES - 1]), None);
+        for sector in 0..3 {
+            let mut bytes = vec![0x10; 3 * SECTOR_BYTES];
+            let offset = sector * SECTOR_BYTES;
+            marker.encode(identity, after(Lsn(12_288), offset), &mut bytes[offset..offset + MARKER_BYTES]);
+            assert!(Marker::is_in(identity, Lsn(12_288), &bytes));
+            assert!(!Marker::is_in(identity, Lsn(16_384), &bytes));
+            assert!(!Marker::is_in(identity, Lsn(12_288), &bytes[..offset + MARKER_BYTES - 1]));
             bytes[offset] ^= 1;
-            assert_eq!(Marker::search(identity, Lsn(9000), &bytes), None);
+            assert!(!Marker::is_in(identity, Lsn(12_288), &bytes));
         }
-        assert_eq!(Marker::search(identity, Lsn(9000), &[]), None);
+        assert!(!Marker::is_in(identity, Lsn(12_288), &[]));
     }
 }

@@ -7,7 +7,7 @@ use crate::base::{Error, Result};
 use crate::env::SECTOR_BYTES;
 
 /// How payloads of the redo log are compressed: each commit by itself, by the thread that commits, and only where it
-/// saves a 4 KiB block of the padded log.
+/// saves a 4 KiB block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -32,21 +32,6 @@ impl LogCompression {
     }
 }
 
-/// Where a group of commits that is made durable ends in the redo log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
-#[non_exhaustive]
-pub enum LogPadding {
-    /// At a multiple of 4 KiB: what was acknowledged is never written again, and a group is one direct write.
-    #[default]
-    Block,
-    /// With its last byte: the log is shorter. The next group writes the last page again, with the acknowledged bytes
-    /// unchanged, so a commit goes through the page cache and then syncs; and the device must write sectors of 512
-    /// bytes whole or not at all.
-    None,
-}
-
 /// How the log is written. May differ from one open to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
@@ -58,13 +43,11 @@ pub struct LogOptions {
     pub direct: bool,
     /// How payloads are compressed. Default: not at all.
     pub compression: LogCompression,
-    /// Where groups end. Default: at a multiple of 4 KiB.
-    pub padding: LogPadding,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { segment_bytes: 32 << 20, direct: true, compression: LogCompression::Off, padding: LogPadding::Block }
+        Self { segment_bytes: 32 << 20, direct: true, compression: LogCompression::Off }
     }
 }
 

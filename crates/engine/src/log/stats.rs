@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct LogStats {
     /// Payloads appended.
     pub appends: u64,
-    /// Bytes of the payloads appended, without record headers and padding.
+    /// Bytes of the payloads appended, without fragment headers and padding.
     pub record_bytes: u64,
     /// Bytes of the same payloads as they were appended: less than `record_bytes` where compression saved space.
     pub packed_bytes: u64,
@@ -21,8 +21,8 @@ pub struct LogStats {
     pub compression_us: u64,
     /// Groups made durable; `appends / groups` is the mean size of a group.
     pub groups: u64,
-    /// Bytes handed to the file system, with record headers and padding; of zeros filled ahead those that a force found
-    /// not yet overwritten.
+    /// Bytes handed to the file system, with fragment headers and padding; of zeros filled ahead those that a sync
+    /// found not yet overwritten.
     pub written_bytes: u64,
     /// Bytes of zeros filled ahead in the page cache, for commits to be copied into.
     pub filled_bytes: u64,
@@ -30,11 +30,11 @@ pub struct LogStats {
     pub writes: u64,
     /// Times the device was told to make data durable, by a durable write or a sync.
     pub syncs: u64,
-    /// Payloads that each force made durable together.
+    /// Payloads that each group made durable together.
     pub group_appends: Histogram,
     /// Microseconds that each sync or durable write took.
     pub sync_us: Histogram,
-    /// Times a thread waited for a force of another thread.
+    /// Times a thread waited for another thread to make its payload durable.
     pub waits: u64,
     /// Segment files made new.
     pub segments_created: u64,
@@ -50,21 +50,31 @@ pub struct LogStats {
     pub replay_us: u64,
 }
 
-/// The counters that input and output move. They publish nothing: readers only want recent values.
+/// Counters of writes to the log's files, and of copies in their place. As those below they publish nothing: readers
+/// only want recent values.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) groups: AtomicU64,
+pub(super) struct WriteCounters {
     pub(super) written_bytes: AtomicU64,
     pub(super) filled_bytes: AtomicU64,
     pub(super) writes: AtomicU64,
     pub(super) syncs: AtomicU64,
-    pub(super) segments_created: AtomicU64,
-    pub(super) group_appends: AtomicHistogram,
     pub(super) sync_us: AtomicHistogram,
+}
+
+/// Counters of groups.
+#[derive(Debug, Default)]
+pub(super) struct SyncCounters {
+    pub(super) groups: AtomicU64,
+    pub(super) group_appends: AtomicHistogram,
     pub(super) waits: AtomicU64,
-    pub(super) segments_recycled: AtomicU64,
-    pub(super) compression_ns: AtomicU64,
-    pub(super) segments_removed: AtomicU64,
+}
+
+/// Counters of segment files.
+#[derive(Debug, Default)]
+pub(super) struct SegmentCounters {
+    pub(super) created: AtomicU64,
+    pub(super) recycled: AtomicU64,
+    pub(super) removed: AtomicU64,
     pub(super) spare_bytes: AtomicU64,
 }
 
@@ -73,12 +83,16 @@ pub(super) fn count(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Ordering::Relaxed);
 }
 
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
 /// A time in whole microseconds.
 pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-impl Counters {
+impl WriteCounters {
     /// Counts a sync or durable write that began at `begun` by `clock`; gives its time.
     pub(super) fn synced(&self, clock: &dyn Clock, begun: Duration) -> Duration {
         let time = clock.now().saturating_sub(begun);
@@ -87,14 +101,14 @@ impl Counters {
         time
     }
 
-    /// Counts a write of so many bytes.
+    /// Counts a write of this number of bytes.
     pub(super) fn wrote(&self, bytes: usize) {
         count(&self.writes, 1);
         count(&self.written_bytes, u64_of(bytes));
     }
 
-    /// As [`Self::wrote`], of a write beside which no other is counted: atomic additions are a tenth of what a small
-    /// commit takes.
+    /// As [`Self::wrote`], when no other write is counted at the same time: atomic additions are a tenth of what a
+    /// small commit takes.
     pub(super) fn wrote_alone(&self, bytes: usize) {
         let count =
             |counter: &AtomicU64, more| counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
@@ -102,24 +116,28 @@ impl Counters {
         count(&self.written_bytes, u64_of(bytes));
     }
 
-    /// A snapshot; what the counters do not know is zero in it.
-    pub(super) fn snapshot(&self) -> LogStats {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        LogStats {
-            groups: read(&self.groups),
-            written_bytes: read(&self.written_bytes),
-            filled_bytes: read(&self.filled_bytes),
-            writes: read(&self.writes),
-            syncs: read(&self.syncs),
-            segments_created: read(&self.segments_created),
-            segments_recycled: read(&self.segments_recycled),
-            compression_us: read(&self.compression_ns) / 1000,
-            segments_removed: read(&self.segments_removed),
-            spare_bytes: read(&self.spare_bytes),
-            group_appends: self.group_appends.snapshot(),
-            sync_us: self.sync_us.snapshot(),
-            waits: read(&self.waits),
-            ..LogStats::default()
-        }
+    pub(super) fn add_to(&self, stats: &mut LogStats) {
+        stats.written_bytes = read(&self.written_bytes);
+        stats.filled_bytes = read(&self.filled_bytes);
+        stats.writes = read(&self.writes);
+        stats.syncs = read(&self.syncs);
+        stats.sync_us = self.sync_us.snapshot();
+    }
+}
+
+impl SyncCounters {
+    pub(super) fn add_to(&self, stats: &mut LogStats) {
+        stats.groups = read(&self.groups);
+        stats.group_appends = self.group_appends.snapshot();
+        stats.waits = read(&self.waits);
+    }
+}
+
+impl SegmentCounters {
+    pub(super) fn add_to(&self, stats: &mut LogStats) {
+        stats.segments_created = read(&self.created);
+        stats.segments_recycled = read(&self.recycled);
+        stats.segments_removed = read(&self.removed);
+        stats.spare_bytes = read(&self.spare_bytes);
     }
 }

@@ -28,11 +28,11 @@ pub(crate) struct Database {
 impl Database {
     /// All of them.
     pub(crate) fn all() -> Vec<Self> {
-        let padded = || config(Layout::BTree, "tiny-log", |_| {});
-        let packed = config(Layout::LsmTiered, "unpadded-log", |table| table.logged = false);
+        let plain = || config(Layout::BTree, "tiny-log", |_| {});
+        let packed = config(Layout::LsmTiered, "zstd-log", |table| table.logged = false);
         let unpacked = config(Layout::Lsm, "tiny-log", |_| {});
-        let mut databases = vec![Self::new("closed", padded(), true), Self::new("packed", packed, true)];
-        databases.push(Self::new("killed", padded(), false));
+        let mut databases = vec![Self::new("closed", plain(), true), Self::new("packed", packed, true)];
+        databases.push(Self::new("killed", plain(), false));
         databases.push(Self::checkpoint(unpacked));
         databases
     }

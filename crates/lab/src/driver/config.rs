@@ -57,8 +57,6 @@ pub struct Config {
 pub struct LogConfig {
     /// How it is compressed.
     pub compression: Option<Compression>,
-    /// Whether each write of it is padded to 4 KiB.
-    pub padding: Option<bool>,
     /// A directory of its own.
     pub dir: Option<PathBuf>,
     /// Bytes of one of its files, for an engine whose log is made of files of one size; others take no notice.

@@ -11,8 +11,7 @@ use anyhow::{Result, ensure};
 use spinney::base::num::usize_of;
 use spinney::env::Env;
 use spinney::{
-    Database, ErrorKind, Layout, LogCompression, LogPadding, Options, Range, Shape, Snapshot, Table, TableOptions,
-    Transaction,
+    Database, ErrorKind, Layout, LogCompression, Options, Range, Shape, Snapshot, Table, TableOptions, Transaction,
 };
 use std::ops::Bound;
 use std::path::Path;
@@ -74,7 +73,6 @@ impl Engine for Spinney {
             .log_segment_bytes(config.log.segment_bytes.unwrap_or(defaults.log_segment_bytes))
             .log_dir(config.log.dir.clone())
             .log_compression(log_compression(config.log.compression.unwrap_or(Compression::None)))
-            .log_padding(if config.log.padding.unwrap_or(true) { LogPadding::Block } else { LogPadding::None })
             .memtable_bytes(config.memtable_bytes.unwrap_or(0))
             .compaction_threads(config.background_threads.saturating_sub(1).max(1));
         let defaults = TableOptions::default();
@@ -102,7 +100,6 @@ impl Engine for Spinney {
             ("awake for reads".to_owned(), config.poll_reads.to_string()),
             ("compaction threads".to_owned(), options.compaction_threads.to_string()),
             ("log compression".to_owned(), format!("{:?}", options.log_compression).to_lowercase()),
-            ("log padding".to_owned(), format!("{:?}", options.log_padding).to_lowercase()),
         ];
         let env = if config.poll_reads { Env::os_polling()? } else { Env::os() };
         let db = Database::builder(dir).options(options).env(env).open()?;

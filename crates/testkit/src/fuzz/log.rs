@@ -3,11 +3,11 @@
 
 use super::seal::both;
 use super::{record, seal, small, sparse};
+use spinney::LogCompression;
 use spinney::base::Lsn;
 use spinney::base::codec::{Decoder, put_varint};
 use spinney::env::sim::SimEnv;
 use spinney::log::{Wanted, examine, inspect, inspect_on, recover};
-use spinney::{LogCompression, LogPadding};
 use std::path::Path;
 
 const DIR: &str = "/log";
@@ -69,14 +69,8 @@ fn read(segments: &Segments) -> bool {
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let kinds = [
-        (LogPadding::Block, LogCompression::Off),
-        (LogPadding::None, LogCompression::Off),
-        (LogPadding::None, LogCompression::Zstd),
-        (LogPadding::Block, LogCompression::Lz4),
-    ];
-    let seed = |(padding, compression)| {
-        let (sim, mut out) = (small::log(padding, compression), Vec::new());
+    let seed = |compression| {
+        let (sim, mut out) = (small::log(compression), Vec::new());
         let dir = Path::new(small::DIR).join("log");
         let mut names: Vec<_> =
             sim.env().fs.list(&dir).expect("it is there").into_iter().map(|entry| entry.name).collect();
@@ -89,5 +83,5 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         }
         out
     };
-    kinds.into_iter().map(seed).collect()
+    [LogCompression::Off, LogCompression::Zstd, LogCompression::Lz4].into_iter().map(seed).collect()
 }

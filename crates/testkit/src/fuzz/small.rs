@@ -5,7 +5,7 @@ use spinney::base::codec::Decoder;
 use spinney::env::sim::SimEnv;
 use spinney::table::catalog::Catalog;
 use spinney::table::manifest::Manifest;
-use spinney::{Batch, Compression, Database, Durability, Layout, LogCompression, LogPadding, Options, TableOptions};
+use spinney::{Batch, Compression, Database, Durability, Layout, LogCompression, Options, TableOptions};
 use std::path::Path;
 
 pub(super) const DIR: &str = "/db";
@@ -38,14 +38,10 @@ pub(super) fn database(compression: Compression) -> (SimEnv, Catalog) {
     (sim.fork(), catalog)
 }
 
-/// The segments of a log: padded or not, with payloads in pieces, one that another seals.
-pub(super) fn log(padding: LogPadding, compression: LogCompression) -> SimEnv {
+/// The segments of a log, with payloads in pieces, one that another seals.
+pub(super) fn log(compression: LogCompression) -> SimEnv {
     let sim = SimEnv::new(5);
-    let options = Options::default()
-        .memory_bytes(16 << 20)
-        .log_segment_bytes(64 << 10)
-        .log_padding(padding)
-        .log_compression(compression);
+    let options = Options::default().memory_bytes(16 << 20).log_segment_bytes(64 << 10).log_compression(compression);
     for round in 0..2 {
         let builder = Database::builder(DIR).options(options.clone()).env(sim.env());
         let database = builder.open().expect("nothing fails");

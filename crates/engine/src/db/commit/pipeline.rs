@@ -22,12 +22,12 @@ use smallvec::SmallVec;
 
 use crate::base::num::u64_of;
 use crate::base::sync::Mutex;
-use crate::base::{ErrorKind, Lsn, Reached, Result, SeqNum};
+use crate::base::{Error, ErrorKind, Lsn, Reached, Result, SeqNum};
 use crate::db::state::State;
 use crate::db::state::options::Durability;
 use crate::db::state::table::TableState;
 use crate::db::throttle::Throttle;
-use crate::log::{LogWriter, Packed};
+use crate::log::{LogWriter, Prepared};
 use crate::table::Version;
 use crate::table::mem::{Mem, Moment};
 use crate::tree::memtable::Memtable;
@@ -122,16 +122,8 @@ impl CommitPipeline {
     /// Orders, logs, inserts, syncs and publishes a commit that was admitted.
     fn write(&self, writes: WriteSet<'_>, durability: Durability, read_seqnum: Option<SeqNum>) -> Result<()> {
         // Before any latch is taken, beside the writes of other commits.
-        let body = self.log.pack(writes.changes.logged());
-        let ticket = match self.order_with_space(writes, &body, read_seqnum) {
-            // There may be room again for the log's next segment, and no other thread looks for it while commits are
-            // refused.
-            Err(error) if error.kind() == ErrorKind::Full => {
-                self.prepare_segment()?;
-                self.order_with_space(writes, &body, read_seqnum)?
-            }
-            ordered => ordered?,
-        };
+        let mut body = self.log.prepare(writes.changes.logged()).map_err(|error| self.poison_unless_lack(error))?;
+        let ticket = self.sequence(writes, &mut body, read_seqnum)?;
         insert(writes, &ticket);
         self.make_durable(writes.changes, &ticket, durability)?;
         self.publish(ticket.seqnums)?;
@@ -154,23 +146,11 @@ impl CommitPipeline {
         Ok(())
     }
 
-    /// [`Self::sequence`], when the log has segments at hand for all of a large commit.
-    fn order_with_space(&self, writes: WriteSet<'_>, body: &Packed<'_>, read_seqnum: Option<SeqNum>) -> Result<Ticket> {
-        let reserved = self.log.reserve(body).map_err(|error| match error {
-            error if error.kind() == ErrorKind::Full || error.is_unchanged() => {
-                error.context("no room for the redo log")
-            }
-            error => self.state.poison(error),
-        });
-        let _reserved = reserved?;
-        self.sequence(writes, body, read_seqnum)
-    }
-
     /// Under the commit latch: refuses a conflict, gives out seqnums, appends to the log.
     pub(crate) fn sequence(
         &self,
         writes: WriteSet<'_>,
-        body: &Packed<'_>,
+        body: &mut Prepared<'_>,
         read_seqnum: Option<SeqNum>,
     ) -> Result<Ticket> {
         let WriteSet { changes, tables, sorted, tombstones } = writes;
@@ -220,14 +200,19 @@ impl CommitPipeline {
 
     /// Appends the changes of logged tables, as one commit with the next seqnums; where the log ended before it and
     /// ends now.
-    fn append(&self, order: &mut CommitOrder, count: u64, body: &Packed<'_>) -> Result<Range<Lsn>> {
+    fn append(&self, order: &mut CommitOrder, count: u64, body: &mut Prepared<'_>) -> Result<Range<Lsn>> {
         order.header.clear();
         put_record_header(&mut order.header, order.next_seqnum, count);
-        self.log.append_packed(&order.header, body).map_err(|error| match error.kind() {
+        self.log.append(&order.header, body).map_err(|error| match error.kind() {
             // Refused before anything was written: commits go on when there is room again.
             ErrorKind::Full => error,
             _ => self.state.poison(error),
         })
+    }
+
+    /// Poisons, unless the log was refused space or descriptors before a commit had its place in the order.
+    fn poison_unless_lack(&self, error: Error) -> Error {
+        if error.kind() == ErrorKind::Full || error.is_unchanged() { error } else { self.state.poison(error) }
     }
 
     /// Makes the log as durable as the commit asks.
@@ -255,7 +240,7 @@ impl CommitPipeline {
     /// Counts the growth of memtables, for which the cache makes room, and sends full ones to disk; also when some were
     /// `sealed` by the commit.
     fn account(&self, ticket: &Ticket, sealed: bool) {
-        let (mut full, mut wants_memory) = (sealed || self.is_seal_due(ticket.end), self.log.wants_pages());
+        let (mut full, mut wants_memory) = (sealed || self.is_seal_due(ticket.end), self.log.wants_window());
         for mem in ticket.mems().filter(|mem| mem.has_grown()) {
             full |= self.throttle.budget.count(mem);
             wants_memory |= mem.entries.wants_memory();

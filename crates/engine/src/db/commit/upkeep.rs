@@ -173,7 +173,7 @@ impl CommitPipeline {
     /// A step of the memory worker: has memory at hand for what is inserted next. It has a thread of its own: the
     /// others may be at the device when a writer needs memory.
     pub(crate) fn memory_step(&self) -> Result<Next> {
-        self.state.or_poison(self.log.page_ahead())?;
+        self.state.or_poison(self.log.extend_window())?;
         // A piece for each at a time: one that is sealed meanwhile gives back what it had.
         let mut tables = self.state.tables.all();
         tables.retain(|table| table.version.load().active.entries.prepare_memory());

@@ -164,7 +164,6 @@ impl Loaded {
             segment_bytes: state.options.log_segment_bytes,
             direct: state.options.direct_io,
             compression: state.options.log_compression,
-            padding: state.options.log_padding,
         };
         // Each open puts a manifest in force: without this, opens of a full disk would leave ever more of them.
         recovered.prepare(&state.env, options).inspect_err(|_| remove_obsolete(&state, &entries, is_of_manifest))?;

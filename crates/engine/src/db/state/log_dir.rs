@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{Env, FileLock};
-use crate::log::{Occupant, look};
+use crate::log::{DirContents, probe_dir};
 use crate::table::catalog::Catalog;
 use crate::table::edit::Edit;
 use crate::table::files;
@@ -39,7 +39,7 @@ impl LogDir {
         let Some(place) = wanted(env, dir, options)?.filter(|place| *place != dir.join(files::LOG_DIR)) else {
             return Ok(Self { path: dir.join(files::LOG_DIR), moved: false, lock: None });
         };
-        if let Occupant::Log | Occupant::Other(_) = look(env, &place, catalog.database_id)? {
+        if let DirContents::Log | DirContents::Other(_) = probe_dir(env, &place, catalog.database_id)? {
             let place = place.display();
             return Err(Error::invalid(format!(
                 "{place}: the directory holds the redo log of a database: give another"
@@ -92,11 +92,11 @@ fn wanted(env: &Env, dir: &Path, options: &Options) -> Result<Option<PathBuf>> {
 
 /// Refuses a directory named by the manifest that is missing or has lost the log.
 fn check_there(env: &Env, catalog: &Catalog, place: &Path) -> Result<()> {
-    let what = match look(env, place, catalog.database_id)? {
-        Occupant::Missing => "the directory is missing",
-        Occupant::Nothing if catalog.log_from > Lsn(0) => "the directory holds no redo log",
-        Occupant::Other(segment) => return Err(belongs_to_another(&segment)),
-        Occupant::Nothing | Occupant::Log => return Ok(()),
+    let what = match probe_dir(env, place, catalog.database_id)? {
+        DirContents::Missing => "the directory is missing",
+        DirContents::Nothing if catalog.log_from > Lsn(0) => "the directory holds no redo log",
+        DirContents::Other(segment) => return Err(belongs_to_another(&segment)),
+        DirContents::Nothing | DirContents::Log => return Ok(()),
     };
     let place = place.display();
     let todo = "mount its disk, or give the new place as log_dir if the log was moved";
@@ -106,10 +106,10 @@ fn check_there(env: &Env, catalog: &Catalog, place: &Path) -> Result<()> {
 /// Refuses a directory that the manifest does not name, unless the log was moved there as a whole.
 fn check_moved(env: &Env, catalog: &Catalog, recorded: &Path, place: &Path) -> Result<()> {
     let (from, to) = (recorded.display(), place.display());
-    match look(env, place, catalog.database_id)? {
-        Occupant::Log => {}
-        Occupant::Other(segment) => return Err(belongs_to_another(&segment)),
-        Occupant::Missing | Occupant::Nothing => {
+    match probe_dir(env, place, catalog.database_id)? {
+        DirContents::Log => {}
+        DirContents::Other(segment) => return Err(belongs_to_another(&segment)),
+        DirContents::Missing | DirContents::Nothing => {
             let todo = format!("open it without log_dir, or move all files of {from} there while it is closed");
             return Err(Error::invalid(format!(
                 "{to}: the redo log of the database is not there but in {from}: {todo}"
@@ -117,7 +117,7 @@ fn check_moved(env: &Env, catalog: &Catalog, recorded: &Path, place: &Path) -> R
         }
     }
     // Of two logs one may lack what was committed last.
-    if look(env, recorded, catalog.database_id)? == Occupant::Log {
+    if probe_dir(env, recorded, catalog.database_id)? == DirContents::Log {
         let what = "both hold a redo log of the database (or are the same directory)";
         let todo =
             format!("open it without log_dir to go on with {from}, or move the segments that are out of date away");

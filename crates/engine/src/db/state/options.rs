@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::base::Result;
-use crate::log::{LogCompression, LogPadding};
+use crate::log::LogCompression;
 use crate::table::options::{check_range, setters};
 
 /// What a commit survives once it has returned. It is promised for changes of logged tables; those of unlogged ones
@@ -60,10 +60,6 @@ pub struct Options {
     /// saves a 4 KiB block. Saves bytes written by commits of more than 4 KiB, and costs their time. Default
     /// [`LogCompression::Off`].
     pub log_compression: LogCompression,
-    /// Whether what is made durable in the redo log is padded to 4 KiB. Without padding the log of small durable
-    /// commits is shorter; but each rewrites the page of the one before through the page cache, with one system call
-    /// more, and the device must write its sectors of 512 bytes whole or not at all. Default [`LogPadding::Block`].
-    pub log_padding: LogPadding,
     /// The longest time for which a commit with [`Durability::Interval`] stays volatile. Default 100 ms; 1 ms to 1
     /// minute.
     pub interval: Duration,
@@ -85,7 +81,6 @@ setters! {
         log_segment_bytes: u64,
         log_bytes_max: u64,
         log_compression: LogCompression,
-        log_padding: LogPadding,
         interval: Duration,
         durability: Durability,
         memtable_bytes: u64,
@@ -102,7 +97,6 @@ impl Default for Options {
             log_segment_bytes: 32 << 20,
             log_bytes_max: 1 << 30,
             log_compression: LogCompression::Off,
-            log_padding: LogPadding::Block,
             interval: Duration::from_millis(100),
             durability: Durability::Sync,
             memtable_bytes: 0,

@@ -200,7 +200,7 @@ fn a_commit_that_met_the_closing_on_its_way_gets_no_place_in_the_order() {
     changes.push(Change { table, kind: Kind::Put, key: b"k", value: b"v" }, false).unwrap();
     // It has passed the first check; nothing would flush it any more.
     assert!(db.core().state.health.begin_close());
-    let body = db.core().commits.log.pack(changes.logged());
+    let mut body = db.core().commits.log.prepare(changes.logged()).unwrap();
     assert_eq!(
         db.core()
             .commits
@@ -211,7 +211,7 @@ fn a_commit_that_met_the_closing_on_its_way_gets_no_place_in_the_order() {
                     sorted: &[],
                     tombstones: &[]
                 },
-                &body,
+                &mut body,
                 None
             )
             .err()

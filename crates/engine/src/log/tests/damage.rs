@@ -3,9 +3,9 @@
 use super::*;
 use crate::base::checksum::checksum;
 use crate::base::num::u32_of;
-use crate::log::format::{MARKER_BYTES, RECORD_BYTES, RecordKind, SegmentHeader, claim, seal};
+use crate::log::format::{FRAGMENT_HEADER_BYTES, FragmentKind, MARKER_BYTES, SegmentHeader, claim, seal};
 use crate::log::inspect_on;
-use crate::log::segment::segment_path;
+use crate::log::pool::directory::segment_path;
 
 /// A log of three groups in one segment, not closed: the payloads, and where in the file the last group begins and
 /// ends.
@@ -23,7 +23,7 @@ fn small_log() -> Small {
     small_log_in(FORMS[0])
 }
 
-fn small_log_in(form: (LogCompression, LogPadding)) -> Small {
+fn small_log_in(form: LogCompression) -> Small {
     let fixture = Fixture::new();
     let (_, log) = fixture.open(small_in(form));
     let mut payloads = Vec::new();
@@ -36,9 +36,7 @@ fn small_log_in(form: (LogCompression, LogPadding)) -> Small {
         }
         log.sync(log.tail()).unwrap();
     }
-    if form.1 == LogPadding::Block {
-        start = start.next_multiple_of(4096);
-    }
+    start = start.next_multiple_of(4096);
     let end = usize_of(log.tail().0);
     let meant = usize_of(log.stats().packed_bytes) + payloads.len() * 12 + 3 * 28;
     drop(log);
@@ -82,7 +80,7 @@ fn tails_are_prefixes(log: &Small) {
 fn a_file_cut_off_is_corruption_unless_it_is_certain_that_nothing_stood_there() {
     for form in FORMS {
         let log = small_log_in(form);
-        // The next group would have stood behind the last record, or at the next sector.
+        // The next record would have stood behind the last one, or the next group at the next sector.
         let certain = log.last_group.end.next_multiple_of(4096) + MARKER_BYTES;
         for at in (0..log.bytes.len()).step_by(97).chain([certain - 1, certain]) {
             match log.read_with(&log.bytes[..at]) {
@@ -152,7 +150,7 @@ struct Large {
 }
 
 /// A log with records of every kind in it.
-fn log_of_every_kind(form: (LogCompression, LogPadding)) -> Large {
+fn log_of_every_kind(form: LogCompression) -> Large {
     let fixture = Fixture::new();
     let (_, log) = fixture.open(small_in(form));
     let mut random = Random(5);
@@ -193,7 +191,7 @@ fn a_flip_in_a_record_of_any_kind_is_noticed() {
                 match fixture.read() {
                     Ok(found) => {
                         assert!(found == payloads, "{form:?}: a flip at {at} of {} was not noticed", path.display());
-                        let is_end_mark = at + MARKER_BYTES + RECORD_BYTES > last;
+                        let is_end_mark = at + MARKER_BYTES + FRAGMENT_HEADER_BYTES > last;
                         assert!(bytes[at] == 0 || is_end_mark, "only padding and the end mark's group hold no payload");
                         harmless += 1;
                     }
@@ -205,10 +203,8 @@ fn a_flip_in_a_record_of_any_kind_is_noticed() {
                 file.write_at(&bytes[at..=at], u64_of(at)).unwrap();
             }
         }
-        // Without padding there is some before the end mark only, which begins a sector.
-        let most = if form.1 == LogPadding::None { 150 } else { refused / 5 };
         assert!(
-            refused > 1000 && harmless < most + 2 * (MARKER_BYTES + RECORD_BYTES),
+            refused > 1000 && harmless < refused / 5 + 2 * (MARKER_BYTES + FRAGMENT_HEADER_BYTES),
             "{form:?}: {refused} refused, {harmless} harmless"
         );
     }
@@ -217,21 +213,21 @@ fn a_flip_in_a_record_of_any_kind_is_noticed() {
 #[test]
 fn a_valid_record_that_cannot_be_unpacked_is_corruption_that_names_file_and_offset() {
     let fixture = Fixture::new();
-    let (_, log) = fixture.open(small_in((LogCompression::Lz4, LogPadding::Block)));
+    let (_, log) = fixture.open(small_in(LogCompression::Lz4));
     log.sync(append(&log, &payload(1, 9000)).unwrap()).unwrap();
     drop(log);
     let file = segment_path(&fixture.path, 1);
     let mut bytes = fs::read(&file).unwrap();
     let start = 4096 + MARKER_BYTES;
     let (kind, length) = claim(&bytes[start..]).unwrap();
-    assert_eq!(kind, RecordKind::PackedFull);
+    assert_eq!(kind, FragmentKind::PackedFull);
     // The raw length of the first block, behind the length of the head and the head.
-    let raw = start + RECORD_BYTES + 4 + 7;
+    let raw = start + FRAGMENT_HEADER_BYTES + 4 + 7;
     assert_eq!(bytes[raw..raw + 4], 8993u32.to_le_bytes());
     for wrong in [8992, 8994, 0, u32::MAX] {
         bytes[raw..raw + 4].copy_from_slice(&u32::to_le_bytes(wrong));
         let identity = SegmentHeader::decode(&bytes[..4096]).unwrap().identity();
-        seal(identity, Lsn(u64_of(start)), kind, &mut bytes[start..start + RECORD_BYTES + length]);
+        seal(identity, Lsn(u64_of(start)), kind, &mut bytes[start..start + FRAGMENT_HEADER_BYTES + length]);
         fixture.put(&file, &bytes);
         let error = fixture.read().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
@@ -244,34 +240,6 @@ fn a_valid_record_that_cannot_be_unpacked_is_corruption_that_names_file_and_offs
 }
 
 #[test]
-fn damage_in_the_last_sector_of_a_segment_is_proved_by_a_group_behind_it() {
-    // Groups without padding share the sector; nothing is in the segment after it.
-    let fixture = Fixture::new();
-    let (_, log) = fixture.open(small_in(FORMS[1]));
-    let sync = |payload: &[u8]| log.sync(append(&log, payload).unwrap()).unwrap();
-    sync(&payload(1, 56_000));
-    while log.tail().0 + 600 < 65536 {
-        sync(&payload(2, 300));
-    }
-    let whole = fixture.read().unwrap();
-    let file = segment_path(&fixture.path, 1);
-    let mut bytes = fs::read(&file).unwrap();
-    drop(log);
-    bytes[62_500] ^= 1;
-    fixture.put(&file, &bytes);
-    assert_eq!(fixture.read().unwrap_err().kind(), ErrorKind::Corruption);
-    // Nor does an empty segment after it make it the end of the log.
-    let header = SegmentHeader::decode(&bytes[..4096]).unwrap().continued(65536);
-    let mut next = vec![0; 65536];
-    header.encode(&mut next[..4096]);
-    fs::write(segment_path(&fixture.path, 2), next).unwrap();
-    assert_eq!(fixture.read().unwrap_err().kind(), ErrorKind::Corruption);
-    bytes[62_500] ^= 1;
-    fixture.put(&file, &bytes);
-    assert!(fixture.read().unwrap() == whole);
-}
-
-#[test]
 fn what_an_open_found_is_sealed() {
     let log = small_log();
     // A first crash tears the last group; the open after it seals what is left.
@@ -280,7 +248,7 @@ fn what_an_open_found_is_sealed() {
     log.fixture.put(&log.file, &bytes);
     let (found, writer) = log.fixture.open(small());
     assert!(log.is_prefix(&found) && found.len() < log.payloads.len());
-    let end = writer.append(&[b"later"]).unwrap();
+    let end = writer.append_parts(&[b"later"]).unwrap();
     writer.sync(end).unwrap();
     drop(writer);
     let expected = [&found[..], &[b"later".to_vec()]].concat();
@@ -301,7 +269,7 @@ fn an_end_mark_makes_damage_to_the_last_group_an_error() {
     FORMS.into_iter().for_each(damage_before_an_end_mark_is_found);
 }
 
-fn damage_before_an_end_mark_is_found(form: (LogCompression, LogPadding)) {
+fn damage_before_an_end_mark_is_found(form: LogCompression) {
     let log = small_log();
     fs::remove_file(&log.file).unwrap();
     let (_, writer) = log.fixture.open(small_in(form));
@@ -326,7 +294,7 @@ fn a_missing_segment_is_corruption_and_an_unneeded_one_is_not() {
     let (_, log) = fixture.open(small());
     let mut ends = Vec::new();
     while ends.len() < 100 {
-        ends.push(log.append(&[&payload(ends.len(), 3000)]).unwrap());
+        ends.push(log.append_parts(&[&payload(ends.len(), 3000)]).unwrap());
         log.sync(log.tail()).unwrap();
     }
     drop(log);
@@ -355,7 +323,7 @@ fn a_segment_under_another_name_is_not_taken_for_it() {
     let fixture = Fixture::new();
     let (_, log) = fixture.open(small());
     for number in 0..60 {
-        log.append(&[&payload(number, 3000)]).unwrap();
+        log.append_parts(&[&payload(number, 3000)]).unwrap();
     }
     log.sync(log.tail()).unwrap();
     drop(log);

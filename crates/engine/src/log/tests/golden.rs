@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::base::num::u32_of;
-use crate::log::pack::unpack;
-use crate::log::segment::segment_path;
+use crate::log::buffer::pack::unpack;
+use crate::log::pool::directory::segment_path;
 
 /// What stands in the file, sixteen bytes a line, without lines of zeros.
 fn dump(bytes: &[u8]) -> Vec<String> {
@@ -58,10 +58,10 @@ const THIRD: &str = "
 fn the_bytes_of_a_small_log_stay_what_they_are() {
     let fixture = Fixture::new();
     let (_, log) = fixture.open(small());
-    let end = log.append(&[b"hello"]).unwrap();
+    let end = log.append_parts(&[b"hello"]).unwrap();
     log.sync(end).unwrap();
-    log.append(&[b"redo ", b"log"]).unwrap();
-    log.append(&[&[0; 70_000]]).unwrap();
+    log.append_parts(&[b"redo ", b"log"]).unwrap();
+    log.append_parts(&[&[0; 70_000]]).unwrap();
     log.close().unwrap();
     fixture.open(small());
     for (number, expected) in [(1, FIRST), (2, SECOND), (3, THIRD)] {
@@ -71,7 +71,7 @@ fn the_bytes_of_a_small_log_stay_what_they_are() {
     }
 }
 
-const UNPADDED: &str = "
+const PACKED: &str = "
     00000  53 50 4e 59 20 4c 4f 47 01 00 00 00 02 00 00 00
     00010  ed 5e 00 00 00 00 00 00 01 00 00 00 00 00 00 00
     00020  00 00 01 00 00 00 00 00 00 10 00 00 00 00 00 00
@@ -82,6 +82,11 @@ const UNPADDED: &str = "
     01030  07 07 07 39 1f 00 00 2b 00 00 10 1f 07 01 00 ff  # block: 7993 bytes raw, 43 stored by LZ4
     01040  ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff
     01050  ff ff ff ff ff ff ff ff ff ff ff ff ff ff 3e 60
+    01060  07 07 07 07 07 07 00 00 00 00 00 00 00 00 00 00
+";
+
+/// How such a log went on when groups were not padded.
+const UNPADDED: &str = "
     01060  07 07 07 07 07 07 68 b7 a9 32 57 97 15 b6 10 00  # group right behind it
     01070  00 50 66 10 00 00 00 00 00 00 66 10 00 00 00 00  # durable up to 0x1066, which is its previous end
     01080  00 00 52 4c cc ac df 8f 99 8a 05 00 00 10 68 65  # full record
@@ -89,15 +94,29 @@ const UNPADDED: &str = "
 ";
 
 #[test]
-fn the_bytes_of_packed_payloads_and_of_groups_without_padding_stay_what_they_are() {
+fn the_bytes_of_packed_payloads_stay_what_they_are() {
     let fixture = Fixture::new();
-    let (_, log) = fixture.open(small_in((LogCompression::Lz4, LogPadding::None)));
-    for payload in [&[7; 8000][..], b"hello"] {
-        log.sync(append(&log, payload).unwrap()).unwrap();
-    }
+    let (_, log) = fixture.open(small_in(LogCompression::Lz4));
+    log.sync(append(&log, &[7; 8000]).unwrap()).unwrap();
     drop(log);
     let found = dump(&fs::read(segment_path(&fixture.path, 1)).unwrap());
-    assert!(found == lines(UNPADDED), "{}", found.join("\n"));
+    assert!(found == lines(PACKED), "{}", found.join("\n"));
+}
+
+#[test]
+fn a_group_within_a_sector_is_refused_and_not_taken_for_a_torn_tail() {
+    let fixture = Fixture::new();
+    let mut bytes = vec![0; 65536];
+    let written = lines(PACKED).into_iter().chain(lines(UNPADDED));
+    for line in written {
+        let (at, hex) = line.split_once("  ").unwrap();
+        let line = hex.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect::<Vec<_>>();
+        bytes[usize::from_str_radix(at, 16).unwrap()..][..line.len()].copy_from_slice(&line);
+    }
+    fs::write(segment_path(&fixture.path, 1), bytes).unwrap();
+    let error = fixture.read().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("0000000000000001.log: at offset 4198: written without padding"), "{error}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod recycling;
 mod schedules;
 mod writing;
 
-use super::{LogCompression, LogOptions, LogPadding, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};
+use super::{LogCompression, LogOptions, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{ErrorKind, Lsn, Result};
 use crate::env::{Access, Env, OpenOptions};
@@ -93,22 +93,17 @@ fn small() -> LogOptions {
 }
 
 /// Every form that a log can have.
-const FORMS: [(LogCompression, LogPadding); 4] = [
-    (LogCompression::Off, LogPadding::Block),
-    (LogCompression::Off, LogPadding::None),
-    (LogCompression::Lz4, LogPadding::None),
-    (LogCompression::Zstd, LogPadding::Block),
-];
+const FORMS: [LogCompression; 3] = [LogCompression::Off, LogCompression::Lz4, LogCompression::Zstd];
 
 /// As [`small`], in one of the [`FORMS`].
-fn small_in((compression, padding): (LogCompression, LogPadding)) -> LogOptions {
-    LogOptions { compression, padding, ..small() }
+fn small_in(compression: LogCompression) -> LogOptions {
+    LogOptions { compression, ..small() }
 }
 
 /// Appends a payload as commits do: its first bytes are the head.
 fn append(log: &LogWriter, payload: &[u8]) -> Result<Lsn> {
     let (head, body) = payload.split_at(payload.len().min(7));
-    log.append_packed(head, &log.pack(body)).map(|place| place.end)
+    log.append(head, &mut log.prepare(body)?).map(|place| place.end)
 }
 
 /// Payload `number`: recognisable bytes of that many.

@@ -38,7 +38,7 @@ fn a_thousand_small_commits_are_not_paid_for_with_whole_segments() {
     let (_, log) = open(&sim, Lsn(0), LogOptions::default());
     work(&log);
     for number in 0..1000 {
-        let end = log.append(&[&payload(number, 100)]).unwrap();
+        let end = log.append_parts(&[&payload(number, 100)]).unwrap();
         log.sync(end).unwrap();
         work(&log);
     }
@@ -59,7 +59,7 @@ fn zeros_are_written_for_a_log_that_is_forced_often_and_for_no_other() {
         let (_, log) = open(&sim, Lsn(0), LogOptions::default());
         work(&log);
         for number in 0..commits {
-            let end = log.append(&[&payload(number, bytes)]).unwrap();
+            let end = log.append_parts(&[&payload(number, bytes)]).unwrap();
             if is_forced { log.sync(end) } else { log.write(end) }.unwrap();
             work(&log);
         }
@@ -81,9 +81,9 @@ fn zeros_are_written_for_a_log_that_is_forced_often_and_for_no_other() {
 fn who_begins_a_segment_by_a_buffered_commit_finds_its_header_written_and_leaves_its_name_to_others() {
     let sim = sim(4);
     let (_, log) = open(&sim, Lsn(0), LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() });
-    let commit = |bytes| log.write(log.append(&[&payload(1, bytes)]).unwrap()).unwrap();
-    let current = || Arc::clone(&log.io.lock().files.current);
-    let is_ready = || log.state.lock().tail.spares().last().map(|spare| spare.ready.is_some());
+    let commit = |bytes| log.write(log.append_parts(&[&payload(1, bytes)]).unwrap()).unwrap();
+    let current = || log.current_segment();
+    let is_ready = || log.pool().is_spare_ready();
     assert!(current().is_named() && is_ready().is_none());
     for _ in 0..5 {
         work(&log);
@@ -100,7 +100,7 @@ fn who_begins_a_segment_by_a_buffered_commit_finds_its_header_written_and_leaves
     }
     // A commit that fills several segments makes each one's name durable before the next, and a force that of the last.
     commit(3_500_000);
-    let segments = log.io.lock().files.unsynced.clone();
+    let segments = log.unsynced_segments();
     let named: Vec<_> = segments.iter().map(|segment| segment.is_named()).collect();
     assert!(named.len() > 2 && named[..named.len() - 1].iter().all(|is_named| *is_named), "{named:?}");
     assert!(!current().is_named());
@@ -124,7 +124,7 @@ fn a_long_run_ends_with_whole_segments_that_are_used_again_and_again() {
     let run = |log: &LogWriter, bytes: u64| {
         let stop = log.stats().record_bytes + bytes;
         while log.stats().record_bytes < stop {
-            let end = log.append(&[&payload(1, 100_000)]).unwrap();
+            let end = log.append_parts(&[&payload(1, 100_000)]).unwrap();
             log.write(end).unwrap();
             work(log);
             let stats = log.stats();
@@ -166,7 +166,7 @@ fn a_spare_of_a_length_that_no_segment_has_is_removed() {
         file.set_len(bytes).unwrap();
         let (_, log) = open(&sim, Lsn(0), small());
         assert!(sim.read_file(&name).is_err(), "{bytes}");
-        log.sync(log.append(&[&payload(1, 200_000)]).unwrap()).unwrap();
+        log.sync(log.append_parts(&[&payload(1, 200_000)]).unwrap()).unwrap();
     }
 }
 
@@ -202,8 +202,7 @@ impl Known {
 
 /// Gives up what waits to be used again.
 fn remove_waiting(log: &LogWriter) {
-    let spares = std::mem::take(log.state.lock().tail.spares());
-    spares.iter().for_each(|spare| log.directory.remove(&spare.path).unwrap());
+    log.pool().remove_spares();
 }
 
 /// Fills segments of several sizes over and over with payloads of one length, so that each record of an earlier life
@@ -252,7 +251,7 @@ fn fill_and_crash(seed: u64, recycling: Recycling, sizes: &[u64]) -> (usize, u64
         for number in 0..150 {
             let payload = payload(number + round * 1000, 2000);
             known.lock().appended.push(payload.clone());
-            let end = log.append(&[&payload]).unwrap();
+            let end = log.append_parts(&[&payload]).unwrap();
             if random.below(2) == 0 {
                 log.sync(end).unwrap();
                 let mut known = known.lock();
@@ -298,10 +297,7 @@ fn a_large_payload_goes_to_large_segments_for_which_room_is_reserved() {
     let (_, log) = open(&sim, Lsn(0), options);
     let before = log.stats();
     let large = payload(1, 30 << 20);
-    let body = log.pack(&large);
-    let reservation = log.reserve(&body).unwrap();
-    let end = log.append_packed(&[], &body).unwrap().end;
-    drop(reservation);
+    let end = log.append(&[], &mut log.prepare(&large).unwrap()).unwrap().end;
     log.sync(end).unwrap();
     let stats = log.stats();
     assert!(stats.segments_created - before.segments_created <= 12, "{stats:?}");
@@ -318,21 +314,52 @@ fn a_payload_for_which_the_disk_has_no_room_is_refused_before_anything_of_it_is_
     let options = LogOptions { segment_bytes: 4 << 20, ..LogOptions::default() };
     let (_, log) = open(&sim, Lsn(0), options);
     let large = payload(1, 30 << 20);
-    let body = log.pack(&large);
     sim.set_free(20 << 20);
     let (before, tail) = (file_bytes(&sim), log.tail());
-    let refused = log.reserve(&body).unwrap_err();
+    let refused = log.prepare(&large).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Full, "{refused}");
     assert_eq!((file_bytes(&sim), log.tail()), (before, tail), "others get the room");
     let small = payload(2, 1000);
-    let end = log.append(&[&small]).unwrap();
+    let end = log.append_parts(&[&small]).unwrap();
     log.sync(end).unwrap();
     sim.set_space(u64::MAX);
-    let _reservation = log.reserve(&body).unwrap();
-    let end = log.append_packed(&[], &body).unwrap().end;
+    let end = log.append(&[], &mut log.prepare(&large).unwrap()).unwrap().end;
     log.sync(end).unwrap();
     log.close().unwrap();
     assert!(open(&sim, Lsn(0), options).0 == [small, large]);
+}
+
+#[test]
+fn a_payload_that_needs_another_segment_is_refused_while_the_disk_is_full_and_no_longer() {
+    let sim = sim(7);
+    let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
+    let (_, log) = open(&sim, Lsn(0), options);
+    work(&log);
+    sim.set_free(0);
+    let payload = payload(1, 50_000);
+    let mut appended = 0;
+    let refused = loop {
+        // What the background worker does fails, and is tried again by commits alone.
+        drop(log.prepare_spare());
+        match log.prepare(&payload) {
+            Ok(mut prepared) => {
+                let end = log.append(&[7; 20], &mut prepared).unwrap().end;
+                log.sync(end).unwrap();
+                appended += 1;
+            }
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::Full, "{refused}");
+    assert!((20..42).contains(&appended), "{appended} fit the segment and the spare");
+    let tail = log.tail();
+    assert_eq!(log.prepare(&payload).unwrap_err().kind(), ErrorKind::Full);
+    assert_eq!(log.tail(), tail, "nothing of it is appended");
+    sim.set_space(u64::MAX);
+    let end = log.append(&[7; 20], &mut log.prepare(&payload).unwrap()).unwrap().end;
+    log.sync(end).unwrap();
+    log.close().unwrap();
+    assert_eq!(open(&sim, Lsn(0), options).0.len(), appended + 1);
 }
 
 /// The second took what was made for the first for its own, and met the full disk when that had used it.
@@ -342,19 +369,17 @@ fn each_of_several_large_payloads_has_files_of_its_own() {
     let options = LogOptions { segment_bytes: 4 << 20, ..LogOptions::default() };
     let (_, log) = open(&sim, Lsn(0), options);
     let large = [payload(1, 9 << 20), payload(2, 9 << 20)];
-    let bodies = large.each_ref().map(|large| log.pack(large));
     sim.set_free(16 << 20);
-    let first = log.reserve(&bodies[0]).unwrap();
-    assert_eq!(log.reserve(&bodies[1]).unwrap_err().kind(), ErrorKind::Full);
+    let first = log.prepare(&large[0]).unwrap();
+    assert_eq!(log.prepare(&large[1]).unwrap_err().kind(), ErrorKind::Full);
     sim.set_space(u64::MAX);
-    let second = log.reserve(&bodies[1]).unwrap();
+    let second = log.prepare(&large[1]).unwrap();
     sim.set_free(0);
-    for body in &bodies {
-        let end = log.append_packed(&[], body).unwrap().end;
+    for mut body in [first, second] {
+        let end = log.append(&[], &mut body).unwrap().end;
         log.write(end).unwrap();
     }
-    drop((first, second));
-    assert_eq!(log.reserve(&bodies[1]).unwrap_err().kind(), ErrorKind::Full, "nothing is promised any more");
+    assert_eq!(log.prepare(&large[1]).unwrap_err().kind(), ErrorKind::Full, "nothing is reserved any more");
     log.close().unwrap();
     sim.set_space(u64::MAX);
     assert!(open(&sim, Lsn(0), options).0 == large);

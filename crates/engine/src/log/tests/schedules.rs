@@ -35,10 +35,9 @@ impl Shared {
             // Every other thread's are long, so that segments fill, and some larger than a segment.
             let bytes = [100, 30_000, 100, 70_000][thread % 4];
             let payload = payload(thread * 100 + number, bytes);
-            let body = self.log.pack(&payload);
-            let reservation = self.log.reserve(&body).unwrap();
-            let end = self.log.append_packed(&[], &body).unwrap().end;
-            drop(reservation);
+            let mut body = self.log.prepare(&payload).unwrap();
+            let end = self.log.append(&[], &mut body).unwrap().end;
+            drop(body);
             if buffered {
                 self.log.write(end).unwrap();
                 assert!(self.log.written() >= end);
@@ -91,7 +90,7 @@ fn spares_and_releases_beside_commits_lose_nothing() {
         let background = thread::spawn(move || {
             for _ in 0..3 {
                 background.log.prepare_spare().unwrap();
-                background.log.page_ahead().unwrap();
+                background.log.extend_window().unwrap();
                 thread::yield_now();
             }
         });
@@ -108,10 +107,10 @@ fn spares_and_releases_beside_commits_lose_nothing() {
 fn a_release_beside_who_begins_a_segment_ends() {
     let round = || {
         let shared = Shared::new(5);
-        shared.log.sync(shared.log.append(&[&payload(0, 70_000)]).unwrap()).unwrap();
+        shared.log.sync(shared.log.append_parts(&[&payload(0, 70_000)]).unwrap()).unwrap();
         let background = shared.clone();
         let background = thread::spawn(move || background.log.release(background.log.durable()).unwrap());
-        shared.log.write(shared.log.append(&[&payload(1, 70_000)]).unwrap()).unwrap();
+        shared.log.write(shared.log.append_parts(&[&payload(1, 70_000)]).unwrap()).unwrap();
         background.join().unwrap();
         shared.log.close().unwrap();
     };
@@ -128,7 +127,7 @@ fn a_failed_write_is_told_to_all_that_wait() {
                 let shared = shared.clone();
                 thread::spawn(move || {
                     let payload = payload(number, 100);
-                    let Ok(end) = shared.log.append(&[&payload]) else { return };
+                    let Ok(end) = shared.log.append_parts(&[&payload]) else { return };
                     if shared.log.sync(end).is_ok() {
                         shared.acknowledged.lock().unwrap().insert(payload);
                     }
@@ -151,7 +150,7 @@ fn what_a_force_failed_to_write_is_not_said_to_be_written() {
     let round = |number| {
         move || {
             let shared = Shared::new(5);
-            let first = shared.log.append(&[b"so that the next force goes through the page cache"]).unwrap();
+            let first = shared.log.append_parts(&[b"so that the next force goes through the page cache"]).unwrap();
             shared.log.write(first).unwrap();
             shared.sim.fail_at(shared.sim.op_count() + number, Fault::Error(std::io::ErrorKind::Other));
             let threads: Vec<_> = (0..THREADS)
@@ -159,7 +158,7 @@ fn what_a_force_failed_to_write_is_not_said_to_be_written() {
                     let shared = shared.clone();
                     thread::spawn(move || {
                         let payload = payload(number, 30_000);
-                        let Ok(end) = shared.log.append(&[&payload]) else { return };
+                        let Ok(end) = shared.log.append_parts(&[&payload]) else { return };
                         let handed_over = if number == 0 { shared.log.sync(end) } else { shared.log.write(end) };
                         if handed_over.is_ok() {
                             shared.acknowledged.lock().unwrap().insert(payload);

@@ -29,19 +29,19 @@ fn payloads_of_every_size_come_back_in_order() {
             let bytes = [0, 1, 11, 12, 13, 100, 4055, 4056, 4057, 5000, 70_000, 300_000][random.below(12)];
             let payload = payload(number, bytes);
             let (front, back) = payload.split_at(bytes / 3);
-            let end = log.append(&[front, b"", back]).unwrap();
+            let end = log.append_parts(&[front, b"", back]).unwrap();
             assert_eq!(end, log.tail());
             match random.below(5) {
                 0 => log.sync(end).unwrap(),
                 1 => log.write(end).unwrap(),
                 2 => log.prepare_spare().unwrap(),
-                3 => log.page_ahead().unwrap(),
+                3 => log.extend_window().unwrap(),
                 _ => {}
             }
             expected.push(payload);
         }
         log.close().unwrap();
-        assert_eq!(log.append(&[b"x"]).unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(log.append_parts(&[b"x"]).unwrap_err().kind(), ErrorKind::Closed);
         let (payloads, recovered) = read(&fixture.env, &fixture.path, Lsn(0)).unwrap();
         assert!(recovered.summary().closed);
         assert_eq!(payloads.len(), expected.len());
@@ -54,10 +54,10 @@ fn a_payload_larger_than_the_buffer_and_many_segments_comes_back() {
     let fixture = Fixture::new();
     let (_, log) = fixture.open(LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() });
     let large = payload(1, 20 << 20);
-    log.append(&[b"before"]).unwrap();
-    let end = log.append(&[&large]).unwrap();
+    log.append_parts(&[b"before"]).unwrap();
+    let end = log.append_parts(&[&large]).unwrap();
     assert!(log.written() > Lsn(16 << 20), "memory stays bounded");
-    log.append(&[b"after"]).unwrap();
+    log.append_parts(&[b"after"]).unwrap();
     log.sync(end).unwrap();
     let payloads = fixture.read().unwrap();
     assert!(payloads.len() == 3 && payloads[1] == large);
@@ -67,11 +67,11 @@ fn a_payload_larger_than_the_buffer_and_many_segments_comes_back() {
 fn what_is_written_survives_the_process_and_what_is_not_does_not() {
     let fixture = Fixture::new();
     let (_, log) = fixture.open(small());
-    log.append(&[b"a"]).unwrap();
-    let end = log.append(&[b"b"]).unwrap();
+    log.append_parts(&[b"a"]).unwrap();
+    let end = log.append_parts(&[b"b"]).unwrap();
     log.write(end).unwrap();
     assert_eq!((log.written(), log.durable() < end), (end, true));
-    log.append(&[b"c"]).unwrap();
+    log.append_parts(&[b"c"]).unwrap();
     drop(log);
     assert_eq!(fixture.read().unwrap(), [b"a", b"b"]);
 }
@@ -84,7 +84,7 @@ fn buffered_and_durable_commits_mix() {
     let mut expected = Vec::new();
     for number in 0..3000 {
         let payload = payload(number, random.below(300));
-        let end = log.append(&[&payload]).unwrap();
+        let end = log.append_parts(&[&payload]).unwrap();
         expected.push(payload);
         if random.below(3) == 0 {
             log.sync(end).unwrap();
@@ -94,7 +94,7 @@ fn buffered_and_durable_commits_mix() {
             assert!(log.written() >= end);
         }
         if random.below(4) == 0 {
-            log.page_ahead().unwrap();
+            log.extend_window().unwrap();
         }
         if random.below(200) == 0 {
             assert!(fixture.read().unwrap() == expected);
@@ -113,7 +113,7 @@ fn every_open_goes_on_behind_what_it_found() {
         assert!(log.tail() > last, "positions are never used twice");
         for number in 0..round {
             let payload = payload(number, 1000 * number);
-            log.append(&[&payload]).unwrap();
+            log.append_parts(&[&payload]).unwrap();
             expected.push(payload);
         }
         last = log.tail();
@@ -135,7 +135,7 @@ fn obsolete_segments_are_recycled_and_their_bytes_never_come_back() {
         for number in 0..400 {
             // All payloads of the same size, so that stale records lie exactly where new ones could.
             let payload = payload(number + round * 1000, 2000);
-            let end = log.append(&[&payload]).unwrap();
+            let end = log.append_parts(&[&payload]).unwrap();
             if number % 3 == 0 {
                 log.sync(end).unwrap()
             } else {
@@ -184,8 +184,9 @@ fn threads_that_sync_together_share_groups_and_lose_nothing() {
                 start.wait();
                 for number in 0..EACH {
                     let payload = payload(thread * 1000 + number, 100 + number);
-                    let end =
-                        log.append(&[&u32_of(thread).to_le_bytes(), &u32_of(number).to_le_bytes(), &payload]).unwrap();
+                    let end = log
+                        .append_parts(&[&u32_of(thread).to_le_bytes(), &u32_of(number).to_le_bytes(), &payload])
+                        .unwrap();
                     if number % 4 == 3 {
                         log.write(end).unwrap()
                     } else {
@@ -225,11 +226,11 @@ fn inspecting_shows_what_is_there_and_changes_nothing() {
     let fixture = Fixture::new();
     let (_, log) = fixture.open(small());
     for number in 0..200 {
-        let end = log.append(&[&payload(number, 1000)]).unwrap();
+        let end = log.append_parts(&[&payload(number, 1000)]).unwrap();
         log.sync(end).unwrap();
     }
     let middle = log.tail();
-    log.append(&[b"last"]).unwrap();
+    log.append_parts(&[b"last"]).unwrap();
     log.release(middle).unwrap();
     log.close().unwrap();
     let names = fixture.names();
@@ -242,7 +243,7 @@ fn inspecting_shows_what_is_there_and_changes_nothing() {
 /// Bytes of pages filled ahead by one buffered commit of 150 bytes, which is written in any case.
 fn filled_by_one(log: &LogWriter) -> u64 {
     let before = log.stats();
-    log.write(log.append(&[&payload(1, 150)]).unwrap()).unwrap();
+    log.write(log.append_parts(&[&payload(1, 150)]).unwrap()).unwrap();
     let written = log.stats().written_bytes - before.written_bytes;
     assert!((162..220).contains(&written), "{written} bytes, of a record or two and a marker");
     log.stats().filled_bytes - before.filled_bytes
@@ -260,7 +261,7 @@ fn a_stream_of_buffered_commits_rarely_meets_a_page_that_is_not_filled_yet() {
     log.sync(log.tail()).unwrap();
     let zeros = log.stats().written_bytes - before;
     assert!((1..70_000).contains(&zeros), "{zeros}");
-    log.append(&[&payload(1, 150)]).unwrap();
+    log.append_parts(&[&payload(1, 150)]).unwrap();
     log.sync(log.tail()).unwrap();
     assert!((162..=8192).contains(&(log.stats().written_bytes - before - zeros)), "and only once");
 }
@@ -268,13 +269,11 @@ fn a_stream_of_buffered_commits_rarely_meets_a_page_that_is_not_filled_yet() {
 #[test]
 fn no_more_pages_are_filled_ahead_than_were_written_since_the_last_force() {
     let fixture = Fixture::new();
-    for padding in [LogPadding::Block, LogPadding::None] {
-        let (_, log) = fixture.open(LogOptions { padding, ..LogOptions::default() });
-        for commits in [1, 1, 2, 20, 100, 300, 1, 1] {
-            let filled: u64 = (0..commits).map(|_| filled_by_one(&log)).sum();
-            assert!(filled <= 2 * 162 * commits + 2 * 4096, "{filled} bytes of pages for {commits} commits");
-            log.sync(log.tail()).unwrap();
-        }
+    let (_, log) = fixture.open(LogOptions::default());
+    for commits in [1, 1, 2, 20, 100, 300, 1, 1] {
+        let filled: u64 = (0..commits).map(|_| filled_by_one(&log)).sum();
+        assert!(filled <= 2 * 162 * commits + 2 * 4096, "{filled} bytes of pages for {commits} commits");
+        log.sync(log.tail()).unwrap();
     }
 }
 
@@ -286,7 +285,7 @@ fn a_log_that_grows_while_it_is_inspected_shows_each_payload_once() {
     env.fs.create_dir_all(path).unwrap();
     let recovered = recover(&env, path, DATABASE, Lsn(0), &mut |_, _, _| Ok(())).unwrap();
     let log = LogWriter::open(&env, path, LogOptions::default(), recovered).unwrap();
-    let commit = |bytes| log.sync(log.append(&[&vec![7; bytes]]).unwrap()).unwrap();
+    let commit = |bytes| log.sync(log.append_parts(&[&vec![7; bytes]]).unwrap()).unwrap();
     // A segment of several times what is read at a time.
     commit(9 << 20);
     log.prepare_spare().unwrap();
@@ -313,7 +312,7 @@ fn a_buffered_write_that_failed_is_never_said_to_be_written() {
     sim.env().fs.create_dir_all(path).unwrap();
     let recovered = recover(&sim.env(), path, DATABASE, Lsn(0), &mut |_, _, _| Ok(())).unwrap();
     let log = LogWriter::open(&sim.env(), path, LogOptions::default(), recovered).unwrap();
-    let end = log.append(&[b"a"]).unwrap();
+    let end = log.append_parts(&[b"a"]).unwrap();
     sim.fail_at(sim.op_count(), crate::env::sim::Fault::Error(std::io::ErrorKind::Other));
     // A later call, such as one that waited for the latch, must not find the write done.
     for _ in 0..2 {

@@ -29,14 +29,14 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = "Examples:
   spinney bench journal
-  spinney bench journal --durability sync --logs plain,padded,unpadded
+  spinney bench journal --durability sync --logs plain,lz4
   spinney bench journal --orders random --logs plain,logdir --log-dir MOUNTPOINT")]
 pub struct Journal {
     /// Orders of the keys
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [Order::Seq, Order::Random])]
     pub orders: Vec<Order>,
     /// Forms of the redo log, each with each order
-    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [Log::Plain, Log::Lz4, Log::Zstd, Log::Unpadded, Log::Logdir])]
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [Log::Plain, Log::Lz4, Log::Zstd, Log::Logdir])]
     pub logs: Vec<Log>,
     /// Items
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = counts::<u64>(1..=COUNT_MAX))]
@@ -76,16 +76,12 @@ pub enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Log {
-    /// Not compressed, padded or not as the engine has it, where the engine has it
+    /// Not compressed, where the engine has it
     Plain,
     /// Compressed with LZ4
     Lz4,
     /// Compressed with zstd
     Zstd,
-    /// Each write is padded to 4 KiB
-    Padded,
-    /// No write is padded
-    Unpadded,
     /// In another directory
     Logdir,
 }
@@ -229,8 +225,6 @@ impl Log {
             Self::Plain => return order.to_owned(),
             Self::Lz4 => "lz4",
             Self::Zstd => "zstd",
-            Self::Padded => "padded",
-            Self::Unpadded => "unpadded",
             Self::Logdir => "logdir",
         };
         format!("{order} {log}")
@@ -243,8 +237,6 @@ impl Log {
             Self::Plain => plain,
             Self::Lz4 => LogConfig { compression: Some(Compression::Lz4), ..plain },
             Self::Zstd => LogConfig { compression: Some(Compression::Zstd), ..plain },
-            Self::Padded => LogConfig { padding: Some(true), ..plain },
-            Self::Unpadded => LogConfig { padding: Some(false), ..plain },
             Self::Logdir => LogConfig { dir: Some(dir.to_owned()), ..plain },
         }
     }

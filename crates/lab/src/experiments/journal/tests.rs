@@ -15,7 +15,7 @@ fn our_engine_has_every_item_and_says_what_it_lacks() {
     let dir = tempfile::tempdir().unwrap();
     let engine = engines().into_iter().find(|engine| engine.name() == "spinney-lsm").unwrap();
     // Many, so that zeros written ahead, which are counted, are a small part.
-    let arguments = "journal --items 30050 --memory 16MiB --logs plain,lz4,zstd,padded,unpadded --warm-items 30";
+    let arguments = "journal --items 30050 --memory 16MiB --logs plain,lz4,zstd --warm-items 30";
     let run = run_job(&job(arguments, engine.name(), dir.path()), &*engine, Clock::real(), &Stop::default());
     assert_eq!(run.error, None);
     for order in ["seq", "random"] {
@@ -27,7 +27,7 @@ fn our_engine_has_every_item_and_says_what_it_lacks() {
         assert!(of("MBall") >= of("MBw"), "{:?}", step.figures);
         assert!(of("secs").unwrap() >= step.cost.unwrap().seconds && of("cpu/i").unwrap() > 0.0);
     }
-    for log in ["seq lz4", "seq zstd", "seq padded", "seq unpadded"] {
+    for log in ["seq lz4", "seq zstd"] {
         assert_eq!(step(&run, log).skipped, None);
     }
     let logged = |name| figure(step(&run, name), "logMB").unwrap();
@@ -44,11 +44,11 @@ fn our_engine_has_every_item_and_says_what_it_lacks() {
 #[test]
 fn known_costs_are_reported_right() {
     let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::new());
-    let run = fake.run("journal --items 1000 --orders random --logs plain,lz4,zstd,padded,unpadded", dir.path());
+    let run = fake.run("journal --items 1000 --orders random --logs plain,lz4,zstd", dir.path());
     assert_eq!(run.error, None);
     let done: Vec<&str> =
         names(&run).into_iter().filter(|name| !name.ends_with("sync") && !name.ends_with("settle")).collect();
-    assert_eq!(done, ["random", "random lz4", "random zstd", "random padded", "random unpadded"]);
+    assert_eq!(done, ["random", "random lz4", "random zstd"]);
     let plain = step(&run, "random");
     // Ten commits and the sync after them; 400 us of log I/O each.
     let expected = [("secs", 0.011), ("logMB", 11.0 * 4096.0 / 1e6), ("recMB", 0.001_25), ("logio/i", 4.4)];
@@ -57,9 +57,8 @@ fn known_costs_are_reported_right() {
     assert!(near(figure(step(&run, "random lz4"), "comp/i"), 1.1));
     assert_eq!(step(&run, "random zstd").skipped.as_deref(), Some("the engine has no zstd"));
     let opened = fake.opened.lock().unwrap();
-    let forms: Vec<_> = opened.iter().map(|config| (config.log.compression.unwrap(), config.log.padding)).collect();
-    let none = Compression::None;
-    assert_eq!(forms, [(none, None), (Compression::Lz4, None), (none, Some(true)), (none, Some(false))]);
+    let forms: Vec<_> = opened.iter().map(|config| config.log.compression.unwrap()).collect();
+    assert_eq!(forms, [Compression::None, Compression::Lz4]);
 }
 
 #[test]

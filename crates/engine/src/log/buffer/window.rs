@@ -1,5 +1,5 @@
-//! Pages of the log's current segment that are filled with zeros ahead and mapped, so that a commit through the page
-//! cache is a copy.
+//! The mapped window: pages of the log's current segment that were filled with zeros ahead of use and are mapped, so
+//! that a commit through the page cache is a copy.
 
 use crate::base::num::{u64_of, usize_of};
 use crate::env::Pages;
@@ -7,19 +7,19 @@ use std::collections::VecDeque;
 use std::mem;
 use std::ops::Range;
 
-/// Mapped pages, and where they stand in the file.
-pub(super) type Mapped = (Range<u64>, Box<dyn Pages>);
+/// MappedRange pages, and where they stand in the file.
+pub(in crate::log) type MappedRange = (Range<u64>, Box<dyn Pages>);
 
 /// When less is left, more is wanted.
 const LEFT_BYTES_MIN: u64 = 256 << 10;
 
-/// Mapped pages, and by what they were full.
+/// MappedRange pages, and by what they were full.
 #[derive(Debug, Default)]
-pub(super) struct Paged {
+pub(in crate::log) struct MappedWindow {
     /// The number of the segment.
     segment: u64,
     /// In their order and without gaps.
-    pages: VecDeque<Mapped>,
+    pages: VecDeque<MappedRange>,
     /// Those that are full. Giving them back takes longer than copying a thousand commits, so no commit does it.
     full: Vec<Box<dyn Pages>>,
     /// Whether appends may copy into them. Only while all bytes before the tail's are written, the segment is among
@@ -29,7 +29,7 @@ pub(super) struct Paged {
     asked: bool,
 }
 
-impl Paged {
+impl MappedWindow {
     /// The segment whose pages may take bytes now.
     pub(super) fn open_segment(&self) -> Option<u64> {
         self.is_open.then_some(self.segment)
@@ -50,14 +50,14 @@ impl Paged {
 
     /// Has these pages in place of others, which are returned, to be given back without the latch of this.
     #[must_use]
-    pub(super) fn replace(&mut self, segment: u64, pages: Mapped) -> Self {
+    pub(super) fn replace(&mut self, segment: u64, pages: MappedRange) -> Self {
         mem::replace(self, Self { segment, pages: VecDeque::from([pages]), ..Self::default() })
     }
 
     /// Has more pages behind those that there are. The full ones are returned, to be given back without the latch of
     /// this.
     #[must_use]
-    pub(super) fn add(&mut self, pages: Option<Mapped>) -> Vec<Box<dyn Pages>> {
+    pub(super) fn add(&mut self, pages: Option<MappedRange>) -> Vec<Box<dyn Pages>> {
         self.asked &= pages.is_none();
         match pages {
             Some(pages) if self.pages.back().is_some_and(|(last, _)| last.end == pages.0.start) => {
@@ -71,13 +71,13 @@ impl Paged {
 
     /// Copies bytes to an offset of the file; false when not all of them lie within the pages.
     #[inline]
-    pub(super) fn put(&mut self, mut bytes: &[u8], mut offset: u64) -> bool {
+    pub(super) fn copy(&mut self, mut bytes: &[u8], mut offset: u64) -> bool {
         let Some((first, _)) = self.pages.front() else { return false };
         if offset < first.start || self.left_from(offset).is_none_or(|left| left < u64_of(bytes.len())) {
             return false;
         }
         while let Some((range, pages)) = self.pages.front_mut() {
-            // A force may have written beyond the first ones.
+            // A group may have been written beyond the first ones.
             let here = u64_of(bytes.len()).min(range.end.saturating_sub(offset));
             let (now, later) = bytes.split_at(usize_of(here));
             if here > 0 {
@@ -134,35 +134,35 @@ mod tests {
 
     #[test]
     fn bytes_go_from_one_piece_to_the_next_and_nowhere_else() {
-        let (shown, mut paged) = (Shown::default(), Paged::default());
-        assert!(!paged.put(b"x", 0) && !paged.is_of(0));
+        let (shown, mut window) = (Shown::default(), MappedWindow::default());
+        assert!(!window.copy(b"x", 0) && !window.is_of(0));
         let piece = || Box::new(shown.clone());
-        drop(paged.replace(7, (10..20, piece())));
-        assert!(paged.is_of(7) && !paged.is_of(8));
-        assert!(!paged.put(b"x", 9) && !paged.put(b"ab", 19), "nothing is put in part");
-        assert!(paged.put(b"", 20) && !paged.put(b"", 21), "at the end is not beyond it");
-        drop(paged.replace(7, (10..20, piece())));
-        assert_eq!(paged.add(Some((21..30, piece()))).len(), 1, "behind a gap");
-        assert!(!paged.put(b"ab", 19));
-        assert!(paged.open_segment().is_none());
-        paged.open();
-        assert_eq!(paged.open_segment(), Some(7));
-        assert!(paged.put(b"abc", 10) && paged.wants_more(13) && !paged.wants_more(13));
-        assert_eq!(paged.add(Some((20..24, piece()))).len(), 0);
-        assert_eq!(paged.add(Some((24..(1 << 20), piece()))).len(), 0);
-        assert!(!paged.wants_more(13));
-        assert!(paged.put(b"defghijklmnop", 13));
-        assert_eq!(paged.add(None).len(), 2);
-        assert!(paged.put(b"q", 26));
-        // What a force wrote is skipped.
-        drop(paged.replace(7, (30..40, piece())));
-        assert!(paged.add(Some((40..50, piece()))).is_empty() && paged.put(b"r", 45) && paged.put(b"", 46));
+        drop(window.replace(7, (10..20, piece())));
+        assert!(window.is_of(7) && !window.is_of(8));
+        assert!(!window.copy(b"x", 9) && !window.copy(b"ab", 19), "nothing is put in part");
+        assert!(window.copy(b"", 20) && !window.copy(b"", 21), "at the end is not beyond it");
+        drop(window.replace(7, (10..20, piece())));
+        assert_eq!(window.add(Some((21..30, piece()))).len(), 1, "behind a gap");
+        assert!(!window.copy(b"ab", 19));
+        assert!(window.open_segment().is_none());
+        window.open();
+        assert_eq!(window.open_segment(), Some(7));
+        assert!(window.copy(b"abc", 10) && window.wants_more(13) && !window.wants_more(13));
+        assert_eq!(window.add(Some((20..24, piece()))).len(), 0);
+        assert_eq!(window.add(Some((24..(1 << 20), piece()))).len(), 0);
+        assert!(!window.wants_more(13));
+        assert!(window.copy(b"defghijklmnop", 13));
+        assert_eq!(window.add(None).len(), 2);
+        assert!(window.copy(b"q", 26));
+        // What a group wrote is skipped.
+        drop(window.replace(7, (30..40, piece())));
+        assert!(window.add(Some((40..50, piece()))).is_empty() && window.copy(b"r", 45) && window.copy(b"", 46));
         let expected: [(u64, &[u8]); 6] =
             [(10, b"abc"), (13, b"defghij"), (20, b"klmn"), (24, b"op"), (26, b"q"), (45, b"r")];
         assert!(shown.0.lock().unwrap().iter().map(|(offset, bytes)| (*offset, &**bytes)).eq(expected));
-        paged.close();
-        assert!(paged.open_segment().is_none() && paged.is_of(7));
-        drop(paged.replace(8, (0..1, piece())));
-        assert!(paged.open_segment().is_none() && paged.put(b"z", 0) && paged.is_of(8) && !paged.put(b"z", 1));
+        window.close();
+        assert!(window.open_segment().is_none() && window.is_of(7));
+        drop(window.replace(8, (0..1, piece())));
+        assert!(window.open_segment().is_none() && window.copy(b"z", 0) && window.is_of(8) && !window.copy(b"z", 1));
     }
 }

@@ -1,7 +1,7 @@
 //! Payloads compressed before they are appended.
 //!
 //! # Format
-//! A packed payload, in records of the kinds `PackedFull` or `PackedFirst`:
+//! A packed payload, in fragments of the kinds `PackedFull` or `PackedFirst`:
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -19,10 +19,10 @@
 //!
 //! The payload is the head and then the raw bytes of all blocks.
 
-use super::format::{MARKER_BYTES, RECORD_BYTES, SECTOR};
 use crate::base::codec::{Decoder, Malformed};
 use crate::base::compress::Compression;
 use crate::base::num::{u32_of, u64_of, usize_of32};
+use crate::log::format::{FRAGMENT_HEADER_BYTES, MARKER_BYTES, SECTOR};
 use std::borrow::Cow;
 
 /// How much is compressed at a time, in bytes, and the most that a reader unpacks at a time.
@@ -34,7 +34,7 @@ const _: () = assert!(BLOCK_BYTES < 1 << LENGTH_BITS);
 /// The body of a payload, compressed if that saves space in the log; its head is given to
 /// [`append_packed`](super::LogWriter::append_packed).
 #[derive(Debug)]
-pub struct Packed<'a> {
+pub(in crate::log) struct Packed<'a> {
     form: Form<'a>,
     raw_bytes: usize,
 }
@@ -48,18 +48,18 @@ enum Form<'a> {
 
 impl<'a> Packed<'a> {
     /// A body as it is.
-    pub(super) const fn plain(body: &'a [u8]) -> Self {
+    pub(in crate::log) const fn plain(body: &'a [u8]) -> Self {
         Self { form: Form::Plain(body), raw_bytes: body.len() }
     }
 
     /// Whether a body of `bytes` bytes may gain by compression: one that fits a sector cannot.
-    pub(super) fn is_tried(bytes: usize, compression: Compression) -> bool {
+    pub(in crate::log) fn is_tried(bytes: usize, compression: Compression) -> bool {
         compression != Compression::None && sectors(bytes) > 1
     }
 
     /// Packs a body. One that would not take fewer sectors stays as it is. Of one that does not shrink, fewer and fewer
     /// blocks are tried.
-    pub(super) fn new(body: &'a [u8], compression: Compression) -> Self {
+    pub(in crate::log) fn new(body: &'a [u8], compression: Compression) -> Self {
         if !Self::is_tried(body.len(), compression) {
             return Self::plain(body);
         }
@@ -90,12 +90,12 @@ impl<'a> Packed<'a> {
     }
 
     /// Bytes of the body before it was packed.
-    pub(super) const fn raw_bytes(&self) -> usize {
+    pub(in crate::log) const fn raw_bytes(&self) -> usize {
         self.raw_bytes
     }
 
     /// Bytes of the body as it is stored.
-    pub(super) fn stored_bytes(&self) -> usize {
+    pub(in crate::log) fn stored_bytes(&self) -> usize {
         match &self.form {
             Form::Plain(body) => body.len(),
             Form::Blocks(parts) => parts.iter().map(|part| part.len()).sum(),
@@ -103,12 +103,12 @@ impl<'a> Packed<'a> {
     }
 
     /// Whether the body was compressed.
-    pub(super) const fn is_packed(&self) -> bool {
+    pub(in crate::log) const fn is_packed(&self) -> bool {
         matches!(self.form, Form::Blocks(_))
     }
 
     /// Calls `append` with the parts of the payload that this body makes with `head`.
-    pub(super) fn with_parts<R>(&self, head: &[u8], append: impl FnOnce(&[&[u8]]) -> R) -> R {
+    pub(in crate::log) fn with_parts<R>(&self, head: &[u8], append: impl FnOnce(&[&[u8]]) -> R) -> R {
         match &self.form {
             Form::Plain(body) => append(&[head, body]),
             Form::Blocks(blocks) => {
@@ -124,13 +124,13 @@ impl<'a> Packed<'a> {
 
 /// Bytes of a packed payload before its head.
 const HEAD_LENGTH_BYTES: usize = 4;
-/// After so many blocks tried in vain, one of `1 << IN_VAIN_MAX` is tried: one in 16 MiB.
+/// After this number of blocks tried in vain, one of `1 << IN_VAIN_MAX` is tried: one in 16 MiB.
 const IN_VAIN_MAX: u32 = 6;
 
-/// How many sectors of a padded log a commit takes that is forced alone and has a payload of `bytes` bytes. The few
-/// bytes of the head, and the record headers of pieces, are left out.
+/// How many sectors of the log a commit takes that is a group alone and has a payload of `bytes` bytes. The few
+/// bytes of the head, and the headers of further fragments, are left out.
 const fn sectors(bytes: usize) -> u64 {
-    u64_of(MARKER_BYTES + RECORD_BYTES + bytes).div_ceil(SECTOR)
+    u64_of(MARKER_BYTES + FRAGMENT_HEADER_BYTES + bytes).div_ceil(SECTOR)
 }
 
 /// A block with its header, if it is worth it.
@@ -149,14 +149,14 @@ fn header(raw_bytes: usize, stored_bytes: usize, compression: Compression) -> [u
 
 /// Why a payload cannot be unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unpackable {
+pub(in crate::log) enum UnpackError {
     /// It was not packed so.
     Malformed,
     /// This build lacks the compression.
     NotBuilt(Compression),
 }
 
-impl From<Malformed> for Unpackable {
+impl From<Malformed> for UnpackError {
     fn from(Malformed: Malformed) -> Self {
         Self::Malformed
     }
@@ -166,7 +166,7 @@ impl From<Malformed> for Unpackable {
 ///
 /// # Errors
 /// When the bytes were not packed so, or with a compression that is not built in.
-pub(super) fn unpack(packed: &[u8], out: &mut Vec<u8>) -> Result<(), Unpackable> {
+pub(in crate::log) fn unpack(packed: &[u8], out: &mut Vec<u8>) -> Result<(), UnpackError> {
     let mut decoder = Decoder::new(packed);
     out.clear();
     let head = decoder.u32()?;
@@ -176,9 +176,9 @@ pub(super) fn unpack(packed: &[u8], out: &mut Vec<u8>) -> Result<(), Unpackable>
         let stored = decoder.bytes(usize_of32(word & LENGTH_MASK))?;
         let compression = u8::try_from(word >> LENGTH_BITS).ok().and_then(Compression::from_byte).ok_or(Malformed)?;
         match compression {
-            _ if !compression.is_built() => return Err(Unpackable::NotBuilt(compression)),
-            _ if raw_bytes == 0 || raw_bytes > BLOCK_BYTES => return Err(Unpackable::Malformed),
-            Compression::None if stored.len() != raw_bytes => return Err(Unpackable::Malformed),
+            _ if !compression.is_built() => return Err(UnpackError::NotBuilt(compression)),
+            _ if raw_bytes == 0 || raw_bytes > BLOCK_BYTES => return Err(UnpackError::Malformed),
+            Compression::None if stored.len() != raw_bytes => return Err(UnpackError::Malformed),
             Compression::None => out.extend_from_slice(stored),
             Compression::Lz4 | Compression::Zstd => {
                 let start = out.len();
@@ -250,15 +250,15 @@ mod tests {
         let whole = payload(&Packed::new(&body, Compression::Lz4), b"head");
         let mut out = Vec::new();
         for cut in (0..whole.len()).filter(|cut| *cut != 8) {
-            assert_eq!(unpack(&whole[..cut], &mut out), Err(Unpackable::Malformed), "cut at {cut}");
+            assert_eq!(unpack(&whole[..cut], &mut out), Err(UnpackError::Malformed), "cut at {cut}");
         }
         let block = |raw: u32, word: u32| [&0u32.to_le_bytes()[..], &raw.to_le_bytes(), &word.to_le_bytes()].concat();
         let lz4 = (Compression::Lz4 as u32) << LENGTH_BITS;
         for (raw, word) in [(0, 0), (u32::MAX, lz4), (1 << 20, lz4), (100, 0), (100, lz4), (5, 9 << LENGTH_BITS)] {
             let mut out = Vec::new();
-            assert_eq!(unpack(&block(raw, word), &mut out), Err(Unpackable::Malformed), "{raw} {word:x}");
+            assert_eq!(unpack(&block(raw, word), &mut out), Err(UnpackError::Malformed), "{raw} {word:x}");
             assert!(out.capacity() <= BLOCK_BYTES);
         }
-        assert_eq!(unpack(&[0xff; 20], &mut out), Err(Unpackable::Malformed));
+        assert_eq!(unpack(&[0xff; 20], &mut out), Err(UnpackError::Malformed));
     }
 }

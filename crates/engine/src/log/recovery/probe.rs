@@ -1,16 +1,15 @@
-//! Looking into a directory before it is used for a log, to learn whose segments are there.
+//! What is in a directory before it is used for a log: whose segments are there.
 
 use super::chain::read_header;
-use super::segment::Directory;
-use super::writer::LogWriter;
 use crate::base::{Error, Result};
 use crate::env::{Access, Env};
+use crate::log::pool::directory::Directory;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a directory holds, as a database sees it that may want its log there.
+/// What a directory holds, for a database that may put its log there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Occupant {
+pub enum DirContents {
     /// There is no such directory.
     Missing,
     /// No segment of any log.
@@ -26,10 +25,10 @@ pub enum Occupant {
 ///
 /// # Errors
 /// `Invalid` for a path that is no directory; `Unsupported` for a newer format; `Io`.
-pub fn look(env: &Env, directory: &Path, database: u64) -> Result<Occupant> {
+pub fn probe_dir(env: &Env, directory: &Path, database: u64) -> Result<DirContents> {
     match env.fs.list(directory) {
         Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Occupant::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(DirContents::Missing),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             let message =
                 format!("{}: the place of a redo log is a directory, and this is a file", directory.display());
@@ -45,23 +44,8 @@ pub fn look(env: &Env, directory: &Path, database: u64) -> Result<Occupant> {
         if let Ok(header) = read_header(&*file, path, *number, None)?
             && header.database != database
         {
-            return Ok(Occupant::Other(path.clone()));
+            return Ok(DirContents::Other(path.clone()));
         }
     }
-    Ok(if segments.is_empty() { Occupant::Nothing } else { Occupant::Log })
-}
-
-impl LogWriter {
-    /// The segments that a recovery might need and that are gone from the log's directory.
-    ///
-    /// # Errors
-    /// `Io` when the directory cannot be read.
-    pub fn missing_segments(&self) -> Result<Vec<PathBuf>> {
-        // While it is held, no segment leaves the directory; one that is new is in the directory before it is in the
-        // list.
-        let live = self.live.lock();
-        let present = self.directory.list()?.segments;
-        let is_missing = |path: &&PathBuf| !present.iter().any(|(_, there)| there == *path);
-        Ok(live.iter().map(|live| &live.path).filter(is_missing).cloned().collect())
-    }
+    Ok(if segments.is_empty() { DirContents::Nothing } else { DirContents::Log })
 }

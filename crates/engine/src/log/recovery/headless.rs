@@ -1,17 +1,19 @@
 //! Identifying a segment whose header is damaged.
 //!
 //! Its number is the file's name, and the database is known. The rest of the header is guessed: from what is left of
-//! the sector, from the segments beside it, and from the positions that the markers of its groups tell. A guess counts
-//! only when a checksum proves it: the header's own, or that of a group, which is seeded with the database, the number
-//! and the position.
+//! the sector, from the segments before and after it, and from the positions that the markers of its groups tell. A
+//! guess counts only when a checksum proves it: the header's own, or that of a group, which is seeded with the
+//! database, the number and the position.
 
-use super::chain::{Found, is_link};
-use super::format::{Begins, MARKER_BYTES, MARKER_CLAIM, Marker, RECORD_BYTES, SECTOR, SegmentHeader, sector_up};
+use super::chain::{SegmentFile, is_link};
 use super::reader::LogReader;
 use crate::base::codec::Decoder;
-use crate::base::num::{u64_of, usize_of};
+use crate::base::num::usize_of;
 use crate::base::{Error, Lsn, Result};
-use crate::env::File;
+use crate::env::{File, SECTOR_BYTES};
+use crate::log::format::{
+    Begins, FRAGMENT_HEADER_BYTES, MARKER_BYTES, MARKER_CLAIM, Marker, SECTOR, SegmentHeader, sector_up,
+};
 use std::path::Path;
 
 /// How much of the content is searched for groups.
@@ -20,17 +22,17 @@ const SEARCH_BYTES: usize = 1 << 20;
 const GROUPS_MAX: usize = 16;
 
 /// A segment file without a header that can be believed.
-pub(super) struct Headless<'a> {
-    pub(super) database: u64,
-    pub(super) number: u64,
-    pub(super) path: &'a Path,
-    pub(super) file: &'a dyn File,
+pub(in crate::log) struct Headless<'a> {
+    pub(in crate::log) database: u64,
+    pub(in crate::log) number: u64,
+    pub(in crate::log) path: &'a Path,
+    pub(in crate::log) file: &'a dyn File,
     /// Length of the file.
-    pub(super) bytes: u64,
+    pub(in crate::log) bytes: u64,
     /// The segment of the number before it, if that is known.
-    pub(super) before: Option<&'a Found>,
+    pub(in crate::log) before: Option<&'a SegmentFile>,
     /// That of the number after it.
-    pub(super) after: Option<&'a Found>,
+    pub(in crate::log) after: Option<&'a SegmentFile>,
 }
 
 /// The fields of a header that nothing but the header tells.
@@ -44,7 +46,7 @@ struct Fields {
 
 impl Headless<'_> {
     /// The header that the segment had, if that can be proven.
-    pub(super) fn identify(&self) -> Result<Option<SegmentHeader>> {
+    pub(in crate::log) fn identify(&self) -> Result<Option<SegmentHeader>> {
         let mut sector = vec![0; usize_of(SECTOR)];
         self.read(&mut sector, 0)?;
         let mut content = vec![0; SEARCH_BYTES.min(usize_of(self.bytes.saturating_sub(SECTOR)))];
@@ -65,7 +67,7 @@ impl Headless<'_> {
         }
         let is_proven = |first: &Lsn| {
             let identity = self.header(Begins::Seals, Fields { first: *first, ..left }).identity();
-            Marker::search(identity, *first, &content).is_some()
+            Marker::is_in(identity, *first, &content)
         };
         // Perhaps it is the checksum that is damaged.
         let begins = if sector[12] == 1 { Begins::Continues } else { Begins::Seals };
@@ -80,7 +82,7 @@ impl Headless<'_> {
         let previous = self.before.map_or(0, |before| before.header.number);
         let previous_end = if continues { first } else { end.unwrap_or_default() };
         let header = self.header(begins, Fields { bytes: self.bytes, first, previous, previous_end });
-        // Of a seal without the segment that it seals nobody can say what it is.
+        // A seal cannot be reconstructed without the segment that it seals.
         let is_known = self.number == 1 || self.before.is_some();
         Ok(Some(header).filter(|header| is_known && header.is_sound()))
     }
@@ -98,30 +100,33 @@ impl Headless<'_> {
     fn firsts(&self, left: &Fields, content: &[u8]) -> Vec<Lsn> {
         let mut firsts = vec![left.first, Lsn(SECTOR)];
         firsts.extend(self.before.map(|before| before.header.end()));
-        let room = self.bytes.saturating_sub(SECTOR);
-        firsts.extend(self.after.and_then(|after| after.header.previous_end.0.checked_sub(room)).map(Lsn));
-        let words = content.windows(MARKER_BYTES).enumerate();
-        let claims = words.filter(|(_, record)| record[8..RECORD_BYTES] == MARKER_CLAIM).take(GROUPS_MAX);
-        for (offset, record) in claims {
-            // A group stands where the records before it end, or at the next sector.
-            let Some(marker) = Marker::decode(&record[RECORD_BYTES..]).filter(|it| it.previous_end <= Lsn::MAX) else {
+        let content_bytes = self.bytes.saturating_sub(SECTOR);
+        firsts.extend(self.after.and_then(|after| after.header.previous_end.0.checked_sub(content_bytes)).map(Lsn));
+        let fragments =
+            content.chunks(SECTOR_BYTES).zip(0..).filter_map(|(it, number)| Some((it.get(..MARKER_BYTES)?, number)));
+        let claims =
+            fragments.filter(|(fragment, _)| fragment[8..FRAGMENT_HEADER_BYTES] == MARKER_CLAIM).take(GROUPS_MAX);
+        for (fragment, number) in claims {
+            let Some(marker) =
+                Marker::decode(&fragment[FRAGMENT_HEADER_BYTES..]).filter(|it| it.previous_end <= Lsn::MAX)
+            else {
                 continue;
             };
-            let places = [marker.previous_end, sector_up(marker.previous_end)];
-            firsts.extend(places.iter().filter_map(|at| at.0.checked_sub(u64_of(offset))).map(Lsn));
+            // A group stands at the first sector behind the fragments before it.
+            firsts.extend(sector_up(marker.previous_end).0.checked_sub(number * SECTOR).map(Lsn));
         }
         firsts.retain(|first| first.0.is_multiple_of(SECTOR) && *first <= Lsn::MAX);
         firsts.dedup();
         firsts
     }
 
-    /// Where the records of the segment before this one end.
+    /// Where the fragments of the segment before this one end.
     fn end_before(&self) -> Option<Lsn> {
         let log = [self.before?.clone()];
         let mut reader = LogReader::new(&log, Lsn::MAX);
         // How it ends does not matter here.
         drop(reader.read(&mut |_, _, _| Ok(())));
-        Some(reader.record_end)
+        Some(reader.fragment_end)
     }
 
     /// Sound headers whose content begins at `first`.

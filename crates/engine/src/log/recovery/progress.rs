@@ -1,8 +1,8 @@
 //! How far a recovery has come.
 
-use super::chain::Found;
-use super::format::Begins;
+use super::chain::SegmentFile;
 use crate::base::Lsn;
+use crate::log::format::Begins;
 
 /// How many bytes lie between two reports.
 const STEP_BYTES: u64 = 1 << 20;
@@ -19,21 +19,21 @@ pub struct ReplayProgress {
 }
 
 /// Turns positions into progress, and tells of it now and then.
-pub(super) struct Steps<'a> {
+pub(in crate::log) struct ProgressReporter<'a> {
     /// From where to where the rest of the segments is read, oldest last.
     left: Vec<(Lsn, Lsn)>,
     /// Bytes of the segments that are done.
     done: u64,
-    /// Not told again before so many bytes.
+    /// Not reported again before this number of bytes.
     next: u64,
     total: u64,
     tell: &'a mut dyn FnMut(ReplayProgress),
 }
 
-impl<'a> Steps<'a> {
+impl<'a> ProgressReporter<'a> {
     /// Tells of the beginning, unless there is nothing to read.
-    pub(super) fn begin(log: &[Found], from: Lsn, tell: &'a mut dyn FnMut(ReplayProgress)) -> Self {
-        let range = |(index, found): (usize, &Found)| {
+    pub(in crate::log) fn begin(log: &[SegmentFile], from: Lsn, tell: &'a mut dyn FnMut(ReplayProgress)) -> Self {
+        let range = |(index, found): (usize, &SegmentFile)| {
             let next = log.get(index + 1).map(|next| next.header).filter(|next| next.begins == Begins::Seals);
             let (first, end) = (found.header.first, found.header.end());
             let end = next.map_or(end, |next| next.previous_end.clamp(first, end));
@@ -47,7 +47,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Everything before `end` was replayed.
-    pub(super) fn at(&mut self, end: Lsn) {
+    pub(in crate::log) fn at(&mut self, end: Lsn) {
         while let Some((start, to)) = self.left.last().copied() {
             if end <= to || self.left.len() == 1 {
                 let bytes = self.done + end.clamp(start, to).0 - start.0;
@@ -62,7 +62,7 @@ impl<'a> Steps<'a> {
     }
 
     /// The end was found.
-    pub(super) fn finish(mut self) {
+    pub(in crate::log) fn finish(mut self) {
         self.tell(self.total);
     }
 

@@ -1,10 +1,10 @@
-//! A payload on its way into records: several byte slices read as one.
+//! A payload on its way into fragments: several byte slices read as one.
 
 use crate::env::AlignedBuffer;
 
-/// The part of a payload that no record holds yet.
+/// The part of a payload that no fragment holds yet.
 #[derive(Debug)]
-pub(super) struct Payload<'a> {
+pub(in crate::log) struct Payload<'a> {
     /// The slices not yet taken in full.
     parts: &'a [&'a [u8]],
     /// How many bytes of the first of them are taken.
@@ -16,33 +16,33 @@ pub(super) struct Payload<'a> {
 
 impl<'a> Payload<'a> {
     /// A payload whose parts were packed, or not.
-    pub(super) fn new(parts: &'a [&'a [u8]], packed: bool) -> Self {
+    pub(in crate::log) fn new(parts: &'a [&'a [u8]], packed: bool) -> Self {
         Self { parts, taken: 0, left: parts.iter().map(|part| part.len()).sum(), begun: false, packed }
     }
 
     /// Bytes not yet taken.
-    pub(super) const fn left(&self) -> usize {
+    pub(in crate::log) const fn left(&self) -> usize {
         self.left
     }
 
     /// Whether it is packed.
-    pub(super) const fn is_packed(&self) -> bool {
+    pub(in crate::log) const fn is_packed(&self) -> bool {
         self.packed
     }
 
-    /// Whether a piece has been taken.
-    pub(super) const fn is_begun(&self) -> bool {
+    /// Whether a fragment has taken some of it.
+    pub(in crate::log) const fn is_begun(&self) -> bool {
         self.begun
     }
 
-    /// Whether the last piece has been taken.
-    pub(super) const fn is_done(&self) -> bool {
+    /// Whether the last fragment has been taken.
+    pub(in crate::log) const fn is_done(&self) -> bool {
         self.begun && self.left == 0
     }
 
     /// Appends the next `len` bytes to `out`.
     #[inline]
-    pub(super) fn take(&mut self, len: usize, out: &mut AlignedBuffer) {
+    pub(in crate::log) fn take(&mut self, len: usize, out: &mut AlignedBuffer) {
         self.begun = true;
         self.left = self.left.checked_sub(len).expect("no more is taken than is left");
         let mut wanted = len;

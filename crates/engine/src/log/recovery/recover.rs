@@ -1,14 +1,16 @@
 //! Opening a log: what it holds, and what the next writer needs to know.
 
-use super::chain::{self, Chain, Found};
-use super::format::{SECTOR, SEGMENT_BYTES_MAX, sector_up};
-use super::progress::{ReplayProgress, Steps};
+use super::chain::{self, SegmentChain, SegmentFile};
+use super::progress::{ProgressReporter, ReplayProgress};
 use super::reader::{LogReader, LogSummary, Visit};
-use super::segment::{Directory, Listing, Live, Spare};
-use super::stats::micros;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::Env;
+use crate::log::format::{SECTOR, SEGMENT_BYTES_MAX, sector_up};
+use crate::log::options::LogOptions;
+use crate::log::pool::directory::{Directory, Fill, Listing, SegmentInfo, Spare};
+use crate::log::pool::sizes::{is_useful, new_segment_bytes};
+use crate::log::stats::micros;
 use std::path::{Path, PathBuf};
 
 /// How many positions are left out between what a recovery finds and what is written after it. Positions that were
@@ -20,25 +22,24 @@ const _: () = assert!(GAP_BYTES >= 2 * SEGMENT_BYTES_MAX, "a segment may be lost
 /// How often a log is read again that changes while it is read.
 const ATTEMPTS: u32 = 100;
 
-/// A log as it was found; [`LogWriter::open`](super::LogWriter::open) goes on from there.
+/// A log as it was found; [`LogWriter::open`](crate::log::LogWriter::open) goes on from there.
 #[derive(Debug)]
 pub struct RecoveredLog {
-    pub(super) database: u64,
-    pub(super) summary: LogSummary,
+    pub(in crate::log) database: u64,
+    pub(in crate::log) summary: LogSummary,
     /// The segments to go on with, oldest first.
-    pub(super) live: Vec<Live>,
+    pub(in crate::log) live: Vec<SegmentInfo>,
     /// Segments that do not count any more once the next one seals the log.
-    pub(super) orphans: Vec<PathBuf>,
-    pub(super) spares: Vec<Spare>,
-    pub(super) unfinished: Vec<PathBuf>,
-    pub(super) next_number: u64,
-    pub(super) next_first: Lsn,
-    pub(super) next_spare: u64,
+    pub(in crate::log) orphans: Vec<PathBuf>,
+    /// The files of the directory: spares and those that were not finished.
+    pub(in crate::log) listing: Listing,
+    pub(in crate::log) next_number: u64,
+    pub(in crate::log) next_first: Lsn,
     /// The file to go on in, when it was made ahead.
-    pub(super) first: Option<Spare>,
+    pub(in crate::log) first: Option<Spare>,
     /// How long the recovery took, what `visit` did included.
-    pub(super) replay_us: u64,
-    pub(super) directory: PathBuf,
+    pub(in crate::log) replay_us: u64,
+    pub(in crate::log) directory: PathBuf,
     /// The log has nothing missing before it.
     reached: Lsn,
 }
@@ -49,28 +50,30 @@ impl RecoveredLog {
         from: Lsn,
         directory: Directory,
         listing: Listing,
-        chain: Chain,
+        chain: SegmentChain,
         read: (LogSummary, Lsn),
     ) -> Self {
         let (summary, reached) = read;
         // Segments behind the end hold nothing that counts.
-        let counts = |found: &Found| found.header.number <= summary.end_segment;
+        let counts = |found: &SegmentFile| found.header.number <= summary.end_segment;
         let (kept, dropped): (Vec<_>, Vec<_>) = chain.log.into_iter().partition(counts);
         let mut orphans = chain.orphans;
         orphans.extend(dropped.into_iter().map(|found| found.path));
         let mut live = chain.older;
-        live.extend(kept.into_iter().map(|found| Live { header: found.header, bytes: found.bytes, path: found.path }));
+        live.extend(kept.into_iter().map(|found| SegmentInfo {
+            header: found.header,
+            bytes: found.bytes,
+            path: found.path,
+        }));
         let seen = chain.positions_end.max(from);
         Self {
             database,
             summary,
             live,
             orphans,
-            spares: listing.spares,
-            unfinished: listing.unfinished,
+            listing,
             next_number: chain.next_number,
             next_first: if seen == Lsn(0) { Lsn(SECTOR) } else { sector_up(seen.plus(GAP_BYTES)) },
-            next_spare: listing.next_spare,
             first: None,
             replay_us: 0,
             directory: directory.path,
@@ -97,6 +100,29 @@ impl RecoveredLog {
         Err(Error::corruption(path, offset, what))
     }
 
+    /// Makes the file of the segment in which the log goes on, or takes one that is there when the disk has no space
+    /// for it.
+    ///
+    /// # Errors
+    /// `Full` and `Io` when there is neither. Nothing is changed then, and it may be called again.
+    pub fn prepare(&mut self, env: &Env, options: LogOptions) -> Result<()> {
+        if self.first.is_some() {
+            return Ok(());
+        }
+        let directory = Directory { env: env.clone(), path: self.directory.clone() };
+        let bytes = new_segment_bytes(0, options.segment_bytes);
+        let made = directory.make_spare(self.listing.next_spare, bytes, Fill::Zeros, options.direct);
+        self.listing.next_spare += 1;
+        self.first = Some(match made.map(|(spare, _)| spare) {
+            Err(error) if error.kind() == ErrorKind::Full => {
+                let useful = |spare: &mut Spare| is_useful(spare.bytes, 0, options.segment_bytes);
+                self.listing.spares.extract_if(.., useful).next().ok_or(error)?
+            }
+            made => made?,
+        });
+        Ok(())
+    }
+
     /// What was found.
     #[must_use]
     pub fn summary(&self) -> LogSummary {
@@ -120,7 +146,7 @@ pub fn recover(env: &Env, directory: &Path, database: u64, from: Lsn, visit: &mu
 ///
 /// # Errors
 /// As for [`recover`].
-pub(super) fn recover_telling(
+pub(in crate::log) fn recover_telling(
     env: &Env,
     directory: &Path,
     database: u64,
@@ -131,8 +157,8 @@ pub(super) fn recover_telling(
     recover_synced(env, directory, (database, from), true, tell, visit)
 }
 
-/// As [`recover`], without a sync before the reading: for a log that nobody may go on with, in a place where nothing
-/// can be written.
+/// As [`recover`], without a sync before the reading: for a log that no writer may go on with, in a directory where
+/// nothing can be written.
 ///
 /// # Errors
 /// As for [`recover`].
@@ -158,7 +184,7 @@ fn recover_synced(
     let directory = Directory { env: env.clone(), path: directory.to_owned() };
     let listing = directory.list()?;
     let chain = chain::find(&directory, &listing, Some(database), Some(from), sync)?;
-    let mut steps = Steps::begin(&chain.log, from, tell);
+    let mut steps = ProgressReporter::begin(&chain.log, from, tell);
     let read = read(LogReader::new(&chain.log, from), &mut |start, end, payload| {
         visit(start, end, payload)?;
         steps.at(end);
@@ -233,8 +259,8 @@ fn inspect_from(env: &Env, directory: &Path, from: Lsn, goes_on: bool, visit: &m
     Ok(summary)
 }
 
-/// Reads a log; tells what was found and where its last record ends.
+/// Reads a log; tells what was found and where its last fragment ends.
 fn read(mut reader: LogReader<'_>, visit: &mut Visit<'_>) -> Result<(LogSummary, Lsn)> {
     reader.read(visit)?;
-    Ok((reader.summary, reader.record_end))
+    Ok((reader.summary, reader.fragment_end))
 }

@@ -1,12 +1,12 @@
-//! Replay on several processors: the opening thread finds, checks and unpacks payloads, and workers take them in.
+//! Replay on several processors: the opening thread finds, checks and unpacks payloads, and workers apply them.
 //!
-//! Payloads go over in batches. While all workers have enough to do, the reading thread takes a batch in itself, so
-//! that every processor has work whatever takes longer. Where there are no threads it takes in each payload as it
+//! Payloads go over in batches. While all workers have enough to do, the reading thread applies a batch itself, so
+//! that every processor has work whatever takes longer. Where there are no threads it applies each payload as it
 //! comes.
 //!
 //! # Invariants
-//! 1. Every payload is taken in once, in no order: [`Take`] must not depend on the order. After [`Takers::settle`] all
-//!    that was read so far was taken in, and nothing behind it: a moment of the log.
+//! 1. Every payload is applied once, in no order: [`Apply`] must not depend on the order. After
+//!    [`ReplayWorkers::settle`] all that was read so far was applied, and nothing behind it: a moment of the log.
 //! 2. Memory is bounded by a few batches, each of which ends with the payload that makes it large.
 
 use super::progress::ReplayProgress;
@@ -20,45 +20,45 @@ use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A batch is handed over when it has so many bytes.
+/// A batch is handed over when it has this number of bytes.
 const BATCH_BYTES: usize = 96 << 10;
-/// How many batches may wait for each worker: so many that none of them runs out of work while the reading thread takes
-/// one in.
+/// How many batches may wait for each worker: enough that none of them runs out of work while the reading thread
+/// applies one.
 const WAITING_MAX: usize = 16;
-/// Memtables take in a third of what one thread reads: more workers would wait for it.
+/// Memtables apply a third of what one thread reads in the same time: more workers would wait for that thread.
 const WORKERS_MAX: usize = 3;
 
-/// Takes in one payload, whose first record begins at the position: several threads at once, in no order.
-pub type Take = dyn Fn(Lsn, &[u8]) -> Result<()> + Send + Sync;
+/// Applies one payload, whose first fragment begins at the position: several threads at once, in no order.
+pub type Apply = dyn Fn(Lsn, &[u8]) -> Result<()> + Send + Sync;
 
-/// Is told between two payloads how far the log was read: [`Takers::settle`] then makes that the position before which
-/// all is taken in.
-pub type Between<'a> = dyn FnMut(Lsn, &mut Takers) -> Result<()> + 'a;
+/// Is told between two payloads how far the log was read: [`ReplayWorkers::settle`] then makes that the position before
+/// which all is applied.
+pub type AfterBatch<'a> = dyn FnMut(Lsn, &mut ReplayWorkers) -> Result<()> + 'a;
 
-/// As [`recover()`](super::recover::recover), but payloads are taken in on several processors at once, in no order.
+/// As [`recover()`](super::recover::recover), but payloads are applied on several processors at once, in no order.
 /// Calls `tell` at the beginning, after about every mebibyte of the log, and at the end.
 ///
 /// # Errors
-/// As for [`recover()`](super::recover::recover); what `take` and `between` return.
+/// As for [`recover()`](super::recover::recover); what `apply` and `after_batch` return.
 pub fn replay(
     env: &Env,
     directory: &Path,
     database: u64,
     from: Lsn,
     tell: &mut dyn FnMut(ReplayProgress),
-    take: Arc<Take>,
-    between: &mut Between<'_>,
+    apply: Arc<Apply>,
+    after_batch: &mut AfterBatch<'_>,
 ) -> Result<RecoveredLog> {
-    let mut takers = Takers::start(env, take);
+    let mut workers = ReplayWorkers::start(env, apply);
     let recovered = recover_telling(env, directory, database, from, tell, &mut |start, end, payload| {
-        if takers.add(start, payload)? { between(end, &mut takers) } else { Ok(()) }
+        if workers.add(start, payload)? { after_batch(end, &mut workers) } else { Ok(()) }
     });
-    // What could not be taken in stands before what could not be read.
-    takers.settle().and(recovered)
+    // What could not be applied stands before what could not be read.
+    workers.settle().and(recovered)
 }
 
-/// The workers that take in what is read.
-pub struct Takers {
+/// The workers that apply what is read.
+pub struct ReplayWorkers {
     shared: Arc<Shared>,
     workers: Vec<Box<dyn Worker>>,
     /// The batch that the next payload goes to.
@@ -67,21 +67,21 @@ pub struct Takers {
 
 /// What the reading thread and the workers share.
 struct Shared {
-    take: Arc<Take>,
+    apply: Arc<Apply>,
     state: Mutex<State>,
-    /// A batch came or was taken in, or no more will come.
+    /// A batch came or was applied, or no more will come.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// Batches that nobody has begun with.
+    /// Batches that no thread has begun with.
     batches: VecDeque<Batch>,
-    /// How many are being taken in.
-    taking: usize,
+    /// How many are being applied.
+    applying: usize,
     /// Empty ones, whose memory goes round: asking for it and giving it back costs more than handing a batch over.
     empty: Vec<Batch>,
-    /// The first error of a worker that nobody was told of yet.
+    /// The first error of a worker that was not returned yet.
     error: Option<Error>,
     ended: bool,
 }
@@ -90,13 +90,13 @@ struct State {
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
-    /// Where each payload's first record begins, and where it ends in `bytes`.
+    /// Where each payload's first fragment begins, and where it ends in `bytes`.
     payloads: Vec<(Lsn, usize)>,
 }
 
-impl Takers {
-    fn start(env: &Env, take: Arc<Take>) -> Self {
-        let shared = Arc::new(Shared { take, state: Mutex::default(), changed: Condvar::new() });
+impl ReplayWorkers {
+    fn start(env: &Env, apply: Arc<Apply>) -> Self {
+        let shared = Arc::new(Shared { apply, state: Mutex::default(), changed: Condvar::new() });
         let worker = |_| {
             let shared = Arc::clone(&shared);
             let work = move || {
@@ -105,15 +105,15 @@ impl Takers {
             };
             env.threads.worker("replay", Box::new(work)).ok()
         };
-        // Without a thread this one takes in more, or all.
+        // Without a thread this one applies more, or all.
         let workers = (0..env.threads.others().min(WORKERS_MAX)).map_while(worker).collect();
         Self { shared, workers, filling: Batch::default() }
     }
 
-    /// Takes in a payload, or has it taken in. Says whether the batch before the next payload ends with it.
+    /// Applies a payload, or has it applied. Says whether the batch before the next payload ends with it.
     fn add(&mut self, start: Lsn, payload: &[u8]) -> Result<bool> {
         if self.workers.is_empty() {
-            return (self.shared.take)(start, payload).map(|()| true);
+            return (self.shared.apply)(start, payload).map(|()| true);
         }
         self.filling.add(start, payload);
         if self.filling.bytes.len() < BATCH_BYTES {
@@ -121,29 +121,29 @@ impl Takers {
         }
         let mut state = self.shared.state.lock();
         if state.error.is_some() {
-            return Err(Error::new(ErrorKind::Closed, "what was read before could not be taken in"));
+            return Err(Error::new(ErrorKind::Closed, "what was read before could not be applied"));
         }
         let batch = mem::replace(&mut self.filling, state.empty.pop().unwrap_or_default());
         if state.batches.len() < WAITING_MAX * self.workers.len() {
             state.batches.push_back(batch);
             self.shared.changed.notify_all();
         } else {
-            drop(self.shared.take_in(state, batch));
+            drop(self.shared.apply_batch(state, batch));
         }
         Ok(true)
     }
 
-    /// Returns when everything that was read before has been taken in.
+    /// Returns when everything that was read before has been applied.
     ///
     /// # Errors
-    /// What [`Take`] returned.
+    /// What [`Apply`] returned.
     pub fn settle(&mut self) -> Result<()> {
         let mut state = self.shared.state.lock();
         state.batches.push_back(mem::take(&mut self.filling));
         loop {
             if let Some(batch) = state.batches.pop_front() {
-                state = self.shared.take_in(state, batch);
-            } else if state.taking > 0 {
+                state = self.shared.apply_batch(state, batch);
+            } else if state.applying > 0 {
                 self.shared.changed.wait(&mut state);
             } else {
                 return state.error.take().map_or(Ok(()), Err);
@@ -152,7 +152,7 @@ impl Takers {
     }
 }
 
-impl Drop for Takers {
+impl Drop for ReplayWorkers {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
         state.batches.clear();
@@ -163,9 +163,9 @@ impl Drop for Takers {
     }
 }
 
-impl fmt::Debug for Takers {
+impl fmt::Debug for ReplayWorkers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Takers").field("workers", &self.workers.len()).finish_non_exhaustive()
+        f.debug_struct("ReplayWorkers").field("workers", &self.workers.len()).finish_non_exhaustive()
     }
 }
 
@@ -175,21 +175,21 @@ impl Shared {
         let mut state = self.state.lock();
         while !state.ended {
             if let Some(batch) = state.batches.pop_front() {
-                state = self.take_in(state, batch);
+                state = self.apply_batch(state, batch);
             } else {
                 self.changed.wait(&mut state);
             }
         }
     }
 
-    /// Takes in a batch, without the latch.
-    fn take_in<'a>(&'a self, mut state: MutexGuard<'a, State>, mut batch: Batch) -> MutexGuard<'a, State> {
-        state.taking += 1;
+    /// Applies a batch, without the latch.
+    fn apply_batch<'a>(&'a self, mut state: MutexGuard<'a, State>, mut batch: Batch) -> MutexGuard<'a, State> {
+        state.applying += 1;
         drop(state);
-        let taken = batch.each(&*self.take);
+        let taken = batch.each(&*self.apply);
         batch.empty();
         let mut state = self.state.lock();
-        state.taking -= 1;
+        state.applying -= 1;
         state.empty.push(batch);
         if let Err(error) = taken {
             state.error.get_or_insert(error);
@@ -205,7 +205,7 @@ impl Batch {
         self.payloads.push((start, self.bytes.len()));
     }
 
-    fn each(&self, take: &Take) -> Result<()> {
+    fn each(&self, take: &Apply) -> Result<()> {
         let mut at = 0;
         for (start, to) in &self.payloads {
             take(*start, &self.bytes[at..*to])?;
@@ -226,10 +226,10 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LogOptions, LogWriter, recover};
     use super::*;
     use crate::base::num::usize_of;
     use crate::env::{Access, OpenOptions};
+    use crate::log::{LogOptions, LogWriter, recover};
 
     /// Payloads of many sizes in three segments, with markers between them.
     fn fill(env: &Env, path: &Path) {
@@ -237,7 +237,7 @@ mod tests {
         let log = LogWriter::open(env, path, LogOptions::default(), recovered).unwrap();
         for number in 0..3000u64 {
             let bytes = [0, 1, 100, 160, 5000, 700][usize_of(number % 6)] + usize_of(number % 500 / 499) * 300_000;
-            let end = log.append(&[&vec![u8::try_from(number % 256).unwrap(); bytes]]).unwrap();
+            let end = log.append_parts(&[&vec![u8::try_from(number % 256).unwrap(); bytes]]).unwrap();
             match number % 100 {
                 0 => log.sync(end).unwrap(),
                 1..50 => log.write(end).unwrap(),
@@ -264,7 +264,7 @@ mod tests {
         (taken, ending(&outcome))
     }
 
-    /// What a replay takes in, put in order; at each pause everything before it was taken in, and nothing behind.
+    /// What a replay applies, put in order; at each pause everything before it was applied, and nothing behind.
     fn replayed(env: &Env, path: &Path, from: Lsn, refused: Option<Lsn>) -> History {
         let taken = Arc::new(Mutex::new(Vec::new()));
         let theirs = Arc::clone(&taken);
@@ -273,10 +273,10 @@ mod tests {
             if refused == Some(start) { Err(Error::new(ErrorKind::Full, "enough")) } else { Ok(()) }
         });
         let (mut pauses, mut before) = (0, 0);
-        let outcome = replay(env, path, 1, from, &mut |_| (), take, &mut |end, takers| {
+        let outcome = replay(env, path, 1, from, &mut |_| (), take, &mut |end, workers| {
             pauses += 1;
             if pauses % 5 == 0 {
-                takers.settle()?;
+                workers.settle()?;
                 let taken = taken.lock();
                 assert!(taken.len() > before && taken.iter().all(|(start, _)| *start < end));
                 before = taken.len();
@@ -309,7 +309,7 @@ mod tests {
             let (refused, _) = whole[round * 331];
             let (taken, ending) = replayed(&env, dir.path(), Lsn(0), Some(refused));
             assert!(ending.contains("enough"), "{ending}");
-            assert!(taken.windows(2).all(|pair| pair[0].0 < pair[1].0), "none is taken in twice");
+            assert!(taken.windows(2).all(|pair| pair[0].0 < pair[1].0), "none is applied twice");
             assert!(taken.iter().any(|(start, _)| *start == refused));
         }
     }

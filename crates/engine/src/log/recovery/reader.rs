@@ -1,49 +1,43 @@
-//! Reading records in order, and telling the end of the log from corruption.
+//! Reading fragments in order, and telling the end of the log from corruption.
 //!
 //! # Recovery
-//! The reader stops at the first position where no valid record stands and no group goes on from exactly there. Is that
-//! the torn tail of a crash, or damage to what had been durable? It looks through everything behind: a marker that says
-//! that more was durable when it was written, or a segment that sealed the log further on, proves damage. Without proof
-//! the log ends there.
+//! The reader stops at the first position where no valid fragment stands and no group goes on from exactly there. Is
+//! that the torn tail of a crash, or damage to what had been durable? It looks through everything behind: a marker that
+//! says that more was durable when it was written, or a segment that sealed the log further on, proves damage. Without
+//! proof the log ends there.
 
-use super::chain::Found;
-use super::format::{
-    Begins, FRAGMENT_BYTES_MAX, MARKER_BYTES, Marker, RECORD_BYTES, RecordKind, SECTOR, after, claim, distance,
-    is_valid, sector_up,
+use super::chain::SegmentFile;
+use super::read_window::ReadWindow;
+use crate::base::num::u64_of;
+use crate::base::{Error, ErrorKind, Lsn, Reached, Result};
+use crate::env::SECTOR_BYTES;
+use crate::log::buffer::pack::{UnpackError, unpack};
+use crate::log::format::{
+    Begins, FRAGMENT_HEADER_BYTES, FragmentKind, MARKER_BYTES, Marker, SECTOR, after, claim, is_valid, sector_up,
 };
-use super::pack::{Unpackable, unpack};
-use crate::base::num::{round_down, u64_of};
-use crate::base::{Error, Lsn, Reached, Result};
-use crate::env::{AlignedBuffer, SECTOR_BYTES};
 
-/// How much is read at a time, in bytes; more than the longest record.
-const WINDOW_BYTES: usize = 1 << 20;
-/// How much is searched for markers at a time, in bytes.
-const SCAN_BYTES: usize = 64 << 10;
-const _: () = assert!(WINDOW_BYTES > FRAGMENT_BYTES_MAX + RECORD_BYTES + SECTOR_BYTES);
-
-/// Is shown each payload: where its first record begins, the position after it, and its bytes.
+/// Is shown each payload: where its first fragment begins, the position after it, and its bytes.
 pub type Visit<'a> = dyn FnMut(Lsn, Lsn, &[u8]) -> Result<()> + 'a;
 
 /// Reads a chain of segments.
-pub(super) struct LogReader<'a> {
-    log: &'a [Found],
+pub(in crate::log) struct LogReader<'a> {
+    log: &'a [SegmentFile],
     /// Payloads that end at or before it are not shown.
     from: Lsn,
-    window: Window,
-    /// Where the last valid record ends.
-    pub(super) record_end: Lsn,
-    /// The pieces of a payload so far, and where the first stands.
-    pieces: Vec<u8>,
+    window: ReadWindow,
+    /// Where the last valid fragment ends.
+    pub(in crate::log) fragment_end: Lsn,
+    /// The fragments of a payload so far, and where the first stands.
+    fragments: Vec<u8>,
     begun: Option<Lsn>,
     /// Whether that payload is packed.
     packed: bool,
     /// A payload that was packed.
     unpacked: Vec<u8>,
-    /// Whether nothing but pieces of a payload was seen whose beginning lies in a segment that is gone.
+    /// Whether nothing but fragments of a payload was seen whose beginning lies in a segment that is gone.
     midway: bool,
-    pub(super) summary: LogSummary,
-    /// Where the first segment's records are read from, unless from its beginning.
+    pub(in crate::log) summary: LogSummary,
+    /// Where the first segment's fragments are read from, unless from its beginning.
     start: Option<Lsn>,
 }
 
@@ -53,7 +47,7 @@ pub struct LogSummary {
     /// The position after the last whole payload; zero for a log that never had one.
     pub end: Lsn,
     /// The number of the segment that `end` lies in.
-    pub(super) end_segment: u64,
+    pub(in crate::log) end_segment: u64,
     /// Whether the log was closed, rather than ended by a crash.
     pub closed: bool,
     /// Bytes of the payloads shown.
@@ -64,14 +58,14 @@ pub struct LogSummary {
 
 /// What lies behind damage, besides the payloads that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rest {
-    /// Bytes of the files that no record can be read from.
-    pub(super) unreadable_bytes: u64,
+pub(in crate::log) struct Rest {
+    /// Bytes of the files that no fragment can be read from.
+    pub(in crate::log) unreadable_bytes: u64,
     /// Everything before it was durable once, as markers and seals tell, too.
-    pub(super) durable: Lsn,
+    pub(in crate::log) durable: Lsn,
 }
 
-/// Why the records of a segment stopped.
+/// Why the fragments of a segment stopped.
 enum Stop {
     /// The position up to which a later segment sealed the log.
     Sealed,
@@ -79,20 +73,20 @@ enum Stop {
     Closed,
     /// The segment is used up.
     Full,
-    /// Nothing valid at this position, where the next record or group should stand.
+    /// Nothing valid at this position, where the next fragment or group should stand.
     Nothing(Lsn),
 }
 
 impl<'a> LogReader<'a> {
-    pub(super) fn new(log: &'a [Found], from: Lsn) -> Self {
+    pub(in crate::log) fn new(log: &'a [SegmentFile], from: Lsn) -> Self {
         let oldest = log.first().map(|found| found.header);
         let (end, end_segment) = oldest.map_or((Lsn(0), 0), |header| (header.previous_end, header.previous));
         Self {
             log,
             from,
-            window: Window::default(),
-            record_end: end,
-            pieces: Vec::new(),
+            window: ReadWindow::default(),
+            fragment_end: end,
+            fragments: Vec::new(),
             begun: None,
             packed: false,
             unpacked: Vec::new(),
@@ -103,16 +97,16 @@ impl<'a> LogReader<'a> {
     }
 
     /// A reader that begins at `position`, where a payload ends: in the first segment of `log`, or before it.
-    pub(super) fn resumed(log: &'a [Found], position: Lsn) -> Self {
+    pub(in crate::log) fn resumed(log: &'a [SegmentFile], position: Lsn) -> Self {
         let mut reader = Self::new(log, position);
         if log.first().is_some_and(|found| found.header.first < position) {
-            (reader.record_end, reader.midway, reader.start) = (position, false, Some(position));
+            (reader.fragment_end, reader.midway, reader.start) = (position, false, Some(position));
         }
         reader
     }
 
     /// Shows every whole payload to `visit`.
-    pub(super) fn read(&mut self, visit: &mut Visit<'_>) -> Result<()> {
+    pub(in crate::log) fn read(&mut self, visit: &mut Visit<'_>) -> Result<()> {
         for index in 0..self.log.len() {
             let next = self.log.get(index + 1).map(|found| found.header);
             let sealed = next.filter(|next| next.begins == Begins::Seals).map(|next| next.previous_end);
@@ -123,7 +117,7 @@ impl<'a> LogReader<'a> {
                 Stop::Full if next.is_some() && sealed.is_none() => {}
                 _ if let Some(end) = sealed => {
                     let what = format!("damaged: the log was found whole up to position {end} at an earlier open");
-                    return Err(self.corruption(index, self.record_end, what));
+                    return Err(self.corruption(index, self.fragment_end, what));
                 }
                 Stop::Closed => {
                     self.summary.closed = true;
@@ -141,16 +135,16 @@ impl<'a> LogReader<'a> {
     }
 
     fn read_segment(&mut self, index: usize, start: Lsn, sealed: Option<Lsn>, visit: &mut Visit<'_>) -> Result<Stop> {
-        let Found { header, .. } = self.log[index];
+        let SegmentFile { header, .. } = self.log[index];
         let mut at = start;
         if header.begins == Begins::Seals && at == header.first {
-            self.record_end = at;
+            self.fragment_end = at;
         }
         loop {
-            if sealed == Some(self.record_end) && header.first <= self.record_end {
+            if sealed == Some(self.fragment_end) && header.first <= self.fragment_end {
                 return Ok(Stop::Sealed);
             }
-            let Some((kind, length)) = self.record(index, at)? else {
+            let Some((kind, length)) = self.fragment(index, at)? else {
                 let sector = sector_up(at);
                 if sector == header.end() {
                     return Ok(Stop::Full);
@@ -161,67 +155,77 @@ impl<'a> LogReader<'a> {
                 }
                 return Ok(Stop::Nothing(at));
             };
-            let next = after(at, RECORD_BYTES + length);
+            let next = after(at, FRAGMENT_HEADER_BYTES + length);
             match kind {
-                RecordKind::Group => {
+                FragmentKind::Group => {
+                    if !at.0.is_multiple_of(SECTOR) {
+                        return Err(self.unpadded(index, at));
+                    }
                     let follows = self.marker(index, at)?.is_some_and(|it| self.follows(index, at, it));
                     if !follows {
                         return Ok(Stop::Nothing(at));
                     }
                 }
                 // A sealed position lies before it, and cannot be reached any more.
-                RecordKind::End if sealed.is_some() => return Ok(Stop::Nothing(at)),
-                RecordKind::End => return Ok(Stop::Closed),
+                FragmentKind::End if sealed.is_some() => return Ok(Stop::Nothing(at)),
+                FragmentKind::End => return Ok(Stop::Closed),
                 _ => {
-                    self.piece(index, at, kind, length, visit)?;
-                    self.record_end = next;
+                    self.add_fragment(index, at, kind, length, visit)?;
+                    self.fragment_end = next;
                 }
             }
             at = next;
         }
     }
 
-    /// Whether the group at `at` goes on exactly where the records before it end.
+    /// Whether the group at `at` goes on exactly where the fragments before it end.
     fn follows(&mut self, index: usize, at: Lsn, marker: Marker) -> bool {
-        // The end of the records before the first segment read is not known.
+        // The end of the fragments before the first segment read is not known.
         let first = index == 0 && at == self.log[0].header.first && self.log[0].header.begins == Begins::Continues;
-        first || marker.previous_end == self.record_end
+        first || marker.previous_end == self.fragment_end
     }
 
-    /// Takes in a piece of a payload, and shows the payload when it is whole.
-    fn piece(&mut self, index: usize, at: Lsn, kind: RecordKind, length: usize, visit: &mut Visit<'_>) -> Result<()> {
+    /// Adds a fragment to its payload, and shows the payload when it is whole.
+    fn add_fragment(
+        &mut self,
+        index: usize,
+        at: Lsn,
+        kind: FragmentKind,
+        length: usize,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
         let found = &self.log[index];
-        let payload = self.window.get(found, after(at, RECORD_BYTES), length)?.unwrap_or_default();
-        let end = after(at, RECORD_BYTES + length);
+        let payload = self.window.get(found, after(at, FRAGMENT_HEADER_BYTES), length)?.unwrap_or_default();
+        let end = after(at, FRAGMENT_HEADER_BYTES + length);
         let start = match (kind, self.begun) {
-            (RecordKind::Middle | RecordKind::Last, None) if self.midway => {
-                if kind == RecordKind::Last {
+            (FragmentKind::Middle | FragmentKind::Last, None) if self.midway => {
+                if kind == FragmentKind::Last {
                     self.midway = false;
                     (self.summary.end, self.summary.end_segment) = (end, found.header.number);
                 }
                 return Ok(());
             }
-            (RecordKind::Full | RecordKind::First, None) => {
+            (FragmentKind::Full | FragmentKind::First, None) => {
                 self.packed = false;
                 at
             }
-            (RecordKind::PackedFull | RecordKind::PackedFirst, None) => {
+            (FragmentKind::PackedFull | FragmentKind::PackedFirst, None) => {
                 self.packed = true;
                 at
             }
-            (RecordKind::Middle | RecordKind::Last, Some(start)) => start,
-            _ => return Err(self.corruption(index, at, "the pieces of a payload are out of order")),
+            (FragmentKind::Middle | FragmentKind::Last, Some(start)) => start,
+            _ => return Err(self.corruption(index, at, "the fragments of a payload are out of order")),
         };
         self.midway = false;
         let whole = match kind {
-            RecordKind::Full | RecordKind::PackedFull => payload,
+            FragmentKind::Full | FragmentKind::PackedFull => payload,
             _ => {
-                self.pieces.extend_from_slice(payload);
+                self.fragments.extend_from_slice(payload);
                 self.begun = Some(start);
-                if kind != RecordKind::Last {
+                if kind != FragmentKind::Last {
                     return Ok(());
                 }
-                &self.pieces
+                &self.fragments
             }
         };
         if end > self.from {
@@ -229,10 +233,10 @@ impl<'a> LogReader<'a> {
                 false => whole,
                 true => match unpack(whole, &mut self.unpacked) {
                     Ok(()) => &self.unpacked,
-                    Err(Unpackable::NotBuilt(compression)) => {
+                    Err(UnpackError::NotBuilt(compression)) => {
                         return Err(compression.not_built("a commit in the redo log"));
                     }
-                    Err(Unpackable::Malformed) => {
+                    Err(UnpackError::Malformed) => {
                         return Err(self.corruption(self.home(start), start, "a payload that cannot be unpacked"));
                     }
                 },
@@ -243,17 +247,17 @@ impl<'a> LogReader<'a> {
         }
         (self.summary.end, self.summary.end_segment) = (end, found.header.number);
         self.begun = None;
-        self.pieces.clear();
+        self.fragments.clear();
         Ok(())
     }
 
-    /// The kind and payload length of the valid record at `at`, if one stands there.
-    fn record(&mut self, index: usize, at: Lsn) -> Result<Option<(RecordKind, usize)>> {
+    /// The kind and payload length of the valid fragment at `at`, if one stands there.
+    fn fragment(&mut self, index: usize, at: Lsn) -> Result<Option<(FragmentKind, usize)>> {
         let found = &self.log[index];
-        let Some(head) = self.window.get(found, at, RECORD_BYTES)? else { return Ok(None) };
+        let Some(head) = self.window.get(found, at, FRAGMENT_HEADER_BYTES)? else { return Ok(None) };
         let Some((kind, length)) = claim(head) else { return Ok(None) };
-        let Some(record) = self.window.get(found, at, RECORD_BYTES + length)? else { return Ok(None) };
-        let is_valid = is_valid(found.identity, at, record);
+        let Some(fragment) = self.window.get(found, at, FRAGMENT_HEADER_BYTES + length)? else { return Ok(None) };
+        let is_valid = is_valid(found.identity, at, fragment);
         if !is_valid {
             Reached::TornTail.mark();
         }
@@ -267,22 +271,16 @@ impl<'a> LogReader<'a> {
         Ok(bytes.and_then(|bytes| Marker::find(found.identity, at, bytes)))
     }
 
-    /// The first group marker at or behind `from` in the segment at `index`, and where it stands. Groups begin
-    /// anywhere, because the log may have been written without padding.
-    fn next_marker(&mut self, index: usize, mut from: Lsn) -> Result<Option<(Lsn, Marker)>> {
-        let found = &self.log[index];
-        loop {
-            let len = distance(from, found.header.end()).min(SCAN_BYTES);
-            if len < MARKER_BYTES {
-                return Ok(None);
+    /// The first group marker at or behind `from`, and before `end`, in the segment at `index`, and where it stands.
+    fn next_marker(&mut self, index: usize, from: Lsn, end: Lsn) -> Result<Option<(Lsn, Marker)>> {
+        let mut at = sector_up(from);
+        while at < end {
+            if let Some(marker) = self.marker(index, at)? {
+                return Ok(Some((at, marker)));
             }
-            let bytes = self.window.get(found, from, len)?.unwrap_or_default();
-            if let Some(marker) = Marker::search(found.identity, from, bytes) {
-                return Ok(Some(marker));
-            }
-            // A marker may begin in the last bytes.
-            from = after(from, len - (MARKER_BYTES - 1));
+            at = after(at, SECTOR_BYTES);
         }
+        Ok(None)
     }
 
     /// The segment that `at` lies in.
@@ -291,27 +289,27 @@ impl<'a> LogReader<'a> {
     }
 
     /// Refuses a log that stops at `at` in the segment at `index`, if the file may have been cut off in what stood
-    /// there. A file that is cut off further on has lost nothing: the next record or group would stand here, or the
-    /// next group at the next sector.
+    /// there. A file that is cut off further on has lost nothing: the next fragment would stand here, or the next group
+    /// at the next sector.
     fn check_cut(&mut self, index: usize, at: Lsn) -> Result<()> {
         let found = &self.log[index];
         let (cut, end, header) = (found.readable_end(), found.header.end(), found.header);
         if !found.is_cut() {
             return Ok(());
         }
-        let head = self.window.get(found, at, RECORD_BYTES)?.and_then(claim);
-        let record_end = head.map_or(at, |(_, length)| after(at, RECORD_BYTES + length));
+        let head = self.window.get(found, at, FRAGMENT_HEADER_BYTES)?.and_then(claim);
+        let fragment_end = head.map_or(at, |(_, length)| after(at, FRAGMENT_HEADER_BYTES + length));
         let next = after(sector_up(at), MARKER_BYTES);
-        if record_end <= cut && (next <= cut || next > end) {
+        if fragment_end <= cut && (next <= cut || next > end) {
             return Ok(());
         }
         let what = format!("the segment is cut off: {} of {} bytes are left", found.bytes, header.bytes);
         Err(Error::corruption(&found.path, found.bytes, what))
     }
 
-    /// Decides whether the log ends at `self.record_end`, in the segment at `index` or at the end of the one before.
+    /// Decides whether the log ends at `self.fragment_end`, in the segment at `index` or at the end of the one before.
     fn judge(&mut self, index: usize) -> Result<()> {
-        let stop = self.record_end;
+        let stop = self.fragment_end;
         let home = self.home(stop).min(index);
         for later in home..self.log.len() {
             let header = self.log[later].header;
@@ -321,7 +319,7 @@ impl<'a> LogReader<'a> {
                 return Err(self.corruption(home, stop, what));
             }
             let mut from = header.first.max(stop);
-            while let Some((at, marker)) = self.next_marker(later, from)? {
+            while let Some((at, marker)) = self.next_marker(later, from, header.end())? {
                 if marker.durable > stop {
                     let file = self.log[later].path.display();
                     let proof =
@@ -337,7 +335,7 @@ impl<'a> LogReader<'a> {
     /// Shows what can be read behind damage, of the payloads that begin at or behind a group in `self.log`, and counts
     /// what cannot. `seals` tells up to where a segment counts, and everything before `durable` is known to have been
     /// durable.
-    pub(super) fn read_rest(
+    pub(in crate::log) fn read_rest(
         &mut self,
         durable: Lsn,
         seals: &dyn Fn(u64) -> Option<Lsn>,
@@ -345,103 +343,56 @@ impl<'a> LogReader<'a> {
     ) -> Result<Rest> {
         let mut rest = Rest { durable, unreadable_bytes: 0 };
         for index in 0..self.log.len() {
-            let Found { header, .. } = self.log[index];
+            let SegmentFile { header, .. } = self.log[index];
             let sealed = seals(header.number);
             let end = sealed.map_or(header.end(), |sealed| sealed.clamp(header.first, header.end()));
-            if header.begins == Begins::Seals && header.first > self.record_end {
+            if header.begins == Begins::Seals && header.first > self.fragment_end {
                 self.give_up(header.previous_end, seals, &mut rest);
-                self.record_end = header.first;
+                self.fragment_end = header.first;
             }
             rest.durable = rest.durable.max(if header.begins == Begins::Seals { header.previous_end } else { Lsn(0) });
-            let mut at = self.record_end.max(header.first);
-            while let Some((group, marker)) = self.next_group(index, at, end)? {
+            let mut at = self.fragment_end.max(header.first);
+            while let Some((group, marker)) = self.next_marker(index, at, end)? {
                 self.give_up(marker.previous_end, seals, &mut rest);
                 rest.durable = rest.durable.max(marker.durable);
-                self.record_end = marker.previous_end.max(self.record_end);
+                self.fragment_end = marker.previous_end.max(self.fragment_end);
                 match self.read_segment(index, group, sealed, visit) {
                     Err(error) if error.place().is_none() => return Err(error),
                     _ => {}
                 }
-                at = after(group, 1).max(self.record_end);
+                at = after(group, 1).max(self.fragment_end);
             }
         }
         self.give_up(rest.durable, seals, &mut rest);
         Ok(rest)
     }
 
-    /// Counts the bytes of the files between the last record and `position`; the pieces of a payload before it are
+    /// Counts the bytes of the files between the last fragment and `position`; the fragments of a payload before it are
     /// without an end. (Positions that no file has are left out: they are not bytes.)
     fn give_up(&mut self, position: Lsn, seals: &dyn Fn(u64) -> Option<Lsn>, rest: &mut Rest) {
-        let bytes = |found: &Found| {
+        let bytes = |found: &SegmentFile| {
             let header = &found.header;
             let end = seals(header.number).unwrap_or(Lsn::MAX).min(found.readable_end()).min(position);
-            end.0.saturating_sub(header.first.max(self.record_end).0)
+            end.0.saturating_sub(header.first.max(self.fragment_end).0)
         };
         rest.unreadable_bytes += self.log.iter().map(bytes).sum::<u64>();
-        if position > self.record_end {
+        if position > self.fragment_end {
             self.begun = None;
-            self.pieces.clear();
+            self.fragments.clear();
             self.midway = true;
         }
     }
 
-    /// The first group at or behind `at` that begins before `end`. Looks at every byte, because damage may have moved
-    /// nothing.
-    fn next_group(&mut self, index: usize, at: Lsn, end: Lsn) -> Result<Option<(Lsn, Marker)>> {
-        let mut at = at;
-        while at < end {
-            if let Some(marker) = self.marker(index, at)? {
-                return Ok(Some((at, marker)));
-            }
-            at = after(at, 1);
-        }
-        Ok(None)
+    /// A group within a sector: earlier versions could be told to write the log so.
+    fn unpadded(&self, index: usize, at: Lsn) -> Error {
+        let SegmentFile { header, path, .. } = &self.log[index];
+        let (path, offset) = (path.display(), header.offset_of(at));
+        let message = format!("{path}: at offset {offset}: written without padding, which only earlier versions read");
+        Error::new(ErrorKind::Unsupported, message)
     }
 
     fn corruption(&self, index: usize, at: Lsn, what: impl std::fmt::Display) -> Error {
-        let Found { header, path, .. } = &self.log[index];
+        let SegmentFile { header, path, .. } = &self.log[index];
         Error::corruption(path, header.offset_of(at.clamp(header.first, header.end())), what)
-    }
-}
-
-/// A part of one segment in memory.
-#[derive(Default)]
-struct Window {
-    /// The segment's number; zero before the first.
-    number: u64,
-    start: Lsn,
-    bytes: AlignedBuffer,
-}
-
-impl Window {
-    /// The `len` bytes of content at `at`, or `None` when they would go beyond the segment.
-    fn get(&mut self, found: &Found, at: Lsn, len: usize) -> Result<Option<&[u8]>> {
-        let header = &found.header;
-        if distance(at, header.end()) < len {
-            return Ok(None);
-        }
-        let held =
-            self.number == header.number && self.start <= at && after(at, len) <= after(self.start, self.bytes.len());
-        if !held {
-            self.load(found, Lsn(round_down(at.0, SECTOR)))?;
-        }
-        let from = distance(self.start, at);
-        Ok(Some(&self.bytes[from..from + len]))
-    }
-
-    fn load(&mut self, found: &Found, start: Lsn) -> Result<()> {
-        let header = &found.header;
-        let len = distance(start, header.end()).min(WINDOW_BYTES);
-        (self.number, self.start) = (header.number, start);
-        self.bytes.resize(len);
-        let offset = header.offset_of(start);
-        let read =
-            found.file.read_at(&mut self.bytes, offset).map_err(|error| Error::io("read", &found.path, error))?;
-        self.bytes[read..].fill(0);
-        if read < len && !found.is_cut() {
-            let at = offset + u64_of(read);
-            return Err(Error::corruption(&found.path, at, "the segment is cut off"));
-        }
-        Ok(())
     }
 }

@@ -1,4 +1,5 @@
-//! Salvage: a damaged log is cut at the damage, so that it can be opened again, and what is cut off is kept beside.
+//! Salvage: a damaged log is cut at the damage, so that it can be opened again, and what is cut off is kept in a
+//! directory.
 //!
 //! # Recovery
 //! 1. The whole log, from the segment of the oldest position that is needed, is read up to the damage; what is behind
@@ -6,7 +7,7 @@
 //!    it is (`log/headless.rs`).
 //! 2. Files that lose something, or get a new header, are linked or copied to `lost-{number}` in the log's directory,
 //!    durably.
-//! 3. Damaged headers of segments that are kept are written anew. When nothing else was damaged the log is sound from
+//! 3. Damaged headers of segments that are kept are written again. When nothing else was damaged the log is sound from
 //!    here on.
 //! 4. A segment of that number seals the log before the damage. With its name the log is sound; before that it is as it
 //!    was.
@@ -15,21 +16,21 @@
 //! Positions go on far above all that are known, also those that only the caller knows of: the file of the newest may
 //! be missing.
 
-use super::chain::{Damage, Found, Segments, is_link, open_all};
-use super::format::{Begins, SECTOR, SEGMENT_BYTES_MIN, SegmentHeader, sector_up};
+use super::chain::{Damage, SegmentFile, Segments, is_link, open_all};
 use super::headless::Headless;
 use super::reader::LogReader;
 use super::reader::Visit;
 use super::recover::{recover, recover_unsynced};
-use super::segment::{Directory, Listing, segment_path};
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{Error, Lsn, Result};
 use crate::env::{Access, Env};
+use crate::log::format::{Begins, SECTOR, SEGMENT_BYTES_MIN, SegmentHeader, sector_up};
+use crate::log::pool::directory::{Directory, Listing, segment_path};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How many positions are left out behind everything known. More than a log can have grown by since anybody noted a
-/// position.
+/// How many positions are left out behind everything known. More than a log can have grown by since the manifest noted
+/// a position.
 const GAP_BYTES: u64 = 1 << 40;
 /// How much of a file is copied at a time.
 const COPY_BYTES: u64 = 1 << 20;
@@ -46,8 +47,8 @@ pub struct Damaged {
     pub end: Lsn,
     /// Everything before it was durable once.
     pub durable: Lsn,
-    /// Bytes behind the damage that no record can be read from; `None` when files are missing or cut off, so that
-    /// nobody can tell.
+    /// Bytes behind the damage that no fragment can be read from; `None` when files are missing or cut off, so that
+    /// it is unknown.
     pub unreadable_bytes: Option<u64>,
     /// Segments whose headers are damaged, and the headers that they had.
     headless: Vec<(SegmentHeader, PathBuf)>,
@@ -112,12 +113,12 @@ pub fn examine(
         // The damage is what comes next.
         Ok(()) => segments.bad_after(&log).unwrap_or(error),
     };
-    let rest = segments.behind(reader.record_end);
+    let rest = segments.behind(reader.fragment_end);
     let seals = |number| segments.sealed_at(number);
     let mut behind = LogReader::new(&rest, end);
-    behind.record_end = reader.record_end;
+    behind.fragment_end = reader.fragment_end;
     let rest = behind.read_rest(durable.max(end), &seals, lost)?;
-    let is_known = !segments.has_gap(end_segment, reader.record_end, rest.durable);
+    let is_known = !segments.has_gap(end_segment, reader.fragment_end, rest.durable);
     let (durable, unreadable_bytes) = (rest.durable, is_known.then_some(rest.unreadable_bytes));
     let known = segments.positions_end().max(highest).max(durable).max(from);
     let seal = SegmentHeader {
@@ -153,17 +154,17 @@ impl Damaged {
         }
         let mut kept = Vec::new();
         for (number, path) in listing.segments.iter().filter(|(number, _)| *number >= seal.previous) {
-            let beside = segment_path(&lost.path, *number);
+            let copy = segment_path(&lost.path, *number);
             // A segment that stays will be used again one day, and its bytes with it.
             let stays = *number == seal.previous;
-            keep(&directory, path, &beside, !stays)?;
-            kept.push(beside);
+            keep(&directory, path, &copy, !stays)?;
+            kept.push(copy);
         }
         let headless: Vec<_> = headless.into_iter().filter(|(header, _)| header.number <= seal.previous).collect();
         for (header, path) in headless.iter().filter(|(header, _)| header.number < seal.previous) {
-            let beside = segment_path(&lost.path, header.number);
-            keep(&directory, path, &beside, false)?;
-            kept.push(beside);
+            let copy = segment_path(&lost.path, header.number);
+            keep(&directory, path, &copy, false)?;
+            kept.push(copy);
         }
         lost.sync()?;
         directory.sync()?;
@@ -215,26 +216,26 @@ impl Segments<'_> {
             let path = self.path(number);
             let file = directory.open(&path, Access::Read, false)?;
             let bytes = file.len().map_err(|error| Error::io("read the length of", &path, error))?;
-            let beside = |number| self.get(number).and_then(|found| found.as_ref().ok());
-            let (before, after) = (number.checked_sub(1).and_then(beside), number.checked_add(1).and_then(beside));
+            let neighbour = |number| self.get(number).and_then(|found| found.as_ref().ok());
+            let (before, after) =
+                (number.checked_sub(1).and_then(neighbour), number.checked_add(1).and_then(neighbour));
             let headless = Headless { database, number, path: &path, file: &*file, bytes, before, after };
             let Some(header) = headless.identify()? else { continue };
             headers.push((header, path.clone()));
-            self.found[at].1 = Ok(Found { header, identity: header.identity(), path, file, bytes });
+            self.found[at].1 = Ok(SegmentFile { header, identity: header.identity(), path, file, bytes });
         }
         Ok(headers)
     }
 
-    /// Whether something is missing behind `stop`, which lies in segment `number`, of which nobody can say how much it
-    /// was.
+    /// Whether an unknown number of bytes is missing behind `stop`, which lies in segment `number`.
     fn has_gap(&self, number: u64, stop: Lsn, durable: Lsn) -> bool {
         let unknown =
-            |(at, found): &(u64, Result<Found, Damage>)| *at >= number && found.is_err() && !self.is_dead(*at);
-        let follows_none = |found: &Found| {
+            |(at, found): &(u64, Result<SegmentFile, Damage>)| *at >= number && found.is_err() && !self.is_dead(*at);
+        let follows_none = |found: &SegmentFile| {
             let header = found.header;
             header.previous > 0 && header.previous_end > stop && self.get(header.previous).is_none()
         };
-        let is_cut = |found: &Found| {
+        let is_cut = |found: &SegmentFile| {
             let (header, end) = (found.header, found.readable_end());
             let is_sealed = self.sealed_at(header.number).is_some_and(|sealed| sealed <= end);
             found.is_cut() && header.number >= number && !is_sealed && !self.is_dead(header.number)
@@ -244,7 +245,7 @@ impl Segments<'_> {
             || durable > self.positions_end()
     }
 
-    fn sound(&self) -> impl DoubleEndedIterator<Item = &Found> {
+    fn sound(&self) -> impl DoubleEndedIterator<Item = &SegmentFile> {
         self.found.iter().filter_map(|(_, found)| found.as_ref().ok())
     }
 
@@ -263,9 +264,9 @@ impl Segments<'_> {
     }
 
     /// The segments from the one on that holds `from`, as long as each is followed by the next.
-    fn unbroken_from(&self, from: Lsn) -> Vec<Found> {
-        let holds = |found: &&Found| found.header.previous_end <= from && from < found.header.end();
-        let mut log: Vec<Found> = self.sound().rfind(holds).cloned().into_iter().collect();
+    fn unbroken_from(&self, from: Lsn) -> Vec<SegmentFile> {
+        let holds = |found: &&SegmentFile| found.header.previous_end <= from && from < found.header.end();
+        let mut log: Vec<SegmentFile> = self.sound().rfind(holds).cloned().into_iter().collect();
         while let Some(last) = log.last() {
             let Some(next) = self.sound().rfind(|found| is_link(&last.header, &found.header)) else { break };
             log.push(next.clone());
@@ -274,14 +275,14 @@ impl Segments<'_> {
     }
 
     /// What is wrong with the segment that should follow `log`, if it is there.
-    fn bad_after(&self, log: &[Found]) -> Option<Error> {
+    fn bad_after(&self, log: &[SegmentFile]) -> Option<Error> {
         let next = log.last().map(|found| found.header.number + 1)?;
         self.bad().find(|(path, _)| *path == self.path(next)).map(|(path, damage)| damage.error(&path))
     }
 
-    /// The segments with room at or behind `position`.
-    fn behind(&self, position: Lsn) -> Vec<Found> {
-        let counts = |found: &&Found| found.header.end() > position && !self.is_dead(found.header.number);
+    /// The segments that end behind `position`.
+    fn behind(&self, position: Lsn) -> Vec<SegmentFile> {
+        let counts = |found: &&SegmentFile| found.header.end() > position && !self.is_dead(found.header.number);
         self.sound().filter(counts).cloned().collect()
     }
 

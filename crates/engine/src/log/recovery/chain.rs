@@ -8,39 +8,39 @@
 //! A sync before the reading is not enough to believe what is read: after a sync that failed, Linux shows from its
 //! cache what is not on the disk, and no later sync writes it. So what no marker proves is read past the cache.
 
-use super::format::{Begins, HeaderError, MARKER_BYTES, Marker, SECTOR, SegmentHeader};
-use super::segment::{Directory, Listing, Live, segment_path};
 use crate::base::num::usize_of;
 use crate::base::{Error, ErrorKind, Lsn, Result};
 use crate::env::{Access, File};
+use crate::log::format::{Begins, HeaderError, MARKER_BYTES, Marker, SECTOR, SegmentHeader};
+use crate::log::pool::directory::{Directory, Listing, SegmentInfo, segment_path};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A segment found, with a header that is its own.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
-    pub(super) header: SegmentHeader,
-    /// What the checksums of its records are seeded with.
-    pub(super) identity: u64,
-    pub(super) path: PathBuf,
-    pub(super) file: Arc<dyn File>,
+pub(in crate::log) struct SegmentFile {
+    pub(in crate::log) header: SegmentHeader,
+    /// What the checksums of its fragments are seeded with.
+    pub(in crate::log) identity: u64,
+    pub(in crate::log) path: PathBuf,
+    pub(in crate::log) file: Arc<dyn File>,
     /// Length of the file: less than its header says when it was cut off.
-    pub(super) bytes: u64,
+    pub(in crate::log) bytes: u64,
 }
 
-impl Found {
+impl SegmentFile {
     /// Whether the file is shorter than its header says.
-    pub(super) const fn is_cut(&self) -> bool {
+    pub(in crate::log) const fn is_cut(&self) -> bool {
         self.bytes < self.header.bytes
     }
 
     /// The position behind the last byte of content that the file has.
-    pub(super) fn readable_end(&self) -> Lsn {
+    pub(in crate::log) fn readable_end(&self) -> Lsn {
         self.header.first.plus(self.bytes.min(self.header.bytes).saturating_sub(SECTOR))
     }
 
     /// From now on reads what is on the disk. Only synced bytes may be expected.
-    pub(super) fn read_past_cache(&mut self, directory: &Directory) -> Result<()> {
+    pub(in crate::log) fn read_past_cache(&mut self, directory: &Directory) -> Result<()> {
         self.file = directory.open(&self.path, Access::Read, true)?;
         Ok(())
     }
@@ -57,22 +57,22 @@ impl Found {
 
 /// The segments of a directory.
 #[derive(Debug)]
-pub(super) struct Chain {
+pub(in crate::log) struct SegmentChain {
     /// Those that make up the log from the position asked for on, oldest first.
-    pub(super) log: Vec<Found>,
+    pub(in crate::log) log: Vec<SegmentFile>,
     /// Older ones, not yet released.
-    pub(super) older: Vec<Live>,
+    pub(in crate::log) older: Vec<SegmentInfo>,
     /// Segment files that do not count.
-    pub(super) orphans: Vec<PathBuf>,
-    /// Above the position of every byte that any segment has room for.
-    pub(super) positions_end: Lsn,
+    pub(in crate::log) orphans: Vec<PathBuf>,
+    /// Above the position of every byte that fits any segment.
+    pub(in crate::log) positions_end: Lsn,
     /// Above the number of every segment.
-    pub(super) next_number: u64,
+    pub(in crate::log) next_number: u64,
 }
 
 /// Why a segment cannot be used, if it should be needed.
 #[derive(Clone, Debug)]
-pub(super) struct Damage {
+pub(in crate::log) struct Damage {
     what: String,
     /// Its header claims a later version of the format.
     newer: bool,
@@ -84,12 +84,12 @@ impl Damage {
     }
 
     /// Whether it is of a later version of the format, rather than damaged.
-    pub(super) const fn is_newer(&self) -> bool {
+    pub(in crate::log) const fn is_newer(&self) -> bool {
         self.newer
     }
 
     /// What to say when the segment is needed.
-    pub(super) fn error(&self, path: &Path) -> Error {
+    pub(in crate::log) fn error(&self, path: &Path) -> Error {
         if self.newer {
             return Error::new(ErrorKind::Unsupported, format!("{}: {}", path.display(), self.what));
         }
@@ -102,13 +102,13 @@ impl Damage {
 ///
 /// With `durably`, files and names are made durable before anything is read, so that nothing is believed that a crash
 /// could take back.
-pub(super) fn find(
+pub(in crate::log) fn find(
     directory: &Directory,
     listing: &Listing,
     database: Option<u64>,
     from: Option<Lsn>,
     durably: bool,
-) -> Result<Chain> {
+) -> Result<SegmentChain> {
     let mut chain = open_all(directory, listing, database, durably)?.chain(from)?;
     if durably {
         let proven = proven(&chain.log)?;
@@ -119,7 +119,7 @@ pub(super) fn find(
 }
 
 /// A position before which all of `log` was durable once.
-fn proven(log: &[Found]) -> Result<Lsn> {
+fn proven(log: &[SegmentFile]) -> Result<Lsn> {
     for found in log.iter().rev() {
         if found.header.begins == Begins::Seals {
             return Ok(found.header.previous_end);
@@ -132,7 +132,7 @@ fn proven(log: &[Found]) -> Result<Lsn> {
 }
 
 /// Opens all segments of `listing`, as [`find`] does.
-pub(super) fn open_all<'a>(
+pub(in crate::log) fn open_all<'a>(
     directory: &'a Directory,
     listing: &Listing,
     database: Option<u64>,
@@ -155,14 +155,14 @@ pub(super) fn open_all<'a>(
         let header = read_header(&*file, path, number, database)?;
         segments.found.push((
             number,
-            header.map(|header| Found { header, identity: header.identity(), path: path.clone(), file, bytes }),
+            header.map(|header| SegmentFile { header, identity: header.identity(), path: path.clone(), file, bytes }),
         ));
     }
     Ok(segments)
 }
 
 /// Reads and checks a header; the inner error is for a segment that may not be needed.
-pub(super) fn read_header(
+pub(in crate::log) fn read_header(
     file: &dyn File,
     path: &Path,
     number: u64,
@@ -188,14 +188,14 @@ pub(super) fn read_header(
 }
 
 /// All segments of a directory, sound or not.
-pub(super) struct Segments<'a> {
+pub(in crate::log) struct Segments<'a> {
     directory: &'a Path,
     /// By number, ascending.
-    pub(super) found: Vec<(u64, Result<Found, Damage>)>,
+    pub(in crate::log) found: Vec<(u64, Result<SegmentFile, Damage>)>,
 }
 
 impl Segments<'_> {
-    fn chain(self, from: Option<Lsn>) -> Result<Chain> {
+    fn chain(self, from: Option<Lsn>) -> Result<SegmentChain> {
         let headers = || self.found.iter().filter_map(|(_, found)| found.as_ref().ok()).map(|found| found.header);
         let positions_end = headers().map(|header| header.end()).max().unwrap_or_default();
         let next_number = self.found.last().map_or(1, |(number, _)| number + 1);
@@ -206,7 +206,7 @@ impl Segments<'_> {
             return Err(Error::corruption(self.directory, 0, "the redo log is missing"));
         }
         // From the newest back, for as long as the one before is needed.
-        while let Some(Found { header, .. }) = log.last().filter(|oldest| oldest.header.previous != 0) {
+        while let Some(SegmentFile { header, .. }) = log.last().filter(|oldest| oldest.header.previous != 0) {
             let wanted = match from {
                 Some(from) => header.previous_end > from,
                 None => self.get(header.previous).is_some(),
@@ -225,7 +225,7 @@ impl Segments<'_> {
             let found = self.get(header.previous).and_then(|found| found.as_ref().ok());
             oldest = found.map(|found| found.header).filter(|previous| is_link(previous, &header));
             if let (Some(found), Some(header)) = (found, oldest) {
-                older.push(Live { header, path: found.path.clone(), bytes: found.bytes });
+                older.push(SegmentInfo { header, path: found.path.clone(), bytes: found.bytes });
             }
         }
         older.reverse();
@@ -235,21 +235,21 @@ impl Segments<'_> {
         };
         let orphans = self.found.iter().filter(|(number, _)| !counts(*number));
         let orphans = orphans.map(|(number, _)| segment_path(self.directory, *number)).collect();
-        Ok(Chain { log, older, orphans, positions_end, next_number })
+        Ok(SegmentChain { log, older, orphans, positions_end, next_number })
     }
 
     /// The path of segment `number`, whether it is there or not.
-    pub(super) fn path(&self, number: u64) -> PathBuf {
+    pub(in crate::log) fn path(&self, number: u64) -> PathBuf {
         segment_path(self.directory, number)
     }
 
-    pub(super) fn get(&self, number: u64) -> Option<&Result<Found, Damage>> {
+    pub(in crate::log) fn get(&self, number: u64) -> Option<&Result<SegmentFile, Damage>> {
         let at = self.found.binary_search_by_key(&number, |(number, _)| *number).ok()?;
         Some(&self.found[at].1)
     }
 
     /// The segment of a number that the log cannot do without.
-    fn needed(&self, number: u64) -> Result<&Found> {
+    fn needed(&self, number: u64) -> Result<&SegmentFile> {
         let path = self.path(number);
         match self.get(number) {
             Some(Ok(found)) => Ok(found),
@@ -260,7 +260,7 @@ impl Segments<'_> {
 }
 
 /// Whether `next`, which names `previous` as the one before it, agrees with it.
-pub(super) fn is_link(previous: &SegmentHeader, next: &SegmentHeader) -> bool {
+pub(in crate::log) fn is_link(previous: &SegmentHeader, next: &SegmentHeader) -> bool {
     let within = previous.first <= next.previous_end && next.previous_end <= previous.end();
     let whole = next.begins == Begins::Seals || next.previous_end == previous.end();
     previous.database == next.database

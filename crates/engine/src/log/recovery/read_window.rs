@@ -1,0 +1,53 @@
+//! The window of a reader: a part of one segment in memory.
+
+use super::chain::SegmentFile;
+use crate::base::num::{round_down, u64_of};
+use crate::base::{Error, Lsn, Result};
+use crate::env::{AlignedBuffer, SECTOR_BYTES};
+use crate::log::format::{FRAGMENT_BYTES_MAX, FRAGMENT_HEADER_BYTES, SECTOR, after, distance};
+
+/// How much is read at a time, in bytes; more than the longest fragment.
+const WINDOW_BYTES: usize = 1 << 20;
+const _: () = assert!(WINDOW_BYTES > FRAGMENT_BYTES_MAX + FRAGMENT_HEADER_BYTES + SECTOR_BYTES);
+
+/// A part of one segment in memory.
+#[derive(Default)]
+pub(super) struct ReadWindow {
+    /// The segment's number; zero before the first.
+    number: u64,
+    start: Lsn,
+    bytes: AlignedBuffer,
+}
+
+impl ReadWindow {
+    /// The `len` bytes of content at `at`, or `None` when they would go beyond the segment.
+    pub(super) fn get(&mut self, found: &SegmentFile, at: Lsn, len: usize) -> Result<Option<&[u8]>> {
+        let header = &found.header;
+        if distance(at, header.end()) < len {
+            return Ok(None);
+        }
+        let held =
+            self.number == header.number && self.start <= at && after(at, len) <= after(self.start, self.bytes.len());
+        if !held {
+            self.load(found, Lsn(round_down(at.0, SECTOR)))?;
+        }
+        let from = distance(self.start, at);
+        Ok(Some(&self.bytes[from..from + len]))
+    }
+
+    fn load(&mut self, found: &SegmentFile, start: Lsn) -> Result<()> {
+        let header = &found.header;
+        let len = distance(start, header.end()).min(WINDOW_BYTES);
+        (self.number, self.start) = (header.number, start);
+        self.bytes.resize(len);
+        let offset = header.offset_of(start);
+        let read =
+            found.file.read_at(&mut self.bytes, offset).map_err(|error| Error::io("read", &found.path, error))?;
+        self.bytes[read..].fill(0);
+        if read < len && !found.is_cut() {
+            let at = offset + u64_of(read);
+            return Err(Error::corruption(&found.path, at, "the segment is cut off"));
+        }
+        Ok(())
+    }
+}

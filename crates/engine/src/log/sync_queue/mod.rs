@@ -1,0 +1,181 @@
+//! The sync queue: which threads make the log durable, which wait for them, and how far the log is durable.
+//!
+//! A thread that needs a position durable leads the next group, unless as many writes are in flight as the device gains
+//! from ([`InFlight`]). Threads that arrive while no more may begin form the next group, and one of them leads it when
+//! a write has completed.
+//!
+//! Each write has a list of the threads that wait for it ([`Waiters`]). Threads whose position no write in flight
+//! covers wait in the list of the next write. When writes are complete with all before them, all threads in their lists
+//! are woken, and one in the list of the next write, which then leads.
+//!
+//! # Invariants
+//! 1. Positions are published as durable in order: only when everything before them is. A crash may leave a later group
+//!    without an earlier one; it then ends the log at the gap, and no thread was told of what lies behind.
+//! 2. Writes begin in order of position: the thread that begins one holds the latch of the log's output.
+
+mod in_flight;
+mod waiters;
+
+use self::in_flight::{InFlight, Role};
+use self::waiters::Waiters;
+use super::failure::Failure;
+use super::stats::{LogStats, SyncCounters, count};
+use crate::base::sync::thread::{Thread, park};
+use crate::base::sync::{AtomicU64, Mutex, MutexGuard};
+use crate::base::{Lsn, Result};
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The sync queue. Aligned so that its latch shares no cache line with other state of the log.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(in crate::log) struct SyncQueue {
+    state: Mutex<State>,
+    /// Everything before it is durable. Published with Release by the thread that made it so, to those that wait.
+    durable: AtomicU64,
+    failure: Arc<Failure>,
+    counters: SyncCounters,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    in_flight: InFlight,
+    waiters: Waiters,
+}
+
+impl SyncQueue {
+    /// The queue of a log that is durable up to `durable`.
+    pub(in crate::log) fn new(durable: Lsn, failure: Arc<Failure>) -> Self {
+        Self { state: Mutex::default(), durable: AtomicU64::new(durable.0), failure, counters: SyncCounters::default() }
+    }
+
+    /// Everything before this position is durable.
+    #[inline]
+    pub(in crate::log) fn durable(&self) -> Lsn {
+        Lsn(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Groups made durable so far, and those that are on their way.
+    pub(in crate::log) fn groups(&self) -> u64 {
+        self.counters.groups.load(Ordering::Relaxed)
+    }
+
+    /// Adds the counters.
+    pub(in crate::log) fn add_stats(&self, stats: &mut LogStats) {
+        self.counters.add_to(stats);
+    }
+
+    /// Sleeps until `lsn` is durable (false) or this thread has to lead a group (true).
+    ///
+    /// # Errors
+    /// `Poisoned` after a failure.
+    pub(in crate::log) fn wait_or_lead(&self, lsn: Lsn) -> Result<bool> {
+        if self.durable() >= lsn {
+            return Ok(false);
+        }
+        let mut state = self.state.lock();
+        let mut waits = false;
+        loop {
+            if self.durable() >= lsn {
+                return Ok(false);
+            }
+            self.failure.check_appended()?;
+            let Role::Wait(write) = state.in_flight.role(lsn) else { return Ok(true) };
+            if !mem::replace(&mut waits, true) {
+                count(&self.counters.waits, 1);
+            }
+            let Some(awake) = self.sleep(state, write, || self.durable() >= lsn) else { return Ok(false) };
+            state = awake;
+        }
+    }
+
+    /// The write of a group of `payloads` payloads begins, of everything before `end`; its number. The calling thread
+    /// leads the group and holds the latch of the output.
+    pub(in crate::log) fn begin(&self, end: Lsn, payloads: u64, is_exclusive: bool) -> u64 {
+        let number = self.state.lock().in_flight.begin(end, is_exclusive);
+        count(&self.counters.groups, 1);
+        self.counters.group_appends.add(payloads);
+        number
+    }
+
+    /// As [`Self::begin`], of a sync of what is written already, for no group. `None` when it would have to wait.
+    pub(in crate::log) fn try_begin_sync(&self) -> Option<u64> {
+        let mut state = self.state.lock();
+        let is_free = !state.in_flight.is_full() && !self.failure.is_set();
+        is_free.then(|| state.in_flight.begin_extra(self.durable(), true))
+    }
+
+    /// Publishes what a write that ended well made durable, and wakes the threads that it concerns. `time` is how long
+    /// the device took, if it was a direct write.
+    ///
+    /// # Errors
+    /// `Poisoned` after a failure.
+    pub(in crate::log) fn complete(&self, number: u64, time: Option<Duration>) -> Result<()> {
+        let mut state = self.state.lock();
+        self.failure.check_appended()?;
+        time.into_iter().for_each(|time| state.in_flight.timed(time));
+        let (completed, durable) = state.in_flight.complete(number);
+        if let Some(durable) = durable {
+            self.durable.fetch_max(durable.0, Ordering::Release);
+        }
+        // The next leader first: the device waits for it.
+        let next = state.in_flight.next();
+        let mut woken: Vec<_> = state.waiters.take_first(next).into_iter().collect();
+        completed.for_each(|write| woken.append(&mut state.waiters.take(write)));
+        drop(state);
+        woken.iter().for_each(Thread::unpark);
+        Ok(())
+    }
+
+    /// Waits until no write is in flight. The caller holds the latch of the output, so none begins.
+    ///
+    /// # Errors
+    /// `Poisoned` after a failure.
+    pub(in crate::log) fn wait_for_all(&self) -> Result<()> {
+        self.wait_while(InFlight::newest)
+    }
+
+    /// As [`Self::wait_for_all`], until no write past the page cache is in flight.
+    ///
+    /// # Errors
+    /// As [`Self::wait_for_all`].
+    pub(in crate::log) fn wait_for_direct(&self) -> Result<()> {
+        self.wait_while(InFlight::newest_direct)
+    }
+
+    /// Wakes all threads, after a failure.
+    pub(in crate::log) fn wake_all(&self) {
+        self.state.lock().waiters.take_all().iter().for_each(Thread::unpark);
+    }
+
+    /// Waits until no write is left of those whose last one `newest` names.
+    fn wait_while(&self, newest: impl Fn(&InFlight) -> Option<u64>) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            self.failure.check_appended()?;
+            let Some(write) = newest(&state.in_flight) else { return Ok(()) };
+            state = self.sleep(state, write, || false).expect("it is never done early");
+        }
+    }
+
+    /// Sleeps until the threads that wait for the write of this number are woken. A thread that is `done` then does not
+    /// take the latch again.
+    fn sleep<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        write: u64,
+        done: impl Fn() -> bool,
+    ) -> Option<MutexGuard<'a, State>> {
+        state.waiters.enter(write);
+        drop(state);
+        park();
+        if done() {
+            return None;
+        }
+        let mut state = self.state.lock();
+        state.waiters.leave(write);
+        Some(state)
+    }
+}
