@@ -1,5 +1,5 @@
-//! Events for the crate [`tracing`](https://docs.rs/tracing), in a build with the Cargo feature `tracing`; without it they
-//! are nothing.
+//! Events for the crate [`tracing`](https://docs.rs/tracing), in a build with the Cargo feature `tracing`; without it
+//! they are nothing.
 
 /// Emits an event: a level of `tracing::Level`, fields, and a message.
 macro_rules! event {
