@@ -9,9 +9,9 @@ use spinney::base::{Entry, Kind, Result, SeqNum, Value};
 use spinney::block::Compression;
 use spinney::cache::{Cache, Fill};
 use spinney::env::os;
-use spinney::tree::Cursor;
 use spinney::tree::btree::{BTree, TreeOptions};
 use spinney::tree::retain::Retain;
+use spinney::tree::{Cursor, KeyCursor, LazySeek, MergeSource};
 
 const ENTRIES: u64 = 500_000;
 const SNAPSHOT: SeqNum = SeqNum(1 << 40);
@@ -75,6 +75,12 @@ impl Cursor for Changes {
         self.entry().map(|entry| Value::owned(entry.value))
     }
 }
+
+impl KeyCursor for Changes {}
+
+impl LazySeek for Changes {}
+
+impl MergeSource for Changes {}
 
 fn merge(tree: &BTree, stride: u64) {
     let mut retain = Retain::new(Vec::new(), SNAPSHOT, true);

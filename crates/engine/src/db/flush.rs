@@ -10,11 +10,11 @@ use crate::table::edit::Edit;
 use crate::table::mem::Mem;
 use crate::table::record::RunRecord;
 use crate::table::{RunHandle, Trees, Version, policy};
-use crate::tree::Cursor;
 use crate::tree::btree::PendingRoot;
 use crate::tree::erasure::Erasures;
 use crate::tree::merge::MergeCursor;
 use crate::tree::retain::{Below, Retain};
+use crate::tree::{Cursor, MergeSource};
 
 use super::absorb::Merged;
 use super::core::{Core, TableState};
@@ -120,7 +120,7 @@ impl Core {
     /// Writes the memtables' entries to a run, or merges them into the B-tree, under the erasures that come with them;
     /// nothing refers to the result yet.
     fn write_out(&self, table: &TableState, mems: &[Arc<Mem>], erasures: &Erasures) -> Result<Output> {
-        let mut cursors: Vec<Box<dyn Cursor>> = Vec::new();
+        let mut cursors: Vec<Box<dyn MergeSource>> = Vec::new();
         let entries: u64 = mems.iter().map(|mem| mem.entries.entries()).sum();
         let is_read = table.reads.since_asked().saturating_mul(READS_PART) >= entries;
         cursors.extend(mems.iter().map(|mem| mem.entries.merge_source(is_read)));

@@ -15,7 +15,7 @@ use crate::table::{Place, RunHandle, Trees};
 use crate::tree::merge::MergeCursor;
 use crate::tree::retain::{Below, Retain};
 use crate::tree::run::merge_source;
-use crate::tree::{Cursor, Limits};
+use crate::tree::{Cursor, Limits, MergeSource};
 
 use super::core::{Core, Ledger, TableState};
 use super::run_writer::RunWriter;
@@ -107,7 +107,7 @@ impl Core {
     /// Merges a slice of the inputs into new runs; nothing refers to them yet. `None` when the table was dropped
     /// meanwhile.
     fn merge_slice(&self, merge: &mut Merge<'_>, slice: &Slice) -> Result<Option<Vec<RunHandle>>> {
-        let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
+        let mut sources: Vec<Box<dyn MergeSource>> = Vec::new();
         for runs in &slice.sources {
             sources.push(merge_source(runs.iter().map(|handle| Arc::clone(&handle.run)).collect()));
         }

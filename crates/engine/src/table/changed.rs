@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use crate::base::{Result, SeqNum};
 use crate::cache::Fill;
-use crate::tree::{Cursor, Limits};
+use crate::tree::{Limits, MergeSource};
 
 use super::version::Version;
 
@@ -54,7 +54,7 @@ impl Version {
 }
 
 /// Whether a tree has an entry in `range` that is newer than `snapshot`; or more than are to be looked at.
-fn changed_in(tree: &mut dyn Cursor, range: &Limits, snapshot: SeqNum, looks: &mut usize) -> Result<bool> {
+fn changed_in(tree: &mut dyn MergeSource, range: &Limits, snapshot: SeqNum, looks: &mut usize) -> Result<bool> {
     tree.seek_ge(&range.low)?;
     while let Some(entry) = tree.entry().filter(|entry| !range.end_before(entry.key)) {
         if *looks == 0 || entry.seqnum.max(tree.ages().least) > snapshot {

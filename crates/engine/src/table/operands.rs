@@ -8,7 +8,7 @@ use crate::tree::lookup::Answers;
 use crate::tree::operator::TableOperator;
 use crate::tree::run::run_of;
 use crate::tree::values::ValueFiles;
-use crate::tree::{Cursor, Found};
+use crate::tree::{Found, MergeSource};
 
 use super::version::Version;
 
@@ -115,7 +115,7 @@ impl Chain<'_> {
         &mut self,
         found: Option<Found>,
         clean_to: SeqNum,
-        cursor: impl FnOnce() -> Box<dyn Cursor>,
+        cursor: impl FnOnce() -> Box<dyn MergeSource>,
     ) -> Result<bool> {
         match found {
             None => return Ok(false),

@@ -24,7 +24,7 @@ use crate::tree::run::together::get_many;
 use crate::tree::run::view::{Spot, Tree, View};
 use crate::tree::run::{LevelCursor, Run, Start, merge_source, run_of};
 use crate::tree::values::ValueFiles;
-use crate::tree::{Costs, Cursor, Found};
+use crate::tree::{Costs, Found, MergeSource};
 
 use super::mem::Mem;
 
@@ -205,7 +205,7 @@ impl Trees {
     }
 
     /// A cursor per tree of which `snapshot` sees anything, newest first; for those in `view` one together.
-    pub fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&Viewed>, out: &mut Vec<Box<dyn Cursor>>) {
+    pub fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&Viewed>, out: &mut Vec<Box<dyn MergeSource>>) {
         let (l0, levels) = self.beside(view);
         for handle in l0.iter().filter(|handle| handle.run.visible_from() <= snapshot) {
             out.push(Box::new(handle.run.cursor(fill)));
@@ -308,7 +308,7 @@ impl Trees {
     }
 
     /// A cursor per run of L0 and per level, newest first, for a merge of all of them.
-    pub fn merge_sources(&self, out: &mut Vec<Box<dyn Cursor>>) {
+    pub fn merge_sources(&self, out: &mut Vec<Box<dyn MergeSource>>) {
         out.extend(self.l0.iter().map(|handle| merge_source(Arc::from([Arc::clone(&handle.run)]))));
         let levels = self.levels.iter().filter(|level| !level.runs.is_empty());
         out.extend(levels.map(|level| merge_source(Arc::clone(&level.runs))));
@@ -408,9 +408,9 @@ impl Viewed {
 }
 
 /// Cursors over what erasures leave of trees.
-fn unerased(trees: Vec<Box<dyn Cursor>>, hiding: Hiding) -> Vec<Box<dyn Cursor>> {
+fn unerased(trees: Vec<Box<dyn MergeSource>>, hiding: Hiding) -> Vec<Box<dyn MergeSource>> {
     let hiding = Arc::new(hiding);
-    let cursor = |tree| Box::new(Unerased::new(tree, Arc::clone(&hiding))) as Box<dyn Cursor>;
+    let cursor = |tree| Box::new(Unerased::new(tree, Arc::clone(&hiding))) as Box<dyn MergeSource>;
     trees.into_iter().map(cursor).collect()
 }
 
@@ -650,8 +650,9 @@ impl Version {
 
     /// A cursor for each tree of which `snapshot` sees anything, newest first; for those in `view` one together.
     /// Erasures hide a tree's entries by how old the tree is, and so do without.
-    fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&Viewed>) -> Vec<Box<dyn Cursor>> {
-        let mut sources: Vec<Box<dyn Cursor>> = Vec::with_capacity(2 + self.immutables.len() + self.trees.l0.len());
+    fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&Viewed>) -> Vec<Box<dyn MergeSource>> {
+        let mut sources: Vec<Box<dyn MergeSource>> =
+            Vec::with_capacity(2 + self.immutables.len() + self.trees.l0.len());
         for mem in self.memtables().filter(|mem| !mem.entries.is_empty()) {
             sources.push(mem.entries.cursor());
         }

@@ -26,7 +26,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::cost::Costs;
-use super::cursor::{Ages, Cursor, Leaf, Limits, Position, leave_key};
+use super::cursor::{Ages, Cursor, KeyCursor, LazySeek, Leaf, Limits, MergeSource, Position, leave_key};
 use super::place::Place;
 use crate::base::key::{head, shared_bytes};
 use crate::base::num::{u32_of, usize_of32};
@@ -41,7 +41,7 @@ const PREFIX_SLACK: usize = if cfg!(test) { 1 } else { 4 };
 
 /// A cursor over all entries of several cursors.
 pub struct MergeCursor {
-    sources: Vec<Box<dyn Cursor>>,
+    sources: Vec<Box<dyn MergeSource>>,
     /// Sources may be near their entries.
     any_near: bool,
     winner: usize,
@@ -77,7 +77,7 @@ struct Player {
 impl MergeCursor {
     /// A merge of `sources`, newest tree first.
     #[must_use]
-    pub fn new(sources: Vec<Box<dyn Cursor>>) -> Self {
+    pub fn new(sources: Vec<Box<dyn MergeSource>>) -> Self {
         let (here, prefix) = (Place::nowhere(), Vec::new());
         let order = Vec::with_capacity(if sources.len() > 1 { sources.len() } else { 0 });
         Self { sources, any_near: false, winner: 0, order, here, state: State::Nowhere, prefix, ties: 0 }
@@ -127,7 +127,7 @@ impl MergeCursor {
     }
 
     /// Moves every source with `step`, and goes on from there in the direction of `state`.
-    fn start(&mut self, state: State, step: impl Fn(&mut dyn Cursor) -> Result<()>) -> Result<()> {
+    fn start(&mut self, state: State, step: impl Fn(&mut dyn MergeSource) -> Result<()>) -> Result<()> {
         self.give_back();
         self.check()?;
         let moved = self.sources.iter_mut().try_for_each(|source| step(&mut **source));
@@ -155,7 +155,7 @@ impl MergeCursor {
     /// How many bytes of `key` all keys begin with that the sources stand on or near, or nearly as many; none where a
     /// single source has any left.
     fn common(&self, key: &[u8]) -> usize {
-        let common = |source: &dyn Cursor| match source.near() {
+        let common = |source: &dyn MergeSource| match source.near() {
             Some(near) => Some(shared_bytes(near.prefix, key)),
             None => Some(shared_bytes(source.key()?, key).saturating_sub(PREFIX_SLACK)),
         };
@@ -177,7 +177,7 @@ impl MergeCursor {
 
     /// Moves the winner with `step` in the direction of `state`, to where the merge goes on.
     #[inline]
-    fn step(&mut self, step: impl Fn(&mut dyn Cursor) -> Result<()>) -> Result<()> {
+    fn step(&mut self, step: impl Fn(&mut dyn MergeSource) -> Result<()>) -> Result<()> {
         self.give_back();
         let winner = self.winner;
         let moved = step(&mut *self.sources[winner]);
@@ -478,31 +478,6 @@ impl Cursor for MergeCursor {
     }
 
     #[inline]
-    fn next_key_here(&mut self) -> bool {
-        self.forward() && self.here.next_key()
-    }
-
-    #[inline]
-    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        if self.next_key_here() {
-            return Ok(0);
-        }
-        if !self.forward() {
-            return leave_key(self, key);
-        }
-        match self.sources.len() {
-            0 | 1 => leave_key(self, key),
-            _ if self.order[0].head == self.order[1].head => self.step_tied_keys(key),
-            _ => self.step_key(key),
-        }
-    }
-
-    #[inline]
-    fn begins_key(&self) -> bool {
-        matches!(self.state, State::Backward) && self.here.begins_key()
-    }
-
-    #[inline]
     fn prev(&mut self) -> Result<()> {
         match self.state {
             State::Backward if self.here.prev_entry() => return Ok(()),
@@ -517,30 +492,8 @@ impl Cursor for MergeCursor {
         self.sources.iter_mut().for_each(|source| source.limit(limits));
     }
 
-    fn ages(&self) -> Ages {
-        match self.state {
-            State::Forward | State::Backward => self.sources[self.winner].ages(),
-            State::Nowhere | State::Failed(_) => Ages::UNKNOWN,
-        }
-    }
-
-    fn position(&self) -> Option<Position> {
-        match self.state {
-            State::Forward | State::Backward => self.sources[self.winner].position(),
-            State::Nowhere | State::Failed(_) => None,
-        }
-    }
-
     fn costs(&self) -> Costs {
         self.sources.iter().fold(Costs::default(), |costs, source| costs.plus(source.costs()))
-    }
-
-    #[inline]
-    fn is_cached(&self) -> bool {
-        match self.state {
-            State::Forward | State::Backward => self.sources[self.winner].is_cached(),
-            State::Nowhere | State::Failed(_) => false,
-        }
     }
 
     #[inline]
@@ -565,6 +518,59 @@ impl Cursor for MergeCursor {
     }
 }
 
+impl KeyCursor for MergeCursor {
+    #[inline]
+    fn next_key_here(&mut self) -> bool {
+        self.forward() && self.here.next_key()
+    }
+
+    #[inline]
+    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        if self.next_key_here() {
+            return Ok(0);
+        }
+        if !self.forward() {
+            return leave_key(self, key);
+        }
+        match self.sources.len() {
+            0 | 1 => leave_key(self, key),
+            _ if self.order[0].head == self.order[1].head => self.step_tied_keys(key),
+            _ => self.step_key(key),
+        }
+    }
+
+    #[inline]
+    fn begins_key(&self) -> bool {
+        matches!(self.state, State::Backward) && self.here.begins_key()
+    }
+}
+
+impl LazySeek for MergeCursor {}
+
+impl MergeSource for MergeCursor {
+    fn ages(&self) -> Ages {
+        match self.state {
+            State::Forward | State::Backward => self.sources[self.winner].ages(),
+            State::Nowhere | State::Failed(_) => Ages::UNKNOWN,
+        }
+    }
+
+    fn position(&self) -> Option<Position> {
+        match self.state {
+            State::Forward | State::Backward => self.sources[self.winner].position(),
+            State::Nowhere | State::Failed(_) => None,
+        }
+    }
+
+    #[inline]
+    fn is_cached(&self) -> bool {
+        match self.state {
+            State::Forward | State::Backward => self.sources[self.winner].is_cached(),
+            State::Nowhere | State::Failed(_) => false,
+        }
+    }
+}
+
 impl fmt::Debug for MergeCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MergeCursor").field("sources", &self.sources.len()).field("entry", &self.entry()).finish()
@@ -578,7 +584,7 @@ mod tests {
     use super::*;
     use crate::tree::vec_cursor::{Move, OwnedEntry, VecCursor, apply, moves, trees};
 
-    fn boxed(cursor: VecCursor) -> Box<dyn Cursor> {
+    fn boxed(cursor: VecCursor) -> Box<dyn MergeSource> {
         Box::new(cursor)
     }
 
@@ -648,29 +654,42 @@ mod tests {
             fn first(&mut self) -> Result<()> {
                 self.0.first()
             }
+
             fn last(&mut self) -> Result<()> {
                 self.0 = VecCursor::new([b"b", b"d", b"f"].map(|key| put(key)).to_vec());
                 self.0.last()
             }
+
             fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
                 self.0.seek_ge(key)
             }
+
             fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
                 self.0.seek_lt(key)
             }
+
             fn next(&mut self) -> Result<()> {
                 self.0.next()
             }
+
             fn prev(&mut self) -> Result<()> {
                 self.0.prev()
             }
+
             fn entry(&self) -> Option<Entry<'_>> {
                 self.0.entry()
             }
+
             fn value(&self) -> Option<Value> {
                 self.0.value()
             }
         }
+
+        impl KeyCursor for Growing {}
+
+        impl LazySeek for Growing {}
+
+        impl MergeSource for Growing {}
         let growing = Growing(VecCursor::new(vec![put(b"b")]));
         let fixed = VecCursor::new([b"a", b"c"].map(|key| put(key)).to_vec());
         let mut merge = MergeCursor::new(vec![Box::new(growing), Box::new(fixed)]);

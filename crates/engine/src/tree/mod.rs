@@ -21,5 +21,5 @@ pub mod values;
 pub mod vec_cursor;
 
 pub use cost::Costs;
-pub use cursor::{Ages, Cursor, Found, Limits};
+pub use cursor::{Ages, Cursor, Found, KeyCursor, LazySeek, Limits, MergeSource};
 pub use prefix::Prefix;

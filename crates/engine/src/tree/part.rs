@@ -3,18 +3,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::cursor::{Ages, Cursor, Limits};
+use super::cursor::{Ages, Cursor, KeyCursor, LazySeek, Limits, MergeSource};
 use crate::base::{Entry, Result, Value};
 
 /// The entries of a cursor from a key on and before another.
 pub struct Part<'a> {
-    cursor: &'a mut dyn Cursor,
+    cursor: &'a mut dyn MergeSource,
     limits: Arc<Limits>,
 }
 
 impl<'a> Part<'a> {
     /// The part of what `cursor` shows that lies within `limits`. It stands nowhere before the first move.
-    pub fn new(cursor: &'a mut dyn Cursor, limits: Limits) -> Self {
+    pub fn new(cursor: &'a mut dyn MergeSource, limits: Limits) -> Self {
         let limits = Arc::new(limits);
         cursor.limit(&limits);
         Self { cursor, limits }
@@ -56,14 +56,6 @@ impl Cursor for Part<'_> {
         if self.entry().is_some() { self.cursor.prev() } else { Ok(()) }
     }
 
-    fn is_cached(&self) -> bool {
-        self.cursor.is_cached()
-    }
-
-    fn ages(&self) -> Ages {
-        self.cursor.ages()
-    }
-
     fn entry(&self) -> Option<Entry<'_>> {
         self.cursor.entry().filter(|entry| self.limits.contain(entry.key))
     }
@@ -71,6 +63,20 @@ impl Cursor for Part<'_> {
     fn value(&self) -> Option<Value> {
         self.entry()?;
         self.cursor.value()
+    }
+}
+
+impl KeyCursor for Part<'_> {}
+
+impl LazySeek for Part<'_> {}
+
+impl MergeSource for Part<'_> {
+    fn is_cached(&self) -> bool {
+        self.cursor.is_cached()
+    }
+
+    fn ages(&self) -> Ages {
+        self.cursor.ages()
     }
 }
 

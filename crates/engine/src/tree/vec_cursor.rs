@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::cursor::{Ages, Cursor};
+use super::cursor::{Ages, Cursor, KeyCursor, LazySeek, MergeSource};
 use super::operator::{MergeOperator, Operators, TableOperator};
 use super::place::Near;
 use crate::base::key::head;
@@ -99,6 +99,46 @@ impl Cursor for VecCursor {
         self.go(Some(self.entries.partition_point(|entry| *entry.key < *key)))
     }
 
+    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.go(self.entries.partition_point(|entry| *entry.key < *key).checked_sub(1))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        assert!(!self.is_near, "it did not arrive");
+        self.go(self.at.map(|at| at + 1))
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        assert!(!self.is_near, "it did not arrive");
+        self.go(self.at.and_then(|at| at.checked_sub(1)))
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        assert!(!self.is_near, "it did not arrive");
+        self.at.map(|at| self.entries[at].entry())
+    }
+
+    fn value(&self) -> Option<Value> {
+        self.entry().map(|entry| Value::owned(entry.value))
+    }
+}
+
+impl KeyCursor for VecCursor {
+    fn next_key_here(&mut self) -> bool {
+        let Some(at) = self.at.filter(|_| self.moves_left > 0) else { return false };
+        let more = self.entries.get(at + 1).is_some_and(|next| next.key != self.entries[at].key);
+        if more {
+            self.at = Some(at + 1);
+        }
+        more
+    }
+
+    fn begins_key(&self) -> bool {
+        self.at.is_some_and(|at| at > 0 && self.entries[at - 1].key != self.entries[at].key)
+    }
+}
+
+impl LazySeek for VecCursor {
     fn near_ge(&mut self, key: &[u8]) -> Result<()> {
         self.seek_ge(key)?;
         self.is_near = self.entry().is_some_and(|entry| entry.key != key);
@@ -117,45 +157,11 @@ impl Cursor for VecCursor {
         self.is_near = false;
         Ok(())
     }
+}
 
-    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
-        self.go(self.entries.partition_point(|entry| *entry.key < *key).checked_sub(1))
-    }
-
-    fn next(&mut self) -> Result<()> {
-        assert!(!self.is_near, "it did not arrive");
-        self.go(self.at.map(|at| at + 1))
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        assert!(!self.is_near, "it did not arrive");
-        self.go(self.at.and_then(|at| at.checked_sub(1)))
-    }
-
-    fn next_key_here(&mut self) -> bool {
-        let Some(at) = self.at.filter(|_| self.moves_left > 0) else { return false };
-        let more = self.entries.get(at + 1).is_some_and(|next| next.key != self.entries[at].key);
-        if more {
-            self.at = Some(at + 1);
-        }
-        more
-    }
-
-    fn begins_key(&self) -> bool {
-        self.at.is_some_and(|at| at > 0 && self.entries[at - 1].key != self.entries[at].key)
-    }
-
+impl MergeSource for VecCursor {
     fn ages(&self) -> Ages {
         self.ages
-    }
-
-    fn entry(&self) -> Option<Entry<'_>> {
-        assert!(!self.is_near, "it did not arrive");
-        self.at.map(|at| self.entries[at].entry())
-    }
-
-    fn value(&self) -> Option<Value> {
-        self.entry().map(|entry| Value::owned(entry.value))
     }
 }
 
@@ -212,7 +218,7 @@ pub fn moves() -> impl Strategy<Value = Vec<Move>> {
 ///
 /// # Panics
 /// When a move over versions of a key gives another key.
-pub fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<u64> {
+pub fn apply(cursor: &mut dyn MergeSource, step: &Move) -> Result<u64> {
     match step {
         Move::First => cursor.first(),
         Move::Last => cursor.last(),

@@ -16,7 +16,7 @@ use crate::cache::Fill;
 use crate::store::BlocksRead;
 use crate::tree::operator::TableOperator;
 use crate::tree::values::ValueFiles;
-use crate::tree::{Costs, Cursor, Limits};
+use crate::tree::{Costs, KeyCursor, Limits};
 
 use super::skips::Skips;
 
@@ -78,7 +78,7 @@ enum Apart {
     Fetched,
 }
 
-impl<C: Cursor> Visible<C> {
+impl<C: KeyCursor> Visible<C> {
     /// What `snapshot` sees of `cursor` within `limits`, in a table of which this is known. It stands before the range
     /// and after it at once: the first call decides which way it goes.
     pub fn new(cursor: C, snapshot: SeqNum, limits: Arc<Limits>, known: Known) -> Self {

@@ -14,12 +14,12 @@ use crate::table::manifest::Manifest;
 use crate::table::record::{RunRecord, TableRecord};
 use crate::table::version::LEVELS;
 use crate::table::{Layout, TableOptions};
-use crate::tree::Cursor;
 use crate::tree::btree::{BTree, TreeMeta};
 use crate::tree::merge::MergeCursor;
 use crate::tree::retain::Retain;
 use crate::tree::run::{RunBuilder, RunOptions};
 use crate::tree::values::ValueBuilder;
+use crate::tree::{Cursor, MergeSource};
 
 use super::super::core::identity;
 use super::super::open::{is_lost_and_found, sync_above};

@@ -19,7 +19,7 @@ use crate::table::version::{LEVELS, Level, Place, RunHandle, Trees};
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::{Run, RunBuilder, RunOptions};
 use crate::tree::values::{ValueBuilder, ValueFile, ValueFiles, ValuePointer};
-use crate::tree::{Costs, Cursor};
+use crate::tree::{Costs, Cursor, MergeSource};
 
 /// A key and the seqnum of one of its versions.
 type Version = (u32, u64);
@@ -99,7 +99,8 @@ impl Forge {
         let output: Vec<RunHandle> = if compaction.is_trivial_move(options) {
             compaction.inputs().cloned().collect()
         } else {
-            let ranked = compaction.inputs().map(|handle| Box::new(handle.run.cursor(Fill::Bypass)) as Box<dyn Cursor>);
+            let ranked =
+                compaction.inputs().map(|handle| Box::new(handle.run.cursor(Fill::Bypass)) as Box<dyn MergeSource>);
             let merged = versions(&mut MergeCursor::new(ranked.collect()));
             let mut output = Vec::new();
             let mut rest = merged.as_slice();
@@ -120,7 +121,7 @@ impl Forge {
 }
 
 /// All entries of a cursor.
-fn versions(cursor: &mut dyn Cursor) -> Vec<Version> {
+fn versions(cursor: &mut dyn MergeSource) -> Vec<Version> {
     let mut found = Vec::new();
     cursor.first().unwrap();
     while let Some(entry) = cursor.entry() {

@@ -11,7 +11,7 @@ use crate::cache::Fill;
 use crate::store::BlocksRead;
 use crate::tree::branch::Branch;
 use crate::tree::cost::Costs;
-use crate::tree::cursor::{Ages, Cursor, Limits};
+use crate::tree::cursor::{Ages, Cursor, KeyCursor, LazySeek, Limits, MergeSource};
 use crate::tree::place::{Near, Place};
 
 /// A branch on the path, and the child that the path takes.
@@ -247,6 +247,65 @@ impl Cursor for BTreeCursor {
         Ok(())
     }
 
+    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.go(|cursor| {
+            let choose = |branch: &Block| branch.lower_bound(key).saturating_sub(1);
+            let Some(leaf) = cursor.seek(choose)? else { return Ok(()) };
+            match leaf.lower_bound(key).checked_sub(1) {
+                Some(index) => cursor.here.stand(leaf, index),
+                None => cursor.prev_leaf()?,
+            }
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.here.next_entry() {
+            return Ok(());
+        }
+        if self.here.is_nowhere() { self.go(|_| Ok(())) } else { self.go(Self::next_leaf) }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if self.here.prev_entry() {
+            return Ok(());
+        }
+        if self.here.is_nowhere() { self.go(|_| Ok(())) } else { self.go(Self::prev_leaf) }
+    }
+
+    fn limit(&mut self, limits: &Arc<Limits>) {
+        self.limits = Some(Arc::clone(limits));
+    }
+
+    fn costs(&self) -> Costs {
+        self.costs
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.here.entry()
+    }
+
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.here.key()
+    }
+
+    fn value(&self) -> Option<Value> {
+        self.here.value()
+    }
+}
+
+impl KeyCursor for BTreeCursor {
+    #[inline]
+    fn next_key_here(&mut self) -> bool {
+        self.here.next_key()
+    }
+}
+
+impl LazySeek for BTreeCursor {
     fn near_ge(&mut self, key: &[u8]) -> Result<()> {
         let approach = std::mem::take(&mut self.approach);
         self.go(|cursor| {
@@ -282,11 +341,6 @@ impl Cursor for BTreeCursor {
         Ok(())
     }
 
-    #[inline]
-    fn next_key_here(&mut self) -> bool {
-        self.here.next_key()
-    }
-
     fn approach_ge(&mut self, key: &[u8]) -> bool {
         let read = BlocksRead::so_far();
         self.approach = match std::mem::take(&mut self.approach) {
@@ -296,62 +350,14 @@ impl Cursor for BTreeCursor {
         self.costs.blocks_read += read.since();
         !matches!(self.approach, Approach::Leaf(..) | Approach::Left)
     }
+}
 
-    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
-        self.go(|cursor| {
-            let choose = |branch: &Block| branch.lower_bound(key).saturating_sub(1);
-            let Some(leaf) = cursor.seek(choose)? else { return Ok(()) };
-            match leaf.lower_bound(key).checked_sub(1) {
-                Some(index) => cursor.here.stand(leaf, index),
-                None => cursor.prev_leaf()?,
-            }
-            Ok(())
-        })
-    }
-
-    #[inline]
-    fn next(&mut self) -> Result<()> {
-        if self.here.next_entry() {
-            return Ok(());
-        }
-        if self.here.is_nowhere() { self.go(|_| Ok(())) } else { self.go(Self::next_leaf) }
-    }
-
-    #[inline]
-    fn prev(&mut self) -> Result<()> {
-        if self.here.prev_entry() {
-            return Ok(());
-        }
-        if self.here.is_nowhere() { self.go(|_| Ok(())) } else { self.go(Self::prev_leaf) }
-    }
-
-    fn limit(&mut self, limits: &Arc<Limits>) {
-        self.limits = Some(Arc::clone(limits));
-    }
-
+impl MergeSource for BTreeCursor {
     fn exchange(&mut self, place: &mut Place) {
         std::mem::swap(&mut self.here, place);
     }
 
     fn ages(&self) -> Ages {
         self.root.ages()
-    }
-
-    fn costs(&self) -> Costs {
-        self.costs
-    }
-
-    #[inline]
-    fn entry(&self) -> Option<Entry<'_>> {
-        self.here.entry()
-    }
-
-    #[inline]
-    fn key(&self) -> Option<&[u8]> {
-        self.here.key()
-    }
-
-    fn value(&self) -> Option<Value> {
-        self.here.value()
     }
 }

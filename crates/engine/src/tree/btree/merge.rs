@@ -14,7 +14,7 @@ use crate::base::{Entry, Error, ErrorKind, Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
 use crate::store::{Extent, ExtentWriter};
-use crate::tree::cursor::Cursor;
+use crate::tree::cursor::MergeSource;
 use crate::tree::retain::Retain;
 
 /// A merge pauses after so many leaves.
@@ -32,7 +32,7 @@ struct Read {
 /// A merge under way.
 pub(super) struct Merge<'a> {
     file: &'a TreeFile,
-    changes: &'a mut dyn Cursor,
+    changes: &'a mut dyn MergeSource,
     retain: &'a mut Retain,
     /// Leaves without changes are rewritten too.
     rewrite: bool,
@@ -54,7 +54,7 @@ pub(super) struct Merge<'a> {
 impl<'a> Merge<'a> {
     pub(super) fn new(
         file: &'a TreeFile,
-        changes: &'a mut dyn Cursor,
+        changes: &'a mut dyn MergeSource,
         retain: &'a mut Retain,
         rewrite: bool,
         pause: &'a mut dyn FnMut() -> Result<()>,

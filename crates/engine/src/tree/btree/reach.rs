@@ -5,7 +5,7 @@ use crate::base::num::u64_of;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
-use crate::tree::cursor::Cursor;
+use crate::tree::cursor::MergeSource;
 use crate::tree::erasure::Erasures;
 
 impl TreeRoot {
@@ -14,7 +14,7 @@ impl TreeRoot {
     ///
     /// # Errors
     /// When the changes or a branch cannot be read or are corrupt.
-    pub fn reach(&self, changes: &mut dyn Cursor, most: u64) -> Result<u64> {
+    pub fn reach(&self, changes: &mut dyn MergeSource, most: u64) -> Result<u64> {
         if self.meta.leaves <= most {
             return Ok(self.meta.leaves);
         }

@@ -21,7 +21,7 @@ use crate::cache::Cache;
 use crate::env::{Access, Env};
 use crate::store::space::{UNIT_BYTES, encode_extents};
 use crate::store::{BlockFile, Claim, Extent, ExtentWriter, SpaceMap, StoreStats};
-use crate::tree::cursor::Cursor;
+use crate::tree::cursor::MergeSource;
 use crate::tree::retain::Retain;
 
 /// How a tree writes its file. May differ from one opening to the next.
@@ -181,7 +181,7 @@ impl BTree {
     pub fn merge(
         &self,
         turn: Turn,
-        changes: &mut dyn Cursor,
+        changes: &mut dyn MergeSource,
         retain: &mut Retain,
         rewrite: bool,
         pause: &mut dyn FnMut() -> Result<()>,

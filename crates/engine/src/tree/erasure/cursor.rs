@@ -8,7 +8,7 @@ use crate::base::key::KEY_BYTES_MAX;
 use crate::base::steps::step;
 use crate::base::{Entry, Result, Value};
 use crate::tree::cost::Costs;
-use crate::tree::cursor::{Ages, Cursor, Limits};
+use crate::tree::cursor::{Ages, Cursor, KeyCursor, LazySeek, Limits, MergeSource};
 
 /// After so many steps over entries in an erased range a seek to its end is cheaper than further steps.
 const STEPS_MAX: u32 = 8;
@@ -18,7 +18,7 @@ static ABOVE_ALL: [u8; KEY_BYTES_MAX + 1] = [0xff; KEY_BYTES_MAX + 1];
 
 /// The entries of a tree that erasures do not hide from a reader. Outside of its limits it may stand on others.
 pub struct Unerased {
-    cursor: Box<dyn Cursor>,
+    cursor: Box<dyn MergeSource>,
     hiding: Arc<Hiding>,
     /// Where the entry was that was looked at last.
     stretch: Stretch,
@@ -34,7 +34,7 @@ enum Way {
 impl Unerased {
     /// What is seen of a tree.
     #[must_use]
-    pub fn new(cursor: Box<dyn Cursor>, hiding: Arc<Hiding>) -> Self {
+    pub fn new(cursor: Box<dyn MergeSource>, hiding: Arc<Hiding>) -> Self {
         Self { cursor, hiding, stretch: Stretch::default(), limits: None }
     }
 
@@ -101,10 +101,6 @@ impl Cursor for Unerased {
         self.settle(Way::Forward)
     }
 
-    fn approach_ge(&mut self, key: &[u8]) -> bool {
-        self.cursor.approach_ge(key)
-    }
-
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
         self.cursor.seek_lt(key)?;
         self.settle(Way::Backward)
@@ -129,10 +125,6 @@ impl Cursor for Unerased {
         self.cursor.costs()
     }
 
-    fn ages(&self) -> Ages {
-        self.cursor.ages()
-    }
-
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.cursor.entry()
@@ -140,6 +132,20 @@ impl Cursor for Unerased {
 
     fn value(&self) -> Option<Value> {
         self.cursor.value()
+    }
+}
+
+impl KeyCursor for Unerased {}
+
+impl LazySeek for Unerased {
+    fn approach_ge(&mut self, key: &[u8]) -> bool {
+        self.cursor.approach_ge(key)
+    }
+}
+
+impl MergeSource for Unerased {
+    fn ages(&self) -> Ages {
+        self.cursor.ages()
     }
 }
 

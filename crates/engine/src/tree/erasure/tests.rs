@@ -10,7 +10,7 @@ use crate::base::SeqNum;
 use crate::base::steps::steps;
 use crate::tree::cursor::Limits;
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
-use crate::tree::{Ages, Cursor};
+use crate::tree::{Ages, Cursor, MergeSource};
 
 pub(in crate::tree) fn erasures() -> impl Strategy<Value = Vec<Erasure>> {
     let erasure = (keys(), prop::option::of(keys()), 1..=20u64).prop_map(|(low, high, seqnum)| {
@@ -155,7 +155,7 @@ proptest! {
         let mut cursor = Unerased::new(aged, Arc::new(sets.hiding(snapshot).before(before)));
         let mut expected = VecCursor::new(left);
         for step in moves {
-            for moved in [&mut cursor as &mut dyn Cursor, &mut expected] {
+            for moved in [&mut cursor as &mut dyn MergeSource, &mut expected] {
                 match step {
                     0 => moved.first().unwrap(),
                     1 => moved.last().unwrap(),

@@ -17,7 +17,7 @@ use crate::base::num::{u32_of, usize_of32};
 use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 use crate::base::value::ByteSource;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
-use crate::tree::cursor::{Cursor, Found};
+use crate::tree::cursor::{Cursor, Found, KeyCursor, LazySeek, MergeSource};
 
 /// The `at` of a cursor that stands on no entry.
 const NOWHERE: usize = usize::MAX;
@@ -287,15 +287,21 @@ impl Cursor for BatchCursor {
         Ok(())
     }
 
-    fn is_cached(&self) -> bool {
-        self.is_warm
-    }
-
     fn entry(&self) -> Option<Entry<'_>> {
         self.ordered.entry(self.at)
     }
 
     fn value(&self) -> Option<Value> {
         (self.at < self.ordered.entries()).then(|| self.ordered.value(self.at))
+    }
+}
+
+impl KeyCursor for BatchCursor {}
+
+impl LazySeek for BatchCursor {}
+
+impl MergeSource for BatchCursor {
+    fn is_cached(&self) -> bool {
+        self.is_warm
     }
 }

@@ -15,7 +15,7 @@ use super::pin::pin;
 use super::record::{Place, Record};
 use super::tree::{Tree, Way};
 use crate::base::{Entry, Result, SeqNum, Value};
-use crate::tree::cursor::Cursor;
+use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, MergeSource};
 
 /// The `at` of a cursor that stands on no entry.
 const NOWHERE: usize = usize::MAX;
@@ -149,10 +149,6 @@ impl Cursor for TreeCursor {
         Ok(())
     }
 
-    fn approach_ge(&mut self, key: &[u8]) -> bool {
-        self.tree.go_on(&mut self.way, &Place::before(key, SeqNum::MAX))
-    }
-
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
         self.seek(&Place::before(key, SeqNum::MAX));
         self.step_back();
@@ -180,16 +176,26 @@ impl Cursor for TreeCursor {
         Ok(())
     }
 
-    fn is_cached(&self) -> bool {
-        self.is_warm
-    }
-
     fn entry(&self) -> Option<Entry<'_>> {
         self.record().map(Record::entry)
     }
 
     fn value(&self) -> Option<Value> {
         self.record().map(|record| pin(&self.tree, record))
+    }
+}
+
+impl KeyCursor for TreeCursor {}
+
+impl LazySeek for TreeCursor {
+    fn approach_ge(&mut self, key: &[u8]) -> bool {
+        self.tree.go_on(&mut self.way, &Place::before(key, SeqNum::MAX))
+    }
+}
+
+impl MergeSource for TreeCursor {
+    fn is_cached(&self) -> bool {
+        self.is_warm
     }
 }
 

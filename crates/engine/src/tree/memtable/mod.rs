@@ -30,7 +30,7 @@ pub use batch::{BatchSorter, SortedBatch, Spot};
 
 use crate::base::num::u64_of;
 use crate::base::{Entry, SeqNum};
-use crate::tree::cursor::{Cursor, Found};
+use crate::tree::cursor::{Found, MergeSource};
 use crate::tree::lookup::{Answers, Ask};
 use batch::{BatchCursor, Ordered};
 use cursor::TreeCursor;
@@ -137,13 +137,13 @@ impl Memtable {
 
     /// A cursor that stands nowhere yet.
     #[must_use]
-    pub fn cursor(&self) -> Box<dyn Cursor> {
+    pub fn cursor(&self) -> Box<dyn MergeSource> {
         self.merge_source(false)
     }
 
     /// As [`Self::cursor`], for a merge: what it writes of the memtable is likely to be read soon, or not.
     #[must_use]
-    pub fn merge_source(&self, is_warm: bool) -> Box<dyn Cursor> {
+    pub fn merge_source(&self, is_warm: bool) -> Box<dyn MergeSource> {
         match &self.0 {
             Form::Tree(tree) => Box::new(TreeCursor::new(Arc::clone(tree), is_warm)),
             Form::Batch(batch) => Box::new(BatchCursor::new(Arc::clone(batch), is_warm)),

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::base::Kind;
 use crate::base::value::ByteSource;
-use crate::tree::Cursor;
+use crate::tree::MergeSource;
 
 type Place = (Vec<u8>, Reverse<u64>);
 type Model = BTreeMap<Place, (Kind, Vec<u8>)>;
@@ -109,7 +109,7 @@ fn op() -> impl Strategy<Value = Op> {
 struct Twin {
     memtable: Memtable,
     model: Model,
-    cursor: Box<dyn Cursor>,
+    cursor: Box<dyn MergeSource>,
     /// Where the cursor stands, if anywhere.
     here: Option<Place>,
     /// What was in the model when the cursor was placed: this much it must show.

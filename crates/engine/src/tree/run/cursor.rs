@@ -8,7 +8,7 @@ use crate::block::{Block, Bound};
 use crate::cache::{Fill, SwipOf};
 use crate::store::BlocksRead;
 use crate::tree::cost::Costs;
-use crate::tree::cursor::{Ages, Cursor, Leaf, Limits, Position};
+use crate::tree::cursor::{Ages, Cursor, KeyCursor, LazySeek, Leaf, Limits, MergeSource, Position};
 use crate::tree::place::{Near, Place};
 use std::fmt;
 use std::ops::Range;
@@ -395,6 +395,72 @@ impl Cursor for RunCursor {
         Ok(())
     }
 
+    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.absolute(|cursor| {
+            if !cursor.find_slot(key)? {
+                let last = if cursor.part == NO_PART { cursor.run.top().count() - 1 } else { cursor.part };
+                return cursor.enter_part(last, To::Last);
+            }
+            cursor.follow(cursor.slot);
+            let leaf = cursor.load_leaf(cursor.slot)?;
+            match leaf.lower_bound(key) {
+                0 => cursor.before_leaf(),
+                at => {
+                    cursor.here.stand(leaf, at - 1);
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.here.next_entry() {
+            return Ok(());
+        }
+        if self.is_nowhere() { self.fuse.check() } else { self.go_over(Self::after_leaf) }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        if self.here.prev_entry() {
+            return Ok(());
+        }
+        if self.is_nowhere() { self.fuse.check() } else { self.go_over(Self::before_leaf) }
+    }
+
+    fn limit(&mut self, limits: &Arc<Limits>) {
+        self.limits = Some(Arc::clone(limits));
+        self.has_prefix = None;
+    }
+
+    fn costs(&self) -> Costs {
+        Costs { blocks_read: self.costs.blocks_read + self.ahead.leaves_read(), ..self.costs }
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.here.entry()
+    }
+
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.here.key()
+    }
+
+    fn value(&self) -> Option<Value> {
+        self.here.value()
+    }
+}
+
+impl KeyCursor for RunCursor {
+    #[inline]
+    fn next_key_here(&mut self) -> bool {
+        self.here.next_key()
+    }
+}
+
+impl LazySeek for RunCursor {
     fn near_ge(&mut self, key: &[u8]) -> Result<()> {
         let approach = std::mem::take(&mut self.approach);
         self.absolute(|cursor| {
@@ -433,10 +499,6 @@ impl Cursor for RunCursor {
         Ok(())
     }
 
-    fn position(&self) -> Option<Position> {
-        (!self.is_nowhere()).then(|| Position { run: 0, part: self.part, leaf: self.slot, at: self.here.at() })
-    }
-
     fn approach_ge(&mut self, key: &[u8]) -> bool {
         let gone = match self.approach {
             Approach::Away => self.approach_index(key),
@@ -447,44 +509,11 @@ impl Cursor for RunCursor {
         self.approach = gone.unwrap_or(Approach::Left);
         matches!(self.approach, Approach::Part(_) | Approach::Slot)
     }
+}
 
-    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
-        self.absolute(|cursor| {
-            if !cursor.find_slot(key)? {
-                let last = if cursor.part == NO_PART { cursor.run.top().count() - 1 } else { cursor.part };
-                return cursor.enter_part(last, To::Last);
-            }
-            cursor.follow(cursor.slot);
-            let leaf = cursor.load_leaf(cursor.slot)?;
-            match leaf.lower_bound(key) {
-                0 => cursor.before_leaf(),
-                at => {
-                    cursor.here.stand(leaf, at - 1);
-                    Ok(())
-                }
-            }
-        })
-    }
-
-    #[inline]
-    fn next(&mut self) -> Result<()> {
-        if self.here.next_entry() {
-            return Ok(());
-        }
-        if self.is_nowhere() { self.fuse.check() } else { self.go_over(Self::after_leaf) }
-    }
-
-    #[inline]
-    fn next_key_here(&mut self) -> bool {
-        self.here.next_key()
-    }
-
-    #[inline]
-    fn prev(&mut self) -> Result<()> {
-        if self.here.prev_entry() {
-            return Ok(());
-        }
-        if self.is_nowhere() { self.fuse.check() } else { self.go_over(Self::before_leaf) }
+impl MergeSource for RunCursor {
+    fn position(&self) -> Option<Position> {
+        (!self.is_nowhere()).then(|| Position { run: 0, part: self.part, leaf: self.slot, at: self.here.at() })
     }
 
     #[inline]
@@ -498,11 +527,6 @@ impl Cursor for RunCursor {
         if self.is_nowhere() { self.fuse.check() } else { self.go_over(Self::after_leaf) }
     }
 
-    fn limit(&mut self, limits: &Arc<Limits>) {
-        self.limits = Some(Arc::clone(limits));
-        self.has_prefix = None;
-    }
-
     fn exchange(&mut self, place: &mut Place) {
         std::mem::swap(&mut self.here, place);
     }
@@ -511,27 +535,9 @@ impl Cursor for RunCursor {
         self.run.ages()
     }
 
-    fn costs(&self) -> Costs {
-        Costs { blocks_read: self.costs.blocks_read + self.ahead.leaves_read(), ..self.costs }
-    }
-
     #[inline]
     fn is_cached(&self) -> bool {
         self.is_cached
-    }
-
-    #[inline]
-    fn entry(&self) -> Option<Entry<'_>> {
-        self.here.entry()
-    }
-
-    #[inline]
-    fn key(&self) -> Option<&[u8]> {
-        self.here.key()
-    }
-
-    fn value(&self) -> Option<Value> {
-        self.here.value()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::base::key::head;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
 use crate::tree::cost::Costs;
-use crate::tree::cursor::{Ages, Cursor, Leaf, Limits, Position};
+use crate::tree::cursor::{Ages, Cursor, KeyCursor, LazySeek, Leaf, Limits, MergeSource, Position};
 use crate::tree::place::{Near, Place};
 use std::fmt;
 use std::sync::Arc;
@@ -131,82 +131,15 @@ impl Cursor for LevelCursor {
         self.arrive()
     }
 
-    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.fuse.check()?;
-        if std::mem::take(&mut self.approaches)
-            && let Some(cursor) = &mut self.cursor
-        {
-            let gone = cursor.near_ge(key);
-            return self.fuse.guard(gone);
-        }
-        self.enter(Some(first_not_below(&self.runs, key)), |cursor| cursor.near_ge(key))
-    }
-
-    #[inline]
-    fn near(&self) -> Option<Near<'_>> {
-        self.cursor.as_ref()?.near()
-    }
-
-    #[inline]
-    fn arrive(&mut self) -> Result<()> {
-        self.cursor.as_mut().map_or(Ok(()), RunCursor::arrive)
-    }
-
-    fn position(&self) -> Option<Position> {
-        Some(Position { run: self.at, ..self.cursor.as_ref()?.position()? })
-    }
-
-    fn approach_ge(&mut self, key: &[u8]) -> bool {
-        if !self.approaches {
-            let at = first_not_below(&self.runs, key);
-            let entered = self.fuse.check().and_then(|()| self.enter(Some(at), |_| Ok(())));
-            if entered.is_err() || at == self.runs.len() {
-                return false;
-            }
-            self.approaches = true;
-        }
-        self.cursor.as_mut().is_some_and(|cursor| cursor.approach_ge(key))
-    }
-
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
         self.fuse.check()?;
         let runs_before = self.runs.partition_point(|run| *run.meta().smallest < *key);
         self.enter(runs_before.checked_sub(1), |cursor| cursor.seek_lt(key))
     }
 
-    fn leap_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.fuse.check()?;
-        match self.runs.get(self.at) {
-            Some(run) if *run.meta().largest < *key => self.enter(Some(self.at + 1), RunCursor::first),
-            _ => self.enter(Some(self.at), |cursor| cursor.seek_ge(key)),
-        }
-    }
-
-    fn leap_lt(&mut self, key: &[u8]) -> Result<()> {
-        self.fuse.check()?;
-        match self.runs.get(self.at) {
-            Some(run) if *run.meta().smallest >= *key => self.enter(self.at.checked_sub(1), RunCursor::last),
-            _ => self.enter(Some(self.at), |cursor| cursor.seek_lt(key)),
-        }
-    }
-
     #[inline]
     fn next(&mut self) -> Result<()> {
         self.go_on(RunCursor::next)
-    }
-
-    #[inline]
-    fn leaf(&self) -> Option<Leaf<'_>> {
-        self.cursor.as_ref()?.leaf()
-    }
-
-    fn leave_leaf(&mut self) -> Result<()> {
-        self.go_on(RunCursor::leave_leaf)
-    }
-
-    #[inline]
-    fn next_key_here(&mut self) -> bool {
-        self.cursor.as_mut().is_some_and(RunCursor::next_key_here)
     }
 
     #[inline]
@@ -230,23 +163,8 @@ impl Cursor for LevelCursor {
         }
     }
 
-    fn exchange(&mut self, place: &mut Place) {
-        if let Some(cursor) = &mut self.cursor {
-            cursor.exchange(place);
-        }
-    }
-
-    fn ages(&self) -> Ages {
-        self.runs.get(self.at).map_or(Ages::UNKNOWN, |run| run.ages())
-    }
-
     fn costs(&self) -> Costs {
         self.cursor.as_ref().map_or_else(Costs::default, RunCursor::costs)
-    }
-
-    #[inline]
-    fn is_cached(&self) -> bool {
-        self.cursor.as_ref().is_some_and(Cursor::is_cached)
     }
 
     #[inline]
@@ -261,6 +179,94 @@ impl Cursor for LevelCursor {
 
     fn value(&self) -> Option<Value> {
         self.cursor.as_ref()?.value()
+    }
+}
+
+impl KeyCursor for LevelCursor {
+    #[inline]
+    fn next_key_here(&mut self) -> bool {
+        self.cursor.as_mut().is_some_and(RunCursor::next_key_here)
+    }
+}
+
+impl LazySeek for LevelCursor {
+    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.fuse.check()?;
+        if std::mem::take(&mut self.approaches)
+            && let Some(cursor) = &mut self.cursor
+        {
+            let gone = cursor.near_ge(key);
+            return self.fuse.guard(gone);
+        }
+        self.enter(Some(first_not_below(&self.runs, key)), |cursor| cursor.near_ge(key))
+    }
+
+    #[inline]
+    fn near(&self) -> Option<Near<'_>> {
+        self.cursor.as_ref()?.near()
+    }
+
+    #[inline]
+    fn arrive(&mut self) -> Result<()> {
+        self.cursor.as_mut().map_or(Ok(()), RunCursor::arrive)
+    }
+
+    fn approach_ge(&mut self, key: &[u8]) -> bool {
+        if !self.approaches {
+            let at = first_not_below(&self.runs, key);
+            let entered = self.fuse.check().and_then(|()| self.enter(Some(at), |_| Ok(())));
+            if entered.is_err() || at == self.runs.len() {
+                return false;
+            }
+            self.approaches = true;
+        }
+        self.cursor.as_mut().is_some_and(|cursor| cursor.approach_ge(key))
+    }
+}
+
+impl MergeSource for LevelCursor {
+    fn position(&self) -> Option<Position> {
+        Some(Position { run: self.at, ..self.cursor.as_ref()?.position()? })
+    }
+
+    fn leap_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.fuse.check()?;
+        match self.runs.get(self.at) {
+            Some(run) if *run.meta().largest < *key => self.enter(Some(self.at + 1), RunCursor::first),
+            _ => self.enter(Some(self.at), |cursor| cursor.seek_ge(key)),
+        }
+    }
+
+    fn leap_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.fuse.check()?;
+        match self.runs.get(self.at) {
+            Some(run) if *run.meta().smallest >= *key => self.enter(self.at.checked_sub(1), RunCursor::last),
+            _ => self.enter(Some(self.at), |cursor| cursor.seek_lt(key)),
+        }
+    }
+
+    #[inline]
+    fn leaf(&self) -> Option<Leaf<'_>> {
+        self.cursor.as_ref()?.leaf()
+    }
+
+    fn leave_leaf(&mut self) -> Result<()> {
+        self.go_on(RunCursor::leave_leaf)
+    }
+
+    fn exchange(&mut self, place: &mut Place) {
+        if let Some(cursor) = &mut self.cursor {
+            cursor.exchange(place);
+        }
+    }
+
+    fn ages(&self) -> Ages {
+        self.runs.get(self.at).map_or(Ages::UNKNOWN, |run| run.ages())
+    }
+
+    #[inline]
+    fn is_cached(&self) -> bool {
+        self.cursor.as_ref().is_some_and(MergeSource::is_cached)
     }
 }
 

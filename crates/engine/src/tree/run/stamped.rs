@@ -9,11 +9,11 @@ use super::level::LevelCursor;
 use super::reader::Run;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::cursor::{Ages, Cursor, Limits};
+use crate::tree::cursor::{Ages, Cursor, KeyCursor, LazySeek, Limits, MergeSource};
 
 /// A cursor over runs that ascend and do not touch, for a merge that writes what it reads.
 #[must_use]
-pub fn merge_source(runs: Arc<[Arc<Run>]>) -> Box<dyn Cursor> {
+pub fn merge_source(runs: Arc<[Arc<Run>]>) -> Box<dyn MergeSource> {
     let stamped = runs.iter().any(|run| run.loaded_at() > SeqNum::ZERO);
     match &*runs {
         _ if stamped => Box::new(Stamped(LevelCursor::new(runs, Fill::Merge))),
@@ -54,14 +54,6 @@ impl Cursor for Stamped {
         self.0.limit(limits);
     }
 
-    fn is_cached(&self) -> bool {
-        self.0.is_cached()
-    }
-
-    fn ages(&self) -> Ages {
-        self.0.ages()
-    }
-
     fn entry(&self) -> Option<Entry<'_>> {
         let entry = self.0.entry()?;
         Some(Entry { seqnum: entry.seqnum.max(self.0.loaded_at()), ..entry })
@@ -69,5 +61,19 @@ impl Cursor for Stamped {
 
     fn value(&self) -> Option<Value> {
         self.0.value()
+    }
+}
+
+impl KeyCursor for Stamped {}
+
+impl LazySeek for Stamped {}
+
+impl MergeSource for Stamped {
+    fn is_cached(&self) -> bool {
+        self.0.is_cached()
+    }
+
+    fn ages(&self) -> Ages {
+        self.0.ages()
     }
 }

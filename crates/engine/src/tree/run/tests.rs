@@ -13,7 +13,7 @@ use crate::store::StoreStats;
 use crate::tree::lookup::Lookups;
 use crate::tree::merge::MergeCursor;
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
-use crate::tree::{Costs, Cursor, Limits, Prefix};
+use crate::tree::{Costs, Cursor, KeyCursor, LazySeek, Limits, MergeSource, Prefix};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -137,7 +137,7 @@ pub(super) fn moves() -> impl Strategy<Value = Vec<Move>> {
 }
 
 /// Makes a move; over how many older versions it went, if it says so.
-pub(super) fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<u64> {
+pub(super) fn apply(cursor: &mut dyn MergeSource, step: &Move) -> Result<u64> {
     let moved = match step {
         Move::First => cursor.first(),
         Move::Last => cursor.last(),
@@ -154,7 +154,11 @@ pub(super) fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<u64> {
     moved.map(|()| 0)
 }
 
-pub(super) fn walk_alike(cursor: &mut dyn Cursor, model: &mut VecCursor, moves: &[Move]) -> Result<(), TestCaseError> {
+pub(super) fn walk_alike(
+    cursor: &mut dyn MergeSource,
+    model: &mut VecCursor,
+    moves: &[Move],
+) -> Result<(), TestCaseError> {
     for step in moves {
         let [here, there] = [apply(cursor, step).unwrap(), apply(model, step).unwrap()];
         // More versions may be passed by a seek, which does not count them.
@@ -166,7 +170,7 @@ pub(super) fn walk_alike(cursor: &mut dyn Cursor, model: &mut VecCursor, moves: 
     Ok(())
 }
 
-pub(super) fn all_entries(cursor: &mut dyn Cursor) -> Result<Vec<OwnedEntry>> {
+pub(super) fn all_entries(cursor: &mut dyn MergeSource) -> Result<Vec<OwnedEntry>> {
     let mut entries = Vec::new();
     cursor.first()?;
     while let Some(entry) = cursor.entry() {
@@ -728,7 +732,7 @@ fn a_failed_read_fuses_the_cursor() {
     let entries = numbered(300);
     let mut bench = Bench::new();
     let run = bench.run(&entries);
-    let cursors: [Box<dyn Fn() -> Box<dyn Cursor>>; 2] = [
+    let cursors: [Box<dyn Fn() -> Box<dyn MergeSource>>; 2] = [
         Box::new(|| Box::new(run.cursor(Fill::Keep))),
         Box::new(|| Box::new(LevelCursor::new([Arc::clone(&run)].into(), Fill::Bypass))),
     ];
@@ -736,7 +740,7 @@ fn a_failed_read_fuses_the_cursor() {
         for move_that_fails in 0..20 {
             bench.cache.forget(run.file().instance());
             let mut cursor = cursor();
-            let walk = |cursor: &mut dyn Cursor| {
+            let walk = |cursor: &mut dyn MergeSource| {
                 cursor.seek_ge(&entries[150].key)?;
                 (0..40).try_for_each(|_| cursor.prev())
             };

@@ -13,7 +13,7 @@ use crate::base::num::u64_of;
 use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, Value};
 use crate::block::Block;
 use crate::cache::Fill;
-use crate::tree::cursor::{Ages, Cursor};
+use crate::tree::cursor::{Ages, Cursor, KeyCursor, LazySeek, MergeSource};
 use crate::tree::values::ValueFiles;
 
 /// One of several trees that lie side by side: the ages of its entries, and its leaves or, when not even its file can
@@ -176,10 +176,6 @@ impl Cursor for SalvageCursor {
         Err(forward_only())
     }
 
-    fn ages(&self) -> Ages {
-        self.ages
-    }
-
     fn entry(&self) -> Option<Entry<'_>> {
         let leaf = &self.leaf.as_ref()?.1;
         let slot = leaf.slot(self.at);
@@ -194,6 +190,16 @@ impl Cursor for SalvageCursor {
         let leaf = &self.leaf.as_ref()?.1;
         let (at, len) = leaf.value_at(self.at);
         Some(self.value.clone().unwrap_or_else(|| leaf.clone().pinned(at, len)))
+    }
+}
+
+impl KeyCursor for SalvageCursor {}
+
+impl LazySeek for SalvageCursor {}
+
+impl MergeSource for SalvageCursor {
+    fn ages(&self) -> Ages {
+        self.ages
     }
 }
 

@@ -21,7 +21,7 @@ use crate::cache::{Cache, Fill};
 use crate::env::sim::{Fault, SimEnv};
 use crate::store::Extent;
 use crate::store::space::UNIT_BYTES;
-use crate::tree::cursor::Cursor;
+use crate::tree::cursor::{Cursor, LazySeek, MergeSource};
 use crate::tree::operator::TableOperator;
 use crate::tree::retain::Retain;
 use crate::tree::vec_cursor::{Append, OwnedEntry, VecCursor};
@@ -60,7 +60,7 @@ struct Model {
 }
 
 /// Merges without a pause, when nobody else does.
-fn merge(tree: &BTree, changes: &mut dyn Cursor, retain: &mut Retain, rewrite: bool) -> Result<PendingRoot> {
+fn merge(tree: &BTree, changes: &mut dyn MergeSource, retain: &mut Retain, rewrite: bool) -> Result<PendingRoot> {
     let turn = tree.turn().ok_or_else(|| Error::invalid("a merge is under way"))?;
     tree.merge(turn, changes, retain, rewrite, &mut || Ok(()))
 }

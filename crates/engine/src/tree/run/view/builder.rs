@@ -11,7 +11,7 @@ use crate::base::{Entry, Kind, Result, SeqNum};
 use crate::block::{Block, BlockBuilder, BlockKind, head};
 use crate::cache::{Cache, Fill};
 use crate::tree::branch::Room;
-use crate::tree::cursor::Cursor;
+use crate::tree::cursor::{Cursor, MergeSource};
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::level::LevelCursor;
 use crate::tree::run::separator::separator;
@@ -68,7 +68,7 @@ impl ViewBuilder {
         if trees.len() < 2 || !room.take(entries.saturating_mul(ENTRY_BYTES)) {
             return Ok(None);
         }
-        let source = |tree: &Tree| Box::new(LevelCursor::new(Arc::clone(tree), Fill::Merge)) as Box<dyn Cursor>;
+        let source = |tree: &Tree| Box::new(LevelCursor::new(Arc::clone(tree), Fill::Merge)) as Box<dyn MergeSource>;
         let mut input = MergeCursor::new(trees.iter().map(source).collect());
         input.first()?;
         Ok(Some(Self {

@@ -7,7 +7,7 @@ use crate::block::Bound;
 use crate::cache::Fill;
 use crate::tree::branch::Trace;
 use crate::tree::cost::Costs;
-use crate::tree::cursor::{Ages, Cursor, Limits};
+use crate::tree::cursor::{Ages, Cursor, KeyCursor, LazySeek, Limits, MergeSource};
 use crate::tree::place::{Near, Place};
 use crate::tree::run::fuse::Fuse;
 use std::fmt;
@@ -209,6 +209,71 @@ impl Cursor for ViewCursor {
         self.arrive()
     }
 
+    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
+        self.absolute()?;
+        let at_or_behind = match self.view.approach(key) {
+            Some(group) => self.find_in(group, self.view.group(group).bound(key), key)?,
+            None => None,
+        };
+        let before = at_or_behind.map_or_else(|| Some(self.view.last()), |spot| self.view.before(spot));
+        self.go(before.filter(|spot| !self.begins_behind(*spot)))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        let next = self.spot().and_then(|spot| self.view.after(spot));
+        self.go(next.filter(|spot| !self.ends_before(*spot)))
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        let before = self.spot().and_then(|spot| self.view.before(spot));
+        self.go(before.filter(|spot| !self.begins_behind(*spot)))
+    }
+
+    fn limit(&mut self, limits: &Arc<Limits>) {
+        self.limits = Some(Arc::clone(limits));
+    }
+
+    fn costs(&self) -> Costs {
+        self.seats.costs()
+    }
+
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.here()?.entry()
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.here()?.key()
+    }
+
+    fn value(&self) -> Option<Value> {
+        self.here()?.value()
+    }
+}
+
+impl KeyCursor for ViewCursor {
+    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        let Some(mut spot) = self.spot() else { return self.fuse.check().map(|()| 0) };
+        let mut older = 0;
+        while self.view.lie(spot).is_followed_by_same_key()
+            && let Some(next) = self.view.after(spot)
+        {
+            (older, spot) = (older + 1, next);
+        }
+        if older > 0 {
+            key.clear();
+            key.extend_from_slice(self.key().unwrap_or_default());
+        }
+        let next = self.view.after(spot).filter(|spot| !self.ends_before(*spot));
+        self.go(next).map(|()| older)
+    }
+
+    fn begins_key(&self) -> bool {
+        let before = self.spot().and_then(|spot| self.view.before(spot));
+        before.is_some_and(|before| !self.view.lie(before).is_followed_by_same_key())
+    }
+}
+
+impl LazySeek for ViewCursor {
     fn approach_ge(&mut self, key: &[u8]) -> bool {
         self.approach = match self.approach {
             Approach::Away => match self.view.approach(key) {
@@ -275,56 +340,9 @@ impl Cursor for ViewCursor {
             Stand::Nowhere | Stand::On(_) => Ok(()),
         }
     }
+}
 
-    fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
-        self.absolute()?;
-        let at_or_behind = match self.view.approach(key) {
-            Some(group) => self.find_in(group, self.view.group(group).bound(key), key)?,
-            None => None,
-        };
-        let before = at_or_behind.map_or_else(|| Some(self.view.last()), |spot| self.view.before(spot));
-        self.go(before.filter(|spot| !self.begins_behind(*spot)))
-    }
-
-    fn next(&mut self) -> Result<()> {
-        let next = self.spot().and_then(|spot| self.view.after(spot));
-        self.go(next.filter(|spot| !self.ends_before(*spot)))
-    }
-
-    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        let Some(mut spot) = self.spot() else { return self.fuse.check().map(|()| 0) };
-        let mut older = 0;
-        while self.view.lie(spot).is_followed_by_same_key()
-            && let Some(next) = self.view.after(spot)
-        {
-            (older, spot) = (older + 1, next);
-        }
-        if older > 0 {
-            key.clear();
-            key.extend_from_slice(self.key().unwrap_or_default());
-        }
-        let next = self.view.after(spot).filter(|spot| !self.ends_before(*spot));
-        self.go(next).map(|()| older)
-    }
-
-    fn begins_key(&self) -> bool {
-        let before = self.spot().and_then(|spot| self.view.before(spot));
-        before.is_some_and(|before| !self.view.lie(before).is_followed_by_same_key())
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        let before = self.spot().and_then(|spot| self.view.before(spot));
-        self.go(before.filter(|spot| !self.begins_behind(*spot)))
-    }
-
-    fn limit(&mut self, limits: &Arc<Limits>) {
-        self.limits = Some(Arc::clone(limits));
-    }
-
-    fn costs(&self) -> Costs {
-        self.seats.costs()
-    }
-
+impl MergeSource for ViewCursor {
     fn is_cached(&self) -> bool {
         self.here().and(self.tree).is_some_and(|tree| self.seats.is_cached(tree))
     }
@@ -334,18 +352,6 @@ impl Cursor for ViewCursor {
             Stand::On(spot) => self.view.run_of(self.view.lie(spot)).1.ages(),
             Stand::Nowhere | Stand::Near(_) => Ages::UNKNOWN,
         }
-    }
-
-    fn entry(&self) -> Option<Entry<'_>> {
-        self.here()?.entry()
-    }
-
-    fn key(&self) -> Option<&[u8]> {
-        self.here()?.key()
-    }
-
-    fn value(&self) -> Option<Value> {
-        self.here()?.value()
     }
 }
 

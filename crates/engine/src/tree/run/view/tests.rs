@@ -11,7 +11,7 @@ use crate::tree::merge::MergeCursor;
 use crate::tree::run::tests::{Bench, all_entries, cut_between_keys, moves, put, run_entries, walk_alike};
 use crate::tree::run::{RunOptions, ViewBuilder};
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys};
-use crate::tree::{Cursor, Limits};
+use crate::tree::{Cursor, KeyCursor, LazySeek, Limits};
 use proptest::prelude::*;
 
 /// Trees of some runs each, newest first, whose keys may all begin with the same bytes.
