@@ -6,16 +6,16 @@ pub mod compress;
 pub mod error;
 pub mod histogram;
 pub mod ids;
+pub mod intrusive_list;
 pub mod key;
-pub mod list;
 pub mod memory;
 pub mod num;
 pub mod prefetch;
 pub mod reached;
-pub mod shards;
 pub mod shared_map;
 pub(crate) mod steps;
 pub mod sync;
+pub mod thread_counters;
 pub mod value;
 
 pub use error::{Error, ErrorKind, Result};

@@ -27,15 +27,15 @@ pub enum Reached {
     /// A log segment was kept to be used again.
     SegmentRecycled,
     /// Parked runs went into their B-tree.
-    Absorbed,
+    BTreeMerged,
     /// Runs went to another level without being read.
     TrivialMove,
     /// A part of a compaction took the place of inputs while it went on.
     Slice,
     /// A part of a merge into a B-tree was put in place while it went on.
     TreeSlice,
-    /// An erasure was left out because nobody needs it any more.
-    ErasureRetired,
+    /// A range tombstone was left out because nobody needs it any more.
+    RangeTombstoneRetired,
     /// A commit was refused because another came first.
     Conflict,
     /// A block was not what had been written there.
@@ -43,7 +43,7 @@ pub enum Reached {
     /// A sorted view of trees was shown to readers.
     View,
     /// Trees were merged because reads had paid for it.
-    PaidMerge,
+    ReadTriggeredMerge,
     /// A flush met a full disk and left everything as it was.
     FlushWithoutRoom,
     /// A merge took a leaf over as it was.
@@ -62,15 +62,15 @@ impl Reached {
         Self::Poison,
         Self::ExtentReused,
         Self::SegmentRecycled,
-        Self::Absorbed,
+        Self::BTreeMerged,
         Self::TrivialMove,
         Self::Slice,
         Self::TreeSlice,
-        Self::ErasureRetired,
+        Self::RangeTombstoneRetired,
         Self::Conflict,
         Self::CorruptBlock,
         Self::View,
-        Self::PaidMerge,
+        Self::ReadTriggeredMerge,
         Self::FlushWithoutRoom,
         Self::LeafReused,
         Self::Bypass,

@@ -4,7 +4,7 @@
 //!
 //! # Invariants
 //! 1. The bytes kept, counted with [`Block::memory_bytes`] and what an entry costs, are never above the capacity; what
-//!    trees keep for themselves ([`Cache::take_room`]) comes beside it. A block that a reader holds stays in memory
+//!    trees keep for themselves ([`Cache::reserve`]) comes beside it. A block that a reader holds stays in memory
 //!    until it lets go, also when the cache no longer counts it.
 //! 2. A block is known by its file's instance, which is never given out twice, and its offset; a lookup also compares
 //!    the checksum and the length that its pointer gives (or did so before the block came into the pointer's swip). So
@@ -29,11 +29,11 @@ use crate::base::sync::Mutex;
 
 use crate::base::Result;
 use crate::base::num::{u64_of, usize_of};
-use crate::base::shards::Sharded;
+use crate::base::thread_counters::ThreadCounters;
 use crate::block::{Block, BlockPointer};
 use crate::store::BlockFile;
 use shard::Shard;
-use table::{Guide, Key};
+use table::{Key, TableAddr};
 
 pub use swips::{SwipOf, Swips};
 
@@ -42,7 +42,7 @@ const SHARDS_MAX: u64 = 64;
 const SHARD_BYTES_MIN: u64 = 2 << 20;
 
 /// Blocks that trees keep for themselves may take this part of the capacity beside it.
-const KEPT_PART: u64 = 32;
+const RESERVED_PART: u64 = 32;
 
 /// What becomes of a block that was not in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,23 +103,23 @@ pub struct Cache {
     /// Held while the capacity changes.
     fitting: Mutex<()>,
     /// Bytes of the blocks that trees keep for themselves.
-    kept: AtomicU64,
+    reserved: AtomicU64,
     /// Reads that found their block at hand, past the shards.
-    at_hand: Sharded<1>,
+    at_hand: ThreadCounters<1>,
 }
 
 /// Aligned so that latches of two shards share no cache line (nor a pair of lines that is fetched together).
 #[repr(align(128))]
 struct Latched {
-    guide: Guide,
+    table_addr: TableAddr,
     shard: Mutex<Shard<Block>>,
 }
 
 impl Latched {
     fn new(shard: Shard<Block>) -> Self {
-        let guide = Guide::default();
-        guide.follow(shard.table());
-        Self { guide, shard: Mutex::new(shard) }
+        let table_addr = TableAddr::default();
+        table_addr.follow(shard.table());
+        Self { table_addr, shard: Mutex::new(shard) }
     }
 }
 
@@ -137,8 +137,8 @@ impl Cache {
             shards,
             capacity: AtomicU64::new(capacity),
             fitting: Mutex::new(()),
-            kept: AtomicU64::new(0),
-            at_hand: Sharded::default(),
+            reserved: AtomicU64::new(0),
+            at_hand: ThreadCounters::default(),
         }
     }
 
@@ -196,7 +196,7 @@ impl Cache {
             each().for_each(|it| is_near &= self.follow(it.swip, it.file.instance(), it.pointer));
             if !is_near {
                 let far = each().filter(|it| !it.swip.is_some_and(SwipOf::is_full));
-                far.for_each(|it| _ = self.approach(it.file.instance(), it.pointer));
+                far.for_each(|it| _ = self.prefetch_step(it.file.instance(), it.pointer));
             }
         }
         let mut blocks: Vec<Option<Block>> = Vec::with_capacity(wanted.len());
@@ -253,7 +253,7 @@ impl Cache {
         }
         let key = Key { instance, offset: pointer.offset };
         let hash = key.hash();
-        self.shard(hash).shard.lock().get_for(hash, key, tag(pointer), || swip.kept())
+        self.shard(hash).shard.lock().get_for(hash, key, tag(pointer), || swip.downgrade())
     }
 
     /// The block that is at hand in `swip`, if one is.
@@ -280,15 +280,15 @@ impl Cache {
     #[inline]
     pub fn prefetch_line(&self, instance: u64, pointer: BlockPointer) {
         let hash = Key { instance, offset: pointer.offset }.hash();
-        self.shard(hash).guide.prefetch(hash);
+        self.shard(hash).table_addr.prefetch(hash);
     }
 
     /// Asks for the memory of the block that is kept at this place; false when none is.
     #[inline]
-    pub fn approach(&self, instance: u64, pointer: BlockPointer) -> bool {
+    pub fn prefetch_step(&self, instance: u64, pointer: BlockPointer) -> bool {
         let key = Key { instance, offset: pointer.offset };
         let hash = key.hash();
-        self.shard(hash).shard.lock().approach(hash, key)
+        self.shard(hash).shard.lock().prefetch_step(hash, key)
     }
 
     /// Puts in a block that was just written or read, and returns the one to use: an equal one that was already there,
@@ -300,7 +300,7 @@ impl Cache {
         let latched = self.shard(key.hash());
         let mut shard = latched.shard.lock();
         let kept = shard.insert(key, tag(pointer), block, weight, &mut dropped);
-        latched.guide.follow(shard.table());
+        latched.table_addr.follow(shard.table());
         drop(shard);
         kept
     }
@@ -319,7 +319,7 @@ impl Cache {
         let weight = u64_of(block.memory_bytes());
         let mut shard = latched.shard.lock();
         shard.populate(key, tag(pointer), block, weight);
-        latched.guide.follow(shard.table());
+        latched.table_addr.follow(shard.table());
     }
 
     /// As [`Self::lookup`] of [`Fill::Merge`], and whether the block was ever read: one that was only populated is not
@@ -374,23 +374,23 @@ impl Cache {
     /// get a thirty-second of the capacity at that moment, beside it. Such blocks are in the cache as well until it
     /// evicts them.
     #[must_use]
-    pub fn take_room(&self, bytes: u64) -> bool {
-        let room = self.capacity() / KEPT_PART;
+    pub fn reserve(&self, bytes: u64) -> bool {
+        let room = self.capacity() / RESERVED_PART;
         let take = |kept: u64| kept.checked_add(bytes).filter(|kept| *kept <= room);
         // Relaxed: a counter. Most callers that find all of it taken need not write.
-        take(self.kept.load(Ordering::Relaxed)).is_some()
-            && self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+        take(self.reserved.load(Ordering::Relaxed)).is_some()
+            && self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
-    /// How many bytes [`Self::take_room`] would grant now.
+    /// How many bytes [`Self::reserve`] would grant now.
     #[must_use]
-    pub fn room(&self) -> u64 {
-        (self.capacity() / KEPT_PART).saturating_sub(self.kept.load(Ordering::Relaxed))
+    pub fn reservable_bytes(&self) -> u64 {
+        (self.capacity() / RESERVED_PART).saturating_sub(self.reserved.load(Ordering::Relaxed))
     }
 
-    /// Takes back what [`Self::take_room`] granted.
-    pub fn give_room(&self, bytes: u64) {
-        self.kept.fetch_sub(bytes, Ordering::Relaxed);
+    /// Takes back what [`Self::reserve`] granted.
+    pub fn release(&self, bytes: u64) {
+        self.reserved.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Bytes of memory that blocks take now.

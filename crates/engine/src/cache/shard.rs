@@ -21,7 +21,7 @@ use std::collections::HashMap;
 
 use super::ghost::Ghost;
 use super::table::{Key, Line, Table};
-use crate::base::list::{Index, Linked, Links, List, NONE, at};
+use crate::base::intrusive_list::{Index, Linked, Links, List, NONE, at};
 use crate::base::num::{u32_of, u64_of, usize_of32};
 
 /// What a kept value costs beside its own bytes, on average: its line, its slot, its place in the ghost, with the slack
@@ -240,7 +240,7 @@ impl<V: Shared> Shard<V> {
 
     /// Asks for the memory of the value at `key`, if there is one.
     #[inline]
-    pub(super) fn approach(&mut self, hash: u64, key: Key) -> bool {
+    pub(super) fn prefetch_step(&mut self, hash: u64, key: Key) -> bool {
         let found = self.table.find(hash, key);
         found.inspect(|at| self.table.line(*at).value.prefetch()).is_some()
     }

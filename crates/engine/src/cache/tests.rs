@@ -447,7 +447,7 @@ fn who_asks_ahead_changes_nothing() {
     cache.get(&file, pointers[0], Fill::Keep).unwrap();
     let before = cache.counters();
     pointers.iter().for_each(|pointer| cache.prefetch_line(file.instance(), *pointer));
-    assert!(pointers.iter().map(|pointer| cache.approach(file.instance(), *pointer)).eq([true, false]));
+    assert!(pointers.iter().map(|pointer| cache.prefetch_step(file.instance(), *pointer)).eq([true, false]));
     assert_eq!(cache.counters(), before);
 }
 
@@ -599,6 +599,6 @@ fn threads_share_the_blocks_and_the_bound() {
     for latched in &cache.shards {
         let shard = latched.shard.lock();
         shard.verify();
-        assert!(latched.guide.follows(shard.table()));
+        assert!(latched.table_addr.follows(shard.table()));
     }
 }

@@ -2,7 +2,7 @@
 //! it.
 //!
 //! A merge rewrites each leaf that it reaches, be it for one change. So a flush of few changes a leaf lays down a run,
-//! as an LSM table's does, and the runs are merged into the tree together when [`policy::is_absorption_due`] says that
+//! as an LSM table's does, and the runs are merged into the tree together when [`policy::is_btree_merge_due`] says that
 //! they are dense enough. Runs lie over the tree or a flush merges into it, never both: else what the flush brings
 //! would lie under older changes.
 
@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering;
 
 use crate::base::{Error, ErrorKind, FileId, Reached, Result};
 use crate::table::edit::Edit;
-use crate::table::{Place, RunHandle, Trees, policy};
-use crate::tree::btree::{BTree, PendingRoot, Turn};
+use crate::table::{LevelId, RunHandle, Trees, policy};
+use crate::tree::bounded_cursor::BoundedCursor;
+use crate::tree::btree::{BTree, MergePermit, PendingRoot};
+use crate::tree::gc::GcRule;
 use crate::tree::merge::MergeCursor;
-use crate::tree::part::Part;
-use crate::tree::retain::Retain;
 use crate::tree::{Cursor, Limits};
 
 use super::compact::Step;
@@ -62,11 +62,11 @@ impl Core {
         btree: &BTree,
         changes: &mut MergeCursor,
         bytes: u64,
-    ) -> Result<Option<Turn>> {
+    ) -> Result<Option<MergePermit>> {
         if trees.runs().next().is_some() {
             return Ok(None);
         }
-        let Some(turn) = btree.turn() else { return Ok(None) };
+        let Some(turn) = btree.merge_permit() else { return Ok(None) };
         let root = btree.root();
         let worth = policy::leaves_worth(root.meta(), &table.options, bytes);
         match root.reach(changes, worth) {
@@ -81,15 +81,15 @@ impl Core {
     /// Merges the parked runs into the tree if they are dense enough. The caller holds the table's compaction latch.
     pub(super) fn absorb_step(&self, table: &TableState) -> Result<Step> {
         let trees = Arc::clone(&table.version.load().trees);
-        if trees.btree.is_none() || !policy::is_absorption_due(&trees, &table.options, self.oldest_snapshot()) {
+        if trees.btree.is_none() || !policy::is_btree_merge_due(&trees, &table.options, self.oldest_snapshot()) {
             table.merge_retry.succeeded();
             return Ok(Step::Nothing);
         }
         if table.merge_retry.rest(self.env.clock.now()).is_some() {
             return Ok(Step::Nothing);
         }
-        let needs = policy::absorption_needs(&trees, &table.options);
-        let room = self.room_for(needs, policy::bytes_of_absorption(&trees))?;
+        let needs = policy::btree_merge_needs(&trees, &table.options);
+        let room = self.room_for(needs, policy::btree_merge_bytes(&trees))?;
         // A holder of the old root keeps the space of its leaves from being given back.
         drop(trees);
         if needs > room {
@@ -110,7 +110,7 @@ impl Core {
     /// into it. With `rewrite` it comes out packed. The caller holds the table's compaction latch.
     pub(super) fn absorb(&self, table: &TableState, rewrite: bool) -> Result<bool> {
         let Some(btree) = table.btree() else { return Ok(false) };
-        let Some(turn) = btree.turn() else { return Ok(false) };
+        let Some(turn) = btree.merge_permit() else { return Ok(false) };
         self.absorb_in(turn, table, &btree, rewrite).map(|()| true)
     }
 
@@ -126,12 +126,12 @@ impl Core {
             }
             let needs = match rewrite {
                 true => policy::rewrite_needs(&trees),
-                false => policy::absorption_needs(&trees, &table.options),
+                false => policy::btree_merge_needs(&trees, &table.options),
             };
-            let inputs = policy::bytes_of_absorption(&trees);
+            let inputs = policy::btree_merge_bytes(&trees);
             drop(trees);
             self.check_room(table, (needs, inputs), "")?;
-            if let Some(turn) = btree.turn() {
+            if let Some(turn) = btree.merge_permit() {
                 return self.absorb_in(turn, table, btree, rewrite);
             }
             // The flush under way has the turn, and may want the latch.
@@ -140,7 +140,7 @@ impl Core {
         }
     }
 
-    fn absorb_in(&self, turn: Turn, table: &TableState, btree: &BTree, rewrite: bool) -> Result<()> {
+    fn absorb_in(&self, turn: MergePermit, table: &TableState, btree: &BTree, rewrite: bool) -> Result<()> {
         let trees = Arc::clone(&table.version.load().trees);
         let runs: Vec<RunHandle> = trees.runs().collect();
         let ids: Vec<FileId> = runs.iter().map(|handle| handle.id).collect();
@@ -149,7 +149,8 @@ impl Core {
         let mut sources = Vec::new();
         trees.merge_sources(&mut sources);
         let (snapshots, published) = self.snapshots.live();
-        let mut retain = table.retain(snapshots, published, true).erasing(Arc::clone(&trees.erasures));
+        let mut gc =
+            table.retain(snapshots, published, true).with_range_tombstones(Arc::clone(&trees.range_tombstones));
         drop(trees);
         let mut pause = || {
             self.health.check_writable()?;
@@ -158,8 +159,8 @@ impl Core {
         };
         let mut changes = MergeCursor::new(sources);
         let merged = match rewrite {
-            true => btree.merge(turn, &mut changes, &mut retain, true, &mut pause).map(Merged::of),
-            false => self.merge_in_slices(turn, (table, btree), (&mut changes, read), &mut retain, &mut pause),
+            true => btree.merge(turn, &mut changes, &mut gc, true, &mut pause).map(Merged::of),
+            false => self.merge_in_slices(turn, (table, btree), (&mut changes, read), &mut gc, &mut pause),
         };
         let merged = match merged.and_then(|merged| merged.check(table, entries)) {
             // It has left nothing behind but slices that are in place, and nothing depends on it.
@@ -172,22 +173,22 @@ impl Core {
         table.merge_retry.succeeded();
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
         if !ids.is_empty() {
-            Reached::Absorbed.mark();
+            Reached::BTreeMerged.mark();
         }
         self.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
         self.remove_runs(ids);
         self.rebalance();
         // What the next merge will need again soon stays.
         let keep = if rewrite { 0 } else { btree.root().meta().live_bytes() / policy::KEPT_PART };
-        match btree.turn() {
+        match btree.merge_permit() {
             Some(turn) => self.give_back(btree, &turn, keep),
             None => Ok(()),
         }
     }
 
     /// Gives the file system the space of free blocks back, but for so many bytes.
-    pub(super) fn give_back(&self, btree: &BTree, turn: &Turn, keep: u64) -> Result<()> {
-        match btree.give_back(turn, keep) {
+    pub(super) fn give_back(&self, btree: &BTree, turn: &MergePermit, keep: u64) -> Result<()> {
+        match btree.punch_free(turn, keep) {
             // A file system may need space to note a hole; the next merge tries again.
             Err(error) if error.kind() == ErrorKind::Full => Ok(()),
             given => self.or_poison(given),
@@ -199,20 +200,20 @@ impl Core {
     /// in the tree too.
     pub(super) fn merge_in_slices(
         &self,
-        mut turn: Turn,
+        mut turn: MergePermit,
         (table, btree): (&TableState, &BTree),
         (changes, bytes): (&mut MergeCursor, u64),
-        retain: &mut Retain,
+        gc: &mut GcRule,
         pause: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Merged> {
         let slices = policy::slices_of_tree(&table.version.load().trees, &table.options, bytes);
         let ends = btree.root().parts(slices)?;
         let (mut low, mut written, mut changed) = (Vec::new(), 0, 0);
         for end in ends {
-            let mut part = Part::new(changes, Limits::new(std::mem::take(&mut low), Some(end.clone()), None));
+            let mut part = BoundedCursor::new(changes, Limits::new(std::mem::take(&mut low), Some(end.clone()), None));
             part.first()?;
             if part.entry().is_some() {
-                let pending = btree.merge(turn, &mut part, retain, false, pause)?;
+                let pending = btree.merge(turn, &mut part, gc, false, pause)?;
                 written += pending.written_bytes();
                 changed += pending.changes();
                 let installed = self.or_poison(self.install_absorbed(table, btree, &[], pending))?;
@@ -221,8 +222,8 @@ impl Core {
             }
             low = end;
         }
-        let mut part = Part::new(changes, Limits::new(low, None, None));
-        let last = btree.merge(turn, &mut part, retain, false, pause)?;
+        let mut part = BoundedCursor::new(changes, Limits::new(low, None, None));
+        let last = btree.merge(turn, &mut part, gc, false, pause)?;
         Ok(Merged { written: written + last.written_bytes(), changes: changed + last.changes(), last })
     }
 
@@ -234,24 +235,24 @@ impl Core {
         btree: &BTree,
         runs: &[FileId],
         pending: PendingRoot,
-    ) -> Result<Option<Turn>> {
+    ) -> Result<Option<MergePermit>> {
         let next_seqnum = self.commit.lock().next_seqnum;
         let mut ledger = self.ledger.lock();
         if table.check().is_err() {
             return Ok(None);
         }
         self.raise_seqnum_floor(&mut ledger, next_seqnum)?;
-        let edit = Edit::Absorb {
+        let edit = Edit::BTreeMerge {
             table: table.id,
             replay_from: ledger.catalog.tables[&table.id].replay_from,
             log_from: ledger.catalog.log_from,
             removed: runs.to_vec(),
             tree: *pending.meta(),
-            erasures: Arc::default(),
+            range_tombstones: Arc::default(),
         };
         self.record(&mut ledger, &edit)?;
         let turn = btree.install(pending)?;
-        let mut trees = table.version.load().trees.replaced(runs, Place::L0, &[]);
+        let mut trees = table.version.load().trees.replaced(runs, LevelId::L0, &[]);
         trees.btree = Some(btree.root());
         let retired = self.retire(&mut ledger, table, &mut trees);
         table.show(trees);

@@ -27,7 +27,7 @@ use crate::base::key::{check_key, check_value};
 use crate::base::{Entry, Error, FileId, Kind, Lsn, Result, SeqNum};
 use crate::table::edit::Edit;
 use crate::table::record::RunRecord;
-use crate::table::version::Place;
+use crate::table::version::LevelId;
 use crate::table::{RunHandle, policy};
 use crate::txn::publish::Seqnums;
 
@@ -268,7 +268,7 @@ impl Core {
         let busy = compacting.as_ref().map(|(low, high)| (&**low, &**high));
         let places = match idle || busy.is_some() {
             true => policy::places_of_load(&trees, runs, busy),
-            false => vec![Place::L0; runs.len()],
+            false => vec![LevelId::L0; runs.len()],
         };
         runs.iter().for_each(|handle| handle.run.appear_at(ticket.seqnum));
         let records = places.iter().zip(runs).map(|(place, handle)| (*place, RunRecord::of(handle))).collect();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::base::num::u64_of;
 use crate::base::{Kind, Reached};
-use crate::table::mem::{Mem, Moment};
+use crate::table::memtable_handle::{CommitPoint, MemtableHandle};
 use crate::tree::memtable::{BatchSorter, Memtable, SortedBatch};
 use crate::txn::batch::Changes;
 
@@ -39,7 +39,7 @@ impl Core {
     pub(super) fn sort_large(&self, changes: &Arc<Changes>, tables: &[Arc<TableState>]) -> Vec<Option<SortedBatch>> {
         let (mut sizes, mut finder) = (vec![Size::default(); tables.len()], Finder::new(tables));
         for change in changes.iter() {
-            if change.kind == Kind::Erase {
+            if change.kind == Kind::RangeDelete {
                 continue;
             }
             let size = &mut sizes[finder.find(change.table)];
@@ -52,7 +52,7 @@ impl Core {
             .for_each(|size| *size = Size::default());
         let sorter = |size: &Size| (size.bytes > 0).then(|| BatchSorter::new(size.count));
         let mut sorters: Vec<_> = sizes.iter().map(sorter).collect();
-        for (table, spot) in changes.spots() {
+        for (table, spot) in changes.entry_offsets() {
             if let Some(sorter) = &mut sorters[finder.find(table)] {
                 sorter.push(&spot);
             }
@@ -68,10 +68,15 @@ impl Core {
 
     /// Shows readers the sorted changes of a batch that stands in the log at `place`, where nobody sees them before
     /// they are published. The caller holds the commit latch.
-    pub(super) fn bypass(&self, tables: &[Arc<TableState>], sorted: &[Option<SortedBatch>], place: &Range<Moment>) {
+    pub(super) fn bypass(
+        &self,
+        tables: &[Arc<TableState>],
+        sorted: &[Option<SortedBatch>],
+        place: &Range<CommitPoint>,
+    ) {
         for (table, batch) in tables.iter().zip(sorted) {
             let Some(batch) = batch else { continue };
-            let mem = Mem::of_batch(Memtable::of_batch(batch.clone(), place.start.next_seqnum), place);
+            let mem = MemtableHandle::of_batch(Memtable::of_batch(batch.clone(), place.start.next_seqnum), place);
             self.memory.count(&mem);
             self.freeze(table, place.start, Some(&mem));
             Reached::Bypass.mark();

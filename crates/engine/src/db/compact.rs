@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::{Error, ErrorKind, FileId, Reached, Result};
 use crate::table::files;
-use crate::table::policy::{self, InMemory, Job, Paid};
+use crate::table::policy::{self, Job, MemtableLoad, ReadTriggered};
 use crate::table::version::LEVELS;
 
 use super::core::{Core, TableState};
@@ -68,7 +68,7 @@ impl Core {
         }
         let wanted = policy::pick(&trees, &table.options, u64::MAX);
         let wanted = wanted.or_else(|| policy::pick_dead(&trees, &table.options, oldest));
-        let Some(wanted) = wanted.or_else(|| policy::pick_erased(&trees, oldest)) else {
+        let Some(wanted) = wanted.or_else(|| policy::pick_range_deleted(&trees, oldest)) else {
             return self.reclaim_step(table, policy::LIVE_PERCENT);
         };
         let needs = wanted.needs(&table.options);
@@ -114,33 +114,32 @@ impl Core {
         if account.is_empty() {
             return Ok(None);
         }
-        let mut memory = InMemory::default();
+        let mut memory = MemtableLoad::default();
         if with_memory {
-            memory = InMemory { entries, is_small: active.is_small() };
+            memory = MemtableLoad { entries, is_small: active.is_small() };
             account.look_in_memory(|low, high| active.entries.holds(low, Some(high)));
         }
         let wanted = match table.compacts_itself() {
             true => {
                 let limits = (self.room_on_disk()?, self.oldest_snapshot());
-                policy::pick_paid(&version.trees, &table.options, limits, memory, &account)
+                policy::pick_read_triggered(&version.trees, &table.options, limits, memory, &account)
             }
             false => None,
         };
-        let view = || policy::pick_view(&version.trees, version.view.as_ref(), self.cache.room(), &account);
-        let can_be_made =
-            |paid: &Paid| !matches!(&paid.job, Job::View(viewable) if viewable.ids == *table.unviewable.lock());
+        let view = || policy::pick_view(&version.trees, version.view.as_ref(), self.cache.reservable_bytes(), &account);
+        let can_be_made = |paid: &ReadTriggered| !matches!(&paid.job, Job::View(viewable) if viewable.ids == *table.unviewable.lock());
         let wanted = wanted.or_else(|| view().filter(can_be_made));
-        let Some(Paid { job, price }) = wanted else { return Ok(None) };
+        let Some(ReadTriggered { job, cost: price }) = wanted else { return Ok(None) };
         drop(version);
         let mut done = Done::Other;
         let is_done = match job {
             Job::View(viewable) => self.view(table, &viewable)?,
             Job::Merge(compaction) => {
                 self.carry_out(table, compaction)?;
-                Reached::PaidMerge.mark();
+                Reached::ReadTriggeredMerge.mark();
                 true
             }
-            Job::Absorb { rewrite } => self.absorb(table, rewrite)?,
+            Job::BTreeMerge { rewrite } => self.absorb(table, rewrite)?,
             Job::Flush => {
                 // The drop of a table waits for the compaction while it holds the flush gate.
                 drop(compacting);

@@ -24,15 +24,15 @@ use crate::table::catalog::Catalog;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
 use crate::table::manifest::Manifest;
-use crate::table::marks::Marks;
-use crate::table::mem::{Mem, Moment};
+use crate::table::memtable_handle::{CommitPoint, MemtableHandle};
 use crate::table::reads::ReadCounters;
+use crate::table::seqnum_to_time::SeqnumToTime;
 use crate::table::{TableOptions, Trees, Version, policy};
 use crate::tree::Limits;
 use crate::tree::btree::BTree;
 use crate::tree::compaction_filter::{CompactionFilters, TableFilter};
+use crate::tree::gc::GcRule;
 use crate::tree::operator::{self, Operators, TableOperator};
-use crate::tree::retain::Retain;
 use crate::txn::batch::Change;
 use crate::txn::conflict::RecentWrites;
 use crate::txn::publish::Publisher;
@@ -97,7 +97,7 @@ pub(crate) struct TableState {
     /// inputs and taken back after its last result is in place, so that a thread that holds `compacting` and sees a
     /// range knows where results may come until then.
     pub(crate) compacting: Mutex<Option<(Vec<u8>, Vec<u8>)>>,
-    /// Held by the thread that makes few sets of the table's erasures in memory.
+    /// Held by the thread that makes few sets of the table's range tombstones in memory.
     pub(crate) joining: Mutex<()>,
     /// The step of the background in which the table was last compacted. Steers only.
     pub(crate) last_turn: AtomicU64,
@@ -117,11 +117,11 @@ impl TableState {
         registered: &Registered,
         trees: Trees,
         btree: Option<(FileId, Arc<BTree>)>,
-        marks: Marks,
+        seqnum_to_time: SeqnumToTime,
     ) -> Self {
         let version = Version::of_trees(trees);
         let operator = TableOperator::find(options.merge.as_deref(), &registered.operators);
-        let expiry = options.time_to_live.map(|time| Expiry::new(time, marks));
+        let expiry = options.time_to_live.map(|time| Expiry::new(time, seqnum_to_time));
         let filter = TableFilter::find(options.compaction_filter.as_deref(), &registered.filters);
         Self {
             id,
@@ -147,9 +147,9 @@ impl TableState {
     }
 
     /// What the table's flushes and compactions may drop and change.
-    pub(crate) fn retain(&self, snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> Retain {
-        let retain = Retain::new(snapshots, published, bottom);
-        retain.folding(self.operator.clone()).filtering(self.filter.clone()).dated(self.expiry.is_some())
+    pub(crate) fn retain(&self, snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> GcRule {
+        let gc = GcRule::new(snapshots, published, bottom);
+        gc.with_operator(self.operator.clone()).with_filter(self.filter.clone()).keeping_seqnums(self.expiry.is_some())
     }
 
     /// Whether runs are compacted when the layout wants it.
@@ -280,8 +280,8 @@ pub(crate) struct Core {
     pub(crate) commit: Mutex<CommitState>,
     /// Counted only to steer what commits note for transactions; publishes nothing.
     pub(crate) open_transactions: AtomicUsize,
-    /// Some erasure or tombstone is not seen by all snapshots. Only a hint to look again when the oldest is gone;
-    /// publishes nothing.
+    /// Some range tombstone or tombstone is not seen by all snapshots. Only a hint to look again when the oldest is
+    /// gone; publishes nothing.
     pub(crate) erasures_wait: AtomicBool,
     pub(crate) tables: RwLock<Tables>,
     pub(crate) ledger: Mutex<Ledger>,
@@ -321,8 +321,8 @@ impl Core {
     }
 
     /// The moment in the order of commits, which the latch in hand holds still.
-    pub(crate) fn now(&self, commit: &CommitState) -> Moment {
-        Moment { next_seqnum: commit.next_seqnum, lsn: self.log_tail() }
+    pub(crate) fn now(&self, commit: &CommitState) -> CommitPoint {
+        CommitPoint { next_seqnum: commit.next_seqnum, lsn: self.log_tail() }
     }
 
     /// A file id never used before.
@@ -421,7 +421,7 @@ impl Core {
     }
 
     /// The log position before which no table needs the log, when the memtables in `flushed` are on disk.
-    pub(crate) fn log_needed_from(&self, flushed: &[Arc<Mem>]) -> Lsn {
+    pub(crate) fn log_needed_from(&self, flushed: &[Arc<MemtableHandle>]) -> Lsn {
         let _commit = self.commit.lock();
         self.log_needed_by(self.tables.read().values(), flushed)
     }
@@ -430,7 +430,7 @@ impl Core {
     pub(crate) fn log_needed_by<'a>(
         &self,
         tables: impl Iterator<Item = &'a Arc<TableState>>,
-        flushed: &[Arc<Mem>],
+        flushed: &[Arc<MemtableHandle>],
     ) -> Lsn {
         let oldest = |table: &Arc<TableState>| {
             let version = table.version.load();
@@ -512,9 +512,9 @@ mod tests {
         for (key, is_met) in [(b"b", false), (b"c", true), (b"d", true), (b"e", true), (b"f", false)] {
             assert_eq!(meets(Kind::Put, key, b"c"), is_met, "{key:?}");
             assert_eq!(meets(Kind::Delete, key, b""), is_met, "{key:?}");
-            assert_eq!(meets(Kind::Erase, key, b""), *key <= *b"e", "{key:?} to the last key");
-            assert_eq!(meets(Kind::Erase, b"", key), *key > *b"c", "up to {key:?}");
+            assert_eq!(meets(Kind::RangeDelete, key, b""), *key <= *b"e", "{key:?} to the last key");
+            assert_eq!(meets(Kind::RangeDelete, b"", key), *key > *b"c", "up to {key:?}");
         }
-        assert!(meets(Kind::Erase, b"", b""));
+        assert!(meets(Kind::RangeDelete, b"", b""));
     }
 }

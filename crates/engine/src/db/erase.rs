@@ -1,9 +1,9 @@
-//! The erasure of a range: how it comes into what readers see, and how it goes when it is applied.
+//! The range tombstone of a range: how it comes into what readers see, and how it goes when it is applied.
 //!
 //! ```text
 //! commit    before the commit latch: the ranges of a batch are sorted
 //!           under it: they enter the version with their seqnums, and no reader sees them before they are published
-//!           after it: neighbouring sets are merged, each erasure a logarithmic number of times
+//!           after it: neighbouring sets are merged, each range tombstone a logarithmic number of times
 //! flush     into the manifest, with the memtable that was active then; the flush applies it to what it writes
 //! then      runs that it covers as a whole are dropped unread, the others it is applied to as they are compacted
 //! retired   when no tree has anything left that it hides, and every snapshot sees it
@@ -18,33 +18,34 @@ use crate::base::{FileId, Reached, Result, SeqNum};
 use crate::table::Trees;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
-use crate::table::version::Place;
-use crate::tree::erasure::{Ends, Erasures};
+use crate::table::version::LevelId;
+use crate::tree::range_tombstone::{RangeEnds, RangeTombstones};
 use crate::txn::batch::Changes;
 
 use super::core::{Core, Ledger, TableState};
 use super::write::{Finder, Writes};
 
-/// With so many sets of erasures in memory a commit waits until they are fewer: each reader looks in all of them.
+/// With so many sets of range tombstones in memory a commit waits until they are fewer: each reader looks in all of
+/// them.
 const SETS_MAX: usize = 48;
-/// Memory that an erasure takes beside the keys at its ends.
-const ERASURE_OVERHEAD_BYTES: usize = 64;
-/// From so many erasures on, the manifest tells which are not needed any more only when a quarter of them is not: it
-/// tells all that are left.
+/// Memory that a range tombstone takes beside the keys at its ends.
+const RANGE_TOMBSTONE_OVERHEAD_BYTES: usize = 64;
+/// From so many range tombstones on, the manifest tells which are not needed any more only when a quarter of them is
+/// not: it tells all that are left.
 const TOLD_WITH_A_QUARTER: usize = 1000;
 
-/// The erasures among the changes of a table in a commit.
+/// The range tombstones among the changes of a table in a commit.
 pub(super) struct Erased {
     /// As if the commit's first change had seqnum zero, until they are shown.
-    set: Cell<Erasures>,
+    set: Cell<RangeTombstones>,
     /// What they take of memory.
     pub(super) bytes: u64,
 }
 
 impl Erased {
-    /// The erasures of each of the tables; none at all when there are none.
+    /// The range tombstones of each of the tables; none at all when there are none.
     pub(super) fn of(changes: &Changes, tables: &[Arc<TableState>]) -> Vec<Self> {
-        if !changes.erases() {
+        if !changes.has_range_deletes() {
             return Vec::new();
         }
         let (mut ranges, mut finder) = (vec![Vec::new(); tables.len()], Finder::new(tables));
@@ -56,39 +57,39 @@ impl Erased {
         ranges.into_iter().map(Self::of_ranges).collect()
     }
 
-    fn of_ranges(ranges: Vec<Ends<'_>>) -> Self {
+    fn of_ranges(ranges: Vec<RangeEnds<'_>>) -> Self {
         let bytes = ranges.iter().map(|(low, high, _)| bytes_of(low, *high)).sum();
         // Of a commit a snapshot sees all or nothing.
-        Self { set: Cell::new(Erasures::newest_of(ranges.into_iter())), bytes }
+        Self { set: Cell::new(RangeTombstones::newest_of(ranges.into_iter())), bytes }
     }
 }
 
-/// Bytes of memory that an erasure is counted as.
+/// Bytes of memory that a range tombstone is counted as.
 pub(super) fn bytes_of(low: &[u8], high: Option<&[u8]>) -> u64 {
-    u64_of(low.len() + high.map_or(0, <[u8]>::len) + ERASURE_OVERHEAD_BYTES)
+    u64_of(low.len() + high.map_or(0, <[u8]>::len) + RANGE_TOMBSTONE_OVERHEAD_BYTES)
 }
 
 impl Core {
-    /// Shows readers the erasures of a commit whose first change has seqnum `first`. The commit latch says that no
-    /// other commit does.
+    /// Shows readers the range tombstones of a commit whose first change has seqnum `first`. The commit latch says that
+    /// no other commit does.
     pub(super) fn show_erasures(&self, writes: Writes<'_>, first: SeqNum) {
         for (table, erased) in writes.tables.iter().zip(writes.erased) {
             table.erase(erased.set.take().later(first.0));
         }
     }
 
-    /// Makes few sets of a table's erasures, where commits left many.
+    /// Makes few sets of a table's range tombstones, where commits left many.
     pub(super) fn join_erasures(&self, table: &TableState) {
-        let sets = table.version.load().erasures.in_memory();
+        let sets = table.version.load().range_tombstones.in_memory();
         let joining = if sets > SETS_MAX { Some(table.joining.lock()) } else { table.joining.try_lock() };
         // Another commit does it.
         let Some(_joining) = joining else { return };
-        while let Some(pair) = table.version.load().erasures_to_join() {
+        while let Some(pair) = table.version.load().range_tombstones_to_join() {
             let (mut snapshots, published) = self.snapshots.live();
             snapshots.push(published);
             let as_one = Arc::new(pair[0].and_told(&pair[1], &snapshots));
-            table.version.rcu(|version| match version.erasures.joined(&pair, &as_one) {
-                Some(erasures) => Arc::new(version.with_erasures(erasures)),
+            table.version.rcu(|version| match version.range_tombstones.joined(&pair, &as_one) {
+                Some(range_tombstones) => Arc::new(version.with_range_tombstones(range_tombstones)),
                 None => Arc::clone(version),
             });
         }
@@ -97,55 +98,57 @@ impl Core {
     /// Drops the runs of which nobody sees anything, without reading them; says whether there were any. The caller
     /// holds the table's compaction latch.
     pub(super) fn drop_erased(&self, table: &TableState) -> Result<bool> {
-        if table.version.load().trees.erasures.is_empty() {
+        if table.version.load().trees.range_tombstones.is_empty() {
             return Ok(false);
         }
         let mut ledger = self.ledger.lock();
         if table.check().is_err() {
             return Ok(false);
         }
-        let removed = table.version.load().trees.erased_runs(self.oldest_snapshot());
+        let removed = table.version.load().trees.range_deleted_runs(self.oldest_snapshot());
         if !removed.is_empty() {
             let edit = Edit::Compact { table: table.id, removed: removed.clone(), added: Vec::new() };
             self.or_poison(self.record(&mut ledger, &edit))?;
         }
-        self.or_poison(self.show_replaced(ledger, table, &removed, Place::L0, &[]))?;
+        self.or_poison(self.show_replaced(ledger, table, &removed, LevelId::L0, &[]))?;
         removed.iter().for_each(|id: &FileId| self.remove(&FileKind::Run.path(&self.dir, *id)));
         Ok(!removed.is_empty())
     }
 
-    /// Leaves out the erasures that nobody needs any more beside `trees`, which are about to be shown.
+    /// Leaves out the range tombstones that nobody needs any more beside `trees`, which are about to be shown.
     pub(super) fn retire(&self, ledger: &mut Ledger, table: &TableState, trees: &mut Trees) -> Result<()> {
-        if trees.erasures.is_empty() {
+        if trees.range_tombstones.is_empty() {
             return Ok(());
         }
         let (mut snapshots, published) = self.snapshots.live();
         snapshots.push(published);
         snapshots.sort_unstable();
-        // An erasure of what has expired covers memtables too.
+        // A range tombstone of what has expired covers memtables too.
         let needed = match &table.expiry {
-            Some(_) => Erasures::clone(&trees.erasures),
-            None => trees.erasures.needed(&snapshots, &trees.held()),
+            Some(_) => RangeTombstones::clone(&trees.range_tombstones),
+            None => trees.range_tombstones.needed(&snapshots, &trees.extents()),
         };
         if snapshots.first().is_some_and(|oldest| *oldest < needed.newest()) {
             self.erasures_wait.store(true, Ordering::Relaxed);
         }
-        let (left, all) = (needed.len(), trees.erasures.len());
-        if needed == *trees.erasures || all > TOLD_WITH_A_QUARTER && left * 4 > all * 3 {
+        let (left, all) = (needed.len(), trees.range_tombstones.len());
+        if needed == *trees.range_tombstones || all > TOLD_WITH_A_QUARTER && left * 4 > all * 3 {
             return Ok(());
         }
-        let erasures = Arc::new(needed);
-        match self.record(ledger, &Edit::Erase { table: table.id, erasures: Arc::clone(&erasures) }) {
+        let range_tombstones = Arc::new(needed);
+        match self
+            .record(ledger, &Edit::RangeDelete { table: table.id, range_tombstones: Arc::clone(&range_tombstones) })
+        {
             // They go the next time.
             Err(error) if error.is_unchanged() => return Ok(()),
             recorded => recorded?,
         }
-        trees.erasures = erasures;
-        Reached::ErasureRetired.mark();
+        trees.range_tombstones = range_tombstones;
+        Reached::RangeTombstoneRetired.mark();
         Ok(())
     }
 
-    /// Nobody sees any more what the oldest snapshot saw: an erasure may have waited for that.
+    /// Nobody sees any more what the oldest snapshot saw: a range tombstone may have waited for that.
     pub(crate) fn released_oldest(&self) {
         if self.erasures_wait.load(Ordering::Relaxed) && self.erasures_wait.swap(false, Ordering::Relaxed) {
             self.wake_compact();
@@ -160,11 +163,11 @@ impl Core {
 }
 
 impl TableState {
-    /// Shows readers more erasures, which nobody sees before they are published.
-    pub(crate) fn erase(&self, erasures: Erasures) {
-        if !erasures.is_empty() {
-            let erasures = Arc::new(erasures);
-            self.version.rcu(|version| version.with_erasures(version.erasures.with(&erasures)));
+    /// Shows readers more range tombstones, which nobody sees before they are published.
+    pub(crate) fn erase(&self, range_tombstones: RangeTombstones) {
+        if !range_tombstones.is_empty() {
+            let range_tombstones = Arc::new(range_tombstones);
+            self.version.rcu(|version| version.with_range_tombstones(version.range_tombstones.with(&range_tombstones)));
         }
     }
 }
@@ -245,7 +248,7 @@ mod tests {
             table.compact().unwrap();
             assert_eq!(count(&db, &table), ranges_count as usize);
         });
-        assert_eq!(table.shape().unwrap().erasures, 0);
+        assert_eq!(table.shape().unwrap().range_tombstones, 0);
         [committed, recovered, read, flushed]
     }
 
@@ -285,8 +288,12 @@ mod tests {
             db.write_with(&batch, Durability::Buffered).unwrap();
         }
         let version = table.state().version.load();
-        assert!(version.erasures.in_memory() <= 10, "{} sets", version.erasures.in_memory());
-        assert!(version.erasures.len() <= 40, "{} erasures that hide the same", version.erasures.len());
+        assert!(version.range_tombstones.in_memory() <= 10, "{} sets", version.range_tombstones.in_memory());
+        assert!(
+            version.range_tombstones.len() <= 40,
+            "{} range_tombstones that hide the same",
+            version.range_tombstones.len()
+        );
         for (count, snapshot) in &held {
             assert_eq!(snapshot.range(&table, ..).count(), *count);
         }

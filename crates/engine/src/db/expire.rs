@@ -4,8 +4,8 @@
 //! ```text
 //! mark    what is published now was written by now: a mark, kept in the manifest
 //!         marks in the future are lowered to now
-//! hide    entries up to a mark that is old enough lie behind an erasure of all keys, for snapshots from now on
-//! settle  when no older snapshot is left: the erasure goes to the manifest, and flushes and compactions apply it
+//! hide    entries up to a mark that is old enough lie behind a range tombstone of all keys, for snapshots from now on
+//! settle  when no older snapshot is left: the range tombstone goes to the manifest, and flushes and compactions apply it
 //!         runs that it covers as a whole are dropped unread
 //! ```
 //!
@@ -23,16 +23,16 @@ use crate::base::{Lsn, Result, SeqNum};
 use crate::env::Next;
 use crate::table::Trees;
 use crate::table::edit::Edit;
-use crate::table::marks::Marks;
-use crate::table::version::Hidden;
-use crate::tree::erasure::Erasures;
+use crate::table::seqnum_to_time::SeqnumToTime;
+use crate::table::version::Expired;
+use crate::tree::range_tombstone::RangeTombstones;
 use crate::txn::publish::Seqnums;
 
 use super::core::{CommitState, Core, TableState};
 
 /// So many marks lie within a time to live.
 const MARKS: u32 = 32;
-/// Marks are not closer than this.
+/// SeqnumToTime are not closer than this.
 const SPACING_MIN: Duration = Duration::from_secs(1);
 
 /// What a table with a time to live knows of the age of its entries.
@@ -46,7 +46,7 @@ pub(crate) struct Expiry {
 /// What is known to be how old.
 #[derive(Debug)]
 struct Dated {
-    marks: Marks,
+    seqnum_to_time: SeqnumToTime,
     /// What the table held when it was dated last: where the newest memtable begins, entries in memory, the newest
     /// entry on disk.
     content: Content,
@@ -57,8 +57,8 @@ struct Dated {
 type Content = (Option<Lsn>, u64, SeqNum);
 
 impl Expiry {
-    pub(crate) fn new(time_to_live: Duration, marks: Marks) -> Self {
-        Self { time_to_live, dated: Mutex::new(Dated { marks, content: Content::default(), looked: None }) }
+    pub(crate) fn new(time_to_live: Duration, seqnum_to_time: SeqnumToTime) -> Self {
+        Self { time_to_live, dated: Mutex::new(Dated { seqnum_to_time, content: Content::default(), looked: None }) }
     }
 
     /// How far marks lie apart, and how often it is looked what has expired.
@@ -76,12 +76,12 @@ impl Core {
         Ok(Next::WaitAtMost(soonest))
     }
 
-    /// Marks how old the entries of all tables are, for the next open.
+    /// SeqnumToTime how old the entries of all tables are, for the next open.
     pub(super) fn date_all(&self) -> Result<()> {
         self.for_each_expiry(|core, table, expiry| {
             let mut dated = expiry.dated.lock();
             let marked = core.date(table, expiry, &mut dated);
-            core.settle_hidden(table, &mut dated.marks, marked)
+            core.settle_hidden(table, &mut dated.seqnum_to_time, marked)
         })
     }
 
@@ -94,26 +94,26 @@ impl Core {
         Ok(())
     }
 
-    /// Marks how old the table's entries are, and hides those that are old enough.
+    /// SeqnumToTime how old the table's entries are, and hides those that are old enough.
     fn expire(&self, table: &TableState, expiry: &Expiry) -> Result<()> {
         let mut dated = expiry.dated.lock();
         let marked = self.date(table, expiry, &mut dated);
         let old_ms = millis(self.env.clock.wall()).checked_sub(millis(expiry.time_to_live));
-        let old = old_ms.and_then(|old_ms| dated.marks.written_by(old_ms));
-        let hidden = table.version.load().hidden.last().map_or(SeqNum::ZERO, |hidden| hidden.before);
+        let old = old_ms.and_then(|old_ms| dated.seqnum_to_time.written_by(old_ms));
+        let hidden = table.version.load().expired.last().map_or(SeqNum::ZERO, |hidden| hidden.before);
         if let Some(newest) = old.filter(|newest| *newest >= hidden) {
             self.hide(table, SeqNum(newest.0 + 1))?;
         }
-        self.settle_hidden(table, &mut dated.marks, marked)
+        self.settle_hidden(table, &mut dated.seqnum_to_time, marked)
     }
 
-    /// Marks that what the table holds was written by now; says whether that is news, or the clock was set.
+    /// SeqnumToTime that what the table holds was written by now; says whether that is news, or the clock was set.
     fn date(&self, table: &TableState, expiry: &Expiry, dated: &mut Dated) -> bool {
         // Before the clock is asked: what is published then was written by then.
         let seqnum = self.snapshots.published();
         let version = table.version.load();
         let in_memory = version.memtables().map(|mem| mem.entries.entries()).sum();
-        let on_disk = version.trees.runs().map(|handle| handle.run.ages().most).max();
+        let on_disk = version.trees.runs().map(|handle| handle.run.seqnum_bounds().largest).max();
         let newest = version.memtables().find_map(|mem| mem.first_lsn());
         let content = (newest, in_memory, on_disk.unwrap_or_default());
         let changed = dated.content != content;
@@ -123,8 +123,8 @@ impl Core {
         let (passed, wall) = (self.env.clock.now(), self.env.clock.wall());
         let leapt = |(then, said): (Duration, Duration)| wall.saturating_sub(said).saturating_sub(passed - then);
         let leapt_ms = dated.looked.replace((passed, wall)).map(|last| millis(leapt(last)));
-        let moved = dated.marks.look(millis(wall), leapt_ms);
-        let marked = changed && dated.marks.set(seqnum, millis(wall), expiry.spacing());
+        let moved = dated.seqnum_to_time.observe_clock(millis(wall), leapt_ms);
+        let marked = changed && dated.seqnum_to_time.set(seqnum, millis(wall), expiry.spacing());
         moved || marked
     }
 
@@ -134,7 +134,7 @@ impl Core {
         self.health.check_writable()?;
         let visible_from = self.take_place(&mut commit);
         let (snapshots, _) = self.snapshots.live();
-        table.version.rcu(|version| version.hiding(Hidden { visible_from, before }, &snapshots));
+        table.version.rcu(|version| version.with_expired(Expired { visible_from, before }, &snapshots));
         drop(commit);
         if !self.publisher.complete(Seqnums::one(visible_from), self.log().durable(), &self.snapshots) {
             self.health.check_writable()?;
@@ -150,10 +150,10 @@ impl Core {
         seqnum
     }
 
-    /// Makes an erasure of what is hidden from all snapshots, and keeps that and the marks in the manifest, when there
-    /// is any news.
-    fn settle_hidden(&self, table: &TableState, marks: &mut Marks, marked: bool) -> Result<()> {
-        let before = table.version.load().hidden_from(self.oldest_snapshot());
+    /// Makes a range tombstone of what is hidden from all snapshots, and keeps that and the marks in the manifest, when
+    /// there is any news.
+    fn settle_hidden(&self, table: &TableState, seqnum_to_time: &mut SeqnumToTime, marked: bool) -> Result<()> {
+        let before = table.version.load().expired_before(self.oldest_snapshot());
         if before == SeqNum::ZERO && !marked {
             return Ok(());
         }
@@ -161,18 +161,22 @@ impl Core {
         if table.check().is_err() {
             return Ok(());
         }
-        marks.forget(before);
+        seqnum_to_time.forget(before);
         let mut trees = Trees::clone(&table.version.load().trees);
         if before > SeqNum::ZERO {
-            // What other erasures hide of entries as old is hidden by this one.
-            let newer = trees.erasures.filtered(|seqnum| seqnum > before);
-            trees.erasures = Arc::new(newer.and(&Erasures::of_all(before)));
+            // What other range tombstones hide of entries as old is hidden by this one.
+            let newer = trees.range_tombstones.filtered(|seqnum| seqnum > before);
+            trees.range_tombstones = Arc::new(newer.and(&RangeTombstones::of_all(before)));
         }
-        let edit = Edit::Expire { table: table.id, marks: marks.clone(), erasures: Arc::clone(&trees.erasures) };
+        let edit = Edit::Expire {
+            table: table.id,
+            seqnum_to_time: seqnum_to_time.clone(),
+            range_tombstones: Arc::clone(&trees.range_tombstones),
+        };
         self.or_poison(self.record(&mut ledger, &edit))?;
         if before > SeqNum::ZERO {
             table.show(trees);
-            table.version.rcu(|version| version.settled(before));
+            table.version.rcu(|version| version.with_expiry_applied(before));
             drop(ledger);
             self.wake_compact();
         }

@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Lsn, Reached, Result, SeqNum, TableId};
 use crate::table::edit::Edit;
-use crate::table::mem::Mem;
+use crate::table::memtable_handle::MemtableHandle;
 use crate::table::record::RunRecord;
 use crate::table::{RunHandle, Trees, Version, policy};
 use crate::tree::btree::PendingRoot;
-use crate::tree::erasure::Erasures;
+use crate::tree::gc::{GcRule, OtherTrees};
 use crate::tree::merge::MergeCursor;
-use crate::tree::retain::{Below, Retain};
+use crate::tree::range_tombstone::RangeTombstones;
 use crate::tree::{Cursor, MergeSource};
 
 use super::absorb::Merged;
@@ -84,9 +84,9 @@ impl Core {
         if self.log.get().is_some() {
             self.force_log(replay_from)?;
         }
-        let erasures = erasures(&table.version.load(), &mems);
+        let range_tombstones = range_tombstones(&table.version.load(), &mems);
         let live_before = table.btree().map_or(0, |btree| btree.root().meta().live_bytes());
-        let output = match self.write_out(table, &mems, &erasures) {
+        let output = match self.write_out(table, &mems, &range_tombstones) {
             // What it wrote is gone again, or lies where a tree's file is free, and the memtables stay where they are.
             Err(error) if lacks(&error) => {
                 Reached::FlushWithoutRoom.mark();
@@ -95,7 +95,7 @@ impl Core {
             }
             output => self.or_poison(output)?,
         };
-        self.or_poison(self.install_flush(table, &mems, replay_from, &erasures, output))?;
+        self.or_poison(self.install_flush(table, &mems, replay_from, &range_tombstones, output))?;
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         table.savings.flushed(mems.iter().map(|mem| mem.entries.entries()).sum());
         for mem in &mems {
@@ -113,35 +113,44 @@ impl Core {
         if live_before == 0 || live > live_before / EMPTIED_PART {
             return Ok(());
         }
-        let Some(turn) = btree.turn() else { return Ok(()) };
+        let Some(turn) = btree.merge_permit() else { return Ok(()) };
         self.give_back(&btree, &turn, live / policy::KEPT_PART)
     }
 
-    /// Writes the memtables' entries to a run, or merges them into the B-tree, under the erasures that come with them;
-    /// nothing refers to the result yet.
-    fn write_out(&self, table: &TableState, mems: &[Arc<Mem>], erasures: &Erasures) -> Result<Output> {
+    /// Writes the memtables' entries to a run, or merges them into the B-tree, under the range tombstones that come
+    /// with them; nothing refers to the result yet.
+    fn write_out(
+        &self,
+        table: &TableState,
+        mems: &[Arc<MemtableHandle>],
+        range_tombstones: &RangeTombstones,
+    ) -> Result<Output> {
         let mut cursors: Vec<Box<dyn MergeSource>> = Vec::new();
         let entries: u64 = mems.iter().map(|mem| mem.entries.entries()).sum();
         let is_read = table.reads.since_asked().saturating_mul(READS_PART) >= entries;
         cursors.extend(mems.iter().map(|mem| mem.entries.merge_source(is_read)));
         let (snapshots, published) = self.snapshots.live();
         let trees = Arc::clone(&table.version.load().trees);
-        // A slice may be in place before a crash takes the rest: of the log, which has it, and not of erasures that the
-        // manifest gets at the end.
-        let in_slices = table.options.logged && erasures.is_empty();
-        let erasures =
-            if erasures.is_empty() { Arc::clone(&trees.erasures) } else { Arc::new(trees.erasures.and(erasures)) };
+        // A slice may be in place before a crash takes the rest: of the log, which has it, and not of range tombstones
+        // that the manifest gets at the end.
+        let in_slices = table.options.logged && range_tombstones.is_empty();
+        let range_tombstones = if range_tombstones.is_empty() {
+            Arc::clone(&trees.range_tombstones)
+        } else {
+            Arc::new(trees.range_tombstones.and(range_tombstones))
+        };
         let mut changes = MergeCursor::new(cursors);
         let bytes: u64 = mems.iter().map(|mem| u64_of(mem.entries.bytes())).sum();
         if let Some(btree) = table.btree()
             && let Some(turn) = self.merges_now(table, &trees, &btree, &mut changes, bytes)?
         {
-            let mut retain = table.retain(snapshots.clone(), published, true).erasing(Arc::clone(&erasures));
+            let mut gc =
+                table.retain(snapshots.clone(), published, true).with_range_tombstones(Arc::clone(&range_tombstones));
             // The old root goes slice by slice.
             drop(trees);
             let merged = match in_slices {
-                true => self.merge_in_slices(turn, (table, &btree), (&mut changes, bytes), &mut retain, &mut || Ok(())),
-                false => btree.merge(turn, &mut changes, &mut retain, false, &mut || Ok(())).map(Merged::of),
+                true => self.merge_in_slices(turn, (table, &btree), (&mut changes, bytes), &mut gc, &mut || Ok(())),
+                false => btree.merge(turn, &mut changes, &mut gc, false, &mut || Ok(())).map(Merged::of),
             };
             match merged {
                 // Laid over the tree, the changes wait until it can be read, or until there is room for what a merge
@@ -156,13 +165,13 @@ impl Core {
             }
         }
         let trees = Arc::clone(&table.version.load().trees);
-        let mut retain = table.retain(snapshots, published, trees.count() == 0).erasing(erasures);
+        let mut gc = table.retain(snapshots, published, trees.count() == 0).with_range_tombstones(range_tombstones);
         // What the log has given back may be in the tree, if a merge into it was cut short.
-        retain = retain.over(Below::new(Vec::new(), trees.holds_btree()));
+        gc = gc.with_other_trees(OtherTrees::new(Vec::new(), trees.holds_btree()));
         let filter_bits = policy::bits_of_flush(&trees, &table.options, entries, &mut changes)?;
         let mut writer = RunWriter::new(self, &table.options, u64::MAX, filter_bits);
-        match feed(&mut changes, &mut retain, &mut writer) {
-            Ok(newest) => writer.clean_to(retain.clean_to(newest)),
+        match feed(&mut changes, &mut gc, &mut writer) {
+            Ok(newest) => writer.clean_to(gc.clean_to(newest)),
             Err(error) => return Err(writer.give_up(error)),
         }
         Ok(writer.finish()?.pop().map_or(Output::Nothing, Output::Run))
@@ -172,9 +181,9 @@ impl Core {
     fn install_flush(
         &self,
         table: &TableState,
-        mems: &[Arc<Mem>],
+        mems: &[Arc<MemtableHandle>],
         replay_from: Lsn,
-        erasures: &Arc<Erasures>,
+        range_tombstones: &Arc<RangeTombstones>,
         output: Output,
     ) -> Result<()> {
         let log_from = self.log_needed_from(mems);
@@ -182,14 +191,14 @@ impl Core {
         let mut ledger = self.ledger.lock();
         self.raise_seqnum_floor(&mut ledger, next_seqnum)?;
         let mut trees = Trees::clone(&table.version.load().trees);
-        self.record(&mut ledger, &edit(table.id, replay_from, log_from, &output, erasures)).map_err(|error| {
-            match &output {
+        self.record(&mut ledger, &edit(table.id, replay_from, log_from, &output, range_tombstones)).map_err(
+            |error| match &output {
                 Output::Run(handle) => self.give_up_output(table, std::slice::from_ref(handle), error),
                 Output::Nothing | Output::Root(_) => error,
-            }
-        })?;
-        if !erasures.is_empty() {
-            trees.erasures = Arc::new(trees.erasures.and(erasures));
+            },
+        )?;
+        if !range_tombstones.is_empty() {
+            trees.range_tombstones = Arc::new(trees.range_tombstones.and(range_tombstones));
         }
         match output {
             Output::Nothing => {}
@@ -221,36 +230,42 @@ pub(super) fn lacks(error: &Error) -> bool {
 }
 
 /// Takes what is kept of the changes to the writer; the largest seqnum among them.
-fn feed(changes: &mut MergeCursor, retain: &mut Retain, writer: &mut RunWriter<'_>) -> Result<SeqNum> {
+fn feed(changes: &mut MergeCursor, gc: &mut GcRule, writer: &mut RunWriter<'_>) -> Result<SeqNum> {
     let mut newest = SeqNum::ZERO;
     changes.first()?;
     while let Some(entry) = changes.entry() {
         writer.source(changes.is_cached());
         newest = newest.max(entry.seqnum);
-        retain.push_from(SeqNum::ZERO, &entry, &mut |entry| writer.push(entry))?;
+        gc.push_from(SeqNum::ZERO, &entry, &mut |entry| writer.push(entry))?;
         changes.next()?;
     }
-    retain.end_key(&mut |entry| writer.push(entry))?;
+    gc.end_key(&mut |entry| writer.push(entry))?;
     Ok(newest)
 }
 
 /// The seqnum before which all changes are in `mems`, newest first, or on disk.
-fn frozen_before(mems: &[Arc<Mem>]) -> SeqNum {
+fn frozen_before(mems: &[Arc<MemtableHandle>]) -> SeqNum {
     mems.first().and_then(|newest| newest.frozen_at()).map_or(SeqNum::ZERO, |at| at.next_seqnum)
 }
 
-/// The erasures that came with the memtables.
-fn erasures(version: &Version, mems: &[Arc<Mem>]) -> Arc<Erasures> {
-    version.erasures.before(frozen_before(mems))
+/// The range tombstones that came with the memtables.
+fn range_tombstones(version: &Version, mems: &[Arc<MemtableHandle>]) -> Arc<RangeTombstones> {
+    version.range_tombstones.before(frozen_before(mems))
 }
 
 /// The edit that tells of a flush.
-fn edit(table: TableId, replay_from: Lsn, log_from: Lsn, output: &Output, erasures: &Arc<Erasures>) -> Edit {
-    let erasures = Arc::clone(erasures);
+fn edit(
+    table: TableId,
+    replay_from: Lsn,
+    log_from: Lsn,
+    output: &Output,
+    range_tombstones: &Arc<RangeTombstones>,
+) -> Edit {
+    let range_tombstones = Arc::clone(range_tombstones);
     let (run, tree) = match output {
         Output::Nothing => (None, None),
         Output::Run(handle) => (Some(RunRecord::of(handle)), None),
         Output::Root(pending) => (None, Some(*pending.meta())),
     };
-    Edit::Flush { table, replay_from, log_from, run, tree, erasures }
+    Edit::Flush { table, replay_from, log_from, run, tree, range_tombstones }
 }

@@ -11,9 +11,9 @@ use crate::base::{Error, ErrorKind, FileId, Reached, Result, SeqNum};
 use crate::table::edit::Edit;
 use crate::table::policy::{self, Compaction, Slice};
 use crate::table::record::RunRecord;
-use crate::table::{Place, RunHandle, Trees};
+use crate::table::{LevelId, RunHandle, Trees};
+use crate::tree::gc::{GcRule, OtherTrees};
 use crate::tree::merge::MergeCursor;
-use crate::tree::retain::{Below, Retain};
 use crate::tree::run::merge_source;
 use crate::tree::{Cursor, Limits, MergeSource};
 
@@ -33,7 +33,7 @@ const PAUSE_BYTES: u64 = 256;
 /// A merge under way.
 struct Merge<'a> {
     table: &'a TableState,
-    target: Place,
+    target: LevelId,
     /// See [`Compaction::bottom`].
     bottom: bool,
     filter_bits: f64,
@@ -116,16 +116,16 @@ impl Core {
         let table = merge.table;
         let (snapshots, published) = self.snapshots.live();
         let trees = Arc::clone(&table.version.load().trees);
-        let retain = table.retain(snapshots, published, merge.bottom).reading(trees.values.clone());
-        let below = if merge.bottom { Below::default() } else { trees.beside_inputs(&merge.busy) };
-        let mut retain = retain.erasing(Arc::clone(&trees.erasures)).over(below);
-        let newest = slice.runs().map(|handle| handle.run.ages().most).max().unwrap_or_default();
+        let gc = table.retain(snapshots, published, merge.bottom).with_values(trees.values.clone());
+        let below = if merge.bottom { OtherTrees::default() } else { trees.other_trees(&merge.busy) };
+        let mut gc = gc.with_range_tombstones(Arc::clone(&trees.range_tombstones)).with_other_trees(below);
+        let newest = slice.runs().map(|handle| handle.run.seqnum_bounds().largest).max().unwrap_or_default();
         let cuts = policy::cuts(&trees, merge.target);
         let writer = RunWriter::new(self, &table.options, slice.run_bytes_max, merge.filter_bits).with_cuts(cuts);
         let mut writer = writer.with_values(trees.values.clone(), merge.values_anew.clone());
-        writer.clean_to(retain.clean_to(newest));
+        writer.clean_to(gc.clean_to(newest));
         drop(trees);
-        let seen = match self.feed(merge, slice, &mut input, &mut retain, &mut writer) {
+        let seen = match self.feed(merge, slice, &mut input, &mut gc, &mut writer) {
             Ok(Some(seen)) => seen,
             Ok(None) => {
                 writer.discard();
@@ -136,8 +136,8 @@ impl Core {
         drop(input);
         let output = writer.finish()?;
         let written: u64 = output.iter().map(|handle| handle.run.meta().entries).sum();
-        if !merge.is_whole(slice) || written + retain.dropped() != seen {
-            let (dropped, all) = (retain.dropped(), &merge.seen);
+        if !merge.is_whole(slice) || written + gc.dropped() != seen {
+            let (dropped, all) = (gc.dropped(), &merge.seen);
             let message = format!(
                 "table '{}': a compaction read {seen} entries of a slice, {all:?} in all from each of its trees, dropped {dropped} and \
                  wrote {written}, which is not what there was: run verify",
@@ -157,15 +157,15 @@ impl Core {
         merge: &mut Merge<'_>,
         slice: &Slice,
         input: &mut MergeCursor,
-        retain: &mut Retain,
+        gc: &mut GcRule,
         writer: &mut RunWriter<'_>,
     ) -> Result<Option<u64>> {
         let mut seen = 0;
         input.seek_ge(&slice.limits.low)?;
         loop {
             let source = input.source();
-            let taken = match pass_leaf(input, retain, writer, &slice.limits)? {
-                None => pass_entry(input, retain, writer, &slice.limits)?,
+            let taken = match pass_leaf(input, gc, writer, &slice.limits)? {
+                None => pass_entry(input, gc, writer, &slice.limits)?,
                 passed => passed,
             };
             let Some(taken) = taken else { break };
@@ -179,12 +179,12 @@ impl Core {
                 if merge.table.check().is_err() {
                     return Ok(None);
                 }
-                if merge.target != Place::L0 {
+                if merge.target != LevelId::L0 {
                     self.relieve(merge.table, &merge.busy)?;
                 }
             }
         }
-        retain.end_key(&mut |entry| writer.push(entry))?;
+        gc.end_key(&mut |entry| writer.push(entry))?;
         Ok(Some(seen))
     }
 
@@ -229,7 +229,7 @@ impl Core {
     }
 
     /// Records in the manifest that runs took the place of others, then shows them to readers instead.
-    fn install(&self, table: &TableState, removed: &[FileId], target: Place, output: &[RunHandle]) -> Result<()> {
+    fn install(&self, table: &TableState, removed: &[FileId], target: LevelId, output: &[RunHandle]) -> Result<()> {
         let mut ledger = self.ledger.lock();
         if table.check().is_err() {
             self.remove_output(output);
@@ -243,14 +243,14 @@ impl Core {
         Ok(())
     }
 
-    /// Shows readers trees in which runs were replaced by others, as the manifest says already, without the erasures
-    /// that nobody needs beside them, and removes the value files to which nothing refers any more.
+    /// Shows readers trees in which runs were replaced by others, as the manifest says already, without the range
+    /// tombstones that nobody needs beside them, and removes the value files to which nothing refers any more.
     pub(super) fn show_replaced(
         &self,
         mut ledger: MutexGuard<'_, Ledger>,
         table: &TableState,
         removed: &[FileId],
-        place: Place,
+        place: LevelId,
         added: &[RunHandle],
     ) -> Result<()> {
         let before = Arc::clone(&table.version.load().trees);
@@ -277,14 +277,14 @@ struct Taken {
 #[inline]
 fn pass_entry(
     input: &mut MergeCursor,
-    retain: &mut Retain,
+    gc: &mut GcRule,
     writer: &mut RunWriter<'_>,
     limits: &Limits,
 ) -> Result<Option<Taken>> {
     let Some(entry) = input.entry().filter(|entry| !limits.end_before(entry.key)) else { return Ok(None) };
     writer.source(input.is_cached());
-    let clean_to = if retain.compares_ages() { input.ages().least } else { SeqNum::ZERO };
-    retain.push_from(clean_to, &entry, &mut |entry| writer.push(entry))?;
+    let clean_to = if gc.compares_seqnums() { input.seqnum_bounds().smallest } else { SeqNum::ZERO };
+    gc.push_from(clean_to, &entry, &mut |entry| writer.push(entry))?;
     let effort = (u64_of(entry.key.len() + entry.value.len()) / PAUSE_BYTES).max(1);
     input.next()?;
     Ok(Some(Taken { entries: 1, effort }))
@@ -295,21 +295,21 @@ fn pass_entry(
 #[inline]
 fn pass_leaf(
     input: &mut MergeCursor,
-    retain: &mut Retain,
+    gc: &mut GcRule,
     writer: &mut RunWriter<'_>,
     limits: &Limits,
 ) -> Result<Option<Taken>> {
     let Some(leaf) = input.whole_leaf().filter(|leaf| leaf.block.is_plain()) else { return Ok(None) };
     let (first, last) = leaf.ends();
-    if limits.end_before(&last) || !retain.lets_pass(&first) || !writer.takes_leaf(leaf.block, &last) {
+    if limits.end_before(&last) || !gc.lets_pass(&first) || !writer.takes_leaf(leaf.block, &last) {
         return Ok(None);
     }
     let entries = u64_of(leaf.block.count());
     let effort = entries.max(u64_of(leaf.block.bytes_written().len()) / PAUSE_BYTES);
-    retain.pass((entries, &last), &mut |entry| writer.push(entry))?;
+    gc.pass((entries, &last), &mut |entry| writer.push(entry))?;
     writer.source(leaf.is_cached);
     writer.push_leaf(leaf, (&first, &last))?;
-    input.leave_leaf()?;
+    input.skip_leaf()?;
     Ok(Some(Taken { entries, effort }))
 }
 
@@ -339,7 +339,7 @@ impl TableState {
     /// Tells where the results of a compaction into a level will lie. Of one within L0, which may come in a pause of
     /// another, nobody needs to know: runs of L0 may overlap, and hold no key that the inputs do not hold.
     fn compacting(&self, compaction: &Compaction) -> Option<Compacting<'_>> {
-        let (low, high) = compaction.range().filter(|_| compaction.target != Place::L0)?;
+        let (low, high) = compaction.range().filter(|_| compaction.target != LevelId::L0)?;
         *self.compacting.lock() = Some((low.to_vec(), high.to_vec()));
         Some(Compacting(self))
     }

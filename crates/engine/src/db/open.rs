@@ -183,8 +183,8 @@ impl Opener<'_> {
 
     fn table(&self, id: TableId, record: &TableRecord) -> Result<TableState> {
         let values = self.values(record)?;
-        let erasures = Arc::clone(&record.erasures);
-        let mut trees = Trees { l0: self.runs(&record.l0, &values)?, erasures, ..Trees::default() };
+        let range_tombstones = Arc::clone(&record.range_tombstones);
+        let mut trees = Trees { l0: self.runs(&record.l0, &values)?, range_tombstones, ..Trees::default() };
         for (level, runs) in trees.levels.iter_mut().zip(&record.levels) {
             *level = Level::new(self.runs(runs, &values)?);
         }
@@ -200,7 +200,7 @@ impl Opener<'_> {
             btree = Some((*file, tree));
         }
         let (name, options) = (record.name.clone(), record.options.clone());
-        Ok(TableState::new(id, name, options, self.registered, trees, btree, record.marks.clone()))
+        Ok(TableState::new(id, name, options, self.registered, trees, btree, record.seqnum_to_time.clone()))
     }
 
     fn values(&self, record: &TableRecord) -> Result<ValueFiles> {

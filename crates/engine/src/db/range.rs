@@ -10,7 +10,7 @@ use arc_swap::Guard;
 use crate::base::{Error, Result, SeqNum, Value};
 use crate::tree::Limits;
 use crate::tree::cursor::after;
-use crate::tree::erasure::Layers;
+use crate::tree::range_tombstone::TombstoneLayers;
 
 use super::health::Health;
 use super::key_range::Bounds;
@@ -77,7 +77,7 @@ impl Range {
         seqnum: SeqNum,
         bounds: Bounds,
         direction: Direction,
-        own: Option<Box<(OwnWrites, Layers)>>,
+        own: Option<Box<(OwnWrites, TombstoneLayers)>>,
     ) -> Self {
         let (mut source, mut failed, mut rule) = (None, None, None);
         match table {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::Mutex;
 use crate::base::{Error, ErrorKind, Lsn, Result, SeqNum, TableId};
 use crate::log::{self, RecoveredLog};
-use crate::tree::erasure::{Erasure, Erasures};
+use crate::tree::range_tombstone::{RangeTombstone, RangeTombstones};
 
 use super::core::{Core, TableState};
 use super::database::OnReplay;
@@ -27,15 +27,15 @@ struct ReplayedTable {
     state: Arc<TableState>,
     /// From where in the log.
     from: Lsn,
-    /// The erasures that readers are not shown yet.
-    erased: Mutex<Vec<Erasure>>,
+    /// The range tombstones that readers are not shown yet.
+    erased: Mutex<Vec<RangeTombstone>>,
 }
 
 impl ReplayedTable {
-    /// Shows readers the erasures. All that come see the newest of each key.
+    /// Shows readers the range tombstones. All that come see the newest of each key.
     fn show_erasures(&self) {
         let erased = std::mem::take(&mut *self.erased.lock());
-        self.state.erase(Erasures::newest_of(erased.iter().map(Erasure::ends)));
+        self.state.erase(RangeTombstones::newest_of(erased.iter().map(RangeTombstone::ends)));
     }
 }
 
@@ -145,7 +145,7 @@ fn take_in(
                     None => {
                         version.active.note(start);
                         change.ends().into_iter().for_each(|(low, high)| version.active.erased(bytes_of(low, high)));
-                        table.erased.lock().extend(change.range().map(|range| Erasure { range, seqnum }));
+                        table.erased.lock().extend(change.range().map(|range| RangeTombstone { range, seqnum }));
                     }
                 }
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::Lsn;
 use crate::table::Version;
-use crate::table::mem::{Mem, Moment};
+use crate::table::memtable_handle::{CommitPoint, MemtableHandle};
 
 use super::core::{CommitState, Core, TableState};
 
@@ -53,11 +53,11 @@ impl Core {
 
     /// Freezes a table's active memtable at a moment, unless it is empty, with a newer one that is frozen already. The
     /// caller holds the commit latch.
-    pub(super) fn freeze(&self, table: &TableState, at: Moment, newer: Option<&Arc<Mem>>) {
+    pub(super) fn freeze(&self, table: &TableState, at: CommitPoint, newer: Option<&Arc<MemtableHandle>>) {
         let active = Arc::clone(&table.version.load().active);
         let (frozen, fresh) = match active.is_unused() {
             true => (None, active),
-            false => (Some(active), Mem::new()),
+            false => (Some(active), MemtableHandle::new()),
         };
         frozen.iter().for_each(|mem| mem.freeze(at));
         table.version.rcu(|version| {

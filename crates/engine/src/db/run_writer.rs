@@ -112,7 +112,7 @@ impl<'a> RunWriter<'a> {
     pub(crate) fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
         match self.values.place(entry)? {
             None => self.push_placed(entry),
-            Some(pointer) => self.push_placed(&Entry { kind: Kind::PutApart, value: &pointer.encode(), ..*entry }),
+            Some(pointer) => self.push_placed(&Entry { kind: Kind::PutPointer, value: &pointer.encode(), ..*entry }),
         }
     }
 

@@ -12,10 +12,10 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::sync::Mutex;
 
-use crate::base::shards::Sharded;
-use crate::table::policy::{Account, FILTER_NS, Price, extra_ns, near_key};
+use crate::base::thread_counters::ThreadCounters;
+use crate::table::policy::{FILTER_NS, JobCost, ReadCredit, credit_key, extra_ns};
 use crate::tree::Costs;
-use crate::txn::skips::Skips;
+use crate::txn::tombstone_stats::TombstoneStats;
 
 use super::core::Core;
 
@@ -30,11 +30,11 @@ const ROWS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Savings {
     /// Nanoseconds paid since the table was opened. They publish nothing but themselves.
-    paid_ns: Sharded<1>,
+    paid_ns: ThreadCounters<1>,
     /// Entries that were flushed.
     flushed: AtomicU64,
     /// Held before `book`, and for longer: readers wait for that one only.
-    account: Mutex<Account>,
+    account: Mutex<ReadCredit>,
     book: Mutex<Book>,
     /// The database whose background is woken to look.
     core: OnceLock<Weak<Core>>,
@@ -72,7 +72,7 @@ impl Savings {
     fn remember(&self, key: &[u8], ns: u64) {
         let mut book = self.book.lock();
         if book.places.len() < PLACES_MAX {
-            book.places.push((near_key(key).to_vec(), ns));
+            book.places.push((credit_key(key).to_vec(), ns));
         }
     }
 
@@ -83,7 +83,7 @@ impl Savings {
 
     /// What is saved, with so many entries in memory now, of which `holds` says whether there are any from a key on to
     /// another, or to the end.
-    pub(crate) fn settle(&self, in_memory: u64, holds: impl Fn(&[u8], Option<&[u8]>) -> bool) -> Account {
+    pub(crate) fn settle(&self, in_memory: u64, holds: impl Fn(&[u8], Option<&[u8]>) -> bool) -> ReadCredit {
         let mut account = self.account.lock();
         let mut book = self.book.lock();
         let [paid] = self.paid_ns.sums();
@@ -99,18 +99,18 @@ impl Savings {
         // What was written may have come before what was read since the last look, and took nothing from it then. The
         // other way round too much is saved, by one look's worth.
         account.decay(written_now, |low, high| is_flushed || holds(low, high));
-        account.earn(paid_now);
+        account.add(paid_now);
         for (key, ns) in places {
-            account.earn_near(&key, ns);
+            account.add_near(&key, ns);
         }
         for (low, high, entries) in rows {
-            account.earn_in(low, high, entries);
+            account.add_dead_range(low, high, entries);
         }
         account.clone()
     }
 
     /// What was paid for is done.
-    pub(crate) fn spend(&self, price: &Price) {
+    pub(crate) fn spend(&self, price: &JobCost) {
         let mut account = self.account.lock();
         account.spend(price);
         let mut book = self.book.lock();
@@ -129,7 +129,7 @@ impl Savings {
 
     /// A walk of a range with this key at its end has ended, and pays for the trees beside the first, and for dead
     /// entries.
-    pub(crate) fn pay_walk(&self, costs: &Costs, key: &[u8], skips: Skips) {
+    pub(crate) fn pay_walk(&self, costs: &Costs, key: &[u8], skips: TombstoneStats) {
         let mut look = self.pay(extra_ns(1, costs) + skips.scattered * FILTER_NS, key);
         if let Some((low, high)) = skips.rows.filter(|_| skips.in_rows > 0) {
             let mut book = self.book.lock();

@@ -55,7 +55,7 @@ impl Core {
     /// the disk could hold no more.
     pub(super) fn watch_space(&self, changes: &Changes) {
         let held = self.memory.memtable_bytes();
-        let erases = changes.erases() && self.space.is_tight.load(Ordering::Relaxed);
+        let erases = changes.has_range_deletes() && self.space.is_tight.load(Ordering::Relaxed);
         // On a full disk every commit would lay down a run of its own for its few deletions, and these runs would fill
         // what is kept.
         let is_worth_a_flush = erases || held >= self.kept_bytes() / WORTH_PART;

@@ -7,7 +7,7 @@ use crate::base::{Error, ErrorKind, FileId, Result};
 use crate::store::StoreStats;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
-use crate::table::marks::Marks;
+use crate::table::seqnum_to_time::SeqnumToTime;
 use crate::table::{Layout, TableOptions, Trees};
 use crate::tree::btree::{BTree, TreeOptions};
 
@@ -49,8 +49,9 @@ impl Core {
             tree.filter(|_| error.is_unchanged()).into_iter().for_each(|file| self.remove_tree(file));
         })?;
         let trees = Trees { btree: btree.as_ref().map(|(_, tree)| tree.root()), ..Trees::default() };
-        let marks = Marks::default();
-        let state = Arc::new(TableState::new(id, name.to_owned(), options, &self.registered, trees, btree, marks));
+        let seqnum_to_time = SeqnumToTime::default();
+        let state =
+            Arc::new(TableState::new(id, name.to_owned(), options, &self.registered, trees, btree, seqnum_to_time));
         tables.insert(name.to_owned(), Arc::clone(&state));
         drop((ledger, tables, commit));
         self.wake_expire();

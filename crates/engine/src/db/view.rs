@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::base::{Reached, Result};
-use crate::table::version::{Viewable, Viewed};
+use crate::table::version::{TableView, ViewCandidate};
 use crate::tree::run::ViewBuilder;
 
 use super::core::{Core, TableState};
@@ -18,7 +18,7 @@ const PAUSE_ENTRIES: u64 = 10_000;
 impl Core {
     /// Makes a view of trees and shows it to readers that still meet these trees. False where none can be made; none of
     /// the same trees is tried again then, nor after an error. The caller holds the table's compaction latch.
-    pub(super) fn view(&self, table: &TableState, viewable: &Viewable) -> Result<bool> {
+    pub(super) fn view(&self, table: &TableState, viewable: &ViewCandidate) -> Result<bool> {
         table.unviewable.lock().clone_from(&viewable.ids);
         let Some(mut builder) = ViewBuilder::new(viewable.trees.clone(), &self.cache)? else { return Ok(false) };
         loop {
@@ -34,8 +34,8 @@ impl Core {
                 Some(true) => break,
             }
         }
-        let viewed = Viewed::new(builder.finish(), viewable);
-        table.version.rcu(|version| Arc::new(version.viewing(&viewed)));
+        let viewed = TableView::new(builder.finish(), viewable);
+        table.version.rcu(|version| Arc::new(version.with_view(&viewed)));
         table.unviewable.lock().clear();
         Reached::View.mark();
         Ok(true)
@@ -159,7 +159,7 @@ mod tests {
     fn a_table_without_memory_for_a_view_is_merged_for_its_readers() {
         let (db, table) = open(false, 10);
         (1..=3).for_each(|run| lay_run(&db, &table, (10_000, usize::from(run)), run));
-        assert!(db.core().cache.take_room(db.core().cache.room()));
+        assert!(db.core().cache.reserve(db.core().cache.reservable_bytes()));
         read_until_merged(&db, &table);
     }
 
@@ -183,8 +183,8 @@ mod tests {
             table.flush().unwrap();
         }
         let cache = &db.core().cache;
-        assert!(cache.take_room(cache.room() - 30_000 * ENTRY_BYTES));
-        let viewable = table.state().version.load().trees.over_the_last();
+        assert!(cache.reserve(cache.reservable_bytes() - 30_000 * ENTRY_BYTES));
+        let viewable = table.state().version.load().trees.view_candidate();
         assert!(!db.core().view(table.state(), &viewable).unwrap());
         read_until_merged(&db, &table);
     }
@@ -194,7 +194,7 @@ mod tests {
     fn what_is_laid_down_while_a_view_is_made_is_merged_beside_it() {
         let (db, table) = open(false, 10);
         (1..=3).for_each(|run| lay_run(&db, &table, (1000, usize::from(run)), run));
-        let viewable = table.state().version.load().trees.over_the_last();
+        let viewable = table.state().version.load().trees.view_candidate();
         (4..=40).for_each(|run| lay_run(&db, &table, (1000, usize::from(run)), run));
         let (before, all) = (table.shape().unwrap().trees, scan(&db.snapshot(), &table, 0, 1000));
         assert!(db.core().view(table.state(), &viewable).unwrap());

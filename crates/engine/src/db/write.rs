@@ -23,7 +23,7 @@ use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Kind, Lsn, Reached, Result, SeqNum, TableId};
 use crate::log::Packed;
 use crate::table::Version;
-use crate::table::mem::{Mem, Moment};
+use crate::table::memtable_handle::{CommitPoint, MemtableHandle};
 use crate::tree::memtable::{Memtable, SortedBatch};
 use crate::txn::batch::{Change, Changes, put_record_header};
 use crate::txn::publish::Seqnums;
@@ -44,7 +44,7 @@ pub(super) struct Writes<'a> {
     pub(super) tables: &'a [Arc<TableState>],
     /// For each of the tables its changes in order, if they are to have a memtable of their own; empty when none are.
     pub(super) sorted: &'a [Option<SortedBatch>],
-    /// For each of the tables the erasures among its changes; empty when there are none.
+    /// For each of the tables the range tombstones among its changes; empty when there are none.
     pub(super) erased: &'a [Erased],
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    fn mems(&self) -> impl Iterator<Item = &Mem> {
+    fn mems(&self) -> impl Iterator<Item = &MemtableHandle> {
         self.versions.iter().flatten().map(|version| &*version.active)
     }
 }
@@ -132,7 +132,7 @@ impl Core {
         if first_of_interval || self.log().wants_spare() {
             self.wake_sync();
         }
-        if changes.erases() {
+        if changes.has_range_deletes() {
             tables.iter().for_each(|table| self.join_erasures(table));
         }
         self.account(&ticket, writes.sorted.iter().any(Option::is_some));
@@ -202,14 +202,14 @@ impl Core {
             let mut seqnum = first;
             for change in changes.iter() {
                 match change.kind {
-                    Kind::Erase => state.recent.skip(seqnum),
+                    Kind::RangeDelete => state.recent.skip(seqnum),
                     _ => state.recent.note(change.table, change.key, seqnum),
                 }
                 seqnum.0 += 1;
             }
         }
         self.show_erasures(writes, first);
-        let moment = |next_seqnum, lsn| Moment { next_seqnum, lsn };
+        let moment = |next_seqnum, lsn| CommitPoint { next_seqnum, lsn };
         self.bypass(tables, sorted, &(moment(first, place.start)..moment(next, place.end)));
         let inserted = |(at, table): (usize, &Arc<TableState>)| writes.is_inserted(at).then(|| table.version.load());
         let versions = tables.iter().enumerate().map(inserted).collect();
@@ -249,7 +249,7 @@ impl Core {
             }
         }
         let may_have_changed = |change: &Change<'_>| match change.kind {
-            Kind::Erase => state.next_seqnum.0 > seen.0 + 1,
+            Kind::RangeDelete => state.next_seqnum.0 > seen.0 + 1,
             _ => state.recent.may_have_changed(change.table, change.key, seen),
         };
         for change in changes.iter().filter(may_have_changed) {
@@ -317,7 +317,7 @@ fn insert(writes: Writes<'_>, ticket: &Ticket) {
         Some((&ticket.versions[at].as_ref()?.active.entries, entry?))
     });
     Memtable::insert_many(entries);
-    ticket.mems().for_each(Mem::leave);
+    ticket.mems().for_each(MemtableHandle::leave);
 }
 
 /// Where a batch names the table of one of its changes.

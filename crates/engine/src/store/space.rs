@@ -224,7 +224,7 @@ impl SpaceMap {
     ///
     /// # Panics
     /// When generations do not ascend.
-    pub fn defer(&mut self, generation: u64, extents: Vec<Extent>) {
+    pub fn free_after(&mut self, generation: u64, extents: Vec<Extent>) {
         assert!(self.pending.back().is_none_or(|last| last.generation < generation), "generations ascend");
         if !extents.is_empty() {
             self.pending.push_back(Pending { generation, extents });
@@ -369,8 +369,8 @@ mod tests {
     #[test]
     fn a_unit_stays_pending_until_its_last_reader_left() {
         let mut map = SpaceMap::new(100, &[]);
-        map.defer(5, vec![extent(7, 1)]);
-        map.defer(6, vec![extent(9, 2)]);
+        map.free_after(5, vec![extent(7, 1)]);
+        map.free_after(6, vec![extent(9, 2)]);
         map.reclaim(4);
         assert_eq!(map.allocate(1, true), None);
         assert_eq!(map.unreachable(&[extent(8, 1)]), Ok(vec![extent(7, 4)]));

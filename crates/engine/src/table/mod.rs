@@ -7,13 +7,13 @@ mod codec;
 pub mod edit;
 pub mod files;
 pub mod manifest;
-pub mod marks;
-pub mod mem;
+pub mod memtable_handle;
 pub mod operands;
 pub mod options;
 pub mod policy;
 pub mod reads;
 pub mod record;
+pub mod seqnum_to_time;
 pub mod shape;
 pub mod version;
 
@@ -21,4 +21,4 @@ pub mod version;
 mod tests;
 
 pub use options::{Layout, TableOptions};
-pub use version::{Place, RunHandle, Trees, Version};
+pub use version::{LevelId, RunHandle, Trees, Version};

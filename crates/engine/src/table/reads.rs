@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::base::shards::Sharded;
+use crate::base::thread_counters::ThreadCounters;
 use crate::store::BlocksRead;
 use crate::tree::Costs;
 
@@ -111,7 +111,7 @@ impl ReadStats {
 /// The counters behind [`ReadStats`].
 #[derive(Debug, Default)]
 pub(crate) struct ReadCounters {
-    counters: Sharded<COUNTERS>,
+    counters: ThreadCounters<COUNTERS>,
     /// What [`Self::since_asked`] has told of. Changes in flushes only, which are alone.
     asked: AtomicU64,
 }
@@ -123,7 +123,7 @@ impl ReadCounters {
         self.counters.add_from(0, [keys, costs.trees, costs.filters, costs.filter_misses, costs.blocks]);
     }
 
-    /// Lookups, or a part of one, began there and are at their end.
+    /// MultiGet, or a part of one, began there and are at their end.
     #[inline]
     pub(crate) fn got_from_files(&self, begun: BlocksRead) {
         let blocks = begun.since();

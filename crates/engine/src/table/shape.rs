@@ -27,7 +27,7 @@ pub struct Shape {
     pub values: ValuesShape,
     /// Ranges of keys that were deleted at once and are still looked at by reads; neighbours of one commit count as
     /// one.
-    pub erasures: u64,
+    pub range_tombstones: u64,
     /// How many trees a scan searches at most: all of them, a level counting as one.
     pub trees: u64,
     /// How many trees a get searches at most: those in which a key can lie, by the first and last keys of runs. It ends

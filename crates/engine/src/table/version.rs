@@ -6,7 +6,8 @@
 //!    place slice by slice, and after one that was given up, two of these places may hold the same version; never
 //!    operands.
 //! 2. The runs of a level are disjoint and ascend; all versions of a key lie in one of them.
-//! 3. An erasure is in the version before it is published. Those of `trees` are in the manifest; all others are newer.
+//! 3. A range tombstone is in the version before it is published. Those of `trees` are in the manifest; all others are
+//!    newer.
 //! 4. A version never changes. A flush or compaction installs a new one; readers go on with theirs.
 
 use std::sync::Arc;
@@ -16,23 +17,23 @@ use crate::base::num::u64_of;
 use crate::base::{FileId, Result, SeqNum};
 use crate::cache::Fill;
 use crate::tree::btree::TreeRoot;
-use crate::tree::erasure::{Erasures, Held, Hiding, Layers, Unerased};
-use crate::tree::lookup::{Answers, Lookups};
+use crate::tree::gc::OtherTrees;
 use crate::tree::merge::MergeCursor;
-use crate::tree::retain::Below;
-use crate::tree::run::together::get_many;
-use crate::tree::run::view::{Spot, Tree, View};
-use crate::tree::run::{LevelCursor, Run, Start, merge_source, run_of};
+use crate::tree::multi_get::{GetResults, MultiGet};
+use crate::tree::range_tombstone::{Masks, RangeDelCursor, RangeTombstones, TombstoneLayers, TreeExtent};
+use crate::tree::run::multi_get::get_many;
+use crate::tree::run::view::{SlotPos, Tree, View};
+use crate::tree::run::{IndexPos, LevelCursor, Run, merge_source, run_of};
 use crate::tree::values::ValueFiles;
 use crate::tree::{Costs, Found, MergeSource};
 
-use super::mem::Mem;
+use super::memtable_handle::MemtableHandle;
 
 /// How many levels there are below L0. The data sinks to the last one; upper ones come into use as it grows.
 pub const LEVELS: usize = 7;
 
 /// Where the lookup of a key may begin in each of the newest runs: so many wait for memory together.
-type Approached = [Option<Start>; 8];
+type LookupStarts = [Option<IndexPos>; 8];
 
 /// A run and the id of its file.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ pub struct RunHandle {
 
 /// Where runs lie in the trees of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum LevelId {
     /// In L0, where each run is a sorted sequence of its own.
     L0,
     /// In the level with this index: 0 is level 1.
@@ -107,8 +108,8 @@ pub struct Trees {
     /// The B-tree, older than all runs. Those beside it hold changes that wait until there are enough of them to be
     /// merged into it.
     pub btree: Option<Arc<TreeRoot>>,
-    /// The erasures that some of the trees are not clean of, or some snapshots do not see.
-    pub erasures: Arc<Erasures>,
+    /// The range tombstones that some of the trees are not clean of, or some snapshots do not see.
+    pub range_tombstones: Arc<RangeTombstones>,
 }
 
 impl Trees {
@@ -117,16 +118,16 @@ impl Trees {
     /// # Errors
     /// When a block cannot be read or is corrupt.
     pub fn get(&self, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
-        self.get_at_cost((key, hash_key(key)), &Approached::default(), None, snapshot, &mut Costs::default())
+        self.get_at_cost((key, hash_key(key)), &LookupStarts::default(), None, snapshot, &mut Costs::default())
     }
 
     /// Asks for the memory where a lookup of `key` looks first in each tree, where there are several. `hash` is the
     /// key's.
     #[inline]
-    fn approach(&self, (key, hash): (&[u8], u64), view: Option<&Viewed>, starts: &mut Approached) {
+    fn prefetch_step(&self, (key, hash): (&[u8], u64), view: Option<&TableView>, starts: &mut LookupStarts) {
         if !self.l0.is_empty() {
             let (newer, older) = self.runs_of(key, view);
-            starts.iter_mut().zip(newer.chain(older)).for_each(|(start, run)| *start = run.approach(key, hash));
+            starts.iter_mut().zip(newer.chain(older)).for_each(|(start, run)| *start = run.prefetch_step(key, hash));
         }
     }
 
@@ -137,8 +138,8 @@ impl Trees {
     fn get_at_cost(
         &self,
         (key, hash): (&[u8], u64),
-        starts: &Approached,
-        view: Option<(&Viewed, Option<Spot>)>,
+        starts: &LookupStarts,
+        view: Option<(&TableView, Option<SlotPos>)>,
         snapshot: SeqNum,
         costs: &mut Costs,
     ) -> Result<Option<Found>> {
@@ -164,26 +165,28 @@ impl Trees {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn get_many(&self, lookups: &mut Lookups<'_>, view: Option<&Viewed>) -> Result<()> {
+    pub fn get_many(&self, multi_get: &mut MultiGet<'_>, view: Option<&TableView>) -> Result<()> {
         match view {
-            None => lookups.search(|asks, snapshot, costs| {
-                get_many(asks, snapshot, costs, |key| {
+            None => multi_get.search(|requests, snapshot, costs| {
+                get_many(requests, snapshot, costs, |key| {
                     let (newer, older) = self.runs_of(key, None);
                     newer.chain(older)
                 })
             })?,
             Some(viewed) => {
-                lookups
-                    .search(|asks, snapshot, costs| get_many(asks, snapshot, costs, |key| self.runs_of(key, view).0))?;
-                lookups.search(|asks, snapshot, costs| viewed.view.get_many(asks, snapshot, costs))?;
-                lookups
-                    .search(|asks, snapshot, costs| get_many(asks, snapshot, costs, |key| self.runs_of(key, view).1))?;
+                multi_get.search(|requests, snapshot, costs| {
+                    get_many(requests, snapshot, costs, |key| self.runs_of(key, view).0)
+                })?;
+                multi_get.search(|requests, snapshot, costs| viewed.view.get_many(requests, snapshot, costs))?;
+                multi_get.search(|requests, snapshot, costs| {
+                    get_many(requests, snapshot, costs, |key| self.runs_of(key, view).1)
+                })?;
             }
         }
         match &self.btree {
-            Some(root) => lookups.search(|asks, snapshot, costs| {
-                count_btree(root, u64_of(asks.len()), costs);
-                root.get_many(asks, snapshot)
+            Some(root) => multi_get.search(|requests, snapshot, costs| {
+                count_btree(root, u64_of(requests.len()), costs);
+                root.get_many(requests, snapshot)
             }),
             None => Ok(()),
         }
@@ -191,22 +194,26 @@ impl Trees {
 
     /// The runs that may hold `key`, newest first: those that are newer than `view`, and those that are older.
     #[inline]
-    fn runs_of(&self, key: &[u8], view: Option<&Viewed>) -> (impl Iterator<Item = &Run>, impl Iterator<Item = &Run>) {
-        let (l0, levels) = self.beside(view);
+    fn runs_of(
+        &self,
+        key: &[u8],
+        view: Option<&TableView>,
+    ) -> (impl Iterator<Item = &Run>, impl Iterator<Item = &Run>) {
+        let (l0, levels) = self.outside_view(view);
         let levels = levels.iter().filter_map(move |level| run_of(&level.runs, key).map(|run| &**run));
         (l0.iter().map(|handle| &*handle.run), levels)
     }
 
     /// The runs of L0 and the levels that are not in `view`.
     #[inline]
-    fn beside(&self, view: Option<&Viewed>) -> (&[RunHandle], &[Level]) {
+    fn outside_view(&self, view: Option<&TableView>) -> (&[RunHandle], &[Level]) {
         let (l0, levels) = view.map_or((0, 0), |view| (view.l0, view.levels));
         (&self.l0[..self.l0.len() - l0], &self.levels[levels..])
     }
 
     /// A cursor per tree of which `snapshot` sees anything, newest first; for those in `view` one together.
-    pub fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&Viewed>, out: &mut Vec<Box<dyn MergeSource>>) {
-        let (l0, levels) = self.beside(view);
+    pub fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&TableView>, out: &mut Vec<Box<dyn MergeSource>>) {
+        let (l0, levels) = self.outside_view(view);
         for handle in l0.iter().filter(|handle| handle.run.visible_from() <= snapshot) {
             out.push(Box::new(handle.run.cursor(fill)));
         }
@@ -221,45 +228,45 @@ impl Trees {
         }
     }
 
-    /// What the trees may hold, for [`Erasures::needed`].
-    pub fn held(&self) -> Vec<Held<'_>> {
+    /// What the trees may hold, for [`RangeTombstones::needed`].
+    pub fn extents(&self) -> Vec<TreeExtent<'_>> {
         let runs = self.l0.iter().map(|handle| &handle.run).chain(self.levels.iter().flat_map(|level| &*level.runs));
         let mut held: Vec<_> = runs
             .map(|run| {
                 let (meta, clean_to) = (run.meta(), run.visible_from());
-                Held { smallest: &meta.smallest, largest: Some(&meta.largest), clean_to }
+                TreeExtent { smallest: &meta.smallest, largest: Some(&meta.largest), clean_to }
             })
             .collect();
         let btree = self.btree.as_ref().filter(|root| root.meta().entries > 0);
-        held.extend(btree.map(|root| Held { smallest: &[], largest: None, clean_to: root.meta().clean_to }));
+        held.extend(btree.map(|root| TreeExtent { smallest: &[], largest: None, clean_to: root.meta().clean_to }));
         held
     }
 
     /// The runs of which no snapshot from `oldest` on sees anything.
     #[must_use]
-    pub fn erased_runs(&self, oldest: SeqNum) -> Vec<FileId> {
-        if self.erasures.is_empty() {
+    pub fn range_deleted_runs(&self, oldest: SeqNum) -> Vec<FileId> {
+        if self.range_tombstones.is_empty() {
             return Vec::new();
         }
         let is_erased = |handle: &RunHandle| {
             let meta = handle.run.meta();
-            self.erasures.cover(&meta.smallest, &meta.largest, (handle.run.ages().most, oldest))
+            self.range_tombstones.cover(&meta.smallest, &meta.largest, (handle.run.seqnum_bounds().largest, oldest))
         };
         self.runs().filter(is_erased).map(|handle| handle.id).collect()
     }
 
     /// The trees in which runs were replaced by others. In L0 these take the place of the newest that was replaced.
     #[must_use]
-    pub fn replaced(&self, removed: &[FileId], place: Place, added: &[RunHandle]) -> Self {
+    pub fn replaced(&self, removed: &[FileId], place: LevelId, added: &[RunHandle]) -> Self {
         let mut trees = self.clone();
         let stays = |handle: &RunHandle| !removed.contains(&handle.id);
         let newest = trees.l0.iter().position(|handle| !stays(handle)).unwrap_or(0);
         trees.l0.retain(stays);
-        if place == Place::L0 {
+        if place == LevelId::L0 {
             trees.l0.splice(newest..newest, added.iter().cloned());
         }
         for (index, level) in trees.levels.iter_mut().enumerate() {
-            let takes = place == Place::Level(index);
+            let takes = place == LevelId::Level(index);
             if takes || level.ids.iter().any(|id| removed.contains(id)) {
                 let mut handles: Vec<_> = level.handles().filter(stays).collect();
                 handles.extend(added.iter().filter(|_| takes).cloned());
@@ -271,9 +278,9 @@ impl Trees {
 
     /// The trees with runs that are newer than all of them, those of L0 at its front.
     #[must_use]
-    pub fn with_newest(&self, runs: &[(Place, RunHandle)]) -> Self {
-        let at = |place: Place| runs.iter().filter(|run| run.0 == place).map(|run| run.1.clone()).collect::<Vec<_>>();
-        let places = (0..LEVELS).map(Place::Level).chain([Place::L0]);
+    pub fn with_newest(&self, runs: &[(LevelId, RunHandle)]) -> Self {
+        let at = |place: LevelId| runs.iter().filter(|run| run.0 == place).map(|run| run.1.clone()).collect::<Vec<_>>();
+        let places = (0..LEVELS).map(LevelId::Level).chain([LevelId::L0]);
         let placed = places.map(|place| (place, at(place))).filter(|(_, runs)| !runs.is_empty());
         placed.fold(self.clone(), |trees, (place, runs)| trees.replaced(&[], place, &runs))
     }
@@ -289,11 +296,11 @@ impl Trees {
 
     /// The trees beside those of a merge's inputs.
     #[must_use]
-    pub fn beside_inputs(&self, inputs: &[FileId]) -> Below {
+    pub fn other_trees(&self, inputs: &[FileId]) -> OtherTrees {
         let stays = |(id, run): (&FileId, &Arc<Run>)| (!inputs.contains(id)).then(|| Arc::clone(run));
         let l0 = self.l0.iter().map(|handle| Vec::from_iter(stays((&handle.id, &handle.run))));
         let levels = self.levels.iter().map(|level| level.ids.iter().zip(&*level.runs).filter_map(stays).collect());
-        Below::new(l0.chain(levels).collect(), self.holds_btree())
+        OtherTrees::new(l0.chain(levels).collect(), self.holds_btree())
     }
 
     /// Whether there is a B-tree with entries.
@@ -323,12 +330,12 @@ impl Trees {
 
     /// The trees that a view is worth having of: all over the one that holds nearly all entries.
     #[must_use]
-    pub fn over_the_last(&self) -> Viewable {
+    pub fn view_candidate(&self) -> ViewCandidate {
         let last = self.levels.iter().rposition(|level| !level.runs.is_empty());
         let levels = if self.btree.is_some() { LEVELS } else { last.unwrap_or(0) };
         let l0 = self.l0.iter().map(|handle| handle.id);
         let ids = l0.chain(self.levels[..levels].iter().flat_map(|level| level.ids.iter().copied())).collect();
-        Viewable { l0: self.l0.len(), levels, trees: self.upper(self.l0.len(), levels).collect(), ids }
+        ViewCandidate { l0: self.l0.len(), levels, trees: self.upper(self.l0.len(), levels).collect(), ids }
     }
 
     /// How many trees on disk a scan searches.
@@ -357,7 +364,7 @@ impl Trees {
 
 /// Trees that a view may be made of.
 #[derive(Clone, Debug)]
-pub struct Viewable {
+pub struct ViewCandidate {
     /// How many runs of L0 are among them: the oldest.
     pub l0: usize,
     /// How many levels are: the first.
@@ -370,7 +377,7 @@ pub struct Viewable {
 
 /// A view, and of which trees it is.
 #[derive(Clone, Debug)]
-pub struct Viewed {
+pub struct TableView {
     view: Arc<View>,
     /// How many runs of L0 are in it: the oldest.
     l0: usize,
@@ -378,10 +385,10 @@ pub struct Viewed {
     levels: usize,
 }
 
-impl Viewed {
+impl TableView {
     /// A view of these trees.
     #[must_use]
-    pub fn new(view: View, of: &Viewable) -> Self {
+    pub fn new(view: View, of: &ViewCandidate) -> Self {
         Self { view: Arc::new(view), l0: of.l0, levels: of.levels }
     }
 
@@ -407,10 +414,10 @@ impl Viewed {
     }
 }
 
-/// Cursors over what erasures leave of trees.
-fn unerased(trees: Vec<Box<dyn MergeSource>>, hiding: Hiding) -> Vec<Box<dyn MergeSource>> {
+/// Cursors over what range tombstones leave of trees.
+fn without_range_deleted(trees: Vec<Box<dyn MergeSource>>, hiding: Masks) -> Vec<Box<dyn MergeSource>> {
     let hiding = Arc::new(hiding);
-    let cursor = |tree| Box::new(Unerased::new(tree, Arc::clone(&hiding))) as Box<dyn MergeSource>;
+    let cursor = |tree| Box::new(RangeDelCursor::new(tree, Arc::clone(&hiding))) as Box<dyn MergeSource>;
     trees.into_iter().map(cursor).collect()
 }
 
@@ -424,7 +431,7 @@ fn count_btree(root: &TreeRoot, keys: u64, costs: &mut Costs) {
 
 /// Entries that have expired for younger snapshots.
 #[derive(Clone, Copy, Debug)]
-pub struct Hidden {
+pub struct Expired {
     /// Snapshots from here on do not see them.
     pub visible_from: SeqNum,
     /// They have smaller seqnums.
@@ -435,136 +442,136 @@ pub struct Hidden {
 #[derive(Clone, Debug)]
 pub struct Version {
     /// Takes the writes.
-    pub active: Arc<Mem>,
+    pub active: Arc<MemtableHandle>,
     /// Full memtables on their way to disk, newest first.
-    pub immutables: Vec<Arc<Mem>>,
+    pub immutables: Vec<Arc<MemtableHandle>>,
     /// What is on disk.
     pub trees: Arc<Trees>,
     /// All erasures: those of `trees`, and those that are flushed with a memtable, of which each set is of one
     /// memtable.
-    pub erasures: Layers,
+    pub range_tombstones: TombstoneLayers,
     /// What has expired since the oldest snapshot, both seqnums ascending. Mostly empty.
-    pub hidden: Vec<Hidden>,
+    pub expired: Vec<Expired>,
     /// A view of some of `trees`, if reads have paid for it.
-    pub view: Option<Viewed>,
+    pub view: Option<TableView>,
 }
 
 impl Version {
     /// A version with nothing in memory.
     #[must_use]
     pub fn of_trees(trees: Trees) -> Self {
-        let erasures = Layers::of_disk(&trees.erasures);
+        let range_tombstones = TombstoneLayers::of_disk(&trees.range_tombstones);
         Self {
-            active: Mem::new(),
+            active: MemtableHandle::new(),
             immutables: Vec::new(),
             trees: Arc::new(trees),
-            erasures,
-            hidden: Vec::new(),
+            range_tombstones,
+            expired: Vec::new(),
             view: None,
         }
     }
 
     /// The version with more entries hidden from snapshots to come, beside those that are live, ascending.
     #[must_use]
-    pub fn hiding(&self, newest: Hidden, snapshots: &[SeqNum]) -> Self {
-        let mut hidden = self.hidden.clone();
-        hidden.push(newest);
+    pub fn with_expired(&self, newest: Expired, snapshots: &[SeqNum]) -> Self {
+        let mut expired = self.expired.clone();
+        expired.push(newest);
         // What no live snapshot tells from the one behind it is not needed. No snapshot sees the newest yet, and one
         // that begins now sees what was newest before.
-        for at in (0..hidden.len().saturating_sub(2)).rev() {
-            let (from, to) = (hidden[at].visible_from, hidden[at + 1].visible_from);
+        for at in (0..expired.len().saturating_sub(2)).rev() {
+            let (from, to) = (expired[at].visible_from, expired[at + 1].visible_from);
             if !snapshots.iter().any(|snapshot| from <= *snapshot && *snapshot < to) {
-                hidden.remove(at);
+                expired.remove(at);
             }
         }
-        Self { hidden, ..self.clone() }
+        Self { expired, ..self.clone() }
     }
 
-    /// The version in which an erasure hides all entries before a seqnum.
+    /// The version in which a range tombstone hides all entries before a seqnum.
     #[must_use]
-    pub fn settled(&self, before: SeqNum) -> Self {
-        let hidden = self.hidden.iter().copied().filter(|hidden| hidden.before > before).collect();
-        Self { hidden, ..self.clone() }
+    pub fn with_expiry_applied(&self, before: SeqNum) -> Self {
+        let expired = self.expired.iter().copied().filter(|expired| expired.before > before).collect();
+        Self { expired, ..self.clone() }
     }
 
-    /// The seqnum before which entries have expired for `snapshot`; zero when an erasure says so already.
+    /// The seqnum before which entries have expired for `snapshot`; zero when a range tombstone says so already.
     #[inline]
     #[must_use]
-    pub fn hidden_from(&self, snapshot: SeqNum) -> SeqNum {
-        let seen = self.hidden.iter().rfind(|hidden| hidden.visible_from <= snapshot);
-        seen.map_or(SeqNum::ZERO, |hidden| hidden.before)
+    pub fn expired_before(&self, snapshot: SeqNum) -> SeqNum {
+        let seen = self.expired.iter().rfind(|expired| expired.visible_from <= snapshot);
+        seen.map_or(SeqNum::ZERO, |expired| expired.before)
     }
 
     /// The seqnum below which `snapshot` does not see entries of `key`.
     #[inline]
     #[must_use]
     pub fn floor(&self, key: &[u8], snapshot: SeqNum) -> SeqNum {
-        self.erasures.floor(key, snapshot).max(self.hidden_from(snapshot))
+        self.range_tombstones.floor(key, snapshot).max(self.expired_before(snapshot))
     }
 
     /// Whether every snapshot sees all entries.
     #[inline]
     fn hides_nothing(&self) -> bool {
-        self.erasures.is_empty() && self.hidden.is_empty()
+        self.range_tombstones.is_empty() && self.expired.is_empty()
     }
 
     /// What is hidden from `snapshot`.
-    fn hidden_of(&self, snapshot: SeqNum) -> Hiding {
-        self.erasures.hiding(snapshot).before(self.hidden_from(snapshot))
+    fn hidden_of(&self, snapshot: SeqNum) -> Masks {
+        self.range_tombstones.hiding(snapshot).before(self.expired_before(snapshot))
     }
 
-    /// Two neighbouring sets of erasures that should be one. Both must be of the same memtable, or a crash could keep
-    /// an erasure less than what is on disk of the entries after it.
+    /// Two neighbouring sets of range tombstones that should be one. Both must be of the same memtable, or a crash
+    /// could keep a range tombstone less than what is on disk of the entries after it.
     #[must_use]
-    pub(crate) fn erasures_to_join(&self) -> Option<[Arc<Erasures>; 2]> {
-        let frozen_between = |older: &Erasures, newer: &Erasures| {
+    pub(crate) fn range_tombstones_to_join(&self) -> Option<[Arc<RangeTombstones>; 2]> {
+        let frozen_between = |older: &RangeTombstones, newer: &RangeTombstones| {
             let frozen = self.immutables.iter().filter_map(|mem| mem.frozen_at());
             frozen.into_iter().any(|at| older.newest() < at.next_seqnum && at.next_seqnum <= newer.newest())
         };
-        self.erasures.to_join(|older, newer| !frozen_between(older, newer))
+        self.range_tombstones.pair_to_join(|older, newer| !frozen_between(older, newer))
     }
 
-    /// The version with other sets of the same erasures.
+    /// The version with other sets of the same range tombstones.
     #[must_use]
-    pub(crate) fn with_erasures(&self, erasures: Layers) -> Self {
-        Self { erasures, ..self.clone() }
+    pub(crate) fn with_range_tombstones(&self, range_tombstones: TombstoneLayers) -> Self {
+        Self { range_tombstones, ..self.clone() }
     }
 
-    /// The version with other trees, where the memtables in `flushed`, and erasures before `up_to`, have gone into
-    /// them.
-    pub(crate) fn with_trees(&self, trees: &Arc<Trees>, flushed: &[Arc<Mem>], up_to: SeqNum) -> Self {
-        let is_flushed = |mem: &Arc<Mem>| flushed.iter().any(|done| Arc::ptr_eq(done, mem));
+    /// The version with other trees, where the memtables in `flushed`, and range tombstones before `up_to`, have gone
+    /// into them.
+    pub(crate) fn with_trees(&self, trees: &Arc<Trees>, flushed: &[Arc<MemtableHandle>], up_to: SeqNum) -> Self {
+        let is_flushed = |mem: &Arc<MemtableHandle>| flushed.iter().any(|done| Arc::ptr_eq(done, mem));
         Self {
             active: Arc::clone(&self.active),
             immutables: self.immutables.iter().filter(|mem| !is_flushed(mem)).cloned().collect(),
             trees: Arc::clone(trees),
-            erasures: self.erasures.flushed(&trees.erasures, up_to),
-            hidden: self.hidden.clone(),
+            range_tombstones: self.range_tombstones.flushed(&trees.range_tombstones, up_to),
+            expired: self.expired.clone(),
             view: self.view.clone().filter(|view| view.is_of(trees)),
         }
     }
 
     /// The version with a view, if that is of its trees.
     #[must_use]
-    pub fn viewing(&self, view: &Viewed) -> Self {
+    pub fn with_view(&self, view: &TableView) -> Self {
         let view = if view.is_of(&self.trees) { Some(view) } else { self.view.as_ref() };
         Self { view: view.cloned(), ..self.clone() }
     }
 
     /// Whether walks of `snapshot` go by a view.
     #[must_use]
-    pub fn is_viewed_by(&self, snapshot: SeqNum) -> bool {
+    pub fn reads_view(&self, snapshot: SeqNum) -> bool {
         self.hides_nothing() && self.view_for(snapshot).is_some()
     }
 
     /// The view, if it is of what `snapshot` sees.
-    fn view_for(&self, snapshot: SeqNum) -> Option<&Viewed> {
+    fn view_for(&self, snapshot: SeqNum) -> Option<&TableView> {
         self.view.as_ref().filter(|viewed| viewed.view.is_seen_by(snapshot))
     }
 
-    /// Leaves out what an erasure hides: `snapshot` sees nothing of `key` behind it.
+    /// Leaves out what a range tombstone hides: `snapshot` sees nothing of `key` behind it.
     #[inline]
-    fn unerased(&self, key: &[u8], snapshot: SeqNum, found: Option<Found>) -> Option<Found> {
+    fn without_range_deleted(&self, key: &[u8], snapshot: SeqNum, found: Option<Found>) -> Option<Found> {
         if self.hides_nothing() {
             return found;
         }
@@ -585,39 +592,39 @@ impl Version {
     /// As [`Self::get`].
     pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
         // One hash for all filters. A table without runs does without, but to ask takes as long.
-        let (hash, mut starts) = (hash_key(key), Approached::default());
-        let view = self.view_for(snapshot).map(|view| (view, view.view.approach(key)));
-        self.trees.approach((key, hash), view.map(|(view, _)| view), &mut starts);
+        let (hash, mut starts) = (hash_key(key), LookupStarts::default());
+        let view = self.view_for(snapshot).map(|view| (view, view.view.prefetch_step(key)));
+        self.trees.prefetch_step((key, hash), view.map(|(view, _)| view), &mut starts);
         for mem in self.memtables().filter(|mem| !mem.is_unused()) {
             costs.trees += 1;
             costs.small += u64::from(mem.is_small());
             if let Some(found) = mem.entries.get(key, snapshot) {
-                return Ok(self.unerased(key, snapshot, Some(found)));
+                return Ok(self.without_range_deleted(key, snapshot, Some(found)));
             }
         }
         let found = self.trees.get_at_cost((key, hash), &starts, view, snapshot, costs)?;
-        Ok(self.unerased(key, snapshot, found))
+        Ok(self.without_range_deleted(key, snapshot, found))
     }
 
     /// [`Self::get`] of several keys, in their order, with steps taken together.
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn get_many(&self, keys: &[&[u8]], snapshot: SeqNum, costs: &mut Costs) -> Result<Answers> {
-        let answers = Lookups::run(keys, snapshot, costs, |lookups| {
+    pub fn get_many(&self, keys: &[&[u8]], snapshot: SeqNum, costs: &mut Costs) -> Result<GetResults> {
+        let results = MultiGet::run(keys, snapshot, costs, |multi_get| {
             for mem in self.memtables().filter(|mem| !mem.entries.is_empty()) {
-                lookups.search(|asks, snapshot, costs| {
-                    costs.trees += u64_of(asks.len());
-                    costs.small += if mem.is_small() { u64_of(asks.len()) } else { 0 };
-                    Ok(mem.entries.get_many(asks, snapshot))
+                multi_get.search(|requests, snapshot, costs| {
+                    costs.trees += u64_of(requests.len());
+                    costs.small += if mem.is_small() { u64_of(requests.len()) } else { 0 };
+                    Ok(mem.entries.get_many(requests, snapshot))
                 })?;
             }
-            self.trees.get_many(lookups, self.view_for(snapshot).filter(|viewed| viewed.view.serves_many()))
+            self.trees.get_many(multi_get, self.view_for(snapshot).filter(|viewed| viewed.view.serves_many()))
         })?;
         if self.hides_nothing() {
-            return Ok(answers);
+            return Ok(results);
         }
-        Ok(keys.iter().zip(answers).map(|(key, found)| self.unerased(key, snapshot, found)).collect())
+        Ok(keys.iter().zip(results).map(|(key, found)| self.without_range_deleted(key, snapshot, found)).collect())
     }
 
     /// How many trees there are.
@@ -632,25 +639,25 @@ impl Version {
         self.memtables().filter(|mem| !mem.entries.is_empty() && mem.is_small()).count()
     }
 
-    /// A cursor over all trees of which `snapshot` sees anything, without what erasures hide from it.
+    /// A cursor over all trees of which `snapshot` sees anything, without what range tombstones hide from it.
     #[must_use]
     pub fn cursor(&self, fill: Fill, snapshot: SeqNum) -> MergeCursor {
         if self.hides_nothing() {
             return MergeCursor::new(self.cursors(fill, snapshot, self.view_for(snapshot)));
         }
-        MergeCursor::new(unerased(self.cursors(fill, snapshot, None), self.hidden_of(snapshot)))
+        MergeCursor::new(without_range_deleted(self.cursors(fill, snapshot, None), self.hidden_of(snapshot)))
     }
 
     /// As [`Self::cursor`], without what `erased` hides either, which only the reader knows of.
     #[must_use]
-    pub fn cursor_without(&self, erased: &Layers, fill: Fill, snapshot: SeqNum) -> MergeCursor {
+    pub fn cursor_without(&self, erased: &TombstoneLayers, fill: Fill, snapshot: SeqNum) -> MergeCursor {
         let hiding = self.hidden_of(snapshot).and(erased, SeqNum(u64::MAX));
-        MergeCursor::new(unerased(self.cursors(fill, snapshot, None), hiding))
+        MergeCursor::new(without_range_deleted(self.cursors(fill, snapshot, None), hiding))
     }
 
     /// A cursor for each tree of which `snapshot` sees anything, newest first; for those in `view` one together.
-    /// Erasures hide a tree's entries by how old the tree is, and so do without.
-    fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&Viewed>) -> Vec<Box<dyn MergeSource>> {
+    /// Range tombstones hide a tree's entries by how old the tree is, and so do without.
+    fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&TableView>) -> Vec<Box<dyn MergeSource>> {
         let mut sources: Vec<Box<dyn MergeSource>> =
             Vec::with_capacity(2 + self.immutables.len() + self.trees.l0.len());
         for mem in self.memtables().filter(|mem| !mem.entries.is_empty()) {
@@ -667,7 +674,7 @@ impl Version {
     }
 
     /// The memtables, newest first.
-    pub fn memtables(&self) -> impl Iterator<Item = &Arc<Mem>> {
+    pub fn memtables(&self) -> impl Iterator<Item = &Arc<MemtableHandle>> {
         std::iter::once(&self.active).chain(&self.immutables)
     }
 }

@@ -8,7 +8,7 @@ use crate::base::{Entry, Kind, Result, SeqNum, Value};
 use crate::block::Block;
 
 use super::cost::Costs;
-use super::place::{Near, Place};
+use super::leaf_cursor::{KeyBound, LeafCursor};
 use super::prefix::Prefix;
 
 /// A position in an ordered set of entries (user key ascending, then seqnum descending), or nowhere.
@@ -76,49 +76,49 @@ pub trait KeyCursor: Cursor {
     /// As a move of [`Cursor`].
     #[inline]
     fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        if self.next_key_here() { Ok(0) } else { leave_key(self, key) }
+        if self.next_key_in_leaf() { Ok(0) } else { leave_key(self, key) }
     }
     /// The cheap case of [`KeyCursor::next_key`]: moves to the next entry if it lies in the same leaf and has another
     /// key. Otherwise, or when that is not known, returns false and stays.
-    fn next_key_here(&mut self) -> bool {
+    fn next_key_in_leaf(&mut self) -> bool {
         false
     }
     /// Whether the previous entry is known to have another key. Only a backward walk needs this.
-    fn begins_key(&self) -> bool {
+    fn is_first_version(&self) -> bool {
         false
     }
 }
 
 /// A seek in steps that overlap the cache misses of several trees, and that stops short of reading the entry.
 ///
-/// A merge calls [`LazySeek::approach_ge`] on all its sources in turn until none has a further step, so that the memory
-/// accesses of all of them are in flight at once (asynchronous memory access chaining, Kocberber et al. 2015). Then it
-/// calls [`LazySeek::near_ge`] on each, orders the sources by [`LazySeek::near`], and calls [`LazySeek::arrive`] only
-/// on those that come first.
+/// A merge calls [`LazySeek::prefetch_seek_ge`] on all its sources in turn until none has a further step, so that the
+/// memory accesses of all of them are in flight at once (asynchronous memory access chaining, Kocberber et al. 2015).
+/// Then it calls [`LazySeek::lazy_seek_ge`] on each, orders the sources by [`LazySeek::lazy_key`], and calls
+/// [`LazySeek::resolve`] only on those that come first.
 pub trait LazySeek: Cursor {
     /// Advances one step of the seek to `key` and prefetches the memory that the next step reads; returns whether there
-    /// is a next step. The next move must be [`Cursor::seek_ge`] or [`LazySeek::near_ge`] of the same key. An error of
-    /// a step is reported by that move.
-    fn approach_ge(&mut self, _key: &[u8]) -> bool {
+    /// is a next step. The next move must be [`Cursor::seek_ge`] or [`LazySeek::lazy_seek_ge`] of the same key. An
+    /// error of a step is reported by that move.
+    fn prefetch_seek_ge(&mut self, _key: &[u8]) -> bool {
         false
     }
-    /// As [`Cursor::seek_ge`], but may leave the entry unread. [`LazySeek::near`] then gives a lower bound of its key,
-    /// and no other method may be called before [`LazySeek::arrive`].
+    /// As [`Cursor::seek_ge`], but may leave the entry unread. [`LazySeek::lazy_key`] then gives a lower bound of its
+    /// key, and no other method may be called before [`LazySeek::resolve`].
     ///
     /// # Errors
     /// As a move of [`Cursor`].
-    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
+    fn lazy_seek_ge(&mut self, key: &[u8]) -> Result<()> {
         self.seek_ge(key)
     }
     /// A lower bound of the key of the unread entry; `None` when the entry was read.
-    fn near(&self) -> Option<Near<'_>> {
+    fn lazy_key(&self) -> Option<KeyBound<'_>> {
         None
     }
-    /// Reads the entry that [`LazySeek::near_ge`] left unread, if any.
+    /// Reads the entry that [`LazySeek::lazy_seek_ge`] left unread, if any.
     ///
     /// # Errors
     /// As a move of [`Cursor`].
-    fn arrive(&mut self) -> Result<()> {
+    fn resolve(&mut self) -> Result<()> {
         Ok(())
     }
 }
@@ -134,15 +134,15 @@ pub trait MergeSource: KeyCursor + LazySeek {
     ///
     /// # Errors
     /// As a move of [`Cursor`].
-    fn leave_leaf(&mut self) -> Result<()> {
+    fn skip_leaf(&mut self) -> Result<()> {
         self.next()
     }
     /// Swaps the position in the current leaf, if there is one, with `place`. The source is positioned nowhere until
     /// the merge swaps it back, possibly moved within the leaf: a merge of a single source walks in the leaf itself.
-    fn exchange(&mut self, _place: &mut Place) {}
+    fn swap_leaf_cursor(&mut self, _place: &mut LeafCursor) {}
     /// The range of seqnums in the tree of the current entry.
-    fn ages(&self) -> Ages {
-        Ages::UNKNOWN
+    fn seqnum_bounds(&self) -> SeqnumBounds {
+        SeqnumBounds::UNKNOWN
     }
     /// The position of the current entry in a tree of runs, or `None` for other trees.
     fn position(&self) -> Option<Position> {
@@ -157,7 +157,7 @@ pub trait MergeSource: KeyCursor + LazySeek {
     ///
     /// # Errors
     /// As a move of [`Cursor`].
-    fn leap_ge(&mut self, key: &[u8]) -> Result<()> {
+    fn seek_ge_nearby(&mut self, key: &[u8]) -> Result<()> {
         self.seek_ge(key)
     }
     /// As [`Cursor::seek_lt`] from an entry not below `key`; a source that concatenates runs may stop at the last entry
@@ -165,7 +165,7 @@ pub trait MergeSource: KeyCursor + LazySeek {
     ///
     /// # Errors
     /// As a move of [`Cursor`].
-    fn leap_lt(&mut self, key: &[u8]) -> Result<()> {
+    fn seek_lt_nearby(&mut self, key: &[u8]) -> Result<()> {
         self.seek_lt(key)
     }
 }
@@ -230,16 +230,16 @@ pub struct Position {
 
 /// Between what seqnums the entries of a tree are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ages {
-    /// They count as having at least this one: the tree is clean up to it (see [`super::erasure`]).
-    pub least: SeqNum,
+pub struct SeqnumBounds {
+    /// They count as having at least this one: the tree is clean up to it (see [`super::range_tombstone`]).
+    pub smallest: SeqNum,
     /// None has a larger one.
-    pub most: SeqNum,
+    pub largest: SeqNum,
 }
 
-impl Ages {
+impl SeqnumBounds {
     /// Those of a tree of which nothing is known.
-    pub const UNKNOWN: Self = Self { least: SeqNum::ZERO, most: SeqNum::MAX };
+    pub const UNKNOWN: Self = Self { smallest: SeqNum::ZERO, largest: SeqNum::MAX };
 }
 
 /// The keys that a walk is about: from `low` on, up to `high` if there is one.

@@ -13,9 +13,9 @@
 //! 3. While `here` is somewhere, it is where the winner stood, or came to since; the winner itself stands nowhere.
 //! 4. All keys that the sources stand on begin with `prefix`, and a player's head is of what follows it. So heads order
 //!    sources in the direction of travel, up to ties; a source that stands nowhere has the largest.
-//! 5. Behind a seek, a source may only have come near its entry ([`Cursor::near_ge`]): its head is then the smallest
-//!    that the entry can have, and it comes before its equals. When it comes first it arrives, and takes its place
-//!    anew: a source that never comes first is never looked at. Going backward, none is near.
+//! 5. Behind a seek, a source may only have come near its entry ([`Cursor::lazy_seek_ge`]): its head is then the
+//!    smallest that the entry can have, and it comes before its equals. When it comes first it arrives, and takes its
+//!    place anew: a source that never comes first is never looked at. Going backward, none is near.
 //!
 //! A source that moved is put in its place step by step, which takes as many steps as there are sources that come
 //! before its next entry: mostly none or few, since large trees hold nearly all entries. A tree of losers is slower for
@@ -26,8 +26,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::cost::Costs;
-use super::cursor::{Ages, Cursor, KeyCursor, LazySeek, Leaf, Limits, MergeSource, Position, leave_key};
-use super::place::Place;
+use super::cursor::{Cursor, KeyCursor, LazySeek, Leaf, Limits, MergeSource, Position, SeqnumBounds, leave_key};
+use super::leaf_cursor::LeafCursor;
 use crate::base::key::{head, shared_bytes};
 use crate::base::num::{u32_of, usize_of32};
 use crate::base::{Entry, Error, Result, Value};
@@ -43,12 +43,12 @@ const PREFIX_SLACK: usize = if cfg!(test) { 1 } else { 4 };
 pub struct MergeCursor {
     sources: Vec<Box<dyn MergeSource>>,
     /// Sources may be near their entries.
-    any_near: bool,
+    any_lazy: bool,
     winner: usize,
     /// Empty for a single source.
     order: Vec<Player>,
     /// Where the winner stands in its leaf, while the merge walks there itself.
-    here: Place,
+    here: LeafCursor,
     state: State,
     /// Nearly all that the keys had in common when it was last looked at: at the beginning, and after many ties.
     prefix: Vec<u8>,
@@ -71,16 +71,16 @@ struct Player {
     /// The head of its key after the prefix; going backward its complement, so that the smaller always comes first.
     head: u64,
     source: u32,
-    is_near: bool,
+    is_lazy: bool,
 }
 
 impl MergeCursor {
     /// A merge of `sources`, newest tree first.
     #[must_use]
     pub fn new(sources: Vec<Box<dyn MergeSource>>) -> Self {
-        let (here, prefix) = (Place::nowhere(), Vec::new());
+        let (here, prefix) = (LeafCursor::nowhere(), Vec::new());
         let order = Vec::with_capacity(if sources.len() > 1 { sources.len() } else { 0 });
-        Self { sources, any_near: false, winner: 0, order, here, state: State::Nowhere, prefix, ties: 0 }
+        Self { sources, any_lazy: false, winner: 0, order, here, state: State::Nowhere, prefix, ties: 0 }
     }
 
     /// The number of the cursor that the entry comes from.
@@ -91,13 +91,13 @@ impl MergeCursor {
     }
 
     /// The leaf whose first entry the merge stands on, going forward, if no other source has a key up to its last one:
-    /// then [`Self::leave_leaf`] goes over all of it.
+    /// then [`Self::skip_leaf`] goes over all of it.
     #[inline]
     pub fn whole_leaf(&mut self) -> Option<Leaf<'_>> {
         if self.here.is_nowhere() {
             self.sources.get(self.winner)?.leaf()?;
         } else {
-            self.here.leaf_begun()?;
+            self.here.leaf_if_first()?;
             self.give_back();
         }
         self.alone_in_leaf()
@@ -109,15 +109,15 @@ impl MergeCursor {
             let key = self.sources[usize_of32(other.source)].key();
             key.is_none_or(|key| leaf.block.compare_key(leaf.block.count() - 1, key).is_lt())
         };
-        self.order.get(1).is_none_or(|other| !other.is_near && is_behind(other)).then_some(leaf)
+        self.order.get(1).is_none_or(|other| !other.is_lazy && is_behind(other)).then_some(leaf)
     }
 
     /// Goes over the rest of the leaf that [`Self::whole_leaf`] has given.
     ///
     /// # Errors
     /// As of any move.
-    pub fn leave_leaf(&mut self) -> Result<()> {
-        self.step(|source| source.leave_leaf())
+    pub fn skip_leaf(&mut self) -> Result<()> {
+        self.step(|source| source.skip_leaf())
     }
 
     /// How many cursors are merged.
@@ -132,20 +132,20 @@ impl MergeCursor {
         self.check()?;
         let moved = self.sources.iter_mut().try_for_each(|source| step(&mut **source));
         self.guard(moved)?;
-        (self.state, self.any_near) = (state, false);
+        (self.state, self.any_lazy) = (state, false);
         self.begin()?;
         self.borrow();
         Ok(())
     }
 
     /// Moves every source near the first entry that is not below `key`, and goes on forward from there.
-    fn start_near(&mut self, key: &[u8]) -> Result<()> {
+    fn start_lazily(&mut self, key: &[u8]) -> Result<()> {
         self.check()?;
-        while self.sources.iter_mut().map(|source| usize::from(source.approach_ge(key))).sum::<usize>() > 0 {}
-        let moved = self.sources.iter_mut().try_for_each(|source| source.near_ge(key));
+        while self.sources.iter_mut().map(|source| usize::from(source.prefetch_seek_ge(key))).sum::<usize>() > 0 {}
+        let moved = self.sources.iter_mut().try_for_each(|source| source.lazy_seek_ge(key));
         self.guard(moved)?;
         self.state = State::Forward;
-        self.any_near = true;
+        self.any_lazy = true;
         self.prefix.clear();
         self.prefix.extend_from_slice(&key[..self.common(key)]);
         self.ties = 0;
@@ -155,7 +155,7 @@ impl MergeCursor {
     /// How many bytes of `key` all keys begin with that the sources stand on or near, or nearly as many; none where a
     /// single source has any left.
     fn common(&self, key: &[u8]) -> usize {
-        let common = |source: &dyn MergeSource| match source.near() {
+        let common = |source: &dyn MergeSource| match source.lazy_key() {
             Some(near) => Some(shared_bytes(near.prefix, key)),
             None => Some(shared_bytes(source.key()?, key).saturating_sub(PREFIX_SLACK)),
         };
@@ -167,11 +167,11 @@ impl MergeCursor {
     }
 
     /// Lets all sources arrive.
-    fn arrive_all(&mut self) -> Result<()> {
-        if !std::mem::take(&mut self.any_near) {
+    fn resolve_all(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.any_lazy) {
             return Ok(());
         }
-        let arrived = self.sources.iter_mut().try_for_each(|source| source.arrive());
+        let arrived = self.sources.iter_mut().try_for_each(|source| source.resolve());
         self.guard(arrived)
     }
 
@@ -212,7 +212,7 @@ impl MergeCursor {
     #[inline]
     fn borrow(&mut self) {
         if let [source] = &mut *self.sources {
-            source.exchange(&mut self.here);
+            source.swap_leaf_cursor(&mut self.here);
         }
     }
 
@@ -220,7 +220,7 @@ impl MergeCursor {
     #[inline]
     fn give_back(&mut self) {
         if !self.here.is_nowhere() {
-            self.sources[self.winner].exchange(&mut self.here);
+            self.sources[self.winner].swap_leaf_cursor(&mut self.here);
         }
     }
 
@@ -228,7 +228,7 @@ impl MergeCursor {
     #[cold]
     fn turn(&mut self, state: State) -> Result<()> {
         self.give_back();
-        self.arrive_all()?;
+        self.resolve_all()?;
         let forward = matches!(state, State::Forward);
         let moved = self.cross(forward);
         self.guard(moved)?;
@@ -260,7 +260,7 @@ impl MergeCursor {
 
     /// Goes on from where the sources stand.
     fn begin(&mut self) -> Result<()> {
-        self.arrive_all()?;
+        self.resolve_all()?;
         self.prefix.clear();
         match self.sources.len() {
             0 => self.state = State::Nowhere,
@@ -277,7 +277,7 @@ impl MergeCursor {
     fn place_all(&mut self) -> Result<()> {
         self.order.clear();
         for source in 0..self.sources.len() {
-            let near = if self.any_near { self.near_player(source) } else { None };
+            let near = if self.any_lazy { self.lazy_player(source) } else { None };
             let player = near.or_else(|| self.player(source)).expect("the prefix is of all keys");
             self.order.push(player);
             let mut at = source;
@@ -295,10 +295,10 @@ impl MergeCursor {
     fn crown(&mut self) -> Result<()> {
         let first = self.order[0];
         self.winner = usize_of32(first.source);
-        if !first.is_near {
+        if !first.is_lazy {
             return Ok(());
         }
-        let arrived = self.sources[self.winner].arrive();
+        let arrived = self.sources[self.winner].resolve();
         self.guard(arrived)?;
         self.place_winner()
     }
@@ -359,9 +359,9 @@ impl MergeCursor {
     }
 
     /// The source as a player, if it only came near its entry.
-    fn near_player(&self, source: usize) -> Option<Player> {
-        let head = self.sources[source].near()?.floor(self.prefix.len());
-        Some(Player { head, source: u32_of(source), is_near: true })
+    fn lazy_player(&self, source: usize) -> Option<Player> {
+        let head = self.sources[source].lazy_key()?.floor(self.prefix.len());
+        Some(Player { head, source: u32_of(source), is_lazy: true })
     }
 
     /// The source as a player, or `None` when its key does not begin with the prefix.
@@ -374,13 +374,13 @@ impl MergeCursor {
                 if self.forward() { head(rest) } else { !head(rest) }
             }
         };
-        Some(Player { head, source: u32_of(source), is_near: false })
+        Some(Player { head, source: u32_of(source), is_lazy: false })
     }
 
     /// Plays on with a longer prefix, if the keys have more in common.
     #[cold]
     fn lengthen_prefix(&mut self) -> Result<()> {
-        self.arrive_all()?;
+        self.resolve_all()?;
         if self.take_prefix() { self.place_all() } else { Ok(()) }
     }
 
@@ -408,8 +408,8 @@ impl MergeCursor {
     }
 
     fn is_before_in_tie(&mut self, a: Player, b: Player) -> bool {
-        if a.is_near || b.is_near {
-            return a.is_near;
+        if a.is_lazy || b.is_lazy {
+            return a.is_lazy;
         }
         self.ties += 1;
         match (self.sources[usize_of32(a.source)].key(), self.sources[usize_of32(b.source)].key()) {
@@ -458,7 +458,7 @@ impl Cursor for MergeCursor {
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
         match self.sources.len() {
             0 | 1 => self.start(State::Forward, |source| source.seek_ge(key)),
-            _ => self.start_near(key),
+            _ => self.start_lazily(key),
         }
     }
 
@@ -520,13 +520,13 @@ impl Cursor for MergeCursor {
 
 impl KeyCursor for MergeCursor {
     #[inline]
-    fn next_key_here(&mut self) -> bool {
+    fn next_key_in_leaf(&mut self) -> bool {
         self.forward() && self.here.next_key()
     }
 
     #[inline]
     fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        if self.next_key_here() {
+        if self.next_key_in_leaf() {
             return Ok(0);
         }
         if !self.forward() {
@@ -540,18 +540,18 @@ impl KeyCursor for MergeCursor {
     }
 
     #[inline]
-    fn begins_key(&self) -> bool {
-        matches!(self.state, State::Backward) && self.here.begins_key()
+    fn is_first_version(&self) -> bool {
+        matches!(self.state, State::Backward) && self.here.is_first_version()
     }
 }
 
 impl LazySeek for MergeCursor {}
 
 impl MergeSource for MergeCursor {
-    fn ages(&self) -> Ages {
+    fn seqnum_bounds(&self) -> SeqnumBounds {
         match self.state {
-            State::Forward | State::Backward => self.sources[self.winner].ages(),
-            State::Nowhere | State::Failed(_) => Ages::UNKNOWN,
+            State::Forward | State::Backward => self.sources[self.winner].seqnum_bounds(),
+            State::Nowhere | State::Failed(_) => SeqnumBounds::UNKNOWN,
         }
     }
 

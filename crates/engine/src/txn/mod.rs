@@ -5,6 +5,6 @@ pub mod conflict;
 pub mod publish;
 #[cfg(all(test, shuttle))]
 mod schedules;
-pub mod skips;
+pub mod snapshot_iter;
 pub mod snapshots;
-pub mod visibility;
+pub mod tombstone_stats;

@@ -21,7 +21,7 @@
 use std::ptr::NonNull;
 
 use super::pages::{self, HUGE_PAGE_BYTES};
-use crate::base::list::{Index, Linked, Links, List, NONE, at};
+use crate::base::intrusive_list::{Index, Linked, Links, List, NONE, at};
 use crate::base::num::{u32_of, usize_of32};
 use crate::base::prefetch::CACHE_LINE_BYTES;
 

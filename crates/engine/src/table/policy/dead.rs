@@ -14,8 +14,8 @@ use crate::table::options::{Layout, TableOptions};
 use crate::table::version::{LEVELS, RunHandle, Trees};
 use crate::tree::run::RunMeta;
 
-/// From so many erasures of a table on, runs are rewritten only to get rid of some.
-pub const ERASURES_MANY: usize = 1000;
+/// From so many range tombstones of a table on, runs are rewritten only to get rid of some.
+pub const RANGE_TOMBSTONES_MANY: usize = 1000;
 
 /// A merge is due when tombstones hide this many percent of the bytes of its inputs.
 const DEAD_PERCENT: u64 = 25;
@@ -80,7 +80,7 @@ fn into_levels_below(trees: &Trees, options: &TableOptions, oldest: SeqNum) -> V
 
 /// The tombstones of a run, if every snapshot sees all of it.
 pub(super) fn seen_tombstones(handle: &RunHandle, oldest: SeqNum) -> u64 {
-    if handle.run.ages().most <= oldest { handle.run.meta().tombstones } else { 0 }
+    if handle.run.seqnum_bounds().largest <= oldest { handle.run.meta().tombstones } else { 0 }
 }
 
 /// The entries of a run that are no tombstones.
@@ -143,7 +143,7 @@ mod tests {
     use super::super::tests::Forge;
     use super::*;
     use crate::base::Kind;
-    use crate::table::version::{Level, Place};
+    use crate::table::version::{Level, LevelId};
 
     const SEEN: SeqNum = SeqNum(1 << 20);
 
@@ -212,7 +212,7 @@ mod tests {
         trees.levels[2] =
             Level::new(vec![run(&mut forge, 0..900, 2, Kind::Delete), run(&mut forge, 2000..2010, 3, Kind::Put)]);
         let merge = pick_dead(&trees, &options, SEEN).unwrap();
-        assert_eq!((merge.target, merge.inputs().count(), merge.bottom), (Place::Level(LEVELS - 1), 2, true));
+        assert_eq!((merge.target, merge.inputs().count(), merge.bottom), (LevelId::Level(LEVELS - 1), 2, true));
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
             let (mut forge, options, mut trees) = (Forge::new(4), options(layout), Trees::default());
             trees.levels[LEVELS - 1] = Level::new(vec![run(&mut forge, 0..1000, 1, Kind::Delete)]);
             let merge = pick_dead(&trees, &options, SEEN).unwrap();
-            assert_eq!((merge.target, merge.inputs().count()), (Place::Level(LEVELS - 1), 1));
+            assert_eq!((merge.target, merge.inputs().count()), (LevelId::Level(LEVELS - 1), 1));
             trees.levels[LEVELS - 1] = Level::new(vec![run(&mut forge, 0..1000, 1, Kind::Put)]);
             assert!(pick_dead(&trees, &options, SEEN).is_none());
         }

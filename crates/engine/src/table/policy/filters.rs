@@ -11,7 +11,7 @@ use std::f64::consts::LOG2_E;
 
 use crate::base::{FileId, Result};
 use crate::table::options::TableOptions;
-use crate::table::version::{Place, RunHandle, Trees};
+use crate::table::version::{LevelId, RunHandle, Trees};
 use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
 
@@ -29,7 +29,7 @@ struct Output<'a> {
     /// The first and the last key.
     range: (&'a [u8], &'a [u8]),
     /// Where they go.
-    place: Place,
+    place: LevelId,
     /// The runs that they replace.
     removed: &'a [FileId],
 }
@@ -48,7 +48,7 @@ pub fn bits_of_flush(trees: &Trees, options: &TableOptions, entries: u64, change
         Ok(changes.entry().map_or_else(Vec::new, |entry| entry.key.to_vec()))
     };
     let (low, high) = (end(false)?, end(true)?);
-    let output = Output { entries, range: (&low, &high), place: Place::L0, removed: &[] };
+    let output = Output { entries, range: (&low, &high), place: LevelId::L0, removed: &[] };
     Ok(bits(trees, options, &output))
 }
 
@@ -64,12 +64,12 @@ fn bits(trees: &Trees, options: &TableOptions, output: &Output<'_>) -> f64 {
     let average = f64::from(options.filter_bits_per_key);
     let stays = |handle: &RunHandle| !output.removed.contains(&handle.id);
     let (mut own, mut others, mut touches) = (output.entries, Vec::new(), false);
-    let l0 = trees.l0.iter().map(|handle| (Place::L0, vec![handle.clone()]));
-    let levels = (0..).zip(&trees.levels).map(|(index, level)| (Place::Level(index), level.handles().collect()));
+    let l0 = trees.l0.iter().map(|handle| (LevelId::L0, vec![handle.clone()]));
+    let levels = (0..).zip(&trees.levels).map(|(index, level)| (LevelId::Level(index), level.handles().collect()));
     for (place, mut runs) in l0.chain(levels) {
         runs.retain(stays);
         let entries: u64 = runs.iter().map(|handle| handle.run.meta().entries).sum();
-        if place == output.place && place != Place::L0 {
+        if place == output.place && place != LevelId::L0 {
             own += entries;
         } else {
             others.push(entries);

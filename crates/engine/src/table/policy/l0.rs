@@ -9,7 +9,7 @@ use super::compaction::Compaction;
 use super::runs::bytes;
 use crate::base::FileId;
 use crate::base::num::u64_of;
-use crate::table::version::{Place, RunHandle, Trees};
+use crate::table::version::{LevelId, RunHandle, Trees};
 
 /// How many runs in L0 make a compaction due.
 pub const L0_TRIGGER: usize = 4;
@@ -37,7 +37,7 @@ pub(super) fn pick(trees: &Trees, busy: &[FileId], room: u64, runs_max: usize) -
     let cost = |window: &&[RunHandle]| bytes(window) / u64_of(window.len() - 1);
     let best = windows.filter(is_due).min_by_key(|window| (!are_similar(window), cost(window)))?;
     // Older runs of the same keys lie below: tombstones stay.
-    Some(Compaction { l0: best.to_vec(), levels: Vec::new(), target: Place::L0, bottom: false })
+    Some(Compaction { l0: best.to_vec(), levels: Vec::new(), target: LevelId::L0, bottom: false })
 }
 
 /// Whether no run is larger than all others together.

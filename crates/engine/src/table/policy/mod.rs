@@ -2,14 +2,14 @@
 
 mod compaction;
 mod dead;
+mod delta_runs;
 mod filters;
 mod l0;
 mod leveled;
 mod load;
-mod paid;
-mod parked;
 mod pick;
 mod pressure;
+mod read_triggered;
 mod runs;
 mod slices;
 #[cfg(test)]
@@ -18,15 +18,18 @@ mod tiered;
 mod values;
 
 pub use compaction::Compaction;
-pub use dead::{ERASURES_MANY, has_unseen_tombstones, pick_dead};
+pub use dead::{RANGE_TOMBSTONES_MANY, has_unseen_tombstones, pick_dead};
+pub use delta_runs::{
+    KEPT_PART, btree_merge_bytes, btree_merge_needs, is_btree_merge_due, leaves_worth, rewrite_needs, slices_of_tree,
+};
 pub use filters::{bits_of_compaction, bits_of_flush};
 pub use l0::L0_TRIGGER;
 pub use load::places_of_load;
-pub use paid::{Account, FILTER_NS, InMemory, Job, Paid, Price, extra_ns, near_key, pick_paid, pick_view};
-pub use parked::{
-    KEPT_PART, absorption_needs, bytes_of_absorption, is_absorption_due, leaves_worth, rewrite_needs, slices_of_tree,
-};
-pub use pick::{cuts, pick, pick_all, pick_erased, pick_level, pick_within_l0, targets};
+pub use pick::{cuts, pick, pick_all, pick_level, pick_range_deleted, pick_within_l0, targets};
 pub use pressure::{FULL, pressure};
+pub use read_triggered::{
+    FILTER_NS, Job, JobCost, MemtableLoad, ReadCredit, ReadTriggered, credit_key, extra_ns, pick_read_triggered,
+    pick_view,
+};
 pub use slices::Slice;
 pub use values::{LIVE_PERCENT, PACKED_PERCENT, ValueBytes, emptied, moved_bytes, pick_values};

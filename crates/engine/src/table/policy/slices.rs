@@ -13,7 +13,7 @@ use super::dead::part_of;
 use super::runs::{bytes, key_range};
 use crate::base::SeqNum;
 use crate::table::options::TableOptions;
-use crate::table::version::{Place, RunHandle};
+use crate::table::version::{LevelId, RunHandle};
 use crate::tree::Limits;
 
 /// A run is cut when it has a sixteenth more bytes than expected: it should not end just before the slice does.
@@ -104,7 +104,7 @@ impl Compaction {
     fn groups(&self, options: &TableOptions) -> Vec<&[RunHandle]> {
         let deepest = self.levels.last().map_or(&[][..], |(_, runs)| runs);
         let is_apart = || self.inputs().any(|handle| !handle.run.meta().references.is_empty());
-        if self.target == Place::L0 || options.merge.is_some() || options.large_value_bytes > 0 || is_apart() {
+        if self.target == LevelId::L0 || options.merge.is_some() || options.large_value_bytes > 0 || is_apart() {
             return vec![deepest];
         }
         let (mut groups, mut rest) = (Vec::new(), deepest);
@@ -128,9 +128,9 @@ impl Compaction {
     /// all have the same.
     fn run_bytes_max(&self, expected: u64, slices: usize, options: &TableOptions) -> u64 {
         match self.target {
-            Place::L0 => u64::MAX,
-            Place::Level(_) if slices == 1 => options.run_bytes_max,
-            Place::Level(_) => {
+            LevelId::L0 => u64::MAX,
+            LevelId::Level(_) if slices == 1 => options.run_bytes_max,
+            LevelId::Level(_) => {
                 let even = expected / expected.div_ceil(options.run_bytes_max).max(1);
                 even + even / SLACK
             }

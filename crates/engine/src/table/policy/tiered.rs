@@ -8,7 +8,7 @@ use super::l0;
 use super::l0::L0_TRIGGER;
 use super::runs::occupied;
 use crate::table::options::TableOptions;
-use crate::table::version::{LEVELS, Place, Trees};
+use crate::table::version::{LEVELS, LevelId, Trees};
 
 /// Sequences are similar when the next older one is at most this many percent larger than all newer ones together.
 const SIZE_RATIO_PERCENT: u64 = 20;
@@ -73,5 +73,5 @@ fn merge(trees: &Trees, levels: &[usize], count: usize) -> Compaction {
     let target = levels.get(taken).map_or(LEVELS - 1, |next| next - 1);
     let inputs = levels[..taken].iter().map(|level| (*level, trees.levels[*level].handles().collect())).collect();
     let bottom = taken == levels.len() && trees.btree.is_none();
-    Compaction { l0: trees.l0[..from_l0].to_vec(), levels: inputs, target: Place::Level(target), bottom }
+    Compaction { l0: trees.l0[..from_l0].to_vec(), levels: inputs, target: LevelId::Level(target), bottom }
 }

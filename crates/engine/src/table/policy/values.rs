@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::compaction::Compaction;
 use crate::base::FileId;
-use crate::table::version::{Place, RunHandle, Trees};
+use crate::table::version::{LevelId, RunHandle, Trees};
 
 /// Of less live files than this compactions write the values anew, by themselves.
 pub const LIVE_PERCENT: u64 = 50;
@@ -81,16 +81,16 @@ pub fn pick_values(trees: &Trees, live_percent: u64) -> Option<Compaction> {
         return None;
     }
     let emptied = emptied(trees, live_percent);
-    let fullest = |runs: Vec<RunHandle>, place: Place| {
+    let fullest = |runs: Vec<RunHandle>, place: LevelId| {
         let run = runs.into_iter().max_by_key(|run| referred(run, &emptied))?;
         Some((referred(&run, &emptied), run, place))
     };
     let levels = trees.levels.iter().enumerate();
-    let levels = levels.filter_map(|(index, level)| fullest(level.handles().collect(), Place::Level(index)));
-    let (bytes, run, place) = levels.chain(fullest(trees.l0.clone(), Place::L0)).max_by_key(|(bytes, ..)| *bytes)?;
+    let levels = levels.filter_map(|(index, level)| fullest(level.handles().collect(), LevelId::Level(index)));
+    let (bytes, run, place) = levels.chain(fullest(trees.l0.clone(), LevelId::L0)).max_by_key(|(bytes, ..)| *bytes)?;
     let alone = match place {
-        Place::L0 => Compaction { l0: vec![run], levels: Vec::new(), target: place, bottom: false },
-        Place::Level(level) => Compaction::onto_target(trees, Vec::new(), vec![(level, vec![run])], level),
+        LevelId::L0 => Compaction { l0: vec![run], levels: Vec::new(), target: place, bottom: false },
+        LevelId::Level(level) => Compaction::onto_target(trees, Vec::new(), vec![(level, vec![run])], level),
     };
     (bytes > 0).then_some(alone)
 }

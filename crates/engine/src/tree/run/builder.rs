@@ -1,10 +1,10 @@
 //! Writes a run front to back.
 
+use super::cache_populate::CachePopulate;
 use super::filter::{Hashes, Layout, bits_of};
 use super::format::{Footer, INDEX_PART_BYTES};
 use super::meta::RunMeta;
 use super::separator::separator;
-use super::warm::Warm;
 use crate::base::checksum::{hash_key, hash_prefix};
 use crate::base::key::descends;
 use crate::base::num::{u64_of, usize_of32};
@@ -66,7 +66,7 @@ pub struct RunBuilder {
     /// Bytes that the leaves that were closed lack.
     lacking_bytes: u64,
     meta: RunMeta,
-    warm: Option<Warm>,
+    populate: Option<CachePopulate>,
 }
 
 /// A part of the index, kept until all leaves are written.
@@ -98,7 +98,7 @@ impl RunBuilder {
             leaves: 0,
             lacking_bytes: 0,
             meta: RunMeta::default(),
-            warm: None,
+            populate: None,
         })
     }
 
@@ -106,7 +106,7 @@ impl RunBuilder {
     /// opened as the [`Self::instance`] that it was written as.
     #[must_use]
     pub fn warming(mut self, cache: Arc<Cache>) -> Self {
-        self.warm = Some(Warm::new(cache));
+        self.populate = Some(CachePopulate::new(cache));
         self
     }
 
@@ -120,8 +120,8 @@ impl RunBuilder {
     /// reason.
     #[inline]
     pub const fn source(&mut self, is_cached: bool) {
-        if let Some(warm) = &mut self.warm {
-            warm.source(is_cached);
+        if let Some(populate) = &mut self.populate {
+            populate.source(is_cached);
         }
     }
 
@@ -143,14 +143,14 @@ impl RunBuilder {
             self.push_hash(entry.key);
         }
         self.last_seqnum = entry.seqnum;
-        if let Some(warm) = &mut self.warm {
-            warm.count();
+        if let Some(populate) = &mut self.populate {
+            populate.count();
         }
         self.meta.entries += 1;
         self.meta.tombstones += u64::from(entry.kind.is_tombstone());
         self.meta.raw_bytes += u64_of(entry.key.len() + entry.value.len());
         self.meta.seqnum_max = self.meta.seqnum_max.max(entry.seqnum);
-        if entry.kind == Kind::PutApart {
+        if entry.kind == Kind::PutPointer {
             self.meta.refer(&ValuePointer::decode(entry.value)?);
         }
         Ok(())
@@ -203,9 +203,9 @@ impl RunBuilder {
             self.meta.raw_bytes += u64_of(key.len() + slot.value_len);
         }
         self.meta.entries += u64_of(count);
-        if let Some(warm) = &mut self.warm {
-            warm.whole(count);
-            warm.leaf(self.writer.instance(), pointer, block.bytes_written(), count);
+        if let Some(populate) = &mut self.populate {
+            populate.whole(count);
+            populate.leaf(self.writer.instance(), pointer, block.bytes_written(), count);
         }
         self.closed_key.clear();
         self.closed_key.extend_from_slice(last);
@@ -259,8 +259,8 @@ impl RunBuilder {
         let entries = self.leaf.count();
         self.leaf.finish_into(&mut self.image);
         let pointer = self.writer.append(&self.image, self.options.compression)?;
-        if let Some(warm) = &mut self.warm {
-            warm.leaf(self.writer.instance(), pointer, &self.image, entries);
+        if let Some(populate) = &mut self.populate {
+            populate.leaf(self.writer.instance(), pointer, &self.image, entries);
         }
         self.close_as(pointer, self.lacking(self.image.len(), entries));
         self.image.clear();
@@ -376,7 +376,7 @@ impl RunBuilder {
         let images = layout.build(self.hashes.iter());
         let mut table = raw_image(images.len() * BlockPointer::BYTES);
         for (image, place) in images.iter().zip(table[RAW_PAYLOAD_AT..].chunks_mut(BlockPointer::BYTES)) {
-            let pointer = append_part(&mut self.writer, self.warm.as_ref(), image)?;
+            let pointer = append_part(&mut self.writer, self.populate.as_ref(), image)?;
             place.copy_from_slice(&pointer.encode());
         }
         Ok((Some(layout), Some(table)))
@@ -386,7 +386,7 @@ impl RunBuilder {
     fn write_index(&mut self) -> Result<BlockPointer> {
         let mut top = BlockBuilder::new(BlockKind::Branch);
         for part in &self.index_parts {
-            let pointer = append_part(&mut self.writer, self.warm.as_ref(), &part.image)?;
+            let pointer = append_part(&mut self.writer, self.populate.as_ref(), &part.image)?;
             push_pointer(&mut top, &part.last_separator, pointer);
         }
         self.writer.append(&top.finish(), Compression::None)
@@ -394,10 +394,10 @@ impl RunBuilder {
 }
 
 /// Appends a part of the index or of the filter.
-fn append_part(writer: &mut BlockWriter, warm: Option<&Warm>, image: &[u8]) -> Result<BlockPointer> {
+fn append_part(writer: &mut BlockWriter, populate: Option<&CachePopulate>, image: &[u8]) -> Result<BlockPointer> {
     let pointer = writer.append(image, Compression::None)?;
-    if let Some(warm) = warm {
-        warm.part(writer.instance(), pointer, image);
+    if let Some(populate) = populate {
+        populate.part(writer.instance(), pointer, image);
     }
     Ok(pointer)
 }
@@ -456,7 +456,7 @@ mod tests {
                     Some(leaf) => {
                         let (first, last) = leaf.ends();
                         builder.push_leaf(leaf, (&first, &last)).unwrap();
-                        merge.leave_leaf().unwrap();
+                        merge.skip_leaf().unwrap();
                     }
                     None => {
                         builder.push(&merge.entry().unwrap()).unwrap();

@@ -1,15 +1,15 @@
 //! A cursor over one run.
 
-use super::ahead::ReadAhead;
-use super::fuse::Fuse;
+use super::readahead::ReadAhead;
 use super::reader::Run;
+use super::sticky_error::StickyError;
 use crate::base::{Entry, Result, Value};
 use crate::block::{Block, Bound};
 use crate::cache::{Fill, SwipOf};
 use crate::store::BlocksRead;
 use crate::tree::cost::Costs;
-use crate::tree::cursor::{Ages, Cursor, KeyCursor, LazySeek, Leaf, Limits, MergeSource, Position};
-use crate::tree::place::{Near, Place};
+use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, Leaf, Limits, MergeSource, Position, SeqnumBounds};
+use crate::tree::leaf_cursor::{KeyBound, LeafCursor};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use std::sync::Arc;
 /// 1. When it stands on an entry, its leaf is that of entry `slot` of index part `part`.
 pub struct RunCursor {
     run: Arc<Run>,
-    ahead: ReadAhead,
+    readahead: ReadAhead,
     fill: Fill,
-    fuse: Fuse,
+    sticky_error: StickyError,
     /// Where it is in the index; [`NO_PART`] before it was anywhere.
     part: usize,
     slot: usize,
     /// The part of the index where it is, unless the run keeps it.
     fetched: Option<Block>,
-    here: Place,
+    here: LeafCursor,
     /// The leaf was in the cache.
     is_cached: bool,
     limits: Option<Arc<Limits>>,
@@ -37,14 +37,14 @@ pub struct RunCursor {
     /// What was looked at so far.
     costs: Costs,
     /// How far a seek has come before it was begun.
-    approach: Approach,
+    progress: SeekProgress,
 }
 
 const NO_PART: usize = usize::MAX;
 
 /// How far a cursor has come towards the first entry that is not below a key.
 #[derive(Debug, Default)]
-enum Approach {
+enum SeekProgress {
     /// Nowhere yet.
     #[default]
     Away,
@@ -78,18 +78,18 @@ impl RunCursor {
     pub(super) fn new(run: Arc<Run>, fill: Fill) -> Self {
         Self {
             run,
-            ahead: ReadAhead::new(fill),
+            readahead: ReadAhead::new(fill),
             fill,
-            fuse: Fuse::default(),
+            sticky_error: StickyError::default(),
             part: NO_PART,
             slot: 0,
             fetched: None,
-            here: Place::nowhere(),
+            here: LeafCursor::nowhere(),
             is_cached: false,
             limits: None,
             has_prefix: None,
             costs: Costs::default(),
-            approach: Approach::Away,
+            progress: SeekProgress::Away,
         }
     }
 
@@ -97,12 +97,12 @@ impl RunCursor {
     pub(super) fn change_run(&mut self, run: &Arc<Run>) {
         if !Arc::ptr_eq(&self.run, run) {
             self.run = Arc::clone(run);
-            self.ahead.reset();
+            self.readahead.reset();
             (self.part, self.fetched) = (NO_PART, None);
             self.has_prefix = None;
         }
         self.here.leave();
-        self.approach = Approach::Away;
+        self.progress = SeekProgress::Away;
     }
 
     /// Whether the cursor stands on no entry.
@@ -113,9 +113,9 @@ impl RunCursor {
 
     /// Runs a move that starts from nowhere, and fuses the cursor if it fails.
     fn absolute(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        self.fuse.check()?;
+        self.sticky_error.check()?;
         self.here.leave();
-        self.approach = Approach::Away;
+        self.progress = SeekProgress::Away;
         if self.is_apart() {
             return Ok(());
         }
@@ -138,7 +138,7 @@ impl RunCursor {
         self.costs.filter_stops += u64::from(!has_prefix);
         if has_prefix {
             go(self)?;
-            self.here.arrive();
+            self.here.resolve();
             let within = self.limits.as_ref().is_some_and(|limits| limits.contain(self.here.key().unwrap_or_default()));
             self.costs.filter_misses += u64::from(self.is_nowhere() || !within);
         }
@@ -146,42 +146,42 @@ impl RunCursor {
     }
 
     /// Goes the first step: to a part of the index, and as far in it as its heads tell. Asks for what it looks at next.
-    fn approach_index(&mut self, key: &[u8]) -> Result<Approach> {
-        if !self.may_approach() || !self.find_part(key)? {
-            return Ok(Approach::Left);
+    fn seek_step_index(&mut self, key: &[u8]) -> Result<SeekProgress> {
+        if !self.may_prefetch_seek() || !self.find_part(key)? {
+            return Ok(SeekProgress::Left);
         }
         let bound = self.index().bound(key);
         if bound.at == self.index().count() {
-            return Ok(Approach::Left);
+            return Ok(SeekProgress::Left);
         }
         if !bound.sure {
             self.index().prefetch_bound(bound);
         }
         self.run.trace(self.part, bound.at).inspect(|trace| trace.prefetch());
-        Ok(Approach::Part(bound))
+        Ok(SeekProgress::Part(bound))
     }
 
     /// Goes the second step: to the entry of the index that leads to the leaf.
-    fn approach_slot(&mut self, bound: Bound, key: &[u8]) -> Result<Approach> {
+    fn seek_step_slot(&mut self, bound: Bound, key: &[u8]) -> Result<SeekProgress> {
         self.slot = self.index().lower_bound_from(bound, key);
         if self.slot == self.index().count() {
-            return Ok(Approach::Left);
+            return Ok(SeekProgress::Left);
         }
         let (pointer, swip) = self.run.leaf_at(self.index(), self.part, self.slot)?;
         self.run.follow(swip, pointer);
-        Ok(Approach::Slot)
+        Ok(SeekProgress::Slot)
     }
 
     /// Goes the last step: to the leaf, and as far in it as its heads tell. Asks for the entry.
-    fn approach_leaf(&mut self, key: &[u8]) -> Result<Approach> {
+    fn seek_step_leaf(&mut self, key: &[u8]) -> Result<SeekProgress> {
         let leaf = self.load_leaf(self.slot)?;
         let bound = leaf.bound(key);
         leaf.prefetch_bound(bound);
-        Ok(Approach::Leaf(leaf, bound))
+        Ok(SeekProgress::Leaf(leaf, bound))
     }
 
     /// Whether a seek goes straight to a leaf.
-    fn may_approach(&mut self) -> bool {
+    fn may_prefetch_seek(&mut self) -> bool {
         self.here.leave();
         let asks_filter = |limits: &Arc<Limits>| limits.prefix.is_some_and(|(rule, _)| self.run.knows_prefixes(rule));
         self.fill == Fill::Keep && !self.is_apart() && !self.limits.as_ref().is_some_and(asks_filter)
@@ -238,7 +238,7 @@ impl RunCursor {
         if gone.is_err() {
             self.here.leave();
         }
-        self.fuse.guard(gone)
+        self.sticky_error.guard(gone)
     }
 
     /// Goes to index part `part`, which must be there.
@@ -246,7 +246,7 @@ impl RunCursor {
         if self.part == part {
             return Ok(());
         }
-        if self.run.kept_part(part).is_none() {
+        if self.run.pinned_part(part).is_none() {
             let read = BlocksRead::so_far();
             self.fetched = Some(self.run.index_part(part, self.fill)?);
             self.costs.blocks_read += read.since();
@@ -263,11 +263,11 @@ impl RunCursor {
 
     /// The leaf of entry `slot` of the index part where the cursor is: it goes there.
     fn load_leaf(&mut self, slot: usize) -> Result<Block> {
-        let Self { run, ahead, limits, fetched, part, .. } = self;
+        let Self { run, readahead, limits, fetched, part, .. } = self;
         let index = || index_of(run, fetched, *part);
         let place = run.leaf_at(index(), *part, slot)?;
         let pointer = place.0;
-        let (leaf, is_cached) = ahead.leaf(run, place, || wanted(run, limits.as_deref(), index()))?;
+        let (leaf, is_cached) = readahead.leaf(run, place, || wanted(run, limits.as_deref(), index()))?;
         self.is_cached = is_cached;
         self.run.check_leaf(pointer, &leaf)?;
         self.costs.blocks += 1;
@@ -297,7 +297,7 @@ impl RunCursor {
     fn enter_leaf(&mut self, slot: usize, to: To) -> Result<()> {
         self.follow(slot);
         let leaf = self.load_leaf(slot)?;
-        if self.is_cached && self.ahead.goes_on() {
+        if self.is_cached && self.readahead.goes_on() {
             self.ask_ahead(to);
         }
         let at = match to {
@@ -318,7 +318,7 @@ impl RunCursor {
             && let Ok((pointer, swip)) = self.run.leaf_at(self.index(), self.part, next)
             && !swip.is_some_and(SwipOf::follow)
         {
-            self.run.cache().approach(self.run.file().instance(), pointer);
+            self.run.cache().prefetch_step(self.run.file().instance(), pointer);
         }
     }
 
@@ -360,7 +360,7 @@ impl RunCursor {
 /// Part `part` of the index of `run`, which keeps it, or else it was fetched.
 #[inline]
 fn index_of<'c>(run: &'c Run, fetched: &'c Option<Block>, part: usize) -> &'c Block {
-    run.kept_part(part).or(fetched.as_ref()).expect("the part was loaded")
+    run.pinned_part(part).or(fetched.as_ref()).expect("the part was loaded")
 }
 
 /// The part of the file where leaves within the limits lie, as far as this part of the index knows.
@@ -390,8 +390,8 @@ impl Cursor for RunCursor {
     }
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.near_ge(key)?;
-        self.here.arrive();
+        self.lazy_seek_ge(key)?;
+        self.here.resolve();
         Ok(())
     }
 
@@ -418,7 +418,7 @@ impl Cursor for RunCursor {
         if self.here.next_entry() {
             return Ok(());
         }
-        if self.is_nowhere() { self.fuse.check() } else { self.go_over(Self::after_leaf) }
+        if self.is_nowhere() { self.sticky_error.check() } else { self.go_over(Self::after_leaf) }
     }
 
     #[inline]
@@ -426,7 +426,7 @@ impl Cursor for RunCursor {
         if self.here.prev_entry() {
             return Ok(());
         }
-        if self.is_nowhere() { self.fuse.check() } else { self.go_over(Self::before_leaf) }
+        if self.is_nowhere() { self.sticky_error.check() } else { self.go_over(Self::before_leaf) }
     }
 
     fn limit(&mut self, limits: &Arc<Limits>) {
@@ -435,7 +435,7 @@ impl Cursor for RunCursor {
     }
 
     fn costs(&self) -> Costs {
-        Costs { blocks_read: self.costs.blocks_read + self.ahead.leaves_read(), ..self.costs }
+        Costs { blocks_read: self.costs.blocks_read + self.readahead.leaves_read(), ..self.costs }
     }
 
     #[inline]
@@ -455,17 +455,17 @@ impl Cursor for RunCursor {
 
 impl KeyCursor for RunCursor {
     #[inline]
-    fn next_key_here(&mut self) -> bool {
+    fn next_key_in_leaf(&mut self) -> bool {
         self.here.next_key()
     }
 }
 
 impl LazySeek for RunCursor {
-    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
-        let approach = std::mem::take(&mut self.approach);
+    fn lazy_seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        let progress = std::mem::take(&mut self.progress);
         self.absolute(|cursor| {
-            let (leaf, bound) = match approach {
-                Approach::Leaf(leaf, bound) => (leaf, bound),
+            let (leaf, bound) = match progress {
+                SeekProgress::Leaf(leaf, bound) => (leaf, bound),
                 _ if cursor.find_slot(key)? => {
                     cursor.follow(cursor.slot);
                     let leaf = cursor.load_leaf(cursor.slot)?;
@@ -480,34 +480,34 @@ impl LazySeek for RunCursor {
             match leaf.lower_bound_from(bound, key) {
                 // The separator may be above the last key of its leaf.
                 at if at == leaf.count() => cursor.after_leaf()?,
-                at => cursor.here.come_near(leaf, at),
+                at => cursor.here.set_lazily(leaf, at),
             }
             if !bound.sure {
-                cursor.here.arrive();
+                cursor.here.resolve();
             }
             Ok(())
         })
     }
 
-    fn near(&self) -> Option<Near<'_>> {
-        self.here.near()
+    fn lazy_key(&self) -> Option<KeyBound<'_>> {
+        self.here.lazy_key()
     }
 
     #[inline]
-    fn arrive(&mut self) -> Result<()> {
-        self.here.arrive();
+    fn resolve(&mut self) -> Result<()> {
+        self.here.resolve();
         Ok(())
     }
 
-    fn approach_ge(&mut self, key: &[u8]) -> bool {
-        let gone = match self.approach {
-            Approach::Away => self.approach_index(key),
-            Approach::Part(bound) => self.approach_slot(bound, key),
-            Approach::Slot => self.approach_leaf(key),
-            Approach::Leaf(..) | Approach::Left => return false,
+    fn prefetch_seek_ge(&mut self, key: &[u8]) -> bool {
+        let gone = match self.progress {
+            SeekProgress::Away => self.seek_step_index(key),
+            SeekProgress::Part(bound) => self.seek_step_slot(bound, key),
+            SeekProgress::Slot => self.seek_step_leaf(key),
+            SeekProgress::Leaf(..) | SeekProgress::Left => return false,
         };
-        self.approach = gone.unwrap_or(Approach::Left);
-        matches!(self.approach, Approach::Part(_) | Approach::Slot)
+        self.progress = gone.unwrap_or(SeekProgress::Left);
+        matches!(self.progress, SeekProgress::Part(_) | SeekProgress::Slot)
     }
 }
 
@@ -518,21 +518,21 @@ impl MergeSource for RunCursor {
 
     #[inline]
     fn leaf(&self) -> Option<Leaf<'_>> {
-        let block = self.here.leaf_begun()?;
-        let frame = if self.is_cached { None } else { self.ahead.frame() };
+        let block = self.here.leaf_if_first()?;
+        let frame = if self.is_cached { None } else { self.readahead.frame() };
         (self.fill == Fill::Merge).then_some(Leaf { block, frame, is_cached: self.is_cached })
     }
 
-    fn leave_leaf(&mut self) -> Result<()> {
-        if self.is_nowhere() { self.fuse.check() } else { self.go_over(Self::after_leaf) }
+    fn skip_leaf(&mut self) -> Result<()> {
+        if self.is_nowhere() { self.sticky_error.check() } else { self.go_over(Self::after_leaf) }
     }
 
-    fn exchange(&mut self, place: &mut Place) {
+    fn swap_leaf_cursor(&mut self, place: &mut LeafCursor) {
         std::mem::swap(&mut self.here, place);
     }
 
-    fn ages(&self) -> Ages {
-        self.run.ages()
+    fn seqnum_bounds(&self) -> SeqnumBounds {
+        self.run.seqnum_bounds()
     }
 
     #[inline]

@@ -1,9 +1,9 @@
 //! An open run: point lookups, and what cursors and verification read through.
 
 use super::filter::{LINE_BYTES, Layout, prefetch_line};
+use super::filter_stats::FilterStats;
 use super::format::{FOOTER_BYTES, Footer};
 use super::meta::{Reference, RunMeta};
-use super::refusals::Refusals;
 use crate::base::codec::Decoder;
 use crate::base::key::head;
 use crate::base::num::{u64_of, usize_of, usize_of32};
@@ -13,9 +13,9 @@ use crate::cache::{Cache, Fill, SwipOf};
 use crate::env::buffer::AlignedBuffer;
 use crate::env::{Access, Env};
 use crate::store::{BlockFile, StoreStats};
-use crate::tree::branch::{self, Branch, Room, Trace};
+use crate::tree::branch::{self, Branch, CacheReservation, Trace};
 use crate::tree::cost::Costs;
-use crate::tree::cursor::{Ages, Found};
+use crate::tree::cursor::{Found, SeqnumBounds};
 use crate::tree::prefix::Prefix;
 use crate::tree::values::ValueFiles;
 use std::cmp::Ordering;
@@ -43,8 +43,8 @@ pub struct Run {
     /// The top of the index, and the parts of it that are kept.
     top: Branch,
     filter: Option<Filter>,
-    refusals: Refusals,
-    room: Room,
+    filter_stats: FilterStats,
+    reservation: CacheReservation,
     /// The heads of the first and last key, which tell most keys outside of the run.
     heads: (u64, u64),
     /// See [`Run::visible_from`]. Set before the run is in any version, whose swap publishes it to readers.
@@ -55,7 +55,7 @@ pub struct Run {
 
 /// Where in the index of a run the lookup of a key begins.
 #[derive(Clone, Copy, Debug)]
-pub struct Start {
+pub struct IndexPos {
     part: usize,
     slot: usize,
 }
@@ -99,9 +99,21 @@ impl Run {
         let heads = (head(&meta.smallest), head(&meta.largest));
         let visible_from = AtomicU64::new(meta.clean_to.0);
         let top = Branch::new(top, INDEX_HEIGHT).map_err(|_| no_pointer(&file, &footer))?;
-        let room = Room::new(&cache);
-        let (refusals, values) = (Refusals::new(), OnceLock::new());
-        Ok(Arc::new(Self { file, cache, meta, footer, top, filter, refusals, room, heads, visible_from, values }))
+        let reservation = CacheReservation::new(&cache);
+        let (filter_stats, values) = (FilterStats::new(), OnceLock::new());
+        Ok(Arc::new(Self {
+            file,
+            cache,
+            meta,
+            footer,
+            top,
+            filter,
+            filter_stats,
+            reservation,
+            heads,
+            visible_from,
+            values,
+        }))
     }
 
     /// The seqnum that the run's entries count as having at least: what the run is clean up to. A bulk load writes its
@@ -159,7 +171,7 @@ impl Run {
     pub fn get_at_cost(
         &self,
         (key, hash): (&[u8], u64),
-        start: Option<Start>,
+        start: Option<IndexPos>,
         snapshot: SeqNum,
         costs: &mut Costs,
     ) -> Result<Option<Found>> {
@@ -167,9 +179,9 @@ impl Run {
             return Ok(None);
         }
         let mut unasked = self.filter.is_some().then_some(hash);
-        if unasked.is_some() && self.refusals.are_worth_asking(hash) {
+        if unasked.is_some() && self.filter_stats.should_probe(hash) {
             let passes = self.passes(&mut unasked, costs)?;
-            self.refusals.learn(hash, !passes);
+            self.filter_stats.record(hash, !passes);
             if !passes {
                 return Ok(None);
             }
@@ -234,8 +246,8 @@ impl Run {
             Some(kept) => kept,
             None => {
                 fetched = self.cache.get(&self.file, pointer, Fill::Keep)?;
-                if self.refusals.are_usual() {
-                    self.room.keep(&filter.kept[part], fetched.memory_bytes(), || Some(fetched.clone()));
+                if self.filter_stats.rejects_often() {
+                    self.reservation.pin(&filter.kept[part], fetched.memory_bytes(), || Some(fetched.clone()));
                 }
                 &fetched
             }
@@ -248,13 +260,13 @@ impl Run {
     pub(super) fn search(
         &self,
         key: &[u8],
-        start: Option<Start>,
+        start: Option<IndexPos>,
         unasked: &mut Option<u64>,
         snapshot: SeqNum,
         costs: &mut Costs,
     ) -> Result<Option<Found>> {
         let (first, mut slot) = match start {
-            Some(Start { part, slot }) => (part, Some(slot)),
+            Some(IndexPos { part, slot }) => (part, Some(slot)),
             None => (self.top().lower_bound(key), None),
         };
         for part in first..self.top().count() {
@@ -326,15 +338,15 @@ impl Run {
     /// Asks the filter late, as if it said no to nobody, or first.
     #[cfg(test)]
     pub(super) fn ask_late(&self, late: bool) {
-        self.refusals.pretend(!late);
+        self.filter_stats.pretend(!late);
     }
 
     /// Between what seqnums the run's entries are.
     #[inline]
     #[must_use]
-    pub fn ages(&self) -> Ages {
-        let least = self.visible_from();
-        Ages { least, most: least.max(self.meta.seqnum_max) }
+    pub fn seqnum_bounds(&self) -> SeqnumBounds {
+        let smallest = self.visible_from();
+        SeqnumBounds { smallest, largest: smallest.max(self.meta.seqnum_max) }
     }
 
     /// The seqnum that all entries have when a bulk load of this process wrote the run; zero for other runs.
@@ -386,11 +398,11 @@ impl Run {
 
     /// Asks for the memory where a lookup of `key`, which has this hash, looks first: the filter, or else the leaf.
     /// Then it also says where in the index the lookup may begin.
-    pub fn approach(&self, key: &[u8], hash: u64) -> Option<Start> {
+    pub fn prefetch_step(&self, key: &[u8], hash: u64) -> Option<IndexPos> {
         if !self.may_span(key) {
             return None;
         }
-        if let Some(filter) = self.filter.as_ref().filter(|_| self.refusals.are_usual()) {
+        if let Some(filter) = self.filter.as_ref().filter(|_| self.filter_stats.rejects_often()) {
             let (part, at) = filter.layout.place(hash);
             prefetch_line(self.kept_filter(part)?, at);
             return None;
@@ -400,7 +412,7 @@ impl Run {
         let slot = kept.block().lower_bound(key);
         let trace = kept.trace(slot)?;
         self.follow(Some(trace.swip()), trace.pointer());
-        Some(Start { part, slot })
+        Some(IndexPos { part, slot })
     }
 
     /// Asks for the memory where a lookup of a block looks first: for the block itself if it is at hand, and says so.
@@ -411,8 +423,8 @@ impl Run {
 
     /// How often the filter says no.
     #[inline]
-    pub(super) const fn refusals(&self) -> &Refusals {
-        &self.refusals
+    pub(super) const fn filter_stats(&self) -> &FilterStats {
+        &self.filter_stats
     }
 
     /// Index part `part` and what is known of its leaves, if it is kept.
@@ -423,7 +435,7 @@ impl Run {
 
     /// Index part `part`, if it is kept.
     #[inline]
-    pub(super) fn kept_part(&self, part: usize) -> Option<&Block> {
+    pub(super) fn pinned_part(&self, part: usize) -> Option<&Block> {
         self.kept_branch(part).map(Branch::block)
     }
 
@@ -460,7 +472,7 @@ impl Run {
 
     /// Keeps index part `part`, which a lookup used, if there is room.
     pub(super) fn keep(&self, part: usize, index: &Block) -> Option<&Branch> {
-        self.top.keep(part, index, INDEX_HEIGHT - 1, &self.room)
+        self.top.pin(part, index, INDEX_HEIGHT - 1, &self.reservation)
     }
 
     /// Index part `part`, which is below [`Block::count`] of the top.
@@ -556,8 +568,8 @@ pub(super) fn found(leaf: Block, at: usize, seqnum: SeqNum) -> Found {
     let entry = leaf.slot(at);
     let (kind, value_at, len) = (entry.kind, entry.value_at, entry.value_len);
     let value = match kind {
-        Kind::Put | Kind::Merge | Kind::PutApart => leaf.pinned(value_at, len),
-        Kind::Delete | Kind::SingleDelete | Kind::Erase => Value::owned(&[]),
+        Kind::Put | Kind::Merge | Kind::PutPointer => leaf.pinned(value_at, len),
+        Kind::Delete | Kind::SingleDelete | Kind::RangeDelete => Value::owned(&[]),
     };
     Found { seqnum, kind, value }
 }

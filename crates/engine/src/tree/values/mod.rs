@@ -1,7 +1,7 @@
 //! Value files: large values of runs, apart from their keys, so that a compaction moves pointers and not the values.
 //!
 //! A flush, and a bulk load, write each put with a large value to a value file ([`ValueBuilder`]) and an entry of
-//! [`Kind::PutApart`](crate::base::Kind::PutApart) to the run, in whose value's place stands a [`ValuePointer`].
+//! [`Kind::PutPointer`](crate::base::Kind::PutPointer) to the run, in whose value's place stands a [`ValuePointer`].
 //! Cursors and lookups show the pointer; [`ValueFiles`] reads what it points to, when a reader wants the value.
 //! (WiscKey, Lu et al. 2016; integrated BlobDB of RocksDB.)
 //!

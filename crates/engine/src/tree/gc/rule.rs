@@ -1,0 +1,445 @@
+//! The rule itself: what it knows of the key in hand, and what it decides over each entry.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::operand_chain::OperandChain;
+use super::other_trees::OtherTrees;
+use super::pending_single_delete::PendingSingleDelete;
+use crate::base::{Entry, Kind, Reached, Result, SeqNum};
+
+use crate::cache::Fill;
+use crate::tree::compaction_filter::TableFilter;
+use crate::tree::operator::TableOperator;
+use crate::tree::range_tombstone::RangeTombstones;
+use crate::tree::values::ValueFiles;
+
+/// By whom a version is seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    ByAll,
+    BySome,
+}
+
+/// What may be dropped, decided entry by entry over a stream in stored order (key ascending, seqnum descending).
+#[derive(Debug)]
+pub struct GcRule {
+    /// Seqnums of live snapshots, ascending; the last one stands for all snapshots from there on, now or to come.
+    pub(super) snapshots: Vec<SeqNum>,
+    /// Nothing older than these entries lies in any other tree of the table.
+    pub(super) bottom: bool,
+    /// Where versions of the stream may lie once more.
+    pub(super) below: OtherTrees,
+    pub(super) operator: TableOperator,
+    pub(super) filter: TableFilter,
+    /// Where values are that the stream has apart: read when operands are folded into them.
+    pub(super) values: ValueFiles,
+    /// Every entry keeps its seqnum.
+    keeps_seqnums: bool,
+    range_tombstones: Arc<RangeTombstones>,
+    /// Whether there are any.
+    erases: bool,
+    /// In which of their segments `key` lies.
+    covered_segment: usize,
+    /// The seqnums of the range tombstones of `key`, descending.
+    covering: Vec<SeqNum>,
+    /// So many of them are newer than the entry before.
+    erased: usize,
+    /// The key of the entry before. No key is empty.
+    pub(super) key: Vec<u8>,
+    /// Of `key`, the versions met so far serve the snapshots from this index on; `usize::MAX` before the first version.
+    pub(super) served_from: usize,
+    /// The seqnum of the oldest version so far that is newer than all snapshots, or one that none has: what comes then
+    /// is there twice.
+    ahead: SeqNum,
+    /// The version kept last is an operand: the next one of its stripe serves the same snapshots with it.
+    pub(super) open: bool,
+    /// Operands of `key` in the stripe of `served_from`, held back until it is known what they can be folded with.
+    pub(super) chain: OperandChain,
+    /// The chain's newest operand is the newest version of `key`.
+    chain_is_newest: bool,
+    /// A single-delete of `key`, held back until it is known what it meets. The chain is empty then.
+    pub(super) pending: Option<PendingSingleDelete>,
+    consumed: u64,
+    pub(super) emitted: u64,
+}
+
+impl GcRule {
+    /// A rule for the given live snapshots (in any order), where every other snapshot, now or to come, sees at least up
+    /// to `published`. `bottom` says that no tree outside the stream holds an older version of a key in it. Operands
+    /// stay as they are.
+    #[must_use]
+    pub fn new(mut snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> Self {
+        // Versions newer than `published` are kept for all snapshots to come, and so for these as well.
+        snapshots.retain(|snapshot| *snapshot < published);
+        snapshots.push(published);
+        snapshots.sort_unstable();
+        snapshots.dedup();
+        Self {
+            snapshots,
+            bottom,
+            below: OtherTrees::default(),
+            operator: TableOperator::default(),
+            filter: TableFilter::default(),
+            values: ValueFiles::default(),
+            keeps_seqnums: false,
+            range_tombstones: Arc::default(),
+            erases: false,
+            covered_segment: 0,
+            covering: Vec::new(),
+            erased: 0,
+            key: Vec::new(),
+            served_from: usize::MAX,
+            ahead: SeqNum::MAX,
+            open: false,
+            chain: OperandChain::default(),
+            chain_is_newest: false,
+            pending: None,
+            consumed: 0,
+            emitted: 0,
+        }
+    }
+
+    /// The same rule, beside trees that the stream is not of, and that may have some of it once more.
+    #[must_use]
+    pub fn with_other_trees(mut self, below: OtherTrees) -> Self {
+        self.below = below;
+        self
+    }
+
+    /// The same rule, where operands are folded.
+    #[must_use]
+    pub fn with_operator(mut self, operator: TableOperator) -> Self {
+        self.operator = operator;
+        self
+    }
+
+    /// The same rule, where a compaction filter is asked about values.
+    #[must_use]
+    pub fn with_filter(mut self, filter: TableFilter) -> Self {
+        self.filter = filter;
+        self
+    }
+
+    /// The same rule, over a stream whose entries may point into these value files.
+    #[must_use]
+    pub fn with_values(mut self, values: ValueFiles) -> Self {
+        self.values = values;
+        self
+    }
+
+    /// The same rule, where entries keep their seqnums or not.
+    #[must_use]
+    pub const fn keeping_seqnums(mut self, dated: bool) -> Self {
+        self.keeps_seqnums = dated;
+        self
+    }
+
+    /// The same rule, under erasures: all of them up to the newest entry of the stream.
+    #[must_use]
+    pub fn with_range_tombstones(mut self, range_tombstones: Arc<RangeTombstones>) -> Self {
+        self.erases = !range_tombstones.is_empty();
+        self.range_tombstones = range_tombstones;
+        self
+    }
+
+    /// Begins with another stream, which may show keys of the one before once more. That one was shown to its end.
+    pub fn restart(&mut self) {
+        self.key.clear();
+    }
+
+    /// Whether it matters up to where the trees of the stream are clean.
+    #[inline]
+    #[must_use]
+    pub const fn compares_seqnums(&self) -> bool {
+        self.erases || self.keeps_seqnums
+    }
+
+    /// Whether range tombstones after `after` that every snapshot sees touch the keys from `low` to `high`.
+    pub(in crate::tree) fn erases_in(&self, low: &[u8], high: Bound<&[u8]>, after: SeqNum) -> bool {
+        self.erases && self.range_tombstones.touch(low, high, (after, self.snapshots[0]))
+    }
+
+    /// Up to where a tree is clean that holds what is kept, when none of the entries is newer than `newest`.
+    #[must_use]
+    pub fn clean_to(&self, newest: SeqNum) -> SeqNum {
+        if self.keeps_seqnums {
+            // Entries would count as having at least that.
+            return SeqNum::ZERO;
+        }
+        newest.max(self.range_tombstones.newest()).min(self.snapshots[0])
+    }
+
+    /// As [`Self::push`], of an entry from a tree that is clean up to `clean_to`.
+    ///
+    /// # Errors
+    /// What `out` says.
+    #[inline]
+    pub fn push_from(
+        &mut self,
+        clean_to: SeqNum,
+        entry: &Entry<'_>,
+        out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if self.compares_seqnums() {
+            return self.push_aged(entry.seqnum.max(clean_to), entry, out);
+        }
+        self.push(entry, out)
+    }
+
+    /// As [`Self::push`], of an entry that counts as having `seqnum`.
+    #[cold]
+    fn push_aged(
+        &mut self,
+        seqnum: SeqNum,
+        entry: &Entry<'_>,
+        out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if self.erases {
+            self.erase(entry, seqnum, out)?;
+        }
+        if self.keeps_seqnums { self.push(&Entry { seqnum, ..*entry }, out) } else { self.push(entry, out) }
+    }
+
+    /// Takes the range tombstones into account that lie between the entry before and `entry`, which counts as having
+    /// `seqnum`.
+    fn erase(
+        &mut self,
+        entry: &Entry<'_>,
+        seqnum: SeqNum,
+        out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if self.key != entry.key {
+            self.begin_key(entry.key, out)?;
+            self.covered_segment = self.range_tombstones.segment_near(self.covered_segment, entry.key);
+            self.covering.clear();
+            self.covering.extend_from_slice(self.range_tombstones.list(self.covered_segment));
+        }
+        let newer = self.covering.partition_point(|range_tombstone| *range_tombstone > seqnum);
+        if newer <= self.erased {
+            return Ok(());
+        }
+        self.erased = newer;
+        // A snapshot that sees the operands sees the range tombstone behind them.
+        if !self.chain.is_empty() {
+            self.end_chain(true, out)?;
+        }
+        // What lies behind the range tombstone is not its put any more.
+        self.emit_pending(out)?;
+        let oldest = self.covering[newer - 1];
+        let seen = self.snapshots.partition_point(|snapshot| *snapshot < oldest);
+        self.served_from = self.served_from.min(seen);
+        self.open = false;
+        Ok(())
+    }
+
+    /// Ends the key in hand, and begins the next.
+    fn begin_key(&mut self, key: &[u8], out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        self.end_key(out)?;
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.served_from = usize::MAX;
+        self.ahead = SeqNum::MAX;
+        self.open = false;
+        self.erased = 0;
+        Ok(())
+    }
+
+    /// Takes the next entry of the stream, and gives `out` what is to be written: this entry, one made of those before,
+    /// several of them, or nothing.
+    ///
+    /// # Errors
+    /// What `out` says, and when a value that operands change is kept apart and cannot be read.
+    #[inline]
+    pub fn push(&mut self, entry: &Entry<'_>, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        self.consumed += 1;
+        if self.key != entry.key {
+            self.begin_key(entry.key, out)?;
+        }
+        // Snapshots from `seen` on see this version unless a newer one serves them.
+        let seen = self.snapshots.partition_point(|snapshot| *snapshot < entry.seqnum);
+        if (entry.kind == Kind::SingleDelete || self.pending.is_some()) && self.wait(entry, seen, out)? {
+            return Ok(());
+        }
+        if (entry.kind == Kind::Merge || !self.chain.is_empty()) && self.defer(entry, seen, out)? {
+            return Ok(());
+        }
+        let is_newest = self.served_from == usize::MAX;
+        match self.decide(entry, seen) {
+            Some(Seen::ByAll) if self.filter.is_registered() && is_newest && !entry.kind.is_tombstone() => {
+                self.emit_filtered(self.written(entry.seqnum, Seen::ByAll), entry.kind, entry.value, out)
+            }
+            Some(seen) => {
+                self.emitted += 1;
+                out(&Entry { seqnum: self.written(entry.seqnum, seen), ..*entry })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether puts that every snapshot sees, from `first` on and each the only version of its key in the stream, are
+    /// written as they are: [`Self::pass`] takes them all at once.
+    #[must_use]
+    pub fn lets_pass(&self, first: &[u8]) -> bool {
+        !self.compares_seqnums() && !self.filter.is_registered() && self.key != first
+    }
+
+    /// Ends the key in hand, and takes `count` puts that are written as they are, the last of which is of the key
+    /// `last`.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn pass(&mut self, (count, last): (u64, &[u8]), out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        self.begin_key(last, out)?;
+        self.served_from = 0;
+        self.consumed += count;
+        self.emitted += count;
+        Ok(())
+    }
+
+    /// The seqnum with which a version is written.
+    #[inline]
+    pub(super) const fn written(&self, seqnum: SeqNum, seen: Seen) -> SeqNum {
+        if matches!(seen, Seen::ByAll) && !self.keeps_seqnums { SeqNum::ZERO } else { seqnum }
+    }
+
+    /// Says that no entry of the key in hand follows, and gives `out` what was held back.
+    ///
+    /// # Errors
+    /// What `out` says.
+    #[inline]
+    pub fn end_key(&mut self, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        if !self.chain.is_empty() {
+            self.end_chain(self.bottom, out)
+        } else if self.pending.is_some() {
+            self.end_pending(out)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// As [`Self::end_key`], unless entries of the key in hand follow behind `border`.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn end_key_unless(
+        &mut self,
+        border: Option<&[u8]>,
+        out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if border == Some(&*self.key) { Ok(()) } else { self.end_key(out) }
+    }
+
+    /// By whom `entry`, which is to be written, is seen; `None` when it may be dropped.
+    fn decide(&mut self, entry: &Entry<'_>, seen: usize) -> Option<Seen> {
+        if seen == self.snapshots.len() {
+            // Newer than `published`: some snapshot may see just this version, and the next may see another. It serves
+            // none of those here.
+            if entry.seqnum >= self.ahead {
+                return None;
+            }
+            (self.served_from, self.ahead) = (seen, entry.seqnum);
+            return Some(Seen::BySome);
+        }
+        if seen >= self.served_from && !self.open {
+            return None;
+        }
+        self.served_from = seen;
+        self.open = entry.kind == Kind::Merge;
+        if seen > 0 || self.open {
+            return Some(Seen::BySome);
+        }
+        if self.bottom && entry.kind.is_tombstone() {
+            if self.snapshots.len() > 1 {
+                Reached::TombstoneDropped.mark();
+            }
+            return None;
+        }
+        Some(Seen::ByAll)
+    }
+
+    /// Holds an operand back, or ends the chain of those that were; true when nothing else is to be done with `entry`.
+    #[cold]
+    fn defer(
+        &mut self,
+        entry: &Entry<'_>,
+        seen: usize,
+        out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
+    ) -> Result<bool> {
+        let same_stripe = seen == self.served_from;
+        if !self.chain.is_empty() {
+            match entry.kind {
+                Kind::Merge if same_stripe => {
+                    self.chain.push(entry, &self.key, &self.operator);
+                    return Ok(true);
+                }
+                Kind::Put if same_stripe => return self.fold(Some(entry.value), out),
+                Kind::PutPointer if same_stripe => {
+                    let value = self.values.read(entry.value, Fill::Bypass)?;
+                    return self.fold(Some(&value), out);
+                }
+                Kind::Delete if same_stripe => return self.fold(None, out),
+                _ => self.end_chain(false, out)?,
+            }
+        }
+        let is_shown = seen < self.served_from && seen < self.snapshots.len();
+        if entry.kind != Kind::Merge || !is_shown || self.operator.registered().is_none() {
+            return Ok(false);
+        }
+        self.chain_is_newest = self.served_from == usize::MAX;
+        self.served_from = seen;
+        self.open = false;
+        self.chain.push(entry, &self.key, &self.operator);
+        Ok(true)
+    }
+
+    /// Ends the chain; `whole` says that there is nothing that its operands could change.
+    pub(super) fn end_chain(&mut self, whole: bool, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        if whole {
+            return self.fold(None, out).map(drop);
+        }
+        match self.chain.partial(&self.key, &self.operator) {
+            Some(operand) => self.emit_chain(Kind::Merge, &operand, out),
+            None => self.emit_operands(out),
+        }
+    }
+
+    /// Gives one value instead of the chain and what it changes. False, and the operands as they are, when the operator
+    /// fails.
+    pub(super) fn fold(&mut self, base: Option<&[u8]>, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<bool> {
+        let Ok(value) = self.operator.full(&self.key, base, &self.chain.operands()) else {
+            return self.emit_operands(out).map(|()| false);
+        };
+        self.emit_chain(Kind::Put, &value, out).map(|()| true)
+    }
+
+    /// Gives an entry in the place of the chain's newest.
+    fn emit_chain(&mut self, kind: Kind, value: &[u8], out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        let seen = if kind == Kind::Put && self.served_from == 0 { Seen::ByAll } else { Seen::BySome };
+        let seqnum = self.written(self.chain.newest(), seen);
+        self.chain.clear();
+        self.open = kind == Kind::Merge;
+        if seen == Seen::ByAll && self.chain_is_newest && self.filter.is_registered() {
+            return self.emit_filtered(seqnum, kind, value, out);
+        }
+        self.emitted += 1;
+        out(&Entry { key: &self.key, seqnum, kind, value })
+    }
+
+    /// Gives the operands of the chain as they are.
+    fn emit_operands(&mut self, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+        self.open = true;
+        for (seqnum, value) in self.chain.iter() {
+            self.emitted += 1;
+            out(&Entry { key: &self.key, seqnum, kind: Kind::Merge, value })?;
+        }
+        self.chain.clear();
+        Ok(())
+    }
+
+    /// How many more entries were taken than given so far. Some may still come: see [`Self::end_key`].
+    #[must_use]
+    pub const fn dropped(&self) -> u64 {
+        self.consumed - self.emitted
+    }
+}

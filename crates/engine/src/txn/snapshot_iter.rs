@@ -1,0 +1,559 @@
+//! What one snapshot sees of a cursor over all versions: for each key in a range its newest visible version, if that is
+//! a value.
+//!
+//! # Invariants
+//! 1. Of the entries of one key, the first in the cursor's order with a seqnum up to the snapshot's decides: a put is
+//!    shown, a tombstone is not, a merge operand is folded with what follows it, down to the first that is none. Zero
+//!    is up to every snapshot. A value that is kept apart is not read before [`SnapshotIter::fetch`].
+//! 2. At most one entry beyond the range is looked at, in either direction.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::base::key::head;
+use crate::base::{Kind, Result, SeqNum, Value};
+use crate::cache::Fill;
+use crate::store::BlocksRead;
+use crate::tree::operator::TableOperator;
+use crate::tree::values::ValueFiles;
+use crate::tree::{Costs, KeyCursor, Limits};
+
+use super::tombstone_stats::TombstoneStats;
+
+/// A walk in one direction over the keys and values that a snapshot sees in a range.
+pub struct SnapshotIter<C> {
+    cursor: C,
+    snapshot: SeqNum,
+    /// The range.
+    limits: Arc<Limits>,
+    high_head: u64,
+    direction: Direction,
+    /// The key here, unless it is that of the entry where the cursor stands. The last dead key, unless an entry was
+    /// shown since.
+    key: Vec<u8>,
+    /// The value of `key` when the cursor has gone on: to the key before (backward), or over the operands that the
+    /// value was folded from.
+    found: Option<Value>,
+    /// Where the value of `key` is, if it is kept apart.
+    pointer: PointerState,
+    /// The value files into which entries point.
+    values: ValueFiles,
+    /// Blocks of theirs that were read.
+    value_blocks_read: u64,
+    /// Blocks that were read to come to the first entry.
+    sought_blocks_read: u64,
+    /// Folds operands.
+    operator: TableOperator,
+    tombstones: TombstoneStats,
+}
+
+/// What a walk must know of its table.
+#[derive(Debug, Default)]
+pub struct ReadContext {
+    /// Folds operands.
+    pub operator: TableOperator,
+    /// The value files into which entries point.
+    pub values: ValueFiles,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Fresh,
+    Forward,
+    /// Forward, and the cursor stands on what ended the operands of `key`.
+    Folded,
+    Backward,
+    /// Backward, and the cursor stands on the entry that is shown, the only one of its key.
+    Standing,
+    Done,
+}
+
+/// Whether a value is kept apart, and where it is then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PointerState {
+    Inline,
+    /// What stands in its place points to it.
+    Unread,
+    /// It was read, and is what was found.
+    Fetched,
+}
+
+impl<C: KeyCursor> SnapshotIter<C> {
+    /// What `snapshot` sees of `cursor` within `limits`, in a table of which this is known. It stands before the range
+    /// and after it at once: the first call decides which way it goes.
+    pub fn new(cursor: C, snapshot: SeqNum, limits: Arc<Limits>, context: ReadContext) -> Self {
+        let ReadContext { operator, values } = context;
+        let high_head = limits.high.as_deref().map_or(u64::MAX, head);
+        Self {
+            cursor,
+            snapshot,
+            limits,
+            high_head,
+            direction: Direction::Fresh,
+            key: Vec::new(),
+            found: None,
+            pointer: PointerState::Inline,
+            values,
+            value_blocks_read: 0,
+            sought_blocks_read: 0,
+            operator,
+            tombstones: TombstoneStats::default(),
+        }
+    }
+
+    /// Ends the walk, and says what dead entries it stepped over.
+    #[must_use]
+    pub fn into_tombstone_stats(self) -> TombstoneStats {
+        self.tombstones
+    }
+
+    /// The range.
+    pub const fn limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+
+    /// The cursor over all versions.
+    pub const fn cursor(&self) -> &C {
+        &self.cursor
+    }
+
+    /// Blocks that were read to come to the first entry, of each tree those that it lies in.
+    pub const fn sought_blocks_read(&self) -> u64 {
+        self.sought_blocks_read
+    }
+
+    /// What the walk has cost so far.
+    pub fn costs(&self) -> Costs {
+        self.cursor.costs().plus(Costs { blocks_read: self.value_blocks_read, ..Costs::default() })
+    }
+
+    /// Moves to the next key that is seen, or returns false at the end of the range.
+    ///
+    /// # Errors
+    /// As the cursor's; every later call fails too. When the operands of a key cannot be folded; a later call goes on
+    /// behind it.
+    ///
+    /// # Panics
+    /// After [`Self::prev`].
+    #[expect(clippy::should_implement_trait, reason = "what is here is lent, not given")]
+    #[inline]
+    pub fn next(&mut self) -> Result<bool> {
+        // Nearly all steps.
+        if self.direction == Direction::Forward
+            && self.pointer == PointerState::Inline
+            && self.cursor.next_key_in_leaf()
+        {
+            return self.settle();
+        }
+        self.next_elsewhere()
+    }
+
+    /// As [`Self::next`], where the next key may lie in another leaf or tree.
+    fn next_elsewhere(&mut self) -> Result<bool> {
+        if self.pointer != PointerState::Inline {
+            self.leave_pointer();
+        }
+        match self.direction {
+            Direction::Forward => self.leave_key()?,
+            Direction::Fresh => {
+                self.direction = Direction::Forward;
+                // The start alone does not limit a walk that goes forward from there.
+                if self.limits.high.is_some() {
+                    self.cursor.limit(&self.limits);
+                }
+                let read = BlocksRead::so_far();
+                if self.limits.low.is_empty() {
+                    self.cursor.first()?
+                } else {
+                    self.cursor.seek_ge(&self.limits.low)?
+                }
+                self.sought_blocks_read = read.since();
+            }
+            Direction::Folded => {
+                self.direction = Direction::Forward;
+                self.found = None;
+                if self.cursor.entry().is_some_and(|entry| entry.key == self.key) {
+                    self.tombstones.step(1, &self.key);
+                    self.leave_key()?;
+                }
+            }
+            Direction::Done => return Ok(false),
+            Direction::Backward | Direction::Standing => panic!("a walk does not turn around"),
+        }
+        self.settle()
+    }
+
+    /// Goes on forward to the next entry that is seen, where the cursor stands or behind it.
+    #[inline]
+    fn settle(&mut self) -> Result<bool> {
+        while let Some(entry) = self.cursor.entry()
+            && !self.is_past_high(entry.key)
+        {
+            if entry.kind == Kind::Put && entry.seqnum <= self.snapshot {
+                self.tombstones.show(entry.key);
+                return Ok(true);
+            }
+            if self.pass()? {
+                return Ok(true);
+            }
+        }
+        self.end();
+        Ok(false)
+    }
+
+    /// Passes over an entry that is not shown, or shows what is rare.
+    #[inline(never)]
+    fn pass(&mut self) -> Result<bool> {
+        let Some(entry) = self.cursor.entry() else { return Ok(false) };
+        if entry.seqnum > self.snapshot {
+            self.cursor.next()?;
+            return Ok(false);
+        }
+        let kind = entry.kind;
+        self.key.clear();
+        self.key.extend_from_slice(entry.key);
+        if !kind.is_tombstone() {
+            return self.show_rare();
+        }
+        self.tombstones.step(1, &self.key);
+        self.leave_key()?;
+        Ok(false)
+    }
+
+    /// Is at the end of the range.
+    #[cold]
+    fn end(&mut self) {
+        self.tombstones.show(&self.key);
+        self.direction = Direction::Done;
+    }
+
+    /// Steps over what is left of the key where the cursor stands.
+    #[inline]
+    fn leave_key(&mut self) -> Result<()> {
+        match self.cursor.next_key(&mut self.key) {
+            Ok(0) => Ok(()),
+            left => self.left(left),
+        }
+    }
+
+    #[cold]
+    fn left(&mut self, left: Result<u64>) -> Result<()> {
+        self.tombstones.step(left?, &self.key);
+        Ok(())
+    }
+
+    /// Moves to the previous key that is seen, or returns false at the start of the range.
+    ///
+    /// # Errors
+    /// As the cursor's; every later call fails too.
+    ///
+    /// # Panics
+    /// After [`Self::next`].
+    pub fn prev(&mut self) -> Result<bool> {
+        match self.direction {
+            // Nowhere is the start of the range, or a failure, which a further move says again.
+            Direction::Backward if self.cursor.entry().is_none() => self.cursor.prev()?,
+            Direction::Backward => {}
+            Direction::Standing => {
+                self.direction = Direction::Backward;
+                self.cursor.prev()?;
+            }
+            Direction::Fresh => {
+                self.direction = Direction::Backward;
+                self.cursor.limit(&self.limits);
+                let read = BlocksRead::so_far();
+                match &self.limits.high {
+                    Some(high) => self.cursor.seek_lt(high)?,
+                    None => self.cursor.last()?,
+                }
+                self.sought_blocks_read = read.since();
+            }
+            Direction::Done => return Ok(false),
+            Direction::Forward | Direction::Folded => panic!("a walk does not turn around"),
+        }
+        while let Some(entry) = self.cursor.entry()
+            && *entry.key >= *self.limits.low
+        {
+            if entry.kind == Kind::Put && entry.seqnum <= self.snapshot && self.cursor.is_first_version() {
+                self.tombstones.show(entry.key);
+                (self.found, self.pointer, self.direction) = (None, PointerState::Inline, Direction::Standing);
+                return Ok(true);
+            }
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
+            self.decide_backward()?;
+            if self.found.is_some() {
+                self.tombstones.show(&self.key);
+                return Ok(true);
+            }
+        }
+        self.end();
+        Ok(false)
+    }
+
+    /// Shows `key`, whose value is kept apart or is to be folded from operands.
+    #[cold]
+    fn show_rare(&mut self) -> Result<bool> {
+        self.tombstones.show(&self.key);
+        if self.cursor.entry().is_some_and(|entry| entry.kind == Kind::Merge) {
+            return self.fold_forward();
+        }
+        self.pointer = PointerState::Unread;
+        Ok(true)
+    }
+
+    /// Leaves a value that is kept apart behind.
+    #[cold]
+    fn leave_pointer(&mut self) {
+        (self.pointer, self.found) = (PointerState::Inline, None);
+    }
+
+    /// Walks over the operands of `key`, which begin here, and folds them with what is behind them.
+    #[cold]
+    fn fold_forward(&mut self) -> Result<bool> {
+        let mut operands = Vec::new();
+        let mut base = None;
+        while let Some(entry) = self.cursor.entry()
+            && entry.key == self.key
+        {
+            match entry.kind {
+                Kind::Merge => {}
+                Kind::PutPointer => {
+                    let read = BlocksRead::so_far();
+                    base = Some(self.values.read(entry.value, Fill::Keep)?);
+                    self.value_blocks_read += read.since();
+                    break;
+                }
+                kind => {
+                    base = if kind == Kind::Put { self.cursor.value() } else { None };
+                    break;
+                }
+            }
+            operands.extend(self.cursor.value());
+            self.cursor.next()?;
+        }
+        operands.reverse();
+        self.direction = Direction::Folded;
+        self.fold(base.as_ref(), &operands)?;
+        Ok(true)
+    }
+
+    /// Walks over all entries of `key`, which come oldest first, and keeps the value that the last ones seen make.
+    fn decide_backward(&mut self) -> Result<()> {
+        (self.found, self.pointer) = (None, PointerState::Inline);
+        let mut operands = Vec::new();
+        let mut versions = 0;
+        while let Some(entry) = self.cursor.entry()
+            && entry.key == self.key
+        {
+            if entry.seqnum <= self.snapshot {
+                match entry.kind {
+                    Kind::Merge => operands.extend(self.cursor.value()),
+                    kind => {
+                        operands.clear();
+                        self.found = if kind.is_tombstone() { None } else { self.cursor.value() };
+                        self.pointer =
+                            if kind == Kind::PutPointer { PointerState::Unread } else { PointerState::Inline };
+                    }
+                }
+                versions += 1;
+            }
+            self.cursor.prev()?;
+        }
+        let shown = self.found.is_some() || !operands.is_empty();
+        self.tombstones.step(versions - u64::from(shown), &self.key);
+        if operands.is_empty() {
+            return Ok(());
+        }
+        self.fetch()?;
+        self.pointer = PointerState::Inline;
+        let base = self.found.take();
+        self.fold(base.as_ref(), &operands)
+    }
+
+    /// Finds what operands, oldest first, make of `base`.
+    #[cold]
+    fn fold(&mut self, base: Option<&Value>, operands: &[Value]) -> Result<()> {
+        let operands: Vec<&[u8]> = operands.iter().map(|operand| &**operand).collect();
+        let value = self.operator.full(&self.key, base.map(|base| &**base), &operands)?;
+        self.found = Some(Value::owned(&value));
+        Ok(())
+    }
+
+    #[inline]
+    fn is_past_high(&self, key: &[u8]) -> bool {
+        self.limits.high.as_deref().is_some_and(|high| head(key) >= self.high_head && key >= high)
+    }
+
+    /// The key here. Only after a move that returned true.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        match (self.direction, self.cursor.entry()) {
+            (Direction::Forward | Direction::Standing, Some(entry)) => entry.key,
+            _ => &self.key,
+        }
+    }
+
+    /// The key and the value here, without a copy.
+    ///
+    /// # Panics
+    /// When the last move did not return true.
+    #[inline]
+    pub fn entry(&self) -> (&[u8], &[u8]) {
+        match (self.direction, &self.found) {
+            (Direction::Forward | Direction::Standing, None) => {
+                let entry = self.cursor.entry().expect("the last move returned true");
+                (entry.key, entry.value)
+            }
+            _ => (self.key(), self.value_bytes()),
+        }
+    }
+
+    /// Reads the value here if it is kept apart. Without it [`Self::value`] shows what stands in its place.
+    ///
+    /// # Errors
+    /// `Corruption` or `Io` when it cannot be read.
+    #[inline]
+    pub fn fetch(&mut self) -> Result<()> {
+        if self.pointer == PointerState::Unread { self.fetch_pointer() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn fetch_pointer(&mut self) -> Result<()> {
+        let read = BlocksRead::so_far();
+        let value = self.values.read(self.value_bytes(), Fill::Keep)?;
+        self.value_blocks_read += read.since();
+        (self.found, self.pointer) = (Some(value), PointerState::Fetched);
+        Ok(())
+    }
+
+    /// The value here, without a copy.
+    ///
+    /// # Panics
+    /// When the last move did not return true.
+    #[inline]
+    pub fn value_bytes(&self) -> &[u8] {
+        match &self.found {
+            Some(value) => value,
+            None => self.cursor.entry().expect("the last move returned true").value,
+        }
+    }
+
+    /// The value here, kept alive beyond the walk.
+    ///
+    /// # Panics
+    /// When the last move did not return true.
+    pub fn value(&self) -> Value {
+        match &self.found {
+            Some(value) => value.clone(),
+            None => self.cursor.value().expect("the last move returned true"),
+        }
+    }
+}
+
+impl<C> fmt::Debug for SnapshotIter<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SnapshotIter")
+            .field("snapshot", &self.snapshot)
+            .field("direction", &self.direction)
+            .field("key", &self.key.escape_ascii().to_string())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ops::{Bound, RangeBounds};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tree::vec_cursor::{Append, OwnedEntry, VecCursor, folded, keys, trees};
+
+    fn bounds() -> impl Strategy<Value = Bound<Vec<u8>>> {
+        prop_oneof![keys().prop_map(Bound::Included), keys().prop_map(Bound::Excluded), Just(Bound::Unbounded)]
+    }
+
+    /// A tree whose keys may have more versions than are stepped over.
+    fn crowded() -> impl Strategy<Value = Vec<OwnedEntry>> {
+        let copies = |(entries, copies): (Vec<OwnedEntry>, usize)| {
+            entries.into_iter().flat_map(|entry| std::iter::repeat_n(entry, copies)).collect()
+        };
+        (trees(), prop_oneof![4 => Just(1), 1 => 5..20usize]).prop_map(copies)
+    }
+
+    fn appending() -> ReadContext {
+        ReadContext { operator: Append { partial: false }.of_table(), ..ReadContext::default() }
+    }
+
+    fn seen(
+        entries: &[OwnedEntry],
+        snapshot: SeqNum,
+        range: &(Bound<Vec<u8>>, Bound<Vec<u8>>),
+    ) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut versions: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for entry in entries.iter().filter(|entry| entry.seqnum <= snapshot && range.contains(&entry.key)) {
+            versions.entry(entry.key.clone()).or_default().push(entry);
+        }
+        let value = |versions: Vec<&OwnedEntry>| folded(versions.into_iter()).flatten();
+        versions.into_iter().filter_map(|(key, versions)| value(versions).map(|value| (key, value))).collect()
+    }
+
+    fn walk(
+        mut visible: SnapshotIter<VecCursor>,
+        step: fn(&mut SnapshotIter<VecCursor>) -> Result<bool>,
+    ) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut shown = Vec::new();
+        while step(&mut visible).unwrap() {
+            assert_eq!(visible.value(), *visible.value_bytes());
+            shown.push((visible.key().to_vec(), visible.value_bytes().to_vec()));
+        }
+        assert!(!step(&mut visible).unwrap());
+        shown
+    }
+
+    proptest! {
+        #[test]
+        fn both_directions_show_what_the_snapshot_sees(
+            entries in crowded(), snapshot in (0..=20u64).prop_map(SeqNum), start in bounds(), end in bounds(),
+        ) {
+            let mut entries: Vec<_> = entries.into_iter().filter(|entry| entry.value != [99]).collect();
+            for entry in entries.iter_mut().filter(|entry| entry.kind == Kind::Delete && entry.seqnum.0 % 2 == 0) {
+                entry.kind = Kind::SingleDelete;
+            }
+            let visible = || {
+                let cursor = VecCursor::new(entries.clone());
+                SnapshotIter::new(cursor, snapshot, Arc::new(Limits::between((start.clone(), end.clone()), None)), appending())
+            };
+            let mut expected = seen(&entries, snapshot, &(start.clone(), end.clone()));
+            prop_assert_eq!(&walk(visible(), SnapshotIter::next), &expected);
+            expected.reverse();
+            prop_assert_eq!(&walk(visible(), SnapshotIter::prev), &expected);
+        }
+
+        #[test]
+        fn a_failure_is_never_the_end_of_the_range(entries in crowded(), moves in 0..20usize, backward: bool) {
+            let entries = entries.into_iter().filter(|entry| entry.value != [99]).collect();
+            let cursor = VecCursor::new(entries).failing_after(moves);
+            let mut visible = SnapshotIter::new(cursor, SeqNum::MAX, Arc::default(), appending());
+            let mut step = || if backward { visible.prev() } else { visible.next() };
+            let end = loop {
+                match step() {
+                    Ok(true) => {}
+                    end => break end,
+                }
+            };
+            prop_assert_eq!(end.is_err(), step().is_err());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "does not turn around")]
+    fn turning_around_panics() {
+        let mut visible =
+            SnapshotIter::new(VecCursor::new(Vec::new()), SeqNum::MAX, Arc::default(), ReadContext::default());
+        visible.direction = Direction::Forward;
+        visible.prev().expect("it panics first");
+    }
+}
