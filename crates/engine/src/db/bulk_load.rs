@@ -25,9 +25,9 @@ use std::sync::Arc;
 
 use crate::base::key::{check_key, check_value};
 use crate::base::{Entry, Error, FileId, Kind, Lsn, Result, SeqNum};
+use crate::table::LevelId;
 use crate::table::edit::Edit;
 use crate::table::record::RunRecord;
-use crate::table::version::LevelId;
 use crate::table::{RunHandle, policy};
 use crate::txn::publish::Seqnums;
 

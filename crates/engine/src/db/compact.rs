@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::{Error, ErrorKind, FileId, Reached, Result};
+use crate::table::LEVELS;
 use crate::table::files;
 use crate::table::policy::{self, Job, MemtableLoad, ReadTriggered};
-use crate::table::version::LEVELS;
 
 use super::core::{Core, TableState};
 

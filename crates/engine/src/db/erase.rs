@@ -15,10 +15,10 @@ use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
 use crate::base::{FileId, Reached, Result, SeqNum};
+use crate::table::LevelId;
 use crate::table::Trees;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
-use crate::table::version::LevelId;
 use crate::tree::range_tombstone::{RangeEnds, RangeTombstones};
 use crate::txn::batch::Changes;
 

@@ -21,10 +21,10 @@ use crate::base::sync::Mutex;
 
 use crate::base::{Lsn, Result, SeqNum};
 use crate::env::Next;
+use crate::table::Expired;
 use crate::table::Trees;
 use crate::table::edit::Edit;
 use crate::table::seqnum_to_time::SeqnumToTime;
-use crate::table::version::Expired;
 use crate::tree::range_tombstone::RangeTombstones;
 use crate::txn::publish::Seqnums;
 

@@ -7,8 +7,8 @@ use arc_swap::Guard;
 
 use crate::base::num::u64_of;
 use crate::base::{Error, ErrorKind, Result, TableId, Value};
+use crate::table::Level;
 use crate::table::shape::{BTreeShape, LevelShape, RunShape, Shape, ValuesShape};
-use crate::table::version::Level;
 use crate::table::{TableOptions, Trees, Version, policy};
 
 use super::batch::Batch;

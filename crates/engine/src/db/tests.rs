@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::base::{Entry, ErrorKind, Kind, SeqNum};
 use crate::block::Compression;
 use crate::env::sim::{CrashProfile, Fault, SimEnv};
-use crate::table::version::LEVELS;
+use crate::table::LEVELS;
 use crate::table::{Layout, TableOptions, policy};
 use crate::txn::batch::{Change, Changes};
 

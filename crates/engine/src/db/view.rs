@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::base::{Reached, Result};
-use crate::table::version::{TableView, ViewCandidate};
+use crate::table::{TableView, ViewCandidate};
 use crate::tree::run::ViewBuilder;
 
 use super::core::{Core, TableState};

@@ -23,8 +23,8 @@ use crate::tree::btree::TreeMeta;
 use super::codec;
 use super::edit::Edit;
 use super::files;
+use super::level::LevelId;
 use super::record::{RunRecord, TableRecord, check_disjoint};
-use super::version::LevelId;
 
 /// All that the manifest remembers.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -13,10 +13,10 @@ use crate::tree::run::RunMeta;
 use crate::tree::{Limits, Prefix};
 
 use super::files::FILE_ID_MAX;
+use super::level::{LEVELS, LevelId};
 use super::options::{Layout, TableOptions};
 use super::record::{RunRecord, TableRecord, check_disjoint};
 use super::seqnum_to_time::{SeqnumToTime, TimeSample};
-use super::version::{LEVELS, LevelId};
 
 /// A varint that must fit a narrower type.
 pub(super) fn narrow<T: TryFrom<u64>>(decoder: &mut Decoder<'_>) -> Result<T, Malformed> {

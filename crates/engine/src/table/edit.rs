@@ -13,10 +13,10 @@ use crate::tree::btree::TreeMeta;
 use crate::tree::range_tombstone::RangeTombstones;
 
 use super::codec;
+use super::level::LevelId;
 use super::options::TableOptions;
 use super::record::RunRecord;
 use super::seqnum_to_time::SeqnumToTime;
-use super::version::LevelId;
 
 /// A change of the catalog.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,6 +6,7 @@ mod changed;
 mod codec;
 pub mod edit;
 pub mod files;
+pub mod level;
 pub mod manifest;
 pub mod memtable_handle;
 pub mod operands;
@@ -15,10 +16,15 @@ pub mod reads;
 pub mod record;
 pub mod seqnum_to_time;
 pub mod shape;
+pub mod trees;
 pub mod version;
+pub mod view;
 
 #[cfg(test)]
 mod tests;
 
+pub use level::{LEVELS, Level, LevelId, RunHandle};
 pub use options::{Layout, TableOptions};
-pub use version::{LevelId, RunHandle, Trees, Version};
+pub use trees::Trees;
+pub use version::{Expired, Version};
+pub use view::{TableView, ViewCandidate};

@@ -9,9 +9,9 @@ use crate::tree::btree::TreeMeta;
 use crate::tree::range_tombstone::RangeTombstones;
 use crate::tree::run::RunMeta;
 
+use super::level::{LEVELS, RunHandle};
 use super::options::TableOptions;
 use super::seqnum_to_time::SeqnumToTime;
-use super::version::{LEVELS, RunHandle};
 
 /// A run as the manifest knows it.
 #[derive(Clone, Debug, PartialEq)]

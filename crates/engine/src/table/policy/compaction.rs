@@ -2,8 +2,9 @@
 
 use super::runs::{are_small, is_bottom, key_range, overlapping, span};
 use crate::base::FileId;
+use crate::table::level::{LevelId, RunHandle};
 use crate::table::options::TableOptions;
-use crate::table::version::{LevelId, RunHandle, Trees};
+use crate::table::trees::Trees;
 
 /// Runs to be merged into one sorted sequence, and where that goes.
 #[derive(Clone, Debug)]

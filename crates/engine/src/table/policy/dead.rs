@@ -10,8 +10,9 @@ use super::runs::{occupied, overlapping, span};
 use super::{leveled, tiered};
 use crate::base::SeqNum;
 use crate::base::num::u64_of;
+use crate::table::level::{LEVELS, RunHandle};
 use crate::table::options::{Layout, TableOptions};
-use crate::table::version::{LEVELS, RunHandle, Trees};
+use crate::table::trees::Trees;
 use crate::tree::run::RunMeta;
 
 /// From so many range tombstones of a table on, runs are rewritten only to get rid of some.
@@ -143,7 +144,7 @@ mod tests {
     use super::super::tests::Forge;
     use super::*;
     use crate::base::Kind;
-    use crate::table::version::{Level, LevelId};
+    use crate::table::level::{Level, LevelId};
 
     const SEEN: SeqNum = SeqNum(1 << 20);
 

@@ -7,7 +7,7 @@ use super::dead::{part_of, seen_tombstones, tombstone_bytes};
 use crate::base::SeqNum;
 use crate::base::num::{u64_of, usize_of};
 use crate::table::options::TableOptions;
-use crate::table::version::Trees;
+use crate::table::trees::Trees;
 use crate::tree::btree::TreeMeta;
 
 /// A flush may rewrite so many bytes of leaves for each byte of changes: about what a byte costs that is parked first.

@@ -10,8 +10,9 @@
 use std::f64::consts::LOG2_E;
 
 use crate::base::{FileId, Result};
+use crate::table::level::{LevelId, RunHandle};
 use crate::table::options::TableOptions;
-use crate::table::version::{LevelId, RunHandle, Trees};
+use crate::table::trees::Trees;
 use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
 

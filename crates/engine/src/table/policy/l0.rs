@@ -9,7 +9,8 @@ use super::compaction::Compaction;
 use super::runs::bytes;
 use crate::base::FileId;
 use crate::base::num::u64_of;
-use crate::table::version::{LevelId, RunHandle, Trees};
+use crate::table::level::{LevelId, RunHandle};
+use crate::table::trees::Trees;
 
 /// How many runs in L0 make a compaction due.
 pub const L0_TRIGGER: usize = 4;

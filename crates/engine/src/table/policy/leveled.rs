@@ -5,8 +5,9 @@ use super::compaction::Compaction;
 use super::l0;
 use super::l0::L0_TRIGGER;
 use super::runs::{are_small, bytes, key_range, overlapping, span};
+use crate::table::level::{LEVELS, RunHandle};
 use crate::table::options::TableOptions;
-use crate::table::version::{LEVELS, RunHandle, Trees};
+use crate::table::trees::Trees;
 
 /// The first level below L0 takes this many full files before it is compacted further.
 const BASE_RUNS: u64 = 4;

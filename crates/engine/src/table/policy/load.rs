@@ -1,7 +1,8 @@
 //! Where the runs of a bulk load go.
 
 use super::runs::{key_range, overlapping};
-use crate::table::version::{LEVELS, LevelId, RunHandle, Trees};
+use crate::table::level::{LEVELS, LevelId, RunHandle};
+use crate::table::trees::Trees;
 
 /// Where each of the runs goes, which are newer than all that the table holds and disjoint: to the lowest level that
 /// may take it, in which no run reaches into the range of its keys and above which no tree does; if there is none, to

@@ -7,8 +7,9 @@ use super::dead::RANGE_TOMBSTONES_MANY;
 use super::runs::{is_settled, key_range, occupied};
 use super::{l0, leveled, tiered};
 use crate::base::{FileId, SeqNum};
+use crate::table::level::{LEVELS, LevelId, RunHandle};
 use crate::table::options::{Layout, TableOptions};
-use crate::table::version::{LEVELS, LevelId, RunHandle, Trees};
+use crate::table::trees::Trees;
 
 /// The next compaction that the table's layout wants, of those that need no more than `room` bytes of free space.
 #[must_use]

@@ -4,8 +4,9 @@ use super::l0::L0_TRIGGER;
 use super::runs::bytes;
 use super::{l0, leveled};
 use crate::base::num::u64_of;
+use crate::table::level::LEVELS;
 use crate::table::options::{Layout, TableOptions};
-use crate::table::version::{LEVELS, Trees};
+use crate::table::trees::Trees;
 
 /// So many runs in L0 over those that are wanted slow writers for the first time, and most. (Beside a compaction they
 /// are merged from twelve on: a few flushes before.)

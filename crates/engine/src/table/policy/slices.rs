@@ -12,8 +12,8 @@ use super::compaction::Compaction;
 use super::dead::part_of;
 use super::runs::{bytes, key_range};
 use crate::base::SeqNum;
+use crate::table::level::{LevelId, RunHandle};
 use crate::table::options::TableOptions;
-use crate::table::version::{LevelId, RunHandle};
 use crate::tree::Limits;
 
 /// A run is cut when it has a sixteenth more bytes than expected: it should not end just before the slice does.

@@ -7,8 +7,9 @@ use super::compaction::Compaction;
 use super::l0;
 use super::l0::L0_TRIGGER;
 use super::runs::occupied;
+use crate::table::level::{LEVELS, LevelId};
 use crate::table::options::TableOptions;
-use crate::table::version::{LEVELS, LevelId, Trees};
+use crate::table::trees::Trees;
 
 /// Sequences are similar when the next older one is at most this many percent larger than all newer ones together.
 const SIZE_RATIO_PERCENT: u64 = 20;

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 use super::compaction::Compaction;
 use crate::base::FileId;
-use crate::table::version::{LevelId, RunHandle, Trees};
+use crate::table::level::{LevelId, RunHandle};
+use crate::table::trees::Trees;
 
 /// Of less live files than this compactions write the values anew, by themselves.
 pub const LIVE_PERCENT: u64 = 50;
