@@ -7,6 +7,7 @@
 
 use super::compaction::Compaction;
 use super::runs::{occupied, overlapping, span};
+use super::tuning::{DEAD_MIN_PART, DEAD_PERCENT, TOMBSTONE_BYTES};
 use super::{leveled, tiered};
 use crate::base::SeqNum;
 use crate::base::num::u64_of;
@@ -14,16 +15,6 @@ use crate::table::level::{LEVELS, RunHandle};
 use crate::table::options::{Layout, TableOptions};
 use crate::table::trees::Trees;
 use crate::tree::run::RunMeta;
-
-/// From so many range tombstones of a table on, runs are rewritten only to get rid of some.
-pub const RANGE_TOMBSTONES_MANY: usize = 1000;
-
-/// A merge is due when tombstones hide this many percent of the bytes of its inputs.
-const DEAD_PERCENT: u64 = 25;
-/// They must hide this part of what a file of a run may have: less is not worth a merge.
-const DEAD_MIN_PART: u64 = 16;
-/// Bytes that a tombstone takes beside its key, at least.
-const TOMBSTONE_BYTES: u64 = 8;
 
 /// The merge that gives the largest part of its inputs' bytes back, if that is enough. Tombstones that a snapshot older
 /// than `oldest` does not see count for nothing: what they hide must stay. What is parked over a B-tree goes into it by

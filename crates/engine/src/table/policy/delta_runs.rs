@@ -1,8 +1,10 @@
 //! When a B-tree takes changes in: at once where they are dense in it, else when the runs in which they are parked are.
 
+use super::tuning::{
+    DELTA_PERCENT, KEPT_PART, LEAVES_REWRITTEN_MIN_PART, LEAVES_REWRITTEN_PER_BYTE, RANGE_TOMBSTONES_MANY, SLICES_MAX,
+};
 use std::ops::Bound;
 
-use super::dead::RANGE_TOMBSTONES_MANY;
 use super::dead::{part_of, seen_tombstones, tombstone_bytes};
 use crate::base::SeqNum;
 use crate::base::num::{u64_of, usize_of};
@@ -10,23 +12,11 @@ use crate::table::options::TableOptions;
 use crate::table::trees::Trees;
 use crate::tree::btree::TreeMeta;
 
-/// A flush may rewrite so many bytes of leaves for each byte of changes: about what a byte costs that is parked first.
-const REWRITTEN_PER_BYTE: u64 = 8;
-/// It may always rewrite this part of what a file of a run may have: so little is not worth a run.
-const REWRITTEN_MIN_PART: u64 = 16;
-/// Runs over a tree are merged into it when they have, or their tombstones hide, or range tombstones cover, this many
-/// percent of its bytes.
-const DELTA_PERCENT: u64 = 25;
-/// After a merge as much as this part of the tree stays free in its file, for what comes next.
-pub const KEPT_PART: u64 = 4;
-/// A merge of all leaves needs no more than this part of the tree's space at a time.
-const SLICES_MAX: usize = 16;
-
 /// How many leaves the flush of so many bytes may rewrite.
 #[must_use]
 pub fn leaves_worth(tree: &TreeMeta, options: &TableOptions, bytes: u64) -> u64 {
     let leaf_bytes = tree.live_bytes() / tree.leaves.max(1);
-    let most = (bytes * REWRITTEN_PER_BYTE).max(options.run_bytes_max / REWRITTEN_MIN_PART);
+    let most = (bytes * LEAVES_REWRITTEN_PER_BYTE).max(options.run_bytes_max / LEAVES_REWRITTEN_MIN_PART);
     most / leaf_bytes.max(1)
 }
 
@@ -37,7 +27,7 @@ pub fn is_btree_merge_due(trees: &Trees, options: &TableOptions, oldest: SeqNum)
     let Some(root) = &trees.btree else { return false };
     let parked = delta_bytes(trees);
     let dense = (parked + dead_bytes(trees, oldest)) * 100 >= root.meta().live_bytes() * DELTA_PERCENT;
-    let small = root.meta().live_bytes() <= options.run_bytes_max / REWRITTEN_MIN_PART;
+    let small = root.meta().live_bytes() <= options.run_bytes_max / LEAVES_REWRITTEN_MIN_PART;
     let since = (root.meta().clean_to, oldest);
     let erased = || {
         root.range_deleted_percent(&trees.range_tombstones, since) >= DELTA_PERCENT
@@ -85,7 +75,7 @@ pub fn slices_of_tree(trees: &Trees, options: &TableOptions, bytes: u64) -> usiz
         return 1;
     }
     let bytes = bytes + dead_bytes(trees, SeqNum::MAX);
-    let rewritten = root.meta().live_bytes().min(bytes.saturating_mul(REWRITTEN_PER_BYTE));
+    let rewritten = root.meta().live_bytes().min(bytes.saturating_mul(LEAVES_REWRITTEN_PER_BYTE));
     usize_of(rewritten / (2 * options.run_bytes_max)).clamp(1, SLICES_MAX)
 }
 

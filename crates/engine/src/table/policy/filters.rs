@@ -7,6 +7,7 @@
 //!
 //! After Dayan, Athanassoulis and Idreos, "Monkey: Optimal Navigable Key-Value Store" (2017).
 
+use super::tuning::MORE_MAX;
 use std::f64::consts::LOG2_E;
 
 use crate::base::{FileId, Result};
@@ -18,10 +19,6 @@ use crate::tree::merge::MergeCursor;
 
 use super::compaction::Compaction;
 use super::runs::span;
-
-/// No tree gets more bits over the average: more probes would cost a lookup more than the false positives which they
-/// spare.
-const MORE_MAX: f64 = 6.0;
 
 /// Entries that are about to be written.
 struct Output<'a> {

@@ -1,9 +1,9 @@
 //! The next compaction of a table, by its layout, its range tombstones, or what the caller asks for.
 
+use super::tuning::{L0_RUNS_MAX_DURING_COMPACTION, RANGE_TOMBSTONES_MANY};
 use std::ops::Bound;
 
 use super::compaction::Compaction;
-use super::dead::RANGE_TOMBSTONES_MANY;
 use super::runs::{is_settled, key_range, occupied};
 use super::{l0, leveled, tiered};
 use crate::base::{FileId, SeqNum};
@@ -46,7 +46,7 @@ pub fn pick_range_deleted(trees: &Trees, oldest: SeqNum) -> Option<Compaction> {
 /// `busy`, takes its time; of those that need no more than `room` bytes.
 #[must_use]
 pub fn pick_within_l0(trees: &Trees, busy: &[FileId], room: u64) -> Option<Compaction> {
-    l0::pick(trees, busy, room, l0::RUNS_MAX_BESIDE)
+    l0::pick(trees, busy, room, L0_RUNS_MAX_DURING_COMPACTION)
 }
 
 /// Where the runs begin that lie below what a compaction writes: runs that end there overlap fewer of them when they go

@@ -6,6 +6,7 @@
 //! stays over them; until then they show versions that the slices before show too. That changes nothing, but for
 //! operands, which would count twice. Values apart are complete only at the end.
 
+use super::tuning::SLACK;
 use std::sync::Arc;
 
 use super::compaction::Compaction;
@@ -15,9 +16,6 @@ use crate::base::SeqNum;
 use crate::table::level::{LevelId, RunHandle};
 use crate::table::options::TableOptions;
 use crate::tree::Limits;
-
-/// A run is cut when it has a sixteenth more bytes than expected: it should not end just before the slice does.
-const SLACK: u64 = 16;
 
 /// A range of keys of a compaction.
 #[derive(Clone, Debug)]

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::read_triggered::{
-    CreditSource, READ_NS, SEARCH_NS, SMALL_NS, VIEW_SEARCH_NS, WRITE_NS, merge_cost, whole_cost,
-};
+use super::read_credit::CreditSource;
+use super::read_triggered::{merge_cost, whole_cost};
 use super::runs::{occupied, overlapping, span};
+use super::tuning::{
+    L0_RUNS_MAX, L0_RUNS_MAX_DURING_COMPACTION, READ_NS, SEARCH_NS, SMALL_NS, VIEW_SEARCH_NS, WRITE_NS,
+};
 use super::*;
 use crate::base::num::u64_of;
 use crate::base::{Entry, FileId, Kind, SeqNum};
@@ -235,7 +237,7 @@ fn tiered_keeps_newer_above_older_and_the_sequences_few() {
 fn leveled_keeps_newer_above_older_and_uses_the_fewest_levels() {
     for (seed, fanout) in [(1, 2), (2, 3), (3, 8), (4, 32)] {
         drive(Layout::Lsm, fanout, seed, |trees, options| {
-            assert!(trees.l0.len() <= l0::RUNS_MAX);
+            assert!(trees.l0.len() <= L0_RUNS_MAX);
             let total: u64 = trees.levels.iter().map(Level::bytes).sum();
             let mut levels = 1;
             while total / u64::from(fanout).pow(levels) >= 4 * options.run_bytes_max {
@@ -371,7 +373,7 @@ fn a_long_compaction_is_interrupted_for_many_runs_and_those_of_similar_size_go_f
     // Newest first. The four newest would be the least to write for each run saved, and leave a run that is hardly
     // larger.
     let entries = [10, 10, 10, 1000].into_iter().chain(std::iter::repeat(400));
-    trees.l0 = entries.take(l0::RUNS_MAX_BESIDE).map(|count| forge.run(&many(count, 1))).collect();
+    trees.l0 = entries.take(L0_RUNS_MAX_DURING_COMPACTION).map(|count| forge.run(&many(count, 1))).collect();
     assert!(pick_within_l0(&trees, &[], u64::MAX).is_none());
     trees.l0.push(forge.run(&many(400, 1)));
     let merge = pick_within_l0(&trees, &[], u64::MAX).unwrap();

@@ -5,21 +5,16 @@
 
 use super::compaction::Compaction;
 use super::l0;
-use super::l0::L0_TRIGGER;
 use super::runs::occupied;
+use super::tuning::{L0_RUNS_MAX, L0_TRIGGER, SIZE_RATIO_PERCENT, SPACE_AMP_PERCENT};
 use crate::table::level::{LEVELS, LevelId};
 use crate::table::options::TableOptions;
 use crate::table::trees::Trees;
 
-/// Sequences are similar when the next older one is at most this many percent larger than all newer ones together.
-const SIZE_RATIO_PERCENT: u64 = 20;
-/// All data above the last sequence may be this many percent of it before everything is merged.
-const SPACE_AMP_PERCENT: u64 = 200;
-
 /// The next merge, newest sequences first.
 pub(super) fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<Compaction> {
     let merge = wanted(trees, options)?;
-    if merge.needs(options) <= room { Some(merge) } else { l0::pick(trees, &[], room, l0::RUNS_MAX) }
+    if merge.needs(options) <= room { Some(merge) } else { l0::pick(trees, &[], room, L0_RUNS_MAX) }
 }
 
 fn wanted(trees: &Trees, options: &TableOptions) -> Option<Compaction> {

@@ -14,11 +14,6 @@ use crate::base::FileId;
 use crate::table::level::{LevelId, RunHandle};
 use crate::table::trees::Trees;
 
-/// Of less live files than this compactions write the values anew, by themselves.
-pub const LIVE_PERCENT: u64 = 50;
-/// The same, of a compaction of all of a table that was asked for.
-pub const PACKED_PERCENT: u64 = 94;
-
 /// Bytes in a table's value files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ValueBytes {
