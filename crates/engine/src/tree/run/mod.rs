@@ -10,13 +10,17 @@ pub mod cursor;
 mod filter;
 mod filter_stats;
 mod format;
+mod leaf;
 pub mod level;
+mod lookup;
 pub mod meta;
 pub mod multi_get;
+mod open_filter;
 mod readahead;
 mod reader;
 mod separator;
 mod sticky_error;
+mod tail;
 pub mod verify;
 pub mod view;
 
@@ -24,8 +28,9 @@ pub use assigned_seqnum::merge_source;
 pub use builder::{RunBuilder, RunOptions};
 pub use cursor::RunCursor;
 pub use level::{LevelCursor, are_apart, run_of};
+pub use lookup::IndexPos;
 pub use meta::{Reference, RunMeta};
-pub use reader::{IndexPos, Run};
+pub use reader::Run;
 pub use verify::RunReport;
 pub use view::{View, ViewBuilder};
 

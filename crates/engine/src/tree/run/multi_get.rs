@@ -6,7 +6,9 @@
 //! before they are read.
 
 use super::filter::prefetch_line;
-use super::reader::{Look, Run, check, look};
+use super::leaf::{Look, check, look};
+use super::open_filter;
+use super::reader::Run;
 use crate::base::num::u64_of;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockKind, Bound};
@@ -64,7 +66,10 @@ pub fn get_many<'r, 'k, I: Iterator<Item = &'r Run>>(
             tries.push(Probe { request: number, run, filter });
         }
     }
-    let is_worth_asking = |this: &Probe<'_>| this.run.filter_stats().should_probe(requests[this.request].hash);
+    let is_worth_asking = |this: &Probe<'_>| {
+        let hash = requests[this.request].hash;
+        this.run.filter().is_some_and(|filter| filter.stats().should_probe(hash))
+    };
     probe_filters(requests, &mut tries, costs, is_worth_asking)?;
     tries.retain(|this| this.filter != FilterProbe::Refused);
     while !tries.is_empty() {
@@ -87,14 +92,14 @@ fn probe_filters(
     let (mut asked, mut wanted) = (Vec::new(), Vec::new());
     for this in tries.iter_mut().filter(|this| this.filter == FilterProbe::NotProbed && is_asked(this)) {
         let run = this.run;
-        let Some((layout, parts)) = run.filter() else { continue };
-        let (part, line) = layout.place(requests[this.request].hash);
-        let kept = run.kept_filter(part);
+        let Some(filter) = run.filter() else { continue };
+        let (part, line) = filter.layout().place(requests[this.request].hash);
+        let (kept, pointer) = (filter.pinned(part), filter.parts()[part]);
         match kept {
             Some(block) => prefetch_line(block, line),
-            None => wanted.push(Wanted { file: run.file(), pointer: parts[part], swip: None }),
+            None => wanted.push(Wanted { file: run.file(), pointer, swip: None }),
         }
-        asked.push((this, layout, kept, parts[part], line));
+        asked.push((this, filter, kept, pointer, line));
     }
     let Some((first, ..)) = asked.first() else { return Ok(()) };
     let blocks = first.run.cache().get_many(&wanted, Fill::Keep)?;
@@ -105,11 +110,11 @@ fn probe_filters(
             part.inspect(|block| prefetch_line(block, *line));
         }
     }
-    for (this, layout, part, pointer, line) in asked {
+    for (this, filter, part, pointer, line) in asked {
         let (run, hash) = (this.run, requests[this.request].hash);
         let part = part.expect("a part was fetched for each that is not kept");
-        let passes = layout.may_contain(run.line(part, line, pointer)?, hash);
-        run.filter_stats().record(hash, !passes);
+        let passes = filter.layout().may_contain(open_filter::line(run.file(), part, line, pointer)?, hash);
+        filter.stats().record(hash, !passes);
         this.filter = if passes { FilterProbe::Passed } else { FilterProbe::Refused };
         costs.filters += 1;
         costs.filter_stops += u64::from(!passes);

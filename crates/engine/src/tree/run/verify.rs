@@ -3,6 +3,7 @@
 use super::filter::{LINE_BYTES, Layout};
 use super::format::Footer;
 use super::meta::RunMeta;
+use super::open_filter::OpenFilter;
 use super::readahead::ReadAhead;
 use super::reader::Run;
 use crate::base::checksum::{hash_key, hash_prefix};
@@ -78,7 +79,7 @@ impl Run {
     /// `Io` when a block cannot be read.
     pub fn verify_parts(&self) -> Result<(u64, Vec<Error>)> {
         let index = (0..self.top().count()).map(|part| self.pointer(self.top(), part));
-        let filter = self.filter().map_or(&[][..], |(_, parts)| parts);
+        let filter = self.filter().map_or(&[][..], OpenFilter::parts);
         let blocks = index.chain(filter.iter().map(|pointer| Ok(*pointer)));
         let checks = blocks.map(|pointer| pointer.and_then(|pointer| self.file().read(pointer).map(drop)));
         let (mut sound, mut wrong) = (0, Vec::new());
@@ -94,7 +95,8 @@ impl Run {
 
     /// The parts of the filter, from the file.
     fn read_filter(&self) -> Result<Option<(Layout, Vec<Block>)>> {
-        let Some((layout, pointers)) = self.filter() else { return Ok(None) };
+        let Some(filter) = self.filter() else { return Ok(None) };
+        let (layout, pointers) = (filter.layout(), filter.parts());
         let mut parts = Vec::with_capacity(pointers.len());
         for (part, pointer) in pointers.iter().enumerate() {
             let block = self.file().read(*pointer)?;
