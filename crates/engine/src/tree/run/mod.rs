@@ -10,6 +10,7 @@ pub mod cursor;
 mod filter;
 mod filter_stats;
 mod format;
+mod index_cursor;
 mod leaf;
 pub mod level;
 mod lookup;

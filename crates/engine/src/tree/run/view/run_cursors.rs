@@ -7,7 +7,7 @@ use crate::store::BlocksRead;
 use crate::tree::cost::Costs;
 use crate::tree::cursor::{Limits, Position};
 use crate::tree::leaf_cursor::LeafCursor;
-use crate::tree::run::cursor::wanted;
+use crate::tree::run::index_cursor::wanted;
 use crate::tree::run::readahead::ReadAhead;
 use crate::tree::run::reader::Run;
 
