@@ -1,42 +1,43 @@
-//! The compaction filter's part: what it makes of the value of a key that every snapshot sees.
+//! The compaction filter: what it makes of the value of a key that every snapshot sees.
 
 use crate::base::key::check_value;
-use crate::base::{Entry, Kind, Result, SeqNum};
+use crate::base::{Kind, Result};
 use crate::cache::Fill;
 use crate::tree::compaction_filter::Decision;
 
-use super::rule::GcRule;
+use super::context::GcContext;
 
-impl GcRule {
-    /// Gives the value of the key in hand, which every snapshot sees, as the compaction filter wants it. `stored` is
-    /// the value or, of one that is kept apart, where it is; `seqnum` is written with it.
-    #[cold]
-    pub(super) fn emit_filtered(
-        &mut self,
-        seqnum: SeqNum,
-        kind: Kind,
-        stored: &[u8],
-        out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let (apart, changed);
+/// What the compaction filter makes of a value.
+pub(super) enum Filtered {
+    /// The entry stays as it is.
+    Unchanged,
+    /// It becomes a put of this value.
+    Changed(Vec<u8>),
+    /// It becomes a tombstone.
+    Tombstone,
+    /// It is dropped, since no older version lies below.
+    Dropped,
+}
+
+impl GcContext {
+    /// Asks the filter about the value of `key`. `stored` is the value, or the pointer to it.
+    pub(super) fn filtered(&self, key: &[u8], kind: Kind, stored: &[u8]) -> Result<Filtered> {
+        let read;
         let value = match kind {
             Kind::PutPointer => {
-                apart = self.values.read(stored, Fill::Bypass)?;
-                &*apart
+                read = self.values.read(stored, Fill::Bypass)?;
+                &*read
             }
             _ => stored,
         };
-        let (kind, value) = match self.filter.decide(&self.key, value) {
-            Decision::Remove if self.bottom => return Ok(()),
-            Decision::Remove => (Kind::Delete, &b""[..]),
+        Ok(match self.filter.decide(key, value) {
+            Decision::Remove if self.bottom => Filtered::Dropped,
+            Decision::Remove => Filtered::Tombstone,
             Decision::Change(new) if check_value(&new).is_ok() && self.operator.check_value(&new).is_ok() => {
-                changed = new;
-                (Kind::Put, &*changed)
+                Filtered::Changed(new)
             }
-            Decision::Keep | Decision::Change(_) => (kind, stored),
-        };
-        self.emitted += 1;
-        out(&Entry { key: &self.key, seqnum, kind, value })
+            Decision::Keep | Decision::Change(_) => Filtered::Unchanged,
+        })
     }
 }
 

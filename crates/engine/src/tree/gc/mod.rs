@@ -28,6 +28,8 @@
 //! 11. Entries that nothing of this can drop or change may pass many at once: puts with seqnum zero, each of which is
 //!     the only version of its key, where there is no filter, no range tombstone and no date.
 
+mod context;
+mod covering;
 mod filtering;
 mod operand_chain;
 mod other_trees;

@@ -3,48 +3,24 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::context::{GcContext, Seen};
+use super::covering::Covering;
+use super::filtering::Filtered;
 use super::operand_chain::OperandChain;
 use super::other_trees::OtherTrees;
 use super::pending_single_delete::PendingSingleDelete;
 use crate::base::{Entry, Kind, Reached, Result, SeqNum};
-
 use crate::cache::Fill;
 use crate::tree::compaction_filter::TableFilter;
 use crate::tree::operator::TableOperator;
 use crate::tree::range_tombstone::RangeTombstones;
 use crate::tree::values::ValueFiles;
 
-/// By whom a version is seen.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
-    ByAll,
-    BySome,
-}
-
 /// What may be dropped, decided entry by entry over a stream in stored order (key ascending, seqnum descending).
 #[derive(Debug)]
 pub struct GcRule {
-    /// Seqnums of live snapshots, ascending; the last one stands for all snapshots from there on, now or to come.
-    pub(super) snapshots: Vec<SeqNum>,
-    /// Nothing older than these entries lies in any other tree of the table.
-    pub(super) bottom: bool,
-    /// Where versions of the stream may lie once more.
-    pub(super) below: OtherTrees,
-    pub(super) operator: TableOperator,
-    pub(super) filter: TableFilter,
-    /// Where values are that the stream has apart: read when operands are folded into them.
-    pub(super) values: ValueFiles,
-    /// Every entry keeps its seqnum.
-    keeps_seqnums: bool,
-    range_tombstones: Arc<RangeTombstones>,
-    /// Whether there are any.
-    erases: bool,
-    /// In which of their segments `key` lies.
-    covered_segment: usize,
-    /// The seqnums of the range tombstones of `key`, descending.
-    covering: Vec<SeqNum>,
-    /// So many of them are newer than the entry before.
-    erased: usize,
+    pub(super) context: GcContext,
+    covering: Covering,
     /// The key of the entry before. No key is empty.
     pub(super) key: Vec<u8>,
     /// Of `key`, the versions met so far serve the snapshots from this index on; `usize::MAX` before the first version.
@@ -69,25 +45,10 @@ impl GcRule {
     /// to `published`. `bottom` says that no tree outside the stream holds an older version of a key in it. Operands
     /// stay as they are.
     #[must_use]
-    pub fn new(mut snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> Self {
-        // Versions newer than `published` are kept for all snapshots to come, and so for these as well.
-        snapshots.retain(|snapshot| *snapshot < published);
-        snapshots.push(published);
-        snapshots.sort_unstable();
-        snapshots.dedup();
+    pub fn new(snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> Self {
         Self {
-            snapshots,
-            bottom,
-            below: OtherTrees::default(),
-            operator: TableOperator::default(),
-            filter: TableFilter::default(),
-            values: ValueFiles::default(),
-            keeps_seqnums: false,
-            range_tombstones: Arc::default(),
-            erases: false,
-            covered_segment: 0,
-            covering: Vec::new(),
-            erased: 0,
+            context: GcContext::new(snapshots, published, bottom),
+            covering: Covering::default(),
             key: Vec::new(),
             served_from: usize::MAX,
             ahead: SeqNum::MAX,
@@ -102,44 +63,43 @@ impl GcRule {
 
     /// The same rule, beside trees that the stream is not of, and that may have some of it once more.
     #[must_use]
-    pub fn with_other_trees(mut self, below: OtherTrees) -> Self {
-        self.below = below;
+    pub fn with_other_trees(mut self, other_trees: OtherTrees) -> Self {
+        self.context.other_trees = other_trees;
         self
     }
 
     /// The same rule, where operands are folded.
     #[must_use]
     pub fn with_operator(mut self, operator: TableOperator) -> Self {
-        self.operator = operator;
+        self.context.operator = operator;
         self
     }
 
     /// The same rule, where a compaction filter is asked about values.
     #[must_use]
     pub fn with_filter(mut self, filter: TableFilter) -> Self {
-        self.filter = filter;
+        self.context.filter = filter;
         self
     }
 
     /// The same rule, over a stream whose entries may point into these value files.
     #[must_use]
     pub fn with_values(mut self, values: ValueFiles) -> Self {
-        self.values = values;
+        self.context.values = values;
         self
     }
 
     /// The same rule, where entries keep their seqnums or not.
     #[must_use]
-    pub const fn keeping_seqnums(mut self, dated: bool) -> Self {
-        self.keeps_seqnums = dated;
+    pub const fn keeping_seqnums(mut self, keeps_seqnums: bool) -> Self {
+        self.context.keeps_seqnums = keeps_seqnums;
         self
     }
 
     /// The same rule, under erasures: all of them up to the newest entry of the stream.
     #[must_use]
     pub fn with_range_tombstones(mut self, range_tombstones: Arc<RangeTombstones>) -> Self {
-        self.erases = !range_tombstones.is_empty();
-        self.range_tombstones = range_tombstones;
+        self.covering = Covering::new(range_tombstones);
         self
     }
 
@@ -152,22 +112,22 @@ impl GcRule {
     #[inline]
     #[must_use]
     pub const fn compares_seqnums(&self) -> bool {
-        self.erases || self.keeps_seqnums
+        self.covering.any() || self.context.keeps_seqnums
     }
 
     /// Whether range tombstones after `after` that every snapshot sees touch the keys from `low` to `high`.
     pub(in crate::tree) fn erases_in(&self, low: &[u8], high: Bound<&[u8]>, after: SeqNum) -> bool {
-        self.erases && self.range_tombstones.touch(low, high, (after, self.snapshots[0]))
+        self.covering.touch(low, high, (after, self.context.oldest()))
     }
 
     /// Up to where a tree is clean that holds what is kept, when none of the entries is newer than `newest`.
     #[must_use]
     pub fn clean_to(&self, newest: SeqNum) -> SeqNum {
-        if self.keeps_seqnums {
+        if self.context.keeps_seqnums {
             // Entries would count as having at least that.
             return SeqNum::ZERO;
         }
-        newest.max(self.range_tombstones.newest()).min(self.snapshots[0])
+        newest.max(self.covering.newest()).min(self.context.oldest())
     }
 
     /// As [`Self::push`], of an entry from a tree that is clean up to `clean_to`.
@@ -195,15 +155,15 @@ impl GcRule {
         entry: &Entry<'_>,
         out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
     ) -> Result<()> {
-        if self.erases {
-            self.erase(entry, seqnum, out)?;
+        if self.covering.any() {
+            self.pass_range_tombstones(entry, seqnum, out)?;
         }
-        if self.keeps_seqnums { self.push(&Entry { seqnum, ..*entry }, out) } else { self.push(entry, out) }
+        if self.context.keeps_seqnums { self.push(&Entry { seqnum, ..*entry }, out) } else { self.push(entry, out) }
     }
 
     /// Takes the range tombstones into account that lie between the entry before and `entry`, which counts as having
     /// `seqnum`.
-    fn erase(
+    fn pass_range_tombstones(
         &mut self,
         entry: &Entry<'_>,
         seqnum: SeqNum,
@@ -211,23 +171,16 @@ impl GcRule {
     ) -> Result<()> {
         if self.key != entry.key {
             self.begin_key(entry.key, out)?;
-            self.covered_segment = self.range_tombstones.segment_near(self.covered_segment, entry.key);
-            self.covering.clear();
-            self.covering.extend_from_slice(self.range_tombstones.list(self.covered_segment));
+            self.covering.find(entry.key);
         }
-        let newer = self.covering.partition_point(|range_tombstone| *range_tombstone > seqnum);
-        if newer <= self.erased {
-            return Ok(());
-        }
-        self.erased = newer;
+        let Some(oldest) = self.covering.pass_to(seqnum) else { return Ok(()) };
         // A snapshot that sees the operands sees the range tombstone behind them.
         if !self.chain.is_empty() {
             self.end_chain(true, out)?;
         }
         // What lies behind the range tombstone is not its put any more.
         self.emit_pending(out)?;
-        let oldest = self.covering[newer - 1];
-        let seen = self.snapshots.partition_point(|snapshot| *snapshot < oldest);
+        let seen = self.context.first_to_see(oldest);
         self.served_from = self.served_from.min(seen);
         self.open = false;
         Ok(())
@@ -241,7 +194,7 @@ impl GcRule {
         self.served_from = usize::MAX;
         self.ahead = SeqNum::MAX;
         self.open = false;
-        self.erased = 0;
+        self.covering.begin_key();
         Ok(())
     }
 
@@ -257,7 +210,7 @@ impl GcRule {
             self.begin_key(entry.key, out)?;
         }
         // Snapshots from `seen` on see this version unless a newer one serves them.
-        let seen = self.snapshots.partition_point(|snapshot| *snapshot < entry.seqnum);
+        let seen = self.context.first_to_see(entry.seqnum);
         if (entry.kind == Kind::SingleDelete || self.pending.is_some()) && self.wait(entry, seen, out)? {
             return Ok(());
         }
@@ -266,12 +219,12 @@ impl GcRule {
         }
         let is_newest = self.served_from == usize::MAX;
         match self.decide(entry, seen) {
-            Some(Seen::ByAll) if self.filter.is_registered() && is_newest && !entry.kind.is_tombstone() => {
-                self.emit_filtered(self.written(entry.seqnum, Seen::ByAll), entry.kind, entry.value, out)
+            Some(Seen::ByAll) if self.context.filter.is_registered() && is_newest && !entry.kind.is_tombstone() => {
+                self.emit_filtered(self.context.written(entry.seqnum, Seen::ByAll), entry.kind, entry.value, out)
             }
             Some(seen) => {
                 self.emitted += 1;
-                out(&Entry { seqnum: self.written(entry.seqnum, seen), ..*entry })
+                out(&Entry { seqnum: self.context.written(entry.seqnum, seen), ..*entry })
             }
             None => Ok(()),
         }
@@ -281,7 +234,7 @@ impl GcRule {
     /// written as they are: [`Self::pass`] takes them all at once.
     #[must_use]
     pub fn lets_pass(&self, first: &[u8]) -> bool {
-        !self.compares_seqnums() && !self.filter.is_registered() && self.key != first
+        !self.compares_seqnums() && !self.context.filter.is_registered() && self.key != first
     }
 
     /// Ends the key in hand, and takes `count` puts that are written as they are, the last of which is of the key
@@ -297,12 +250,6 @@ impl GcRule {
         Ok(())
     }
 
-    /// The seqnum with which a version is written.
-    #[inline]
-    pub(super) const fn written(&self, seqnum: SeqNum, seen: Seen) -> SeqNum {
-        if matches!(seen, Seen::ByAll) && !self.keeps_seqnums { SeqNum::ZERO } else { seqnum }
-    }
-
     /// Says that no entry of the key in hand follows, and gives `out` what was held back.
     ///
     /// # Errors
@@ -310,7 +257,7 @@ impl GcRule {
     #[inline]
     pub fn end_key(&mut self, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
         if !self.chain.is_empty() {
-            self.end_chain(self.bottom, out)
+            self.end_chain(self.context.bottom, out)
         } else if self.pending.is_some() {
             self.end_pending(out)
         } else {
@@ -332,7 +279,7 @@ impl GcRule {
 
     /// By whom `entry`, which is to be written, is seen; `None` when it may be dropped.
     fn decide(&mut self, entry: &Entry<'_>, seen: usize) -> Option<Seen> {
-        if seen == self.snapshots.len() {
+        if seen == self.context.snapshots.len() {
             // Newer than `published`: some snapshot may see just this version, and the next may see another. It serves
             // none of those here.
             if entry.seqnum >= self.ahead {
@@ -349,8 +296,8 @@ impl GcRule {
         if seen > 0 || self.open {
             return Some(Seen::BySome);
         }
-        if self.bottom && entry.kind.is_tombstone() {
-            if self.snapshots.len() > 1 {
+        if self.context.bottom && entry.kind.is_tombstone() {
+            if self.context.snapshots.len() > 1 {
                 Reached::TombstoneDropped.mark();
             }
             return None;
@@ -370,26 +317,26 @@ impl GcRule {
         if !self.chain.is_empty() {
             match entry.kind {
                 Kind::Merge if same_stripe => {
-                    self.chain.push(entry, &self.key, &self.operator);
+                    self.chain.push(entry, &self.key, &self.context.operator);
                     return Ok(true);
                 }
                 Kind::Put if same_stripe => return self.fold(Some(entry.value), out),
                 Kind::PutPointer if same_stripe => {
-                    let value = self.values.read(entry.value, Fill::Bypass)?;
+                    let value = self.context.values.read(entry.value, Fill::Bypass)?;
                     return self.fold(Some(&value), out);
                 }
                 Kind::Delete if same_stripe => return self.fold(None, out),
                 _ => self.end_chain(false, out)?,
             }
         }
-        let is_shown = seen < self.served_from && seen < self.snapshots.len();
-        if entry.kind != Kind::Merge || !is_shown || self.operator.registered().is_none() {
+        let is_shown = seen < self.served_from && seen < self.context.snapshots.len();
+        if entry.kind != Kind::Merge || !is_shown || self.context.operator.registered().is_none() {
             return Ok(false);
         }
         self.chain_is_newest = self.served_from == usize::MAX;
         self.served_from = seen;
         self.open = false;
-        self.chain.push(entry, &self.key, &self.operator);
+        self.chain.push(entry, &self.key, &self.context.operator);
         Ok(true)
     }
 
@@ -398,7 +345,7 @@ impl GcRule {
         if whole {
             return self.fold(None, out).map(drop);
         }
-        match self.chain.partial(&self.key, &self.operator) {
+        match self.chain.partial(&self.key, &self.context.operator) {
             Some(operand) => self.emit_chain(Kind::Merge, &operand, out),
             None => self.emit_operands(out),
         }
@@ -407,19 +354,40 @@ impl GcRule {
     /// Gives one value instead of the chain and what it changes. False, and the operands as they are, when the operator
     /// fails.
     pub(super) fn fold(&mut self, base: Option<&[u8]>, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<bool> {
-        let Ok(value) = self.operator.full(&self.key, base, &self.chain.operands()) else {
+        let Ok(value) = self.context.operator.full(&self.key, base, &self.chain.operands()) else {
             return self.emit_operands(out).map(|()| false);
         };
         self.emit_chain(Kind::Put, &value, out).map(|()| true)
     }
 
+    /// Emits the value of the current key, which every snapshot sees, as the compaction filter wants it. `stored` is the
+    /// value, or the pointer to it; `seqnum` is written with it.
+    #[cold]
+    fn emit_filtered(
+        &mut self,
+        seqnum: SeqNum,
+        kind: Kind,
+        stored: &[u8],
+        out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let filtered = self.context.filtered(&self.key, kind, stored)?;
+        let (kind, value) = match &filtered {
+            Filtered::Dropped => return Ok(()),
+            Filtered::Tombstone => (Kind::Delete, &b""[..]),
+            Filtered::Changed(value) => (Kind::Put, &**value),
+            Filtered::Unchanged => (kind, stored),
+        };
+        self.emitted += 1;
+        out(&Entry { key: &self.key, seqnum, kind, value })
+    }
+
     /// Gives an entry in the place of the chain's newest.
     fn emit_chain(&mut self, kind: Kind, value: &[u8], out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
         let seen = if kind == Kind::Put && self.served_from == 0 { Seen::ByAll } else { Seen::BySome };
-        let seqnum = self.written(self.chain.newest(), seen);
+        let seqnum = self.context.written(self.chain.newest(), seen);
         self.chain.clear();
         self.open = kind == Kind::Merge;
-        if seen == Seen::ByAll && self.chain_is_newest && self.filter.is_registered() {
+        if seen == Seen::ByAll && self.chain_is_newest && self.context.filter.is_registered() {
             return self.emit_filtered(seqnum, kind, value, out);
         }
         self.emitted += 1;

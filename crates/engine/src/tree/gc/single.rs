@@ -17,12 +17,13 @@
 //! 2. Where a live snapshot is older than the pair, the single-delete stays and only the put goes: a transaction that
 //!    began before the two must find that its key was changed.
 //! 3. Where another tree may have the key, only the put goes: it may be this put once more
-//!    ([`Below`](super::OtherTrees)).
+//!    ([`OtherTrees`](super::OtherTrees)).
 
 use crate::base::{Entry, Kind, Result};
 
+use super::context::Seen;
 use super::pending_single_delete::PendingSingleDelete;
-use super::rule::{GcRule, Seen};
+use super::rule::GcRule;
 
 fn is_put(kind: Kind) -> bool {
     matches!(kind, Kind::Put | Kind::PutPointer)
@@ -53,8 +54,8 @@ impl GcRule {
                 if seen == self.served_from { self.fold(None, out).map(drop) } else { self.end_chain(false, out) };
             ended?;
         }
-        let is_last = self.bottom && seen == 0;
-        if is_last || seen == self.snapshots.len() {
+        let is_last = self.context.bottom && seen == 0;
+        if is_last || seen == self.context.snapshots.len() {
             // At the bottom it is a tombstone like others; what is newer than `published` is kept as it is.
             return Ok(false);
         }
@@ -72,7 +73,7 @@ impl GcRule {
     ) -> Result<()> {
         match next {
             Kind::Put | Kind::PutPointer if pending.hidden || pending.stripe == 0 => {
-                let gone = pending.gone || !self.below.may_hold(&self.key);
+                let gone = pending.gone || !self.context.other_trees.may_hold(&self.key);
                 self.pending = Some(PendingSingleDelete { gone, ..pending });
             }
             Kind::Put | Kind::PutPointer | Kind::Merge | Kind::SingleDelete => {}
@@ -97,7 +98,7 @@ impl GcRule {
     /// Gives or drops the single-delete that waits, when no version of its key follows.
     #[cold]
     pub(super) fn end_pending(&mut self, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
-        if self.bottom && self.pending.is_some_and(|pending| pending.hidden) {
+        if self.context.bottom && self.pending.is_some_and(|pending| pending.hidden) {
             // Its put went without it.
             self.pending = None;
         }
@@ -114,7 +115,7 @@ impl GcRule {
             self.served_from = place.stripe;
             self.open = false;
         }
-        let seqnum = self.written(place.seqnum, if place.stripe == 0 { Seen::ByAll } else { Seen::BySome });
+        let seqnum = self.context.written(place.seqnum, if place.stripe == 0 { Seen::ByAll } else { Seen::BySome });
         self.emitted += 1;
         out(&Entry { key: &self.key, seqnum, kind, value: b"" })
     }

@@ -140,14 +140,6 @@ impl RunCursor {
         Ok(())
     }
 
-    /// The last step of a seek: reads the leaf, narrows the search in it by heads, and prefetches the entry.
-    fn seek_step_leaf(&mut self, key: &[u8]) -> Result<SeekProgress> {
-        let leaf = self.load_leaf(self.index.slot)?;
-        let bound = leaf.bound(key);
-        leaf.prefetch_bound(bound);
-        Ok(SeekProgress::Leaf(leaf, bound))
-    }
-
     fn guarded(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let gone = go(self);
         if gone.is_err() {
@@ -356,7 +348,11 @@ impl LazySeek for RunCursor {
                 .index
                 .prefetch_slot(bound, key)
                 .map(|found| if found { SeekProgress::Slot } else { SeekProgress::Left }),
-            SeekProgress::Slot => self.seek_step_leaf(key),
+            SeekProgress::Slot => self.load_leaf(self.index.slot).map(|leaf| {
+                let bound = leaf.bound(key);
+                leaf.prefetch_bound(bound);
+                SeekProgress::Leaf(leaf, bound)
+            }),
             SeekProgress::Leaf(..) | SeekProgress::Left => return false,
         };
         self.progress = gone.unwrap_or(SeekProgress::Left);
