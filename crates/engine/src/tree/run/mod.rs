@@ -19,6 +19,7 @@ pub mod multi_get;
 mod open_filter;
 mod readahead;
 mod reader;
+mod section_builders;
 mod separator;
 mod sticky_error;
 mod tail;
