@@ -1,10 +1,10 @@
-//! What one snapshot sees of a cursor over all versions: for each key in a range its newest visible version, if that is
-//! a value.
+//! The iterator of a snapshot: for each key in a range its newest visible version, if that is a value, over a cursor
+//! that shows all versions.
 //!
 //! # Invariants
 //! 1. Of the entries of one key, the first in the cursor's order with a seqnum up to the snapshot's decides: a put is
 //!    shown, a tombstone is not, a merge operand is folded with what follows it, down to the first that is none. Zero
-//!    is up to every snapshot. A value that is kept apart is not read before [`SnapshotIter::fetch`].
+//!    is up to every snapshot. A value in a value file is not read before [`SnapshotIter::fetch`].
 //! 2. At most one entry beyond the range is looked at, in either direction.
 
 use std::fmt;
@@ -12,15 +12,15 @@ use std::sync::Arc;
 
 use crate::base::key::head;
 use crate::base::{Kind, Result, SeqNum, Value};
-use crate::cache::Fill;
 use crate::store::BlocksRead;
 use crate::tree::operator::TableOperator;
 use crate::tree::values::ValueFiles;
 use crate::tree::{Costs, KeyCursor, Limits};
 
+use super::shown_value::ShownValue;
 use super::tombstone_stats::TombstoneStats;
 
-/// A walk in one direction over the keys and values that a snapshot sees in a range.
+/// An iterator over the keys and values that a snapshot sees in a range, in one direction.
 pub struct SnapshotIter<C> {
     cursor: C,
     snapshot: SeqNum,
@@ -31,23 +31,16 @@ pub struct SnapshotIter<C> {
     /// The key here, unless it is that of the entry where the cursor stands. The last dead key, unless an entry was
     /// shown since.
     key: Vec<u8>,
-    /// The value of `key` when the cursor has gone on: to the key before (backward), or over the operands that the
-    /// value was folded from.
-    found: Option<Value>,
-    /// Where the value of `key` is, if it is kept apart.
-    pointer: PointerState,
-    /// The value files into which entries point.
-    values: ValueFiles,
-    /// Blocks of theirs that were read.
-    value_blocks_read: u64,
-    /// Blocks that were read to come to the first entry.
+    /// The value of `key`, if it is not the one of the entry at the cursor.
+    value: ShownValue,
+    /// Blocks that the first seek read.
     sought_blocks_read: u64,
     /// Folds operands.
     operator: TableOperator,
     tombstones: TombstoneStats,
 }
 
-/// What a walk must know of its table.
+/// What an iterator must know of its table.
 #[derive(Debug, Default)]
 pub struct ReadContext {
     /// Folds operands.
@@ -68,19 +61,9 @@ enum Direction {
     Done,
 }
 
-/// Whether a value is kept apart, and where it is then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PointerState {
-    Inline,
-    /// What stands in its place points to it.
-    Unread,
-    /// It was read, and is what was found.
-    Fetched,
-}
-
 impl<C: KeyCursor> SnapshotIter<C> {
-    /// What `snapshot` sees of `cursor` within `limits`, in a table of which this is known. It stands before the range
-    /// and after it at once: the first call decides which way it goes.
+    /// An iterator over what `snapshot` sees of `cursor` within `limits`. The first call of [`Self::next`] or
+    /// [`Self::prev`] decides its direction.
     pub fn new(cursor: C, snapshot: SeqNum, limits: Arc<Limits>, context: ReadContext) -> Self {
         let ReadContext { operator, values } = context;
         let high_head = limits.high.as_deref().map_or(u64::MAX, head);
@@ -91,17 +74,14 @@ impl<C: KeyCursor> SnapshotIter<C> {
             high_head,
             direction: Direction::Fresh,
             key: Vec::new(),
-            found: None,
-            pointer: PointerState::Inline,
-            values,
-            value_blocks_read: 0,
+            value: ShownValue::new(values),
             sought_blocks_read: 0,
             operator,
             tombstones: TombstoneStats::default(),
         }
     }
 
-    /// Ends the walk, and says what dead entries it stepped over.
+    /// Ends the iteration, and returns the dead entries that it passed.
     #[must_use]
     pub fn into_tombstone_stats(self) -> TombstoneStats {
         self.tombstones
@@ -117,14 +97,14 @@ impl<C: KeyCursor> SnapshotIter<C> {
         &self.cursor
     }
 
-    /// Blocks that were read to come to the first entry, of each tree those that it lies in.
+    /// Blocks that the first seek read, in all trees.
     pub const fn sought_blocks_read(&self) -> u64 {
         self.sought_blocks_read
     }
 
-    /// What the walk has cost so far.
+    /// The cost so far.
     pub fn costs(&self) -> Costs {
-        self.cursor.costs().plus(Costs { blocks_read: self.value_blocks_read, ..Costs::default() })
+        self.cursor.costs().plus(Costs { blocks_read: self.value.blocks_read(), ..Costs::default() })
     }
 
     /// Moves to the next key that is seen, or returns false at the end of the range.
@@ -139,10 +119,7 @@ impl<C: KeyCursor> SnapshotIter<C> {
     #[inline]
     pub fn next(&mut self) -> Result<bool> {
         // Nearly all steps.
-        if self.direction == Direction::Forward
-            && self.pointer == PointerState::Inline
-            && self.cursor.next_key_in_leaf()
-        {
+        if self.direction == Direction::Forward && self.value.is_inline() && self.cursor.next_key_in_leaf() {
             return self.settle();
         }
         self.next_elsewhere()
@@ -150,8 +127,8 @@ impl<C: KeyCursor> SnapshotIter<C> {
 
     /// As [`Self::next`], where the next key may lie in another leaf or tree.
     fn next_elsewhere(&mut self) -> Result<bool> {
-        if self.pointer != PointerState::Inline {
-            self.leave_pointer();
+        if !self.value.is_inline() {
+            self.value.clear();
         }
         match self.direction {
             Direction::Forward => self.leave_key()?,
@@ -171,7 +148,7 @@ impl<C: KeyCursor> SnapshotIter<C> {
             }
             Direction::Folded => {
                 self.direction = Direction::Forward;
-                self.found = None;
+                self.value.clear();
                 if self.cursor.entry().is_some_and(|entry| entry.key == self.key) {
                     self.tombstones.step(1, &self.key);
                     self.leave_key()?;
@@ -183,7 +160,7 @@ impl<C: KeyCursor> SnapshotIter<C> {
         self.settle()
     }
 
-    /// Goes on forward to the next entry that is seen, where the cursor stands or behind it.
+    /// Moves forward to the next visible entry, from the entry at the cursor on.
     #[inline]
     fn settle(&mut self) -> Result<bool> {
         while let Some(entry) = self.cursor.entry()
@@ -201,7 +178,7 @@ impl<C: KeyCursor> SnapshotIter<C> {
         Ok(false)
     }
 
-    /// Passes over an entry that is not shown, or shows what is rare.
+    /// Passes an entry that is not shown, or shows a rare one.
     #[inline(never)]
     fn pass(&mut self) -> Result<bool> {
         let Some(entry) = self.cursor.entry() else { return Ok(false) };
@@ -220,14 +197,14 @@ impl<C: KeyCursor> SnapshotIter<C> {
         Ok(false)
     }
 
-    /// Is at the end of the range.
+    /// Ends the iteration at the end of the range.
     #[cold]
     fn end(&mut self) {
         self.tombstones.show(&self.key);
         self.direction = Direction::Done;
     }
 
-    /// Steps over what is left of the key where the cursor stands.
+    /// Passes the remaining versions of the current key.
     #[inline]
     fn leave_key(&mut self) -> Result<()> {
         match self.cursor.next_key(&mut self.key) {
@@ -251,7 +228,7 @@ impl<C: KeyCursor> SnapshotIter<C> {
     /// After [`Self::next`].
     pub fn prev(&mut self) -> Result<bool> {
         match self.direction {
-            // Nowhere is the start of the range, or a failure, which a further move says again.
+            // Nowhere is the start of the range, or a failure, which a further move reports again.
             Direction::Backward if self.cursor.entry().is_none() => self.cursor.prev()?,
             Direction::Backward => {}
             Direction::Standing => {
@@ -276,13 +253,14 @@ impl<C: KeyCursor> SnapshotIter<C> {
         {
             if entry.kind == Kind::Put && entry.seqnum <= self.snapshot && self.cursor.is_first_version() {
                 self.tombstones.show(entry.key);
-                (self.found, self.pointer, self.direction) = (None, PointerState::Inline, Direction::Standing);
+                self.value.clear();
+                self.direction = Direction::Standing;
                 return Ok(true);
             }
             self.key.clear();
             self.key.extend_from_slice(entry.key);
             self.decide_backward()?;
-            if self.found.is_some() {
+            if self.value.get().is_some() {
                 self.tombstones.show(&self.key);
                 return Ok(true);
             }
@@ -291,24 +269,18 @@ impl<C: KeyCursor> SnapshotIter<C> {
         Ok(false)
     }
 
-    /// Shows `key`, whose value is kept apart or is to be folded from operands.
+    /// Shows `key`, whose value lies in a value file or is to be folded from operands.
     #[cold]
     fn show_rare(&mut self) -> Result<bool> {
         self.tombstones.show(&self.key);
         if self.cursor.entry().is_some_and(|entry| entry.kind == Kind::Merge) {
             return self.fold_forward();
         }
-        self.pointer = PointerState::Unread;
+        self.value.set(None, true);
         Ok(true)
     }
 
-    /// Leaves a value that is kept apart behind.
-    #[cold]
-    fn leave_pointer(&mut self) {
-        (self.pointer, self.found) = (PointerState::Inline, None);
-    }
-
-    /// Walks over the operands of `key`, which begin here, and folds them with what is behind them.
+    /// Reads the operands of `key`, which begin at the cursor, and folds them with the older version that they change.
     #[cold]
     fn fold_forward(&mut self) -> Result<bool> {
         let mut operands = Vec::new();
@@ -319,9 +291,7 @@ impl<C: KeyCursor> SnapshotIter<C> {
             match entry.kind {
                 Kind::Merge => {}
                 Kind::PutPointer => {
-                    let read = BlocksRead::so_far();
-                    base = Some(self.values.read(entry.value, Fill::Keep)?);
-                    self.value_blocks_read += read.since();
+                    base = Some(self.value.read(entry.value)?);
                     break;
                 }
                 kind => {
@@ -338,9 +308,9 @@ impl<C: KeyCursor> SnapshotIter<C> {
         Ok(true)
     }
 
-    /// Walks over all entries of `key`, which come oldest first, and keeps the value that the last ones seen make.
+    /// Passes all entries of `key`, oldest first, and keeps the value that the newest visible ones make.
     fn decide_backward(&mut self) -> Result<()> {
-        (self.found, self.pointer) = (None, PointerState::Inline);
+        self.value.clear();
         let mut operands = Vec::new();
         let mut versions = 0;
         while let Some(entry) = self.cursor.entry()
@@ -351,32 +321,30 @@ impl<C: KeyCursor> SnapshotIter<C> {
                     Kind::Merge => operands.extend(self.cursor.value()),
                     kind => {
                         operands.clear();
-                        self.found = if kind.is_tombstone() { None } else { self.cursor.value() };
-                        self.pointer =
-                            if kind == Kind::PutPointer { PointerState::Unread } else { PointerState::Inline };
+                        let value = if kind.is_tombstone() { None } else { self.cursor.value() };
+                        self.value.set(value, kind == Kind::PutPointer);
                     }
                 }
                 versions += 1;
             }
             self.cursor.prev()?;
         }
-        let shown = self.found.is_some() || !operands.is_empty();
+        let shown = self.value.get().is_some() || !operands.is_empty();
         self.tombstones.step(versions - u64::from(shown), &self.key);
         if operands.is_empty() {
             return Ok(());
         }
         self.fetch()?;
-        self.pointer = PointerState::Inline;
-        let base = self.found.take();
+        let base = self.value.take();
         self.fold(base.as_ref(), &operands)
     }
 
-    /// Finds what operands, oldest first, make of `base`.
+    /// Folds `operands`, oldest first, into `base`.
     #[cold]
     fn fold(&mut self, base: Option<&Value>, operands: &[Value]) -> Result<()> {
         let operands: Vec<&[u8]> = operands.iter().map(|operand| &**operand).collect();
         let value = self.operator.full(&self.key, base.map(|base| &**base), &operands)?;
-        self.found = Some(Value::owned(&value));
+        self.value.set(Some(Value::owned(&value)), false);
         Ok(())
     }
 
@@ -400,7 +368,7 @@ impl<C: KeyCursor> SnapshotIter<C> {
     /// When the last move did not return true.
     #[inline]
     pub fn entry(&self) -> (&[u8], &[u8]) {
-        match (self.direction, &self.found) {
+        match (self.direction, self.value.get()) {
             (Direction::Forward | Direction::Standing, None) => {
                 let entry = self.cursor.entry().expect("the last move returned true");
                 (entry.key, entry.value)
@@ -409,22 +377,17 @@ impl<C: KeyCursor> SnapshotIter<C> {
         }
     }
 
-    /// Reads the value here if it is kept apart. Without it [`Self::value`] shows what stands in its place.
+    /// Reads the value from its value file if it lies there. Until then [`Self::value`] is the pointer to it.
     ///
     /// # Errors
     /// `Corruption` or `Io` when it cannot be read.
     #[inline]
     pub fn fetch(&mut self) -> Result<()> {
-        if self.pointer == PointerState::Unread { self.fetch_pointer() } else { Ok(()) }
-    }
-
-    #[cold]
-    fn fetch_pointer(&mut self) -> Result<()> {
-        let read = BlocksRead::so_far();
-        let value = self.values.read(self.value_bytes(), Fill::Keep)?;
-        self.value_blocks_read += read.since();
-        (self.found, self.pointer) = (Some(value), PointerState::Fetched);
-        Ok(())
+        if !self.value.is_unread() {
+            return Ok(());
+        }
+        let at_cursor = self.cursor.entry().map_or(&[][..], |entry| entry.value);
+        self.value.fetch(at_cursor)
     }
 
     /// The value here, without a copy.
@@ -433,7 +396,7 @@ impl<C: KeyCursor> SnapshotIter<C> {
     /// When the last move did not return true.
     #[inline]
     pub fn value_bytes(&self) -> &[u8] {
-        match &self.found {
+        match self.value.get() {
             Some(value) => value,
             None => self.cursor.entry().expect("the last move returned true").value,
         }
@@ -444,7 +407,7 @@ impl<C: KeyCursor> SnapshotIter<C> {
     /// # Panics
     /// When the last move did not return true.
     pub fn value(&self) -> Value {
-        match &self.found {
+        match self.value.get() {
             Some(value) => value.clone(),
             None => self.cursor.value().expect("the last move returned true"),
         }
