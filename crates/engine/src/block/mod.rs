@@ -7,6 +7,7 @@ pub mod builder;
 pub mod format;
 pub mod frame;
 pub mod image;
+mod parse;
 pub mod pointer;
 pub mod search;
 mod strip;
