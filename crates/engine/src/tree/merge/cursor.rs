@@ -1,86 +1,42 @@
-//! The merge of several cursors into one, which keeps them in the order of their entries.
-//!
-//! Sources come newest tree first. The merge shows every entry of every source: keys ascending; for one key, the
-//! entries of the first source that has it, then those of the second, and so on; within a source in its own order. So
-//! rank decides between versions of a key, not the seqnum, which a compaction may have set to zero.
-//!
-//! # Invariants
-//! 1. Going forward, each source but the winner stands on its first entry after the winner's, in the order above, or
-//!    past its end; going backward, on its last entry before it, or before its start. So a change of direction takes
-//!    each of them over the winner's entry, which is one step, or more if a live memtable grew in between.
-//! 2. `order` has all sources in the order in which their entries come in the direction of travel, or may come at the
-//!    earliest (5), where there are several; `winner` is the first.
-//! 3. While `here` is somewhere, it is where the winner stood, or came to since; the winner itself stands nowhere.
-//! 4. All keys that the sources stand on begin with `prefix`, and a player's head is of what follows it. So heads order
-//!    sources in the direction of travel, up to ties; a source that stands nowhere has the largest.
-//! 5. Behind a seek, a source may only have come near its entry ([`Cursor::lazy_seek_ge`]): its head is then the
-//!    smallest that the entry can have, and it comes before its equals. When it comes first it arrives, and takes its
-//!    place anew: a source that never comes first is never looked at. Going backward, none is near.
-//!
-//! A source that moved is put in its place step by step, which takes as many steps as there are sources that come
-//! before its next entry: mostly none or few, since large trees hold nearly all entries. A tree of losers is slower for
-//! any number of sources that was tried, up to 128.
+//! The cursor over all entries of several cursors.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use super::cost::Costs;
-use super::cursor::{Cursor, KeyCursor, LazySeek, Leaf, Limits, MergeSource, Position, SeqnumBounds, leave_key};
-use super::leaf_cursor::LeafCursor;
-use crate::base::key::{head, shared_bytes};
-use crate::base::num::{u32_of, usize_of32};
+use super::order::{Player, SourceOrder};
 use crate::base::{Entry, Error, Result, Value};
-
-/// After so many ties of heads it is worth to look what the keys have in common.
-const TIES_MAX: u32 = if cfg!(test) { 2 } else { 32 };
-/// A source that moved passes so many others one by one before a binary search among the rest.
-const STEPS_MAX: usize = if cfg!(test) { 2 } else { 32 };
-/// Bytes in common that are left to the heads: neighbours have nearly all in common, but not for long.
-const PREFIX_SLACK: usize = if cfg!(test) { 1 } else { 4 };
+use crate::tree::cost::Costs;
+use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, Leaf, Limits, MergeSource, Position, SeqnumBounds, leave_key};
+use crate::tree::leaf_cursor::LeafCursor;
 
 /// A cursor over all entries of several cursors.
 pub struct MergeCursor {
     sources: Vec<Box<dyn MergeSource>>,
-    /// Sources may be near their entries.
+    /// Sources may have left their entries unread.
     any_lazy: bool,
     winner: usize,
-    /// Empty for a single source.
-    order: Vec<Player>,
-    /// Where the winner stands in its leaf, while the merge walks there itself.
+    order: SourceOrder,
+    /// The winner's position in its leaf, while the merge walks there itself.
     here: LeafCursor,
     state: State,
-    /// Nearly all that the keys had in common when it was last looked at: at the beginning, and after many ties.
-    prefix: Vec<u8>,
-    /// Ties since the prefix was last looked at.
-    ties: u32,
 }
 
-/// Where the merge stands, and which way it came there.
+/// The position of the merge, and the direction in which it came there.
 enum State {
     Nowhere,
     Forward,
     Backward,
-    /// A source failed: what every later move says again.
+    /// A source failed: every later move reports this.
     Failed(Error),
-}
-
-/// A source and what orders it among the others.
-#[derive(Clone, Copy, Debug)]
-struct Player {
-    /// The head of its key after the prefix; going backward its complement, so that the smaller always comes first.
-    head: u64,
-    source: u32,
-    is_lazy: bool,
 }
 
 impl MergeCursor {
     /// A merge of `sources`, newest tree first.
     #[must_use]
     pub fn new(sources: Vec<Box<dyn MergeSource>>) -> Self {
-        let (here, prefix) = (LeafCursor::nowhere(), Vec::new());
-        let order = Vec::with_capacity(if sources.len() > 1 { sources.len() } else { 0 });
-        Self { sources, any_lazy: false, winner: 0, order, here, state: State::Nowhere, prefix, ties: 0 }
+        let order = SourceOrder::new(sources.len());
+        Self { sources, any_lazy: false, winner: 0, order, here: LeafCursor::nowhere(), state: State::Nowhere }
     }
 
     /// The number of the cursor that the entry comes from.
@@ -90,8 +46,8 @@ impl MergeCursor {
         self.winner
     }
 
-    /// The leaf whose first entry the merge stands on, going forward, if no other source has a key up to its last one:
-    /// then [`Self::skip_leaf`] goes over all of it.
+    /// The leaf that begins with the current entry, going forward, if no other source has a key up to its last one. Then
+    /// [`Self::skip_leaf`] moves past all of it.
     #[inline]
     pub fn whole_leaf(&mut self) -> Option<Leaf<'_>> {
         if self.here.is_nowhere() {
@@ -106,13 +62,13 @@ impl MergeCursor {
     fn alone_in_leaf(&self) -> Option<Leaf<'_>> {
         let leaf = self.sources[self.winner].leaf().filter(|_| self.forward())?;
         let is_behind = |other: &Player| {
-            let key = self.sources[usize_of32(other.source)].key();
+            let key = self.sources[other.source()].key();
             key.is_none_or(|key| leaf.block.compare_key(leaf.block.count() - 1, key).is_lt())
         };
-        self.order.get(1).is_none_or(|other| !other.is_lazy && is_behind(other)).then_some(leaf)
+        self.order.second().is_none_or(|other| !other.is_lazy && is_behind(other)).then_some(leaf)
     }
 
-    /// Goes over the rest of the leaf that [`Self::whole_leaf`] has given.
+    /// Moves past the rest of the leaf that [`Self::whole_leaf`] returned.
     ///
     /// # Errors
     /// As of any move.
@@ -126,7 +82,7 @@ impl MergeCursor {
         self.sources.len()
     }
 
-    /// Moves every source with `step`, and goes on from there in the direction of `state`.
+    /// Moves every source with `step`, and continues from there in the direction of `state`.
     fn start(&mut self, state: State, step: impl Fn(&mut dyn MergeSource) -> Result<()>) -> Result<()> {
         self.give_back();
         self.check()?;
@@ -138,7 +94,7 @@ impl MergeCursor {
         Ok(())
     }
 
-    /// Moves every source near the first entry that is not below `key`, and goes on forward from there.
+    /// Moves every source lazily to the first entry that is not below `key`, and continues forward from there.
     fn start_lazily(&mut self, key: &[u8]) -> Result<()> {
         self.check()?;
         while self.sources.iter_mut().map(|source| usize::from(source.prefetch_seek_ge(key))).sum::<usize>() > 0 {}
@@ -146,27 +102,11 @@ impl MergeCursor {
         self.guard(moved)?;
         self.state = State::Forward;
         self.any_lazy = true;
-        self.prefix.clear();
-        self.prefix.extend_from_slice(&key[..self.common(key)]);
-        self.ties = 0;
+        self.order.begin_at(&self.sources, key);
         self.place_all()
     }
 
-    /// How many bytes of `key` all keys begin with that the sources stand on or near, or nearly as many; none where a
-    /// single source has any left.
-    fn common(&self, key: &[u8]) -> usize {
-        let common = |source: &dyn MergeSource| match source.lazy_key() {
-            Some(near) => Some(shared_bytes(near.prefix, key)),
-            None => Some(shared_bytes(source.key()?, key).saturating_sub(PREFIX_SLACK)),
-        };
-        let mut commons = self.sources.iter().filter_map(|source| common(&**source));
-        match (commons.next(), commons.next()) {
-            (Some(first), Some(second)) => commons.fold(first.min(second), usize::min),
-            _ => 0,
-        }
-    }
-
-    /// Lets all sources arrive.
+    /// Lets all sources read their entries.
     fn resolve_all(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.any_lazy) {
             return Ok(());
@@ -175,7 +115,7 @@ impl MergeCursor {
         self.guard(arrived)
     }
 
-    /// Moves the winner with `step` in the direction of `state`, to where the merge goes on.
+    /// Moves the winner with `step` in the direction of `state`, and finds the next winner.
     #[inline]
     fn step(&mut self, step: impl Fn(&mut dyn MergeSource) -> Result<()>) -> Result<()> {
         self.give_back();
@@ -197,7 +137,7 @@ impl MergeCursor {
         Ok(older)
     }
 
-    /// As [`Self::step_key`], where another source may stand on the same key, and is moved with it then.
+    /// As [`Self::step_key`], when another source may be at the same key, and then moves with it.
     fn step_tied_keys(&mut self, key: &mut Vec<u8>) -> Result<u64> {
         key.clear();
         key.extend_from_slice(self.sources[self.winner].key().unwrap_or_default());
@@ -208,7 +148,7 @@ impl MergeCursor {
         Ok(older)
     }
 
-    /// Takes over from the winner where it stands in its leaf, if no other tree has anything between.
+    /// Takes over the position of a single source in its leaf.
     #[inline]
     fn borrow(&mut self) {
         if let [source] = &mut *self.sources {
@@ -216,7 +156,7 @@ impl MergeCursor {
         }
     }
 
-    /// Lets the winner stand where the merge has walked in its leaf.
+    /// Gives the position in the leaf back to the winner.
     #[inline]
     fn give_back(&mut self) {
         if !self.here.is_nowhere() {
@@ -224,7 +164,7 @@ impl MergeCursor {
         }
     }
 
-    /// Turns around at the winner's entry: takes all other sources over to its other side.
+    /// Reverses the direction at the winner's entry: moves all other sources to its other side.
     #[cold]
     fn turn(&mut self, state: State) -> Result<()> {
         self.give_back();
@@ -258,43 +198,31 @@ impl MergeCursor {
         Ok(())
     }
 
-    /// Goes on from where the sources stand.
+    /// Continues from the positions of the sources.
     fn begin(&mut self) -> Result<()> {
         self.resolve_all()?;
-        self.prefix.clear();
         match self.sources.len() {
             0 => self.state = State::Nowhere,
             1 => self.winner = 0,
             _ => {
-                self.take_prefix();
+                self.order.begin(&self.sources);
                 self.place_all()?;
             }
         }
         Ok(())
     }
 
-    /// Puts all sources in their places.
+    /// Puts all sources in order.
     fn place_all(&mut self) -> Result<()> {
-        self.order.clear();
-        for source in 0..self.sources.len() {
-            let near = if self.any_lazy { self.lazy_player(source) } else { None };
-            let player = near.or_else(|| self.player(source)).expect("the prefix is of all keys");
-            self.order.push(player);
-            let mut at = source;
-            while at > 0 && self.is_before(player, self.order[at - 1]) {
-                self.order[at] = self.order[at - 1];
-                at -= 1;
-            }
-            self.order[at] = player;
-        }
+        self.order.place_all(&self.sources, self.forward(), self.any_lazy);
         self.crown()
     }
 
-    /// Makes the first source the winner, once it has arrived.
+    /// Makes the first source the winner, once it has read its entry.
     #[inline]
     fn crown(&mut self) -> Result<()> {
-        let first = self.order[0];
-        self.winner = usize_of32(first.source);
+        let first = self.order.first();
+        self.winner = first.source();
         if !first.is_lazy {
             return Ok(());
         }
@@ -309,117 +237,19 @@ impl MergeCursor {
         if self.sources.len() == 1 {
             return Ok(());
         }
-        let Some(player) = self.player(self.winner) else { return self.begin() };
-        let mut at = self.pass_smaller(0, player.head);
-        while at < STEPS_MAX
-            && let Some(next) = self.order.get(at + 1).copied()
-            && self.is_before(next, player)
-        {
-            self.order[at] = next;
-            at = self.pass_smaller(at + 1, player.head);
-        }
-        if at == STEPS_MAX {
-            at = self.pass_many(at, player);
-        }
-        self.order[at] = player;
-        if at > 0 {
+        let forward = self.forward();
+        let Some(is_other) = self.order.place_first(&self.sources, self.winner, forward) else { return self.begin() };
+        if is_other {
             self.crown()?;
         }
-        if self.ties >= TIES_MAX { self.lengthen_prefix() } else { Ok(()) }
+        if self.order.has_many_ties() { self.lengthen_prefix() } else { Ok(()) }
     }
 
-    /// Moves those with smaller heads one place to the front, from place `at` on and at most to [`STEPS_MAX`], and says
-    /// which place that leaves free. Nearly all steps, and nothing but heads in them.
-    #[inline]
-    fn pass_smaller(&mut self, mut at: usize, head: u64) -> usize {
-        let len = self.order.len().min(STEPS_MAX + 1);
-        let order = &mut self.order[..len];
-        while at + 1 < len && order[at + 1].head < head {
-            order[at] = order[at + 1];
-            at += 1;
-        }
-        at
-    }
-
-    /// Moves all players that come before `player` one place to the front, from place `at` on, and says which place
-    /// that leaves free.
-    #[cold]
-    fn pass_many(&mut self, at: usize, player: Player) -> usize {
-        let (mut low, mut high) = (at, self.order.len() - 1);
-        while low < high {
-            let middle = high - (high - low) / 2;
-            if self.is_before(self.order[middle], player) {
-                low = middle;
-            } else {
-                high = middle - 1;
-            }
-        }
-        self.order.copy_within(at + 1..=low, at);
-        low
-    }
-
-    /// The source as a player, if it only came near its entry.
-    fn lazy_player(&self, source: usize) -> Option<Player> {
-        let head = self.sources[source].lazy_key()?.floor(self.prefix.len());
-        Some(Player { head, source: u32_of(source), is_lazy: true })
-    }
-
-    /// The source as a player, or `None` when its key does not begin with the prefix.
-    #[inline]
-    fn player(&self, source: usize) -> Option<Player> {
-        let head = match self.sources[source].key() {
-            None => u64::MAX,
-            Some(key) => {
-                let rest = if self.prefix.is_empty() { key } else { key.strip_prefix(&*self.prefix)? };
-                if self.forward() { head(rest) } else { !head(rest) }
-            }
-        };
-        Some(Player { head, source: u32_of(source), is_lazy: false })
-    }
-
-    /// Plays on with a longer prefix, if the keys have more in common.
+    /// Continues with a longer prefix, if the keys have more in common.
     #[cold]
     fn lengthen_prefix(&mut self) -> Result<()> {
         self.resolve_all()?;
-        if self.take_prefix() { self.place_all() } else { Ok(()) }
-    }
-
-    /// Takes into the prefix nearly all that the keys have in common; whether that made it longer.
-    fn take_prefix(&mut self) -> bool {
-        self.ties = 0;
-        let mut keys = self.sources.iter().filter_map(|source| source.key());
-        // What a single key has in common with itself says nothing of the next one.
-        let (Some(first), Some(second)) = (keys.next(), keys.next()) else { return false };
-        let first = &first[..shared_bytes(first, second)];
-        let common = keys.fold(first, |common, key| &common[..shared_bytes(common, key)]);
-        let common = &common[..common.len().saturating_sub(PREFIX_SLACK)];
-        let longer = common.len() > self.prefix.len();
-        if longer {
-            self.prefix.clear();
-            self.prefix.extend_from_slice(common);
-        }
-        longer
-    }
-
-    /// Whether `a` comes before `b` in the direction of travel.
-    #[inline]
-    fn is_before(&mut self, a: Player, b: Player) -> bool {
-        if a.head == b.head { self.is_before_in_tie(a, b) } else { a.head < b.head }
-    }
-
-    fn is_before_in_tie(&mut self, a: Player, b: Player) -> bool {
-        if a.is_lazy || b.is_lazy {
-            return a.is_lazy;
-        }
-        self.ties += 1;
-        match (self.sources[usize_of32(a.source)].key(), self.sources[usize_of32(b.source)].key()) {
-            (None, _) => false,
-            (_, None) => true,
-            (Some(x), Some(y)) => {
-                let order = x.cmp(y).then(a.source.cmp(&b.source));
-                order == if self.forward() { Ordering::Less } else { Ordering::Greater }
-            }
-        }
+        if self.order.lengthen_prefix(&self.sources) { self.place_all() } else { Ok(()) }
     }
 
     #[inline]
@@ -427,7 +257,7 @@ impl MergeCursor {
         matches!(self.state, State::Forward)
     }
 
-    /// Remembers that a move of a source failed: from then on the merge is fused.
+    /// Remembers that a move of a source failed: every later move fails.
     #[inline]
     fn guard<T>(&mut self, moved: Result<T>) -> Result<T> {
         moved.inspect_err(|error| self.state = State::Failed(again(error)))
@@ -534,7 +364,7 @@ impl KeyCursor for MergeCursor {
         }
         match self.sources.len() {
             0 | 1 => leave_key(self, key),
-            _ if self.order[0].head == self.order[1].head => self.step_tied_keys(key),
+            _ if self.order.first_two_tie() => self.step_tied_keys(key),
             _ => self.step_key(key),
         }
     }
@@ -712,7 +542,7 @@ mod tests {
             MergeCursor::new(vec![boxed(VecCursor::new(first)), boxed(VecCursor::new(vec![put(b"spinney-z")]))]);
         merge.first().unwrap();
         (0..5).for_each(|_| merge.next().unwrap());
-        assert_eq!(merge.prefix, b"spinney");
+        assert_eq!(merge.order.prefix, b"spinney");
     }
 
     #[test]
@@ -721,11 +551,11 @@ mod tests {
         let (a, b, c) = (&b"spinney-a"[..], &b"spinney-b"[..], &b"spinney-c"[..]);
         let mut merge = MergeCursor::new(vec![tree(&[a, c]), tree(&[b])]);
         merge.first().unwrap();
-        assert_eq!(merge.prefix, b"spinney");
+        assert_eq!(merge.order.prefix, b"spinney");
         // Of a key alone all is common, and the next one would not have it.
         merge.seek_ge(c).unwrap();
         assert_eq!(merge.entry().unwrap().key, c);
-        assert!(merge.prefix.is_empty());
+        assert!(merge.order.prefix.is_empty());
     }
 
     fn put(key: &[u8]) -> OwnedEntry {
