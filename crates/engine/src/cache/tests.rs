@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 
@@ -12,10 +13,11 @@ use super::shard::{ENTRY_BYTES, Shard, Shared, Swizzle};
 use super::table::Key;
 use super::*;
 use crate::base::memory::ImageSwip;
-use crate::block::{Compression, raw_image};
+use crate::base::num::usize_of;
+use crate::block::{Block, BlockPointer, Compression, raw_image};
 use crate::env::Access;
 use crate::env::sim::SimEnv;
-use crate::store::{BlockWriter, StoreStats};
+use crate::store::{BlockFile, BlockWriter, StoreStats};
 
 impl Shared for u64 {
     type Swip = Filled;
