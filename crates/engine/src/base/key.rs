@@ -29,7 +29,7 @@ pub enum Kind {
     /// The key has no value, and it was put at most once since the single-delete before: the two can annihilate each
     /// other wherever they meet (a tombstone too). Stored; never reuse the number.
     SingleDelete = 5,
-    /// The key has a value that is kept apart, in a value file: what stands in its place says where. Only entries of
+    /// The key has a value in a value file: a pointer to it stands in place of the value. Only entries of
     /// runs are of this kind. Stored; never reuse the number.
     PutPointer = 6,
 }
@@ -87,9 +87,9 @@ impl Kind {
             Self::Put => "put",
             Self::Delete => "delete",
             Self::Merge => "merge",
-            Self::RangeDelete => "erase",
+            Self::RangeDelete => "range delete",
             Self::SingleDelete => "single-delete",
-            Self::PutPointer => "put apart",
+            Self::PutPointer => "put pointer",
         }
     }
 }

@@ -34,7 +34,7 @@ pub enum Reached {
     Slice,
     /// A part of a merge into a B-tree was put in place while it went on.
     TreeSlice,
-    /// A range tombstone was left out because nobody needs it any more.
+    /// A range tombstone was left out because no snapshot and no tree needs it any more.
     RangeTombstoneRetired,
     /// A commit was refused because another came first.
     Conflict,
@@ -42,7 +42,7 @@ pub enum Reached {
     CorruptBlock,
     /// A sorted view of trees was shown to readers.
     View,
-    /// Trees were merged because reads had paid for it.
+    /// Trees were merged by a read-triggered compaction.
     ReadTriggeredMerge,
     /// A flush met a full disk and left everything as it was.
     FlushWithoutRoom,

@@ -35,7 +35,7 @@ struct Owners {
 }
 
 impl Owners {
-    /// A shard that nobody owns.
+    /// A shard that no thread owns.
     fn take(&self) -> Option<usize> {
         let mut owned = self.owned.load(Ordering::Relaxed);
         loop {
@@ -100,8 +100,8 @@ impl<const N: usize> ThreadCounters<N> {
         }
     }
 
-    /// Adds to one of the counters, and gives what its shard had before: for a caller that acts after so much was
-    /// added.
+    /// Adds to one of the counters, and gives what its shard had before: for a caller that acts after a certain amount
+    /// was added.
     #[inline]
     pub fn add_to(&self, counter: usize, count: u64) -> u64 {
         let mine = mine();
@@ -149,7 +149,7 @@ fn mine() -> usize {
 /// Gives this thread a shard of its own, if one is left.
 #[cold]
 fn choose() -> usize {
-    // At the thread's end nobody would give it back.
+    // Nothing would give it back at the thread's end.
     let may_own = LEASE.try_with(|_| ()).is_ok();
     let mine = if may_own { OWNERS.take() } else { None }.unwrap_or_else(|| OWNERS.share());
     MINE.set(mine);

@@ -193,7 +193,7 @@ pub fn pointer_to(frame: &[u8], identity: u64, offset: u64) -> Option<BlockPoint
     (stored == actual).then(|| BlockPointer { offset, bytes: u32_of(frame.len()), checksum: low_half(actual) })
 }
 
-/// Whether a payload may hold an image of so many bytes: what is allocated for it must not be a stranger's choice.
+/// Whether a payload may hold an image of this many bytes: bytes from outside must not size an allocation.
 fn plausible(payload: &[u8], image_bytes: usize, compression: Compression) -> bool {
     let payload_bytes = u64_of(payload.len());
     let most = match compression {

@@ -437,9 +437,9 @@ fn prefetch_all(bytes: &[u8]) {
 
 /// The image's head, the header, and what a search of a leaf of 8 KiB with fifty entries looks at.
 const FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
-/// A search of more than so much halves it first, which no prefetch can follow.
+/// Bytes of heads and offsets above which a search halves first, which no prefetch can follow.
 const SEARCHED_BYTES_MAX: usize = 2 << 10;
-/// So much of the entries from some point on is as good as sure to be read.
+/// Bytes of the entries from some point on that are almost certainly read.
 const ENTRIES_BYTES: usize = 1 << 10;
 /// The key of an entry and the front of its value.
 const ENTRY_BYTES: usize = 3 * CACHE_LINE_BYTES;

@@ -292,7 +292,7 @@ impl Cache {
         }
     }
 
-    /// [`Self::fit`] to so many bytes.
+    /// [`Self::fit`] to `bytes` bytes.
     #[cfg(test)]
     pub fn set_capacity(&self, bytes: u64) {
         self.fit(|_| Some(bytes));

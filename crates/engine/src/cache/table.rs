@@ -55,7 +55,7 @@ pub(super) struct Line<V> {
     /// Where the shard keeps the rest.
     pub(super) slot: Index,
     pub(super) frequency: u8,
-    /// It was populated, and nobody has read it yet.
+    /// It was populated, and was not read yet.
     pub(super) populated: bool,
 }
 

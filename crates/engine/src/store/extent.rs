@@ -13,7 +13,7 @@ use crate::base::{Error, ErrorKind, Result};
 use crate::block::{BlockPointer, Compression, frame};
 use crate::env::AlignedBuffer;
 
-/// The file grows by one part in so many of itself, within these bounds (256 KiB to 8 MiB).
+/// The file grows by this part (1/8) of itself, within these bounds (256 KiB to 8 MiB).
 const GROWTH_PART: u64 = 8;
 const GROWTH_UNITS_MIN: u64 = (256 << 10) / UNIT_BYTES;
 const GROWTH_UNITS_MAX: u64 = (8 << 20) / UNIT_BYTES;

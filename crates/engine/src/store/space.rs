@@ -1,4 +1,4 @@
-//! Which units of a tree file are free, which will be once nobody reads them, and how that is stored.
+//! Which units of a tree file are free, which will be once no reader needs them, and how that is stored.
 //!
 //! A tree file is cut into units of [`UNIT_BYTES`]; unit 0 is the file's header. A block takes whole units. The map
 //! knows the free units (reusable now) and the *pending* ones: freed by the root of a generation, but still reachable
@@ -37,11 +37,11 @@ pub const UNIT_BYTES: u64 = u64_of(SECTOR_BYTES);
 /// The units of a stretch: what is written at once (1 MiB).
 pub const STRETCH_UNITS: u64 = (1 << 20) / UNIT_BYTES;
 
-/// Holes shorter than a stretch are filled only while free space is more than one part in so many of the file. Before
+/// Holes shorter than a stretch are filled only while free space is more than this part (1/8) of the file. Before
 /// that the file grows, because one long write is cheaper than many short ones.
 const SLACK_PART: u64 = 8;
 
-/// The end of the file is cut off when at least one part in so many of it is free there.
+/// The end of the file is cut off when at least this part (1/4) of it is free there.
 const TAIL_PART: u64 = 4;
 
 /// Sizes below this have a class each; above it, a class spans a factor of two.
@@ -56,7 +56,7 @@ const _: () = assert!(class(1) == 0 && class(EXACT - 1) == 14 && class(EXACT) ==
 const _: () =
     assert!(class(STRETCH_UNITS - 1) == LARGE - 1 && class(STRETCH_UNITS) == LARGE && class(u64::MAX) == LARGE);
 
-/// The class of extents of so many units.
+/// The class of extents of `units` units.
 const fn class(units: u64) -> usize {
     if units < EXACT {
         return usize_of(units) - 1;
@@ -168,7 +168,7 @@ impl SpaceMap {
         Some(Extent { start, units: taken })
     }
 
-    /// Makes units free that nobody reads.
+    /// Makes units free that no reader needs.
     ///
     /// # Panics
     /// When one of them is free already, or outside the file: the map is then not to be trusted.
@@ -188,7 +188,7 @@ impl SpaceMap {
         self.insert(start, end - start);
     }
 
-    /// The longest free extents: so many that not much more than `keep` units of the others are left.
+    /// The longest free extents, until little more than `keep` units are left in the others.
     #[must_use]
     pub fn longest_free(&self, keep: u64) -> Vec<Extent> {
         let mut extents: Vec<_> = self.free_extents().collect();

@@ -8,7 +8,7 @@ use crate::tree::{Limits, MergeSource};
 
 use super::version::Version;
 
-/// So many entries of a range are looked at; with more of them in the trees that have changed, the range counts as
+/// Entries of a range that are read at most; with more of them in the trees that have changed, the range counts as
 /// changed.
 const LOOKED_AT_MAX: usize = 10_000;
 

@@ -1,4 +1,4 @@
-//! A memtable in its place: in the redo log, in the order of commits, in the count of memory.
+//! A memtable with its position in the log, the commit point at which it was frozen, and its count of memory.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -105,7 +105,8 @@ impl MemtableHandle {
         }
     }
 
-    /// Range tombstones of so many bytes came with its entries: they take memory too, until they are flushed with it.
+    /// Counts the bytes of range tombstones that came with its entries: they take memory until they are flushed with
+    /// it.
     pub(crate) fn erased(&self, bytes: u64) {
         self.erased_bytes.fetch_add(bytes, Ordering::Relaxed);
     }

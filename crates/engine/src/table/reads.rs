@@ -117,7 +117,7 @@ pub(crate) struct ReadCounters {
 }
 
 impl ReadCounters {
-    /// So many keys were looked up at these costs together.
+    /// Counts lookups of `keys` keys that had these costs together.
     #[inline]
     pub(crate) fn got(&self, keys: u64, costs: &Costs) {
         self.counters.add_from(0, [keys, costs.trees, costs.filters, costs.filter_misses, costs.blocks]);
@@ -132,7 +132,7 @@ impl ReadCounters {
         }
     }
 
-    /// A walk over so many trees ended.
+    /// Counts a walk over `trees` trees that ended.
     pub(crate) fn walked(&self, trees: u64, costs: &Costs) {
         let Costs { blocks, blocks_read, filters, filter_misses, .. } = *costs;
         self.counters.add_from(SEEKS, [1, trees, blocks, blocks_read, filters, filter_misses]);

@@ -1,19 +1,19 @@
-//! SeqnumToTime: how old the entries of a table with a time to live are.
+//! The mapping from seqnums to times: how old the entries of a table with a time to live are.
 //!
-//! An entry bears no time. A mark says by when all entries up to a seqnum were written; with one every so often, an
-//! entry is taken to be as old as the first mark at or behind it: younger than it is, by no more than lies between two
-//! marks, and never older.
+//! An entry bears no time. A sample says by when all entries up to a seqnum were written; with regular samples, an
+//! entry is taken to be as old as the first sample at or after it: younger than it is, by at most the time between two
+//! samples, and never older.
 //!
-//! The clock of a machine may be wrong and be set right later. A mark that lies in the future is lowered to now, so
+//! The clock of a machine may be wrong and be set right later. A sample that lies in the future is lowered to now, so
 //! that entries that were written while the clock was ahead expire. What the clock had said is kept beside it: if the
-//! clock is not right again but has fallen behind, it will leap to where it was, and the mark with it.
+//! clock is not right again but has fallen behind, it will leap to where it was, and the sample with it.
 //!
 //! # Invariants
-//! 1. To lower a mark makes no entry older than it is by the clock that is right in the end. If the clock had been
-//!    ahead, the entries were written before the mark was lowered, to a later time. If it had fallen behind, `at_ms`
+//! 1. Lowering a sample makes no entry older than it is by the clock that is right in the end. If the clock had been
+//!    ahead, the entries were written before the sample was lowered, to a later time. If it had fallen behind, `at_ms`
 //!    leaps forward together with it, up to what the clock had said. Entries may be kept longer than they should be: by
 //!    no more than the clock was ahead, and no more than a time to live.
-//! 2. Seqnums ascend, and neither `at_ms` nor what the clock had said goes back from one mark to the next.
+//! 2. Seqnums ascend, and neither `at_ms` nor what the clock had said goes back from one sample to the next.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ pub struct TimeSample {
     pub seqnum: SeqNum,
     /// Milliseconds since 1970-01-01 00:00 UTC.
     pub at_ms: u64,
-    /// By so much the clock that told the time was, or seems to have been, ahead of the one that has been looked at
-    /// since.
+    /// Milliseconds by which the clock that told the time was, or seems to have been, ahead of the one that has been
+    /// read since.
     pub ahead_ms: u64,
 }
 
@@ -41,12 +41,12 @@ impl TimeSample {
     }
 }
 
-/// The marks of a table, in the order of their seqnums.
+/// The samples of a table, in the order of their seqnums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeqnumToTime(Vec<TimeSample>);
 
 impl SeqnumToTime {
-    /// SeqnumToTime read from the manifest; none when they are not ascending.
+    /// The samples read from the manifest; `None` when they do not ascend.
     #[must_use]
     pub fn new(seqnum_to_time: Vec<TimeSample>) -> Option<Self> {
         let ascends = |pair: &[TimeSample]| {
@@ -61,8 +61,8 @@ impl SeqnumToTime {
         &self.0
     }
 
-    /// Lowers marks that lie in the future to `now_ms`, and takes those that were lowered before along where the clock
-    /// leapt forward since it was looked at last: by `leapt_ms`; none when the process was not there to see. Says
+    /// Lowers samples that lie in the future to `now_ms`, and takes those that were lowered before along where the
+    /// clock leapt forward since it was looked at last: by `leapt_ms`; none when the process was not there to see. Says
     /// whether any changed.
     pub fn observe_clock(&mut self, now_ms: u64, leapt_ms: Option<u64>) -> bool {
         let (mut changed, mut before) = (false, 0);
@@ -85,7 +85,7 @@ impl SeqnumToTime {
         changed
     }
 
-    /// Adds a mark of entries up to `seqnum`, unless there is one of so many already; says whether it did. Of three
+    /// Adds a sample of entries up to `seqnum`, unless there is one already; returns whether it did. Of three
     /// within `spacing` the middle one goes. [`Self::look`] has been told of `now_ms`.
     pub fn set(&mut self, seqnum: SeqNum, now_ms: u64, spacing: Duration) -> bool {
         let (before, last) = match &*self.0 {
@@ -111,7 +111,7 @@ impl SeqnumToTime {
         self.0.iter().rfind(|mark| mark.at_ms <= at_ms).map(|mark| mark.seqnum)
     }
 
-    /// Forgets the marks of entries before `seqnum`, which are gone.
+    /// Forgets the samples of entries before `seqnum`, which are gone.
     pub fn forget(&mut self, seqnum: SeqNum) {
         self.0.retain(|mark| mark.seqnum >= seqnum);
     }

@@ -34,7 +34,7 @@ pub struct Shape {
     /// where it finds the key, and filters rule out nearly all runs without it:
     /// [`ReadStats::get_trees`](crate::ReadStats::get_trees) counts what gets did search.
     pub trees_of_get: u64,
-    /// How many of the trees are searched as one, by a sorted view of them that reads have paid for; 0 without a view.
+    /// How many of the trees are searched as one, by a sorted view of them that reads made due; 0 without a view.
     pub viewed: u64,
     /// Whether the table's compactions are [held](crate::Table::hold).
     pub held: bool,

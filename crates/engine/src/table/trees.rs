@@ -19,7 +19,7 @@ use crate::tree::{Costs, Found, MergeSource};
 use super::level::{LEVELS, Level, LevelId, RunHandle};
 use super::view::{TableView, ViewCandidate};
 
-/// Where the lookup of a key may begin in each of the newest runs: so many wait for memory together.
+/// Where the lookup of a key may begin in each of the newest runs; their memory accesses overlap.
 pub(super) type LookupStarts = [Option<IndexPos>; 8];
 
 /// The trees of a table on disk.
@@ -297,7 +297,7 @@ impl Trees {
     }
 }
 
-/// Counts lookups of so many keys in a B-tree, where each looks at one block of every height.
+/// Counts lookups of `keys` keys in a B-tree, each of which reads one block of every height.
 fn count_btree(root: &TreeRoot, keys: u64, costs: &mut Costs) {
     if root.meta().entries > 0 {
         costs.trees += keys;

@@ -43,12 +43,12 @@ pub struct Version {
     pub immutables: Vec<Arc<MemtableHandle>>,
     /// What is on disk.
     pub trees: Arc<Trees>,
-    /// All erasures: those of `trees`, and those that are flushed with a memtable, of which each set is of one
+    /// All range tombstones: those of `trees`, and those that are flushed with a memtable, of which each set is of one
     /// memtable.
     pub range_tombstones: TombstoneLayers,
     /// What has expired since the oldest snapshot, both seqnums ascending. Mostly empty.
     pub expired: Vec<Expired>,
-    /// A view of some of `trees`, if reads have paid for it.
+    /// A sorted view of some of `trees`, if reads made one due.
     pub view: Option<TableView>,
 }
 

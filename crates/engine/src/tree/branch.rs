@@ -95,7 +95,7 @@ impl Branch {
 /// The pointer in entry `i` of a branch.
 ///
 /// # Errors
-/// [`Malformed`] when it is none, or the branch, which may have been read anew, does not have so many entries.
+/// [`Malformed`] when it is none, or the branch, which may have been read anew, has no entry `i`.
 #[inline]
 pub fn pointer(branch: &Block, i: usize) -> Result<BlockPointer, Malformed> {
     if i >= branch.count() {
@@ -143,13 +143,13 @@ pub struct CacheReservation {
 }
 
 impl CacheReservation {
-    /// Nothing taken yet.
+    /// Nothing reserved yet.
     #[must_use]
     pub fn new(cache: &Arc<Cache>) -> Self {
         Self { cache: Arc::clone(cache), taken: AtomicU64::new(0) }
     }
 
-    /// Takes so many bytes; false where there is no room for them.
+    /// Reserves `bytes` bytes; false when the cache does not grant them.
     #[must_use]
     pub fn reserve(&self, bytes: u64) -> bool {
         let taken = self.cache.reserve(bytes);
@@ -159,8 +159,8 @@ impl CacheReservation {
         taken
     }
 
-    /// What is kept at a place: what was there, or what `make` makes of so many bytes, if there is room for them and it
-    /// does.
+    /// What is kept at a place: what was there, or what `make` makes, with `bytes` bytes, if the cache grants them and
+    /// it does.
     pub fn pin<'p, T>(&self, place: &'p OnceLock<T>, bytes: usize, make: impl FnOnce() -> Option<T>) -> Option<&'p T> {
         if let Some(kept) = place.get() {
             return Some(kept);

@@ -170,7 +170,7 @@ pub trait MergeSource: KeyCursor + LazySeek {
     }
 }
 
-/// After so many versions of one key a seek to the next key is cheaper than further steps.
+/// Versions of one key after which a seek to the next key is cheaper than further steps.
 const STEPS_MAX: u64 = 16;
 
 /// [`KeyCursor::next_key`] by comparing keys.

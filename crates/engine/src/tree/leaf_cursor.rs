@@ -1,4 +1,4 @@
-//! Where a cursor stands in a leaf.
+//! A cursor in a leaf, which decodes the entry at its position once.
 
 use std::cmp::Ordering;
 
@@ -6,26 +6,26 @@ use crate::base::key::head;
 use crate::base::{Entry, Kind, SeqNum, Value};
 use crate::block::{Block, Shape};
 
-/// A key of so many bytes less 16 needs no second allocation.
+/// Capacity of the key's buffer: a key up to 16 bytes shorter needs no second allocation.
 const KEY_BYTES: usize = 64;
 
-/// A walk of so many steps goes on for long, so that it pays to ask for what it comes to soon.
+/// Steps after which a walk is taken for a long one, so that prefetching pays.
 const STEPS_MIN: usize = 16;
-/// So far ahead of a walk is asked for. Processors see where it goes, but not over the ends of pages.
+/// Bytes ahead of a walk that are prefetched. Processors prefetch sequential reads, but not across the ends of pages.
 const AHEAD_BYTES: usize = 1024;
 
-/// So many bytes behind an entry are prefetched by a cursor that comes there from elsewhere.
+/// Bytes after an entry that are prefetched when a seek reads it.
 const ARRIVAL_BYTES: usize = 1024;
 
-/// An entry of a leaf, looked at once, or near one, or nowhere.
+/// A position on an entry of a leaf, which is decoded once or not yet, or nowhere.
 #[derive(Debug)]
 pub struct LeafCursor {
     leaf: Option<(Block, Shape)>,
     at: usize,
-    /// The entry was not looked at yet.
+    /// The entry was not decoded yet.
     is_lazy: bool,
     key: Vec<u8>,
-    /// So many bytes of the key are the leaf's prefix.
+    /// Bytes of the key that are the leaf's prefix.
     prefix_len: usize,
     seqnum: SeqNum,
     kind: Kind,
@@ -35,7 +35,7 @@ pub struct LeafCursor {
     steps: usize,
 }
 
-/// What a leaf tells of the key of an entry that was not looked at: how it begins.
+/// What a leaf tells of the key of an entry that was not decoded: how it begins.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyBound<'a> {
     /// Its first bytes.
@@ -127,7 +127,7 @@ impl LeafCursor {
         (self.leaf, self.at, self.is_lazy) = (Some((leaf, shape)), at, true);
     }
 
-    /// Stands on the entry that it came near to, if it did.
+    /// Reads the entry that was set lazily, if it was.
     #[inline]
     pub fn resolve(&mut self) {
         if std::mem::take(&mut self.is_lazy) {
@@ -155,7 +155,7 @@ impl LeafCursor {
         }
     }
 
-    /// What the leaf tells of the key that it came near to; `None` where it stands on an entry, or nowhere.
+    /// A lower bound of the key of the entry that was set lazily; `None` when the entry was read, or when nowhere.
     #[inline]
     #[must_use]
     pub fn lazy_key(&self) -> Option<KeyBound<'_>> {

@@ -9,7 +9,7 @@ use super::cursor::Found;
 use crate::base::checksum::hash_key;
 use crate::base::{Result, SeqNum};
 
-/// So many keys go together: enough to keep a device busy, and what they touch stays in the nearest caches.
+/// Keys of one group: enough to keep a device busy, and few enough that what they touch stays in the nearest caches.
 const TOGETHER_MAX: usize = 64;
 
 /// A key that is looked up together with others.
@@ -85,7 +85,7 @@ impl<'k> MultiGet<'k> {
     }
 }
 
-/// No answer to any of so many keys.
+/// `count` results without a value.
 pub(super) fn nothing(count: usize) -> GetResults {
     let mut results = Vec::new();
     results.resize_with(count, || None);

@@ -46,7 +46,7 @@ pub struct VecCursor {
     /// Moves that succeed before all others fail.
     moves_left: usize,
     seqnum_bounds: SeqnumBounds,
-    /// It came near its entry, which nobody may look at before it arrives.
+    /// The entry was sought lazily: it must not be read before [`LazySeek::resolve`].
     is_lazy: bool,
 }
 

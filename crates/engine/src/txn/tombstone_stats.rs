@@ -1,6 +1,6 @@
 //! The dead entries that a scan steps over: tombstones, and versions that newer ones hide.
 
-/// So many dead entries between two that are shown are a row of them.
+/// Dead entries between two that are shown from which on they are a row.
 const ROW_MIN: u64 = 256;
 
 /// Counts the dead entries of a scan.

@@ -15,7 +15,7 @@ use crate::table::files::FileKind;
 
 /// A manifest longer than this, and than four times its first frame, is written anew.
 const REWRITE_BYTES: u64 = 1 << 20;
-/// So much space is reserved behind the manifest's end, so that edits which give space back find room on a full disk.
+/// Bytes reserved behind the manifest's end, so that edits which give space back can be written on a full disk.
 pub const RESERVE_BYTES: u64 = 64 << 10;
 
 /// The manifest in force, open for appending.
@@ -134,7 +134,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether the manifest has grown so long that a new one is due.
+    /// Whether the manifest is long enough for a new one to be due.
     #[must_use]
     pub const fn is_long(&self) -> bool {
         self.end > self.long_from

@@ -17,7 +17,7 @@ use crate::table::trees::Trees;
 use crate::tree::run::RunMeta;
 
 /// The merge that gives the largest part of its inputs' bytes back, if that is enough. Tombstones that a snapshot older
-/// than `oldest` does not see count for nothing: what they hide must stay. What is parked over a B-tree goes into it by
+/// than `oldest` does not see count for nothing: what they hide must stay. Delta runs go into their B-tree by
 /// a rule of its own.
 #[must_use]
 pub fn pick_dead(trees: &Trees, options: &TableOptions, oldest: SeqNum) -> Option<Compaction> {
@@ -86,7 +86,7 @@ pub(super) fn tombstone_bytes(meta: &RunMeta) -> u64 {
     (meta.tombstones * (u64_of(meta.smallest.len()) + overhead.max(TOMBSTONE_BYTES))).min(meta.bytes)
 }
 
-/// A part of so many bytes: the share that `part` is of `all`, and all of them when it is more.
+/// The share of `bytes` that `part` is of `all`, and all of them when `part` is more.
 pub(super) fn part_of(bytes: u64, (part, all): (u64, u64)) -> u64 {
     let share = u128::from(bytes) * u128::from(part.min(all)) / u128::from(all.max(1));
     u64::try_from(share).unwrap_or(bytes)

@@ -1,4 +1,4 @@
-//! When a B-tree takes changes in: at once where they are dense in it, else when the runs in which they are parked are.
+//! When changes are merged into a B-tree: at once where they are dense in it, else once its delta runs are.
 
 use super::tuning::{
     DELTA_PERCENT, KEPT_PART, LEAVES_REWRITTEN_MIN_PART, LEAVES_REWRITTEN_PER_BYTE, RANGE_TOMBSTONES_MANY, SLICES_MAX,
@@ -12,7 +12,7 @@ use crate::table::options::TableOptions;
 use crate::table::trees::Trees;
 use crate::tree::btree::TreeMeta;
 
-/// How many leaves the flush of so many bytes may rewrite.
+/// How many leaves the flush of `bytes` bytes may rewrite.
 #[must_use]
 pub fn leaves_worth(tree: &TreeMeta, options: &TableOptions, bytes: u64) -> u64 {
     let leaf_bytes = tree.live_bytes() / tree.leaves.max(1);
@@ -21,7 +21,7 @@ pub fn leaves_worth(tree: &TreeMeta, options: &TableOptions, bytes: u64) -> u64 
 }
 
 /// Whether the runs over the B-tree are dense enough to be merged into it; or as much of the tree was erased for all
-/// snapshots from `oldest` on, or in so many ranges that reads would look among them for long.
+/// snapshots from `oldest` on, or in more than [`RANGE_TOMBSTONES_MANY`] ranges.
 #[must_use]
 pub fn is_btree_merge_due(trees: &Trees, options: &TableOptions, oldest: SeqNum) -> bool {
     let Some(root) = &trees.btree else { return false };
@@ -51,8 +51,8 @@ pub fn rewrite_needs(trees: &Trees) -> u64 {
     delta_puts_bytes(trees) + tree - dead_bytes(trees, SeqNum::MAX)
 }
 
-/// Bytes of space that the merge of all runs into the B-tree needs, beside what is free in its file, while nobody holds
-/// an older root.
+/// Bytes of space that the merge of all runs into the B-tree needs, besides what is free in its file, while no reader
+/// holds an older root.
 #[must_use]
 pub fn btree_merge_needs(trees: &Trees, options: &TableOptions) -> u64 {
     let Some(root) = &trees.btree else { return 0 };
@@ -62,7 +62,7 @@ pub fn btree_merge_needs(trees: &Trees, options: &TableOptions) -> u64 {
     written.saturating_sub(root.meta().free_bytes.min(live / KEPT_PART))
 }
 
-/// In how many slices of keys changes of so many bytes are merged into the B-tree. Each makes a root of its own, and
+/// In how many slices of keys `bytes` bytes of changes are merged into the B-tree. Each makes a root of its own, and
 /// the leaves that it replaced are free for the next. Until the last the changes stay where they are too, so that
 /// operands would count twice, and go in at once; where ranges were erased since the last merge, the first one reaches
 /// into all of the tree.

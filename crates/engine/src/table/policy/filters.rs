@@ -32,7 +32,7 @@ struct Output<'a> {
     removed: &'a [FileId],
 }
 
-/// Bits per key for the flush of so many entries; `changes` walks over them.
+/// Bits per key for the flush of `entries` entries, over which `changes` walks.
 ///
 /// # Errors
 /// As the cursor.
@@ -77,7 +77,7 @@ fn bits(trees: &Trees, options: &TableOptions, output: &Output<'_>) -> f64 {
     if touches { share(own, &others, average) } else { average }
 }
 
-/// Bits per key for a tree of so many entries beside others, all of which are to have `average` bits.
+/// Bits per key for a tree of `own` entries besides `others`, so that all have `average` bits on average.
 fn share(own: u64, others: &[u64], average: f64) -> f64 {
     if average == 0.0 {
         return 0.0;

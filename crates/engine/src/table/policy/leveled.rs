@@ -23,7 +23,7 @@ impl Targets {
         Self::of_bytes(&found, options)
     }
 
-    /// The targets when the levels hold so many bytes.
+    /// The targets when the levels hold `found` bytes.
     pub(super) fn of_bytes(found: &[u64; LEVELS], options: &TableOptions) -> Self {
         let base_bytes = base_bytes(options);
         let fanout = u64::from(options.fanout);
@@ -75,9 +75,9 @@ pub(super) fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<C
     }
 }
 
-/// How urgent it is to take L0 down, in percent: it is due when it has [`L0_TRIGGER`] runs, and so many bytes that it
-/// rewrites at most [`LEVEL_REWRITTEN_PER_BYTE`] bytes of the level below for each. Merges within L0 keep its runs few until
-/// then.
+/// How urgent it is to take L0 down, in percent: it is due when it has [`L0_TRIGGER`] runs, and enough bytes that it
+/// rewrites at most [`LEVEL_REWRITTEN_PER_BYTE`] bytes of the level below for each. Merges within L0 keep its runs few
+/// until then.
 fn l0_score(down: &Compaction) -> u64 {
     if down.l0.len() < L0_TRIGGER {
         return 0;

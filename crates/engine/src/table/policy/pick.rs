@@ -16,7 +16,7 @@ use crate::table::trees::Trees;
 pub fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<Compaction> {
     match options.layout {
         Layout::Lsm => leveled::pick(trees, options, room),
-        // What is parked over a B-tree.
+        // The delta runs over a B-tree.
         Layout::BTree | Layout::LsmTiered => tiered::pick(trees, options, room),
     }
 }

@@ -11,8 +11,8 @@ use super::tuning::{
 use crate::tree::Costs;
 use std::cmp::Reverse;
 
-/// Nanoseconds that lookups of `keys` keys, or a walk (one key), spent on more than one tree each and on views. The most
-/// expensive tree is not counted: a merge would leave one.
+/// Nanoseconds that lookups of `keys` keys, or a walk (one key), spent on more than one tree each and on views. The
+/// most expensive tree is not counted: a merge would leave one.
 #[inline]
 #[must_use]
 pub fn extra_ns(keys: u64, costs: &Costs) -> u64 {
@@ -123,8 +123,8 @@ impl ReadCredit {
         self.dead_ranges.iter_mut().for_each(|range| range.in_memory = holds(&range.low, &range.high));
     }
 
-    /// Takes the cost of `entries` written entries. `is_written` tells whether a key range (both ends included, the last
-    /// range without an end) was written to.
+    /// Takes the cost of `entries` written entries. `is_written` tells whether a key range (both ends included, the
+    /// last range without an end) was written to.
     pub fn decay(&mut self, entries: u64, is_written: impl Fn(&[u8], Option<&[u8]>) -> bool) {
         if entries == 0 {
             return;

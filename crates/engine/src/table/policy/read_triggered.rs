@@ -117,9 +117,9 @@ pub fn pick_read_triggered(
     wanted.or_else(|| pick_between(trees, options, room, is_large, credit))
 }
 
-/// The merge of what lies over a run of the last level into it, where the credit of the reads of these keys alone covers
-/// the cost, and covers at least twice the share that the credit of all reads covers of the merge of all trees: else
-/// that merge is due soon, together with the memtable.
+/// The merge of what lies over a run of the last level into it, where the credit of the reads of these keys alone
+/// covers the cost, and covers at least twice the share that the credit of all reads covers of the merge of all trees:
+/// else that merge is due soon, together with the memtable.
 fn pick_between(
     trees: &Trees,
     options: &TableOptions,
@@ -269,8 +269,8 @@ fn dead_range_to_the_bottom(trees: &Trees, found: &DeadRange, oldest: SeqNum) ->
     something.then(|| Job::Merge(Compaction::onto_target(trees, l0, levels, target)))
 }
 
-/// The runs that overlap a key range, and all runs between them and level `target`: those of L0, and those of each level
-/// that has some.
+/// The runs that overlap a key range, and all runs between them and level `target`: those of L0, and those of each
+/// level that has some.
 fn down_to(
     trees: &Trees,
     target: usize,

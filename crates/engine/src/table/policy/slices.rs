@@ -25,7 +25,7 @@ pub struct Slice {
     pub sources: Vec<Vec<RunHandle>>,
     /// Which keys.
     pub limits: Arc<Limits>,
-    /// The inputs that nobody needs any more when the result of the slice is in place.
+    /// The inputs that are not needed any more once the result of the slice is in place.
     pub done: Vec<RunHandle>,
     /// How many bytes a run of the result may have.
     pub run_bytes_max: u64,
@@ -48,7 +48,7 @@ fn ends(limits: &Limits, handle: &RunHandle) -> bool {
     !limits.end_before(&handle.run.meta().largest)
 }
 
-/// Takes the inputs out of those that are `left`, by source, that nobody needs any more behind a slice with these
+/// Takes the inputs out of those that are `left`, by source, that are not needed any more after a slice with these
 /// limits: those that end there, but for what lies over an older one that stays, which would show its versions.
 fn take_done(left: &mut [Vec<RunHandle>], limits: &Limits) -> Vec<RunHandle> {
     let (mut done, mut staying): (Vec<_>, Vec<RunHandle>) = (Vec::new(), Vec::new());
@@ -122,8 +122,8 @@ impl Compaction {
         groups
     }
 
-    /// How many bytes a run may have where so many are expected of one of so many slices: in as many as there must be
-    /// all have the same.
+    /// How many bytes a run may have where `expected` bytes are expected of one of `slices` slices: in as many as there
+    /// must be all have the same.
     fn run_bytes_max(&self, expected: u64, slices: usize, options: &TableOptions) -> u64 {
         match self.target {
             LevelId::L0 => u64::MAX,

@@ -24,7 +24,8 @@ pub(super) const LEVEL_REWRITTEN_PER_BYTE: u64 = 2;
 // ---- Pressure on writers (0007) ------------------------------------------------------------------------------------
 
 /// Runs in L0, beyond those that are wanted, at which writers are first slowed and at which they are slowed most. The
-/// lower bound plus [`L0_TRIGGER`] lies above [`L0_RUNS_MAX_DURING_COMPACTION`], so that an ordinary load is not slowed.
+/// lower bound plus [`L0_TRIGGER`] lies above [`L0_RUNS_MAX_DURING_COMPACTION`], so that an ordinary load is not
+/// slowed.
 pub(super) const RUNS_SLOW: (usize, usize) = (8, 40);
 /// Full files of bytes that wait to go down at which writers are first slowed and at which they are slowed most: 64 GiB
 /// and 256 GiB by default, as RocksDB's limits of pending compaction bytes.

@@ -43,7 +43,7 @@ fn live(trees: &Trees) -> BTreeMap<FileId, u64> {
     live
 }
 
-/// The value files of which less than so much is live.
+/// The value files of which less than `live_percent` percent is live.
 #[must_use]
 pub fn emptied(trees: &Trees, live_percent: u64) -> Vec<FileId> {
     if trees.values.iter().next().is_none() {
@@ -68,8 +68,8 @@ pub fn moved_bytes(compaction: &Compaction, files: &[FileId]) -> u64 {
 }
 
 /// The compaction of one run, which stays in its place, that takes most out of emptied value files; `None` as long as
-/// so much of all of them together is live. Each such compaction leaves fewer references to emptied files, so there is
-/// a last one.
+/// that percentage of all of them together is live. Each such compaction leaves fewer references to emptied files, so
+/// there is a last one.
 #[must_use]
 pub fn pick_values(trees: &Trees, live_percent: u64) -> Option<Compaction> {
     let bytes = ValueBytes::of(trees);

@@ -17,7 +17,7 @@ use crate::store::{Extent, ExtentWriter};
 use crate::tree::cursor::MergeSource;
 use crate::tree::gc::GcRule;
 
-/// A merge pauses after so many leaves.
+/// Leaves after which a merge pauses.
 const PAUSE_LEAVES: u64 = 256;
 
 /// How many blocks and entries were read, and changes met.

@@ -32,8 +32,8 @@ impl TreeRoot {
         Ok(reached)
     }
 
-    /// Keys that part the tree into at most so many pieces of about the same size; fewer when it has fewer leaves. Only
-    /// branches are read.
+    /// Keys that split the tree into at most `pieces` pieces of about the same size; fewer when it has fewer leaves.
+    /// Only branches are read.
     ///
     /// # Errors
     /// When a branch cannot be read or is corrupt.

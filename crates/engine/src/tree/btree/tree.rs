@@ -239,7 +239,7 @@ impl BTree {
     }
 
     /// Gives the file system back the space of free blocks, but for about `keep_bytes` of it. They stay part of the
-    /// file, as holes. The turn says that nobody writes to one of them.
+    /// file, as holes. The permit says that no merge writes to one of them.
     ///
     /// # Errors
     /// When the file system refuses.

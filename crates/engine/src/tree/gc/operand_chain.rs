@@ -4,7 +4,7 @@ use crate::base::key::check_value;
 use crate::base::{Entry, SeqNum};
 use crate::tree::operator::TableOperator;
 
-/// From so many operands on a chain is made shorter where the operator can, so that a key with millions of them takes
+/// Operands from which on a chain is made shorter where the operator can, so that a key with millions of them takes
 /// little memory.
 const OPERANDS_MANY: usize = 1024;
 

@@ -96,7 +96,7 @@ impl GcRule {
         self
     }
 
-    /// The same rule, under erasures: all of them up to the newest entry of the stream.
+    /// The same rule, with range tombstones: all of them up to the newest entry of the stream.
     #[must_use]
     pub fn with_range_tombstones(mut self, range_tombstones: Arc<RangeTombstones>) -> Self {
         self.covering = Covering::new(range_tombstones);
@@ -360,8 +360,8 @@ impl GcRule {
         self.emit_chain(Kind::Put, &value, out).map(|()| true)
     }
 
-    /// Emits the value of the current key, which every snapshot sees, as the compaction filter wants it. `stored` is the
-    /// value, or the pointer to it; `seqnum` is written with it.
+    /// Emits the value of the current key, which every snapshot sees, as the compaction filter wants it. `stored` is
+    /// the value, or the pointer to it; `seqnum` is written with it.
     #[cold]
     fn emit_filtered(
         &mut self,

@@ -68,7 +68,7 @@ struct Slot {
     value_len: u32,
     /// The length of the key, less one.
     key_len: u16,
-    /// So many bytes behind the key the value begins.
+    /// Bytes from the end of the key to the value.
     gap: u8,
 }
 
@@ -106,7 +106,7 @@ pub struct BatchSorter {
 }
 
 impl BatchSorter {
-    /// For so many entries.
+    /// A sorter with capacity for `entries` entries.
     #[must_use]
     pub fn new(count: usize) -> Self {
         Self { slots: Vec::with_capacity(count) }

@@ -8,7 +8,7 @@
 //!
 //! # Concurrency
 //! Writers hold one node of the tree at a time, for as long as it takes to put one slot into it. Readers hold nothing
-//! and make nobody wait.
+//! and block no other thread.
 
 mod arena;
 mod batch;

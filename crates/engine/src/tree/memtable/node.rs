@@ -35,7 +35,7 @@ use crate::base::prefetch::prefetch;
 /// Slots in a node. Tests use few, to reach every split; otherwise a node fills 1 KiB.
 pub(super) const SLOTS: usize = if cfg!(test) { 5 } else { 60 };
 
-/// Heads in a node: so many that a binary search always takes the same steps.
+/// Heads in a node, a number with which a binary search always takes the same steps.
 const HEADS: usize = (SLOTS + 1).next_power_of_two() - 1;
 
 /// The head of no slot.
@@ -44,7 +44,7 @@ const NO_HEAD: u64 = u64::MAX;
 /// How many slots the smaller half gets when a node that grows at one end splits.
 const EDGE: usize = SLOTS.div_ceil(10);
 
-/// A split moves on to more shared bytes only when that gains so many: it costs a look at every record.
+/// Bytes that a split must gain before it moves on to more shared bytes, which costs a look at every record.
 const SKIP_STEP: usize = 4;
 
 /// How often to look again for a writer to be done before giving way to other threads.
@@ -53,7 +53,7 @@ const SPINS: u32 = 200;
 /// See the module.
 #[repr(C, align(64))]
 pub(super) struct Node {
-    /// Even: nobody writes. Publishes the writer's changes to readers and to the next writer.
+    /// Even: no thread writes. Publishes the writer's changes to readers and to the next writer.
     version: AtomicU64,
     /// The node to the right on the same level. Published by `version`.
     next: Link,
@@ -147,7 +147,7 @@ impl Node {
     /// A node without slots.
     pub(super) fn create(arena: &Arena, level: u32) -> &Self {
         let node = arena.take_aligned::<Self>().as_ptr();
-        // SAFETY: the memory is zero, which is a node without slots or heads, and nobody else knows of it yet.
+        // SAFETY: the memory is zero, which is a node without slots or heads, and no other thread knows of it yet.
         let node = unsafe {
             (&raw mut (*node).level).write(level);
             &*node

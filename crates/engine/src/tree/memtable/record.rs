@@ -60,7 +60,7 @@ impl<'t> Record<'t> {
         let value_len = u32_of(value.len());
         let at = arena.take_record(KEY_AT + key.len() + value.len());
         prefetch_behind_write(at.as_ptr(), KEY_AT + key.len() + value.len());
-        // SAFETY: the arena gave memory for the header, the key and the value, which nobody else knows of yet.
+        // SAFETY: the arena gave memory for the header, the key and the value, which no other thread knows of yet.
         unsafe {
             at.cast::<u64>().write_unaligned(stamp(*seqnum, *kind as u8));
             at.add(VALUE_LEN_AT).cast::<u32>().write_unaligned(value_len);

@@ -17,7 +17,7 @@ use super::node::{Link, Locked, Node, Slot};
 use super::record::{Record, SortKey};
 use crate::base::{Entry, SeqNum};
 
-/// So many entries are inserted together.
+/// Entries that are inserted as one group.
 pub(super) const INSERT_GROUP: usize = 16;
 
 /// See the module. Aligned, because the count of handles in front of it changes with every pinned value.
@@ -124,7 +124,7 @@ impl Tree {
     fn split<'t>(&'t self, node: Locked<'t>, right: &'t Node, place: &SortKey<'_>) {
         node.split(right, place);
         if right.level() == 0 && right.next().is_none() {
-            // While the node is held nobody can split `right`, so the tail only ever moves forward.
+            // While the node is held no thread can split `right`, so the tail only ever moves forward.
             self.tail.set(Some(right));
         }
         drop(node);

@@ -46,8 +46,8 @@ impl MergeCursor {
         self.winner
     }
 
-    /// The leaf that begins with the current entry, going forward, if no other source has a key up to its last one. Then
-    /// [`Self::skip_leaf`] moves past all of it.
+    /// The leaf that begins with the current entry, going forward, if no other source has a key up to its last one.
+    /// Then [`Self::skip_leaf`] moves past all of it.
     #[inline]
     pub fn whole_leaf(&mut self) -> Option<Leaf<'_>> {
         if self.here.is_nowhere() {

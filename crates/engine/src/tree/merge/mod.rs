@@ -13,8 +13,8 @@
 //! 3. While `here` is somewhere, it is the position of the winner, or one that the merge came to since; the winner
 //!    itself is then positioned nowhere.
 //! 4. After a seek, a source may have left its entry unread
-//!    ([`LazySeek::lazy_seek_ge`](super::cursor::LazySeek::lazy_seek_ge)). When it comes first it reads the entry, and is
-//!    put in its place again: a source that never comes first reads none. Going backward, no source is lazy.
+//!    ([`LazySeek::lazy_seek_ge`](super::cursor::LazySeek::lazy_seek_ge)). When it comes first it reads the entry, and
+//!    is put in its place again: a source that never comes first reads none. Going backward, no source is lazy.
 
 mod cursor;
 mod order;

@@ -97,7 +97,7 @@ impl SourceOrder {
         self.take_prefix(sources)
     }
 
-    /// Whether there were so many ties that a longer prefix may pay.
+    /// Whether there were enough ties for a longer prefix to pay.
     #[inline]
     pub(super) const fn has_many_ties(&self) -> bool {
         self.ties >= TIES_MAX
@@ -227,7 +227,8 @@ impl SourceOrder {
     }
 }
 
-/// How many bytes of `key` all keys of `sources` begin with, or nearly as many; none where a single source has any left.
+/// How many bytes of `key` all keys of `sources` begin with, or nearly as many; none where a single source has any
+/// left.
 fn common(sources: &Sources, key: &[u8]) -> usize {
     let common = |source: &dyn MergeSource| match source.lazy_key() {
         Some(bound) => Some(shared_bytes(bound.prefix, key)),

@@ -10,7 +10,7 @@ use crate::base::{Entry, Result, Value};
 use crate::tree::cost::Costs;
 use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, Limits, MergeSource, SeqnumBounds};
 
-/// After so many steps over entries in an erased range a seek to its end is cheaper than further steps.
+/// Steps over entries in a deleted range after which a seek to its end is cheaper than further steps.
 const STEPS_MAX: u32 = 8;
 
 /// Lies above every key.

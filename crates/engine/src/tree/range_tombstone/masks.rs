@@ -6,7 +6,7 @@ use super::layers::TombstoneLayers;
 use super::set::RangeTombstones;
 use crate::base::SeqNum;
 
-/// A leap over hidden entries goes over so many segments at most: where a cursor cannot go as far, they are looked at
+/// Segments that a seek past hidden entries skips at most: where a cursor cannot go as far, they are looked at
 /// in vain.
 const LEAP_MAX: usize = 64;
 

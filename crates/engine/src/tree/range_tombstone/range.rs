@@ -1,4 +1,4 @@
-//! One erasure: a range of keys that was deleted at once.
+//! One range tombstone: a range of keys that was deleted at once.
 
 use crate::base::SeqNum;
 use crate::tree::cursor::Limits;

@@ -17,16 +17,16 @@ use crate::tree::values::ValuePointer;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A buffer for images that grew beyond so many bytes is given back.
+/// Bytes beyond which a buffer for images is freed after use.
 const IMAGE_KEEP_BYTES: usize = 2 << 20;
 
-/// Leaves may lack so much of their size on average, as a part of it, before whole leaves of other runs are refused.
+/// Leaves may lack this part (1/8) of their size on average before whole leaves of other runs are refused.
 const LACKING_PART: u64 = 8;
 
 /// How a run is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunOptions {
-    /// A leaf is closed before it grows beyond so many bytes, unless a single entry does.
+    /// Bytes that a leaf does not exceed, unless a single entry does.
     pub block_bytes: u32,
     /// How leaves are compressed.
     pub compression: Compression,
@@ -236,7 +236,7 @@ impl RunBuilder {
         Ok(())
     }
 
-    /// Counts a leaf that was written and lacks so many bytes.
+    /// Counts a leaf that was written and lacks `lacking` bytes.
     fn close_as(&mut self, pointer: BlockPointer, lacking: u64) {
         self.closed_leaves.count += 1;
         self.closed_leaves.lacking_bytes += lacking;

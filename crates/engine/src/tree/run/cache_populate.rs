@@ -36,13 +36,13 @@ impl CachePopulate {
         self.cached += u32::from(self.is_cached);
     }
 
-    /// So many entries went into the leaf in hand.
+    /// All `entries` entries of a copied leaf came from one source.
     pub(super) fn whole(&mut self, entries: usize) {
         self.cached = if self.is_cached { u32_of(entries) } else { 0 };
     }
 
-    /// The leaf in hand was written, with so many entries. It is as warm as what it is made of when half of them come
-    /// from the cache: a few would bring all neighbours of what is read into memory in place of others.
+    /// The current leaf was written, with `entries` entries. It goes into the cache like its sources when half of them
+    /// come from the cache: a few would bring all neighbours of what is read into memory in place of others.
     pub(super) fn leaf(&mut self, instance: u64, pointer: BlockPointer, image: &[u8], entries: usize) {
         let cached = std::mem::take(&mut self.cached);
         let is_warm = cached > 0 && cached.saturating_mul(2) >= u32_of(entries);

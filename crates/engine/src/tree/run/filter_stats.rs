@@ -4,11 +4,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One get in so many asks the filter in any case, to learn. Which ones follows from their keys.
+/// One get in 32 probes the filter in any case, as a sample; the hash of the key decides which.
 const SAMPLED: u64 = 32;
 /// The share of all answers.
 const ALL: u32 = 1 << 10;
-/// An answer counts for one part in so many of the average.
+/// A sample counts for 1/16 of the average.
 const MEMORY: u32 = 16;
 /// Filters that say no more often are asked first. A search of index and leaf takes about four times as long as the
 /// filter.
@@ -20,30 +20,30 @@ const RARE: u32 = ALL / 8;
 pub(super) struct FilterStats(AtomicU32);
 
 impl FilterStats {
-    /// The filter is asked until it is known better.
+    /// The filter is probed until the samples say that it rarely rejects.
     pub(super) const fn new() -> Self {
         Self(AtomicU32::new(ALL))
     }
 
-    /// As if it had refused all for long, or nothing.
+    /// As if it had rejected all samples, or none.
     #[cfg(test)]
     pub(super) fn pretend(&self, all: bool) {
         self.0.store(if all { ALL } else { 0 }, Ordering::Relaxed);
     }
 
-    /// Whether the lookup of a key with this hash should ask the filter before all else.
+    /// Whether the lookup of a key with this hash should probe the filter before it searches.
     #[inline]
     pub(super) fn should_probe(&self, hash: u64) -> bool {
         self.rejects_often() || is_sampled(hash)
     }
 
-    /// Whether the filter says no often enough to be asked before all else.
+    /// Whether the filter rejects often enough to be probed before a search.
     #[inline]
     pub(super) fn rejects_often(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= RARE
     }
 
-    /// The filter was asked about a key with this hash.
+    /// Records a probe for a key with this hash.
     #[inline]
     pub(super) fn record(&self, hash: u64, refused: bool) {
         if is_sampled(hash) {

@@ -162,7 +162,7 @@ impl Run {
         Ok(passes)
     }
 
-    /// Asks the filter late, as if it said no to nobody, or first.
+    /// Probes the filter late, as if it rejected no key, or first.
     #[cfg(test)]
     pub(super) fn ask_late(&self, late: bool) {
         self.filter().iter().for_each(|filter| filter.stats().pretend(!late));

@@ -17,7 +17,7 @@ const KEEP_BYTES_MIN: usize = 32 << 10;
 /// The longest read of a row in passing; there are up to two.
 const BYPASS_BYTES_MAX: usize = 1 << 19;
 const KEEP_BYTES_MAX: usize = 256 << 10;
-/// A row of so many leaves is no short scan any more, and reading ahead pays.
+/// Consecutive leaves after which a scan is not short any more, so that readahead pays.
 const LONG_ROW: u32 = 3;
 
 /// Reads leaves of one run, ahead of a walk that wants them one after the other, forward or backward.

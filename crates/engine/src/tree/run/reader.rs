@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering as Publish};
 use std::sync::{Arc, OnceLock};
 
-/// The top of the index lies so many levels above the leaves.
+/// Levels from the leaves to the top of the index.
 const INDEX_HEIGHT: u32 = 2;
 
 /// An immutable sorted file of entries, open for reading.
@@ -90,7 +90,7 @@ impl Run {
         SeqNum(self.visible_from.load(Publish::Relaxed))
     }
 
-    /// Gives the entries a seqnum, before anybody reads them.
+    /// Gives the entries a seqnum, before any reader sees them.
     pub fn appear_at(&self, seqnum: SeqNum) {
         self.visible_from.store(seqnum.0, Publish::Relaxed);
     }
@@ -102,7 +102,7 @@ impl Run {
         self.values.get().unwrap_or(&NONE)
     }
 
-    /// Gives a run that refers to value files those of them among the `open` ones, before anybody reads it.
+    /// Gives a run that refers to value files those of them among the `open` ones, before any reader sees it.
     ///
     /// # Errors
     /// `Corruption` when one is missing.

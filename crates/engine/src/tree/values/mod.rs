@@ -10,7 +10,7 @@
 //! value, compressed by itself where that pays. The entries that point to them alone say where they are.
 //!
 //! # Invariants
-//! 1. A value file does not change after the runs that refer to it were shown to anybody.
+//! 1. A value file does not change after the runs that refer to it were shown to readers.
 //! 2. Of each value file that a run's entries point into, the run's meta says how many bytes these values take
 //!    ([`Reference`](super::run::Reference)). The sum over all runs of the table are the file's live bytes; a file to
 //!    which no run refers is removed.

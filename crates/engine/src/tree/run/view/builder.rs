@@ -19,7 +19,7 @@ use crate::tree::run::separator::separator;
 use std::fmt;
 use std::sync::Arc;
 
-/// A part ends with the group that makes it so long; so two of them share a slab.
+/// A part ends with the group that makes it this long; two parts share a slab.
 const PART_BYTES: usize = 32 << 10;
 
 /// A view in the making.
@@ -86,8 +86,8 @@ impl ViewBuilder {
         }))
     }
 
-    /// Goes through so many entries. False when there are more; `None` when one lies where a view cannot say it, or
-    /// memory is refused.
+    /// Processes `entries` entries. Returns false when there are more; `None` when one lies where a view cannot say it,
+    /// or memory is refused.
     ///
     /// # Errors
     /// When a block cannot be read or is corrupt.

@@ -55,7 +55,7 @@ enum SeekProgress {
     End,
 }
 
-/// A seek asks for the leaves of so many entries behind the one that it comes to: a short walk is likely to come to
+/// Entries after the one that a seek finds whose leaves are prefetched: a short walk is likely to come to
 /// them.
 const AHEAD: usize = 3;
 

@@ -46,7 +46,7 @@ impl RunCursorState {
 }
 
 impl RunCursors {
-    /// RunCursors in no leaf of so many trees.
+    /// Cursors for `trees` trees, in no leaf yet.
     pub(super) fn new(trees: usize, fill: Fill) -> Self {
         let run_cursor = |_| RunCursorState {
             run: NOWHERE,
@@ -97,7 +97,7 @@ impl RunCursors {
         place.swap_leaf(&mut self.run_cursors[tree].block);
     }
 
-    /// Comes to the leaf of an entry, in which nobody may stand.
+    /// Moves to the leaf of an entry, which no cursor may be in.
     ///
     /// # Errors
     /// When it cannot be read, or is corrupt.
@@ -146,8 +146,8 @@ impl RunCursors {
         Ok(())
     }
 
-    /// Comes to the leaf of an entry, in which nobody may stand, if it is at hand, and asks for the entry. Not where
-    /// leaves are being read.
+    /// Moves to the leaf of an entry, which no cursor may be in, if it is in memory, and prefetches the entry. Not
+    /// where leaves are being read.
     pub(super) fn take(&mut self, tree: usize, run: &Run, position: Position) {
         let Position { run: number, part, leaf, at } = position;
         if self.readaheads.is_empty()
