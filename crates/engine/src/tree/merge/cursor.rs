@@ -260,20 +260,15 @@ impl MergeCursor {
     /// Remembers that a move of a source failed: every later move fails.
     #[inline]
     fn guard<T>(&mut self, moved: Result<T>) -> Result<T> {
-        moved.inspect_err(|error| self.state = State::Failed(again(error)))
+        moved.inspect_err(|error| self.state = State::Failed(error.again()))
     }
 
     fn check(&self) -> Result<()> {
         match &self.state {
-            State::Failed(error) => Err(again(error)),
+            State::Failed(error) => Err(error.again()),
             _ => Ok(()),
         }
     }
-}
-
-/// The same error once more, without its source.
-fn again(error: &Error) -> Error {
-    Error::new(error.kind(), error.to_string())
 }
 
 impl Cursor for MergeCursor {

@@ -13,17 +13,13 @@ impl StickyError {
     pub(super) fn check(&self) -> Result<()> {
         match &self.0 {
             None => Ok(()),
-            Some(error) => Err(again(error)),
+            Some(error) => Err(error.again()),
         }
     }
 
     /// Remembers the error of `result`, if it is one.
     #[inline]
     pub(super) fn guard<T>(&mut self, result: Result<T>) -> Result<T> {
-        result.inspect_err(|error| self.0 = Some(again(error)))
+        result.inspect_err(|error| self.0 = Some(error.again()))
     }
-}
-
-fn again(error: &Error) -> Error {
-    Error::new(error.kind(), error.to_string())
 }

@@ -1,11 +1,4 @@
-//! The iterator of a snapshot: for each key in a range its newest visible version, if that is a value, over a cursor
-//! that shows all versions.
-//!
-//! # Invariants
-//! 1. Of the entries of one key, the first in the cursor's order with a seqnum up to the snapshot's decides: a put is
-//!    shown, a tombstone is not, a merge operand is folded with what follows it, down to the first that is none. Zero
-//!    is up to every snapshot. A value in a value file is not read before [`SnapshotIter::fetch`].
-//! 2. At most one entry beyond the range is looked at, in either direction.
+//! The iterator, and its way forward.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,27 +10,27 @@ use crate::tree::operator::TableOperator;
 use crate::tree::values::ValueFiles;
 use crate::tree::{Costs, KeyCursor, Limits};
 
-use super::shown_value::ShownValue;
-use super::tombstone_stats::TombstoneStats;
+use crate::txn::shown_value::ShownValue;
+use crate::txn::tombstone_stats::TombstoneStats;
 
 /// An iterator over the keys and values that a snapshot sees in a range, in one direction.
 pub struct SnapshotIter<C> {
-    cursor: C,
-    snapshot: SeqNum,
+    pub(super) cursor: C,
+    pub(super) snapshot: SeqNum,
     /// The range.
-    limits: Arc<Limits>,
-    high_head: u64,
-    direction: Direction,
+    pub(super) limits: Arc<Limits>,
+    pub(super) high_head: u64,
+    pub(super) direction: Direction,
     /// The key here, unless it is that of the entry where the cursor stands. The last dead key, unless an entry was
     /// shown since.
-    key: Vec<u8>,
+    pub(super) key: Vec<u8>,
     /// The value of `key`, if it is not the one of the entry at the cursor.
-    value: ShownValue,
+    pub(super) value: ShownValue,
     /// Blocks that the first seek read.
-    sought_blocks_read: u64,
+    pub(super) sought_blocks_read: u64,
     /// Folds operands.
-    operator: TableOperator,
-    tombstones: TombstoneStats,
+    pub(super) operator: TableOperator,
+    pub(super) tombstones: TombstoneStats,
 }
 
 /// What an iterator must know of its table.
@@ -50,7 +43,7 @@ pub struct ReadContext {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
+pub(super) enum Direction {
     Fresh,
     Forward,
     /// Forward, and the cursor stands on what ended the operands of `key`.
@@ -180,7 +173,7 @@ impl<C: KeyCursor> SnapshotIter<C> {
 
     /// Passes an entry that is not shown, or shows a rare one.
     #[inline(never)]
-    fn pass(&mut self) -> Result<bool> {
+    pub(super) fn pass(&mut self) -> Result<bool> {
         let Some(entry) = self.cursor.entry() else { return Ok(false) };
         if entry.seqnum > self.snapshot {
             self.cursor.next()?;
@@ -199,7 +192,7 @@ impl<C: KeyCursor> SnapshotIter<C> {
 
     /// Ends the iteration at the end of the range.
     #[cold]
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.tombstones.show(&self.key);
         self.direction = Direction::Done;
     }
@@ -217,56 +210,6 @@ impl<C: KeyCursor> SnapshotIter<C> {
     fn left(&mut self, left: Result<u64>) -> Result<()> {
         self.tombstones.step(left?, &self.key);
         Ok(())
-    }
-
-    /// Moves to the previous key that is seen, or returns false at the start of the range.
-    ///
-    /// # Errors
-    /// As the cursor's; every later call fails too.
-    ///
-    /// # Panics
-    /// After [`Self::next`].
-    pub fn prev(&mut self) -> Result<bool> {
-        match self.direction {
-            // Nowhere is the start of the range, or a failure, which a further move reports again.
-            Direction::Backward if self.cursor.entry().is_none() => self.cursor.prev()?,
-            Direction::Backward => {}
-            Direction::Standing => {
-                self.direction = Direction::Backward;
-                self.cursor.prev()?;
-            }
-            Direction::Fresh => {
-                self.direction = Direction::Backward;
-                self.cursor.limit(&self.limits);
-                let read = BlocksRead::so_far();
-                match &self.limits.high {
-                    Some(high) => self.cursor.seek_lt(high)?,
-                    None => self.cursor.last()?,
-                }
-                self.sought_blocks_read = read.since();
-            }
-            Direction::Done => return Ok(false),
-            Direction::Forward | Direction::Folded => panic!("a walk does not turn around"),
-        }
-        while let Some(entry) = self.cursor.entry()
-            && *entry.key >= *self.limits.low
-        {
-            if entry.kind == Kind::Put && entry.seqnum <= self.snapshot && self.cursor.is_first_version() {
-                self.tombstones.show(entry.key);
-                self.value.clear();
-                self.direction = Direction::Standing;
-                return Ok(true);
-            }
-            self.key.clear();
-            self.key.extend_from_slice(entry.key);
-            self.decide_backward()?;
-            if self.value.get().is_some() {
-                self.tombstones.show(&self.key);
-                return Ok(true);
-            }
-        }
-        self.end();
-        Ok(false)
     }
 
     /// Shows `key`, whose value lies in a value file or is to be folded from operands.
@@ -308,40 +251,9 @@ impl<C: KeyCursor> SnapshotIter<C> {
         Ok(true)
     }
 
-    /// Passes all entries of `key`, oldest first, and keeps the value that the newest visible ones make.
-    fn decide_backward(&mut self) -> Result<()> {
-        self.value.clear();
-        let mut operands = Vec::new();
-        let mut versions = 0;
-        while let Some(entry) = self.cursor.entry()
-            && entry.key == self.key
-        {
-            if entry.seqnum <= self.snapshot {
-                match entry.kind {
-                    Kind::Merge => operands.extend(self.cursor.value()),
-                    kind => {
-                        operands.clear();
-                        let value = if kind.is_tombstone() { None } else { self.cursor.value() };
-                        self.value.set(value, kind == Kind::PutPointer);
-                    }
-                }
-                versions += 1;
-            }
-            self.cursor.prev()?;
-        }
-        let shown = self.value.get().is_some() || !operands.is_empty();
-        self.tombstones.step(versions - u64::from(shown), &self.key);
-        if operands.is_empty() {
-            return Ok(());
-        }
-        self.fetch()?;
-        let base = self.value.take();
-        self.fold(base.as_ref(), &operands)
-    }
-
     /// Folds `operands`, oldest first, into `base`.
     #[cold]
-    fn fold(&mut self, base: Option<&Value>, operands: &[Value]) -> Result<()> {
+    pub(super) fn fold(&mut self, base: Option<&Value>, operands: &[Value]) -> Result<()> {
         let operands: Vec<&[u8]> = operands.iter().map(|operand| &**operand).collect();
         let value = self.operator.full(&self.key, base.map(|base| &**base), &operands)?;
         self.value.set(Some(Value::owned(&value)), false);
