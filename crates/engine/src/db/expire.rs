@@ -4,7 +4,7 @@
 //! ```text
 //! mark    what is published now was written by now: a mark, kept in the manifest
 //!         marks in the future are lowered to now
-//! hide    entries up to a mark that is old enough lie behind a range tombstone of all keys, for snapshots from now on
+//! hide    a range tombstone of all keys hides entries up to a mark that is old enough, for snapshots from now on
 //! settle  when no older snapshot is left: the range tombstone goes to the manifest, and flushes and compactions apply it
 //!         runs that it covers as a whole are dropped unread
 //! ```
