@@ -5,7 +5,7 @@
 //! mark    what is published now was written by now: a mark, kept in the manifest
 //!         marks in the future are lowered to now
 //! hide    a range tombstone of all keys hides entries up to a mark that is old enough, for snapshots from now on
-//! settle  when no older snapshot is left: the range tombstone goes to the manifest, and flushes and compactions apply it
+//! settle  when no older snapshot is left: the range tombstone goes to the manifest; flushes and compactions apply it
 //!         runs that it covers as a whole are dropped unread
 //! ```
 //!

@@ -237,8 +237,7 @@ impl MergeCursor {
         if self.sources.len() == 1 {
             return Ok(());
         }
-        let forward = self.forward();
-        let Some(is_other) = self.order.place_first(&self.sources, self.winner, forward) else { return self.begin() };
+        let Some(is_other) = self.order.place_first(&self.sources, self.winner) else { return self.begin() };
         if is_other {
             self.crown()?;
         }

@@ -34,6 +34,8 @@ pub(super) struct SourceOrder {
     pub(super) prefix: Vec<u8>,
     /// Ties since then.
     ties: u32,
+    /// The direction of travel.
+    is_forward: bool,
 }
 
 /// A source and what orders it among the others.
@@ -103,15 +105,16 @@ impl SourceOrder {
         self.ties >= TIES_MAX
     }
 
-    /// Puts all sources in order.
+    /// Puts all sources in order, for travel in a direction.
     pub(super) fn place_all(&mut self, sources: &Sources, forward: bool, any_lazy: bool) {
         self.players.clear();
+        self.is_forward = forward;
         for source in 0..sources.len() {
             let lazy = if any_lazy { self.lazy_player(sources, source) } else { None };
-            let player = lazy.or_else(|| self.player(sources, source, forward)).expect("the prefix is of all keys");
+            let player = lazy.or_else(|| self.player(sources, source)).expect("the prefix is of all keys");
             self.players.push(player);
             let mut at = source;
-            while at > 0 && self.is_before(sources, forward, player, self.players[at - 1]) {
+            while at > 0 && self.is_before(sources, player, self.players[at - 1]) {
                 self.players[at] = self.players[at - 1];
                 at -= 1;
             }
@@ -122,18 +125,18 @@ impl SourceOrder {
     /// Puts the first source, which moved, in its place; returns whether another one is first now, or `None` when its
     /// key does not begin with the prefix.
     #[inline]
-    pub(super) fn place_first(&mut self, sources: &Sources, source: usize, forward: bool) -> Option<bool> {
-        let player = self.player(sources, source, forward)?;
+    pub(super) fn place_first(&mut self, sources: &Sources, source: usize) -> Option<bool> {
+        let player = self.player(sources, source)?;
         let mut at = self.pass_smaller(0, player.head);
         while at < STEPS_MAX
             && let Some(next) = self.players.get(at + 1).copied()
-            && self.is_before(sources, forward, next, player)
+            && self.is_before(sources, next, player)
         {
             self.players[at] = next;
             at = self.pass_smaller(at + 1, player.head);
         }
         if at == STEPS_MAX {
-            at = self.pass_many(sources, forward, at, player);
+            at = self.pass_many(sources, at, player);
         }
         self.players[at] = player;
         Some(at > 0)
@@ -155,11 +158,11 @@ impl SourceOrder {
     /// Moves all players that come before `player` one place to the front, from place `at` on; returns the place that
     /// becomes free.
     #[cold]
-    fn pass_many(&mut self, sources: &Sources, forward: bool, at: usize, player: Player) -> usize {
+    fn pass_many(&mut self, sources: &Sources, at: usize, player: Player) -> usize {
         let (mut low, mut high) = (at, self.players.len() - 1);
         while low < high {
             let middle = high - (high - low) / 2;
-            if self.is_before(sources, forward, self.players[middle], player) {
+            if self.is_before(sources, self.players[middle], player) {
                 low = middle;
             } else {
                 high = middle - 1;
@@ -177,12 +180,12 @@ impl SourceOrder {
 
     /// The source as a player, or `None` when its key does not begin with the prefix.
     #[inline]
-    fn player(&self, sources: &Sources, source: usize, forward: bool) -> Option<Player> {
+    fn player(&self, sources: &Sources, source: usize) -> Option<Player> {
         let head = match sources[source].key() {
             None => u64::MAX,
             Some(key) => {
                 let rest = if self.prefix.is_empty() { key } else { key.strip_prefix(&*self.prefix)? };
-                if forward { head(rest) } else { !head(rest) }
+                if self.is_forward { head(rest) } else { !head(rest) }
             }
         };
         Some(Player { head, source: u32_of(source), is_lazy: false })
@@ -207,11 +210,11 @@ impl SourceOrder {
 
     /// Whether `a` comes before `b` in the direction of travel.
     #[inline]
-    fn is_before(&mut self, sources: &Sources, forward: bool, a: Player, b: Player) -> bool {
-        if a.head == b.head { self.is_before_in_tie(sources, forward, a, b) } else { a.head < b.head }
+    fn is_before(&mut self, sources: &Sources, a: Player, b: Player) -> bool {
+        if a.head == b.head { self.is_before_in_tie(sources, a, b) } else { a.head < b.head }
     }
 
-    fn is_before_in_tie(&mut self, sources: &Sources, forward: bool, a: Player, b: Player) -> bool {
+    fn is_before_in_tie(&mut self, sources: &Sources, a: Player, b: Player) -> bool {
         if a.is_lazy || b.is_lazy {
             return a.is_lazy;
         }
@@ -221,7 +224,7 @@ impl SourceOrder {
             (_, None) => true,
             (Some(x), Some(y)) => {
                 let order = x.cmp(y).then(a.source.cmp(&b.source));
-                order == if forward { Ordering::Less } else { Ordering::Greater }
+                order == if self.is_forward { Ordering::Less } else { Ordering::Greater }
             }
         }
     }
