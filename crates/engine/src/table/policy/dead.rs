@@ -29,7 +29,7 @@ pub fn pick_dead(trees: &Trees, options: &TableOptions, oldest: SeqNum) -> Optio
         Layout::Lsm => found.extend(into_levels_below(trees, options, oldest)),
         Layout::BTree | Layout::LsmTiered => found.extend(tiered::merges(trees)),
     }
-    let weighed = found.into_iter().map(|merge| (merge.dead_bytes(oldest), merge));
+    let weighed = found.into_iter().map(|merge| (dead_bytes_of(&merge, oldest), merge));
     let is_due = |(dead, merge): &(u64, Compaction)| {
         *dead >= options.run_bytes_max / DEAD_MIN_PART && *dead * 100 >= merge.bytes() * DEAD_PERCENT
     };
@@ -92,39 +92,35 @@ pub(super) fn part_of(bytes: u64, (part, all): (u64, u64)) -> u64 {
     u64::try_from(share).unwrap_or(bytes)
 }
 
-impl Compaction {
-    /// About how many bytes of the inputs the result lacks, because tombstones that every snapshot from `oldest` on
-    /// sees hide them, or because these go themselves.
-    #[must_use]
-    pub fn dead_bytes(&self, oldest: SeqNum) -> u64 {
-        if self.is_of_last_level() {
-            // Nothing lies below, so what is hidden lies in the same run.
-            let runs =
-                self.inputs().filter(|handle| seen_tombstones(handle, oldest) > 0).map(|handle| handle.run.meta());
-            let of_puts = |meta: &RunMeta, own| part_of(meta.bytes - own, (meta.tombstones, puts(meta)));
-            return runs.map(|meta| (meta, tombstone_bytes(meta))).map(|(meta, own)| own + of_puts(meta, own)).sum();
-        }
-        let l0 = self.l0.iter().map(std::slice::from_ref);
-        let sources: Vec<_> = l0.chain(self.levels.iter().map(|(_, runs)| &**runs)).collect();
-        let (mut dead, mut bytes, mut rows) = (0, 0, 0);
-        for runs in sources.iter().rev() {
-            let tombstones: u64 = runs.iter().map(|handle| seen_tombstones(handle, oldest)).sum();
-            let metas = || runs.iter().map(|handle| handle.run.meta());
-            let own: u64 = metas().map(tombstone_bytes).sum();
-            let of_puts = metas().map(|meta| meta.bytes).sum::<u64>() - own;
-            let hidden = part_of(bytes, (tombstones, rows));
-            dead += hidden + if self.bottom && tombstones > 0 { own } else { 0 };
-            bytes = bytes - hidden + of_puts;
-            rows = rows - tombstones.min(rows) + metas().map(puts).sum::<u64>();
-        }
-        dead
+/// About how many bytes of the inputs the result lacks, because tombstones that every snapshot from `oldest` on
+/// sees hide them, or because these go themselves.
+pub(super) fn dead_bytes_of(merge: &Compaction, oldest: SeqNum) -> u64 {
+    if is_of_last_level(merge) {
+        // Nothing lies below, so what is hidden lies in the same run.
+        let runs = merge.inputs().filter(|handle| seen_tombstones(handle, oldest) > 0).map(|handle| handle.run.meta());
+        let of_puts = |meta: &RunMeta, own| part_of(meta.bytes - own, (meta.tombstones, puts(meta)));
+        return runs.map(|meta| (meta, tombstone_bytes(meta))).map(|(meta, own)| own + of_puts(meta, own)).sum();
     }
+    let l0 = merge.l0.iter().map(std::slice::from_ref);
+    let sources: Vec<_> = l0.chain(merge.levels.iter().map(|(_, runs)| &**runs)).collect();
+    let (mut dead, mut bytes, mut rows) = (0, 0, 0);
+    for runs in sources.iter().rev() {
+        let tombstones: u64 = runs.iter().map(|handle| seen_tombstones(handle, oldest)).sum();
+        let metas = || runs.iter().map(|handle| handle.run.meta());
+        let own: u64 = metas().map(tombstone_bytes).sum();
+        let of_puts = metas().map(|meta| meta.bytes).sum::<u64>() - own;
+        let hidden = part_of(bytes, (tombstones, rows));
+        dead += hidden + if merge.bottom && tombstones > 0 { own } else { 0 };
+        bytes = bytes - hidden + of_puts;
+        rows = rows - tombstones.min(rows) + metas().map(puts).sum::<u64>();
+    }
+    dead
+}
 
-    /// Whether runs of the last level are written anew by themselves: their tombstones were kept with what they hide,
-    /// for a snapshot.
-    fn is_of_last_level(&self) -> bool {
-        self.l0.is_empty() && matches!(&*self.levels, [(level, _)] if *level == LEVELS - 1)
-    }
+/// Whether runs of the last level are written anew by themselves: their tombstones were kept with what they hide,
+/// for a snapshot.
+fn is_of_last_level(merge: &Compaction) -> bool {
+    merge.l0.is_empty() && matches!(&*merge.levels, [(level, _)] if *level == LEVELS - 1)
 }
 
 #[cfg(test)]
@@ -174,7 +170,7 @@ mod tests {
                 assert_eq!(merge.is_some(), is_due, "{layout:?}, {tombstones}");
                 let Some(merge) = merge else { continue };
                 assert!(merge.bottom && merge.inputs().count() == 2 && !merge.is_trivial_move(&options));
-                let (dead, all) = (merge.dead_bytes(SEEN), merge.bytes());
+                let (dead, all) = (dead_bytes_of(&merge, SEEN), merge.bytes());
                 // Rows in proportion, and all tombstones.
                 let of_rows = merge.inputs().map(|handle| handle.run.meta()).find(|meta| meta.tombstones == 0).unwrap();
                 let kept = of_rows.bytes * u64::from(1000 - tombstones) / 1000;

@@ -10,6 +10,7 @@ use super::tuning::SLACK;
 use std::sync::Arc;
 
 use super::compaction::Compaction;
+use super::dead::dead_bytes_of;
 use super::dead::part_of;
 use super::runs::{bytes, key_range};
 use crate::base::SeqNum;
@@ -74,7 +75,7 @@ impl Compaction {
         let groups = self.groups(options);
         let largest = groups.iter().map(|group| bytes(group)).max().unwrap_or(0);
         let deepest = groups.iter().map(|group| bytes(group)).sum();
-        let left = self.bytes() - self.dead_bytes(SeqNum::MAX);
+        let left = self.bytes() - dead_bytes_of(self, SeqNum::MAX);
         left.saturating_sub(deepest) + part_of(largest, (left, deepest))
     }
 

@@ -156,7 +156,7 @@ impl GcRule {
         out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
     ) -> Result<()> {
         if self.covering.any() {
-            self.pass_range_tombstones(entry, seqnum, out)?;
+            self.pass_range_tombstones((entry, seqnum), out)?;
         }
         if self.context.keeps_seqnums { self.push(&Entry { seqnum, ..*entry }, out) } else { self.push(entry, out) }
     }
@@ -165,8 +165,7 @@ impl GcRule {
     /// `seqnum`.
     fn pass_range_tombstones(
         &mut self,
-        entry: &Entry<'_>,
-        seqnum: SeqNum,
+        (entry, seqnum): (&Entry<'_>, SeqNum),
         out: &mut impl FnMut(&Entry<'_>) -> Result<()>,
     ) -> Result<()> {
         if self.key != entry.key {
@@ -405,7 +404,7 @@ impl GcRule {
         Ok(())
     }
 
-    /// How many more entries were taken than given so far. Some may still come: see [`Self::end_key`].
+    /// Entries consumed less entries emitted so far; some may still be emitted, see [`Self::end_key`].
     #[must_use]
     pub const fn dropped(&self) -> u64 {
         self.consumed - self.emitted

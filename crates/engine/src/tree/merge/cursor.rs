@@ -251,6 +251,11 @@ impl MergeCursor {
         if self.order.lengthen_prefix(&self.sources) { self.place_all() } else { Ok(()) }
     }
 
+    /// The winner, unless the merge is positioned nowhere.
+    fn current(&self) -> Option<&dyn MergeSource> {
+        matches!(self.state, State::Forward | State::Backward).then(|| &*self.sources[self.winner])
+    }
+
     #[inline]
     const fn forward(&self) -> bool {
         matches!(self.state, State::Forward)
@@ -332,13 +337,7 @@ impl Cursor for MergeCursor {
     }
 
     fn value(&self) -> Option<Value> {
-        if let Some(value) = self.here.value() {
-            return Some(value);
-        }
-        match self.state {
-            State::Forward | State::Backward => self.sources[self.winner].value(),
-            State::Nowhere | State::Failed(_) => None,
-        }
+        self.here.value().or_else(|| self.current()?.value())
     }
 }
 
@@ -380,10 +379,7 @@ impl MergeSource for MergeCursor {
     }
 
     fn position(&self) -> Option<Position> {
-        match self.state {
-            State::Forward | State::Backward => self.sources[self.winner].position(),
-            State::Nowhere | State::Failed(_) => None,
-        }
+        self.current()?.position()
     }
 
     #[inline]

@@ -14,10 +14,7 @@ use crate::tree::leaf_cursor::{KeyBound, LeafCursor};
 use std::fmt;
 use std::sync::Arc;
 
-/// A cursor over the entries of one run.
-///
-/// # Invariants
-/// 1. When it is positioned on an entry, its leaf is that of the entry of the index at which `index` is.
+/// A cursor over the entries of one run. The leaf of its entry is that to which `index` leads.
 pub struct RunCursor {
     index: IndexCursor,
     readahead: ReadAhead,
@@ -133,9 +130,9 @@ impl RunCursor {
         if has_prefix {
             go(self)?;
             self.here.resolve();
-            let within =
-                self.index.limits.as_ref().is_some_and(|limits| limits.contain(self.here.key().unwrap_or_default()));
-            self.index.costs.filter_misses += u64::from(self.is_nowhere() || !within);
+            let limits = self.index.limits.as_ref();
+            let within = self.here.key().is_some_and(|key| limits.is_some_and(|limits| limits.contain(key)));
+            self.index.costs.filter_misses += u64::from(!within);
         }
         Ok(())
     }
