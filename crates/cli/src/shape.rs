@@ -64,8 +64,8 @@ fn picture(shape: &Shape) -> String {
     if shape.viewed > 0 {
         text += &format!("a sorted view joins {}\n", counted(shape.viewed, "tree", "trees"));
     }
-    if shape.erasures > 0 {
-        text += &format!("{} still looked at\n", counted(shape.erasures, "deleted range", "deleted ranges"));
+    if shape.range_tombstones > 0 {
+        text += &format!("{} still looked at\n", counted(shape.range_tombstones, "deleted range", "deleted ranges"));
     }
     let longest = lines.iter().map(|line| line.bytes).max().unwrap_or(0);
     for Line { label, bytes: size, entries, note } in &lines {
@@ -150,7 +150,7 @@ mod tests {
             levels: Vec::new(),
             btree: None,
             values: ValuesShape::default(),
-            erasures: 0,
+            range_tombstones: 0,
             trees: 1,
             trees_of_get: 1,
             viewed: 0,

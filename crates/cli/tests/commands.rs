@@ -98,7 +98,8 @@ fn a_range_is_deleted_at_once_and_shown_in_the_log() {
         place.ok(&["delete", "db", "packages", "--from", &keys[20], "--to", &keys[40]]);
         let log = place.ok(&["log", "db"]);
         assert!(
-            log.lines().any(|line| line.contains("erase") && line.contains(&keys[20]) && line.contains(&keys[40])),
+            log.lines()
+                .any(|line| line.contains("range delete") && line.contains(&keys[20]) && line.contains(&keys[40])),
             "{log}"
         );
         let left: Vec<String> =

@@ -9,9 +9,9 @@ use spinney::base::{Entry, Kind, Result, SeqNum, Value};
 use spinney::block::Compression;
 use spinney::cache::{Cache, Fill};
 use spinney::env::os;
-use spinney::tree::Cursor;
 use spinney::tree::btree::{BTree, TreeOptions};
-use spinney::tree::retain::Retain;
+use spinney::tree::gc::GcRule;
+use spinney::tree::{Cursor, KeyCursor, LazySeek, MergeSource};
 
 const ENTRIES: u64 = 500_000;
 const SNAPSHOT: SeqNum = SeqNum(1 << 40);
@@ -76,11 +76,17 @@ impl Cursor for Changes {
     }
 }
 
+impl KeyCursor for Changes {}
+
+impl LazySeek for Changes {}
+
+impl MergeSource for Changes {}
+
 fn merge(tree: &BTree, stride: u64) {
-    let mut retain = Retain::new(Vec::new(), SNAPSHOT, true);
-    let turn = tree.turn().expect("nobody else merges");
+    let mut gc = GcRule::new(Vec::new(), SNAPSHOT, true);
+    let permit = tree.merge_permit().expect("nobody else merges");
     let pending =
-        tree.merge(turn, &mut Changes::new(stride), &mut retain, false, &mut || Ok(())).expect("the disk has room");
+        tree.merge(permit, &mut Changes::new(stride), &mut gc, false, &mut || Ok(())).expect("the disk has room");
     tree.install(pending).expect("the file can be cut");
 }
 

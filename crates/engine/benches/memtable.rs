@@ -16,7 +16,7 @@ use crossbeam_skiplist::SkipMap;
 use spinney::SeqNum;
 use spinney::base::value::ByteSource;
 use spinney::base::{Entry, Kind};
-use spinney::tree::memtable::{BatchSorter, Memtable, Spot};
+use spinney::tree::memtable::{BatchSorter, EntryOffset, Memtable};
 
 const ENTRIES: u64 = 1_000_000;
 const VALUE: [u8; 128] = [7; 128];
@@ -104,7 +104,7 @@ fn of_batch(batch: &Arc<Bytes>) -> Memtable {
     let mut sorter = BatchSorter::new(bytes / ENTRY_BYTES);
     for (number, at) in (0..).zip((0..bytes).step_by(ENTRY_BYTES)) {
         let (key, value) = (at..at + KEY_BYTES, at + KEY_BYTES..at + ENTRY_BYTES);
-        sorter.push(&Spot { number, kind: Kind::Put, key, value });
+        sorter.push(&EntryOffset { number, kind: Kind::Put, key, value });
     }
     Memtable::of_batch(sorter.sort(Arc::<Bytes>::clone(batch), bytes), SeqNum(1))
 }

@@ -11,8 +11,8 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use spinney::base::{Entry, Kind};
-use spinney::tree::Cursor;
 use spinney::tree::merge::MergeCursor;
+use spinney::tree::{Cursor, KeyCursor, LazySeek, MergeSource};
 use spinney::{Result, SeqNum, Value};
 
 /// Entries over all sources together: few enough for the second-level cache, so that the merge is seen and not the
@@ -77,6 +77,12 @@ impl Cursor for Keys {
     }
 }
 
+impl KeyCursor for Keys {}
+
+impl LazySeek for Keys {}
+
+impl MergeSource for Keys {}
+
 /// Makes the key of a number.
 type Shape = fn(u64) -> Vec<u8>;
 
@@ -96,7 +102,7 @@ fn merge_of(sources: u64, shape: Shape, equal: bool) -> MergeCursor {
         let part = ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40) % sources;
         parts[usize::try_from(part).expect("a few")].push(shape(i));
     }
-    MergeCursor::new(parts.iter().map(|keys| Box::new(Keys::new(keys)) as Box<dyn Cursor>).collect())
+    MergeCursor::new(parts.iter().map(|keys| Box::new(Keys::new(keys)) as Box<dyn MergeSource>).collect())
 }
 
 #[inline(never)]

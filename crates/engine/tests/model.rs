@@ -1,6 +1,6 @@
 //! Random operations give the history that the model gives, and the same history with every layout and option set.
 
-use spinney::base::Reached;
+use spinney::base::CoveragePoint;
 use spinney::env::{Env, sim::SimEnv};
 use spinney_testkit::{Config, Divergence, Engine, Model, Op, Outcome, history, ops, parallel};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn every_seed_gives_the_history_of_the_model() {
         None => parallel::each(0..seeds, run),
     };
     done.unwrap_or_else(|message| panic!("{message}"));
-    let slices = [Reached::Slice, Reached::TreeSlice];
+    let slices = [CoveragePoint::Slice, CoveragePoint::TreeSlice];
     assert!(replay.is_some() || seeds < SEEDS || slices.iter().all(|event| event.is_reached()), "no slice was met");
 }
 

@@ -1,6 +1,6 @@
 //! Every operation beside every other: what both leave is what the one after the other leaves, also after a crash.
 
-use spinney::base::Reached;
+use spinney::base::CoveragePoint;
 use spinney_testkit::pairs::{Case, Kind, Tally};
 use spinney_testkit::parallel;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ fn every_operation_beside_every_other_is_before_or_after_it() {
         return;
     }
     assert_eq!(total.len(), Kind::EVERY.len().pow(2));
-    assert!(Reached::View.is_reached(), "no view was made");
+    assert!(CoveragePoint::View.is_reached(), "no view was made");
     for kind in Kind::EVERY.into_iter().filter(|kind| kind.makes_calls()) {
         let met = |((first, _), tally): &(&(Kind, Kind), &Tally)| *first == kind && tally.inside > 0;
         let met = total.iter().filter(met).count();

@@ -1,7 +1,7 @@
 //! Clients, background work, crashes, failing calls, full and damaged disks, all drawn from a seed, leave nothing wrong
 //! and nothing pending.
 
-use spinney::base::Reached;
+use spinney::base::CoveragePoint;
 use spinney_testkit::parallel;
 use spinney_testkit::simulation::{self, Summary};
 use std::sync::Mutex;
@@ -34,7 +34,7 @@ fn every_seed_ends_well_and_all_events_are_reached() {
     if seeds < SEEDS {
         return;
     }
-    let missed: Vec<_> = Reached::EVERY.into_iter().filter(|event| !event.is_reached()).collect();
+    let missed: Vec<_> = CoveragePoint::EVERY.into_iter().filter(|event| !event.is_reached()).collect();
     assert!(missed.is_empty(), "never reached: {missed:?}");
     let Summary { second_crashes, passing, poisons, full, damaged, filter_misses, .. } = total;
     let reached = [second_crashes, passing, poisons, full, damaged, filter_misses];

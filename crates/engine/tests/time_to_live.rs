@@ -286,7 +286,7 @@ fn loads_and_erasures_age_like_commits() {
         assert_eq!(count(&db, &table), 350);
         pass(&sim, LIFE / 30 * 17);
         assert_eq!(count(&db, &table), 250, "{layout:?}");
-        assert_eq!(table.shape().unwrap().erasures, 2);
+        assert_eq!(table.shape().unwrap().range_tombstones, 2);
         drop((table, db));
         let db = open(&sim);
         let table = db.table("t").unwrap().unwrap();
@@ -294,7 +294,7 @@ fn loads_and_erasures_age_like_commits() {
         pass(&sim, LIFE / 30 * 17);
         table.wait_idle().unwrap();
         assert_eq!((count(&db, &table), table.shape().unwrap().trees), (0, 0));
-        assert!(table.shape().unwrap().erasures <= 1);
+        assert!(table.shape().unwrap().range_tombstones <= 1);
     }
 }
 

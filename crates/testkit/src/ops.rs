@@ -216,7 +216,7 @@ struct Generator {
     merges: usize,
     /// How many of a hundred changes are of keys that are single-deleted.
     singles: usize,
-    /// How many of a hundred changes are erasures.
+    /// How many of a hundred changes are range tombstones.
     erasures: usize,
 }
 

@@ -15,7 +15,7 @@ const DESCRIBING: [&str; 2] = ["Debug", "Display"];
 
 /// A call or statement with one of these in it only counts, marks or prefetches.
 const COUNTING: [&str; 8] =
-    ["counters.", "stats.", "Reached::", "count(&", "counters()", "prefetch", ".synced(", ".wrote("];
+    ["counters.", "stats.", "CoveragePoint::", "count(&", "counters()", "prefetch", ".synced(", ".wrote("];
 
 /// Binary operators and what each becomes.
 const OPERATORS: [(&str, &[&str]); 18] = [

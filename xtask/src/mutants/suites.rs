@@ -29,8 +29,8 @@ const QUICK: [&str; 12] = [
     "simulation",
     "changes",
     "recovery",
-    "erasures",
-    "parked",
+    "range_deletes",
+    "delta_runs",
     "values",
     "single_deletes",
     "merges",
@@ -156,7 +156,7 @@ mod tests {
         };
         assert_eq!(names("db/flush.rs"), ["unit db::flush", "model", "zoo"]);
         assert_eq!(names("tree/run/view/mod.rs")[0], "unit tree::run::view");
-        assert_eq!(names("tree/retain/mod.rs")[0], "unit tree::retain");
+        assert_eq!(names("tree/retain/mod.rs")[0], "unit tree::gc");
         assert_eq!(names("table/policy/paid.rs")[0], "unit table");
     }
 }

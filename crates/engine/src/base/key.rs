@@ -25,13 +25,13 @@ pub enum Kind {
     Merge = 3,
     /// All keys of a range have no value. It stands in the redo log only, no tree has such entries. Stored; never reuse
     /// the number.
-    Erase = 4,
+    RangeDelete = 4,
     /// The key has no value, and it was put at most once since the single-delete before: the two can annihilate each
     /// other wherever they meet (a tombstone too). Stored; never reuse the number.
     SingleDelete = 5,
-    /// The key has a value that is kept apart, in a value file: what stands in its place says where. Only entries of
+    /// The key has a value in a value file: a pointer to it stands in place of the value. Only entries of
     /// runs are of this kind. Stored; never reuse the number.
-    PutApart = 6,
+    PutPointer = 6,
 }
 
 impl Kind {
@@ -43,7 +43,7 @@ impl Kind {
             2 => Some(Self::Delete),
             3 => Some(Self::Merge),
             5 => Some(Self::SingleDelete),
-            6 => Some(Self::PutApart),
+            6 => Some(Self::PutPointer),
             _ => None,
         }
     }
@@ -52,7 +52,7 @@ impl Kind {
     #[must_use]
     pub const fn of_change(byte: u8) -> Option<Self> {
         match byte {
-            4 => Some(Self::Erase),
+            4 => Some(Self::RangeDelete),
             // Only flushes and compactions make such entries.
             6 => None,
             _ => Self::from_byte(byte),
@@ -63,14 +63,14 @@ impl Kind {
     #[inline]
     #[must_use]
     pub const fn has_value(self) -> bool {
-        matches!(self, Self::Put | Self::Merge | Self::PutApart)
+        matches!(self, Self::Put | Self::Merge | Self::PutPointer)
     }
 
     /// Whether a change of the kind has something beside its key: a value, or the end of a range.
     #[inline]
     #[must_use]
     pub const fn has_operand(self) -> bool {
-        self.has_value() || matches!(self, Self::Erase)
+        self.has_value() || matches!(self, Self::RangeDelete)
     }
 
     /// Whether an entry of the kind says that the key has no value.
@@ -87,9 +87,9 @@ impl Kind {
             Self::Put => "put",
             Self::Delete => "delete",
             Self::Merge => "merge",
-            Self::Erase => "erase",
+            Self::RangeDelete => "range delete",
             Self::SingleDelete => "single-delete",
-            Self::PutApart => "put apart",
+            Self::PutPointer => "put pointer",
         }
     }
 }

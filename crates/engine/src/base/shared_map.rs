@@ -12,7 +12,7 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// So many items, or children, lie in a node at most.
+/// Items, or children, of a node at most.
 const NODE_MAX: usize = 64;
 
 /// A value that counts or does not: a walk can leap over those that do not.

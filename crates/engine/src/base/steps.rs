@@ -1,4 +1,4 @@
-//! A count of steps for tests that bound how much work is done: over shared maps, and over sets of erasures.
+//! A count of steps for tests that bound how much work is done: over shared maps, and over sets of range tombstones.
 
 #[cfg(test)]
 thread_local! {
@@ -6,8 +6,8 @@ thread_local! {
 }
 
 /// The steps of this thread: at how many nodes and items of shared maps its walks have looked, how many segments of
-/// erasures it has written, how many of their borders it has compared keys with, and at how many entries it has looked
-/// under erasures.
+/// range tombstones it has written, how many of their borders it has compared keys with, and at how many entries it has
+/// looked under range tombstones.
 #[cfg(test)]
 pub(crate) fn steps() -> u64 {
     STEPS.get()

@@ -8,7 +8,7 @@
 //! | 8 | 4 | length of the payload |
 //! | 12 | 4 | length of the image |
 //! | 16 | 1 | [`Compression`] |
-//! | 17 | 1 | 1 if it was slimmed before it was compressed (see `block/slim.rs`), else 0 |
+//! | 17 | 1 | 1 if it was stripped before it was compressed (see `block/strip.rs`), else 0 |
 //! | 18 | 2 | zero |
 //! | 20 | | the payload: the image, compressed |
 //!
@@ -17,7 +17,7 @@
 
 use super::format::IMAGE_BYTES_MAX;
 use super::pointer::BlockPointer;
-use super::slim::{restore, slim};
+use super::strip::{rebuild, strip};
 use crate::base::checksum::checksum;
 use crate::base::codec::{Decoder, Malformed};
 use crate::base::memory::Image;
@@ -95,7 +95,7 @@ impl From<Malformed> for FrameError {
 pub fn encode(image: &[u8], compression: Compression, identity: u64, offset: u64, out: &mut Vec<u8>) -> BlockPointer {
     assert!(image.len() <= IMAGE_BYTES_MAX, "a block of {} bytes", image.len());
     let start = out.len();
-    let slimmed = if compression == Compression::None { None } else { slim(image) };
+    let stripped = if compression == Compression::None { None } else { strip(image) };
     let mut put = |payload: &[u8], compression: Compression, is_slimmed: bool| {
         out.reserve(FRAME_HEADER_BYTES + payload.len());
         out.extend_from_slice(&[0; CHECKSUM_BYTES]);
@@ -104,8 +104,8 @@ pub fn encode(image: &[u8], compression: Compression, identity: u64, offset: u64
         out.extend_from_slice(&[compression as u8, is_slimmed.into(), 0, 0]);
         out.extend_from_slice(payload);
     };
-    compression.compress(slimmed.as_deref().unwrap_or(image), |compressed| match compressed {
-        Some(payload) => put(payload, compression, slimmed.is_some()),
+    compression.compress(stripped.as_deref().unwrap_or(image), |compressed| match compressed {
+        Some(payload) => put(payload, compression, stripped.is_some()),
         None => put(image, Compression::None, false),
     });
     seal(&mut out[start..], identity, offset)
@@ -157,12 +157,12 @@ pub fn decode(frame: &[u8], identity: u64, pointer: BlockPointer) -> Result<Imag
     let mut image = Image::of_len(image_bytes);
     compression.decompress(payload, image.make_mut())?;
     if is_slimmed {
-        restore(image.make_mut())?;
+        rebuild(image.make_mut())?;
     }
     Ok(image)
 }
 
-/// How a payload was made, and whether of a slimmed image: what a header ends with.
+/// How a payload was made, and whether of a stripped image: what a header ends with.
 fn form(header: &mut Decoder<'_>) -> Result<(Compression, bool), Malformed> {
     match (Compression::from_byte(header.u8()?).ok_or(Malformed)?, header.array()?) {
         (compression, [0, 0, 0]) => Ok((compression, false)),
@@ -193,7 +193,7 @@ pub fn pointer_to(frame: &[u8], identity: u64, offset: u64) -> Option<BlockPoint
     (stored == actual).then(|| BlockPointer { offset, bytes: u32_of(frame.len()), checksum: low_half(actual) })
 }
 
-/// Whether a payload may hold an image of so many bytes: what is allocated for it must not be a stranger's choice.
+/// Whether a payload may hold an image of this many bytes: bytes from outside must not size an allocation.
 fn plausible(payload: &[u8], image_bytes: usize, compression: Compression) -> bool {
     let payload_bytes = u64_of(payload.len());
     let most = match compression {

@@ -1,20 +1,15 @@
 //! A block in memory: an image that was checked once, and the accessors that rely on it.
 
-use super::format::{
-    BlockKind, COUNT_AT, FLAGS_AT, IMAGE_BYTES_MAX, KIND_AT, Meta, PREFIX_AT, PREFIX_LEN_AT, RAW_PAYLOAD_AT, head,
-    heads_at,
-};
-use super::search::{self, Bound, Head, is_tied};
-use crate::base::codec::{Decoder, Malformed};
-use crate::base::key::{KEY_BYTES_MAX, descends};
+use super::format::{BlockKind, COUNT_AT, FLAGS_AT, KIND_AT, Meta, PREFIX_AT, PREFIX_LEN_AT, RAW_PAYLOAD_AT, heads_at};
+use super::search::{self, Bound, Head};
+use crate::base::codec::Decoder;
 use crate::base::memory::Image;
 use crate::base::memory::image::HEAD_BYTES;
-use crate::base::num::{u32_of, u64_of, usize_of32};
+use crate::base::num::usize_of32;
 use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 use crate::base::{Kind, SeqNum, Value};
 use std::cmp::Ordering;
 use std::fmt;
-use std::ops::Range;
 
 /// A valid block in memory. Clones share its bytes.
 ///
@@ -24,7 +19,7 @@ use std::ops::Range;
 /// 2. In memory, a raw block's number of entries says where its payload begins.
 #[derive(Clone)]
 pub struct Block {
-    image: Image,
+    pub(super) image: Image,
 }
 
 /// Where the entries of a block lie: found once for a walk over them.
@@ -53,109 +48,23 @@ pub struct Slot<'a> {
 }
 
 impl Block {
-    /// Checks an image and makes a block of it.
-    ///
-    /// # Errors
-    /// [`Malformed`] when the image breaks any rule of [`super::format`].
-    pub fn parse(image: Image) -> Result<Self, Malformed> {
-        let mut header = Decoder::new(&image);
-        let kind = BlockKind::from_byte(header.u8()?).ok_or(Malformed)?;
-        let flags = header.u8()?;
-        let zero = header.u16()?;
-        let (_, prefix_len) = (header.u32()?, header.u32()?);
-        header.bytes(usize_of32(prefix_len))?;
-        let known = Meta::of_flags(flags).is_some() && zero == 0 && image.len() <= IMAGE_BYTES_MAX;
-        if !known || usize_of32(prefix_len) > KEY_BYTES_MAX {
-            return Err(Malformed);
-        }
-        let block = Self { image };
-        match kind {
-            BlockKind::Raw => block.parse_raw(),
-            BlockKind::Leaf | BlockKind::Branch => block.check_entries().map(|()| block),
-        }
-    }
-
-    /// Checks a raw block, and moves its payload to where its cache lines begin at those of memory.
-    fn parse_raw(mut self) -> Result<Self, Malformed> {
-        if self.image.len() < RAW_PAYLOAD_AT || self.image[1..RAW_PAYLOAD_AT].iter().any(|byte| *byte != 0) {
-            return Err(Malformed);
-        }
-        let image = self.image.make_mut();
-        let aligned_at = image[PREFIX_AT..].as_ptr().align_offset(RAW_PAYLOAD_AT).saturating_add(PREFIX_AT);
-        let payload_at = aligned_at.min(RAW_PAYLOAD_AT);
-        image.copy_within(RAW_PAYLOAD_AT.., payload_at);
-        image[COUNT_AT..PREFIX_LEN_AT].copy_from_slice(&u32_of(payload_at).to_le_bytes());
-        Ok(self)
-    }
-
-    /// Checks offsets, lengths, kinds, heads and order of all entries.
-    fn check_entries(&self) -> Result<(), Malformed> {
-        let heap_at = u64_of(self.heads_at()) + 8 * u64_of(self.count()) + 4;
-        let heap_at = u32::try_from(heap_at).map_err(|_| Malformed)?;
-        if usize_of32(heap_at) > self.image.len() || (self.count() == 0 && self.prefix_len() > 0) {
-            return Err(Malformed);
-        }
-        let (offsets, end) = (self.offsets(), self.offset(self.count()));
-        if self.offset(0) != usize_of32(heap_at) || end != self.image.len() {
-            return Err(Malformed);
-        }
-        let mut before: Option<(u32, Slot<'_>)> = None;
-        for (i, head_stored) in self.heads().iter().enumerate() {
-            let (start, end) = (u32::from_le_bytes(offsets[i]), u32::from_le_bytes(offsets[i + 1]));
-            let slot = self.check_slot(usize_of32(start)..usize_of32(end))?;
-            let head = head(slot.suffix);
-            if head != u32::from_le_bytes(*head_stored)
-                || before.is_some_and(|before| !self.ascends(before, (head, slot)))
-            {
-                return Err(Malformed);
-            }
-            before = Some((head, slot));
-        }
-        Ok(())
-    }
-
-    fn ascends(&self, (head_a, a): (u32, Slot<'_>), (head_b, b): (u32, Slot<'_>)) -> bool {
-        match head_a.cmp(&head_b).then_with(|| a.suffix.cmp(b.suffix)) {
-            Ordering::Less => true,
-            Ordering::Equal => self.kind() == BlockKind::Branch || descends(a.seqnum, (b.seqnum, b.kind)),
-            Ordering::Greater => false,
-        }
-    }
-
-    fn check_slot(&self, entry: Range<usize>) -> Result<Slot<'_>, Malformed> {
-        let mut decoder = Decoder::new(self.image.get(entry.clone()).ok_or(Malformed)?);
-        let meta = match self.meta() {
-            Meta::None => Kind::Put as u64,
-            Meta::Kind => u64::from(decoder.u8()?),
-            Meta::Version => decoder.u64()?,
-        };
-        let (seqnum, kind) = (SeqNum(meta >> 8), Kind::from_byte(meta.to_le_bytes()[0]).ok_or(Malformed)?);
-        let suffix = decoder.len_prefixed()?;
-        let value_len = decoder.rest().len();
-        let key_len = self.prefix_len() + suffix.len();
-        if key_len > KEY_BYTES_MAX || (kind.is_tombstone() && value_len > 0) {
-            return Err(Malformed);
-        }
-        Ok(Slot { suffix, seqnum, kind, value_at: entry.end - value_len, value_len })
-    }
-
     #[inline]
     fn field(&self, at: usize) -> u32 {
         self.image[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
     }
 
     #[inline]
-    fn meta(&self) -> Meta {
+    pub(super) fn meta(&self) -> Meta {
         Meta::of_flags(self.image[FLAGS_AT]).unwrap_or(Meta::None)
     }
 
     #[inline]
-    fn prefix_len(&self) -> usize {
+    pub(super) fn prefix_len(&self) -> usize {
         usize_of32(self.field(PREFIX_LEN_AT))
     }
 
     #[inline]
-    fn heads_at(&self) -> usize {
+    pub(super) fn heads_at(&self) -> usize {
         heads_at(self.prefix_len())
     }
 
@@ -236,21 +145,6 @@ impl Block {
         &self.image[PREFIX_AT..][..self.prefix_len()]
     }
 
-    /// The block that a builder has just finished, whose image needs no check.
-    ///
-    /// # Panics
-    /// Never: a builder finishes blocks only.
-    #[must_use]
-    pub fn built(image: &[u8]) -> Self {
-        let image = Image::from(image);
-        debug_assert!(Self::parse(image.clone()).is_ok(), "what a builder finished is a block");
-        match BlockKind::from_byte(image[KIND_AT]) {
-            Some(BlockKind::Leaf | BlockKind::Branch) => Self { image },
-            // Its payload moves to where its cache lines begin at those of memory.
-            _ => Self::parse(image).expect("what a builder finished is a block"),
-        }
-    }
-
     /// The block of an image that was a block's.
     #[inline]
     pub(super) const fn again(image: Image) -> Self {
@@ -313,17 +207,17 @@ impl Block {
     }
 
     #[inline]
-    fn heads(&self) -> &[Head] {
+    pub(super) fn heads(&self) -> &[Head] {
         self.image[self.heads_at()..][..4 * self.count()].as_chunks().0
     }
 
     #[inline]
-    fn offsets(&self) -> &[[u8; 4]] {
+    pub(super) fn offsets(&self) -> &[[u8; 4]] {
         self.image[self.heads_at() + 4 * self.count()..][..4 * self.count() + 4].as_chunks().0
     }
 
     #[inline]
-    fn offset(&self, i: usize) -> usize {
+    pub(super) fn offset(&self, i: usize) -> usize {
         usize_of32(u32::from_le_bytes(self.offsets()[i]))
     }
 
@@ -520,46 +414,20 @@ impl Block {
         met.then_some(i)
     }
 
+    /// The search from the bound of `key` on: see [`search::pass_ties`].
+    #[inline]
+    fn pass_ties(&self, bound: Bound, key: &[u8], before: impl FnMut(Ordering) -> bool) -> usize {
+        if bound.sure {
+            return bound.at;
+        }
+        let suffix = key.get(self.prefix_len()..).unwrap_or_default();
+        search::pass_ties(self.heads(), bound.at, suffix, |i| self.suffix(i), before)
+    }
+
     /// How many entries come before the point where `before`, told how an entry's key compares with `key`, turns false.
     #[inline]
     fn partition(&self, key: &[u8], before: impl FnMut(Ordering) -> bool) -> usize {
         self.pass_ties(self.bound(key), key, before)
-    }
-
-    /// As [`Block::partition`], from the bound of `key` on.
-    #[inline]
-    fn pass_ties(&self, bound: Bound, key: &[u8], mut before: impl FnMut(Ordering) -> bool) -> usize {
-        let mut low = bound.at;
-        if bound.sure {
-            return low;
-        }
-        let suffix = key.get(self.prefix_len()..).unwrap_or_default();
-        let (heads, target) = (self.heads(), head(suffix));
-        // A key shares its head with few others as a rule: most searches end after one comparison here.
-        while is_tied(heads, low, target) && before(self.suffix(low).cmp(suffix)) {
-            low += 1;
-            if is_tied(heads, low + LINEAR, target) {
-                return self.partition_ties(low, suffix, before);
-            }
-        }
-        low
-    }
-
-    /// As [`Block::partition`], among the entries from `low` on whose heads are that of `suffix`.
-    #[inline(never)]
-    fn partition_ties(&self, low: usize, suffix: &[u8], mut before: impl FnMut(Ordering) -> bool) -> usize {
-        let target = head(suffix);
-        let ties = search::partition(&self.heads()[low..], |head| head <= target);
-        let (mut low, mut high) = (low, low + ties);
-        while low < high {
-            let middle = low.midpoint(high);
-            if before(self.suffix(middle).cmp(suffix)) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
     }
 }
 
@@ -569,18 +437,15 @@ fn prefetch_all(bytes: &[u8]) {
 
 /// The image's head, the header, and what a search of a leaf of 8 KiB with fifty entries looks at.
 const FRONT_BYTES: usize = 8 * CACHE_LINE_BYTES;
-/// A search of more than so much halves it first, which no prefetch can follow.
+/// Bytes of heads and offsets above which a search halves first, which no prefetch can follow.
 const SEARCHED_BYTES_MAX: usize = 2 << 10;
-/// So much of the entries from some point on is as good as sure to be read.
+/// Bytes of the entries from some point on that are almost certainly read.
 const ENTRIES_BYTES: usize = 1 << 10;
 /// The key of an entry and the front of its value.
 const ENTRY_BYTES: usize = 3 * CACHE_LINE_BYTES;
 
 /// Most suffixes are no longer.
 const SHORT_BYTES: usize = 16;
-
-/// So many entries with tied heads are walked before the rest of them is halved.
-const LINEAR: usize = 4;
 
 /// Splits an entry, behind what it carries in front, into suffix and value. The lengths were checked by
 /// [`Block::parse`].

@@ -42,7 +42,7 @@ impl BlockPointer {
     /// Reads a pointer.
     ///
     /// # Errors
-    /// [`Malformed`] when fewer bytes remain, or no file is so long that the frame could lie there.
+    /// [`Malformed`] when fewer bytes remain, or the frame would lie beyond the end of any file.
     #[inline]
     pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let pointer = Self { offset: decoder.u64()?, bytes: decoder.u32()?, checksum: decoder.u32()? };

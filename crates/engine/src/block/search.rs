@@ -1,21 +1,24 @@
 //! Search over the heads of a block: few branches, and few cache misses that wait for each other.
 
 use super::format::head;
+use std::cmp::Ordering;
 
 /// A stored head.
 pub type Head = [u8; 4];
 
 /// Heads in one cache line.
 const LINE: usize = 16;
-/// Up to how many heads one is read per line, all at once, rather than halved.
+/// Heads up to which one of each line is read, all at once, rather than halved.
 const WINDOW: usize = 32 * LINE;
+/// Entries with tied heads that are passed one by one before the rest of them is halved.
+const LINEAR: usize = 4;
 
-/// How far the heads tell where the first entry is whose key is not below some key.
+/// What the heads tell of the first entry whose key is not below some key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// It is not before this one.
+    /// The entry is this one or a later one.
     pub at: usize,
-    /// It is this one.
+    /// The entry is this one.
     pub sure: bool,
 }
 
@@ -36,6 +39,50 @@ pub fn bound(prefix: &[u8], heads: &[Head], key: &[u8]) -> Bound {
 #[must_use]
 pub fn is_tied(heads: &[Head], i: usize, target: u32) -> bool {
     heads.get(i).is_some_and(|head| u32::from_le_bytes(*head) == target)
+}
+
+/// Passes the entries from `low` on whose heads tie with that of `suffix` and for which `before`, told how an entry's
+/// suffix compares with `suffix`, is true; returns the first entry behind them.
+#[inline]
+pub(super) fn pass_ties<'b>(
+    heads: &[Head],
+    mut low: usize,
+    suffix: &[u8],
+    suffix_of: impl Fn(usize) -> &'b [u8],
+    mut before: impl FnMut(Ordering) -> bool,
+) -> usize {
+    let target = head(suffix);
+    // A key shares its head with few others as a rule: most searches end after one comparison here.
+    while is_tied(heads, low, target) && before(suffix_of(low).cmp(suffix)) {
+        low += 1;
+        if is_tied(heads, low + LINEAR, target) {
+            return halve_ties(heads, low, suffix, suffix_of, before);
+        }
+    }
+    low
+}
+
+/// As [`pass_ties`], by a binary search.
+#[inline(never)]
+fn halve_ties<'b>(
+    heads: &[Head],
+    low: usize,
+    suffix: &[u8],
+    suffix_of: impl Fn(usize) -> &'b [u8],
+    mut before: impl FnMut(Ordering) -> bool,
+) -> usize {
+    let target = head(suffix);
+    let ties = partition(&heads[low..], |head| head <= target);
+    let (mut low, mut high) = (low, low + ties);
+    while low < high {
+        let middle = low.midpoint(high);
+        if before(suffix_of(middle).cmp(suffix)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
 }
 
 /// How many of the ascending `heads` come before the point where `before` turns false.

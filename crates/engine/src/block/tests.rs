@@ -1,7 +1,7 @@
 //! Tests of the block format: against sorted vectors, byte by byte, and with bytes that are wrong.
 
 use super::format::RAW_PAYLOAD_AT;
-use super::slim::{restore, slim};
+use super::strip::{rebuild, strip};
 use super::{Block, BlockBuilder, BlockKind, BlockPointer, Compression, FrameError, frame, raw_image};
 use crate::base::checksum::checksum;
 use crate::base::{Entry, Kind, SeqNum};
@@ -150,21 +150,21 @@ proptest! {
         byte in any::<u8>(),
     ) {
         let image = image_of(BlockKind::Leaf, &entries);
-        let mut slimmed = slim(&image).expect("an image with entries can be slimmed");
-        prop_assert_eq!(slimmed.len(), image.len());
+        let mut stripped = strip(&image).expect("an image with entries can be stripped");
+        prop_assert_eq!(stripped.len(), image.len());
         let mut wrong = image.clone();
         wrong[at.index(image.len())] = byte;
-        if let Some(mut slimmed) = slim(&wrong) {
-            restore(&mut slimmed).unwrap();
-            prop_assert_eq!(slimmed, wrong);
+        if let Some(mut stripped) = strip(&wrong) {
+            rebuild(&mut stripped).unwrap();
+            prop_assert_eq!(stripped, wrong);
         }
-        let mut damaged = slimmed.clone();
+        let mut damaged = stripped.clone();
         damaged[at.index(image.len())] = byte;
-        if restore(&mut damaged).is_ok() {
+        if rebuild(&mut damaged).is_ok() {
             drop(Block::parse(damaged.into()));
         }
-        restore(&mut slimmed).unwrap();
-        prop_assert_eq!(slimmed, image);
+        rebuild(&mut stripped).unwrap();
+        prop_assert_eq!(stripped, image);
     }
 }
 
@@ -406,15 +406,15 @@ fn the_bytes_of_a_versioned_leaf_and_its_frame_are_pinned() {
 #[test]
 fn the_bytes_of_a_slimmed_leaf_are_pinned() {
     let image = image_of(BlockKind::Leaf, &[Owned::put(b"ka", 0, b"v"), Owned::put(b"kb", 0, &[7; 300])]);
-    let slimmed = slim(&image).unwrap();
+    let stripped = strip(&image).unwrap();
     // As an image, with zeros for the two heads; then 0x24, 3 and 0x12e, byte by byte; then the entries.
     let expected = "\
 0000: 01 00 00 00 02 00 00 00 01 00 00 00 6b 00 00 00
 0010: 00 00 00 00 00 00 00 00 24 03 2e 00 00 01 00 00
 0020: 00 00 00 00 01 61 76 01 62 07
 ";
-    assert_eq!(hex_dump(&slimmed[..0x2a]), expected);
-    assert!(slim(&raw_image(9)).is_none() && slim(b"").is_none());
+    assert_eq!(hex_dump(&stripped[..0x2a]), expected);
+    assert!(strip(&raw_image(9)).is_none() && strip(b"").is_none());
     let mut framed = Vec::new();
     frame::encode(&image, Compression::Lz4, 0x1122, 4096, &mut framed);
     assert_eq!(framed[16..20], [1, 1, 0, 0]);
@@ -428,7 +428,7 @@ fn a_frame_that_was_compressed_without_being_slimmed_is_read() {
     assert_eq!(frame[16..20], [1, 0, 0, 0]);
     let pointer = frame::seal(&mut frame, 1, 0);
     assert_eq!(*frame::decode(&frame, 1, pointer).unwrap(), *image);
-    // It is none that could have been slimmed.
+    // It is none that could have been stripped.
     for byte in [1, 2] {
         frame[17] = byte;
         let pointer = frame::seal(&mut frame, 1, 0);

@@ -6,7 +6,7 @@
 //! the main queue away. A block that left too early is known by the *ghost* and goes straight to main when it comes
 //! back. A hit sets two bits and moves nothing.
 //!
-//! A value that was *populated* ([`Shard::populate`]) was written just now and nobody has read it. It takes free room
+//! A value that was *populated* ([`Shard::populate`]) was written just now and was not read yet. It takes free room
 //! only, waits in a queue of its own, and is the first to be evicted: for all other values the shard behaves as if it
 //! were not there. The first read moves it to small, as if it had come in with that read.
 //!
@@ -21,7 +21,7 @@ use std::collections::HashMap;
 
 use super::ghost::Ghost;
 use super::table::{Key, Line, Table};
-use crate::base::list::{Index, Linked, Links, List, NONE, at};
+use crate::base::intrusive_list::{Index, Linked, Links, List, NONE, at};
 use crate::base::num::{u32_of, u64_of, usize_of32};
 
 /// What a kept value costs beside its own bytes, on average: its line, its slot, its place in the ghost, with the slack
@@ -32,14 +32,14 @@ pub(super) const ENTRY_BYTES: u64 = 240;
 const FREQUENCY_MAX: u8 = 3;
 /// Reads in the small queue that earn a place in main.
 const PROMOTE_AT: u8 = 1;
-/// Reads of a block while it is among the newest one in so many are part of what brought it in, as when a scan looks at
+/// Reads of a block while it is among this newest part of the queue belong to what brought it in, as when a scan reads
 /// the same block several times; they say nothing about whether it will be wanted later.
 const YOUNG_PART: u64 = 64;
-/// Small's part of the capacity is one in so many.
+/// The part (1/10) of the capacity that the small queue has.
 const SMALL_PART: u64 = 10;
-/// The largest value that is kept is one in so many of the capacity: one value must not wash out all others.
+/// The part of the capacity that the largest value may have: one value must not evict all others.
 const VALUE_PART: u64 = 4;
-/// After so many blocks that were read since they were last looked at, eviction takes the next one as it is: this
+/// Blocks read since the last inspection that eviction passes before it takes the next one as it is: this
 /// bounds the time under the latch when all blocks are hot.
 const SPARED_MAX: usize = 256;
 
@@ -240,7 +240,7 @@ impl<V: Shared> Shard<V> {
 
     /// Asks for the memory of the value at `key`, if there is one.
     #[inline]
-    pub(super) fn approach(&mut self, hash: u64, key: Key) -> bool {
+    pub(super) fn prefetch_step(&mut self, hash: u64, key: Key) -> bool {
         let found = self.table.find(hash, key);
         found.inspect(|at| self.table.line(*at).value.prefetch()).is_some()
     }

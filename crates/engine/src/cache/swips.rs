@@ -65,8 +65,8 @@ impl<'s> SwipOf<'s> {
     }
 
     /// For the shard to find it again as long as its branch is there.
-    pub(super) fn kept(self) -> Kept {
-        Kept { swips: Arc::downgrade(self.swips), at: u32_of(self.at) }
+    pub(super) fn downgrade(self) -> WeakSwip {
+        WeakSwip { swips: Arc::downgrade(self.swips), at: u32_of(self.at) }
     }
 
     #[inline]
@@ -77,24 +77,24 @@ impl<'s> SwipOf<'s> {
 
 /// A swip that a shard filled. The branch may be gone, and the swip with it.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct WeakSwip {
     swips: Weak<Swips>,
     at: u32,
 }
 
-impl PartialEq for Kept {
+impl PartialEq for WeakSwip {
     fn eq(&self, other: &Self) -> bool {
         self.swips.ptr_eq(&other.swips) && self.at == other.at
     }
 }
 
-impl Kept {
+impl WeakSwip {
     fn with<T>(&self, look: impl FnOnce(&Swip) -> T) -> Option<T> {
         self.swips.upgrade().map(|swips| look(&swips.0[usize_of32(self.at)]))
     }
 }
 
-impl Swizzle<Block> for Kept {
+impl Swizzle<Block> for WeakSwip {
     fn put(&self, block: &Block) {
         self.with(|swip| swip.put(block));
     }
@@ -109,7 +109,7 @@ impl Swizzle<Block> for Kept {
 }
 
 impl Shared for Block {
-    type Swip = Kept;
+    type Swip = WeakSwip;
 
     fn prefetch(&self) {
         self.prefetch_front();

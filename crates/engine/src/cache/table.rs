@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::base::list::Index;
+use crate::base::intrusive_list::Index;
 use crate::base::num::usize_of;
 use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 
@@ -55,7 +55,7 @@ pub(super) struct Line<V> {
     /// Where the shard keeps the rest.
     pub(super) slot: Index,
     pub(super) frequency: u8,
-    /// It was populated, and nobody has read it yet.
+    /// It was populated, and was not read yet.
     pub(super) populated: bool,
 }
 
@@ -182,12 +182,12 @@ fn free<V>(lines: usize) -> Box<[Option<Line<V>>]> {
 /// Where the lines of a table are, for threads that prefetch them without the latch of the shard. It may be out of
 /// date: then the wrong memory comes, and nothing else.
 #[derive(Debug, Default)]
-pub(super) struct Guide {
+pub(super) struct TableAddr {
     start: AtomicUsize,
     mask: AtomicUsize,
 }
 
-impl Guide {
+impl TableAddr {
     /// Points to the table as it is now.
     #[inline]
     pub(super) fn follow<V>(&self, table: &Table<V>) {

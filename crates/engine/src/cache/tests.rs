@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 
@@ -12,10 +13,11 @@ use super::shard::{ENTRY_BYTES, Shard, Shared, Swizzle};
 use super::table::Key;
 use super::*;
 use crate::base::memory::ImageSwip;
-use crate::block::{Compression, raw_image};
+use crate::base::num::usize_of;
+use crate::block::{Block, BlockPointer, Compression, raw_image};
 use crate::env::Access;
 use crate::env::sim::SimEnv;
-use crate::store::{BlockWriter, StoreStats};
+use crate::store::{BlockFile, BlockWriter, StoreStats};
 
 impl Shared for u64 {
     type Swip = Filled;
@@ -447,7 +449,7 @@ fn who_asks_ahead_changes_nothing() {
     cache.get(&file, pointers[0], Fill::Keep).unwrap();
     let before = cache.counters();
     pointers.iter().for_each(|pointer| cache.prefetch_line(file.instance(), *pointer));
-    assert!(pointers.iter().map(|pointer| cache.approach(file.instance(), *pointer)).eq([true, false]));
+    assert!(pointers.iter().map(|pointer| cache.prefetch_step(file.instance(), *pointer)).eq([true, false]));
     assert_eq!(cache.counters(), before);
 }
 
@@ -599,6 +601,6 @@ fn threads_share_the_blocks_and_the_bound() {
     for latched in &cache.shards {
         let shard = latched.shard.lock();
         shard.verify();
-        assert!(latched.guide.follows(shard.table()));
+        assert!(latched.table_addr.follows(shard.table()));
     }
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use crate::base::sync::Mutex;
 
-use super::behind::WriteBehind;
 use super::file::BlockFile;
 use super::space::{Extent, STRETCH_UNITS, SpaceMap, UNIT_BYTES};
+use super::write_behind::WriteBehind;
 use crate::base::num::{round_up, u64_of, usize_of};
 use crate::base::{Error, ErrorKind, Result};
 use crate::block::{BlockPointer, Compression, frame};
 use crate::env::AlignedBuffer;
 
-/// The file grows by one part in so many of itself, within these bounds (256 KiB to 8 MiB).
+/// The file grows by this part (1/8) of itself, within these bounds (256 KiB to 8 MiB).
 const GROWTH_PART: u64 = 8;
 const GROWTH_UNITS_MIN: u64 = (256 << 10) / UNIT_BYTES;
 const GROWTH_UNITS_MAX: u64 = (8 << 20) / UNIT_BYTES;
@@ -22,14 +22,14 @@ const STRETCH_BYTES: usize = usize_of(STRETCH_UNITS * UNIT_BYTES);
 
 /// Space taken from a map for blocks that no root reaches yet; given back when dropped, unless kept.
 #[derive(Debug)]
-pub struct Claim {
+pub struct Allocation {
     space: Arc<Mutex<SpaceMap>>,
     extents: Vec<Extent>,
     /// What was cut off the end of the file, which is still as long as before.
     cut: Option<Extent>,
 }
 
-impl Claim {
+impl Allocation {
     /// Bytes of the space taken.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -44,7 +44,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for Allocation {
     fn drop(&mut self) {
         let mut space = self.space.lock();
         if let Some(cut) = self.cut {
@@ -62,14 +62,14 @@ impl Drop for Claim {
 #[derive(Debug)]
 pub struct ExtentWriter<'a> {
     file: &'a BlockFile,
-    /// Stands before `claim`, whose space is given back only when nothing is written to it any more.
-    behind: WriteBehind,
-    claim: Claim,
+    /// Stands before `allocation`, whose space is given back only when nothing is written to it any more.
+    write_behind: WriteBehind,
+    allocation: Allocation,
     /// Blocks of the current stretch that are not written yet; they belong at `at`.
     buffer: AlignedBuffer,
     /// A multiple of [`UNIT_BYTES`], as is `end`.
     at: u64,
-    /// The end of the current stretch, which is the last extent of the claim.
+    /// The end of the current stretch, which is the last extent of the allocation.
     end: u64,
     frame: Vec<u8>,
 }
@@ -78,9 +78,9 @@ impl<'a> ExtentWriter<'a> {
     /// A writer into `file`, whose free space is in `space`.
     #[must_use]
     pub fn new(file: &'a BlockFile, space: &Arc<Mutex<SpaceMap>>) -> Self {
-        let claim = Claim { space: Arc::clone(space), extents: Vec::new(), cut: None };
+        let allocation = Allocation { space: Arc::clone(space), extents: Vec::new(), cut: None };
         let buffer = AlignedBuffer::with_capacity(STRETCH_BYTES);
-        Self { file, behind: WriteBehind::default(), claim, buffer, at: 0, end: 0, frame: Vec::new() }
+        Self { file, write_behind: WriteBehind::default(), allocation, buffer, at: 0, end: 0, frame: Vec::new() }
     }
 
     /// Lays down the block of `image` and says where.
@@ -93,7 +93,7 @@ impl<'a> ExtentWriter<'a> {
         let mut pointer = frame::encode(image, compression, identity, self.position(), &mut self.frame);
         let bytes = round_up(u64_of(self.frame.len()), UNIT_BYTES);
         if self.position() + bytes > self.end {
-            self.turn(bytes / UNIT_BYTES)?;
+            self.next_extent(bytes / UNIT_BYTES)?;
             pointer = frame::seal(&mut self.frame, identity, self.at);
         }
         let padded = self.buffer.len() + usize_of(bytes);
@@ -112,9 +112,9 @@ impl<'a> ExtentWriter<'a> {
     /// # Errors
     /// As [`Self::append`].
     pub fn reserve_last(&mut self, units: u64) -> Result<()> {
-        self.turn(units)?;
+        self.next_extent(units)?;
         self.end_at(self.at + units * UNIT_BYTES);
-        self.claim.cut = self.claim.space.lock().cut_tail();
+        self.allocation.cut = self.allocation.space.lock().cut_tail();
         Ok(())
     }
 
@@ -122,11 +122,11 @@ impl<'a> ExtentWriter<'a> {
     ///
     /// # Errors
     /// As [`Self::append`].
-    pub fn finish(mut self) -> Result<Claim> {
+    pub fn finish(mut self) -> Result<Allocation> {
         self.write()?;
-        self.behind.wait(self.file.path())?;
+        self.write_behind.wait(self.file.path())?;
         self.end_at(self.at);
-        Ok(self.claim)
+        Ok(self.allocation)
     }
 
     /// Waits for the write that is under way, when nothing will refer to what was written.
@@ -134,7 +134,7 @@ impl<'a> ExtentWriter<'a> {
     /// # Errors
     /// `Io` or `Full` when it failed.
     pub fn abandon(mut self) -> Result<()> {
-        self.behind.wait(self.file.path())
+        self.write_behind.wait(self.file.path())
     }
 
     /// Where the next byte belongs.
@@ -149,7 +149,7 @@ impl<'a> ExtentWriter<'a> {
         let (full, at) = (std::mem::take(&mut self.buffer), self.at);
         self.at += u64_of(full.len());
         let place = (self.file.file(), self.file.path());
-        self.buffer = self.behind.write(place, self.file.stats(), (full, at))?;
+        self.buffer = self.write_behind.write(place, self.file.stats(), (full, at))?;
         if self.buffer.capacity() > 2 * STRETCH_BYTES {
             self.buffer = AlignedBuffer::default();
         }
@@ -158,11 +158,11 @@ impl<'a> ExtentWriter<'a> {
     }
 
     /// Turns to another stretch, of at least `units` units.
-    fn turn(&mut self, units: u64) -> Result<()> {
+    fn next_extent(&mut self, units: u64) -> Result<()> {
         self.write()?;
         self.end_at(self.at);
         let stretch = self.take(units)?;
-        self.claim.extents.push(stretch);
+        self.allocation.extents.push(stretch);
         (self.at, self.end) = (stretch.offset(), stretch.offset() + stretch.units * UNIT_BYTES);
         Ok(())
     }
@@ -174,17 +174,17 @@ impl<'a> ExtentWriter<'a> {
         }
         let units = (self.end - end) / UNIT_BYTES;
         self.end = end;
-        if let Some(stretch) = self.claim.extents.last_mut() {
+        if let Some(stretch) = self.allocation.extents.last_mut() {
             stretch.units -= units;
             if stretch.units == 0 {
-                self.claim.extents.pop();
+                self.allocation.extents.pop();
             }
         }
-        self.claim.space.lock().release(Extent { start: end / UNIT_BYTES, units });
+        self.allocation.space.lock().release(Extent { start: end / UNIT_BYTES, units });
     }
 
     fn take(&self, units: u64) -> Result<Extent> {
-        if let Some(extent) = self.claim.space.lock().allocate(units, false) {
+        if let Some(extent) = self.allocation.space.lock().allocate(units, false) {
             return Ok(extent);
         }
         // Where the disk has no room for a longer file, any hole will do.
@@ -192,16 +192,16 @@ impl<'a> ExtentWriter<'a> {
             Err(error) if error.kind() != ErrorKind::Full => return Err(error),
             grown => grown.err(),
         };
-        let extent = self.claim.space.lock().allocate(units, true);
+        let extent = self.allocation.space.lock().allocate(units, true);
         extent.ok_or_else(|| full.unwrap_or_else(|| Error::new(ErrorKind::Full, "the tree's file cannot grow")))
     }
 
     fn grow(&self, units: u64) -> Result<()> {
-        let end = self.claim.space.lock().end();
+        let end = self.allocation.space.lock().end();
         let units = units.max((end / GROWTH_PART).clamp(GROWTH_UNITS_MIN, GROWTH_UNITS_MAX));
         let bytes = (end + units) * UNIT_BYTES;
         self.file.file().allocate(bytes).map_err(|error| Error::io("extend", self.file.path(), error))?;
-        self.claim.space.lock().grow(units);
+        self.allocation.space.lock().grow(units);
         Ok(())
     }
 }

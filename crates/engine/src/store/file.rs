@@ -4,7 +4,7 @@ use super::reads::BlocksRead;
 use super::stats::StoreStats;
 use crate::base::num::{round_down, round_up, u64_of, usize_of, usize_of32};
 use crate::base::sync::thread_local;
-use crate::base::{Error, Reached, Result};
+use crate::base::{CoveragePoint, Error, Result};
 use crate::block::{Block, BlockPointer, frame};
 use crate::env::buffer::AlignedBuffer;
 use crate::env::{Access, Env, File, InFlight, OpenOptions, Transfer};
@@ -219,7 +219,7 @@ impl BlockFile {
     /// An error that tells what is wrong at `offset` of this file.
     #[must_use]
     pub fn corruption(&self, offset: u64, what: impl fmt::Display) -> Error {
-        Reached::CorruptBlock.mark();
+        CoveragePoint::CorruptBlock.mark();
         Error::corruption(&self.path, offset, what)
     }
 

@@ -1,4 +1,4 @@
-//! Which units of a tree file are free, which will be once nobody reads them, and how that is stored.
+//! Which units of a tree file are free, which will be once no reader needs them, and how that is stored.
 //!
 //! A tree file is cut into units of [`UNIT_BYTES`]; unit 0 is the file's header. A block takes whole units. The map
 //! knows the free units (reusable now) and the *pending* ones: freed by the root of a generation, but still reachable
@@ -26,7 +26,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::base::Reached;
+use crate::base::CoveragePoint;
 use crate::base::codec::{Decoder, Malformed, put_varint};
 use crate::base::num::{u64_of, usize_of, usize_of32};
 use crate::env::SECTOR_BYTES;
@@ -37,11 +37,11 @@ pub const UNIT_BYTES: u64 = u64_of(SECTOR_BYTES);
 /// The units of a stretch: what is written at once (1 MiB).
 pub const STRETCH_UNITS: u64 = (1 << 20) / UNIT_BYTES;
 
-/// Holes shorter than a stretch are filled only while free space is more than one part in so many of the file. Before
+/// Holes shorter than a stretch are filled only while free space is more than this part (1/8) of the file. Before
 /// that the file grows, because one long write is cheaper than many short ones.
 const SLACK_PART: u64 = 8;
 
-/// The end of the file is cut off when at least one part in so many of it is free there.
+/// The end of the file is cut off when at least this part (1/4) of it is free there.
 const TAIL_PART: u64 = 4;
 
 /// Sizes below this have a class each; above it, a class spans a factor of two.
@@ -56,7 +56,7 @@ const _: () = assert!(class(1) == 0 && class(EXACT - 1) == 14 && class(EXACT) ==
 const _: () =
     assert!(class(STRETCH_UNITS - 1) == LARGE - 1 && class(STRETCH_UNITS) == LARGE && class(u64::MAX) == LARGE);
 
-/// The class of extents of so many units.
+/// The class of extents of `units` units.
 const fn class(units: u64) -> usize {
     if units < EXACT {
         return usize_of(units) - 1;
@@ -163,12 +163,12 @@ impl SpaceMap {
             self.insert(start + taken, units - taken);
         }
         if self.reclaimed.take_if(|extent| extent.start < start + taken && start < extent.end()).is_some() {
-            Reached::ExtentReused.mark();
+            CoveragePoint::ExtentReused.mark();
         }
         Some(Extent { start, units: taken })
     }
 
-    /// Makes units free that nobody reads.
+    /// Makes units free that no reader needs.
     ///
     /// # Panics
     /// When one of them is free already, or outside the file: the map is then not to be trusted.
@@ -188,7 +188,7 @@ impl SpaceMap {
         self.insert(start, end - start);
     }
 
-    /// The longest free extents: so many that not much more than `keep` units of the others are left.
+    /// The longest free extents, until little more than `keep` units are left in the others.
     #[must_use]
     pub fn longest_free(&self, keep: u64) -> Vec<Extent> {
         let mut extents: Vec<_> = self.free_extents().collect();
@@ -224,7 +224,7 @@ impl SpaceMap {
     ///
     /// # Panics
     /// When generations do not ascend.
-    pub fn defer(&mut self, generation: u64, extents: Vec<Extent>) {
+    pub fn free_after(&mut self, generation: u64, extents: Vec<Extent>) {
         assert!(self.pending.back().is_none_or(|last| last.generation < generation), "generations ascend");
         if !extents.is_empty() {
             self.pending.push_back(Pending { generation, extents });
@@ -369,8 +369,8 @@ mod tests {
     #[test]
     fn a_unit_stays_pending_until_its_last_reader_left() {
         let mut map = SpaceMap::new(100, &[]);
-        map.defer(5, vec![extent(7, 1)]);
-        map.defer(6, vec![extent(9, 2)]);
+        map.free_after(5, vec![extent(7, 1)]);
+        map.free_after(6, vec![extent(9, 2)]);
         map.reclaim(4);
         assert_eq!(map.allocate(1, true), None);
         assert_eq!(map.unreachable(&[extent(8, 1)]), Ok(vec![extent(7, 4)]));

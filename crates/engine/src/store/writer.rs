@@ -1,8 +1,8 @@
 //! Writes a new file of blocks front to back, in large writes, each beside what is appended next.
 
-use super::behind::WriteBehind;
 use super::file::new_instance;
 use super::stats::StoreStats;
+use super::write_behind::WriteBehind;
 use crate::base::num::{round_up, u64_of, usize_of};
 use crate::base::{Error, ErrorKind, Result};
 use crate::block::{BlockPointer, Compression, frame};
@@ -31,7 +31,7 @@ pub struct BlockWriter {
     buffer: AlignedBuffer,
     /// Where in the file `buffer` belongs: a multiple of [`BUFFER_BYTES`].
     buffer_at: u64,
-    behind: WriteBehind,
+    write_behind: WriteBehind,
     frame: Vec<u8>,
     failed: bool,
 }
@@ -53,7 +53,7 @@ impl BlockWriter {
             stats,
             buffer,
             buffer_at: 0,
-            behind: WriteBehind::default(),
+            write_behind: WriteBehind::default(),
             frame: Vec::new(),
             failed: false,
         })
@@ -136,7 +136,7 @@ impl BlockWriter {
     /// # Errors
     /// `Io` or `Full` when it failed.
     pub fn abandon(mut self) -> Result<()> {
-        self.behind.wait(&self.path)
+        self.write_behind.wait(&self.path)
     }
 
     /// Writes the rest and forces the file, not its name, to the device. Says how many bytes it has.
@@ -150,7 +150,7 @@ impl BlockWriter {
         if !self.buffer.is_empty() {
             self.write_buffer()?;
         }
-        self.checked(|writer| writer.behind.wait(&writer.path))?;
+        self.checked(|writer| writer.write_behind.wait(&writer.path))?;
         if padded != bytes {
             self.checked(|writer| writer.told("cut", writer.file.set_len(bytes)))?;
         }
@@ -162,8 +162,8 @@ impl BlockWriter {
     fn write_buffer(&mut self) -> Result<()> {
         let full = std::mem::take(&mut self.buffer);
         self.checked(|writer| {
-            let Self { file, path, stats, behind, buffer, buffer_at, .. } = writer;
-            *buffer = behind.write((file, path), stats, (full, *buffer_at))?;
+            let Self { file, path, stats, write_behind, buffer, buffer_at, .. } = writer;
+            *buffer = write_behind.write((file, path), stats, (full, *buffer_at))?;
             buffer.reserve(BUFFER_BYTES);
             Ok(())
         })

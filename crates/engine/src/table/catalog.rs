@@ -23,8 +23,8 @@ use crate::tree::btree::TreeMeta;
 use super::codec;
 use super::edit::Edit;
 use super::files;
+use super::level::LevelId;
 use super::record::{RunRecord, TableRecord, check_disjoint};
-use super::version::Place;
 
 /// All that the manifest remembers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -117,14 +117,14 @@ impl Catalog {
                 self.log_from = self.log_from.max(*log_from);
                 self.tables.remove(id).map(drop).ok_or(Malformed)
             }
-            Edit::Flush { table, replay_from, log_from, run, tree, erasures } => {
+            Edit::Flush { table, replay_from, log_from, run, tree, range_tombstones } => {
                 self.log_from = self.log_from.max(*log_from);
                 if let Some(run) = run {
                     self.saw_run(run);
                 }
                 let record = self.tables.get_mut(table).ok_or(Malformed)?;
                 record.replay_from = *replay_from;
-                record.erase(erasures);
+                record.erase(range_tombstones);
                 if let Some(run) = run {
                     record.l0.insert(0, run.clone());
                 }
@@ -146,20 +146,20 @@ impl Catalog {
                 record.replay_from = *replay_from;
                 add(record, Some(0), runs)
             }
-            Edit::Absorb { table, replay_from, log_from, removed, tree, erasures } => {
+            Edit::BTreeMerge { table, replay_from, log_from, removed, tree, range_tombstones } => {
                 self.log_from = self.log_from.max(*log_from);
                 let record = self.tables.get_mut(table).ok_or(Malformed)?;
                 record.replay_from = *replay_from;
                 record.tree.as_mut().ok_or(Malformed)?.1 = *tree;
-                record.erase(erasures);
+                record.erase(range_tombstones);
                 compact(record, removed, &[])
             }
-            Edit::Erase { table, erasures } => {
+            Edit::RangeDelete { table, range_tombstones } => {
                 let record = self.tables.get_mut(table).ok_or(Malformed);
-                record.map(|record| record.erasures = Arc::clone(erasures))
+                record.map(|record| record.range_tombstones = Arc::clone(range_tombstones))
             }
-            Edit::Expire { table, marks, erasures } => {
-                self.tables.get_mut(table).ok_or(Malformed)?.expire(marks, erasures)
+            Edit::Expire { table, seqnum_to_time, range_tombstones } => {
+                self.tables.get_mut(table).ok_or(Malformed)?.expire(seqnum_to_time, range_tombstones)
             }
             Edit::Opened { seqnum_floor, log_from } => {
                 self.log_from = self.log_from.max(*log_from);
@@ -196,7 +196,7 @@ impl Catalog {
     }
 }
 
-fn compact(record: &mut TableRecord, removed: &[FileId], added: &[(Place, RunRecord)]) -> Result<(), Malformed> {
+fn compact(record: &mut TableRecord, removed: &[FileId], added: &[(LevelId, RunRecord)]) -> Result<(), Malformed> {
     let before = record.runs().count();
     let in_l0 = record.l0.iter().position(|run| removed.contains(&run.id));
     record.l0.retain(|run| !removed.contains(&run.id));
@@ -210,15 +210,15 @@ fn compact(record: &mut TableRecord, removed: &[FileId], added: &[(Place, RunRec
 }
 
 /// Adds runs, those of L0 from `in_l0` on.
-fn add(record: &mut TableRecord, mut in_l0: Option<usize>, added: &[(Place, RunRecord)]) -> Result<(), Malformed> {
+fn add(record: &mut TableRecord, mut in_l0: Option<usize>, added: &[(LevelId, RunRecord)]) -> Result<(), Malformed> {
     for (place, run) in added {
         match place {
-            Place::L0 => {
+            LevelId::L0 => {
                 let at = in_l0.ok_or(Malformed)?;
                 record.l0.insert(at, run.clone());
                 in_l0 = Some(at + 1);
             }
-            Place::Level(level) => {
+            LevelId::Level(level) => {
                 let level = record.levels.get_mut(*level).ok_or(Malformed)?;
                 let at = level.partition_point(|other| other.meta.smallest < run.meta.smallest);
                 level.insert(at, run.clone());

@@ -4,11 +4,11 @@ use std::ops::Bound;
 
 use crate::base::{Result, SeqNum};
 use crate::cache::Fill;
-use crate::tree::{Cursor, Limits};
+use crate::tree::{Limits, MergeSource};
 
 use super::version::Version;
 
-/// So many entries of a range are looked at; with more of them in the trees that have changed, the range counts as
+/// Entries of a range that are read at most; with more of them in the trees that have changed, the range counts as
 /// changed.
 const LOOKED_AT_MAX: usize = 10_000;
 
@@ -29,8 +29,8 @@ impl Version {
     /// As [`Self::changed`].
     pub fn range_changed(&self, range: &Limits, snapshot: SeqNum) -> Result<bool> {
         let high = range.high.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let has_expired = self.hidden_from(SeqNum::MAX) > snapshot;
-        if has_expired || self.erasures.touch(&range.low, high, (snapshot, SeqNum::MAX)) {
+        let has_expired = self.expired_before(SeqNum::MAX) > snapshot;
+        if has_expired || self.range_tombstones.touch(&range.low, high, (snapshot, SeqNum::MAX)) {
             return Ok(true);
         }
         let mut looks = LOOKED_AT_MAX;
@@ -39,14 +39,14 @@ impl Version {
                 return Ok(true);
             }
         }
-        for handle in self.trees.runs().filter(|handle| handle.run.ages().most > snapshot) {
+        for handle in self.trees.runs().filter(|handle| handle.run.seqnum_bounds().largest > snapshot) {
             let meta = handle.run.meta();
             let touches = range.low <= meta.largest && !range.end_before(&meta.smallest);
             if touches && changed_in(&mut handle.run.cursor(Fill::Keep), range, snapshot, &mut looks)? {
                 return Ok(true);
             }
         }
-        match self.trees.btree.as_ref().filter(|root| root.ages().most > snapshot) {
+        match self.trees.btree.as_ref().filter(|root| root.seqnum_bounds().largest > snapshot) {
             Some(root) => changed_in(&mut root.cursor(Fill::Keep), range, snapshot, &mut looks),
             None => Ok(false),
         }
@@ -54,10 +54,10 @@ impl Version {
 }
 
 /// Whether a tree has an entry in `range` that is newer than `snapshot`; or more than are to be looked at.
-fn changed_in(tree: &mut dyn Cursor, range: &Limits, snapshot: SeqNum, looks: &mut usize) -> Result<bool> {
+fn changed_in(tree: &mut dyn MergeSource, range: &Limits, snapshot: SeqNum, looks: &mut usize) -> Result<bool> {
     tree.seek_ge(&range.low)?;
     while let Some(entry) = tree.entry().filter(|entry| !range.end_before(entry.key)) {
-        if *looks == 0 || entry.seqnum.max(tree.ages().least) > snapshot {
+        if *looks == 0 || entry.seqnum.max(tree.seqnum_bounds().smallest) > snapshot {
             return Ok(true);
         }
         *looks -= 1;

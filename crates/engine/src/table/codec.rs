@@ -8,15 +8,15 @@ use crate::base::num::u64_of;
 use crate::base::{FileId, Lsn, SeqNum};
 use crate::block::Compression;
 use crate::tree::btree::TreeMeta;
-use crate::tree::erasure::{Erasure, Erasures};
+use crate::tree::range_tombstone::{RangeTombstone, RangeTombstones};
 use crate::tree::run::RunMeta;
 use crate::tree::{Limits, Prefix};
 
 use super::files::FILE_ID_MAX;
-use super::marks::{Mark, Marks};
+use super::level::{LEVELS, LevelId};
 use super::options::{Layout, TableOptions};
 use super::record::{RunRecord, TableRecord, check_disjoint};
-use super::version::{LEVELS, Place};
+use super::seqnum_to_time::{SeqnumToTime, TimeSample};
 
 /// A varint that must fit a narrower type.
 pub(super) fn narrow<T: TryFrom<u64>>(decoder: &mut Decoder<'_>) -> Result<T, Malformed> {
@@ -41,21 +41,21 @@ pub(super) fn file(decoder: &mut Decoder<'_>) -> Result<FileId, Malformed> {
 /// What stands for L0 where a level's index would be. Stored; never reuse.
 const L0: u64 = 127;
 
-pub(super) fn put_place(out: &mut Vec<u8>, place: Place) {
+pub(super) fn put_place(out: &mut Vec<u8>, place: LevelId) {
     put_varint(
         out,
         match place {
-            Place::L0 => L0,
-            Place::Level(index) => u64_of(index),
+            LevelId::L0 => L0,
+            LevelId::Level(index) => u64_of(index),
         },
     );
 }
 
 /// The place of a run.
-pub(super) fn place(decoder: &mut Decoder<'_>) -> Result<Place, Malformed> {
+pub(super) fn place(decoder: &mut Decoder<'_>) -> Result<LevelId, Malformed> {
     match decoder.varint()? {
-        L0 => Ok(Place::L0),
-        index => usize::try_from(index).ok().filter(|index| *index < LEVELS).map(Place::Level).ok_or(Malformed),
+        L0 => Ok(LevelId::L0),
+        index => usize::try_from(index).ok().filter(|index| *index < LEVELS).map(LevelId::Level).ok_or(Malformed),
     }
 }
 
@@ -164,52 +164,52 @@ pub(super) fn runs(decoder: &mut Decoder<'_>) -> Result<Vec<RunRecord>, Malforme
     (0..count).map(|_| run(decoder)).collect()
 }
 
-/// An erasure: its seqnum, its first key with length, and the key behind its last with length: an empty one stands for
-/// none.
-fn put_erasure(out: &mut Vec<u8>, erasure: &Erasure) {
-    put_varint(out, erasure.seqnum.0);
-    put_len_prefixed(out, &erasure.range.low);
-    put_len_prefixed(out, erasure.range.high.as_deref().unwrap_or_default());
+/// A range tombstone: its seqnum, its first key with length, and the key behind its last with length: an empty one
+/// stands for none.
+fn put_range_tombstone(out: &mut Vec<u8>, range_tombstone: &RangeTombstone) {
+    put_varint(out, range_tombstone.seqnum.0);
+    put_len_prefixed(out, &range_tombstone.range.low);
+    put_len_prefixed(out, range_tombstone.range.high.as_deref().unwrap_or_default());
 }
 
-fn erasure(decoder: &mut Decoder<'_>) -> Result<Erasure, Malformed> {
+fn range_tombstone(decoder: &mut Decoder<'_>) -> Result<RangeTombstone, Malformed> {
     let seqnum = seqnum(decoder)?;
     let low = decoder.len_prefixed()?.to_vec();
     let high = Some(decoder.len_prefixed()?.to_vec()).filter(|high| !high.is_empty());
     if high.as_ref().is_some_and(|high| *high <= low) {
         return Err(Malformed);
     }
-    Ok(Erasure { range: Limits::new(low, high, None), seqnum })
+    Ok(RangeTombstone { range: Limits::new(low, high, None), seqnum })
 }
 
-pub(super) fn put_erasures(out: &mut Vec<u8>, erasures: &Erasures) {
-    let erasures: Vec<_> = erasures.iter().collect();
-    put_varint(out, u64_of(erasures.len()));
-    for erasure in &erasures {
-        put_erasure(out, erasure);
+pub(super) fn put_range_tombstones(out: &mut Vec<u8>, range_tombstones: &RangeTombstones) {
+    let range_tombstones: Vec<_> = range_tombstones.iter().collect();
+    put_varint(out, u64_of(range_tombstones.len()));
+    for range_tombstone in &range_tombstones {
+        put_range_tombstone(out, range_tombstone);
     }
 }
 
-/// A number of erasures, then each.
-pub(super) fn erasures(decoder: &mut Decoder<'_>) -> Result<Arc<Erasures>, Malformed> {
+/// A number of range tombstones, then each.
+pub(super) fn range_tombstones(decoder: &mut Decoder<'_>) -> Result<Arc<RangeTombstones>, Malformed> {
     let count = decoder.varint()?;
-    (0..count).map(|_| erasure(decoder)).collect::<Result<Erasures, _>>().map(Arc::new)
+    (0..count).map(|_| range_tombstone(decoder)).collect::<Result<RangeTombstones, _>>().map(Arc::new)
 }
 
 /// The number of marks, then of each its seqnum, its time, and by how much the clock that told it was ahead.
-pub(super) fn put_marks(out: &mut Vec<u8>, marks: &Marks) {
-    put_varint(out, u64_of(marks.as_slice().len()));
-    for mark in marks.as_slice() {
+pub(super) fn put_seqnum_to_time(out: &mut Vec<u8>, seqnum_to_time: &SeqnumToTime) {
+    put_varint(out, u64_of(seqnum_to_time.as_slice().len()));
+    for mark in seqnum_to_time.as_slice() {
         put_varint(out, mark.seqnum.0);
         put_varint(out, mark.at_ms);
         put_varint(out, mark.ahead_ms);
     }
 }
 
-pub(super) fn marks(decoder: &mut Decoder<'_>) -> Result<Marks, Malformed> {
+pub(super) fn seqnum_to_time(decoder: &mut Decoder<'_>) -> Result<SeqnumToTime, Malformed> {
     let count = decoder.varint()?;
-    let mark = |_| Ok(Mark { seqnum: seqnum(decoder)?, at_ms: decoder.varint()?, ahead_ms: decoder.varint()? });
-    Marks::new((0..count).map(mark).collect::<Result<_, _>>()?).ok_or(Malformed)
+    let mark = |_| Ok(TimeSample { seqnum: seqnum(decoder)?, at_ms: decoder.varint()?, ahead_ms: decoder.varint()? });
+    SeqnumToTime::new((0..count).map(mark).collect::<Result<_, _>>()?).ok_or(Malformed)
 }
 
 pub(super) fn put_table(out: &mut Vec<u8>, table: &TableRecord) {
@@ -227,9 +227,9 @@ pub(super) fn put_table(out: &mut Vec<u8>, table: &TableRecord) {
             put_tree(out, *id, meta);
         }
     }
-    put_erasures(out, &table.erasures);
+    put_range_tombstones(out, &table.range_tombstones);
     if table.options.time_to_live.is_some() {
-        put_marks(out, &table.marks);
+        put_seqnum_to_time(out, &table.seqnum_to_time);
     }
 }
 
@@ -249,9 +249,9 @@ pub(super) fn table(decoder: &mut Decoder<'_>) -> Result<TableRecord, Malformed>
         1 => Some(tree(decoder)?),
         _ => return Err(Malformed),
     };
-    table.erasures = erasures(decoder)?;
+    table.range_tombstones = range_tombstones(decoder)?;
     if table.options.time_to_live.is_some() {
-        table.marks = marks(decoder)?;
+        table.seqnum_to_time = seqnum_to_time(decoder)?;
     }
     Ok(table)
 }

@@ -10,13 +10,13 @@ use crate::base::codec::{Decoder, Malformed, put_len_prefixed, put_varint};
 use crate::base::num::u64_of;
 use crate::base::{FileId, Lsn, SeqNum, TableId};
 use crate::tree::btree::TreeMeta;
-use crate::tree::erasure::Erasures;
+use crate::tree::range_tombstone::RangeTombstones;
 
 use super::codec;
-use super::marks::Marks;
+use super::level::LevelId;
 use super::options::TableOptions;
 use super::record::RunRecord;
-use super::version::Place;
+use super::seqnum_to_time::SeqnumToTime;
 
 /// A change of the catalog.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,8 +53,8 @@ pub enum Edit {
         run: Option<RunRecord>,
         /// The new root of the B-tree, if any.
         tree: Option<TreeMeta>,
-        /// The erasures that came with the memtable.
-        erasures: Arc<Erasures>,
+        /// The range tombstones that came with the memtable.
+        range_tombstones: Arc<RangeTombstones>,
     },
     /// Runs were replaced by others. Stored as 4; never reuse.
     Compact {
@@ -64,7 +64,7 @@ pub enum Edit {
         removed: Vec<FileId>,
         /// The runs that replace them, each with its place: the index of its level (0 is level 1), or 127 for L0, where
         /// it takes the place of the newest run replaced.
-        added: Vec<(Place, RunRecord)>,
+        added: Vec<(LevelId, RunRecord)>,
     },
     /// The database was opened, or has given out many seqnums since. Stored as 5; never reuse.
     Opened {
@@ -81,11 +81,11 @@ pub enum Edit {
         /// The log before this position is not needed for the table any more.
         replay_from: Lsn,
         /// The runs, which do not overlap, and where they are now. Those of L0 came to its front.
-        runs: Vec<(Place, RunRecord)>,
+        runs: Vec<(LevelId, RunRecord)>,
     },
     /// Runs of a table went into its B-tree, all that there were when the merge began; perhaps memtables too. Stored as
     /// 8; never reuse.
-    Absorb {
+    BTreeMerge {
         /// Whose trees.
         table: TableId,
         /// The log before this position is not needed for the table any more.
@@ -96,24 +96,24 @@ pub enum Edit {
         removed: Vec<FileId>,
         /// The new root of the B-tree.
         tree: TreeMeta,
-        /// The erasures that came with the memtables, if any did.
-        erasures: Arc<Erasures>,
+        /// The range tombstones that came with the memtables, if any did.
+        range_tombstones: Arc<RangeTombstones>,
     },
-    /// Erasures of a table are not needed any more. Stored as 9; never reuse.
-    Erase {
-        /// Whose erasures.
+    /// Range tombstones of a table are not needed any more. Stored as 9; never reuse.
+    RangeDelete {
+        /// Whose range tombstones.
         table: TableId,
         /// What is left of them.
-        erasures: Arc<Erasures>,
+        range_tombstones: Arc<RangeTombstones>,
     },
     /// Entries of a table were dated, or are too old to be seen. Stored as 10; never reuse.
     Expire {
         /// Whose entries.
         table: TableId,
         /// How old those are that are left.
-        marks: Marks,
-        /// The erasures, with that of the entries which are not.
-        erasures: Arc<Erasures>,
+        seqnum_to_time: SeqnumToTime,
+        /// The range tombstones, with that of the entries which are not.
+        range_tombstones: Arc<RangeTombstones>,
     },
     /// The redo log was recovered from another directory than before. Stored as 6; never reuse.
     MoveLog {
@@ -146,14 +146,14 @@ impl Edit {
                 put_varint(out, u64::from(id.0));
                 put_varint(out, log_from.0);
             }
-            Self::Flush { table, replay_from, log_from, run, tree, erasures } => {
+            Self::Flush { table, replay_from, log_from, run, tree, range_tombstones } => {
                 out.push(3);
                 put_varint(out, u64::from(table.0));
                 put_varint(out, replay_from.0);
                 put_varint(out, log_from.0);
                 put_option(out, run.as_ref(), codec::put_run);
                 put_option(out, tree.as_ref(), |out, meta| meta.encode(out));
-                codec::put_erasures(out, erasures);
+                codec::put_range_tombstones(out, range_tombstones);
             }
             Self::Compact { table, removed, added } => {
                 out.push(4);
@@ -176,25 +176,25 @@ impl Edit {
                 put_varint(out, replay_from.0);
                 put_placed(out, runs);
             }
-            Self::Absorb { table, replay_from, log_from, removed, tree, erasures } => {
+            Self::BTreeMerge { table, replay_from, log_from, removed, tree, range_tombstones } => {
                 out.push(8);
                 put_varint(out, u64::from(table.0));
                 put_varint(out, replay_from.0);
                 put_varint(out, log_from.0);
                 put_ids(out, removed);
                 tree.encode(out);
-                codec::put_erasures(out, erasures);
+                codec::put_range_tombstones(out, range_tombstones);
             }
-            Self::Erase { table, erasures } => {
+            Self::RangeDelete { table, range_tombstones } => {
                 out.push(9);
                 put_varint(out, u64::from(table.0));
-                codec::put_erasures(out, erasures);
+                codec::put_range_tombstones(out, range_tombstones);
             }
-            Self::Expire { table, marks, erasures } => {
+            Self::Expire { table, seqnum_to_time, range_tombstones } => {
                 out.push(10);
                 put_varint(out, u64::from(table.0));
-                codec::put_marks(out, marks);
-                codec::put_erasures(out, erasures);
+                codec::put_seqnum_to_time(out, seqnum_to_time);
+                codec::put_range_tombstones(out, range_tombstones);
             }
         }
     }
@@ -219,7 +219,7 @@ impl Edit {
                 log_from: codec::lsn(decoder)?,
                 run: option(decoder, codec::run)?,
                 tree: option(decoder, TreeMeta::decode)?,
-                erasures: codec::erasures(decoder)?,
+                range_tombstones: codec::range_tombstones(decoder)?,
             },
             4 => Self::Compact {
                 table: TableId(codec::narrow(decoder)?),
@@ -230,23 +230,26 @@ impl Edit {
             6 => Self::MoveLog { log_dir: option(decoder, codec::path)? },
             7 => {
                 let (table, replay_from) = (TableId(codec::narrow(decoder)?), codec::lsn(decoder)?);
-                let place = option(decoder, codec::place)?.unwrap_or(Place::L0);
+                let place = option(decoder, codec::place)?.unwrap_or(LevelId::L0);
                 let runs = codec::runs(decoder)?.into_iter().map(|run| (place, run)).collect();
                 Self::Load { table, replay_from, runs }
             }
-            8 => Self::Absorb {
+            8 => Self::BTreeMerge {
                 table: TableId(codec::narrow(decoder)?),
                 replay_from: codec::lsn(decoder)?,
                 log_from: codec::lsn(decoder)?,
                 removed: ids(decoder)?,
                 tree: TreeMeta::decode(decoder)?,
-                erasures: codec::erasures(decoder)?,
+                range_tombstones: codec::range_tombstones(decoder)?,
             },
-            9 => Self::Erase { table: TableId(codec::narrow(decoder)?), erasures: codec::erasures(decoder)? },
+            9 => Self::RangeDelete {
+                table: TableId(codec::narrow(decoder)?),
+                range_tombstones: codec::range_tombstones(decoder)?,
+            },
             10 => Self::Expire {
                 table: TableId(codec::narrow(decoder)?),
-                marks: codec::marks(decoder)?,
-                erasures: codec::erasures(decoder)?,
+                seqnum_to_time: codec::seqnum_to_time(decoder)?,
+                range_tombstones: codec::range_tombstones(decoder)?,
             },
             11 => Self::Load {
                 table: TableId(codec::narrow(decoder)?),
@@ -258,7 +261,7 @@ impl Edit {
     }
 }
 
-fn put_placed(out: &mut Vec<u8>, runs: &[(Place, RunRecord)]) {
+fn put_placed(out: &mut Vec<u8>, runs: &[(LevelId, RunRecord)]) {
     put_varint(out, u64_of(runs.len()));
     for (place, run) in runs {
         codec::put_place(out, *place);
@@ -266,7 +269,7 @@ fn put_placed(out: &mut Vec<u8>, runs: &[(Place, RunRecord)]) {
     }
 }
 
-fn placed(decoder: &mut Decoder<'_>) -> Result<Vec<(Place, RunRecord)>, Malformed> {
+fn placed(decoder: &mut Decoder<'_>) -> Result<Vec<(LevelId, RunRecord)>, Malformed> {
     let count = decoder.varint()?;
     (0..count).map(|_| Ok((codec::place(decoder)?, codec::run(decoder)?))).collect()
 }

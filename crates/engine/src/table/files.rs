@@ -7,7 +7,7 @@
 //! | `LOCK` | held by the process that has the database open |
 //! | `CURRENT` | the name of the manifest in force |
 //! | `CHECKPOINT` | held by the process that makes this directory a checkpoint; gone when it is one |
-//! | `NNN.manifest` | a manifest (see `table/manifest.rs`) |
+//! | `NNN.manifest` | a manifest (see `table/manifest/format.rs`) |
 //! | `NNN.manifest-copy` | the same bytes a second time |
 //! | `NNN.run` | a sorted run (see `tree/run/format.rs`) |
 //! | `NNN.values` | large values of runs (see `tree/values`) |

@@ -6,19 +6,25 @@ mod changed;
 mod codec;
 pub mod edit;
 pub mod files;
+pub mod level;
 pub mod manifest;
-pub mod marks;
-pub mod mem;
+pub mod memtable_handle;
 pub mod operands;
 pub mod options;
 pub mod policy;
 pub mod reads;
 pub mod record;
+pub mod seqnum_to_time;
 pub mod shape;
+pub mod trees;
 pub mod version;
+pub mod view;
 
 #[cfg(test)]
 mod tests;
 
+pub use level::{LEVELS, Level, LevelId, RunHandle};
 pub use options::{Layout, TableOptions};
-pub use version::{Place, RunHandle, Trees, Version};
+pub use trees::Trees;
+pub use version::{Expired, Version};
+pub use view::{TableView, ViewCandidate};

@@ -4,11 +4,11 @@
 use crate::base::checksum::hash_key;
 use crate::base::{Kind, Result, SeqNum, Value};
 use crate::cache::Fill;
-use crate::tree::lookup::Answers;
+use crate::tree::multi_get::GetResults;
 use crate::tree::operator::TableOperator;
 use crate::tree::run::run_of;
 use crate::tree::values::ValueFiles;
-use crate::tree::{Cursor, Found};
+use crate::tree::{Found, MergeSource};
 
 use super::version::Version;
 
@@ -28,7 +28,7 @@ impl Version {
         match found {
             Some(Found { kind: Kind::Put, value, .. }) => Ok(Some(value)),
             Some(Found { kind: Kind::Merge, .. }) => self.fold(key, snapshot, operator).map(Some),
-            Some(Found { kind: Kind::PutApart, value, .. }) => self.trees.values.read(&value, Fill::Keep).map(Some),
+            Some(Found { kind: Kind::PutPointer, value, .. }) => self.trees.values.read(&value, Fill::Keep).map(Some),
             _ => Ok(None),
         }
     }
@@ -41,7 +41,7 @@ impl Version {
         &self,
         keys: &[&[u8]],
         snapshot: SeqNum,
-        mut found: Answers,
+        mut found: GetResults,
         operator: &TableOperator,
     ) -> Result<Vec<Option<Value>>> {
         self.fetch(&mut found)?;
@@ -50,8 +50,8 @@ impl Version {
     }
 
     /// Puts the values that are kept apart in the places of their pointers.
-    fn fetch(&self, found: &mut Answers) -> Result<()> {
-        let is_apart = |found: &&mut Found| found.kind == Kind::PutApart;
+    fn fetch(&self, found: &mut GetResults) -> Result<()> {
+        let is_apart = |found: &&mut Found| found.kind == Kind::PutPointer;
         let apart: Vec<_> = found.iter_mut().flatten().filter(is_apart).collect();
         if apart.is_empty() {
             return Ok(());
@@ -67,7 +67,7 @@ impl Version {
     #[cold]
     fn fold(&self, key: &[u8], snapshot: SeqNum, operator: &TableOperator) -> Result<Value> {
         operator.get()?;
-        let floor = self.erasures.floor(key, snapshot);
+        let floor = self.range_tombstones.floor(key, snapshot);
         let mut chain = Chain { key, snapshot, floor, values: &self.trees.values, operands: Vec::new(), base: None };
         self.collect(&mut chain)?;
         let operands: Vec<&[u8]> = chain.operands.iter().rev().map(|operand| &**operand).collect();
@@ -85,12 +85,15 @@ impl Version {
         let levels = trees.levels.iter().filter_map(|level| run_of(&level.runs, key));
         let hash = hash_key(key);
         for run in trees.l0.iter().map(|handle| &handle.run).chain(levels) {
-            if chain.tree(run.get(key, hash, snapshot)?, run.ages().least, || Box::new(run.cursor(Fill::Keep)))? {
+            if chain.tree(run.get(key, hash, snapshot)?, run.seqnum_bounds().smallest, || {
+                Box::new(run.cursor(Fill::Keep))
+            })? {
                 return Ok(());
             }
         }
         if let Some(root) = &trees.btree {
-            chain.tree(root.get(key, snapshot)?, root.ages().least, || Box::new(root.cursor(Fill::Keep)))?;
+            chain
+                .tree(root.get(key, snapshot)?, root.seqnum_bounds().smallest, || Box::new(root.cursor(Fill::Keep)))?;
         }
         Ok(())
     }
@@ -115,7 +118,7 @@ impl Chain<'_> {
         &mut self,
         found: Option<Found>,
         clean_to: SeqNum,
-        cursor: impl FnOnce() -> Box<dyn Cursor>,
+        cursor: impl FnOnce() -> Box<dyn MergeSource>,
     ) -> Result<bool> {
         match found {
             None => return Ok(false),
@@ -146,8 +149,8 @@ impl Chain<'_> {
         match kind {
             Kind::Merge => self.operands.push(value),
             Kind::Put => self.base = Some(value),
-            Kind::PutApart => self.base = Some(self.values.read(&value, Fill::Keep)?),
-            Kind::Delete | Kind::SingleDelete | Kind::Erase => {}
+            Kind::PutPointer => self.base = Some(self.values.read(&value, Fill::Keep)?),
+            Kind::Delete | Kind::SingleDelete | Kind::RangeDelete => {}
         }
         Ok(kind != Kind::Merge)
     }

@@ -15,8 +15,8 @@ use crate::tree::Prefix;
 #[non_exhaustive]
 pub enum Layout {
     /// One copy-on-write B-tree, into which a flush merges its changes by writing every leaf anew that they reach.
-    /// Changes that are few for it are parked in runs over it, and merged into it when they are a quarter of it. Reads
-    /// search one tree on disk, and parked runs while there are any. Best when reads matter most.
+    /// Changes that are few for it go to delta runs over it, and are merged into it when they are a quarter of it.
+    /// Reads search one tree on disk, and delta runs while there are any. Best when reads matter most.
     BTree,
     /// Sorted runs in levels, each several times the one above (leveled compaction). Writes cost the same however large
     /// the data is; reads search L0 and one run per level.
@@ -122,12 +122,13 @@ pub struct TableOptions {
     /// [`DatabaseBuilder::compaction_filter`](crate::DatabaseBuilder::compaction_filter) registers, at every open. It
     /// costs a call per value written. Default none: values stay until they are overwritten or deleted. 1 to 255 bytes.
     pub compaction_filter: Option<String>,
-    /// From so many bytes on a value is kept apart from its key, in a value file: compactions then move a pointer of 24
-    /// bytes instead of the value, so large values are written once or twice and not once in every level. A get reads
-    /// one block more, a scan one for each large value (none in [`Range::advance_key`](crate::Range::advance_key)), and
-    /// values that were overwritten take up to as much space again as those in use. Lower keeps more apart. Operands of
-    /// merges stay with their keys. Only for the layouts [`Lsm`](Layout::Lsm) and [`LsmTiered`](Layout::LsmTiered): a
-    /// [`BTree`](Layout::BTree) refuses it. Default 0: never; else 64 B to 512 MiB.
+    /// Bytes from which on a value is stored in a value file instead of beside its key: compactions then move a pointer
+    /// of 24 bytes instead of the value, so large values are written once or twice and not once in every level. A get
+    /// reads one block more, a scan one for each large value (none in
+    /// [`Range::advance_key`](crate::Range::advance_key)), and values that were overwritten take up to as much space
+    /// again as those in use. Lower keeps more apart. Operands of merges stay with their keys. Only for the layouts
+    /// [`Lsm`](Layout::Lsm) and [`LsmTiered`](Layout::LsmTiered): a [`BTree`](Layout::BTree) refuses it. Default 0:
+    /// never; else 64 B to 512 MiB.
     ///
     /// ```
     /// # use spinney::{Database, Options, TableOptions};
@@ -145,8 +146,8 @@ pub struct TableOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub large_value_bytes: u32,
-    /// How long entries live after they were last put: then nobody sees them any more, and their space comes back when
-    /// the run that they are in is compacted or has nothing younger in it. They go never earlier and, while the
+    /// How long entries live after they were last put: then no snapshot sees them any more, and their space comes back
+    /// when the run that they are in is compacted or has nothing younger in it. They go never earlier and, while the
     /// database is open and its disk not full, a sixteenth and two seconds later at most; a snapshot keeps what it saw.
     /// Time is the machine's clock: while it is set ahead, entries count as older. What was written before a crash in
     /// the last 1/32 of the time counts as written at the next open. Entries take some bytes more, since each keeps its

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::base::shards::Sharded;
+use crate::base::thread_counters::ThreadCounters;
 use crate::store::BlocksRead;
 use crate::tree::Costs;
 
@@ -111,19 +111,19 @@ impl ReadStats {
 /// The counters behind [`ReadStats`].
 #[derive(Debug, Default)]
 pub(crate) struct ReadCounters {
-    counters: Sharded<COUNTERS>,
+    counters: ThreadCounters<COUNTERS>,
     /// What [`Self::since_asked`] has told of. Changes in flushes only, which are alone.
     asked: AtomicU64,
 }
 
 impl ReadCounters {
-    /// So many keys were looked up at these costs together.
+    /// Counts lookups of `keys` keys that had these costs together.
     #[inline]
     pub(crate) fn got(&self, keys: u64, costs: &Costs) {
         self.counters.add_from(0, [keys, costs.trees, costs.filters, costs.filter_misses, costs.blocks]);
     }
 
-    /// Lookups, or a part of one, began there and are at their end.
+    /// MultiGet, or a part of one, began there and are at their end.
     #[inline]
     pub(crate) fn got_from_files(&self, begun: BlocksRead) {
         let blocks = begun.since();
@@ -132,7 +132,7 @@ impl ReadCounters {
         }
     }
 
-    /// A walk over so many trees ended.
+    /// Counts a walk over `trees` trees that ended.
     pub(crate) fn walked(&self, trees: u64, costs: &Costs) {
         let Costs { blocks, blocks_read, filters, filter_misses, .. } = *costs;
         self.counters.add_from(SEEKS, [1, trees, blocks, blocks_read, filters, filter_misses]);

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::base::codec::Malformed;
 use crate::base::{FileId, Lsn};
 use crate::tree::btree::TreeMeta;
-use crate::tree::erasure::Erasures;
+use crate::tree::range_tombstone::RangeTombstones;
 use crate::tree::run::RunMeta;
 
-use super::marks::Marks;
+use super::level::{LEVELS, RunHandle};
 use super::options::TableOptions;
-use super::version::{LEVELS, RunHandle};
+use super::seqnum_to_time::SeqnumToTime;
 
 /// A run as the manifest knows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,18 +45,18 @@ pub struct TableRecord {
     pub levels: [Vec<RunRecord>; LEVELS],
     /// The B-tree's file and root.
     pub tree: Option<(FileId, TreeMeta)>,
-    /// The erasures that readers need for what is in the trees.
-    pub erasures: Arc<Erasures>,
+    /// The range tombstones that readers need for what is in the trees.
+    pub range_tombstones: Arc<RangeTombstones>,
     /// How old its entries are, when they have a time to live.
-    pub marks: Marks,
+    pub seqnum_to_time: SeqnumToTime,
 }
 
 impl TableRecord {
     /// A table without data.
     #[must_use]
     pub fn new(name: String, options: TableOptions, replay_from: Lsn) -> Self {
-        let (l0, levels, tree, erasures) = (Vec::new(), Default::default(), None, Arc::default());
-        Self { name, options, replay_from, l0, levels, tree, erasures, marks: Marks::default() }
+        let (l0, levels, tree, range_tombstones) = (Vec::new(), Default::default(), None, Arc::default());
+        Self { name, options, replay_from, l0, levels, tree, range_tombstones, seqnum_to_time: SeqnumToTime::default() }
     }
 
     /// Whether there is anything in the table's trees.
@@ -71,18 +71,22 @@ impl TableRecord {
         self.runs().flat_map(|run| &run.meta.references).map(|reference| reference.file).collect()
     }
 
-    /// Adds erasures.
-    pub(super) fn erase(&mut self, erasures: &Erasures) {
-        if !erasures.is_empty() {
-            self.erasures = Arc::new(self.erasures.and(erasures));
+    /// Adds range tombstones.
+    pub(super) fn erase(&mut self, range_tombstones: &RangeTombstones) {
+        if !range_tombstones.is_empty() {
+            self.range_tombstones = Arc::new(self.range_tombstones.and(range_tombstones));
         }
     }
 
-    /// Keeps how old entries are, and the erasures with that of those that are too old.
-    pub(super) fn expire(&mut self, marks: &Marks, erasures: &Arc<Erasures>) -> Result<(), Malformed> {
+    /// Keeps how old entries are, and the range tombstones with that of those that are too old.
+    pub(super) fn expire(
+        &mut self,
+        seqnum_to_time: &SeqnumToTime,
+        range_tombstones: &Arc<RangeTombstones>,
+    ) -> Result<(), Malformed> {
         self.options.time_to_live.ok_or(Malformed)?;
-        self.marks.clone_from(marks);
-        self.erasures = Arc::clone(erasures);
+        self.seqnum_to_time.clone_from(seqnum_to_time);
+        self.range_tombstones = Arc::clone(range_tombstones);
         Ok(())
     }
 

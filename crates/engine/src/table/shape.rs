@@ -27,14 +27,14 @@ pub struct Shape {
     pub values: ValuesShape,
     /// Ranges of keys that were deleted at once and are still looked at by reads; neighbours of one commit count as
     /// one.
-    pub erasures: u64,
+    pub range_tombstones: u64,
     /// How many trees a scan searches at most: all of them, a level counting as one.
     pub trees: u64,
     /// How many trees a get searches at most: those in which a key can lie, by the first and last keys of runs. It ends
     /// where it finds the key, and filters rule out nearly all runs without it:
     /// [`ReadStats::get_trees`](crate::ReadStats::get_trees) counts what gets did search.
     pub trees_of_get: u64,
-    /// How many of the trees are searched as one, by a sorted view of them that reads have paid for; 0 without a view.
+    /// How many of the trees are searched as one, by a sorted view of them that reads made due; 0 without a view.
     pub viewed: u64,
     /// Whether the table's compactions are [held](crate::Table::hold).
     pub held: bool,

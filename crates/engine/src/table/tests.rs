@@ -10,16 +10,16 @@ use crate::base::{ErrorKind, FileId, Lsn, SeqNum, TableId};
 use crate::env::Env;
 use crate::env::sim::{Fault, SimEnv};
 use crate::tree::Limits;
-use crate::tree::erasure::{Erasure, Erasures};
+use crate::tree::range_tombstone::{RangeTombstone, RangeTombstones};
 use crate::tree::run::{Reference, RunMeta};
 
 use super::catalog::Catalog;
 use super::edit::Edit;
 use super::files::{self, FileKind};
 use super::manifest::{LoadedManifest, Manifest};
-use super::marks::{Mark, Marks};
 use super::record::RunRecord;
-use super::{Layout, Place, TableOptions, codec};
+use super::seqnum_to_time::{SeqnumToTime, TimeSample};
+use super::{Layout, LevelId, TableOptions, codec};
 
 const DIR: &str = "/db";
 
@@ -30,9 +30,9 @@ fn run(id: u64, key: &[u8]) -> RunRecord {
     RunRecord { id: FileId(id), meta }
 }
 
-/// Erasures from a key to another, or to the last, with their seqnums.
-fn erasures(erasures: &[(&str, &str, u64)]) -> Arc<Erasures> {
-    let erasure = |(low, high, seqnum): &(&str, &str, u64)| Erasure {
+/// Range tombstones from a key to another, or to the last, with their seqnums.
+fn range_tombstones(range_tombstones: &[(&str, &str, u64)]) -> Arc<RangeTombstones> {
+    let range_tombstone = |(low, high, seqnum): &(&str, &str, u64)| RangeTombstone {
         range: Limits::new(
             low.as_bytes().to_vec(),
             Some(high.as_bytes().to_vec()).filter(|high| !high.is_empty()),
@@ -40,17 +40,17 @@ fn erasures(erasures: &[(&str, &str, u64)]) -> Arc<Erasures> {
         ),
         seqnum: SeqNum(*seqnum),
     };
-    Arc::new(erasures.iter().map(erasure).collect())
+    Arc::new(range_tombstones.iter().map(range_tombstone).collect())
 }
 
-fn mark(seqnum: u64, at_ms: u64, ahead_ms: u64) -> Mark {
-    Mark { seqnum: SeqNum(seqnum), at_ms, ahead_ms }
+fn mark(seqnum: u64, at_ms: u64, ahead_ms: u64) -> TimeSample {
+    TimeSample { seqnum: SeqNum(seqnum), at_ms, ahead_ms }
 }
 
-/// Marks of seqnum and time.
-fn marks(marks: &[(u64, u64)]) -> Marks {
+/// SeqnumToTime of seqnum and time.
+fn seqnum_to_time(seqnum_to_time: &[(u64, u64)]) -> SeqnumToTime {
     let mark = |(seqnum, at_ms): &(u64, u64)| mark(*seqnum, *at_ms, 0);
-    Marks::new(marks.iter().map(mark).collect()).unwrap()
+    SeqnumToTime::new(seqnum_to_time.iter().map(mark).collect()).unwrap()
 }
 
 fn edits() -> Vec<Edit> {
@@ -74,23 +74,23 @@ fn edits() -> Vec<Edit> {
             log_from: Lsn(90),
             run: None,
             tree: Some(Default::default()),
-            erasures: erasures(&[("b", "d", 40), ("c", "", 41)]),
+            range_tombstones: range_tombstones(&[("b", "d", 40), ("c", "", 41)]),
         },
         Edit::Load {
             table: TableId(1),
             replay_from: Lsn(110),
-            runs: vec![(Place::Level(6), run(20, b"a")), (Place::L0, run(21, b"c"))],
+            runs: vec![(LevelId::Level(6), run(20, b"a")), (LevelId::L0, run(21, b"c"))],
         },
-        Edit::Load { table: TableId(1), replay_from: Lsn(120), runs: vec![(Place::L0, run(22, b"b"))] },
-        Edit::Absorb {
+        Edit::Load { table: TableId(1), replay_from: Lsn(120), runs: vec![(LevelId::L0, run(22, b"b"))] },
+        Edit::BTreeMerge {
             table: TableId(1),
             replay_from: Lsn(130),
             log_from: Lsn(92),
             removed: vec![FileId(22), FileId(20), FileId(21)],
             tree: Default::default(),
-            erasures: erasures(&[("", "c", 45)]),
+            range_tombstones: range_tombstones(&[("", "c", 45)]),
         },
-        Edit::Erase { table: TableId(1), erasures: erasures(&[("", "a", 45)]) },
+        Edit::RangeDelete { table: TableId(1), range_tombstones: range_tombstones(&[("", "a", 45)]) },
         Edit::CreateTable {
             id: TableId(3),
             name: "sessions".to_owned(),
@@ -100,8 +100,8 @@ fn edits() -> Vec<Edit> {
         },
         Edit::Expire {
             table: TableId(3),
-            marks: marks(&[(50, 1), (60, 1), (61, 9)]),
-            erasures: erasures(&[("", "", 50)]),
+            seqnum_to_time: seqnum_to_time(&[(50, 1), (60, 1), (61, 9)]),
+            range_tombstones: range_tombstones(&[("", "", 50)]),
         },
         Edit::DropTable { id: TableId(2), log_from: Lsn(95) },
     ]
@@ -319,11 +319,12 @@ fn an_edit_that_does_not_fit_is_refused() {
     assert!(catalog.apply(&edits()[0]).is_err(), "a table is created once");
     let compact = Edit::Compact { table: TableId(1), removed: vec![FileId(5)], added: Vec::new() };
     assert!(catalog.apply(&compact).is_err(), "only runs that are there are replaced");
-    let expire = Edit::Expire { table: TableId(1), marks: marks(&[(1, 1)]), erasures: Arc::default() };
+    let expire =
+        Edit::Expire { table: TableId(1), seqnum_to_time: seqnum_to_time(&[(1, 1)]), range_tombstones: Arc::default() };
     assert!(catalog.apply(&expire).is_err(), "the table's entries live for ever");
-    assert!(Marks::new(vec![mark(2, 2, 0), mark(3, 1, 0)]).is_none());
-    assert!(Marks::new(vec![mark(2, 2, 9), mark(3, 2, 8)]).is_none());
-    assert!(Marks::new(vec![mark(2, 2, 9), mark(3, 3, 8)]).is_some());
+    assert!(SeqnumToTime::new(vec![mark(2, 2, 0), mark(3, 1, 0)]).is_none());
+    assert!(SeqnumToTime::new(vec![mark(2, 2, 9), mark(3, 2, 8)]).is_none());
+    assert!(SeqnumToTime::new(vec![mark(2, 2, 9), mark(3, 3, 8)]).is_some());
 }
 
 /// Compactions count on it, and a worker that finds it otherwise ended the process.
@@ -341,7 +342,7 @@ fn runs_of_a_level_with_a_key_in_common_are_refused() {
     let load = |id, smallest: &[u8], largest: &[u8]| Edit::Load {
         table,
         replay_from: Lsn(1),
-        runs: vec![(Place::Level(2), to(id, smallest, largest))],
+        runs: vec![(LevelId::Level(2), to(id, smallest, largest))],
     };
     catalog.apply(&load(20, b"c", b"e")).unwrap();
     for (smallest, largest) in [(b"a", b"c"), (b"e", b"g"), (b"d", b"d"), (b"a", b"g")] {
@@ -380,7 +381,14 @@ fn numbers_without_a_successor_are_refused() {
         let (replay_from, log_from) = (Lsn(100), Lsn(90));
         let run = Some(run);
         catalog
-            .apply(&Edit::Flush { table: TableId(1), replay_from, log_from, run, tree: None, erasures: Arc::default() })
+            .apply(&Edit::Flush {
+                table: TableId(1),
+                replay_from,
+                log_from,
+                run,
+                tree: None,
+                range_tombstones: Arc::default(),
+            })
             .unwrap();
         (catalog.next_file, decoded(&catalog))
     };
@@ -409,7 +417,7 @@ fn references_of_a_run_that_make_no_sense_are_refused() {
 
 #[test]
 fn runs_merged_within_l0_take_the_place_of_the_newest_of_them() {
-    use super::Place;
+    use super::LevelId;
     use super::record::RunRecord;
     use crate::base::codec::Decoder;
     let meta = RunMeta { entries: 1, ..RunMeta::default() };
@@ -420,7 +428,14 @@ fn runs_merged_within_l0_take_the_place_of_the_newest_of_them() {
         let run = Some(run(id));
         let (replay_from, log_from) = (Lsn(100), Lsn(90));
         catalog
-            .apply(&Edit::Flush { table: TableId(1), replay_from, log_from, run, tree: None, erasures: erasures(&[]) })
+            .apply(&Edit::Flush {
+                table: TableId(1),
+                replay_from,
+                log_from,
+                run,
+                tree: None,
+                range_tombstones: range_tombstones(&[]),
+            })
             .unwrap();
     }
     let within = |removed: &[u64], added| Edit::Compact {
@@ -428,23 +443,23 @@ fn runs_merged_within_l0_take_the_place_of_the_newest_of_them() {
         removed: removed.iter().copied().map(FileId).collect(),
         added: vec![(added, run(9))],
     };
-    let merge = within(&[2, 3], Place::L0);
+    let merge = within(&[2, 3], LevelId::L0);
     let mut bytes = Vec::new();
     merge.encode(&mut bytes);
     assert_eq!(Edit::decode(&mut Decoder::new(&bytes)).ok().unwrap(), merge);
-    assert!(catalog.clone().apply(&within(&[], Place::L0)).is_err(), "it has no place");
+    assert!(catalog.clone().apply(&within(&[], LevelId::L0)).is_err(), "it has no place");
     catalog.apply(&merge).unwrap();
     let ids: Vec<_> = catalog.tables[&TableId(1)].l0.iter().map(|run| run.id.0).collect();
     assert_eq!(ids, [4, 9, 1]);
     bytes.clear();
-    within(&[2, 3], Place::Level(7)).encode(&mut bytes);
+    within(&[2, 3], LevelId::Level(7)).encode(&mut bytes);
     assert!(Edit::decode(&mut Decoder::new(&bytes)).is_err(), "there is no such level");
 }
 
 /// A load was stored with one place for all of its runs.
 #[test]
 fn a_load_that_was_stored_with_one_place_is_read() {
-    for (stored, place) in [(&[0][..], Place::L0), (&[1, 6], Place::Level(6))] {
+    for (stored, place) in [(&[0][..], LevelId::L0), (&[1, 6], LevelId::Level(6))] {
         let runs = [run(20, b"a"), run(21, b"c")];
         let mut bytes = [&[7, 1, 110], stored].concat();
         codec::put_runs(&mut bytes, &runs);

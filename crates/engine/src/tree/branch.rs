@@ -23,11 +23,11 @@ use crate::cache::{Cache, SwipOf, Swips};
 #[derive(Debug)]
 pub struct Branch {
     block: Block,
-    below: Below,
+    children: Children,
 }
 
 #[derive(Debug)]
-enum Below {
+enum Children {
     Branches(Box<[OnceLock<Branch>]>),
     /// In two rows: a reader waits for the swip first, and all swips together are few lines of memory.
     Leaves {
@@ -43,14 +43,14 @@ impl Branch {
     /// [`Malformed`] when an entry right above the leaves is no pointer.
     pub fn new(block: Block, height: u32) -> Result<Self, Malformed> {
         let places = 0..block.count();
-        let below = match height {
-            1 => Below::Leaves {
+        let children = match height {
+            1 => Children::Leaves {
                 swips: Arc::new(Swips::new(block.count())),
                 pointers: places.map(|i| pointer(&block, i)).collect::<Result<_, _>>()?,
             },
-            _ => Below::Branches(places.map(|_| OnceLock::new()).collect()),
+            _ => Children::Branches(places.map(|_| OnceLock::new()).collect()),
         };
-        Ok(Self { block, below })
+        Ok(Self { block, children })
     }
 
     /// Its block.
@@ -64,9 +64,9 @@ impl Branch {
     #[inline]
     #[must_use]
     pub fn child(&self, i: usize) -> Option<&Self> {
-        match &self.below {
-            Below::Branches(branches) => branches.get(i)?.get(),
-            Below::Leaves { .. } => None,
+        match &self.children {
+            Children::Branches(branches) => branches.get(i)?.get(),
+            Children::Leaves { .. } => None,
         }
     }
 
@@ -74,28 +74,28 @@ impl Branch {
     #[inline]
     #[must_use]
     pub fn trace(&self, i: usize) -> Option<Trace<'_>> {
-        match &self.below {
-            Below::Branches(_) => None,
-            Below::Leaves { swips, pointers } => {
+        match &self.children {
+            Children::Branches(_) => None,
+            Children::Leaves { swips, pointers } => {
                 Some(Trace { swip: SwipOf::new(swips, i)?, pointer: pointers.get(i)? })
             }
         }
     }
 
     /// Keeps `child` as child `i`, a branch that lies `height` levels above the leaves, if there is room.
-    pub fn keep(&self, i: usize, child: &Block, height: u32, room: &Room) -> Option<&Self> {
-        let Below::Branches(branches) = &self.below else { return None };
+    pub fn pin(&self, i: usize, child: &Block, height: u32, reservation: &CacheReservation) -> Option<&Self> {
+        let Children::Branches(branches) = &self.children else { return None };
         let leaf_bytes = size_of::<Swip>() + size_of::<BlockPointer>();
         let below = if height == 1 { leaf_bytes } else { size_of::<OnceLock<Self>>() };
         let bytes = child.memory_bytes() + child.count() * below;
-        room.keep(branches.get(i)?, bytes, || Self::new(child.clone(), height).ok())
+        reservation.pin(branches.get(i)?, bytes, || Self::new(child.clone(), height).ok())
     }
 }
 
 /// The pointer in entry `i` of a branch.
 ///
 /// # Errors
-/// [`Malformed`] when it is none, or the branch, which may have been read anew, does not have so many entries.
+/// [`Malformed`] when it is none, or the branch, which may have been read anew, has no entry `i`.
 #[inline]
 pub fn pointer(branch: &Block, i: usize) -> Result<BlockPointer, Malformed> {
     if i >= branch.count() {
@@ -137,40 +137,40 @@ impl<'b> Trace<'b> {
 /// The room that one tree's kept blocks have taken from what the cache grants to all; given back when the tree is
 /// dropped.
 #[derive(Debug)]
-pub struct Room {
+pub struct CacheReservation {
     cache: Arc<Cache>,
     taken: AtomicU64,
 }
 
-impl Room {
-    /// Nothing taken yet.
+impl CacheReservation {
+    /// Nothing reserved yet.
     #[must_use]
     pub fn new(cache: &Arc<Cache>) -> Self {
         Self { cache: Arc::clone(cache), taken: AtomicU64::new(0) }
     }
 
-    /// Takes so many bytes; false where there is no room for them.
+    /// Reserves `bytes` bytes; false when the cache does not grant them.
     #[must_use]
-    pub fn take(&self, bytes: u64) -> bool {
-        let taken = self.cache.take_room(bytes);
+    pub fn reserve(&self, bytes: u64) -> bool {
+        let taken = self.cache.reserve(bytes);
         if taken {
             self.taken.fetch_add(bytes, Ordering::Relaxed);
         }
         taken
     }
 
-    /// What is kept at a place: what was there, or what `make` makes of so many bytes, if there is room for them and it
-    /// does.
-    pub fn keep<'p, T>(&self, place: &'p OnceLock<T>, bytes: usize, make: impl FnOnce() -> Option<T>) -> Option<&'p T> {
+    /// What is kept at a place: what was there, or what `make` makes, with `bytes` bytes, if the cache grants them and
+    /// it does.
+    pub fn pin<'p, T>(&self, place: &'p OnceLock<T>, bytes: usize, make: impl FnOnce() -> Option<T>) -> Option<&'p T> {
         if let Some(kept) = place.get() {
             return Some(kept);
         }
         let bytes = u64_of(bytes);
-        if !self.cache.take_room(bytes) {
+        if !self.cache.reserve(bytes) {
             return None;
         }
         let Some(made) = make() else {
-            self.cache.give_room(bytes);
+            self.cache.release(bytes);
             return None;
         };
         self.taken.fetch_add(bytes, Ordering::Relaxed);
@@ -180,9 +180,9 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for CacheReservation {
     fn drop(&mut self) {
-        self.cache.give_room(self.taken.load(Ordering::Relaxed));
+        self.cache.release(self.taken.load(Ordering::Relaxed));
     }
 }
 
@@ -209,12 +209,12 @@ mod tests {
     #[test]
     fn nothing_made_takes_no_room() {
         let cache = Arc::new(Cache::new(32 << 10));
-        let room = Room::new(&cache);
+        let reservation = CacheReservation::new(&cache);
         let place = OnceLock::<u8>::new();
-        (0..3).for_each(|_| assert!(room.keep(&place, 1 << 10, || None).is_none()));
-        assert_eq!(room.keep(&place, 1 << 10, || Some(7)), Some(&7));
-        assert!(!cache.take_room(1), "all of it is taken");
-        drop(room);
-        assert!(cache.take_room(1 << 10));
+        (0..3).for_each(|_| assert!(reservation.pin(&place, 1 << 10, || None).is_none()));
+        assert_eq!(reservation.pin(&place, 1 << 10, || Some(7)), Some(&7));
+        assert!(!cache.reserve(1), "all of it is taken");
+        drop(reservation);
+        assert!(cache.reserve(1 << 10));
     }
 }

@@ -26,8 +26,8 @@ pub enum Decision {
 /// it ([`TableOptions::compaction_filter`](crate::TableOptions::compaction_filter)).
 ///
 /// It is asked for values that every snapshot sees, when they are the newest of their key in the trees that are merged.
-/// It may be asked about the same value many times, or never: nobody knows when a value is written again, and what was
-/// just committed is not asked about before a flush. So reads must be ready to meet what it would remove. What it
+/// It may be asked about the same value many times, or never: it is not known when a value is written again, and what
+/// was just committed is not asked about before a flush. So reads must be ready to meet what it would remove. What it
 /// decides shows to all readers at once, also through a snapshot or transaction that began before: it must not touch
 /// what one of these could still want. It is called in background threads and in those that flush or compact, with
 /// latches held; it must not use the database, nor panic: in a background thread that ends the process, and elsewhere
@@ -97,7 +97,7 @@ impl TableFilter {
         self.0.is_some()
     }
 
-    /// What becomes of `value`; it stays when nobody is there to ask.
+    /// What becomes of `value`; it stays when no filter is registered.
     #[must_use]
     pub fn decide(&self, key: &[u8], value: &[u8]) -> Decision {
         self.0.as_ref().map_or(Decision::Keep, |filter| filter.filter(key, value))

@@ -1,4 +1,4 @@
-//! The cursor that every tree offers: a fallible walk over its entries in both directions.
+//! The cursor traits: a fallible walk over the entries of a tree in both directions, and what merges need beyond it.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use crate::base::{Entry, Kind, Result, SeqNum, Value};
 use crate::block::Block;
 
 use super::cost::Costs;
-use super::place::{Near, Place};
+use super::leaf_cursor::{KeyBound, LeafCursor};
 use super::prefix::Prefix;
 
 /// A position in an ordered set of entries (user key ascending, then seqnum descending), or nowhere.
 ///
-/// A new cursor stands nowhere. A move past either end leaves it nowhere, from where only the four absolute moves lead
-/// back.
+/// A new cursor is positioned nowhere. A move past either end leaves it nowhere, from where only the four absolute
+/// moves (`first`, `last`, `seek_ge`, `seek_lt`) lead back.
 ///
 /// # Errors
-/// A move fails when a block cannot be read or is corrupt. The cursor then stands nowhere, and every later call of any
-/// move fails too (it is fused): what it would show is not to be trusted.
+/// A move fails when a block cannot be read or is corrupt. The cursor is then positioned nowhere, and every later call
+/// of any move fails too: what it would show is not to be trusted.
 pub trait Cursor: Send {
     /// Moves to the first entry.
     ///
@@ -35,131 +35,145 @@ pub trait Cursor: Send {
     /// # Errors
     /// See the trait.
     fn seek_ge(&mut self, key: &[u8]) -> Result<()>;
-    /// Goes a step towards where [`Cursor::seek_ge`] of the same key, the next move, will arrive, and asks for the
-    /// memory that the step after it looks at; says whether there is one. A merge lets all its trees go a step before
-    /// any goes the next, and so waits for all of them at once. What fails here fails in the seek.
-    fn approach_ge(&mut self, _key: &[u8]) -> bool {
-        false
-    }
-    /// As [`Cursor::seek_ge`], but may only come near the entry: then [`Cursor::near`] says how its key begins, and
-    /// nothing else is to be asked before [`Cursor::arrive`]. So a merge does not look at entries that it never comes
-    /// to.
-    ///
-    /// # Errors
-    /// See the trait.
-    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.seek_ge(key)
-    }
-    /// How the key begins that [`Cursor::near_ge`] came near to; `None` when it arrived.
-    fn near(&self) -> Option<Near<'_>> {
-        None
-    }
-    /// Stands on the entry that [`Cursor::near_ge`] came near to, if it did.
-    ///
-    /// # Errors
-    /// See the trait.
-    fn arrive(&mut self) -> Result<()> {
-        Ok(())
-    }
     /// Moves to the last entry whose user key is below `key` (its oldest version).
     ///
     /// # Errors
     /// See the trait.
     fn seek_lt(&mut self, key: &[u8]) -> Result<()>;
-    /// Moves to the entry after this one. Nowhere stays nowhere.
+    /// Moves to the next entry. Nowhere stays nowhere.
     ///
     /// # Errors
     /// See the trait.
     fn next(&mut self) -> Result<()>;
-    /// Moves to the first entry of the next key, and says over how many more versions of this one. If over any, `key`
-    /// becomes this one; else it becomes this one or stays. Nowhere stays nowhere.
-    ///
-    /// # Errors
-    /// See the trait.
-    #[inline]
-    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
-        if self.next_key_here() { Ok(0) } else { leave_key(self, key) }
-    }
-    /// As [`Cursor::next_key`] where that is cheap: the next entry is of another key, and lies beside this one. False,
-    /// and stays, where it does not, or where that is not known.
-    fn next_key_here(&mut self) -> bool {
-        false
-    }
-    /// Whether the entry before this one is known to be of another key. Only a walk backward asks.
-    fn begins_key(&self) -> bool {
-        false
-    }
-    /// The leaf whose first entry the cursor stands on, if it stands on the first of one. Only cursors of merges say
-    /// so.
-    fn leaf(&self) -> Option<Leaf<'_>> {
-        None
-    }
-    /// Moves over the rest of the leaf in which the cursor stands. Only after [`Cursor::leaf`] has given it.
-    ///
-    /// # Errors
-    /// See the trait.
-    fn leave_leaf(&mut self) -> Result<()> {
-        unreachable!("no leaf was given")
-    }
-    /// Moves to the entry before this one. Nowhere stays nowhere.
+    /// Moves to the previous entry. Nowhere stays nowhere.
     ///
     /// # Errors
     /// See the trait.
     fn prev(&mut self) -> Result<()>;
-    /// From now on entries outside of the limits need not be shown: where one would be, the cursor may stand nowhere
-    /// instead, and read nothing.
-    fn limit(&mut self, _limits: &Arc<Limits>) {}
-    /// Blocks that the cursor has looked at so far, filters that it asked for a prefix, and those of them that kept it
-    /// out.
-    fn costs(&self) -> Costs {
-        Costs::default()
-    }
-    /// Whether the entry here is likely to be read soon, since its block was in the cache. Only cursors of merges say
-    /// so.
-    fn is_cached(&self) -> bool {
-        false
-    }
-    /// As [`Cursor::seek_ge`], from an entry below `key`; but where trees lie side by side not further than into the
-    /// next.
-    ///
-    /// # Errors
-    /// See the trait.
-    fn leap_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.seek_ge(key)
-    }
-    /// As [`Cursor::seek_lt`], from an entry not below `key`; but where trees lie side by side not further than into
-    /// the one before.
-    ///
-    /// # Errors
-    /// See the trait.
-    fn leap_lt(&mut self, key: &[u8]) -> Result<()> {
-        self.seek_lt(key)
-    }
-    /// Exchanges where it stands in a leaf, if in one, for `place`; it is nowhere until it gets back what it gave,
-    /// which may have been moved within the leaf. So a merge walks in a leaf itself.
-    fn exchange(&mut self, _place: &mut Place) {}
-    /// Between what seqnums the entries of the tree are in which the cursor stands, of several that lie side by side.
-    fn ages(&self) -> Ages {
-        Ages::UNKNOWN
-    }
-    /// Where in its tree of runs the entry lies. Only cursors over such trees, and merges of several, say so.
-    fn position(&self) -> Option<Position> {
-        None
-    }
-    /// The entry here, if the cursor stands on one.
+    /// The entry at the cursor, or `None` when it is positioned nowhere.
     fn entry(&self) -> Option<Entry<'_>>;
-    /// The key of the entry here.
+    /// The key of that entry.
     fn key(&self) -> Option<&[u8]> {
         self.entry().map(|entry| entry.key)
     }
-    /// The value of the entry here, kept alive without a copy where the tree can. `None` when nowhere.
+    /// The value of that entry, kept alive without a copy where the tree can do so.
     fn value(&self) -> Option<Value>;
+    /// Declares that entries outside the limits are not needed: where one would be, the cursor may be positioned
+    /// nowhere instead, and read nothing.
+    fn limit(&mut self, _limits: &Arc<Limits>) {}
+    /// The cost of all moves so far: blocks searched, filters probed for a prefix, and probes that excluded the tree.
+    fn costs(&self) -> Costs {
+        Costs::default()
+    }
 }
 
-/// After so many versions of one key a seek to the next key is cheaper than further steps.
+/// Moves by key instead of by entry, for readers that want one version of each key.
+pub trait KeyCursor: Cursor {
+    /// Moves to the first entry of the next key and returns the count of further versions of this key that it passed.
+    /// If the count is above zero, `key` becomes this key; else it becomes this key or stays. Nowhere stays nowhere.
+    ///
+    /// # Errors
+    /// As a move of [`Cursor`].
+    #[inline]
+    fn next_key(&mut self, key: &mut Vec<u8>) -> Result<u64> {
+        if self.next_key_in_leaf() { Ok(0) } else { leave_key(self, key) }
+    }
+    /// The cheap case of [`KeyCursor::next_key`]: moves to the next entry if it lies in the same leaf and has another
+    /// key. Otherwise, or when that is not known, returns false and stays.
+    fn next_key_in_leaf(&mut self) -> bool {
+        false
+    }
+    /// Whether the previous entry is known to have another key. Only a backward walk needs this.
+    fn is_first_version(&self) -> bool {
+        false
+    }
+}
+
+/// A seek in steps that overlap the cache misses of several trees, and that stops short of reading the entry.
+///
+/// A merge calls [`LazySeek::prefetch_seek_ge`] on all its sources in turn until none has a further step, so that the
+/// memory accesses of all of them are in flight at once (asynchronous memory access chaining, Kocberber et al. 2015).
+/// Then it calls [`LazySeek::lazy_seek_ge`] on each, orders the sources by [`LazySeek::lazy_key`], and calls
+/// [`LazySeek::resolve`] only on those that come first.
+pub trait LazySeek: Cursor {
+    /// Advances one step of the seek to `key` and prefetches the memory that the next step reads; returns whether there
+    /// is a next step. The next move must be [`Cursor::seek_ge`] or [`LazySeek::lazy_seek_ge`] of the same key. An
+    /// error of a step is reported by that move.
+    fn prefetch_seek_ge(&mut self, _key: &[u8]) -> bool {
+        false
+    }
+    /// As [`Cursor::seek_ge`], but may leave the entry unread. [`LazySeek::lazy_key`] then gives a lower bound of its
+    /// key, and no other method may be called before [`LazySeek::resolve`].
+    ///
+    /// # Errors
+    /// As a move of [`Cursor`].
+    fn lazy_seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_ge(key)
+    }
+    /// A lower bound of the key of the unread entry; `None` when the entry was read.
+    fn lazy_key(&self) -> Option<KeyBound<'_>> {
+        None
+    }
+    /// Reads the entry that [`LazySeek::lazy_seek_ge`] left unread, if any.
+    ///
+    /// # Errors
+    /// As a move of [`Cursor`].
+    fn resolve(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A source of a merge: tells which leaf and tree the current entry comes from, and lends its position in a leaf.
+pub trait MergeSource: KeyCursor + LazySeek {
+    /// The leaf that begins with the current entry, if a merge may copy it as a whole.
+    fn leaf(&self) -> Option<Leaf<'_>> {
+        None
+    }
+    /// Moves past the rest of the leaf that [`MergeSource::leaf`] returned; a source that has no such leaves moves to
+    /// the next entry.
+    ///
+    /// # Errors
+    /// As a move of [`Cursor`].
+    fn skip_leaf(&mut self) -> Result<()> {
+        self.next()
+    }
+    /// Swaps the position in the current leaf, if there is one, with `place`. The source is positioned nowhere until
+    /// the merge swaps it back, possibly moved within the leaf: a merge of a single source walks in the leaf itself.
+    fn swap_leaf_cursor(&mut self, _place: &mut LeafCursor) {}
+    /// The range of seqnums in the tree of the current entry.
+    fn seqnum_bounds(&self) -> SeqnumBounds {
+        SeqnumBounds::UNKNOWN
+    }
+    /// The position of the current entry in a tree of runs, or `None` for other trees.
+    fn position(&self) -> Option<Position> {
+        None
+    }
+    /// Whether the block of the current entry was in the cache, so that the entry is likely to be read again soon.
+    fn is_cached(&self) -> bool {
+        false
+    }
+    /// As [`Cursor::seek_ge`] from an entry below `key`; a source that concatenates runs may stop at the first entry of
+    /// the next run.
+    ///
+    /// # Errors
+    /// As a move of [`Cursor`].
+    fn seek_ge_nearby(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_ge(key)
+    }
+    /// As [`Cursor::seek_lt`] from an entry not below `key`; a source that concatenates runs may stop at the last entry
+    /// of the previous run.
+    ///
+    /// # Errors
+    /// As a move of [`Cursor`].
+    fn seek_lt_nearby(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_lt(key)
+    }
+}
+
+/// Versions of one key after which a seek to the next key is cheaper than further steps.
 const STEPS_MAX: u64 = 16;
 
-/// [`Cursor::next_key`] by comparing keys.
+/// [`KeyCursor::next_key`] by comparing keys.
 pub(super) fn leave_key(cursor: &mut (impl Cursor + ?Sized), key: &mut Vec<u8>) -> Result<u64> {
     key.clear();
     key.extend_from_slice(cursor.entry().map_or(&[], |entry| entry.key));
@@ -216,16 +230,16 @@ pub struct Position {
 
 /// Between what seqnums the entries of a tree are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ages {
-    /// They count as having at least this one: the tree is clean up to it (see [`super::erasure`]).
-    pub least: SeqNum,
+pub struct SeqnumBounds {
+    /// They count as having at least this one: the tree is clean up to it (see [`super::range_tombstone`]).
+    pub smallest: SeqNum,
     /// None has a larger one.
-    pub most: SeqNum,
+    pub largest: SeqNum,
 }
 
-impl Ages {
+impl SeqnumBounds {
     /// Those of a tree of which nothing is known.
-    pub const UNKNOWN: Self = Self { least: SeqNum::ZERO, most: SeqNum::MAX };
+    pub const UNKNOWN: Self = Self { smallest: SeqNum::ZERO, largest: SeqNum::MAX };
 }
 
 /// The keys that a walk is about: from `low` on, up to `high` if there is one.

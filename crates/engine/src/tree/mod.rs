@@ -1,19 +1,19 @@
 //! Ordered maps of versioned entries: in memory, in immutable runs, in copy-on-write B-trees; and their merge.
 
+pub mod bounded_cursor;
 pub mod branch;
 pub mod btree;
 pub mod compaction_filter;
 pub mod cost;
 pub mod cursor;
-pub mod erasure;
-pub mod lookup;
+pub mod gc;
+pub mod leaf_cursor;
 pub mod memtable;
 pub mod merge;
+pub mod multi_get;
 pub mod operator;
-pub mod part;
-pub mod place;
 pub mod prefix;
-pub mod retain;
+pub mod range_tombstone;
 pub mod run;
 pub mod salvage;
 pub mod values;
@@ -21,5 +21,5 @@ pub mod values;
 pub mod vec_cursor;
 
 pub use cost::Costs;
-pub use cursor::{Ages, Cursor, Found, Limits};
+pub use cursor::{Cursor, Found, KeyCursor, LazySeek, Limits, MergeSource, SeqnumBounds};
 pub use prefix::Prefix;

@@ -19,7 +19,7 @@ use crate::base::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Prefix {
-    /// The first so many bytes, 1 to 255. Keys that are shorter have no prefix.
+    /// The first bytes, 1 to 255 of them. Keys that are shorter have no prefix.
     Bytes(u8),
     /// All up to the first such byte and with it. Keys without that byte have no prefix.
     UpTo(u8),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::cursor::{Ages, Cursor};
+use super::cursor::{Cursor, KeyCursor, LazySeek, MergeSource, SeqnumBounds};
+use super::leaf_cursor::KeyBound;
 use super::operator::{MergeOperator, Operators, TableOperator};
-use super::place::Near;
 use crate::base::key::head;
 use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, Value};
 
@@ -45,9 +45,9 @@ pub struct VecCursor {
     at: Option<usize>,
     /// Moves that succeed before all others fail.
     moves_left: usize,
-    ages: Ages,
-    /// It came near its entry, which nobody may look at before it arrives.
-    is_near: bool,
+    seqnum_bounds: SeqnumBounds,
+    /// The entry was sought lazily: it must not be read before [`LazySeek::resolve`].
+    is_lazy: bool,
 }
 
 impl VecCursor {
@@ -58,7 +58,7 @@ impl VecCursor {
     #[must_use]
     pub fn new(entries: Vec<OwnedEntry>) -> Self {
         assert!(entries.is_sorted_by(|a, b| a.key <= b.key), "entries out of order");
-        Self { entries, at: None, moves_left: usize::MAX, ages: Ages::UNKNOWN, is_near: false }
+        Self { entries, at: None, moves_left: usize::MAX, seqnum_bounds: SeqnumBounds::UNKNOWN, is_lazy: false }
     }
 
     /// The same cursor, failing from the move after the next `moves` on.
@@ -70,13 +70,13 @@ impl VecCursor {
 
     /// The same cursor, over a tree of which the ages are known.
     #[must_use]
-    pub const fn aged(mut self, ages: Ages) -> Self {
-        self.ages = ages;
+    pub const fn aged(mut self, seqnum_bounds: SeqnumBounds) -> Self {
+        self.seqnum_bounds = seqnum_bounds;
         self
     }
 
     fn go(&mut self, to: Option<usize>) -> Result<()> {
-        (self.at, self.is_near) = (None, false);
+        (self.at, self.is_lazy) = (None, false);
         let Some(left) = self.moves_left.checked_sub(1) else {
             return Err(Error::new(ErrorKind::Io, "the cursor was told to fail"));
         };
@@ -99,40 +99,32 @@ impl Cursor for VecCursor {
         self.go(Some(self.entries.partition_point(|entry| *entry.key < *key)))
     }
 
-    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.seek_ge(key)?;
-        self.is_near = self.entry().is_some_and(|entry| entry.key != key);
-        Ok(())
-    }
-
-    /// As if the first half of the key were the prefix of a leaf.
-    fn near(&self) -> Option<Near<'_>> {
-        let key = &self.entries[self.at.filter(|_| self.is_near)?].key;
-        let (prefix, rest) = key.split_at(key.len() / 2);
-        let next = u32::try_from(head(rest) >> u32::BITS).expect("it has 32 bits");
-        Some(Near { prefix, next })
-    }
-
-    fn arrive(&mut self) -> Result<()> {
-        self.is_near = false;
-        Ok(())
-    }
-
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
         self.go(self.entries.partition_point(|entry| *entry.key < *key).checked_sub(1))
     }
 
     fn next(&mut self) -> Result<()> {
-        assert!(!self.is_near, "it did not arrive");
+        assert!(!self.is_lazy, "it did not arrive");
         self.go(self.at.map(|at| at + 1))
     }
 
     fn prev(&mut self) -> Result<()> {
-        assert!(!self.is_near, "it did not arrive");
+        assert!(!self.is_lazy, "it did not arrive");
         self.go(self.at.and_then(|at| at.checked_sub(1)))
     }
 
-    fn next_key_here(&mut self) -> bool {
+    fn entry(&self) -> Option<Entry<'_>> {
+        assert!(!self.is_lazy, "it did not arrive");
+        self.at.map(|at| self.entries[at].entry())
+    }
+
+    fn value(&self) -> Option<Value> {
+        self.entry().map(|entry| Value::owned(entry.value))
+    }
+}
+
+impl KeyCursor for VecCursor {
+    fn next_key_in_leaf(&mut self) -> bool {
         let Some(at) = self.at.filter(|_| self.moves_left > 0) else { return false };
         let more = self.entries.get(at + 1).is_some_and(|next| next.key != self.entries[at].key);
         if more {
@@ -141,21 +133,35 @@ impl Cursor for VecCursor {
         more
     }
 
-    fn begins_key(&self) -> bool {
+    fn is_first_version(&self) -> bool {
         self.at.is_some_and(|at| at > 0 && self.entries[at - 1].key != self.entries[at].key)
     }
+}
 
-    fn ages(&self) -> Ages {
-        self.ages
+impl LazySeek for VecCursor {
+    fn lazy_seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_ge(key)?;
+        self.is_lazy = self.entry().is_some_and(|entry| entry.key != key);
+        Ok(())
     }
 
-    fn entry(&self) -> Option<Entry<'_>> {
-        assert!(!self.is_near, "it did not arrive");
-        self.at.map(|at| self.entries[at].entry())
+    /// As if the first half of the key were the prefix of a leaf.
+    fn lazy_key(&self) -> Option<KeyBound<'_>> {
+        let key = &self.entries[self.at.filter(|_| self.is_lazy)?].key;
+        let (prefix, rest) = key.split_at(key.len() / 2);
+        let next = u32::try_from(head(rest) >> u32::BITS).expect("it has 32 bits");
+        Some(KeyBound { prefix, next })
     }
 
-    fn value(&self) -> Option<Value> {
-        self.entry().map(|entry| Value::owned(entry.value))
+    fn resolve(&mut self) -> Result<()> {
+        self.is_lazy = false;
+        Ok(())
+    }
+}
+
+impl MergeSource for VecCursor {
+    fn seqnum_bounds(&self) -> SeqnumBounds {
+        self.seqnum_bounds
     }
 }
 
@@ -212,7 +218,7 @@ pub fn moves() -> impl Strategy<Value = Vec<Move>> {
 ///
 /// # Panics
 /// When a move over versions of a key gives another key.
-pub fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<u64> {
+pub fn apply(cursor: &mut dyn MergeSource, step: &Move) -> Result<u64> {
     match step {
         Move::First => cursor.first(),
         Move::Last => cursor.last(),
@@ -278,8 +284,8 @@ pub fn folded<'a>(versions: impl Iterator<Item = &'a OwnedEntry>) -> Option<Opti
     for version in versions {
         match version.kind {
             Kind::Merge => operands.push(&version.value),
-            Kind::Put | Kind::PutApart => base = Some(version.value.clone()),
-            Kind::Delete | Kind::SingleDelete | Kind::Erase => {}
+            Kind::Put | Kind::PutPointer => base = Some(version.value.clone()),
+            Kind::Delete | Kind::SingleDelete | Kind::RangeDelete => {}
         }
         if version.kind != Kind::Merge {
             break;

@@ -14,8 +14,8 @@
 //! | number of changes | of logged tables; there are no others here |
 //! | changes | table id, kind (1 byte), key with length; of a put or merge the value with length |
 //!
-//! An erasure has the first key of its range with length, and the key behind its last with length. Either may be empty:
-//! the range then begins at the first, or ends at the last, of all keys.
+//! A range tombstone has the first key of its range with length, and the key behind its last with length. Either may be
+//! empty: the range then begins at the first, or ends at the last, of all keys.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ use crate::base::num::u64_of;
 use crate::base::value::ByteSource;
 use crate::base::{Entry, Error, Kind, Result, SeqNum, TableId};
 use crate::tree::Limits;
-use crate::tree::memtable::Spot;
+use crate::tree::memtable::EntryOffset;
 
 /// Encoded changes, and how many they are.
 #[derive(Clone, Debug, Default)]
@@ -50,10 +50,10 @@ pub struct Change<'a> {
     pub table: TableId,
     /// What becomes of the key.
     pub kind: Kind,
-    /// The key. Of an erasure the first one of the range; empty when that begins before all keys.
+    /// The key. Of a range tombstone the first one of the range; empty when that begins before all keys.
     pub key: &'a [u8],
-    /// The value of a put, the operand of a merge, the key behind the last one of an erasure or nothing when that goes
-    /// on to the last key; empty for a delete.
+    /// The value of a put, the operand of a merge, the key behind the last one of a range tombstone or nothing when
+    /// that goes on to the last key; empty for a delete.
     pub value: &'a [u8],
 }
 
@@ -64,12 +64,12 @@ impl<'a> Change<'a> {
         Self { table, kind, key, value }
     }
 
-    /// The entry that the change makes in its table, with a seqnum; none when it is an erasure.
+    /// The entry that the change makes in its table, with a seqnum; none when it is a range tombstone.
     #[inline]
     #[must_use]
     pub fn entry(&self, seqnum: SeqNum) -> Option<Entry<'a>> {
         let Self { kind, key, value, .. } = *self;
-        (kind != Kind::Erase).then_some(Entry { key, seqnum, kind, value })
+        (kind != Kind::RangeDelete).then_some(Entry { key, seqnum, kind, value })
     }
 
     /// The first of the keys that the change erases, and the one behind the last if there is any; none when it is of
@@ -78,7 +78,7 @@ impl<'a> Change<'a> {
     #[must_use]
     pub fn ends(&self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
         let Self { kind, key, value, .. } = *self;
-        (kind == Kind::Erase).then(|| (key, Some(value).filter(|high| !high.is_empty())))
+        (kind == Kind::RangeDelete).then(|| (key, Some(value).filter(|high| !high.is_empty())))
     }
 
     /// The keys that the change erases; none when it is of one key.
@@ -90,7 +90,7 @@ impl<'a> Change<'a> {
 
     /// Whether it can be stored.
     fn check(&self) -> Result<()> {
-        if self.kind != Kind::Erase {
+        if self.kind != Kind::RangeDelete {
             check_key(self.key)?;
             return check_value(self.value);
         }
@@ -125,7 +125,7 @@ impl Changes {
     /// `Invalid` for a key or value of a length that cannot be stored; the batch is unchanged then.
     pub fn push(&mut self, change: Change<'_>, logged: bool) -> Result<()> {
         change.check()?;
-        self.erases |= change.kind == Kind::Erase;
+        self.erases |= change.kind == Kind::RangeDelete;
         if logged {
             self.logged.push(change)
         } else {
@@ -146,17 +146,17 @@ impl Changes {
         self.logged.count
     }
 
-    /// Whether there are erasures among them.
+    /// Whether there are range tombstones among them.
     #[inline]
     #[must_use]
-    pub const fn erases(&self) -> bool {
+    pub const fn has_range_deletes(&self) -> bool {
         self.erases
     }
 
     /// Whether nothing is put or merged by them.
     #[must_use]
     pub fn only_delete(&self) -> bool {
-        self.iter().all(|change| change.kind == Kind::Erase || change.kind.is_tombstone())
+        self.iter().all(|change| change.kind == Kind::RangeDelete || change.kind.is_tombstone())
     }
 
     /// Bytes of the encoded changes.
@@ -172,10 +172,10 @@ impl Changes {
     }
 
     /// Where the changes of single keys lie in [`ByteSource::bytes`], each with its table.
-    pub fn spots(&self) -> impl Iterator<Item = (TableId, Spot)> + '_ {
-        let of_keys = (0..).zip(self.iter()).filter(|(_, change)| change.kind != Kind::Erase);
+    pub fn entry_offsets(&self) -> impl Iterator<Item = (TableId, EntryOffset)> + '_ {
+        let of_keys = (0..).zip(self.iter()).filter(|(_, change)| change.kind != Kind::RangeDelete);
         of_keys.map(|(number, Change { table, kind, key, value })| {
-            (table, Spot { number, kind, key: self.place_of(key), value: self.place_of(value) })
+            (table, EntryOffset { number, kind, key: self.place_of(key), value: self.place_of(value) })
         })
     }
 
@@ -312,10 +312,10 @@ mod tests {
         let mut changes = Changes::default();
         changes.push(put, true).unwrap();
         changes.push(delete, true).unwrap();
-        assert!(!changes.erases());
-        let erase = Change { table: TableId(1), kind: Kind::Erase, key: b"a", value: b"" };
+        assert!(!changes.has_range_deletes());
+        let erase = Change { table: TableId(1), kind: Kind::RangeDelete, key: b"a", value: b"" };
         changes.push(erase, true).unwrap();
-        assert!(changes.erases());
+        assert!(changes.has_range_deletes());
         let mut payload = Vec::new();
         put_record_header(&mut payload, SeqNum(9), changes.logged_count());
         payload.extend_from_slice(changes.logged());
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn a_record_of_what_only_compactions_write_is_malformed() {
         let mut changes = Changes::default();
-        changes.push(Change { table: TableId(1), kind: Kind::PutApart, key: b"k", value: &[0; 24] }, true).unwrap();
+        changes.push(Change { table: TableId(1), kind: Kind::PutPointer, key: b"k", value: &[0; 24] }, true).unwrap();
         let mut payload = Vec::new();
         put_record_header(&mut payload, SeqNum(9), 1);
         payload.extend_from_slice(changes.logged());
@@ -348,8 +348,8 @@ mod tests {
         let mut changes = Changes::default();
         let bad = Change { table: TableId(1), kind: Kind::Put, key: b"", value: b"v" };
         assert!(changes.push(bad, true).is_err() && changes.push(bad, false).is_err());
-        let empty = Change { table: TableId(1), kind: Kind::Erase, key: b"b", value: b"b" };
-        assert!(changes.push(empty, true).is_err() && !changes.erases());
+        let empty = Change { table: TableId(1), kind: Kind::RangeDelete, key: b"b", value: b"b" };
+        assert!(changes.push(empty, true).is_err() && !changes.has_range_deletes());
         assert_eq!((changes.bytes(), changes.count()), (0, 0));
     }
 

@@ -1,4 +1,4 @@
-//! Conflict detection: a filter that says "nobody changed this key since that snapshot" without looking at the data.
+//! Conflict detection: a filter that says "no commit changed this key since that snapshot" without reading the data.
 //!
 //! Each slot holds the newest seqnum given to any key that hashes to it. A transaction whose keys' slots are all no
 //! newer than its snapshot cannot conflict. A newer slot only says "perhaps": the commit path then looks the key up. So

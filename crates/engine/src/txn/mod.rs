@@ -5,6 +5,7 @@ pub mod conflict;
 pub mod publish;
 #[cfg(all(test, shuttle))]
 mod schedules;
-pub mod skips;
+mod shown_value;
+pub mod snapshot_iter;
 pub mod snapshots;
-pub mod visibility;
+pub mod tombstone_stats;

@@ -122,7 +122,7 @@ impl Publisher {
         self.state.lock().news
     }
 
-    /// Waits until there is other news than `seen`, at most so long.
+    /// Waits until there is other news than `seen`, or until `timeout` has passed.
     pub fn wait_for_news(&self, seen: u64, timeout: Duration) {
         let mut state = self.state.lock();
         state.waiting += 1;

@@ -96,8 +96,8 @@ fn config(layout: Layout, set: &str, change: fn(&mut TableOptions)) -> Config {
     config
 }
 
-/// Some of everything: flushes, compactions, erasures, merges, a load, snapshots that are dropped again, a log whose
-/// segments are used again and have payloads in one piece and in several.
+/// Some of everything: flushes, compactions, range tombstones, merges, a load, snapshots that are dropped again, a log
+/// whose segments are used again and have payloads in one piece and in several.
 pub(crate) fn workload() -> Vec<Op> {
     let mut rng = Rng::new(3);
     let mut ops = Vec::new();

@@ -108,7 +108,7 @@ impl Files<'_> {
             let mut cursor = run.cursor(Fill::Bypass);
             cursor.first().expect("it can be read");
             while let Some(entry) = cursor.entry() {
-                if entry.kind == Kind::PutApart {
+                if entry.kind == Kind::PutPointer {
                     let pointer = ValuePointer::decode(entry.value).expect("it is sound");
                     let (path, _) = self.open(pointer.file, "values");
                     self.found.entry(path).or_default().add(frame_of(pointer.block));

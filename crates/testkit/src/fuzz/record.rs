@@ -57,7 +57,11 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         ),
         of(
             7,
-            &[(1, Kind::Erase, b"", b"high"), (1, Kind::Erase, b"low", b""), (70_000, Kind::SingleDelete, b"one", b"")],
+            &[
+                (1, Kind::RangeDelete, b"", b"high"),
+                (1, Kind::RangeDelete, b"low", b""),
+                (70_000, Kind::SingleDelete, b"one", b""),
+            ],
         ),
         of(7, &[(1, Kind::Put, &[b'k'; 300][..], &[b'v'; 300][..]); 2]),
     ]

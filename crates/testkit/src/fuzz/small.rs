@@ -11,7 +11,7 @@ use std::path::Path;
 pub(super) const DIR: &str = "/db";
 
 /// A database that is closed and what its manifest says. It has runs with filters, a B-tree with branches, free extents
-/// and erasures.
+/// and range tombstones.
 pub(super) fn database(compression: Compression) -> (SimEnv, Catalog) {
     let sim = SimEnv::new(5);
     let options = Options::default().memory_bytes(16 << 20).log_segment_bytes(64 << 10);

@@ -35,7 +35,7 @@ unsafe impl Send for Image {}
 // SAFETY: as above.
 unsafe impl Sync for Image {}
 
-/// So many bytes before the first of an image its memory begins.
+/// Bytes from the start of an image's memory to its first byte.
 pub const HEAD_BYTES: usize = size_of::<Head>();
 
 const _: () =
@@ -65,7 +65,7 @@ thread_local! {
 const SLAB_BITS: u32 = 27;
 const _: () = assert!(PARTS_MAX << SLAB_BITS < ALLOCATOR as usize);
 
-/// Takes one of so many pieces of a slab, of any part; where it is from.
+/// Takes one of `pieces` pieces of a slab, of any part; returns where it is from.
 fn take(pieces: usize) -> (NonNull<u8>, u32) {
     let (first, count) = (PART.get(), parts());
     let free = (0..count).map(|step| (first + step) % count).find_map(|part| Some((part, SLABS[part].try_lock()?)));
@@ -154,7 +154,7 @@ impl Image {
     /// Gives the memory back.
     ///
     /// # Safety
-    /// Nobody holds the image any more, and this is done once.
+    /// No handle to the image is left, and this is done once.
     #[cold]
     unsafe fn free(&self) {
         let (start, &Head { slab, .. }) = (self.0.cast::<u8>(), self.head());
@@ -188,7 +188,7 @@ impl Deref for Image {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: initialised, and nobody writes what is shared.
+        // SAFETY: initialised, and shared bytes are not written.
         unsafe { slice::from_raw_parts(self.start().as_ptr(), usize_of32(self.head().len)) }
     }
 }

@@ -67,14 +67,14 @@ mod system {
     /// Gives back what [`map`] returned for `len`.
     ///
     /// # Safety
-    /// Nobody uses the memory any more.
+    /// The memory is not in use any more.
     pub unsafe fn unmap(memory: NonNull<u8>, len: usize) {
         // SAFETY: the caller's promise.
         unsafe { unmap_pages(memory, len) }
     }
 
     /// # Safety
-    /// Nobody uses the memory, which [`map_pages`] returned.
+    /// The memory, which [`map_pages`] returned, is not in use any more.
     unsafe fn unmap_pages(memory: NonNull<u8>, len: usize) {
         if len > 0 {
             // Where the system has no room to note one more hole between mappings, the pages stay.
@@ -105,7 +105,7 @@ mod system {
     /// Gives back what [`map`] returned for `len`.
     ///
     /// # Safety
-    /// Nobody uses the memory any more.
+    /// The memory is not in use any more.
     pub unsafe fn unmap(memory: NonNull<u8>, len: usize) {
         // SAFETY: the caller's promise.
         unsafe { dealloc(memory.as_ptr(), layout(len)) }

@@ -1,6 +1,6 @@
 //! Pieces of huge pages, for images of blocks.
 //!
-//! A cached block is looked at in places that nobody foresees: on small pages nearly each look walks the page table,
+//! A cached block is looked at at places that cannot be foreseen: on small pages nearly each look walks the page table,
 //! which takes as long as a line of memory. So images do not lie in the allocator's memory but in *regions* of one huge
 //! page each. A region is divided into [`SLABS`] slabs, and a slab that is in use into as many equal pieces as fit,
 //! given the size of the first (Bonwick: "The Slab Allocator: An Object-Caching Kernel Memory Allocator", USENIX 1994).
@@ -13,15 +13,15 @@
 //! that only blocks of the same sizes can use again.
 //!
 //! # Invariants
-//! 1. Of a slab that is divided into `pieces`, the bits of `free` are those that nobody has. A slab of no `pieces` is
-//!    whole, and nobody has any of it.
+//! 1. Of a slab that is divided into `pieces`, the bits of `free` are those that are not taken. A slab of no `pieces`
+//!    is whole, and no piece of it is taken.
 //! 2. A slab of a mapped region is in list `pieces` while it has a free piece or is whole; all others are in none.
 //! 3. At most one region has all its slabs whole: it may be wanted again soon.
 
 use std::ptr::NonNull;
 
 use super::pages::{self, HUGE_PAGE_BYTES};
-use crate::base::list::{Index, Linked, Links, List, NONE, at};
+use crate::base::intrusive_list::{Index, Linked, Links, List, NONE, at};
 use crate::base::num::{u32_of, usize_of32};
 use crate::base::prefetch::CACHE_LINE_BYTES;
 
@@ -31,7 +31,7 @@ pub(super) const SLABS: usize = 31;
 pub(super) const SLAB_BYTES: usize = 66 << 10;
 /// The most pieces in a slab.
 const PIECES_MAX: usize = 64;
-/// What may be wasted is one in so many bytes.
+/// The part of the memory that may be wasted.
 const WASTE_PART: usize = 8;
 
 const _: () = assert!(SLABS * SLAB_BYTES <= HUGE_PAGE_BYTES && SLAB_BYTES.is_multiple_of(CACHE_LINE_BYTES));
@@ -86,7 +86,7 @@ impl Drop for Region {
     }
 }
 
-/// The length of the piece that is taken for so many bytes; `None` where there is none so small or large.
+/// The length of the piece that is taken for `bytes` bytes; `None` where there is no such length.
 pub(super) fn piece_for(bytes: usize) -> Option<usize> {
     pieces_of(bytes).map(piece_bytes)
 }
@@ -114,7 +114,7 @@ impl Slabs {
         }
     }
 
-    /// One of so many pieces of a slab, as [`pieces_of`] has it, all initialised, and its slab.
+    /// One of the pieces of a slab, as [`pieces_of`] has it, all initialised, and its slab.
     pub(super) fn take(&mut self, pieces: usize) -> (NonNull<u8>, Index) {
         let index = match self.lists[pieces].front() {
             NONE => self.divide(pieces),
@@ -127,15 +127,15 @@ impl Slabs {
             self.lists[pieces].unlink(&mut self.slabs, index);
         }
         let before = usize_of32(number) * piece_bytes(pieces);
-        // SAFETY: a slab has so many pieces.
+        // SAFETY: a slab has that many pieces.
         (unsafe { self.start(index).add(before) }, index)
     }
 
     /// Takes back the piece at `start` of a slab, and returns the region if it is not wanted any more: to be dropped
-    /// where nobody waits.
+    /// where no thread waits.
     ///
     /// # Safety
-    /// [`Self::take`] gave it, and nobody has it or will use it any more.
+    /// [`Self::take`] gave it, and it is not used any more.
     pub(super) unsafe fn give(&mut self, start: NonNull<u8>, index: Index) -> Option<Region> {
         let into = start.addr().get() - self.start(index).addr().get();
         let slab = at(&mut self.slabs, index);
@@ -214,12 +214,12 @@ impl Slabs {
     /// Where a slab begins.
     fn start(&mut self, index: Index) -> NonNull<u8> {
         let start = self.region(index).start;
-        // SAFETY: a region has so many slabs.
+        // SAFETY: a region has that many slabs.
         unsafe { start.add(usize_of32(index) % SLABS * SLAB_BYTES) }
     }
 }
 
-/// The bits of so many pieces.
+/// The bits of `pieces` pieces.
 const fn all(pieces: usize) -> u64 {
     u64::MAX >> (PIECES_MAX - pieces)
 }
@@ -284,7 +284,7 @@ mod tests {
         let mut slabs = Slabs::new();
         let taken: Vec<_> = (0..3 * SLABS).map(|_| slabs.take(1)).collect();
         slabs.verify();
-        // SAFETY: here and below, they were taken, and nobody has them but this test.
+        // SAFETY: here and below, they were taken, and only this test has them.
         let returned = taken.iter().filter_map(|(start, slab)| unsafe { slabs.give(*start, *slab) }).count();
         slabs.verify();
         assert_eq!((returned, slabs.regions.iter().flatten().count()), (2, 1));

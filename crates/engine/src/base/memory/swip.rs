@@ -24,7 +24,7 @@ pub struct ImageSwip(AtomicPtr<Head>);
 
 /// A reader is about to be a holder.
 const LOCKED: usize = 1;
-/// Reads since [`ImageSwip::cool`], so many times this.
+/// Reads since [`ImageSwip::cool`], as a multiple of this.
 const HEAT: usize = 2;
 /// A reader looks so often whether another one is gone.
 const LOOKS: usize = 4;
@@ -42,7 +42,7 @@ impl ImageSwip {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// The image, and counts the read. None if it is empty, or others read it at this very moment: nobody waits long
+    /// The image, and counts the read. None if it is empty, or others read it at this very moment: no thread waits long
     /// here.
     #[inline]
     #[must_use]
@@ -84,7 +84,7 @@ impl ImageSwip {
     #[inline]
     #[must_use]
     pub fn address(&self) -> *const u8 {
-        // Relaxed: nobody reads through it.
+        // Relaxed: no thread reads through it.
         self.0.load(Ordering::Relaxed).map_addr(|addr| addr & !MARKS).cast_const().cast()
     }
 
@@ -103,7 +103,7 @@ impl ImageSwip {
     pub fn take(&self) -> Option<Image> {
         loop {
             if let Some(word) = self.lock() {
-                // SAFETY: the word held the image (1), and that hold is passed on: nobody else stores while it is
+                // SAFETY: the word held the image (1), and that hold is passed on: no other thread stores while it is
                 // locked (2).
                 let image = head(word).map(|head| unsafe { Image::from_raw(head) });
                 self.0.store(ptr::null_mut(), Ordering::Release);

@@ -123,7 +123,7 @@ impl Batch {
     }
 
     pub(crate) fn erase(&mut self, table: &Table, range: &Limits) {
-        self.push(table, Kind::Erase, &range.low, range.high.as_deref().unwrap_or_default());
+        self.push(table, Kind::RangeDelete, &range.low, range.high.as_deref().unwrap_or_default());
     }
 
     /// Merges an operand into a key's value, without reading it: the table's operator folds the two

@@ -11,7 +11,7 @@ use crate::db::maintenance::verify::VerifyReport;
 use crate::db::maintenance::{checkpoint, discard, salvage, salvage_to, verify};
 use crate::db::open::OnReplay;
 use crate::db::open::core::Core;
-use crate::db::open::open;
+use crate::db::open::opening;
 use crate::db::state::options::{Durability, Options};
 use crate::db::state::registered::Registered;
 use crate::env::Env;
@@ -420,8 +420,8 @@ impl DatabaseBuilder {
     pub fn open(self) -> Result<Database> {
         let env = self.env.unwrap_or_else(Env::os);
         let parts =
-            open::Parts { create: self.create, registered: self.registered, on_replay: self.on_replay.as_deref() };
-        let core = open::open(env, &self.path, self.options, parts)?;
+            opening::Parts { create: self.create, registered: self.registered, on_replay: self.on_replay.as_deref() };
+        let core = opening::open(env, &self.path, self.options, parts)?;
         Ok(Database { handle: DatabaseHandle::new(core) })
     }
 }

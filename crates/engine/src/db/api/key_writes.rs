@@ -26,13 +26,13 @@ impl KeyWrites {
     pub(crate) fn push(&mut self, kind: Kind, value: &[u8]) {
         match kind {
             Kind::Merge => self.more.push(value.to_vec()),
-            Kind::Put | Kind::PutApart => {
+            Kind::Put | Kind::PutPointer => {
                 let single = self.single || self.first.0 == Kind::SingleDelete;
                 *self = Self { single, ..Self::new(kind, value) };
             }
             // It goes with a put made here, or with one of an earlier commit.
             Kind::SingleDelete if self.first.0 != Kind::Delete => *self = Self::new(kind, value),
-            Kind::Delete | Kind::SingleDelete | Kind::Erase => *self = Self::new(Kind::Delete, value),
+            Kind::Delete | Kind::SingleDelete | Kind::RangeDelete => *self = Self::new(Kind::Delete, value),
         }
     }
 
@@ -60,7 +60,7 @@ impl KeyWrites {
 
     /// Whether the key is gone after the changes.
     pub(crate) fn removes(&self) -> bool {
-        let is_removal = matches!(self.first.0, Kind::Delete | Kind::SingleDelete | Kind::Erase);
+        let is_removal = matches!(self.first.0, Kind::Delete | Kind::SingleDelete | Kind::RangeDelete);
         is_removal && self.more.is_empty()
     }
 
@@ -76,8 +76,8 @@ impl KeyWrites {
     ) -> Result<Option<Value>> {
         let (kind, value) = &self.first;
         let base = match kind {
-            Kind::Put | Kind::PutApart => Some(Value::owned(value)),
-            Kind::Delete | Kind::SingleDelete | Kind::Erase => None,
+            Kind::Put | Kind::PutPointer => Some(Value::owned(value)),
+            Kind::Delete | Kind::SingleDelete | Kind::RangeDelete => None,
             Kind::Merge => below()?,
         };
         let first = (*kind == Kind::Merge).then_some(value);

@@ -9,11 +9,11 @@ use crate::base::shared_map::{Counts, Item, SharedMap, Walk};
 use crate::base::sync::Mutex;
 use crate::tree::Limits;
 use crate::tree::cursor::after;
-use crate::tree::erasure::{Erasures, Layers};
+use crate::tree::range_tombstone::{RangeTombstones, TombstoneLayers};
 
 use super::key_writes::KeyWrites;
 
-/// Above the seqnums of all entries: an erasure with it hides whatever a reader could see.
+/// Above the seqnums of all entries: a range tombstone with it hides whatever a reader could see.
 const ABOVE_ALL: SeqNum = SeqNum(SeqNum::MAX.0 + 1);
 /// After so many entries that the transaction has removed one after the other, a walk keeps in mind that there is
 /// nothing between them.
@@ -26,33 +26,33 @@ const STEPS_MAX: u32 = 8;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnWrites {
     /// The ranges that were deleted, before what is in `keys` was written.
-    erased: Layers,
+    erased: TombstoneLayers,
     pub(super) keys: SharedMap<KeyWrites>,
     /// The ranges in which nothing is seen of the snapshot: those that were deleted, and those in which walks have
     /// found that every key was. What a transaction has hidden it does not show again.
-    hidden: Arc<Mutex<Layers>>,
+    hidden: Arc<Mutex<TombstoneLayers>>,
 }
 
-/// An erasure of a range that hides all from the transaction.
-fn erasure(low: &[u8], high: Option<&[u8]>) -> Erasures {
-    Erasures::newest_of([(low, high, ABOVE_ALL)].into_iter())
+/// A range tombstone of a range that hides all from the transaction.
+fn range_tombstone(low: &[u8], high: Option<&[u8]>) -> RangeTombstones {
+    RangeTombstones::newest_of([(low, high, ABOVE_ALL)].into_iter())
 }
 
 impl OwnWrites {
     /// The ranges that were deleted.
-    pub(super) fn erased(&self) -> &Layers {
+    pub(super) fn erased(&self) -> &TombstoneLayers {
         &self.erased
     }
 
     /// The ranges in which nothing is seen of the snapshot.
-    pub(super) fn hidden(&self) -> Layers {
+    pub(super) fn hidden(&self) -> TombstoneLayers {
         self.hidden.lock().clone()
     }
 
     /// Deletes a range. What was written of its keys is to be removed.
     pub(super) fn erase(&mut self, range: &Limits) {
         let (low, high) = (&range.low, range.high.as_deref());
-        self.erased = self.erased.with_joined(erasure(low, high));
+        self.erased = self.erased.with_joined(range_tombstone(low, high));
         hide(&self.hidden, low, high);
     }
 
@@ -78,9 +78,9 @@ impl OwnWrites {
     }
 }
 
-fn hide(hidden: &Mutex<Layers>, low: &[u8], high: Option<&[u8]>) {
+fn hide(hidden: &Mutex<TombstoneLayers>, low: &[u8], high: Option<&[u8]>) {
     let mut hidden = hidden.lock();
-    *hidden = hidden.with_joined(erasure(low, high));
+    *hidden = hidden.with_joined(range_tombstone(low, high));
 }
 
 impl Counts for KeyWrites {
@@ -97,7 +97,7 @@ pub(crate) struct OwnWalk {
     keys: Walk<KeyWrites>,
     backward: bool,
     limits: Limits,
-    hidden: Arc<Mutex<Layers>>,
+    hidden: Arc<Mutex<TombstoneLayers>>,
     /// Removals since the last write of another kind under which the snapshot showed nothing.
     steps: u32,
     /// Entries of the snapshot that were removed since the last entry was shown, and the key of the first of them.

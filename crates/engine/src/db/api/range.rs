@@ -11,7 +11,7 @@ use crate::base::{Error, Result, SeqNum, Value};
 use crate::db::state::health::Health;
 use crate::tree::Limits;
 use crate::tree::cursor::after;
-use crate::tree::erasure::Layers;
+use crate::tree::range_tombstone::TombstoneLayers;
 
 use super::key_range::Bounds;
 use super::own_writes::OwnWrites;
@@ -77,7 +77,7 @@ impl Range {
         seqnum: SeqNum,
         bounds: Bounds,
         direction: Direction,
-        own: Option<Box<(OwnWrites, Layers)>>,
+        own: Option<Box<(OwnWrites, TombstoneLayers)>>,
     ) -> Self {
         let (mut source, mut failed, mut rule) = (None, None, None);
         match table {

@@ -2,8 +2,8 @@
 
 use crate::base::num::u64_of;
 use crate::db::state::table::TableState;
+use crate::table::Level;
 use crate::table::shape::{BTreeShape, LevelShape, RunShape, Shape, ValuesShape};
-use crate::table::version::Level;
 use crate::table::{Trees, policy};
 
 /// The trees that a table has now.
@@ -35,7 +35,7 @@ pub(crate) fn shape_of(state: &TableState) -> Shape {
         levels: levels.map(|(index, found)| level(index, found)).collect(),
         btree: trees.btree.as_ref().map(|root| btree_shape(root.meta())),
         values: values_shape(trees),
-        erasures: u64_of(version.erasures.len()),
+        range_tombstones: u64_of(version.range_tombstones.len()),
         trees: u64_of(trees.count() + in_memory),
         trees_of_get: u64_of(trees.overlap() + in_memory),
         viewed: version.view.as_ref().map_or(0, |view| u64_of(view.count())),

@@ -8,7 +8,7 @@ use crate::base::{Kind, Result, SeqNum, Value};
 use crate::db::state::table::TableState;
 use crate::store::BlocksRead;
 use crate::table::policy::extra_ns;
-use crate::tree::erasure::Layers;
+use crate::tree::range_tombstone::TombstoneLayers;
 use crate::tree::{Costs, Found};
 
 use super::handle::DatabaseHandle;
@@ -53,7 +53,7 @@ impl Snapshot {
         let key = key.as_ref();
         let (reader, found) = self.look_up(table, key)?;
         match &found {
-            Some(Found { kind: Kind::Merge | Kind::PutApart, .. }) => self.rare_value(&reader, key, found),
+            Some(Found { kind: Kind::Merge | Kind::PutPointer, .. }) => self.rare_value(&reader, key, found),
             _ => reader.1.value(key, self.seqnum, found, &reader.0.callbacks.operator),
         }
     }
@@ -172,7 +172,7 @@ impl Snapshot {
         table: &Table,
         bounds: Bounds,
         direction: Direction,
-        own: Option<Box<(OwnWrites, Layers)>>,
+        own: Option<Box<(OwnWrites, TombstoneLayers)>>,
     ) -> Range {
         let core = self.db.core();
         let reader = table.reader_in(core);
@@ -207,7 +207,7 @@ impl Snapshot {
     #[inline]
     fn pay(&self, state: &TableState, key: &[u8], keys: u64, costs: &Costs) {
         state.reads.got(keys, costs);
-        if state.credit.pay(extra_ns(keys, costs), key) {
+        if state.charges.pay(extra_ns(keys, costs), key) {
             self.db.core().state.wakers.compact();
         }
     }

@@ -298,7 +298,7 @@ impl Transaction {
         let mut batch = Batch::new();
         for writes in self.writes.values() {
             let TableWrites { table, own } = writes;
-            own.erased().all().iter().for_each(|erasure| batch.erase(table, &erasure.range));
+            own.erased().all().iter().for_each(|range_tombstone| batch.erase(table, &range_tombstone.range));
             own.keys.for_each(|(key, own)| own.iter().for_each(|(kind, value)| batch.push(table, kind, key, value)));
         }
         batch.commit_owned(self.snapshot.db(), durability, Some(self.snapshot.seqnum()))

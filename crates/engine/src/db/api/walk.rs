@@ -9,11 +9,11 @@ use crate::base::{Result, SeqNum, Value};
 use crate::cache::Fill;
 use crate::db::state::table::TableState;
 use crate::table::Version;
-use crate::tree::erasure::Layers;
 use crate::tree::merge::MergeCursor;
 use crate::tree::operator::TableOperator;
+use crate::tree::range_tombstone::TombstoneLayers;
 use crate::tree::{Costs, Limits};
-use crate::txn::visibility::{Known, Visible};
+use crate::txn::snapshot_iter::{ReadContext, SnapshotIter};
 
 use super::key_writes::KeyWrites;
 use super::own_writes::{OwnWalk, OwnWrites};
@@ -47,7 +47,7 @@ pub(crate) struct Source {
     pub(crate) version: Arc<Version>,
     pub(crate) seqnum: SeqNum,
     /// The transaction's writes as they were when the range was made, and what they hide.
-    pub(crate) own: Option<Box<(OwnWrites, Layers)>>,
+    pub(crate) own: Option<Box<(OwnWrites, TombstoneLayers)>>,
 }
 
 /// The entries of a key range in key order, ascending or descending.
@@ -56,7 +56,7 @@ pub(crate) struct Source {
 /// counted.
 pub(crate) struct Walk {
     /// What the snapshot sees in the range; `None` at its end, when its costs are counted.
-    visible: Option<Box<Visible<MergeCursor>>>,
+    visible: Option<Box<SnapshotIter<MergeCursor>>>,
     /// Whether `visible` stands on an entry that was not shown yet.
     ready: bool,
     direction: Direction,
@@ -92,9 +92,9 @@ impl Source {
             Some(erased) => version.cursor_without(erased, Fill::Keep, *seqnum),
         };
         let own = own.as_ref().map(|own| own.0.walk(Limits::clone(&limits), direction == Direction::Backward));
-        let known = Known { operator: table.callbacks.operator.clone(), values: version.trees.values.clone() };
+        let known = ReadContext { operator: table.callbacks.operator.clone(), values: version.trees.values.clone() };
         Walk {
-            visible: Some(Box::new(Visible::new(cursor, *seqnum, limits, known))),
+            visible: Some(Box::new(SnapshotIter::new(cursor, *seqnum, limits, known))),
             ready: false,
             direction,
             operator: table.callbacks.operator.clone(),
@@ -102,7 +102,7 @@ impl Source {
             shown: Shown::Nothing,
             own: None,
             small: u64_of(version.count_small()),
-            views: u64::from(erased.is_none() && version.is_viewed_by(*seqnum)),
+            views: u64::from(erased.is_none() && version.reads_view(*seqnum)),
         }
     }
 }
@@ -153,8 +153,8 @@ impl Walk {
         // A view costs a walk as much as two trees.
         let trees = (sources + self.views).saturating_sub(costs.filter_stops);
         let costs = Costs { trees, small: self.small, blocks_read: visible.sought_blocks_read(), ..costs };
-        let skips = visible.take_skips();
-        table.credit.pay_walk(&costs, visible.limits().any_key(), skips);
+        let skips = visible.take_tombstone_stats();
+        table.charges.pay_walk(&costs, visible.limits().any_key(), skips);
     }
 
     #[inline]

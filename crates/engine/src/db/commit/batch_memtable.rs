@@ -42,7 +42,7 @@ pub(super) fn sort_large(
 ) -> Vec<Option<SortedBatch>> {
     let (mut sizes, mut finder) = (vec![Size::default(); tables.len()], Finder::new(tables));
     for change in changes.iter() {
-        if change.kind == Kind::Erase {
+        if change.kind == Kind::RangeDelete {
             continue;
         }
         let size = &mut sizes[finder.find(change.table)];
@@ -52,7 +52,7 @@ pub(super) fn sort_large(
     sizes.iter_mut().filter(|size| u64_of(size.bytes) < large_bytes).for_each(|size| *size = Size::default());
     let sorter = |size: &Size| (size.bytes > 0).then(|| BatchSorter::new(size.count));
     let mut sorters: Vec<_> = sizes.iter().map(sorter).collect();
-    for (table, spot) in changes.spots() {
+    for (table, spot) in changes.entry_offsets() {
         if let Some(sorter) = &mut sorters[finder.find(table)] {
             sorter.push(&spot);
         }

@@ -42,7 +42,7 @@ impl CommitOrder {
             }
         }
         let may_have_changed = |change: &Change<'_>| match change.kind {
-            Kind::Erase => self.next_seqnum.0 > read_seqnum.0 + 1,
+            Kind::RangeDelete => self.next_seqnum.0 > read_seqnum.0 + 1,
             _ => self.recent.may_have_changed(change.table, change.key, read_seqnum),
         };
         for change in changes.iter().filter(may_have_changed) {
@@ -75,7 +75,7 @@ impl CommitOrder {
         }
         for (seqnum, change) in (first.0..).map(SeqNum).zip(changes.iter()) {
             match change.kind {
-                Kind::Erase => self.recent.skip(seqnum),
+                Kind::RangeDelete => self.recent.skip(seqnum),
                 _ => self.recent.note(change.table, change.key, seqnum),
             }
         }
@@ -123,9 +123,9 @@ mod tests {
         for (key, is_met) in [(b"b", false), (b"c", true), (b"d", true), (b"e", true), (b"f", false)] {
             assert_eq!(meets(Kind::Put, key, b"c"), is_met, "{key:?}");
             assert_eq!(meets(Kind::Delete, key, b""), is_met, "{key:?}");
-            assert_eq!(meets(Kind::Erase, key, b""), *key <= *b"e", "{key:?} to the last key");
-            assert_eq!(meets(Kind::Erase, b"", key), *key > *b"c", "up to {key:?}");
+            assert_eq!(meets(Kind::RangeDelete, key, b""), *key <= *b"e", "{key:?} to the last key");
+            assert_eq!(meets(Kind::RangeDelete, b"", key), *key > *b"c", "up to {key:?}");
         }
-        assert!(meets(Kind::Erase, b"", b""));
+        assert!(meets(Kind::RangeDelete, b"", b""));
     }
 }

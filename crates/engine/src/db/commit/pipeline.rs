@@ -22,14 +22,14 @@ use smallvec::SmallVec;
 
 use crate::base::num::u64_of;
 use crate::base::sync::Mutex;
-use crate::base::{Error, ErrorKind, Lsn, Reached, Result, SeqNum};
+use crate::base::{CoveragePoint, Error, ErrorKind, Lsn, Result, SeqNum};
 use crate::db::state::State;
 use crate::db::state::options::Durability;
 use crate::db::state::table::TableState;
 use crate::db::throttle::Throttle;
 use crate::log::{LogWriter, Prepared};
 use crate::table::Version;
-use crate::table::mem::{Mem, Moment};
+use crate::table::memtable_handle::{CommitPoint, MemtableHandle};
 use crate::tree::memtable::Memtable;
 use crate::txn::batch::{Changes, put_record_header};
 use crate::txn::publish::Seqnums;
@@ -69,7 +69,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    fn mems(&self) -> impl Iterator<Item = &Mem> {
+    fn mems(&self) -> impl Iterator<Item = &MemtableHandle> {
         self.versions.iter().flatten().map(|version| &*version.active)
     }
 }
@@ -132,7 +132,7 @@ impl CommitPipeline {
         if logged && durability == Durability::Interval && self.interval.begins() || self.log.wants_spare() {
             self.state.wakers.sync();
         }
-        if writes.changes.erases() {
+        if writes.changes.has_range_deletes() {
             writes.tables.iter().for_each(|table| merge_sets(table, &self.state.snapshots));
         }
         self.account(&ticket, writes.sorted.iter().any(Option::is_some));
@@ -165,7 +165,7 @@ impl CommitPipeline {
             checked.inspect_err(|error| {
                 if error.kind() == ErrorKind::Conflict {
                     self.state.counters.conflicts.fetch_add(1, Ordering::Relaxed);
-                    Reached::Conflict.mark();
+                    CoveragePoint::Conflict.mark();
                 }
             })?;
         }
@@ -178,14 +178,14 @@ impl CommitPipeline {
         let next = order.next_seqnum;
         order.note(changes, first, self.open_transactions.load(Ordering::Relaxed) > 0);
         tables.iter().zip(tombstones).for_each(|(table, tombstones)| tombstones.show(table, first));
-        let moment = |next_seqnum, lsn| Moment { next_seqnum, lsn };
+        let moment = |next_seqnum, lsn| CommitPoint { next_seqnum, lsn };
         let place = moment(first, place.start)..moment(next, place.end);
         for (table, batch) in tables.iter().zip(sorted) {
             if let Some(batch) = batch {
-                let mem = Mem::of_batch(Memtable::of_batch(batch.clone(), first), &place);
+                let mem = MemtableHandle::of_batch(Memtable::of_batch(batch.clone(), first), &place);
                 self.throttle.budget.count(&mem);
                 self.seal_at(table, place.start, Some(&mem));
-                Reached::Bypass.mark();
+                CoveragePoint::Bypass.mark();
             }
         }
         let inserted = |(at, table): (usize, &Arc<TableState>)| writes.is_inserted(at).then(|| table.version.load());
@@ -271,5 +271,5 @@ fn insert(writes: WriteSet<'_>, ticket: &Ticket) {
         Some((&ticket.versions[at].as_ref()?.active.entries, entry?))
     });
     Memtable::insert_many(entries);
-    ticket.mems().for_each(Mem::leave);
+    ticket.mems().for_each(MemtableHandle::leave);
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::base::SeqNum;
 use crate::base::num::u64_of;
 use crate::db::state::table::TableState;
-use crate::tree::erasure::{Ends, Erasures};
+use crate::tree::range_tombstone::{RangeEnds, RangeTombstones};
 use crate::txn::batch::Changes;
 use crate::txn::snapshots::Snapshots;
 
@@ -22,7 +22,7 @@ const OVERHEAD_BYTES: usize = 64;
 /// The range tombstones among the changes of a table in a commit.
 pub(crate) struct NewTombstones {
     /// As if the commit's first change had seqnum zero, until they are shown.
-    set: Cell<Erasures>,
+    set: Cell<RangeTombstones>,
     /// What they take of memory.
     pub(super) bytes: u64,
 }
@@ -30,7 +30,7 @@ pub(crate) struct NewTombstones {
 impl NewTombstones {
     /// The range tombstones of each of the tables; none at all when there are none.
     pub(super) fn of(changes: &Changes, tables: &[Arc<TableState>]) -> Vec<Self> {
-        if !changes.erases() {
+        if !changes.has_range_deletes() {
             return Vec::new();
         }
         let (mut ranges, mut finder) = (vec![Vec::new(); tables.len()], Finder::new(tables));
@@ -42,10 +42,10 @@ impl NewTombstones {
         ranges.into_iter().map(Self::of_ranges).collect()
     }
 
-    fn of_ranges(ranges: Vec<Ends<'_>>) -> Self {
+    fn of_ranges(ranges: Vec<RangeEnds<'_>>) -> Self {
         let bytes = ranges.iter().map(|(low, high, _)| bytes_of(low, *high)).sum();
         // Of a commit a snapshot sees all or nothing.
-        Self { set: Cell::new(Erasures::newest_of(ranges.into_iter())), bytes }
+        Self { set: Cell::new(RangeTombstones::newest_of(ranges.into_iter())), bytes }
     }
 
     /// Adds them to what readers see of the table; the commit's first change has seqnum `first`. The caller holds the
@@ -62,16 +62,16 @@ pub(crate) fn bytes_of(low: &[u8], high: Option<&[u8]>) -> u64 {
 
 /// Merges the sets of a table's range tombstones, where commits left many.
 pub(super) fn merge_sets(table: &TableState, snapshots: &Snapshots) {
-    let sets = table.version.load().erasures.in_memory();
+    let sets = table.version.load().range_tombstones.in_memory();
     let merging = if sets > SETS_MAX { Some(table.tombstone_merge.lock()) } else { table.tombstone_merge.try_lock() };
     // Another commit does it.
     let Some(_merging) = merging else { return };
-    while let Some(pair) = table.version.load().erasures_to_join() {
+    while let Some(pair) = table.version.load().range_tombstones_to_join() {
         let (mut snapshots, published) = snapshots.live();
         snapshots.push(published);
         let as_one = Arc::new(pair[0].and_told(&pair[1], &snapshots));
-        table.version.rcu(|version| match version.erasures.joined(&pair, &as_one) {
-            Some(erasures) => Arc::new(version.with_erasures(erasures)),
+        table.version.rcu(|version| match version.range_tombstones.joined(&pair, &as_one) {
+            Some(range_tombstones) => Arc::new(version.with_range_tombstones(range_tombstones)),
             None => Arc::clone(version),
         });
     }

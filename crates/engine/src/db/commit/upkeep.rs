@@ -8,7 +8,7 @@ use crate::base::{ErrorKind, FileId, Lsn, Result, SeqNum};
 use crate::db::state::table::TableState;
 use crate::env::Next;
 use crate::table::Version;
-use crate::table::mem::{Mem, Moment};
+use crate::table::memtable_handle::{CommitPoint, MemtableHandle};
 
 use super::order::CommitOrder;
 use super::pipeline::CommitPipeline;
@@ -30,8 +30,8 @@ impl CommitPipeline {
     }
 
     /// The moment in the order of commits, which the latch in hand holds still.
-    pub(crate) fn now(&self, order: &CommitOrder) -> Moment {
-        Moment { next_seqnum: order.next_seqnum, lsn: self.log.tail() }
+    pub(crate) fn now(&self, order: &CommitOrder) -> CommitPoint {
+        CommitPoint { next_seqnum: order.next_seqnum, lsn: self.log.tail() }
     }
 
     /// Seals a table's active memtable: it takes no more entries, and waits for its flush. False when it is empty. The
@@ -57,7 +57,7 @@ impl CommitPipeline {
 
     /// Seals a table's active memtable at a moment, unless it is empty, with a newer one that is sealed already. The
     /// caller holds the commit latch.
-    pub(super) fn seal_at(&self, table: &TableState, at: Moment, newer: Option<&Arc<Mem>>) {
+    pub(super) fn seal_at(&self, table: &TableState, at: CommitPoint, newer: Option<&Arc<MemtableHandle>>) {
         seal_memtable(table, at, newer).iter().for_each(|mem| self.throttle.budget.froze(mem));
     }
 
@@ -128,7 +128,7 @@ impl CommitPipeline {
 
     /// The next seqnum, and the log position before which no table needs the log when the memtables in `flushed` are on
     /// disk.
-    pub(crate) fn log_needed_from(&self, flushed: &[Arc<Mem>]) -> (SeqNum, Lsn) {
+    pub(crate) fn log_needed_from(&self, flushed: &[Arc<MemtableHandle>]) -> (SeqNum, Lsn) {
         let order = self.order.lock();
         let log_from = log_needed_by(self.state.tables.all().iter(), flushed, self.log.tail());
         (order.next_seqnum, log_from)
@@ -185,7 +185,7 @@ impl CommitPipeline {
 /// `flushed` are on disk. No commit is ordered meanwhile.
 pub(crate) fn log_needed_by<'a>(
     tables: impl Iterator<Item = &'a Arc<TableState>>,
-    flushed: &[Arc<Mem>],
+    flushed: &[Arc<MemtableHandle>],
     tail: Lsn,
 ) -> Lsn {
     let oldest = |table: &Arc<TableState>| {
@@ -198,11 +198,15 @@ pub(crate) fn log_needed_by<'a>(
 
 /// Seals a table's active memtable at a moment, unless it is empty, with a newer one that is sealed already; the one
 /// that was active. No commit is being ordered.
-pub(crate) fn seal_memtable(table: &TableState, at: Moment, newer: Option<&Arc<Mem>>) -> Option<Arc<Mem>> {
+pub(crate) fn seal_memtable(
+    table: &TableState,
+    at: CommitPoint,
+    newer: Option<&Arc<MemtableHandle>>,
+) -> Option<Arc<MemtableHandle>> {
     let active = Arc::clone(&table.version.load().active);
     let (sealed, fresh) = match active.is_unused() {
         true => (None, active),
-        false => (Some(active), Mem::new()),
+        false => (Some(active), MemtableHandle::new()),
     };
     sealed.iter().for_each(|mem| mem.freeze(at));
     table.version.rcu(|version| {

@@ -1,7 +1,7 @@
 //! How changes come into a B-tree: with the flush where they are dense in it, else by way of delta runs over it.
 //!
 //! A merge rewrites each leaf that it reaches, be it for one change. So a flush of few changes a leaf lays down a run,
-//! as an LSM table's does, and the runs are merged into the tree together when [`policy::is_absorption_due`] says that
+//! as an LSM table's does, and the runs are merged into the tree together when [`policy::is_btree_merge_due`] says that
 //! they are dense enough. Runs lie over the tree or a flush merges into it, never both: else what the flush brings
 //! would lie under older changes.
 
@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::trace::event;
-use crate::base::{Error, ErrorKind, FileId, Reached, Result};
+use crate::base::{CoveragePoint, Error, ErrorKind, FileId, Result};
 use crate::db::state::State;
 use crate::db::state::table::TableState;
 use crate::table::{RunHandle, Trees, policy};
-use crate::tree::btree::{BTree, PendingRoot, Turn};
+use crate::tree::bounded_cursor::BoundedCursor;
+use crate::tree::btree::{BTree, MergePermit, PendingRoot};
+use crate::tree::gc::GcRule;
 use crate::tree::merge::MergeCursor;
-use crate::tree::part::Part;
-use crate::tree::retain::Retain;
 use crate::tree::{Cursor, Limits};
 
 use super::install::{TreeChange, install};
@@ -27,7 +27,7 @@ use super::run_merge::relieve_l0;
 pub(super) struct BTreeMerge<'a> {
     table: &'a TableState,
     btree: Arc<BTree>,
-    turn: Turn,
+    turn: MergePermit,
     needs: Needs,
     /// Whether the tree comes out packed.
     rewrite: bool,
@@ -37,13 +37,13 @@ impl<'a> BTreeMerge<'a> {
     /// `None` when the table has no B-tree any more, and while another thread merges into it.
     pub(super) fn plan(table: &'a TableState, rewrite: bool) -> Option<Self> {
         let btree = table.btree()?;
-        let turn = btree.turn()?;
+        let turn = btree.merge_permit()?;
         let trees = table.trees();
         let free = match rewrite {
             true => policy::rewrite_needs(&trees),
-            false => policy::absorption_needs(&trees, &table.options),
+            false => policy::btree_merge_needs(&trees, &table.options),
         };
-        let needs = Needs { free, inputs: policy::bytes_of_absorption(&trees) };
+        let needs = Needs { free, inputs: policy::btree_merge_bytes(&trees) };
         Some(Self { table, btree, turn, needs, rewrite })
     }
 }
@@ -64,7 +64,8 @@ impl Job for BTreeMerge<'_> {
         let mut sources = Vec::new();
         trees.merge_sources(&mut sources);
         let (snapshots, published) = state.snapshots.live();
-        let mut retain = table.retain(snapshots, published, true).erasing(Arc::clone(&trees.erasures));
+        let mut gc =
+            table.retain(snapshots, published, true).with_range_tombstones(Arc::clone(&trees.range_tombstones));
         // A holder of the old root keeps the space of its leaves from being given back.
         drop((trees, runs));
         let mut pause = || {
@@ -74,8 +75,8 @@ impl Job for BTreeMerge<'_> {
         };
         let mut changes = MergeCursor::new(sources);
         let merged = match rewrite {
-            true => btree.merge(turn, &mut changes, &mut retain, true, &mut pause).map(Merged::of),
-            false => merge_in_slices(state, turn, (table, &btree), (&mut changes, read), &mut retain, &mut pause),
+            true => btree.merge(turn, &mut changes, &mut gc, true, &mut pause).map(Merged::of),
+            false => merge_in_slices(state, turn, (table, &btree), (&mut changes, read), &mut gc, &mut pause),
         };
         let merged = merged.and_then(|merged| merged.check(table, entries));
         if merged.is_err() && table.check().is_err() {
@@ -89,14 +90,14 @@ impl Job for BTreeMerge<'_> {
         state.counters.compactions.fetch_add(1, Ordering::Relaxed);
         event!(DEBUG, table = table.name, runs = ids.len(), read, written = merged.written, "merged into the B-tree");
         if !ids.is_empty() {
-            Reached::Absorbed.mark();
+            CoveragePoint::BTreeMerged.mark();
         }
         state.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
         state.files.remove_runs(ids);
         throttle.trees_changed();
         // What the next merge will need again soon stays.
         let keep = if rewrite { 0 } else { btree.root().meta().live_bytes() / policy::KEPT_PART };
-        btree.turn().map_or(Ok(()), |turn| give_back(state, &btree, &turn, keep)).map(|()| Step::Done)
+        btree.merge_permit().map_or(Ok(()), |turn| give_back(state, &btree, &turn, keep)).map(|()| Step::Done)
     }
 }
 
@@ -106,7 +107,7 @@ pub(super) fn merge_step(context: JobContext<'_>, table: &TableState) -> Result<
     let JobContext { state, .. } = context;
     let trees = table.trees();
     let retry = &table.compaction.merge_retry;
-    if trees.btree.is_none() || !policy::is_absorption_due(&trees, &table.options, state.oldest_snapshot()) {
+    if trees.btree.is_none() || !policy::is_btree_merge_due(&trees, &table.options, state.oldest_snapshot()) {
         retry.succeeded();
         return Ok(Step::Nothing);
     }
@@ -163,12 +164,12 @@ pub(super) fn merges_now(
     table: &TableState,
     trees: &Trees,
     (changes, bytes): (&mut MergeCursor, u64),
-) -> Result<Option<(Arc<BTree>, Turn)>> {
+) -> Result<Option<(Arc<BTree>, MergePermit)>> {
     if trees.runs().next().is_some() {
         return Ok(None);
     }
     let Some(btree) = table.btree() else { return Ok(None) };
-    let Some(turn) = btree.turn() else { return Ok(None) };
+    let Some(turn) = btree.merge_permit() else { return Ok(None) };
     let root = btree.root();
     let worth = policy::leaves_worth(root.meta(), &table.options, bytes);
     match root.reach(changes, worth) {
@@ -185,38 +186,38 @@ pub(super) fn merges_now(
 /// the tree too.
 pub(super) fn merge_in_slices(
     state: &State,
-    mut turn: Turn,
+    mut turn: MergePermit,
     (table, btree): (&TableState, &BTree),
     (changes, bytes): (&mut MergeCursor, u64),
-    retain: &mut Retain,
+    gc: &mut GcRule,
     pause: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Merged> {
     let slices = policy::slices_of_tree(&table.trees(), &table.options, bytes);
     let ends = btree.root().parts(slices)?;
     let (mut low, mut written, mut changed) = (Vec::new(), 0, 0);
     for end in ends {
-        let mut part = Part::new(changes, Limits::new(std::mem::take(&mut low), Some(end.clone()), None));
+        let mut part = BoundedCursor::new(changes, Limits::new(std::mem::take(&mut low), Some(end.clone()), None));
         part.first()?;
         if part.entry().is_some() {
-            let pending = btree.merge(turn, &mut part, retain, false, pause)?;
+            let pending = btree.merge(turn, &mut part, gc, false, pause)?;
             written += pending.written_bytes();
             changed += pending.changes();
             let change = TreeChange { root: Some(pending), ..TreeChange::none() };
             let installed = state.or_poison(install(state, table, change))?;
             let turned = installed.and_then(|installed| installed.turn);
             turn = turned.ok_or_else(|| Error::invalid(format!("table '{}' was dropped", table.name)))?;
-            Reached::TreeSlice.mark();
+            CoveragePoint::TreeSlice.mark();
         }
         low = end;
     }
-    let mut part = Part::new(changes, Limits::new(low, None, None));
-    let last = btree.merge(turn, &mut part, retain, false, pause)?;
+    let mut part = BoundedCursor::new(changes, Limits::new(low, None, None));
+    let last = btree.merge(turn, &mut part, gc, false, pause)?;
     Ok(Merged { written: written + last.written_bytes(), changes: changed + last.changes(), last })
 }
 
 /// Gives the file system the space of a B-tree's free blocks back, but for `keep` bytes.
-pub(super) fn give_back(state: &State, btree: &BTree, turn: &Turn, keep: u64) -> Result<()> {
-    match btree.give_back(turn, keep) {
+pub(super) fn give_back(state: &State, btree: &BTree, turn: &MergePermit, keep: u64) -> Result<()> {
+    match btree.punch_free(turn, keep) {
         // A file system may need space to note a hole; the next merge tries again.
         Err(error) if error.kind() == ErrorKind::Full => Ok(()),
         given => state.or_poison(given),

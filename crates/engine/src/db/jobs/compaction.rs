@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::base::{Error, ErrorKind, FileId, Reached, Result};
+use crate::base::{CoveragePoint, Error, ErrorKind, FileId, Result};
 use crate::db::state::State;
 use crate::db::state::table::TableState;
 use crate::db::throttle::Throttle;
 use crate::db::throttle::stall_queue::LOOK_FOR_SPACE;
 use crate::env::Next;
+use crate::table::LEVELS;
 use crate::table::files;
-use crate::table::policy::{self, InMemory, Paid};
-use crate::table::version::LEVELS;
+use crate::table::policy::{self, MemtableLoad, ReadTriggered};
 
 use super::btree_merge::{BTreeMerge, merge_step};
 use super::flusher::Flusher;
@@ -161,7 +161,7 @@ impl Compactor {
             self.state.wakers.compact_on_release();
         }
         let wanted = policy::pick(&trees, options, u64::MAX).or_else(|| policy::pick_dead(&trees, options, oldest));
-        let Some(wanted) = wanted.or_else(|| policy::pick_erased(&trees, oldest)) else {
+        let Some(wanted) = wanted.or_else(|| policy::pick_range_deleted(&trees, oldest)) else {
             drop(trees);
             return collect_step(context, table, policy::LIVE_PERCENT);
         };
@@ -195,16 +195,18 @@ impl Compactor {
     fn paid_job(&self, table: &Arc<TableState>, with_memory: bool) -> Result<Option<PaidFor>> {
         let compacting = table.compaction.latch.lock();
         self.state.health.check_writable()?;
-        let Some(Paid { job, price }) = self.pick_paid(table, with_memory)? else { return Ok(None) };
+        let Some(ReadTriggered { job, cost: price }) = self.pick_read_triggered(table, with_memory)? else {
+            return Ok(None);
+        };
         let (context, mut done) = (self.context(), PaidFor::Other);
         let step = match job {
             policy::Job::View(viewable) => MakeView { table, viewable }.run(context)?,
             policy::Job::Merge(compaction) => {
                 RunMerge::new(context, table, compaction)?.run(context)?;
-                Reached::PaidMerge.mark();
+                CoveragePoint::ReadTriggeredMerge.mark();
                 Step::Done
             }
-            policy::Job::Absorb { rewrite } => match BTreeMerge::plan(table, rewrite) {
+            policy::Job::BTreeMerge { rewrite } => match BTreeMerge::plan(table, rewrite) {
                 Some(merge) => merge.run(context)?,
                 None => Step::Nothing,
             },
@@ -220,36 +222,37 @@ impl Compactor {
         if step != Step::Done {
             return Ok(None);
         }
-        table.credit.spend(&price);
+        table.charges.spend(&price);
         Ok(Some(done))
     }
 
     /// The job that the table's reads have paid for.
-    fn pick_paid(&self, table: &TableState, with_memory: bool) -> Result<Option<Paid>> {
+    fn pick_read_triggered(&self, table: &TableState, with_memory: bool) -> Result<Option<ReadTriggered>> {
         let version = table.version.load_full();
         if table.check().is_err() || !version.immutables.is_empty() {
             return Ok(None);
         }
         let active = &version.active;
         let entries = active.entries.entries();
-        let mut account = table.credit.settle(entries, |low, high| active.entries.holds(low, high));
+        let mut account = table.charges.settle(entries, |low, high| active.entries.holds(low, high));
         if account.is_empty() {
             return Ok(None);
         }
-        let mut memory = InMemory::default();
+        let mut memory = MemtableLoad::default();
         if with_memory {
-            memory = InMemory { entries, is_small: active.is_small() };
+            memory = MemtableLoad { entries, is_small: active.is_small() };
             account.look_in_memory(|low, high| active.entries.holds(low, Some(high)));
         }
         let mut wanted = None;
         if table.compacts_itself() {
             let limits = (self.throttle.space_for_jobs()?, self.state.oldest_snapshot());
-            wanted = policy::pick_paid(&version.trees, &table.options, limits, memory, &account);
+            wanted = policy::pick_read_triggered(&version.trees, &table.options, limits, memory, &account);
         }
-        let view = || policy::pick_view(&version.trees, version.view.as_ref(), self.state.cache.room(), &account);
+        let view =
+            || policy::pick_view(&version.trees, version.view.as_ref(), self.state.cache.reservable_bytes(), &account);
         let unviewable = table.compaction.unviewable.lock();
         let can_be_made =
-            |paid: &Paid| !matches!(&paid.job, policy::Job::View(viewable) if viewable.ids == *unviewable);
+            |paid: &ReadTriggered| !matches!(&paid.job, policy::Job::View(viewable) if viewable.ids == *unviewable);
         Ok(wanted.or_else(|| view().filter(can_be_made)))
     }
 

@@ -4,8 +4,8 @@
 //! ```text
 //! mark    what is published now was written by now: a mark, kept in the manifest
 //!         marks in the future are lowered to now
-//! hide    entries up to a mark that is old enough lie behind an erasure of all keys, for snapshots from now on
-//! settle  when no older snapshot is left: the erasure goes to the manifest, and flushes and compactions apply it
+//! hide    entries up to a mark that is old enough lie behind a range tombstone of all keys, for snapshots from now on
+//! settle  when no older snapshot is left: the range tombstone goes to the manifest, flushes and compactions apply it
 //!         runs that it covers as a whole are dropped unread
 //! ```
 //!
@@ -23,11 +23,11 @@ use crate::db::state::State;
 use crate::db::state::expiry::{Content, Dated, Expiry};
 use crate::db::state::table::TableState;
 use crate::env::Next;
+use crate::table::Expired;
 use crate::table::Trees;
 use crate::table::edit::Edit;
-use crate::table::marks::Marks;
-use crate::table::version::Hidden;
-use crate::tree::erasure::Erasures;
+use crate::table::seqnum_to_time::SeqnumToTime;
+use crate::tree::range_tombstone::RangeTombstones;
 use crate::txn::publish::Seqnums;
 
 /// Expires the entries of tables with a time to live.
@@ -54,37 +54,37 @@ impl Expirer {
         Ok(soonest.map_or(Next::Wait, Next::WaitAtMost))
     }
 
-    /// Marks how old the entries of all tables are, for the next open.
+    /// SeqnumToTime how old the entries of all tables are, for the next open.
     pub(crate) fn date_all(&self) -> Result<()> {
         for table in self.state.tables.all() {
             let Some(expiry) = &table.expiry else { continue };
             let mut dated = expiry.lock();
             let marked = self.date(&table, expiry, &mut dated);
-            self.settle(&table, &mut dated.marks, marked)?;
+            self.settle(&table, &mut dated.seqnum_to_time, marked)?;
         }
         Ok(())
     }
 
-    /// Marks how old the table's entries are, and hides those that are old enough.
+    /// SeqnumToTime how old the table's entries are, and hides those that are old enough.
     fn expire(&self, table: &TableState, expiry: &Expiry) -> Result<()> {
         let mut dated = expiry.lock();
         let marked = self.date(table, expiry, &mut dated);
         let old_ms = millis(self.state.env.clock.wall()).checked_sub(millis(expiry.time_to_live));
-        let old = old_ms.and_then(|old_ms| dated.marks.written_by(old_ms));
-        let hidden = table.version.load().hidden.last().map_or(SeqNum::ZERO, |hidden| hidden.before);
+        let old = old_ms.and_then(|old_ms| dated.seqnum_to_time.written_by(old_ms));
+        let hidden = table.version.load().expired.last().map_or(SeqNum::ZERO, |hidden| hidden.before);
         if let Some(newest) = old.filter(|newest| *newest >= hidden) {
             self.hide(table, SeqNum(newest.0 + 1))?;
         }
-        self.settle(table, &mut dated.marks, marked)
+        self.settle(table, &mut dated.seqnum_to_time, marked)
     }
 
-    /// Marks that what the table holds was written by now; says whether that is news, or the clock was set.
+    /// SeqnumToTime that what the table holds was written by now; says whether that is news, or the clock was set.
     pub(crate) fn date(&self, table: &TableState, expiry: &Expiry, dated: &mut Dated) -> bool {
         // Before the clock is asked: what is published then was written by then.
         let seqnum = self.state.snapshots.published();
         let version = table.version.load();
         let in_memory = version.memtables().map(|mem| mem.entries.entries()).sum();
-        let on_disk = version.trees.runs().map(|handle| handle.run.ages().most).max();
+        let on_disk = version.trees.runs().map(|handle| handle.run.seqnum_bounds().largest).max();
         let newest = version.memtables().find_map(|mem| mem.first_lsn());
         let content = (newest, in_memory, on_disk.unwrap_or_default());
         let changed = dated.content != content;
@@ -94,8 +94,8 @@ impl Expirer {
         let (passed, wall) = (self.state.env.clock.now(), self.state.env.clock.wall());
         let leapt = |(then, said): (Duration, Duration)| wall.saturating_sub(said).saturating_sub(passed - then);
         let leapt_ms = dated.looked.replace((passed, wall)).map(|last| millis(leapt(last)));
-        let moved = dated.marks.look(millis(wall), leapt_ms);
-        let marked = changed && dated.marks.set(seqnum, millis(wall), expiry.spacing());
+        let moved = dated.seqnum_to_time.observe_clock(millis(wall), leapt_ms);
+        let marked = changed && dated.seqnum_to_time.set(seqnum, millis(wall), expiry.spacing());
         moved || marked
     }
 
@@ -105,15 +105,15 @@ impl Expirer {
         self.state.health.check_writable()?;
         let visible_from = order.take_seqnum();
         let (snapshots, _) = self.state.snapshots.live();
-        table.version.rcu(|version| version.hiding(Hidden { visible_from, before }, &snapshots));
+        table.version.rcu(|version| version.with_expired(Expired { visible_from, before }, &snapshots));
         drop(order);
         self.commits.publish(Seqnums::one(visible_from))
     }
 
     /// Makes a range tombstone of what is hidden from all snapshots, and keeps that and the marks in the manifest, when
     /// there is any news.
-    pub(crate) fn settle(&self, table: &TableState, marks: &mut Marks, marked: bool) -> Result<()> {
-        let before = table.version.load().hidden_from(self.state.oldest_snapshot());
+    pub(crate) fn settle(&self, table: &TableState, seqnum_to_time: &mut SeqnumToTime, marked: bool) -> Result<()> {
+        let before = table.version.load().expired_before(self.state.oldest_snapshot());
         if before == SeqNum::ZERO && !marked {
             return Ok(());
         }
@@ -121,18 +121,22 @@ impl Expirer {
         if table.check().is_err() {
             return Ok(());
         }
-        marks.forget(before);
+        seqnum_to_time.forget(before);
         let mut trees = Trees::clone(&table.trees());
         if before > SeqNum::ZERO {
             // What other tombstones hide of entries as old is hidden by this one.
-            let newer = trees.erasures.filtered(|seqnum| seqnum > before);
-            trees.erasures = Arc::new(newer.and(&Erasures::of_all(before)));
+            let newer = trees.range_tombstones.filtered(|seqnum| seqnum > before);
+            trees.range_tombstones = Arc::new(newer.and(&RangeTombstones::of_all(before)));
         }
-        let edit = Edit::Expire { table: table.id, marks: marks.clone(), erasures: Arc::clone(&trees.erasures) };
+        let edit = Edit::Expire {
+            table: table.id,
+            seqnum_to_time: seqnum_to_time.clone(),
+            range_tombstones: Arc::clone(&trees.range_tombstones),
+        };
         self.state.or_poison(manifest.record(&edit))?;
         if before > SeqNum::ZERO {
             table.show(trees);
-            table.version.rcu(|version| version.settled(before));
+            table.version.rcu(|version| version.with_expiry_applied(before));
             drop(manifest);
             self.state.wakers.compact();
         }

@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
 use crate::base::trace::event;
-use crate::base::{ErrorKind, Lsn, Reached, Result, SeqNum};
+use crate::base::{CoveragePoint, ErrorKind, Lsn, Result, SeqNum};
 use crate::db::state::State;
 use crate::db::state::table::TableState;
-use crate::table::mem::Mem;
+use crate::table::memtable_handle::MemtableHandle;
 use crate::table::{RunHandle, policy};
-use crate::tree::Cursor;
 use crate::tree::btree::PendingRoot;
-use crate::tree::erasure::Erasures;
+use crate::tree::gc::{GcRule, OtherTrees};
 use crate::tree::merge::MergeCursor;
-use crate::tree::retain::{Below, Retain};
+use crate::tree::range_tombstone::RangeTombstones;
+use crate::tree::{Cursor, MergeSource};
 
 use super::btree_merge::{Merged, give_back, merge_in_slices, merges_now};
 use super::install::{Flushed, TreeChange, install, sealed_before};
@@ -34,7 +34,7 @@ const EMPTIED_PART: u64 = 2;
 pub(crate) struct Flush<'a> {
     context: JobContext<'a>,
     table: &'a TableState,
-    mems: Vec<Arc<Mem>>,
+    mems: Vec<Arc<MemtableHandle>>,
     /// Where the replay of the table's log begins when they are on disk.
     replay_from: Lsn,
 }
@@ -71,7 +71,7 @@ impl<'a> Flush<'a> {
         Some(Self { context, table, mems, replay_from })
     }
 
-    pub(crate) fn mems(&self) -> &[Arc<Mem>] {
+    pub(crate) fn mems(&self) -> &[Arc<MemtableHandle>] {
         &self.mems
     }
 
@@ -85,13 +85,13 @@ impl<'a> Flush<'a> {
     pub(crate) fn run(self, frontier: Frontier) -> Result<()> {
         let JobContext { state, throttle } = self.context;
         let Self { table, ref mems, .. } = self;
-        let tombstones = table.version.load().erasures.before(sealed_before(mems));
+        let tombstones = table.version.load().range_tombstones.before(sealed_before(mems));
         let live_before = table.btree().map_or(0, |btree| btree.root().meta().live_bytes());
         state.or_poison(state.manifest.lock().raise_seqnum_floor(frontier.next_seqnum))?;
         let output = match self.write_out(&tombstones) {
             // What it wrote is gone again, or lies where a tree's file is free, and the memtables stay where they are.
             Err(error) if is_lack(&error) => {
-                Reached::FlushWithoutRoom.mark();
+                CoveragePoint::FlushWithoutRoom.mark();
                 let bytes = mems.iter().map(|mem| mem.accounted_bytes()).sum();
                 return Err(match error.kind() {
                     ErrorKind::Full => throttle.advise_flush(error, bytes),
@@ -115,7 +115,7 @@ impl<'a> Flush<'a> {
         state.or_poison(install(state, table, change))?;
         state.counters.flushes.fetch_add(1, Ordering::Relaxed);
         event!(DEBUG, table = table.name, memtables = mems.len(), "flushed");
-        table.credit.flushed(mems.iter().map(|mem| mem.entries.entries()).sum());
+        table.charges.flushed(mems.iter().map(|mem| mem.entries.entries()).sum());
         mems.iter().for_each(|mem| throttle.budget.forget(mem));
         throttle.flushed();
         give_back_emptied(state, table, live_before)
@@ -123,7 +123,7 @@ impl<'a> Flush<'a> {
 
     /// Writes the memtables' entries to a run, or merges them into the B-tree, under the range tombstones that come
     /// with them; nothing refers to the result yet.
-    fn write_out(&self, tombstones: &Arc<Erasures>) -> Result<Output> {
+    fn write_out(&self, tombstones: &Arc<RangeTombstones>) -> Result<Output> {
         let (state, table) = (self.context.state, self.table);
         let entries: u64 = self.mems.iter().map(|mem| mem.entries.entries()).sum();
         let is_read = table.reads.since_asked().saturating_mul(READS_PART) >= entries;
@@ -132,12 +132,12 @@ impl<'a> Flush<'a> {
         let trees = table.trees();
         let mut changes = MergeCursor::new(sources);
         let all = match tombstones.is_empty() {
-            true => Arc::clone(&trees.erasures),
-            false => Arc::new(trees.erasures.and(tombstones)),
+            true => Arc::clone(&trees.range_tombstones),
+            false => Arc::new(trees.range_tombstones.and(tombstones)),
         };
         let bytes: u64 = self.mems.iter().map(|mem| u64_of(mem.entries.bytes())).sum();
         if let Some((btree, turn)) = merges_now(state, table, &trees, (&mut changes, bytes))? {
-            let mut retain = table.retain(snapshots.clone(), published, true).erasing(Arc::clone(&all));
+            let mut gc = table.retain(snapshots.clone(), published, true).with_range_tombstones(Arc::clone(&all));
             // The old root goes slice by slice.
             drop(trees);
             // A slice may be in place before a crash takes the rest: of the log, which has it, and not of tombstones
@@ -145,8 +145,8 @@ impl<'a> Flush<'a> {
             let in_slices = table.options.logged && tombstones.is_empty();
             let (changes, pause) = (&mut changes, &mut || Ok(()));
             let merged = match in_slices {
-                true => merge_in_slices(state, turn, (table, &btree), (changes, bytes), &mut retain, pause),
-                false => btree.merge(turn, changes, &mut retain, false, pause).map(Merged::of),
+                true => merge_in_slices(state, turn, (table, &btree), (changes, bytes), &mut gc, pause),
+                false => btree.merge(turn, changes, &mut gc, false, pause).map(Merged::of),
             };
             match merged {
                 // Laid over the tree, the changes wait until it can be read, or until there is room for what a merge
@@ -161,13 +161,13 @@ impl<'a> Flush<'a> {
             }
         }
         let trees = table.trees();
-        let retain = table.retain(snapshots, published, trees.count() == 0).erasing(all);
+        let gc = table.retain(snapshots, published, trees.count() == 0).with_range_tombstones(all);
         // What the log has given back may be in the tree, if a merge into it was cut short.
-        let mut retain = retain.over(Below::new(Vec::new(), trees.holds_btree()));
+        let mut gc = gc.with_other_trees(OtherTrees::new(Vec::new(), trees.holds_btree()));
         let filter_bits = policy::bits_of_flush(&trees, &table.options, entries, &mut changes)?;
         let mut writer = RunWriter::new(state, &table.options, u64::MAX, filter_bits);
-        match feed(&mut changes, &mut retain, &mut writer) {
-            Ok(newest) => writer.clean_to(retain.clean_to(newest)),
+        match feed(&mut changes, &mut gc, &mut writer) {
+            Ok(newest) => writer.clean_to(gc.clean_to(newest)),
             Err(error) => return Err(writer.give_up(error)),
         }
         Ok(writer.finish()?.pop().map_or(Output::Nothing, Output::Run))
@@ -182,20 +182,20 @@ fn give_back_emptied(state: &State, table: &TableState, live_before: u64) -> Res
     if live_before == 0 || live > live_before / EMPTIED_PART {
         return Ok(());
     }
-    let Some(turn) = btree.turn() else { return Ok(()) };
+    let Some(turn) = btree.merge_permit() else { return Ok(()) };
     give_back(state, &btree, &turn, live / policy::KEPT_PART)
 }
 
 /// Takes what is kept of the changes to the writer; the largest seqnum among them.
-fn feed(changes: &mut MergeCursor, retain: &mut Retain, writer: &mut RunWriter<'_>) -> Result<SeqNum> {
+fn feed(changes: &mut MergeCursor, gc: &mut GcRule, writer: &mut RunWriter<'_>) -> Result<SeqNum> {
     let mut newest = SeqNum::ZERO;
     changes.first()?;
     while let Some(entry) = changes.entry() {
         writer.source(changes.is_cached());
         newest = newest.max(entry.seqnum);
-        retain.push_from(SeqNum::ZERO, &entry, &mut |entry| writer.push(entry))?;
+        gc.push_from(SeqNum::ZERO, &entry, &mut |entry| writer.push(entry))?;
         changes.next()?;
     }
-    retain.end_key(&mut |entry| writer.push(entry))?;
+    gc.end_key(&mut |entry| writer.push(entry))?;
     Ok(newest)
 }

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use crate::base::{FileId, Lsn, Reached, Result, SeqNum};
+use crate::base::{CoveragePoint, FileId, Lsn, Result, SeqNum};
 use crate::db::state::State;
 use crate::db::state::manifest_store::ManifestGuard;
 use crate::db::state::table::TableState;
 use crate::table::edit::Edit;
-use crate::table::mem::Mem;
+use crate::table::memtable_handle::MemtableHandle;
 use crate::table::record::RunRecord;
-use crate::table::{Place, RunHandle, Trees};
-use crate::tree::btree::{PendingRoot, Turn};
-use crate::tree::erasure::Erasures;
+use crate::table::{LevelId, RunHandle, Trees};
+use crate::tree::btree::{MergePermit, PendingRoot};
+use crate::tree::range_tombstone::RangeTombstones;
 
 /// From this number of range tombstones on, the manifest tells which are not needed any more only when a quarter of
 /// them is not: it tells all that are left.
@@ -27,7 +27,7 @@ pub(super) struct TreeChange {
     /// Runs that come; of a flush at most one.
     pub(super) added: Vec<RunHandle>,
     /// Where they come.
-    pub(super) target: Place,
+    pub(super) target: LevelId,
     /// A new root of the B-tree.
     pub(super) root: Option<PendingRoot>,
 }
@@ -35,19 +35,19 @@ pub(super) struct TreeChange {
 /// Memtables that were flushed.
 pub(super) struct Flushed {
     /// Newest first.
-    pub(super) mems: Vec<Arc<Mem>>,
+    pub(super) mems: Vec<Arc<MemtableHandle>>,
     /// Where the replay of the table's log begins from now on.
     pub(super) replay_from: Lsn,
     /// The log before this position is not needed by any table.
     pub(super) log_from: Lsn,
     /// The range tombstones that came with them.
-    pub(super) tombstones: Arc<Erasures>,
+    pub(super) tombstones: Arc<RangeTombstones>,
 }
 
 /// What an installation gave.
 pub(super) struct Installed {
     /// The right to merge into the B-tree again.
-    pub(super) turn: Option<Turn>,
+    pub(super) turn: Option<MergePermit>,
     /// Bytes of value files that came with the runs.
     pub(super) value_bytes: u64,
 }
@@ -55,7 +55,7 @@ pub(super) struct Installed {
 impl TreeChange {
     /// No change.
     pub(super) fn none() -> Self {
-        Self { flushed: None, removed: Vec::new(), added: Vec::new(), target: Place::L0, root: None }
+        Self { flushed: None, removed: Vec::new(), added: Vec::new(), target: LevelId::L0, root: None }
     }
 
     /// The edit that tells of it; none for a change of nothing.
@@ -65,13 +65,13 @@ impl TreeChange {
         match (flushed, tree) {
             (Some(flushed), tree) => {
                 let &Flushed { replay_from, log_from, .. } = flushed;
-                let (run, erasures) = (added.first().map(RunRecord::of), Arc::clone(&flushed.tombstones));
-                Some(Edit::Flush { table, replay_from, log_from, run, tree, erasures })
+                let (run, range_tombstones) = (added.first().map(RunRecord::of), Arc::clone(&flushed.tombstones));
+                Some(Edit::Flush { table, replay_from, log_from, run, tree, range_tombstones })
             }
             (None, Some(tree)) => {
                 let (replay_from, log_from) = (manifest.replay_from(table), manifest.catalog().log_from);
-                let (removed, erasures) = (removed.clone(), Arc::default());
-                Some(Edit::Absorb { table, replay_from, log_from, removed, tree, erasures })
+                let (removed, range_tombstones) = (removed.clone(), Arc::default());
+                Some(Edit::BTreeMerge { table, replay_from, log_from, removed, tree, range_tombstones })
             }
             (None, None) if removed.is_empty() && added.is_empty() => None,
             (None, None) => {
@@ -104,7 +104,7 @@ pub(super) fn install(state: &State, table: &TableState, change: TreeChange) -> 
     let (mut mems, mut up_to) = (Vec::new(), SeqNum::ZERO);
     if let Some(flushed) = flushed {
         if !flushed.tombstones.is_empty() {
-            after.erasures = Arc::new(after.erasures.and(&flushed.tombstones));
+            after.range_tombstones = Arc::new(after.range_tombstones.and(&flushed.tombstones));
         }
         up_to = sealed_before(&flushed.mems);
         mems = flushed.mems;
@@ -119,7 +119,7 @@ pub(super) fn install(state: &State, table: &TableState, change: TreeChange) -> 
     retired.map(|()| Some(Installed { turn, value_bytes }))
 }
 
-fn install_root(table: &TableState, pending: PendingRoot, trees: &mut Trees) -> Result<Turn> {
+fn install_root(table: &TableState, pending: PendingRoot, trees: &mut Trees) -> Result<MergePermit> {
     let btree = table.btree().expect("only a table with a B-tree merges into it");
     let turn = btree.install(pending)?;
     trees.btree = Some(btree.root());
@@ -127,7 +127,7 @@ fn install_root(table: &TableState, pending: PendingRoot, trees: &mut Trees) -> 
 }
 
 /// The seqnum before which all changes are in `mems`, newest first, or on disk.
-pub(super) fn sealed_before(mems: &[Arc<Mem>]) -> SeqNum {
+pub(super) fn sealed_before(mems: &[Arc<MemtableHandle>]) -> SeqNum {
     mems.first().and_then(|newest| newest.frozen_at()).map_or(SeqNum::ZERO, |at| at.next_seqnum)
 }
 
@@ -138,7 +138,7 @@ fn retire_tombstones(
     table: &TableState,
     trees: &mut Trees,
 ) -> Result<()> {
-    if trees.erasures.is_empty() {
+    if trees.range_tombstones.is_empty() {
         return Ok(());
     }
     let (mut snapshots, published) = state.snapshots.live();
@@ -146,23 +146,23 @@ fn retire_tombstones(
     snapshots.sort_unstable();
     // A tombstone of what has expired covers memtables too.
     let needed = match &table.expiry {
-        Some(_) => Erasures::clone(&trees.erasures),
-        None => trees.erasures.needed(&snapshots, &trees.held()),
+        Some(_) => RangeTombstones::clone(&trees.range_tombstones),
+        None => trees.range_tombstones.needed(&snapshots, &trees.extents()),
     };
     if snapshots.first().is_some_and(|oldest| *oldest < needed.newest()) {
         state.wakers.compact_on_release();
     }
-    let (left, all) = (needed.len(), trees.erasures.len());
-    if needed == *trees.erasures || all > TOLD_WITH_A_QUARTER && left * 4 > all * 3 {
+    let (left, all) = (needed.len(), trees.range_tombstones.len());
+    if needed == *trees.range_tombstones || all > TOLD_WITH_A_QUARTER && left * 4 > all * 3 {
         return Ok(());
     }
-    let erasures = Arc::new(needed);
-    match manifest.record(&Edit::Erase { table: table.id, erasures: Arc::clone(&erasures) }) {
+    let range_tombstones = Arc::new(needed);
+    match manifest.record(&Edit::RangeDelete { table: table.id, range_tombstones: Arc::clone(&range_tombstones) }) {
         // They go the next time.
         Err(error) if error.is_unchanged() => return Ok(()),
         recorded => recorded?,
     }
-    trees.erasures = erasures;
-    Reached::ErasureRetired.mark();
+    trees.range_tombstones = range_tombstones;
+    CoveragePoint::RangeTombstoneRetired.mark();
     Ok(())
 }

@@ -28,9 +28,9 @@ use crate::db::commit::pipeline::CommitPipeline;
 use crate::db::state::State;
 use crate::db::state::table::TableState;
 use crate::db::throttle::Throttle;
+use crate::table::LevelId;
 use crate::table::edit::Edit;
 use crate::table::record::RunRecord;
-use crate::table::version::Place;
 use crate::table::{RunHandle, policy};
 use crate::txn::publish::Seqnums;
 
@@ -151,7 +151,7 @@ impl Loader {
         let busy = compacting.as_ref().map(|(low, high)| (&**low, &**high));
         let places = match is_idle || busy.is_some() {
             true => policy::places_of_load(&trees, runs, busy),
-            false => vec![Place::L0; runs.len()],
+            false => vec![LevelId::L0; runs.len()],
         };
         runs.iter().for_each(|handle| handle.run.appear_at(ticket.seqnum));
         let records = places.iter().zip(runs).map(|(place, handle)| (*place, RunRecord::of(handle))).collect();

@@ -23,7 +23,8 @@ impl<'a> DropRuns<'a> {
     /// `None` when the table has no range tombstones.
     pub(super) fn plan(context: JobContext<'_>, table: &'a TableState) -> Option<Self> {
         let trees = table.trees();
-        let runs = (!trees.erasures.is_empty()).then(|| trees.erased_runs(context.state.oldest_snapshot()))?;
+        let runs =
+            (!trees.range_tombstones.is_empty()).then(|| trees.range_deleted_runs(context.state.oldest_snapshot()))?;
         Some(Self { table, runs })
     }
 }
@@ -118,7 +119,7 @@ mod tests {
             table.compact().unwrap();
             assert_eq!(count(&db, &table), ranges_count as usize);
         });
-        assert_eq!(table.shape().unwrap().erasures, 0);
+        assert_eq!(table.shape().unwrap().range_tombstones, 0);
         [committed, recovered, read, flushed]
     }
 
@@ -158,8 +159,12 @@ mod tests {
             db.write_with(&batch, Durability::Buffered).unwrap();
         }
         let version = table.state().version.load();
-        assert!(version.erasures.in_memory() <= 10, "{} sets", version.erasures.in_memory());
-        assert!(version.erasures.len() <= 40, "{} erasures that hide the same", version.erasures.len());
+        assert!(version.range_tombstones.in_memory() <= 10, "{} sets", version.range_tombstones.in_memory());
+        assert!(
+            version.range_tombstones.len() <= 40,
+            "{} range_tombstones that hide the same",
+            version.range_tombstones.len()
+        );
         for (count, snapshot) in &held {
             assert_eq!(snapshot.range(&table, ..).count(), *count);
         }

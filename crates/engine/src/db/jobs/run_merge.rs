@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
 use crate::base::trace::event;
-use crate::base::{Error, ErrorKind, FileId, Reached, Result, SeqNum};
+use crate::base::{CoveragePoint, Error, ErrorKind, FileId, Result, SeqNum};
 use crate::db::state::State;
 use crate::db::state::table::TableState;
 use crate::table::policy::{self, Compaction, Slice};
-use crate::table::{Place, RunHandle};
+use crate::table::{LevelId, RunHandle};
+use crate::tree::gc::{GcRule, OtherTrees};
 use crate::tree::merge::MergeCursor;
-use crate::tree::retain::{Below, Retain};
 use crate::tree::run::merge_source;
-use crate::tree::{Cursor, Limits};
+use crate::tree::{Cursor, Limits, MergeSource};
 
 use super::install::{TreeChange, install};
 use super::job::{Job, JobContext, Needs, Step, or_poison};
@@ -74,7 +74,7 @@ impl<'a> RunMerge<'a> {
 
     /// Moves the runs as they are.
     fn move_runs(self, state: &State) -> Result<Step> {
-        Reached::TrivialMove.mark();
+        CoveragePoint::TrivialMove.mark();
         let Self { table, compaction, .. } = self;
         let added: Vec<_> = compaction.inputs().cloned().collect();
         let change =
@@ -119,7 +119,7 @@ impl Job for RunMerge<'_> {
             state.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
             state.counters.compaction_write_bytes.fetch_add(written + value_bytes, Ordering::Relaxed);
             if slice.limits.high.is_some() {
-                Reached::Slice.mark();
+                CoveragePoint::Slice.mark();
             }
             drop(slice);
             state.files.remove_runs(removed);
@@ -134,7 +134,7 @@ impl Job for RunMerge<'_> {
 struct Merge<'a> {
     context: JobContext<'a>,
     table: &'a TableState,
-    target: Place,
+    target: LevelId,
     /// See [`Compaction::bottom`].
     bottom: bool,
     filter_bits: f64,
@@ -153,7 +153,7 @@ impl Merge<'_> {
     /// Merges a slice of the inputs into new runs; nothing refers to them yet. `None` when the table was dropped
     /// meanwhile.
     fn run_slice(&mut self, slice: &Slice) -> Result<Option<Vec<RunHandle>>> {
-        let mut sources: Vec<Box<dyn Cursor>> = Vec::new();
+        let mut sources: Vec<Box<dyn MergeSource>> = Vec::new();
         for runs in &slice.sources {
             sources.push(merge_source(runs.iter().map(|handle| Arc::clone(&handle.run)).collect()));
         }
@@ -163,16 +163,16 @@ impl Merge<'_> {
         let table = self.table;
         let (snapshots, published) = state.snapshots.live();
         let trees = table.trees();
-        let retain = table.retain(snapshots, published, self.bottom).reading(trees.values.clone());
-        let below = if self.bottom { Below::default() } else { trees.beside_inputs(&self.busy) };
-        let mut retain = retain.erasing(Arc::clone(&trees.erasures)).over(below);
-        let newest = slice.runs().map(|handle| handle.run.ages().most).max().unwrap_or_default();
+        let gc = table.retain(snapshots, published, self.bottom).with_values(trees.values.clone());
+        let below = if self.bottom { OtherTrees::default() } else { trees.other_trees(&self.busy) };
+        let mut gc = gc.with_range_tombstones(Arc::clone(&trees.range_tombstones)).with_other_trees(below);
+        let newest = slice.runs().map(|handle| handle.run.seqnum_bounds().largest).max().unwrap_or_default();
         let cuts = policy::cuts(&trees, self.target);
         let writer = RunWriter::new(state, &table.options, slice.run_bytes_max, self.filter_bits).with_cuts(cuts);
         let mut writer = writer.with_values(trees.values.clone(), self.relocated.clone());
-        writer.clean_to(retain.clean_to(newest));
+        writer.clean_to(gc.clean_to(newest));
         drop(trees);
-        let seen = match self.feed(slice, &mut input, &mut retain, &mut writer) {
+        let seen = match self.feed(slice, &mut input, &mut gc, &mut writer) {
             Ok(Some(seen)) => seen,
             Ok(None) => {
                 writer.discard();
@@ -183,8 +183,8 @@ impl Merge<'_> {
         drop(input);
         let output = writer.finish()?;
         let written: u64 = output.iter().map(|handle| handle.run.meta().entries).sum();
-        if !self.is_whole(slice) || written + retain.dropped() != seen {
-            let (dropped, all) = (retain.dropped(), &self.seen);
+        if !self.is_whole(slice) || written + gc.dropped() != seen {
+            let (dropped, all) = (gc.dropped(), &self.seen);
             let message = format!(
                 "table '{}': a compaction read {seen} entries of a slice, {all:?} in all from each of its trees, dropped {dropped} and \
                  wrote {written}, which is not what there was: run verify",
@@ -203,15 +203,15 @@ impl Merge<'_> {
         &mut self,
         slice: &Slice,
         input: &mut MergeCursor,
-        retain: &mut Retain,
+        gc: &mut GcRule,
         writer: &mut RunWriter<'_>,
     ) -> Result<Option<u64>> {
         let mut seen = 0;
         input.seek_ge(&slice.limits.low)?;
         loop {
             let source = input.source();
-            let taken = match pass_leaf(input, retain, writer, &slice.limits)? {
-                None => pass_entry(input, retain, writer, &slice.limits)?,
+            let taken = match pass_leaf(input, gc, writer, &slice.limits)? {
+                None => pass_entry(input, gc, writer, &slice.limits)?,
                 passed => passed,
             };
             let Some(taken) = taken else { break };
@@ -225,12 +225,12 @@ impl Merge<'_> {
                 if self.table.check().is_err() {
                     return Ok(None);
                 }
-                if self.target != Place::L0 {
+                if self.target != LevelId::L0 {
                     relieve_l0(self.context, self.table, &self.busy)?;
                 }
             }
         }
-        retain.end_key(&mut |entry| writer.push(entry))?;
+        gc.end_key(&mut |entry| writer.push(entry))?;
         Ok(Some(seen))
     }
 
@@ -257,14 +257,14 @@ struct Taken {
 #[inline]
 fn pass_entry(
     input: &mut MergeCursor,
-    retain: &mut Retain,
+    gc: &mut GcRule,
     writer: &mut RunWriter<'_>,
     limits: &Limits,
 ) -> Result<Option<Taken>> {
     let Some(entry) = input.entry().filter(|entry| !limits.end_before(entry.key)) else { return Ok(None) };
     writer.source(input.is_cached());
-    let clean_to = if retain.compares_ages() { input.ages().least } else { SeqNum::ZERO };
-    retain.push_from(clean_to, &entry, &mut |entry| writer.push(entry))?;
+    let clean_to = if gc.compares_seqnums() { input.seqnum_bounds().smallest } else { SeqNum::ZERO };
+    gc.push_from(clean_to, &entry, &mut |entry| writer.push(entry))?;
     let effort = (u64_of(entry.key.len() + entry.value.len()) / PAUSE_BYTES).max(1);
     input.next()?;
     Ok(Some(Taken { entries: 1, effort }))
@@ -275,21 +275,21 @@ fn pass_entry(
 #[inline]
 fn pass_leaf(
     input: &mut MergeCursor,
-    retain: &mut Retain,
+    gc: &mut GcRule,
     writer: &mut RunWriter<'_>,
     limits: &Limits,
 ) -> Result<Option<Taken>> {
     let Some(leaf) = input.whole_leaf().filter(|leaf| leaf.block.is_plain()) else { return Ok(None) };
     let (first, last) = leaf.ends();
-    if limits.end_before(&last) || !retain.lets_pass(&first) || !writer.takes_leaf(leaf.block, &last) {
+    if limits.end_before(&last) || !gc.lets_pass(&first) || !writer.takes_leaf(leaf.block, &last) {
         return Ok(None);
     }
     let entries = u64_of(leaf.block.count());
     let effort = entries.max(u64_of(leaf.block.bytes_written().len()) / PAUSE_BYTES);
-    retain.pass((entries, &last), &mut |entry| writer.push(entry))?;
+    gc.pass((entries, &last), &mut |entry| writer.push(entry))?;
     writer.source(leaf.is_cached);
     writer.push_leaf(leaf, (&first, &last))?;
-    input.leave_leaf()?;
+    input.skip_leaf()?;
     Ok(Some(Taken { entries, effort }))
 }
 
@@ -339,7 +339,7 @@ impl<'a> Target<'a> {
     /// Tells where the results of a compaction into a level will lie. Of one within L0, which may come in a pause of
     /// another, no thread needs to know: runs of L0 may overlap, and hold no key that the inputs do not hold.
     fn announce(table: &'a TableState, compaction: &Compaction) -> Option<Self> {
-        let (low, high) = compaction.range().filter(|_| compaction.target != Place::L0)?;
+        let (low, high) = compaction.range().filter(|_| compaction.target != LevelId::L0)?;
         *table.compaction.target_range.lock() = Some((low.to_vec(), high.to_vec()));
         Some(Self(table))
     }

@@ -4,9 +4,9 @@
 //! So a table that is written much has none, or one of its older runs, and one that is only read or held has one until
 //! its trees are merged, which costs more and is paid for later.
 
-use crate::base::{Reached, Result};
+use crate::base::{CoveragePoint, Result};
 use crate::db::state::table::TableState;
-use crate::table::version::{Viewable, Viewed};
+use crate::table::{TableView, ViewCandidate};
 use crate::tree::run::ViewBuilder;
 
 use super::job::{Job, JobContext, Needs, Step};
@@ -19,7 +19,7 @@ const PAUSE_ENTRIES: u64 = 10_000;
 /// done, and none of the same trees is tried again then, nor after an error.
 pub(crate) struct MakeView<'a> {
     pub(crate) table: &'a TableState,
-    pub(crate) viewable: Viewable,
+    pub(crate) viewable: ViewCandidate,
 }
 
 impl Job for MakeView<'_> {
@@ -47,10 +47,10 @@ impl Job for MakeView<'_> {
                 Some(true) => break,
             }
         }
-        let viewed = Viewed::new(builder.finish(), &viewable);
-        table.version.rcu(|version| std::sync::Arc::new(version.viewing(&viewed)));
+        let viewed = TableView::new(builder.finish(), &viewable);
+        table.version.rcu(|version| std::sync::Arc::new(version.with_view(&viewed)));
         unviewable.lock().clear();
-        Reached::View.mark();
+        CoveragePoint::View.mark();
         Ok(Step::Done)
     }
 }

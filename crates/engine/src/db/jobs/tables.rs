@@ -12,7 +12,7 @@ use crate::db::state::table::TableState;
 use crate::db::throttle::Throttle;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
-use crate::table::marks::Marks;
+use crate::table::seqnum_to_time::SeqnumToTime;
 use crate::table::{Layout, TableOptions, Trees};
 use crate::tree::btree::BTree;
 
@@ -74,7 +74,7 @@ impl TableLifecycle {
             unused.into_iter().for_each(|file| state.files.remove(FileKind::Tree, file));
         })?;
         let trees = Trees { btree: btree.as_ref().map(|(_, tree)| tree.root()), ..Trees::default() };
-        let table = Arc::new(state.tables.table((id, name.to_owned(), options), trees, btree, Marks::default()));
+        let table = Arc::new(state.tables.table((id, name.to_owned(), options), trees, btree, SeqnumToTime::default()));
         tables.insert(name.to_owned(), Arc::clone(&table));
         drop((manifest, tables, order));
         state.wakers.expire();

@@ -24,10 +24,10 @@ pub struct LogEntry<'a> {
     pub table_name: Option<&'a str>,
     /// What becomes of the key.
     pub kind: Kind,
-    /// The key. Of an erasure the first one of the range; empty when that begins before all keys.
+    /// The key. Of a range tombstone the first one of the range; empty when that begins before all keys.
     pub key: &'a [u8],
-    /// The value of a put, the operand of a merge, the key behind the last one of an erasure or nothing when that goes
-    /// on to the last key; empty for a delete.
+    /// The value of a put, the operand of a merge, the key behind the last one of a range tombstone or nothing when
+    /// that goes on to the last key; empty for a delete.
     pub value: &'a [u8],
 }
 

@@ -15,7 +15,7 @@ use crate::table::record::RunRecord;
 use crate::tree::btree::{TreeLeaves, TreeMeta};
 use crate::tree::salvage::{Leaves, Losses, LostRange, Piece, RunLeaves, SalvageCursor, Step};
 use crate::tree::values::{ValueFile, ValueFiles};
-use crate::tree::{Ages, Cursor};
+use crate::tree::{Cursor, SeqnumBounds};
 
 /// The files of a database.
 #[derive(Clone)]
@@ -33,19 +33,19 @@ impl Files {
     /// What is left of a run.
     pub(super) fn run(&self, RunRecord { id, meta }: RunRecord) -> Piece {
         let path = FileKind::Run.path(&self.dir, id);
-        let ages = Ages { least: meta.clean_to, most: meta.seqnum_max.max(meta.clean_to) };
+        let seqnum_bounds = SeqnumBounds { smallest: meta.clean_to, largest: meta.seqnum_max.max(meta.clean_to) };
         let leaves = self.open(&path, id).and_then(|file| RunLeaves::new(file, meta.clone()));
         let lost = |error| LostRange::new(&meta.smallest, Some(&meta.largest), (&path, 0), &error);
-        (ages, leaves.map(|leaves| Box::new(leaves) as Box<dyn Leaves>).map_err(lost))
+        (seqnum_bounds, leaves.map(|leaves| Box::new(leaves) as Box<dyn Leaves>).map_err(lost))
     }
 
     /// What is left of a B-tree.
     pub(super) fn btree(&self, id: FileId, meta: TreeMeta) -> Piece {
         let path = FileKind::Tree.path(&self.dir, id);
-        let ages = Ages { least: meta.clean_to, most: meta.seqnum_max.max(meta.clean_to) };
+        let seqnum_bounds = SeqnumBounds { smallest: meta.clean_to, largest: meta.seqnum_max.max(meta.clean_to) };
         let leaves = self.open(&path, id).and_then(|file| TreeLeaves::new(file, meta));
         let lost = |error| LostRange::new(&[], None, (&path, 0), &error);
-        (ages, leaves.map(|leaves| Box::new(leaves) as Box<dyn Leaves>).map_err(lost))
+        (seqnum_bounds, leaves.map(|leaves| Box::new(leaves) as Box<dyn Leaves>).map_err(lost))
     }
 
     /// Those of these value files that can be opened.
@@ -78,9 +78,9 @@ impl Remains {
     /// Reads all that is left of a tree.
     pub(super) fn of(piece: Piece, values: ValueFiles) -> Result<Self> {
         let (leaves, read, losses) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), Losses::default());
-        let (ages, tree) = piece;
+        let (seqnum_bounds, tree) = piece;
         let counted = tree.map(|inner| Box::new(Counted { inner, leaves: Arc::clone(&leaves) }) as Box<dyn Leaves>);
-        let pieces = Box::new(std::iter::once((ages, counted)));
+        let pieces = Box::new(std::iter::once((seqnum_bounds, counted)));
         let mut cursor = SalvageCursor::new(pieces, values, losses.clone(), Arc::clone(&read));
         let mut entries = 0;
         cursor.first()?;

@@ -2,7 +2,7 @@
 
 mod close;
 pub(crate) mod core;
-pub(crate) mod open;
+pub(crate) mod opening;
 mod recovery;
 
 pub(crate) use recovery::OnReplay;

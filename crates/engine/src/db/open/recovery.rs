@@ -20,8 +20,8 @@ use crate::db::state::State;
 use crate::db::state::table::TableState;
 use crate::db::throttle::Throttle;
 use crate::log::{self, RecoveredLog, ReplayProgress};
-use crate::table::mem::Moment;
-use crate::tree::erasure::{Erasure, Erasures};
+use crate::table::memtable_handle::CommitPoint;
+use crate::tree::range_tombstone::{RangeTombstone, RangeTombstones};
 
 /// Is told how far the replay of the log has come.
 pub(crate) type OnReplay = dyn Fn(ReplayProgress) + Send + Sync;
@@ -34,15 +34,15 @@ struct ReplayedTable {
     state: Arc<TableState>,
     /// From where in the log.
     from: Lsn,
-    /// The erasures that readers are not shown yet.
-    erased: Mutex<Vec<Erasure>>,
+    /// The range tombstones that readers are not shown yet.
+    erased: Mutex<Vec<RangeTombstone>>,
 }
 
 impl ReplayedTable {
-    /// Shows readers the erasures. All that come see the newest of each key.
+    /// Shows readers the range tombstones. All that come see the newest of each key.
     fn show_erasures(&self) {
         let erased = std::mem::take(&mut *self.erased.lock());
-        self.state.erase(Erasures::newest_of(erased.iter().map(Erasure::ends)));
+        self.state.erase(RangeTombstones::newest_of(erased.iter().map(RangeTombstone::ends)));
     }
 }
 
@@ -87,7 +87,7 @@ impl Recovery<'_> {
                 return Ok(());
             }
             takers.settle()?;
-            flushed = self.flush(&tables, Moment { next_seqnum: next_seqnum(), lsn: end });
+            flushed = self.flush(&tables, CommitPoint { next_seqnum: next_seqnum(), lsn: end });
             if flushed.is_err() { Err(Error::new(ErrorKind::Closed, "a flush failed")) } else { Ok(()) }
         });
         flushed?;
@@ -129,7 +129,7 @@ impl Recovery<'_> {
     }
 
     /// Flushes the memtables. All changes before `at` are replayed, and none after.
-    fn flush(&self, tables: &Replayed, at: Moment) -> Result<()> {
+    fn flush(&self, tables: &Replayed, at: CommitPoint) -> Result<()> {
         let context = JobContext { state: self.state, throttle: self.throttle };
         for table in tables.values() {
             table.show_erasures();
@@ -170,7 +170,7 @@ fn take_in(
                     None => {
                         version.active.note(start);
                         change.ends().into_iter().for_each(|(low, high)| version.active.erased(bytes_of(low, high)));
-                        table.erased.lock().extend(change.range().map(|range| Erasure { range, seqnum }));
+                        table.erased.lock().extend(change.range().map(|range| RangeTombstone { range, seqnum }));
                     }
                 }
             }

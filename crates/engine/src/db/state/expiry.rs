@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::base::{Lsn, SeqNum};
-use crate::table::marks::Marks;
+use crate::table::seqnum_to_time::SeqnumToTime;
 
 /// The number of marks within a time to live.
 const MARKS: u32 = 32;
@@ -22,7 +22,7 @@ pub(crate) struct Expiry {
 /// What is known of the ages.
 #[derive(Debug)]
 pub(crate) struct Dated {
-    pub(crate) marks: Marks,
+    pub(crate) seqnum_to_time: SeqnumToTime,
     /// What the table held when it was dated last.
     pub(crate) content: Content,
     /// The time by the clock that never leaps, and by the one that can be set, when they were looked at last.
@@ -34,8 +34,8 @@ pub(crate) struct Dated {
 pub(crate) type Content = (Option<Lsn>, u64, SeqNum);
 
 impl Expiry {
-    pub(crate) fn new(time_to_live: Duration, marks: Marks) -> Self {
-        Self { time_to_live, dated: Mutex::new(Dated { marks, content: Content::default(), looked: None }) }
+    pub(crate) fn new(time_to_live: Duration, seqnum_to_time: SeqnumToTime) -> Self {
+        Self { time_to_live, dated: Mutex::new(Dated { seqnum_to_time, content: Content::default(), looked: None }) }
     }
 
     /// The distance of two marks, and how often it is looked what has expired.

@@ -15,7 +15,7 @@ pub(crate) mod health;
 pub(crate) mod log_dir;
 pub(crate) mod manifest_store;
 pub(crate) mod options;
-pub(crate) mod read_credit;
+pub(crate) mod read_charges;
 pub(crate) mod registered;
 mod retry;
 pub(crate) mod table;
@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::base::trace::event;
-use crate::base::{Error, ErrorKind, Reached, Result, SeqNum};
+use crate::base::{CoveragePoint, Error, ErrorKind, Result, SeqNum};
 use crate::cache::Cache;
 use crate::env::Env;
 use crate::txn::publish::Publisher;
@@ -63,7 +63,7 @@ impl State {
     pub(crate) fn poison(&self, error: Error) -> Error {
         if !matches!(error.kind(), ErrorKind::Closed | ErrorKind::Forked) {
             event!(ERROR, %error, "a write failed: the database takes no more");
-            Reached::Poison.mark();
+            CoveragePoint::Poison.mark();
             self.health.poison(&error);
             self.publisher.poison();
         }

@@ -7,17 +7,17 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::base::sync::Mutex;
 use crate::base::{Error, FileId, Result, SeqNum, TableId};
-use crate::table::marks::Marks;
 use crate::table::reads::ReadCounters;
+use crate::table::seqnum_to_time::SeqnumToTime;
 use crate::table::{TableOptions, Trees, Version};
 use crate::tree::btree::BTree;
 use crate::tree::compaction_filter::TableFilter;
-use crate::tree::erasure::Erasures;
+use crate::tree::gc::GcRule;
 use crate::tree::operator::TableOperator;
-use crate::tree::retain::Retain;
+use crate::tree::range_tombstone::RangeTombstones;
 
 use super::expiry::Expiry;
-use super::read_credit::ReadCredit;
+use super::read_charges::ReadCharges;
 use super::registered::Registered;
 use super::retry::Retry;
 use super::wakers::Wakers;
@@ -34,7 +34,7 @@ pub(crate) struct TableState {
     /// What reads cost.
     pub(crate) reads: ReadCounters,
     /// What reads have paid for extra trees.
-    pub(crate) credit: ReadCredit,
+    pub(crate) charges: ReadCharges,
     /// The B-tree of a table whose layout has one, until the table is dropped.
     btree: ArcSwapOption<(FileId, Arc<BTree>)>,
     /// How old its entries are, when they have a time to live.
@@ -83,11 +83,11 @@ impl TableState {
         wakers: Arc<Wakers>,
         trees: Trees,
         btree: Option<(FileId, Arc<BTree>)>,
-        marks: Marks,
+        seqnum_to_time: SeqnumToTime,
     ) -> Self {
         let operator = TableOperator::find(options.merge.as_deref(), &registered.operators);
         let filter = TableFilter::find(options.compaction_filter.as_deref(), &registered.filters);
-        let expiry = options.time_to_live.map(|time| Expiry::new(time, marks));
+        let expiry = options.time_to_live.map(|time| Expiry::new(time, seqnum_to_time));
         Self {
             id,
             name,
@@ -95,7 +95,7 @@ impl TableState {
             callbacks: Callbacks { operator, filter },
             version: ArcSwap::from_pointee(Version::of_trees(trees)),
             reads: ReadCounters::default(),
-            credit: ReadCredit::new(wakers),
+            charges: ReadCharges::new(wakers),
             btree: ArcSwapOption::from_pointee(btree),
             expiry,
             compaction: CompactionState::default(),
@@ -105,10 +105,10 @@ impl TableState {
     }
 
     /// What the table's flushes and compactions may drop and change.
-    pub(crate) fn retain(&self, snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> Retain {
-        let retain = Retain::new(snapshots, published, bottom);
+    pub(crate) fn retain(&self, snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> GcRule {
+        let gc = GcRule::new(snapshots, published, bottom);
         let Callbacks { operator, filter } = &self.callbacks;
-        retain.folding(operator.clone()).filtering(filter.clone()).dated(self.expiry.is_some())
+        gc.with_operator(operator.clone()).with_filter(filter.clone()).keeping_seqnums(self.expiry.is_some())
     }
 
     /// Whether runs are compacted when the layout wants it.
@@ -133,10 +133,10 @@ impl TableState {
     }
 
     /// Shows readers more range tombstones, which nobody sees before they are published.
-    pub(crate) fn erase(&self, erasures: Erasures) {
-        if !erasures.is_empty() {
-            let erasures = Arc::new(erasures);
-            self.version.rcu(|version| version.with_erasures(version.erasures.with(&erasures)));
+    pub(crate) fn erase(&self, range_tombstones: RangeTombstones) {
+        if !range_tombstones.is_empty() {
+            let range_tombstones = Arc::new(range_tombstones);
+            self.version.rcu(|version| version.with_range_tombstones(version.range_tombstones.with(&range_tombstones)));
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::sync::{RwLock, RwLockWriteGuard};
 use crate::base::{FileId, TableId};
-use crate::table::marks::Marks;
+use crate::table::seqnum_to_time::SeqnumToTime;
 use crate::table::{TableOptions, Trees};
 use crate::tree::btree::BTree;
 
@@ -55,8 +55,8 @@ impl TableSet {
         (id, name, options): (TableId, String, TableOptions),
         trees: Trees,
         btree: Option<(FileId, Arc<BTree>)>,
-        marks: Marks,
+        seqnum_to_time: SeqnumToTime,
     ) -> TableState {
-        TableState::new((id, name, options), &self.registered, Arc::clone(&self.wakers), trees, btree, marks)
+        TableState::new((id, name, options), &self.registered, Arc::clone(&self.wakers), trees, btree, seqnum_to_time)
     }
 }

@@ -224,7 +224,7 @@ fn a_table_over_its_targets_has_its_turns_beside_one_that_is_always_fuller() {
 }
 
 /// The fuller table always came first, so that a small memtable of a table without redo log stayed in memory for as
-/// long as others were written: not durable, and with all erasures that came since.
+/// long as others were written: not durable, and with all range tombstones that came since.
 #[test]
 fn a_small_memtable_has_its_turn_beside_tables_that_are_always_fuller() {
     let sim = SimEnv::new(1);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::db::jobs::job::{Job, JobContext, Step};
 use crate::db::jobs::sorted_view::MakeView;
 use crate::env::sim::SimEnv;
-use crate::table::version::Viewable;
+use crate::table::ViewCandidate;
 use crate::table::{Layout, TableOptions};
 use crate::tree::run::view::ENTRY_BYTES;
 use crate::{Batch, Database, Durability, Options, Snapshot, Table};
@@ -35,7 +35,7 @@ fn lay_run(db: &Database, table: &Table, (numbers, step): (u32, usize), value: u
     table.flush().unwrap();
 }
 
-fn view(db: &Database, table: &Table, viewable: Viewable) -> Step {
+fn view(db: &Database, table: &Table, viewable: ViewCandidate) -> Step {
     let core = db.core();
     let context = JobContext { state: &core.state, throttle: &core.throttle };
     MakeView { table: table.state(), viewable }.run(context).unwrap()
@@ -124,7 +124,7 @@ fn read_until_merged(db: &Database, table: &Table) {
 fn a_table_without_memory_for_a_view_is_merged_for_its_readers() {
     let (db, table) = open(false, 10);
     (1..=3).for_each(|run| lay_run(&db, &table, (10_000, usize::from(run)), run));
-    assert!(db.core().state.cache.take_room(db.core().state.cache.room()));
+    assert!(db.core().state.cache.reserve(db.core().state.cache.reservable_bytes()));
     read_until_merged(&db, &table);
 }
 
@@ -148,8 +148,8 @@ fn a_table_whose_long_keys_leave_no_memory_for_a_view_is_merged_for_its_readers(
         table.flush().unwrap();
     }
     let cache = &db.core().state.cache;
-    assert!(cache.take_room(cache.room() - 30_000 * ENTRY_BYTES));
-    let viewable = table.state().version.load().trees.over_the_last();
+    assert!(cache.reserve(cache.reservable_bytes() - 30_000 * ENTRY_BYTES));
+    let viewable = table.state().version.load().trees.view_candidate();
     assert_eq!(view(&db, &table, viewable), Step::Nothing);
     read_until_merged(&db, &table);
 }
@@ -159,7 +159,7 @@ fn a_table_whose_long_keys_leave_no_memory_for_a_view_is_merged_for_its_readers(
 fn what_is_laid_down_while_a_view_is_made_is_merged_beside_it() {
     let (db, table) = open(false, 10);
     (1..=3).for_each(|run| lay_run(&db, &table, (1000, usize::from(run)), run));
-    let viewable = table.state().version.load().trees.over_the_last();
+    let viewable = table.state().version.load().trees.view_candidate();
     (4..=40).for_each(|run| lay_run(&db, &table, (1000, usize::from(run)), run));
     let (before, all) = (table.shape().unwrap().trees, scan(&db.snapshot(), &table, 0, 1000));
     assert_eq!(view(&db, &table, viewable), Step::Done);

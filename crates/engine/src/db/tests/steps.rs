@@ -15,7 +15,7 @@ use crate::db::maintenance::checkpoint::Checkpoint;
 use crate::db::open::core::Core;
 use crate::db::{Batch, Database, Durability, Options, Table};
 use crate::env::sim::{CrashProfile, Fault, SimEnv};
-use crate::table::version::LEVELS;
+use crate::table::LEVELS;
 use crate::table::{Layout, TableOptions, policy};
 use crate::txn::batch::{Change, Changes};
 

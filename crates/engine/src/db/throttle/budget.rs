@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::base::sync::AtomicU64;
 use crate::env::Threads;
-use crate::table::mem::{Mem, Stage};
+use crate::table::memtable_handle::{MemtableHandle, Stage};
 use crate::table::policy::FULL;
 
 /// The delay at full pressure: 200 ns a byte is 5 MB/s.
@@ -56,7 +56,7 @@ impl WriteBudget {
     }
 
     /// Counts what a memtable grew by. Says whether an active one must be flushed.
-    pub(crate) fn count(&self, mem: &Mem) -> bool {
+    pub(crate) fn count(&self, mem: &MemtableHandle) -> bool {
         if !mem.has_grown() {
             return false;
         }
@@ -77,7 +77,7 @@ impl WriteBudget {
     }
 
     /// A memtable stopped being active.
-    pub(crate) fn froze(&self, mem: &Mem) {
+    pub(crate) fn froze(&self, mem: &MemtableHandle) {
         let mut stage = mem.stage();
         if *stage == Stage::Active {
             *stage = Stage::Frozen;
@@ -87,7 +87,7 @@ impl WriteBudget {
     }
 
     /// A memtable is gone.
-    pub(crate) fn forget(&self, mem: &Mem) {
+    pub(crate) fn forget(&self, mem: &MemtableHandle) {
         let mut stage = mem.stage();
         match std::mem::replace(&mut *stage, Stage::Gone) {
             Stage::Active => self.active.fetch_sub(mem.accounted_bytes(), Ordering::Relaxed),
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(memory.cache_bytes(), 8 << 20);
     }
 
-    fn grow(mem: &Mem, seqnum: u64) {
+    fn grow(mem: &MemtableHandle, seqnum: u64) {
         let key = seqnum.to_be_bytes();
         mem.entries.insert(&Entry { key: &key, seqnum: SeqNum(seqnum), kind: Kind::Put, value: &[0; 100_000] });
     }
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn growth_that_is_counted_late_is_not_left_behind() {
         let memory = WriteBudget::new(1 << 20);
-        let (dropped, flushed) = (Mem::new(), Mem::new());
+        let (dropped, flushed) = (MemtableHandle::new(), MemtableHandle::new());
         for mem in [&dropped, &flushed] {
             grow(mem, 1);
             memory.count(mem);

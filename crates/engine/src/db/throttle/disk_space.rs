@@ -56,7 +56,7 @@ impl DiskSpace {
     /// hold no more.
     pub(super) fn must_flush(&self, state: &State, budget: &WriteBudget, changes: &Changes) -> bool {
         let held = budget.memtable_bytes();
-        let erases = changes.erases() && self.is_tight.load(Ordering::Relaxed);
+        let erases = changes.has_range_deletes() && self.is_tight.load(Ordering::Relaxed);
         // On a full disk every commit would lay down a run of its own for its few deletions, and these runs would fill
         // what is kept.
         let is_worth_a_flush = erases || held >= kept_bytes(state) / WORTH_PART;

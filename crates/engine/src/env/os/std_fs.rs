@@ -14,6 +14,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct StdFileSystem;
 
+#[expect(clippy::disallowed_methods, reason = "these are the files of the environment")]
+fn open(options: &fs::OpenOptions, path: &Path) -> io::Result<fs::File> {
+    options.open(path)
+}
+
 impl FileSystem for StdFileSystem {
     fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn File>> {
         let mut open = fs::OpenOptions::new();
@@ -22,7 +27,7 @@ impl FileSystem for StdFileSystem {
             Access::Write => open.read(true).write(true),
             Access::CreateNew => open.read(true).write(true).create_new(true),
         };
-        Ok(Arc::new(StdFile(open.open(path)?)))
+        Ok(Arc::new(StdFile(self::open(open, path)?)))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
@@ -75,7 +80,7 @@ impl FileSystem for StdFileSystem {
         if cfg!(windows) {
             return Ok(());
         }
-        let dir = fs::File::open(dir)?;
+        let dir = open(fs::OpenOptions::new().read(true), dir)?;
         if !dir.metadata()?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
@@ -87,7 +92,7 @@ impl FileSystem for StdFileSystem {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
-        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = open(fs::OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?;
         match file.try_lock() {
             Ok(()) => Ok(Box::new(StdLock { file, origin: origin() })),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),

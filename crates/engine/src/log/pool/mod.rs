@@ -23,7 +23,7 @@ use super::options::LogOptions;
 use super::stats::{LogStats, SegmentCounters, count};
 use crate::base::num::u64_of;
 use crate::base::sync::{AtomicBool, Mutex, MutexGuard};
-use crate::base::{ErrorKind, Lsn, Reached, Result};
+use crate::base::{CoveragePoint, ErrorKind, Lsn, Result};
 use crate::env::Clock;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -346,7 +346,7 @@ impl SegmentPool {
                 bytes = more;
                 spares.push(self.directory.retire(&segment.path, segment.header.bytes, makes.number())?);
                 count(&self.counters.recycled, 1);
-                Reached::SegmentRecycled.mark();
+                CoveragePoint::SegmentRecycled.mark();
             } else {
                 self.directory.remove(&segment.path)?;
                 count(&self.counters.removed, 1);

@@ -9,7 +9,7 @@
 use super::chain::SegmentFile;
 use super::read_window::ReadWindow;
 use crate::base::num::u64_of;
-use crate::base::{Error, ErrorKind, Lsn, Reached, Result};
+use crate::base::{CoveragePoint, Error, ErrorKind, Lsn, Result};
 use crate::env::SECTOR_BYTES;
 use crate::log::buffer::pack::{UnpackError, unpack};
 use crate::log::format::{
@@ -259,7 +259,7 @@ impl<'a> LogReader<'a> {
         let Some(fragment) = self.window.get(found, at, FRAGMENT_HEADER_BYTES + length)? else { return Ok(None) };
         let is_valid = is_valid(found.identity, at, fragment);
         if !is_valid {
-            Reached::TornTail.mark();
+            CoveragePoint::TornTail.mark();
         }
         Ok(is_valid.then_some((kind, length)))
     }

@@ -2,8 +2,9 @@
 
 use super::runs::{are_small, is_bottom, key_range, overlapping, span};
 use crate::base::FileId;
+use crate::table::level::{LevelId, RunHandle};
 use crate::table::options::TableOptions;
-use crate::table::version::{Place, RunHandle, Trees};
+use crate::table::trees::Trees;
 
 /// Runs to be merged into one sorted sequence, and where that goes.
 #[derive(Clone, Debug)]
@@ -13,7 +14,7 @@ pub struct Compaction {
     /// Runs taken from levels, with the index of their level, from the top down; each list in key order.
     pub levels: Vec<(usize, Vec<RunHandle>)>,
     /// What takes the result.
-    pub target: Place,
+    pub target: LevelId,
     /// Nothing older than the inputs lies below them in their key range: tombstones may go.
     pub bottom: bool,
 }
@@ -41,7 +42,7 @@ impl Compaction {
         levels: Vec<(usize, Vec<RunHandle>)>,
         target: usize,
     ) -> Self {
-        let mut compaction = Self { l0, levels, target: Place::Level(target), bottom: false };
+        let mut compaction = Self { l0, levels, target: LevelId::Level(target), bottom: false };
         let of_target: usize =
             compaction.levels.iter().filter(|(level, _)| *level == target).map(|(_, runs)| runs.len()).sum();
         let met = span(compaction.inputs()).map_or(0, |range| overlapping(trees, target, range).len());
@@ -80,9 +81,9 @@ impl Compaction {
     /// open; so are runs whose tombstones may go.
     #[must_use]
     pub fn is_trivial_move(&self, options: &TableOptions) -> bool {
-        let is_target = |level: usize| self.target == Place::Level(level);
+        let is_target = |level: usize| self.target == LevelId::Level(level);
         let drops = self.bottom && self.inputs().any(|handle| handle.run.meta().tombstones > 0);
-        let merges = self.target == Place::L0 || self.levels.iter().any(|(level, _)| is_target(*level));
+        let merges = self.target == LevelId::L0 || self.levels.iter().any(|(level, _)| is_target(*level));
         if merges || drops || are_small(self.inputs(), options) {
             return false;
         }

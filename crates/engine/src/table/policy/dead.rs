@@ -7,25 +7,17 @@
 
 use super::compaction::Compaction;
 use super::runs::{occupied, overlapping, span};
+use super::tuning::{DEAD_MIN_PART, DEAD_PERCENT, TOMBSTONE_BYTES};
 use super::{leveled, tiered};
 use crate::base::SeqNum;
 use crate::base::num::u64_of;
+use crate::table::level::{LEVELS, RunHandle};
 use crate::table::options::{Layout, TableOptions};
-use crate::table::version::{LEVELS, RunHandle, Trees};
+use crate::table::trees::Trees;
 use crate::tree::run::RunMeta;
 
-/// From so many erasures of a table on, runs are rewritten only to get rid of some.
-pub const ERASURES_MANY: usize = 1000;
-
-/// A merge is due when tombstones hide this many percent of the bytes of its inputs.
-const DEAD_PERCENT: u64 = 25;
-/// They must hide this part of what a file of a run may have: less is not worth a merge.
-const DEAD_MIN_PART: u64 = 16;
-/// Bytes that a tombstone takes beside its key, at least.
-const TOMBSTONE_BYTES: u64 = 8;
-
 /// The merge that gives the largest part of its inputs' bytes back, if that is enough. Tombstones that a snapshot older
-/// than `oldest` does not see count for nothing: what they hide must stay. What is parked over a B-tree goes into it by
+/// than `oldest` does not see count for nothing: what they hide must stay. Delta runs go into their B-tree by
 /// a rule of its own.
 #[must_use]
 pub fn pick_dead(trees: &Trees, options: &TableOptions, oldest: SeqNum) -> Option<Compaction> {
@@ -37,7 +29,7 @@ pub fn pick_dead(trees: &Trees, options: &TableOptions, oldest: SeqNum) -> Optio
         Layout::Lsm => found.extend(into_levels_below(trees, options, oldest)),
         Layout::BTree | Layout::LsmTiered => found.extend(tiered::merges(trees)),
     }
-    let weighed = found.into_iter().map(|merge| (merge.dead_bytes(oldest), merge));
+    let weighed = found.into_iter().map(|merge| (dead_bytes_of(&merge, oldest), merge));
     let is_due = |(dead, merge): &(u64, Compaction)| {
         *dead >= options.run_bytes_max / DEAD_MIN_PART && *dead * 100 >= merge.bytes() * DEAD_PERCENT
     };
@@ -80,7 +72,7 @@ fn into_levels_below(trees: &Trees, options: &TableOptions, oldest: SeqNum) -> V
 
 /// The tombstones of a run, if every snapshot sees all of it.
 pub(super) fn seen_tombstones(handle: &RunHandle, oldest: SeqNum) -> u64 {
-    if handle.run.ages().most <= oldest { handle.run.meta().tombstones } else { 0 }
+    if handle.run.seqnum_bounds().largest <= oldest { handle.run.meta().tombstones } else { 0 }
 }
 
 /// The entries of a run that are no tombstones.
@@ -94,45 +86,41 @@ pub(super) fn tombstone_bytes(meta: &RunMeta) -> u64 {
     (meta.tombstones * (u64_of(meta.smallest.len()) + overhead.max(TOMBSTONE_BYTES))).min(meta.bytes)
 }
 
-/// A part of so many bytes: the share that `part` is of `all`, and all of them when it is more.
+/// The share of `bytes` that `part` is of `all`, and all of them when `part` is more.
 pub(super) fn part_of(bytes: u64, (part, all): (u64, u64)) -> u64 {
     let share = u128::from(bytes) * u128::from(part.min(all)) / u128::from(all.max(1));
     u64::try_from(share).unwrap_or(bytes)
 }
 
-impl Compaction {
-    /// About how many bytes of the inputs the result lacks, because tombstones that every snapshot from `oldest` on
-    /// sees hide them, or because these go themselves.
-    #[must_use]
-    pub fn dead_bytes(&self, oldest: SeqNum) -> u64 {
-        if self.is_of_last_level() {
-            // Nothing lies below, so what is hidden lies in the same run.
-            let runs =
-                self.inputs().filter(|handle| seen_tombstones(handle, oldest) > 0).map(|handle| handle.run.meta());
-            let of_puts = |meta: &RunMeta, own| part_of(meta.bytes - own, (meta.tombstones, puts(meta)));
-            return runs.map(|meta| (meta, tombstone_bytes(meta))).map(|(meta, own)| own + of_puts(meta, own)).sum();
-        }
-        let l0 = self.l0.iter().map(std::slice::from_ref);
-        let sources: Vec<_> = l0.chain(self.levels.iter().map(|(_, runs)| &**runs)).collect();
-        let (mut dead, mut bytes, mut rows) = (0, 0, 0);
-        for runs in sources.iter().rev() {
-            let tombstones: u64 = runs.iter().map(|handle| seen_tombstones(handle, oldest)).sum();
-            let metas = || runs.iter().map(|handle| handle.run.meta());
-            let own: u64 = metas().map(tombstone_bytes).sum();
-            let of_puts = metas().map(|meta| meta.bytes).sum::<u64>() - own;
-            let hidden = part_of(bytes, (tombstones, rows));
-            dead += hidden + if self.bottom && tombstones > 0 { own } else { 0 };
-            bytes = bytes - hidden + of_puts;
-            rows = rows - tombstones.min(rows) + metas().map(puts).sum::<u64>();
-        }
-        dead
+/// About how many bytes of the inputs the result lacks, because tombstones that every snapshot from `oldest` on
+/// sees hide them, or because these go themselves.
+pub(super) fn dead_bytes_of(merge: &Compaction, oldest: SeqNum) -> u64 {
+    if is_of_last_level(merge) {
+        // Nothing lies below, so what is hidden lies in the same run.
+        let runs = merge.inputs().filter(|handle| seen_tombstones(handle, oldest) > 0).map(|handle| handle.run.meta());
+        let of_puts = |meta: &RunMeta, own| part_of(meta.bytes - own, (meta.tombstones, puts(meta)));
+        return runs.map(|meta| (meta, tombstone_bytes(meta))).map(|(meta, own)| own + of_puts(meta, own)).sum();
     }
+    let l0 = merge.l0.iter().map(std::slice::from_ref);
+    let sources: Vec<_> = l0.chain(merge.levels.iter().map(|(_, runs)| &**runs)).collect();
+    let (mut dead, mut bytes, mut rows) = (0, 0, 0);
+    for runs in sources.iter().rev() {
+        let tombstones: u64 = runs.iter().map(|handle| seen_tombstones(handle, oldest)).sum();
+        let metas = || runs.iter().map(|handle| handle.run.meta());
+        let own: u64 = metas().map(tombstone_bytes).sum();
+        let of_puts = metas().map(|meta| meta.bytes).sum::<u64>() - own;
+        let hidden = part_of(bytes, (tombstones, rows));
+        dead += hidden + if merge.bottom && tombstones > 0 { own } else { 0 };
+        bytes = bytes - hidden + of_puts;
+        rows = rows - tombstones.min(rows) + metas().map(puts).sum::<u64>();
+    }
+    dead
+}
 
-    /// Whether runs of the last level are written anew by themselves: their tombstones were kept with what they hide,
-    /// for a snapshot.
-    fn is_of_last_level(&self) -> bool {
-        self.l0.is_empty() && matches!(&*self.levels, [(level, _)] if *level == LEVELS - 1)
-    }
+/// Whether runs of the last level are written anew by themselves: their tombstones were kept with what they hide,
+/// for a snapshot.
+fn is_of_last_level(merge: &Compaction) -> bool {
+    merge.l0.is_empty() && matches!(&*merge.levels, [(level, _)] if *level == LEVELS - 1)
 }
 
 #[cfg(test)]
@@ -143,7 +131,7 @@ mod tests {
     use super::super::tests::Forge;
     use super::*;
     use crate::base::Kind;
-    use crate::table::version::{Level, Place};
+    use crate::table::level::{Level, LevelId};
 
     const SEEN: SeqNum = SeqNum(1 << 20);
 
@@ -182,7 +170,7 @@ mod tests {
                 assert_eq!(merge.is_some(), is_due, "{layout:?}, {tombstones}");
                 let Some(merge) = merge else { continue };
                 assert!(merge.bottom && merge.inputs().count() == 2 && !merge.is_trivial_move(&options));
-                let (dead, all) = (merge.dead_bytes(SEEN), merge.bytes());
+                let (dead, all) = (dead_bytes_of(&merge, SEEN), merge.bytes());
                 // Rows in proportion, and all tombstones.
                 let of_rows = merge.inputs().map(|handle| handle.run.meta()).find(|meta| meta.tombstones == 0).unwrap();
                 let kept = of_rows.bytes * u64::from(1000 - tombstones) / 1000;
@@ -212,7 +200,7 @@ mod tests {
         trees.levels[2] =
             Level::new(vec![run(&mut forge, 0..900, 2, Kind::Delete), run(&mut forge, 2000..2010, 3, Kind::Put)]);
         let merge = pick_dead(&trees, &options, SEEN).unwrap();
-        assert_eq!((merge.target, merge.inputs().count(), merge.bottom), (Place::Level(LEVELS - 1), 2, true));
+        assert_eq!((merge.target, merge.inputs().count(), merge.bottom), (LevelId::Level(LEVELS - 1), 2, true));
     }
 
     #[test]
@@ -221,7 +209,7 @@ mod tests {
             let (mut forge, options, mut trees) = (Forge::new(4), options(layout), Trees::default());
             trees.levels[LEVELS - 1] = Level::new(vec![run(&mut forge, 0..1000, 1, Kind::Delete)]);
             let merge = pick_dead(&trees, &options, SEEN).unwrap();
-            assert_eq!((merge.target, merge.inputs().count()), (Place::Level(LEVELS - 1), 1));
+            assert_eq!((merge.target, merge.inputs().count()), (LevelId::Level(LEVELS - 1), 1));
             trees.levels[LEVELS - 1] = Level::new(vec![run(&mut forge, 0..1000, 1, Kind::Put)]);
             assert!(pick_dead(&trees, &options, SEEN).is_none());
         }

@@ -7,20 +7,18 @@
 //!
 //! After Dayan, Athanassoulis and Idreos, "Monkey: Optimal Navigable Key-Value Store" (2017).
 
+use super::tuning::MORE_MAX;
 use std::f64::consts::LOG2_E;
 
 use crate::base::{FileId, Result};
+use crate::table::level::{LevelId, RunHandle};
 use crate::table::options::TableOptions;
-use crate::table::version::{Place, RunHandle, Trees};
+use crate::table::trees::Trees;
 use crate::tree::Cursor;
 use crate::tree::merge::MergeCursor;
 
 use super::compaction::Compaction;
 use super::runs::span;
-
-/// No tree gets more bits over the average: more probes would cost a lookup more than the false positives which they
-/// spare.
-const MORE_MAX: f64 = 6.0;
 
 /// Entries that are about to be written.
 struct Output<'a> {
@@ -29,12 +27,12 @@ struct Output<'a> {
     /// The first and the last key.
     range: (&'a [u8], &'a [u8]),
     /// Where they go.
-    place: Place,
+    place: LevelId,
     /// The runs that they replace.
     removed: &'a [FileId],
 }
 
-/// Bits per key for the flush of so many entries; `changes` walks over them.
+/// Bits per key for the flush of `entries` entries, over which `changes` walks.
 ///
 /// # Errors
 /// As the cursor.
@@ -48,7 +46,7 @@ pub fn bits_of_flush(trees: &Trees, options: &TableOptions, entries: u64, change
         Ok(changes.entry().map_or_else(Vec::new, |entry| entry.key.to_vec()))
     };
     let (low, high) = (end(false)?, end(true)?);
-    let output = Output { entries, range: (&low, &high), place: Place::L0, removed: &[] };
+    let output = Output { entries, range: (&low, &high), place: LevelId::L0, removed: &[] };
     Ok(bits(trees, options, &output))
 }
 
@@ -64,12 +62,12 @@ fn bits(trees: &Trees, options: &TableOptions, output: &Output<'_>) -> f64 {
     let average = f64::from(options.filter_bits_per_key);
     let stays = |handle: &RunHandle| !output.removed.contains(&handle.id);
     let (mut own, mut others, mut touches) = (output.entries, Vec::new(), false);
-    let l0 = trees.l0.iter().map(|handle| (Place::L0, vec![handle.clone()]));
-    let levels = (0..).zip(&trees.levels).map(|(index, level)| (Place::Level(index), level.handles().collect()));
+    let l0 = trees.l0.iter().map(|handle| (LevelId::L0, vec![handle.clone()]));
+    let levels = (0..).zip(&trees.levels).map(|(index, level)| (LevelId::Level(index), level.handles().collect()));
     for (place, mut runs) in l0.chain(levels) {
         runs.retain(stays);
         let entries: u64 = runs.iter().map(|handle| handle.run.meta().entries).sum();
-        if place == output.place && place != Place::L0 {
+        if place == output.place && place != LevelId::L0 {
             own += entries;
         } else {
             others.push(entries);
@@ -79,7 +77,7 @@ fn bits(trees: &Trees, options: &TableOptions, output: &Output<'_>) -> f64 {
     if touches { share(own, &others, average) } else { average }
 }
 
-/// Bits per key for a tree of so many entries beside others, all of which are to have `average` bits.
+/// Bits per key for a tree of `own` entries besides `others`, so that all have `average` bits on average.
 fn share(own: u64, others: &[u64], average: f64) -> f64 {
     if average == 0.0 {
         return 0.0;

@@ -7,19 +7,11 @@
 
 use super::compaction::Compaction;
 use super::runs::bytes;
+use super::tuning::{L0_MERGED_MIN, L0_RUNS_MAX};
 use crate::base::FileId;
 use crate::base::num::u64_of;
-use crate::table::version::{Place, RunHandle, Trees};
-
-/// How many runs in L0 make a compaction due.
-pub const L0_TRIGGER: usize = 4;
-
-/// More runs than this in L0 are merged.
-pub(super) const RUNS_MAX: usize = 6;
-/// While a compaction is under way, which each merge keeps from going on, more runs than this are merged.
-pub(super) const RUNS_MAX_BESIDE: usize = 11;
-/// A merge takes at least so many runs: fewer would rewrite the same entries too often.
-const MERGED_MIN: usize = 4;
+use crate::table::level::{LevelId, RunHandle};
+use crate::table::trees::Trees;
 
 /// The merge of neighbours that writes the fewest bytes for each run that it saves. Runs of L0 from the first one in
 /// `busy` on, which are the older ones, belong to a compaction that is under way.
@@ -32,12 +24,12 @@ pub(super) fn pick(trees: &Trees, busy: &[FileId], room: u64, runs_max: usize) -
         return None;
     }
     let free = trees.l0.iter().take_while(|handle| !busy.contains(&handle.id)).count();
-    let windows = (0..free).flat_map(|from| (from + MERGED_MIN..=free).map(move |to| &trees.l0[from..to]));
-    let is_due = |window: &&[RunHandle]| bytes(window) <= room && (free > RUNS_MAX || are_similar(window));
+    let windows = (0..free).flat_map(|from| (from + L0_MERGED_MIN..=free).map(move |to| &trees.l0[from..to]));
+    let is_due = |window: &&[RunHandle]| bytes(window) <= room && (free > L0_RUNS_MAX || are_similar(window));
     let cost = |window: &&[RunHandle]| bytes(window) / u64_of(window.len() - 1);
     let best = windows.filter(is_due).min_by_key(|window| (!are_similar(window), cost(window)))?;
     // Older runs of the same keys lie below: tombstones stay.
-    Some(Compaction { l0: best.to_vec(), levels: Vec::new(), target: Place::L0, bottom: false })
+    Some(Compaction { l0: best.to_vec(), levels: Vec::new(), target: LevelId::L0, bottom: false })
 }
 
 /// Whether no run is larger than all others together.

@@ -3,15 +3,11 @@
 
 use super::compaction::Compaction;
 use super::l0;
-use super::l0::L0_TRIGGER;
 use super::runs::{are_small, bytes, key_range, overlapping, span};
+use super::tuning::{BASE_RUNS, L0_RUNS_MAX, L0_TRIGGER, LEVEL_REWRITTEN_PER_BYTE};
+use crate::table::level::{LEVELS, RunHandle};
 use crate::table::options::TableOptions;
-use crate::table::version::{LEVELS, RunHandle, Trees};
-
-/// The first level below L0 takes this many full files before it is compacted further.
-const BASE_RUNS: u64 = 4;
-/// A byte that goes down from L0 may rewrite so many of the level below.
-const REWRITTEN_PER_BYTE: u64 = 2;
+use crate::table::trees::Trees;
 
 /// How large each level may grow.
 pub(super) struct Targets {
@@ -27,7 +23,7 @@ impl Targets {
         Self::of_bytes(&found, options)
     }
 
-    /// The targets when the levels hold so many bytes.
+    /// The targets when the levels hold `found` bytes.
     pub(super) fn of_bytes(found: &[u64; LEVELS], options: &TableOptions) -> Self {
         let base_bytes = base_bytes(options);
         let fanout = u64::from(options.fanout);
@@ -73,21 +69,21 @@ pub(super) fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<C
     let fullest = over.first().map_or(0, |(score, _)| *score);
     match down {
         Some((score, down)) if score >= fullest => Some(down),
-        down => l0::pick(trees, &[], room, l0::RUNS_MAX)
+        down => l0::pick(trees, &[], room, L0_RUNS_MAX)
             .or_else(|| over.iter().find_map(|(_, level)| level_into_next(trees, *level, options, room)))
             .or(down.map(|(_, down)| down)),
     }
 }
 
-/// How urgent it is to take L0 down, in percent: it is due when it has [`L0_TRIGGER`] runs, and so many bytes that it
-/// rewrites at most [`REWRITTEN_PER_BYTE`] bytes of the level below for each. Merges within L0 keep its runs few until
-/// then.
+/// How urgent it is to take L0 down, in percent: it is due when it has [`L0_TRIGGER`] runs, and enough bytes that it
+/// rewrites at most [`LEVEL_REWRITTEN_PER_BYTE`] bytes of the level below for each. Merges within L0 keep its runs few
+/// until then.
 fn l0_score(down: &Compaction) -> u64 {
     if down.l0.len() < L0_TRIGGER {
         return 0;
     }
     let below: u64 = down.levels.iter().map(|(_, runs)| bytes(runs)).sum();
-    bytes(&down.l0).saturating_mul(100 * REWRITTEN_PER_BYTE) / below.max(1)
+    bytes(&down.l0).saturating_mul(100 * LEVEL_REWRITTEN_PER_BYTE) / below.max(1)
 }
 
 /// All of L0 into the level that takes it now.

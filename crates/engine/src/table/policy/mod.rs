@@ -2,31 +2,34 @@
 
 mod compaction;
 mod dead;
+mod delta_runs;
 mod filters;
 mod l0;
 mod leveled;
 mod load;
-mod paid;
-mod parked;
 mod pick;
 mod pressure;
+mod read_credit;
+mod read_triggered;
 mod runs;
 mod slices;
 #[cfg(test)]
 mod tests;
 mod tiered;
+mod tuning;
 mod values;
 
 pub use compaction::Compaction;
-pub use dead::{ERASURES_MANY, has_unseen_tombstones, pick_dead};
-pub use filters::{bits_of_compaction, bits_of_flush};
-pub use l0::L0_TRIGGER;
-pub use load::places_of_load;
-pub use paid::{Account, FILTER_NS, InMemory, Job, Paid, Price, extra_ns, near_key, pick_paid, pick_view};
-pub use parked::{
-    KEPT_PART, absorption_needs, bytes_of_absorption, is_absorption_due, leaves_worth, rewrite_needs, slices_of_tree,
+pub use dead::{has_unseen_tombstones, pick_dead};
+pub use delta_runs::{
+    btree_merge_bytes, btree_merge_needs, is_btree_merge_due, leaves_worth, rewrite_needs, slices_of_tree,
 };
-pub use pick::{cuts, pick, pick_all, pick_erased, pick_level, pick_within_l0, targets};
-pub use pressure::{FULL, pressure};
+pub use filters::{bits_of_compaction, bits_of_flush};
+pub use load::places_of_load;
+pub use pick::{cuts, pick, pick_all, pick_level, pick_range_deleted, pick_within_l0, targets};
+pub use pressure::pressure;
+pub use read_credit::{JobCost, ReadCredit, credit_key, extra_ns};
+pub use read_triggered::{Job, MemtableLoad, ReadTriggered, pick_read_triggered, pick_view};
 pub use slices::Slice;
-pub use values::{LIVE_PERCENT, PACKED_PERCENT, ValueBytes, emptied, moved_bytes, pick_values};
+pub use tuning::{FILTER_NS, FULL, KEPT_PART, L0_TRIGGER, LIVE_PERCENT, PACKED_PERCENT, RANGE_TOMBSTONES_MANY};
+pub use values::{ValueBytes, emptied, moved_bytes, pick_values};

@@ -1,42 +1,43 @@
-//! The next compaction of a table, by its layout, its erasures, or what the caller asks for.
+//! The next compaction of a table, by its layout, its range tombstones, or what the caller asks for.
 
+use super::tuning::{L0_RUNS_MAX_DURING_COMPACTION, RANGE_TOMBSTONES_MANY};
 use std::ops::Bound;
 
 use super::compaction::Compaction;
-use super::dead::ERASURES_MANY;
 use super::runs::{is_settled, key_range, occupied};
 use super::{l0, leveled, tiered};
 use crate::base::{FileId, SeqNum};
+use crate::table::level::{LEVELS, LevelId, RunHandle};
 use crate::table::options::{Layout, TableOptions};
-use crate::table::version::{LEVELS, Place, RunHandle, Trees};
+use crate::table::trees::Trees;
 
 /// The next compaction that the table's layout wants, of those that need no more than `room` bytes of free space.
 #[must_use]
 pub fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<Compaction> {
     match options.layout {
         Layout::Lsm => leveled::pick(trees, options, room),
-        // What is parked over a B-tree.
+        // The delta runs over a B-tree.
         Layout::BTree | Layout::LsmTiered => tiered::pick(trees, options, room),
     }
 }
 
-/// The rewriting of the run that keeps the oldest erasure needed, where more than [`ERASURES_MANY`] are: every read
-/// looks among them. Those that a snapshot older than `oldest` does not see must stay.
+/// The rewriting of the run that keeps the oldest range tombstone needed, where more than [`RANGE_TOMBSTONES_MANY`]
+/// are: every read looks among them. Those that a snapshot older than `oldest` does not see must stay.
 #[must_use]
-pub fn pick_erased(trees: &Trees, oldest: SeqNum) -> Option<Compaction> {
-    if trees.erasures.is_empty() || trees.erasures.len() <= ERASURES_MANY {
+pub fn pick_range_deleted(trees: &Trees, oldest: SeqNum) -> Option<Compaction> {
+    if trees.range_tombstones.is_empty() || trees.range_tombstones.len() <= RANGE_TOMBSTONES_MANY {
         return None;
     }
     let is_erased = |handle: &RunHandle| {
         let (low, high) = key_range(handle);
-        trees.erasures.touch(low, Bound::Included(high), (handle.run.visible_from(), oldest))
+        trees.range_tombstones.touch(low, Bound::Included(high), (handle.run.visible_from(), oldest))
     };
     let places =
         trees.levels.iter().enumerate().flat_map(|(level, runs)| runs.handles().map(move |run| (Some(level), run)));
     let places = trees.l0.iter().map(|run| (None, run.clone())).chain(places);
     let (level, run) = places.filter(|(_, run)| is_erased(run)).min_by_key(|(_, run)| run.run.visible_from())?;
     Some(match level {
-        None => Compaction { l0: vec![run], levels: Vec::new(), target: Place::L0, bottom: false },
+        None => Compaction { l0: vec![run], levels: Vec::new(), target: LevelId::L0, bottom: false },
         Some(level) => Compaction::onto_target(trees, Vec::new(), vec![(level, vec![run])], level),
     })
 }
@@ -45,14 +46,14 @@ pub fn pick_erased(trees: &Trees, oldest: SeqNum) -> Option<Compaction> {
 /// `busy`, takes its time; of those that need no more than `room` bytes.
 #[must_use]
 pub fn pick_within_l0(trees: &Trees, busy: &[FileId], room: u64) -> Option<Compaction> {
-    l0::pick(trees, busy, room, l0::RUNS_MAX_BESIDE)
+    l0::pick(trees, busy, room, L0_RUNS_MAX_DURING_COMPACTION)
 }
 
 /// Where the runs begin that lie below what a compaction writes: runs that end there overlap fewer of them when they go
 /// down in their turn.
 #[must_use]
-pub fn cuts(trees: &Trees, target: Place) -> Vec<Vec<u8>> {
-    let Place::Level(target) = target else { return Vec::new() };
+pub fn cuts(trees: &Trees, target: LevelId) -> Vec<Vec<u8>> {
+    let LevelId::Level(target) = target else { return Vec::new() };
     let below = occupied(trees).find(|level| *level > target);
     let runs = below.map_or_else(Vec::new, |level| trees.levels[level].handles().collect());
     runs.iter().map(|handle| handle.run.meta().smallest.clone()).collect()
@@ -68,14 +69,14 @@ pub fn pick_all(trees: &Trees, rewrite: bool) -> Option<Compaction> {
     let clean = |(level, runs): &(usize, Vec<RunHandle>)| {
         let is_erased = |handle: &RunHandle| {
             let (low, high) = key_range(handle);
-            trees.erasures.touch(low, Bound::Included(high), (handle.run.visible_from(), SeqNum::MAX))
+            trees.range_tombstones.touch(low, Bound::Included(high), (handle.run.visible_from(), SeqNum::MAX))
         };
         *level == last && runs.iter().all(|handle| is_settled(handle.run.meta()) && !is_erased(handle))
     };
     if trees.l0.is_empty() && (levels.is_empty() || !rewrite) && levels.iter().all(clean) {
         return None;
     }
-    Some(Compaction { l0: trees.l0.clone(), levels, target: Place::Level(last), bottom: trees.btree.is_none() })
+    Some(Compaction { l0: trees.l0.clone(), levels, target: LevelId::Level(last), bottom: trees.btree.is_none() })
 }
 
 /// The compaction that merges all of a level into the next one below that holds anything: of L0 for number 0, else of

@@ -1,20 +1,12 @@
 //! How far compaction is behind, which is what slows writers.
 
-use super::l0::L0_TRIGGER;
+use super::leveled;
 use super::runs::bytes;
-use super::{l0, leveled};
+use super::tuning::{FULL, L0_RUNS_MAX, L0_TRIGGER, RUNS_SLOW, WAITING_SLOW};
 use crate::base::num::u64_of;
+use crate::table::level::LEVELS;
 use crate::table::options::{Layout, TableOptions};
-use crate::table::version::{LEVELS, Trees};
-
-/// So many runs in L0 over those that are wanted slow writers for the first time, and most. (Beside a compaction they
-/// are merged from twelve on: a few flushes before.)
-const RUNS_SLOW: (usize, usize) = (8, 40);
-/// So many full files of bytes that wait to go down slow writers for the first time, and most: 64 GiB and 256 GiB by
-/// default. (RocksDB's limits of pending compaction bytes are as many.)
-const WAITING_SLOW: (u64, u64) = (1 << 11, 1 << 13);
-/// Pressure is counted in thousandths.
-pub const FULL: u64 = 1000;
+use crate::table::trees::Trees;
 
 /// What the state of L0 and of levels over their targets asks of writers, from 0 (nothing) to [`FULL`].
 ///
@@ -25,8 +17,8 @@ pub const FULL: u64 = 1000;
 #[must_use]
 pub fn pressure(trees: &Trees, options: &TableOptions) -> u64 {
     let wanted = match options.layout {
-        Layout::Lsm => l0::RUNS_MAX,
-        Layout::BTree | Layout::LsmTiered => l0::RUNS_MAX.max(options.fanout as usize),
+        Layout::Lsm => L0_RUNS_MAX,
+        Layout::BTree | Layout::LsmTiered => L0_RUNS_MAX.max(options.fanout as usize),
     };
     let (slow, most) = RUNS_SLOW;
     let runs = share(u64_of(trees.l0.len()), u64_of(wanted + slow), u64_of(wanted + most));

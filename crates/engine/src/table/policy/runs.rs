@@ -1,8 +1,9 @@
 //! What the policies ask of a table's runs: where they are, what keys they span, how large they are.
 
 use crate::base::SeqNum;
+use crate::table::level::{LEVELS, RunHandle};
 use crate::table::options::TableOptions;
-use crate::table::version::{LEVELS, RunHandle, Trees};
+use crate::table::trees::Trees;
 use crate::tree::run::RunMeta;
 
 /// The indexes of the levels that hold runs, from the top down.

@@ -6,18 +6,17 @@
 //! stays over them; until then they show versions that the slices before show too. That changes nothing, but for
 //! operands, which would count twice. Values apart are complete only at the end.
 
+use super::tuning::SLACK;
 use std::sync::Arc;
 
 use super::compaction::Compaction;
+use super::dead::dead_bytes_of;
 use super::dead::part_of;
 use super::runs::{bytes, key_range};
 use crate::base::SeqNum;
+use crate::table::level::{LevelId, RunHandle};
 use crate::table::options::TableOptions;
-use crate::table::version::{Place, RunHandle};
 use crate::tree::Limits;
-
-/// A run is cut when it has a sixteenth more bytes than expected: it should not end just before the slice does.
-const SLACK: u64 = 16;
 
 /// A range of keys of a compaction.
 #[derive(Clone, Debug)]
@@ -27,7 +26,7 @@ pub struct Slice {
     pub sources: Vec<Vec<RunHandle>>,
     /// Which keys.
     pub limits: Arc<Limits>,
-    /// The inputs that nobody needs any more when the result of the slice is in place.
+    /// The inputs that are not needed any more once the result of the slice is in place.
     pub done: Vec<RunHandle>,
     /// How many bytes a run of the result may have.
     pub run_bytes_max: u64,
@@ -50,7 +49,7 @@ fn ends(limits: &Limits, handle: &RunHandle) -> bool {
     !limits.end_before(&handle.run.meta().largest)
 }
 
-/// Takes the inputs out of those that are `left`, by source, that nobody needs any more behind a slice with these
+/// Takes the inputs out of those that are `left`, by source, that are not needed any more after a slice with these
 /// limits: those that end there, but for what lies over an older one that stays, which would show its versions.
 fn take_done(left: &mut [Vec<RunHandle>], limits: &Limits) -> Vec<RunHandle> {
     let (mut done, mut staying): (Vec<_>, Vec<RunHandle>) = (Vec::new(), Vec::new());
@@ -76,7 +75,7 @@ impl Compaction {
         let groups = self.groups(options);
         let largest = groups.iter().map(|group| bytes(group)).max().unwrap_or(0);
         let deepest = groups.iter().map(|group| bytes(group)).sum();
-        let left = self.bytes() - self.dead_bytes(SeqNum::MAX);
+        let left = self.bytes() - dead_bytes_of(self, SeqNum::MAX);
         left.saturating_sub(deepest) + part_of(largest, (left, deepest))
     }
 
@@ -104,7 +103,7 @@ impl Compaction {
     fn groups(&self, options: &TableOptions) -> Vec<&[RunHandle]> {
         let deepest = self.levels.last().map_or(&[][..], |(_, runs)| runs);
         let is_apart = || self.inputs().any(|handle| !handle.run.meta().references.is_empty());
-        if self.target == Place::L0 || options.merge.is_some() || options.large_value_bytes > 0 || is_apart() {
+        if self.target == LevelId::L0 || options.merge.is_some() || options.large_value_bytes > 0 || is_apart() {
             return vec![deepest];
         }
         let (mut groups, mut rest) = (Vec::new(), deepest);
@@ -124,13 +123,13 @@ impl Compaction {
         groups
     }
 
-    /// How many bytes a run may have where so many are expected of one of so many slices: in as many as there must be
-    /// all have the same.
+    /// How many bytes a run may have where `expected` bytes are expected of one of `slices` slices: in as many as there
+    /// must be all have the same.
     fn run_bytes_max(&self, expected: u64, slices: usize, options: &TableOptions) -> u64 {
         match self.target {
-            Place::L0 => u64::MAX,
-            Place::Level(_) if slices == 1 => options.run_bytes_max,
-            Place::Level(_) => {
+            LevelId::L0 => u64::MAX,
+            LevelId::Level(_) if slices == 1 => options.run_bytes_max,
+            LevelId::Level(_) => {
                 let even = expected / expected.div_ceil(options.run_bytes_max).max(1);
                 even + even / SLACK
             }

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::paid::{Payer, READ_NS, SEARCH_NS, SMALL_NS, VIEW_SEARCH_NS, WRITE_NS, merge_cost, whole_cost};
+use super::read_credit::CreditSource;
+use super::read_triggered::{merge_cost, whole_cost};
 use super::runs::{occupied, overlapping, span};
+use super::tuning::{
+    L0_RUNS_MAX, L0_RUNS_MAX_DURING_COMPACTION, READ_NS, SEARCH_NS, SMALL_NS, VIEW_SEARCH_NS, WRITE_NS,
+};
 use super::*;
 use crate::base::num::u64_of;
 use crate::base::{Entry, FileId, Kind, SeqNum};
@@ -14,12 +18,13 @@ use crate::cache::{Cache, Fill};
 use crate::env::sim::SimEnv;
 use crate::store::StoreStats;
 use crate::table::files::FileKind;
+use crate::table::level::{LEVELS, Level, LevelId, RunHandle};
 use crate::table::options::{Layout, TableOptions};
-use crate::table::version::{LEVELS, Level, Place, RunHandle, Trees};
+use crate::table::trees::Trees;
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::{Run, RunBuilder, RunOptions};
 use crate::tree::values::{ValueBuilder, ValueFile, ValueFiles, ValuePointer};
-use crate::tree::{Costs, Cursor};
+use crate::tree::{Costs, Cursor, MergeSource};
 
 /// A key and the seqnum of one of its versions.
 type Version = (u32, u64);
@@ -99,12 +104,13 @@ impl Forge {
         let output: Vec<RunHandle> = if compaction.is_trivial_move(options) {
             compaction.inputs().cloned().collect()
         } else {
-            let ranked = compaction.inputs().map(|handle| Box::new(handle.run.cursor(Fill::Bypass)) as Box<dyn Cursor>);
+            let ranked =
+                compaction.inputs().map(|handle| Box::new(handle.run.cursor(Fill::Bypass)) as Box<dyn MergeSource>);
             let merged = versions(&mut MergeCursor::new(ranked.collect()));
             let mut output = Vec::new();
             let mut rest = merged.as_slice();
             // A merge within L0 leaves one run.
-            let most = if compaction.target == Place::L0 { usize::MAX } else { 40 };
+            let most = if compaction.target == LevelId::L0 { usize::MAX } else { 40 };
             while !rest.is_empty() {
                 let mut end = rest.len().min(most);
                 while end < rest.len() && rest[end].0 == rest[end - 1].0 {
@@ -120,7 +126,7 @@ impl Forge {
 }
 
 /// All entries of a cursor.
-fn versions(cursor: &mut dyn Cursor) -> Vec<Version> {
+fn versions(cursor: &mut dyn MergeSource) -> Vec<Version> {
     let mut found = Vec::new();
     cursor.first().unwrap();
     while let Some(entry) = cursor.entry() {
@@ -153,7 +159,7 @@ fn assert_order(trees: &Trees) -> usize {
 /// Nothing below the result of a compaction that may drop tombstones has keys in its range.
 fn assert_bottom(trees: &Trees, compaction: &Compaction) {
     let range = span(compaction.inputs()).unwrap();
-    let Place::Level(target) = compaction.target else { return assert!(!compaction.bottom) };
+    let LevelId::Level(target) = compaction.target else { return assert!(!compaction.bottom) };
     for level in target..LEVELS {
         let others = overlapping(trees, level, range);
         let removed = compaction.removed();
@@ -231,7 +237,7 @@ fn tiered_keeps_newer_above_older_and_the_sequences_few() {
 fn leveled_keeps_newer_above_older_and_uses_the_fewest_levels() {
     for (seed, fanout) in [(1, 2), (2, 3), (3, 8), (4, 32)] {
         drive(Layout::Lsm, fanout, seed, |trees, options| {
-            assert!(trees.l0.len() <= l0::RUNS_MAX);
+            assert!(trees.l0.len() <= L0_RUNS_MAX);
             let total: u64 = trees.levels.iter().map(Level::bytes).sum();
             let mut levels = 1;
             while total / u64::from(fanout).pow(levels) >= 4 * options.run_bytes_max {
@@ -271,7 +277,7 @@ fn what_waits_above_the_last_level_slows_writers_wherever_it_lies() {
         })
     };
     let at = |level: usize, handle: &RunHandle| {
-        Trees::default().replaced(&[], Place::Level(level), std::slice::from_ref(handle))
+        Trees::default().replaced(&[], LevelId::Level(level), std::slice::from_ref(handle))
     };
     let sizes = [1000, 3000, 5000, 9000].map(&mut run_of);
     let asked = |level: usize| sizes.each_ref().map(|handle| pressure(&at(level, handle), &options));
@@ -301,14 +307,14 @@ fn a_tombstone_beside_the_run_that_goes_down_stays_above_what_it_hides() {
     trees.levels[5] = Level::new(vec![forge.run(&many(500, 12_000, 2))]);
     trees.levels[6] = Level::new(vec![forge.run(&many(11_000, 31_000, 1))]);
     let compaction = pick(&trees, &options, u64::MAX).unwrap();
-    assert_eq!((compaction.levels.len(), compaction.target), (2, Place::Level(5)));
+    assert_eq!((compaction.levels.len(), compaction.target), (2, LevelId::Level(5)));
     assert_bottom(&trees, &compaction);
     // The same from L0.
     let mut trees = Trees { l0: (0..4).map(|_| forge.run(&many(1_000, 1_100, 3))).collect(), ..Trees::default() };
     trees.levels[5] = Level::new(vec![forge.run(&many(500, 1_200, 2))]);
     trees.levels[6] = Level::new(vec![forge.run(&many(1_100, 61_000, 1))]);
     let compaction = pick(&trees, &TableOptions { fanout: 32, ..options }, u64::MAX).unwrap();
-    assert_eq!((compaction.l0.len(), compaction.target), (4, Place::Level(5)));
+    assert_eq!((compaction.l0.len(), compaction.target), (4, LevelId::Level(5)));
     assert_bottom(&trees, &compaction);
 }
 
@@ -355,7 +361,7 @@ fn l0_goes_down_when_it_has_half_of_what_it_overlaps() {
         trees.l0 = (0..4).map(|_| forge.run(&many(entries, 2))).collect();
         pick(&trees, &options, u64::MAX).map(|down| down.target)
     };
-    assert_eq!((picked(2_000), picked(3_000)), (None, Some(Place::Level(LEVELS - 1))));
+    assert_eq!((picked(2_000), picked(3_000)), (None, Some(LevelId::Level(LEVELS - 1))));
 }
 
 /// While a compaction went on, L0 of each table was merged whenever it had seven runs: compactions did not get on, and
@@ -367,7 +373,7 @@ fn a_long_compaction_is_interrupted_for_many_runs_and_those_of_similar_size_go_f
     // Newest first. The four newest would be the least to write for each run saved, and leave a run that is hardly
     // larger.
     let entries = [10, 10, 10, 1000].into_iter().chain(std::iter::repeat(400));
-    trees.l0 = entries.take(l0::RUNS_MAX_BESIDE).map(|count| forge.run(&many(count, 1))).collect();
+    trees.l0 = entries.take(L0_RUNS_MAX_DURING_COMPACTION).map(|count| forge.run(&many(count, 1))).collect();
     assert!(pick_within_l0(&trees, &[], u64::MAX).is_none());
     trees.l0.push(forge.run(&many(400, 1)));
     let merge = pick_within_l0(&trees, &[], u64::MAX).unwrap();
@@ -435,8 +441,8 @@ fn worn(forge: &mut Forge, layout: Layout, seqnum: &mut u64) -> (Trees, TableOpt
 }
 
 /// What is paid for with nothing in memory, while an old snapshot is open.
-fn paid_at_rest(trees: &Trees, options: &TableOptions, account: &Account) -> Option<Paid> {
-    pick_paid(trees, options, (u64::MAX, SeqNum::ZERO), InMemory::default(), account)
+fn paid_at_rest(trees: &Trees, options: &TableOptions, account: &ReadCredit) -> Option<ReadTriggered> {
+    pick_read_triggered(trees, options, (u64::MAX, SeqNum::ZERO), MemtableLoad::default(), account)
 }
 
 #[test]
@@ -445,14 +451,16 @@ fn what_reads_have_paid_for_is_merged_down_to_one_tree_and_nothing_before() {
         let (mut forge, mut seqnum) = (Forge::new(seed), 0);
         let (mut trees, options) = worn(&mut forge, layout, &mut seqnum);
         assert!(trees.count() > 1);
-        let mut account = Account::default();
-        account.earn(1_000_000);
-        let memory = InMemory { entries: 7, is_small: true };
-        let pick = |room, memory, account: &Account| pick_paid(&trees, &options, (room, SeqNum::ZERO), memory, account);
+        let mut account = ReadCredit::default();
+        account.add(1_000_000);
+        let memory = MemtableLoad { entries: 7, is_small: true };
+        let pick = |room, memory, account: &ReadCredit| {
+            pick_read_triggered(&trees, &options, (room, SeqNum::ZERO), memory, account)
+        };
         assert!(pick(u64::MAX, memory, &account).is_none(), "nothing costs so little");
-        account.earn(1 << 40);
-        let free_of_space = |paid: Paid| matches!(paid.job, Job::Merge(merge) if merge.needs(&options) == 0);
-        assert!(pick(0, InMemory::default(), &account).is_none_or(free_of_space), "nothing fits without room");
+        account.add(1 << 40);
+        let free_of_space = |paid: ReadTriggered| matches!(paid.job, Job::Merge(merge) if merge.needs(&options) == 0);
+        assert!(pick(0, MemtableLoad::default(), &account).is_none_or(free_of_space), "nothing fits without room");
         let flush = pick(u64::MAX, memory, &account).unwrap();
         assert!(matches!(flush.job, Job::Flush), "what is in memory is flushed first");
         let mut last = u64::MAX;
@@ -463,7 +471,7 @@ fn what_reads_have_paid_for_is_merged_down_to_one_tree_and_nothing_before() {
             assert_eq!(assert_order(&trees) as u64, seqnum, "no version is lost");
             assert!((trees.count() as u64) < last, "each merge leaves fewer trees");
             last = trees.count() as u64;
-            account.spend(&paid.price);
+            account.spend(&paid.cost);
         }
         assert_eq!(trees.count(), 1);
     }
@@ -473,10 +481,10 @@ fn what_reads_have_paid_for_is_merged_down_to_one_tree_and_nothing_before() {
 fn a_merge_takes_no_more_than_was_saved_and_writes_take_it_back() {
     let (mut forge, mut seqnum) = (Forge::new(5), 0);
     let (trees, options) = worn(&mut forge, Layout::Lsm, &mut seqnum);
-    let mut account = Account::default();
+    let mut account = ReadCredit::default();
     let mut earned = 0_u64;
     let paid = loop {
-        account.earn(100_000);
+        account.add(100_000);
         earned += 100_000;
         if let Some(paid) = paid_at_rest(&trees, &options, &account) {
             break paid;
@@ -485,9 +493,9 @@ fn a_merge_takes_no_more_than_was_saved_and_writes_take_it_back() {
     };
     account.decay(200, |_, _| true);
     assert!(paid_at_rest(&trees, &options, &account).is_none(), "200 writes take 200 microseconds");
-    account.earn(200_000);
+    account.add(200_000);
     assert!(paid_at_rest(&trees, &options, &account).is_some());
-    account.spend(&paid.price);
+    account.spend(&paid.cost);
     assert!(paid_at_rest(&trees, &options, &account).is_none(), "nothing is spent twice");
     account.decay(1 << 40, |_, _| true);
     assert!(account.is_empty());
@@ -502,11 +510,11 @@ fn a_row_of_dead_entries_goes_to_the_last_level_with_all_that_lies_between() {
         let (mut trees, options) = worn(&mut forge, layout, &mut seqnum);
         let from = u32::try_from(forge.below(500)).unwrap();
         let (low, high) = (from.to_be_bytes().to_vec(), (from + 20).to_be_bytes().to_vec());
-        let mut account = Account::default();
-        account.earn_in(low.clone(), high.clone(), 1);
+        let mut account = ReadCredit::default();
+        account.add_dead_range(low.clone(), high.clone(), 1);
         let first = paid_at_rest(&trees, &options, &account);
         assert!(first.is_none_or(|paid| matches!(paid.job, Job::Forget)), "one entry pays for nothing");
-        account.earn_in(low.clone(), high.clone(), 1_000_000);
+        account.add_dead_range(low.clone(), high.clone(), 1_000_000);
         let paid = paid_at_rest(&trees, &options, &account).unwrap();
         let merge = match &paid.job {
             Job::Merge(merge) => merge,
@@ -522,7 +530,7 @@ fn a_row_of_dead_entries_goes_to_the_last_level_with_all_that_lies_between() {
         let above = trees.l0.iter().filter(|handle| handle.run.meta().overlaps(&low, &high)).count()
             + (0..last).map(|level| overlapping(&trees, level, (&low, &high)).len()).sum::<usize>();
         assert_eq!(above, 0, "the range lies in the last level only");
-        account.spend(&paid.price);
+        account.spend(&paid.cost);
         assert!(account.is_empty() && paid_at_rest(&trees, &options, &account).is_none());
     }
     assert!(merged > 20, "{merged}");
@@ -558,10 +566,10 @@ fn reads_of_a_part_of_the_keys_pay_for_that_part() {
         LEVELS - 1,
     );
     let cost = merge_cost(&merge, &options);
-    let mut account = Account::default();
-    let earn = |account: &mut Account, key: u32, ns: u64| {
-        account.earn(ns);
-        account.earn_near(&key.to_be_bytes(), ns);
+    let mut account = ReadCredit::default();
+    let earn = |account: &mut ReadCredit, key: u32, ns: u64| {
+        account.add(ns);
+        account.add_near(&key.to_be_bytes(), ns);
     };
     earn(&mut account, 25_000, cost / 2);
     earn(&mut account, 31_000, cost / 2 - 1);
@@ -579,19 +587,19 @@ fn reads_of_a_part_of_the_keys_pay_for_that_part() {
     let paid = paid_at_rest(&trees, &options, &account).unwrap();
     let Job::Merge(picked) = &paid.job else { panic!("{paid:?}") };
     assert_eq!(picked.removed(), inputs);
-    assert!(picked.bottom && picked.target == Place::Level(LEVELS - 1));
+    assert!(picked.bottom && picked.target == LevelId::Level(LEVELS - 1));
     // Not without room, and of what reads paid beside a large memtable the half is for its flush.
-    let memory = InMemory { entries: 100_000, is_small: false };
-    let picks = |room, memory| pick_paid(&trees, &options, (room, SeqNum::ZERO), memory, &account);
-    assert!(picks(0, InMemory::default()).is_none() && picks(u64::MAX, memory).is_none());
+    let memory = MemtableLoad { entries: 100_000, is_small: false };
+    let picks = |room, memory| pick_read_triggered(&trees, &options, (room, SeqNum::ZERO), memory, &account);
+    assert!(picks(0, MemtableLoad::default()).is_none() && picks(u64::MAX, memory).is_none());
     // A small one has nothing to do with it, and stays.
-    let memory = InMemory { entries: 100, is_small: true };
+    let memory = MemtableLoad { entries: 100, is_small: true };
     assert!(matches!(picks(u64::MAX, memory).unwrap().job, Job::Merge(_)));
     let mut merged = trees.clone();
     forge.apply(&mut merged, picked, &options);
     assert_order(&merged);
     assert_eq!(merged.levels[LEVELS - 2].runs.len(), 3);
-    account.spend(&paid.price);
+    account.spend(&paid.cost);
     assert!(paid_at_rest(&merged, &options, &account).is_none());
     // Reads of the others pay for theirs.
     earn(&mut account, 70_000, 2 * cost);
@@ -603,9 +611,9 @@ fn writes_take_from_what_reads_near_them_have_saved() {
     let mut forge = Forge::new(9);
     let options = TableOptions { layout: Layout::Lsm, ..TableOptions::default() };
     let trees = two_levels(&mut forge);
-    let mut account = Account::default();
+    let mut account = ReadCredit::default();
     for key in [5_000_u32, 24_000, 25_000, 26_000, 27_000, 28_000, 70_000] {
-        account.earn_near(&key.to_be_bytes(), 1 << 30);
+        account.add_near(&key.to_be_bytes(), 1 << 30);
     }
     let written = |keys: std::ops::Range<u32>| {
         move |low: &[u8], high: Option<&[u8]>| {
@@ -613,7 +621,7 @@ fn writes_take_from_what_reads_near_them_have_saved() {
             high.is_none_or(|high| from.as_slice() <= high) && low < to.as_slice()
         }
     };
-    let merges = |account: &Account| paid_at_rest(&trees, &options, account).map(|paid| paid.price);
+    let merges = |account: &ReadCredit| paid_at_rest(&trees, &options, account).map(|paid| paid.cost);
     // Writes to the ends of the table take nothing from its middle, however much they write.
     account.decay(1 << 40, written(0..6_000));
     account.decay(1 << 40, written(69_000..80_000));
@@ -629,7 +637,7 @@ fn writes_take_from_what_reads_near_them_have_saved() {
     assert!(account.is_empty());
     // However many places there are, what was saved at them is not lost.
     for key in 0..10_000_u32 {
-        account.earn_near(&[&key.to_be_bytes()[..], &[7; 10_000]].concat(), 10_000);
+        account.add_near(&[&key.to_be_bytes()[..], &[7; 10_000]].concat(), 10_000);
     }
     assert!(merges(&account).is_some() && format!("{account:?}").len() < 512 * 2400);
 }
@@ -662,21 +670,27 @@ fn a_small_memtable_is_flushed_with_a_merge_only() {
     let mut trees = Trees { l0: vec![forge.run(&many(2000, 2))], ..Trees::default() };
     trees.levels[LEVELS - 1] = Level::new(vec![forge.run(&many(20_000, 1))]);
     let pick = |trees: &Trees, ns: u64, rests: bool, is_small: bool| {
-        let mut account = Account::default();
-        account.earn(ns);
+        let mut account = ReadCredit::default();
+        account.add(ns);
         account.decay(u64::from(!rests), |_, _| true);
-        pick_paid(trees, &options, (u64::MAX, SeqNum::ZERO), InMemory { entries: 100, is_small }, &account)
-            .is_some_and(|paid| matches!(paid.job, Job::Flush))
+        pick_read_triggered(
+            trees,
+            &options,
+            (u64::MAX, SeqNum::ZERO),
+            MemtableLoad { entries: 100, is_small },
+            &account,
+        )
+        .is_some_and(|paid| matches!(paid.job, Job::Flush))
     };
     let merged = merge_cost(&Compaction::new(&trees, trees.l0.clone(), Vec::new(), LEVELS - 1).unwrap(), &options);
-    let memory = InMemory { entries: 100, is_small: true };
+    let memory = MemtableLoad { entries: 100, is_small: true };
     let (flush, more) = (memory.flush_cost(), memory.flush_cost() + memory.merged_cost());
     let enough = merged + more;
     assert_eq!([enough, enough + WRITE_NS].map(|ns| pick(&trees, ns, false, true)), [false, true]);
     // What is left then does for the merge, with the run that the flush has laid down.
-    let mut account = Account::default();
-    account.earn(enough);
-    account.spend(&Paid::new(Job::Flush, flush, Payer::All).price);
+    let mut account = ReadCredit::default();
+    account.add(enough);
+    account.spend(&ReadTriggered::new(Job::Flush, flush, CreditSource::All).cost);
     let mut flushed = trees.clone();
     flushed.l0.insert(0, forge.run(&many(100, 3)));
     assert!(matches!(paid_at_rest(&flushed, &options, &account).unwrap().job, Job::Merge(_)));
@@ -706,9 +720,10 @@ fn what_lies_between_runs_with_dead_entries_is_written_anew_with_them() {
     ];
     let mut trees = Trees::default();
     trees.levels[LEVELS - 1] = Level::new(runs.to_vec());
-    let mut account = Account::default();
-    account.earn_in(1000_u32.to_be_bytes().to_vec(), 3999_u32.to_be_bytes().to_vec(), 1_000_000);
-    let picked = pick_paid(&trees, &options, (u64::MAX, SeqNum(9)), InMemory::default(), &account).unwrap();
+    let mut account = ReadCredit::default();
+    account.add_dead_range(1000_u32.to_be_bytes().to_vec(), 3999_u32.to_be_bytes().to_vec(), 1_000_000);
+    let picked =
+        pick_read_triggered(&trees, &options, (u64::MAX, SeqNum(9)), MemtableLoad::default(), &account).unwrap();
     let Job::Merge(merge) = &picked.job else { panic!("they are written anew") };
     assert_eq!(merge.removed(), runs[1..4].iter().map(|handle| handle.id).collect::<Vec<_>>());
     let mut written = trees.clone();
@@ -716,8 +731,8 @@ fn what_lies_between_runs_with_dead_entries_is_written_anew_with_them() {
     assert_order(&written);
     // Nothing is done for want of room, not even a flush.
     account.look_in_memory(|_, _| true);
-    let memory = InMemory { entries: 100, is_small: true };
-    assert!(pick_paid(&trees, &options, (0, SeqNum(9)), memory, &account).is_none());
+    let memory = MemtableLoad { entries: 100, is_small: true };
+    assert!(pick_read_triggered(&trees, &options, (0, SeqNum(9)), memory, &account).is_none());
 }
 
 /// What a snapshot kept until it came to the last level stayed there when the snapshot was gone, and each scan stepped
@@ -730,15 +745,15 @@ fn dead_entries_in_the_last_level_are_written_anew_when_nobody_sees_them_any_mor
     let mut trees = Trees::default();
     trees.levels[LEVELS - 1] = Level::new(vec![dead.clone(), live]);
     let pick = |trees: &Trees, oldest: u64, in_memory: bool| {
-        let mut account = Account::default();
-        account.earn_in(0_u32.to_be_bytes().to_vec(), 2500_u32.to_be_bytes().to_vec(), 1_000_000);
+        let mut account = ReadCredit::default();
+        account.add_dead_range(0_u32.to_be_bytes().to_vec(), 2500_u32.to_be_bytes().to_vec(), 1_000_000);
         account.look_in_memory(|_, _| in_memory);
-        let memory = InMemory { entries: 100, is_small: true };
-        pick_paid(trees, &options, (u64::MAX, SeqNum(oldest)), memory, &account).map(|paid| paid.job)
+        let memory = MemtableLoad { entries: 100, is_small: true };
+        pick_read_triggered(trees, &options, (u64::MAX, SeqNum(oldest)), memory, &account).map(|paid| paid.job)
     };
     assert!(matches!(pick(&trees, 8, false), Some(Job::Forget)), "the oldest snapshot needs them");
     let Some(Job::Merge(merge)) = pick(&trees, 9, false) else { panic!("they are written anew") };
-    assert!(merge.bottom && merge.removed() == [dead.id] && merge.target == Place::Level(LEVELS - 1));
+    assert!(merge.bottom && merge.removed() == [dead.id] && merge.target == LevelId::Level(LEVELS - 1));
     // A memtable that has nothing to do with them stays where it is.
     assert!(matches!(pick(&trees, 9, true), Some(Job::Flush)));
     trees.levels[LEVELS - 1] = Level::default();
@@ -764,7 +779,7 @@ impl Forge {
         let handle = self.lay_down(|builder| {
             for (key, pointer) in (first..).zip(pointers) {
                 let (key, seqnum, value) = (key.to_be_bytes(), SeqNum(1), pointer.encode());
-                builder.push(&Entry { key: &key, seqnum, kind: Kind::PutApart, value: &value }).unwrap();
+                builder.push(&Entry { key: &key, seqnum, kind: Kind::PutPointer, value: &value }).unwrap();
             }
         });
         handle.run.refer_to(open).unwrap();
@@ -807,8 +822,11 @@ fn value_files_are_emptied_until_half_of_them_is_live_and_no_further() {
         let mut trees = Trees::default();
         for (number, pointers) in (0..).zip(live.chunks(13)) {
             let run = forge.run_apart(number * 100, pointers, &open);
-            let place =
-                if forge.below(3) == 0 { Place::L0 } else { Place::Level(usize::try_from(forge.below(3)).unwrap()) };
+            let place = if forge.below(3) == 0 {
+                LevelId::L0
+            } else {
+                LevelId::Level(usize::try_from(forge.below(3)).unwrap())
+            };
             trees = trees.replaced(&[], place, &[run]);
         }
         let entries = |trees: &Trees| trees.runs().map(|handle| handle.run.meta().entries).sum::<u64>();

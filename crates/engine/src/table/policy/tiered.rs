@@ -5,20 +5,16 @@
 
 use super::compaction::Compaction;
 use super::l0;
-use super::l0::L0_TRIGGER;
 use super::runs::occupied;
+use super::tuning::{L0_RUNS_MAX, L0_TRIGGER, SIZE_RATIO_PERCENT, SPACE_AMP_PERCENT};
+use crate::table::level::{LEVELS, LevelId};
 use crate::table::options::TableOptions;
-use crate::table::version::{LEVELS, Place, Trees};
-
-/// Sequences are similar when the next older one is at most this many percent larger than all newer ones together.
-const SIZE_RATIO_PERCENT: u64 = 20;
-/// All data above the last sequence may be this many percent of it before everything is merged.
-const SPACE_AMP_PERCENT: u64 = 200;
+use crate::table::trees::Trees;
 
 /// The next merge, newest sequences first.
 pub(super) fn pick(trees: &Trees, options: &TableOptions, room: u64) -> Option<Compaction> {
     let merge = wanted(trees, options)?;
-    if merge.needs(options) <= room { Some(merge) } else { l0::pick(trees, &[], room, l0::RUNS_MAX) }
+    if merge.needs(options) <= room { Some(merge) } else { l0::pick(trees, &[], room, L0_RUNS_MAX) }
 }
 
 fn wanted(trees: &Trees, options: &TableOptions) -> Option<Compaction> {
@@ -73,5 +69,5 @@ fn merge(trees: &Trees, levels: &[usize], count: usize) -> Compaction {
     let target = levels.get(taken).map_or(LEVELS - 1, |next| next - 1);
     let inputs = levels[..taken].iter().map(|level| (*level, trees.levels[*level].handles().collect())).collect();
     let bottom = taken == levels.len() && trees.btree.is_none();
-    Compaction { l0: trees.l0[..from_l0].to_vec(), levels: inputs, target: Place::Level(target), bottom }
+    Compaction { l0: trees.l0[..from_l0].to_vec(), levels: inputs, target: LevelId::Level(target), bottom }
 }

@@ -11,12 +11,8 @@ use std::collections::BTreeMap;
 
 use super::compaction::Compaction;
 use crate::base::FileId;
-use crate::table::version::{Place, RunHandle, Trees};
-
-/// Of less live files than this compactions write the values anew, by themselves.
-pub const LIVE_PERCENT: u64 = 50;
-/// The same, of a compaction of all of a table that was asked for.
-pub const PACKED_PERCENT: u64 = 94;
+use crate::table::level::{LevelId, RunHandle};
+use crate::table::trees::Trees;
 
 /// Bytes in a table's value files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +43,7 @@ fn live(trees: &Trees) -> BTreeMap<FileId, u64> {
     live
 }
 
-/// The value files of which less than so much is live.
+/// The value files of which less than `live_percent` percent is live.
 #[must_use]
 pub fn emptied(trees: &Trees, live_percent: u64) -> Vec<FileId> {
     if trees.values.iter().next().is_none() {
@@ -72,8 +68,8 @@ pub fn moved_bytes(compaction: &Compaction, files: &[FileId]) -> u64 {
 }
 
 /// The compaction of one run, which stays in its place, that takes most out of emptied value files; `None` as long as
-/// so much of all of them together is live. Each such compaction leaves fewer references to emptied files, so there is
-/// a last one.
+/// that percentage of all of them together is live. Each such compaction leaves fewer references to emptied files, so
+/// there is a last one.
 #[must_use]
 pub fn pick_values(trees: &Trees, live_percent: u64) -> Option<Compaction> {
     let bytes = ValueBytes::of(trees);
@@ -81,16 +77,16 @@ pub fn pick_values(trees: &Trees, live_percent: u64) -> Option<Compaction> {
         return None;
     }
     let emptied = emptied(trees, live_percent);
-    let fullest = |runs: Vec<RunHandle>, place: Place| {
+    let fullest = |runs: Vec<RunHandle>, place: LevelId| {
         let run = runs.into_iter().max_by_key(|run| referred(run, &emptied))?;
         Some((referred(&run, &emptied), run, place))
     };
     let levels = trees.levels.iter().enumerate();
-    let levels = levels.filter_map(|(index, level)| fullest(level.handles().collect(), Place::Level(index)));
-    let (bytes, run, place) = levels.chain(fullest(trees.l0.clone(), Place::L0)).max_by_key(|(bytes, ..)| *bytes)?;
+    let levels = levels.filter_map(|(index, level)| fullest(level.handles().collect(), LevelId::Level(index)));
+    let (bytes, run, place) = levels.chain(fullest(trees.l0.clone(), LevelId::L0)).max_by_key(|(bytes, ..)| *bytes)?;
     let alone = match place {
-        Place::L0 => Compaction { l0: vec![run], levels: Vec::new(), target: place, bottom: false },
-        Place::Level(level) => Compaction::onto_target(trees, Vec::new(), vec![(level, vec![run])], level),
+        LevelId::L0 => Compaction { l0: vec![run], levels: Vec::new(), target: place, bottom: false },
+        LevelId::Level(level) => Compaction::onto_target(trees, Vec::new(), vec![(level, vec![run])], level),
     };
     (bytes > 0).then_some(alone)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ahead::{ReadAhead, Way};
+use super::readahead::{ReadAhead, Walk};
 use super::root::{TreeRoot, route};
 use crate::base::num::usize_of32;
 use crate::base::{Entry, Error, ErrorKind, Result, Value};
@@ -11,8 +11,8 @@ use crate::cache::Fill;
 use crate::store::BlocksRead;
 use crate::tree::branch::Branch;
 use crate::tree::cost::Costs;
-use crate::tree::cursor::{Ages, Cursor, Limits};
-use crate::tree::place::{Near, Place};
+use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, Limits, MergeSource, SeqnumBounds};
+use crate::tree::leaf_cursor::{KeyBound, LeafCursor};
 
 /// A branch on the path, and the child that the path takes.
 #[derive(Debug)]
@@ -32,19 +32,19 @@ pub struct BTreeCursor {
     fill: Fill,
     /// From the root down; step `i` is at height `meta.height - i`.
     path: Vec<Step>,
-    ahead: ReadAhead,
-    here: Place,
+    readahead: ReadAhead,
+    here: LeafCursor,
     failed: bool,
     limits: Option<Arc<Limits>>,
     /// What was looked at so far.
     costs: Costs,
     /// How far a seek has come before it was begun. The path leads there.
-    approach: Approach,
+    progress: SeekProgress,
 }
 
 /// How far a cursor has come towards the first entry that is not below a key.
 #[derive(Debug, Default)]
-enum Approach {
+enum SeekProgress {
     /// Nowhere yet.
     #[default]
     Away,
@@ -73,12 +73,12 @@ impl BTreeCursor {
             root,
             fill,
             path,
-            ahead: ReadAhead::default(),
-            here: Place::nowhere(),
+            readahead: ReadAhead::default(),
+            here: LeafCursor::nowhere(),
             failed: false,
             limits: None,
             costs: Costs::default(),
-            approach: Approach::Away,
+            progress: SeekProgress::Away,
         }
     }
 
@@ -88,7 +88,7 @@ impl BTreeCursor {
             let message = format!("{}: the cursor failed before", self.root.file.path().display());
             return Err(Error::new(ErrorKind::Corruption, message));
         }
-        self.approach = Approach::Away;
+        self.progress = SeekProgress::Away;
         // What the action does not reach stays nowhere.
         let read = BlocksRead::so_far();
         let result = action(self);
@@ -104,7 +104,7 @@ impl BTreeCursor {
     fn seek(&mut self, choose: impl Fn(&Block) -> usize) -> Result<Option<Block>> {
         self.path.clear();
         self.here.leave();
-        self.ahead.restart(1);
+        self.readahead.restart(1);
         self.root.meta.root.map(|pointer| self.descend(pointer, choose)).transpose()
     }
 
@@ -133,39 +133,39 @@ impl BTreeCursor {
 
     /// The branch that the path ends in, and the child that it takes there, if the branch is kept.
     fn above(&self) -> Option<(&Branch, usize)> {
-        self.root.kept(self.path.iter().map(|step| step.child))
+        self.root.pinned(self.path.iter().map(|step| step.child))
     }
 
     /// Goes a step on, and asks for the memory that the next one looks at. `None` leaves the rest to the seek.
-    fn approach_from(&mut self, approach: Approach, key: &[u8]) -> Option<Approach> {
-        Some(match approach {
-            Approach::Away if self.fill == Fill::Keep && !self.failed => {
+    fn seek_step_from(&mut self, progress: SeekProgress, key: &[u8]) -> Option<SeekProgress> {
+        Some(match progress {
+            SeekProgress::Away if self.fill == Fill::Keep && !self.failed => {
                 self.here.leave();
                 self.path.clear();
-                self.ahead.restart(1);
+                self.readahead.restart(1);
                 let root = self.root.meta.root?;
-                Approach::At(self.block(root).ok()?)
+                SeekProgress::At(self.block(root).ok()?)
             }
-            Approach::At(leaf) if self.height() == 0 => {
+            SeekProgress::At(leaf) if self.height() == 0 => {
                 let bound = leaf.bound(key);
                 leaf.prefetch_bound(bound);
-                Approach::Leaf(leaf, bound)
+                SeekProgress::Leaf(leaf, bound)
             }
-            Approach::At(branch) => {
+            SeekProgress::At(branch) => {
                 let child = route(&branch, key);
                 let pointer = self.root.file.child(&branch, child).ok()?;
                 self.path.push(Step { branch, child });
-                let known = self.root.approach(self.above(), pointer);
-                Approach::Above { pointer, known }
+                let known = self.root.prefetch_step(self.above(), pointer);
+                SeekProgress::Above { pointer, known }
             }
-            Approach::Above { pointer, known: false } => {
+            SeekProgress::Above { pointer, known: false } => {
                 let file = &self.root.file;
                 file.cache
-                    .approach(file.blocks.instance(), pointer)
-                    .then_some(Approach::Above { pointer, known: true })?
+                    .prefetch_step(file.blocks.instance(), pointer)
+                    .then_some(SeekProgress::Above { pointer, known: true })?
             }
-            Approach::Above { pointer, known: true } => Approach::At(self.block(pointer).ok()?),
-            Approach::Away | Approach::Leaf(..) | Approach::Left => return None,
+            SeekProgress::Above { pointer, known: true } => SeekProgress::At(self.block(pointer).ok()?),
+            SeekProgress::Away | SeekProgress::Leaf(..) | SeekProgress::Left => return None,
         })
     }
 
@@ -187,13 +187,13 @@ impl BTreeCursor {
     fn step_leaf(&mut self, backward: bool) -> Result<()> {
         self.here.leave();
         let limits = self.limits.clone();
-        let way = Way { backward, limits: limits.as_deref() };
+        let walk = Walk { backward, limits: limits.as_deref() };
         while let Some(step) = self.path.last_mut() {
-            if let Some(child) = way.after(&step.branch, step.child) {
+            if let Some(child) = walk.after(&step.branch, step.child) {
                 step.child = child;
-                return self.enter(way);
+                return self.enter(walk);
             }
-            if way.ends_at(&step.branch, step.child) {
+            if walk.ends_at(&step.branch, step.child) {
                 break;
             }
             self.path.pop();
@@ -202,19 +202,19 @@ impl BTreeCursor {
     }
 
     /// Steps to the first entry on the way below the block that the path leads to.
-    fn enter(&mut self, way: Way<'_>) -> Result<()> {
+    fn enter(&mut self, walk: Walk<'_>) -> Result<()> {
         while let Some(Step { branch, child }) = self.path.last() {
             if self.height() == 0 {
                 self.costs.blocks += 1;
-                let above = self.root.kept(self.path.iter().map(|step| step.child));
-                let (leaf, _) = self.ahead.leaf(&self.root.file, (branch, *child), above, self.fill, way)?;
-                let index = if way.backward { leaf.count() - 1 } else { 0 };
+                let above = self.root.pinned(self.path.iter().map(|step| step.child));
+                let (leaf, _) = self.readahead.leaf(&self.root.file, (branch, *child), above, self.fill, walk)?;
+                let index = if walk.backward { leaf.count() - 1 } else { 0 };
                 self.here.stand(leaf, index);
                 break;
             }
             let pointer = self.root.file.child(branch, *child)?;
             let branch = self.block(pointer)?;
-            let child = if way.backward { branch.count() - 1 } else { 0 };
+            let child = if walk.backward { branch.count() - 1 } else { 0 };
             self.path.push(Step { branch, child });
         }
         Ok(())
@@ -242,59 +242,9 @@ impl Cursor for BTreeCursor {
     }
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.near_ge(key)?;
-        self.here.arrive();
+        self.lazy_seek_ge(key)?;
+        self.here.resolve();
         Ok(())
-    }
-
-    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
-        let approach = std::mem::take(&mut self.approach);
-        self.go(|cursor| {
-            let (leaf, bound) = match approach {
-                Approach::Leaf(leaf, bound) => (leaf, bound),
-                _ => {
-                    let Some(leaf) = cursor.seek(|branch| route(branch, key))? else { return Ok(()) };
-                    let bound = leaf.bound(key);
-                    leaf.prefetch_entries(bound);
-                    (leaf, bound)
-                }
-            };
-            let index = leaf.lower_bound_from(bound, key);
-            if index == leaf.count() {
-                return cursor.next_leaf();
-            }
-            cursor.here.come_near(leaf, index);
-            if !bound.sure {
-                cursor.here.arrive();
-            }
-            Ok(())
-        })
-    }
-
-    #[inline]
-    fn near(&self) -> Option<Near<'_>> {
-        self.here.near()
-    }
-
-    #[inline]
-    fn arrive(&mut self) -> Result<()> {
-        self.here.arrive();
-        Ok(())
-    }
-
-    #[inline]
-    fn next_key_here(&mut self) -> bool {
-        self.here.next_key()
-    }
-
-    fn approach_ge(&mut self, key: &[u8]) -> bool {
-        let read = BlocksRead::so_far();
-        self.approach = match std::mem::take(&mut self.approach) {
-            done @ (Approach::Leaf(..) | Approach::Left) => done,
-            approach => self.approach_from(approach, key).unwrap_or(Approach::Left),
-        };
-        self.costs.blocks_read += read.since();
-        !matches!(self.approach, Approach::Leaf(..) | Approach::Left)
     }
 
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
@@ -329,14 +279,6 @@ impl Cursor for BTreeCursor {
         self.limits = Some(Arc::clone(limits));
     }
 
-    fn exchange(&mut self, place: &mut Place) {
-        std::mem::swap(&mut self.here, place);
-    }
-
-    fn ages(&self) -> Ages {
-        self.root.ages()
-    }
-
     fn costs(&self) -> Costs {
         self.costs
     }
@@ -353,5 +295,69 @@ impl Cursor for BTreeCursor {
 
     fn value(&self) -> Option<Value> {
         self.here.value()
+    }
+}
+
+impl KeyCursor for BTreeCursor {
+    #[inline]
+    fn next_key_in_leaf(&mut self) -> bool {
+        self.here.next_key()
+    }
+}
+
+impl LazySeek for BTreeCursor {
+    fn lazy_seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        let progress = std::mem::take(&mut self.progress);
+        self.go(|cursor| {
+            let (leaf, bound) = match progress {
+                SeekProgress::Leaf(leaf, bound) => (leaf, bound),
+                _ => {
+                    let Some(leaf) = cursor.seek(|branch| route(branch, key))? else { return Ok(()) };
+                    let bound = leaf.bound(key);
+                    leaf.prefetch_entries(bound);
+                    (leaf, bound)
+                }
+            };
+            let index = leaf.lower_bound_from(bound, key);
+            if index == leaf.count() {
+                return cursor.next_leaf();
+            }
+            cursor.here.set_lazily(leaf, index);
+            if !bound.sure {
+                cursor.here.resolve();
+            }
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn lazy_key(&self) -> Option<KeyBound<'_>> {
+        self.here.lazy_key()
+    }
+
+    #[inline]
+    fn resolve(&mut self) -> Result<()> {
+        self.here.resolve();
+        Ok(())
+    }
+
+    fn prefetch_seek_ge(&mut self, key: &[u8]) -> bool {
+        let read = BlocksRead::so_far();
+        self.progress = match std::mem::take(&mut self.progress) {
+            done @ (SeekProgress::Leaf(..) | SeekProgress::Left) => done,
+            progress => self.seek_step_from(progress, key).unwrap_or(SeekProgress::Left),
+        };
+        self.costs.blocks_read += read.since();
+        !matches!(self.progress, SeekProgress::Leaf(..) | SeekProgress::Left)
+    }
+}
+
+impl MergeSource for BTreeCursor {
+    fn swap_leaf_cursor(&mut self, place: &mut LeafCursor) {
+        std::mem::swap(&mut self.here, place);
+    }
+
+    fn seqnum_bounds(&self) -> SeqnumBounds {
+        self.root.seqnum_bounds()
     }
 }

@@ -119,7 +119,7 @@ pub struct TreeMeta {
     pub generation: u64,
     /// No entry has a larger seqnum.
     pub seqnum_max: SeqNum,
-    /// The tree is clean up to here: see [`crate::tree::erasure`].
+    /// The tree is clean up to here: see [`crate::tree::range_tombstone`].
     pub clean_to: SeqNum,
 }
 

@@ -8,7 +8,7 @@ use crate::base::{Result, SeqNum};
 use crate::block::Block;
 use crate::cache::{Fill, Wanted};
 use crate::tree::cursor::{Cursor, Found};
-use crate::tree::lookup::{Answers, Ask, nothing};
+use crate::tree::multi_get::{GetRequest, GetResults, nothing};
 
 impl TreeRoot {
     /// The newest version of `key` that `snapshot` sees, be it a tombstone. Its seqnum is at least that up to which the
@@ -24,7 +24,7 @@ impl TreeRoot {
             let branch = step.block();
             let i = route(branch, key);
             spread |= i + 1 < branch.count() && continues(branch, i + 1);
-            above = step.kept().map(|kept| (kept, i));
+            above = step.pinned().map(|kept| (kept, i));
             pointer = self.child(&step, i)?;
         }
         let leaf = self.leaf(above, pointer, Fill::Keep)?;
@@ -39,20 +39,20 @@ impl TreeRoot {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn get_many(self: &Arc<Self>, asks: &[Ask<'_>], snapshot: SeqNum) -> Result<Answers> {
-        let Some(root) = self.meta.root else { return Ok(nothing(asks.len())) };
-        let (mut pointers, mut spread) = (vec![root; asks.len()], vec![false; asks.len()]);
-        let mut above = vec![None; asks.len()];
+    pub fn get_many(self: &Arc<Self>, requests: &[GetRequest<'_>], snapshot: SeqNum) -> Result<GetResults> {
+        let Some(root) = self.meta.root else { return Ok(nothing(requests.len())) };
+        let (mut pointers, mut spread) = (vec![root; requests.len()], vec![false; requests.len()]);
+        let mut above = vec![None; requests.len()];
         for height in (1..=self.meta.height).rev() {
             let steps = self.branches(&above, &pointers, height)?;
             steps.iter().for_each(|step| step.block().prefetch_search());
-            steps.iter().zip(asks).for_each(|(step, ask)| step.block().prefetch_entry(ask.key));
-            for (at, (step, ask)) in steps.iter().zip(asks).enumerate() {
+            steps.iter().zip(requests).for_each(|(step, request)| step.block().prefetch_entry(request.key));
+            for (at, (step, request)) in steps.iter().zip(requests).enumerate() {
                 let branch = step.block();
-                let i = route(branch, ask.key);
+                let i = route(branch, request.key);
                 spread[at] |= i + 1 < branch.count() && continues(branch, i + 1);
                 pointers[at] = self.child(step, i)?;
-                above[at] = step.kept().map(|kept| (kept, i));
+                above[at] = step.pinned().map(|kept| (kept, i));
             }
         }
         let file = &self.file.blocks;
@@ -63,13 +63,14 @@ impl TreeRoot {
             block.prefetch_search();
             self.file.check(block, *pointer, 0)?;
         }
-        blocks.iter().zip(asks).for_each(|(block, ask)| block.prefetch_entry(ask.key));
-        let answer = |((ask, leaf), spread): ((&Ask<'_>, Block), bool)| match visible(&leaf, ask.key, snapshot) {
-            Some(i) => Ok(Some(self.found(leaf, i))),
-            None if spread => self.get_spread(ask.key, snapshot),
-            None => Ok(None),
-        };
-        asks.iter().zip(blocks).zip(spread).map(answer).collect()
+        blocks.iter().zip(requests).for_each(|(block, request)| block.prefetch_entry(request.key));
+        let answer =
+            |((request, leaf), spread): ((&GetRequest<'_>, Block), bool)| match visible(&leaf, request.key, snapshot) {
+                Some(i) => Ok(Some(self.found(leaf, i))),
+                None if spread => self.get_spread(request.key, snapshot),
+                None => Ok(None),
+            };
+        requests.iter().zip(blocks).zip(spread).map(answer).collect()
     }
 
     /// As [`Self::get`], when the versions of the key may lie in several leaves.

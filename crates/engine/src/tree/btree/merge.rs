@@ -3,21 +3,21 @@
 //! One pass from left to right. A subtree without changes is kept as it is, without being read; a leaf with changes is
 //! read, merged with them and written elsewhere, and so are the branches above it. The old root stays whole.
 
-use super::ahead::{ReadAhead, Way};
 use super::file::TreeFile;
 use super::format::{TreeMeta, continues};
 use super::free_list::extent;
 use super::output::Output;
+use super::readahead::{ReadAhead, Walk};
 use super::stream::{Border, Bounds};
 use crate::base::num::u64_of;
 use crate::base::{Entry, Error, ErrorKind, Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
 use crate::store::{Extent, ExtentWriter};
-use crate::tree::cursor::Cursor;
-use crate::tree::retain::Retain;
+use crate::tree::cursor::MergeSource;
+use crate::tree::gc::GcRule;
 
-/// A merge pauses after so many leaves.
+/// Leaves after which a merge pauses.
 const PAUSE_LEAVES: u64 = 256;
 
 /// How many blocks and entries were read, and changes met.
@@ -32,8 +32,8 @@ struct Read {
 /// A merge under way.
 pub(super) struct Merge<'a> {
     file: &'a TreeFile,
-    changes: &'a mut dyn Cursor,
-    retain: &'a mut Retain,
+    changes: &'a mut dyn MergeSource,
+    gc: &'a mut GcRule,
     /// Leaves without changes are rewritten too.
     rewrite: bool,
     /// Called every [`PAUSE_LEAVES`] leaves.
@@ -54,15 +54,15 @@ pub(super) struct Merge<'a> {
 impl<'a> Merge<'a> {
     pub(super) fn new(
         file: &'a TreeFile,
-        changes: &'a mut dyn Cursor,
-        retain: &'a mut Retain,
+        changes: &'a mut dyn MergeSource,
+        gc: &'a mut GcRule,
         rewrite: bool,
         pause: &'a mut dyn FnMut() -> Result<()>,
         output: Output<'a>,
     ) -> Self {
         let (freed, read, ahead) = (Vec::new(), Read::default(), ReadAhead::default());
         let (clean_to, newest) = (SeqNum::ZERO, SeqNum::ZERO);
-        Self { file, changes, retain, rewrite, pause, output, freed, read, clean_to, newest, ahead, rewrote: false }
+        Self { file, changes, gc, rewrite, pause, output, freed, read, clean_to, newest, ahead, rewrote: false }
     }
 
     /// What wrote the blocks, the blocks that the new root does not reach, and how many changes there were.
@@ -75,8 +75,8 @@ impl<'a> Merge<'a> {
     /// # Errors
     /// When the changes or a block cannot be read, a block cannot be written, or the tree is not what `base` says.
     pub(super) fn run(&mut self, base: &TreeMeta) -> Result<TreeMeta> {
-        self.retain.restart();
-        let dropped_before = self.retain.dropped();
+        self.gc.restart();
+        let dropped_before = self.gc.dropped();
         (self.clean_to, self.newest) = (base.clean_to, base.seqnum_max);
         self.changes.first()?;
         let bounds = Bounds { lower: None, upper: None };
@@ -89,7 +89,7 @@ impl<'a> Merge<'a> {
             None => self.merge_leaf(None, false, bounds)?,
         }
         let root = self.output.finish()?;
-        let dropped = self.retain.dropped() - dropped_before;
+        let dropped = self.gc.dropped() - dropped_before;
         self.account(base, dropped, root)
     }
 
@@ -108,7 +108,7 @@ impl<'a> Merge<'a> {
                 let (root, height) = root.map_or((None, 0), |(root, height)| (Some(root), height));
                 let generation = base.generation + 1;
                 let seqnum_max = self.newest;
-                let clean_to = self.retain.clean_to(seqnum_max).max(base.clean_to);
+                let clean_to = self.gc.clean_to(seqnum_max).max(base.clean_to);
                 let (file_bytes, free_bytes, free_list) = (0, 0, None);
                 Ok(TreeMeta {
                     root,
@@ -140,7 +140,7 @@ impl<'a> Merge<'a> {
             || self.changes.entry().is_some_and(|change| bounds.reach(change.key))
             // What may go of a key's versions is decided over all of them.
             || (self.rewrote && bounds.lower.is_some_and(|lower| lower.continues))
-            || self.retain.erases_in(bounds.lower.map_or(&[], |lower| lower.key), bounds.end(), self.clean_to)
+            || self.gc.erases_in(bounds.lower.map_or(&[], |lower| lower.key), bounds.end(), self.clean_to)
     }
 
     /// Merges into the subtree of `height` whose topmost block, in the cache or not, is `block`.
@@ -196,7 +196,7 @@ impl<'a> Merge<'a> {
             let (pointer, bounds) = (self.file.child(branch, i)?, Bounds { lower, upper });
             if self.reached(&bounds) || !self.output.settle(height - 1)? {
                 let block = match height {
-                    1 => self.ahead.leaf(self.file, (branch, i), None, Fill::Merge, Way::FORWARD)?,
+                    1 => self.ahead.leaf(self.file, (branch, i), None, Fill::Merge, Walk::FORWARD)?,
                     _ => self.block(height - 1, pointer)?,
                 };
                 self.subtree(height - 1, pointer, block, bounds)?;
@@ -211,7 +211,7 @@ impl<'a> Merge<'a> {
 
     /// Merges the changes within `bounds` with the entries of `leaf`.
     fn merge_leaf(&mut self, leaf: Option<&Block>, cached: bool, bounds: Bounds<'_>) -> Result<()> {
-        let Self { changes, retain, output, read, clean_to, newest, .. } = self;
+        let Self { changes, gc, output, read, clean_to, newest, .. } = self;
         output.begin(bounds.lower, cached);
         let count = leaf.map_or(0, Block::count);
         let (mut i, mut key) = (0, leaf.map_or_else(Vec::new, |leaf| leaf.prefix().to_vec()));
@@ -225,22 +225,22 @@ impl<'a> Merge<'a> {
                     key.extend_from_slice(slot.suffix);
                     let value = leaf.bytes_at(slot.value_at, slot.value_len);
                     let entry = Entry { key: &key, seqnum: slot.seqnum, kind: slot.kind, value };
-                    retain.push_from(*clean_to, &entry, &mut |entry| output.push(entry, true))?;
+                    gc.push_from(*clean_to, &entry, &mut |entry| output.push(entry, true))?;
                     i += 1;
                 }
             }
             let Some(change) = change else { break };
             read.changes += 1;
             output.source(changes.is_cached());
-            let clean_to = if retain.compares_ages() { changes.ages().least } else { SeqNum::ZERO };
+            let clean_to = if gc.compares_seqnums() { changes.seqnum_bounds().smallest } else { SeqNum::ZERO };
             *newest = change.seqnum.max(clean_to).max(*newest);
-            retain.push_from(clean_to, &change, &mut |entry| output.push(entry, false))?;
+            gc.push_from(clean_to, &change, &mut |entry| output.push(entry, false))?;
             changes.next()?;
         }
         // What is held back must not come out behind a border that it lies before; behind that of its key the next leaf
         // is merged too.
         let continued = bounds.upper.filter(|upper| upper.continues).map(|upper| upper.key);
-        retain.end_key_unless(continued, &mut |entry| output.push(entry, true))?;
+        gc.end_key_unless(continued, &mut |entry| output.push(entry, true))?;
         self.rewrote = true;
         Ok(())
     }

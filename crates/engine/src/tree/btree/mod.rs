@@ -13,9 +13,8 @@
 //!    block, or in that list. [`BTree::verify`] checks it.
 //!
 //! # Concurrency
-//! One merge at a time: it holds the tree's [`Turn`]. Readers hold a [`TreeRoot`] and block no other thread.
+//! One merge at a time: it holds the tree's [`MergePermit`]. Readers hold a [`TreeRoot`] and block no other thread.
 
-mod ahead;
 mod cursor;
 mod file;
 mod format;
@@ -25,6 +24,7 @@ mod lookup;
 mod merge;
 mod output;
 mod reach;
+mod readahead;
 mod root;
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -38,5 +38,5 @@ pub use cursor::BTreeCursor;
 pub use format::TreeMeta;
 pub use leaves::TreeLeaves;
 pub use root::TreeRoot;
-pub use tree::{BTree, PendingRoot, TreeOptions, Turn};
+pub use tree::{BTree, MergePermit, PendingRoot, TreeOptions};
 pub use verify::TreeReport;

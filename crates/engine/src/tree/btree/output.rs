@@ -12,7 +12,7 @@ use super::file::TreeFile;
 use super::format::CONTINUES;
 use super::stream::{Border, BranchStream, Child, Leaf, LeafStream};
 use crate::base::num::usize_of32;
-use crate::base::{Entry, Kind, Reached, Result, SeqNum};
+use crate::base::{CoveragePoint, Entry, Kind, Result, SeqNum};
 use crate::block::frame::FRAME_HEADER_BYTES;
 use crate::block::{Block, BlockBuilder, BlockKind, BlockPointer, Compression};
 use crate::store::ExtentWriter;
@@ -161,7 +161,7 @@ impl<'a> Output<'a> {
     fn write_branch(&mut self, height: usize, children: Vec<Child>) -> Result<()> {
         for Child { separator, pointer } in &children {
             if separator.continues {
-                Reached::KeyParted.mark();
+                CoveragePoint::KeyParted.mark();
             }
             let seqnum = if separator.continues { CONTINUES } else { SeqNum::ZERO };
             let value = pointer.encode();

@@ -5,8 +5,8 @@ use crate::base::num::u64_of;
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockPointer};
 use crate::cache::Fill;
-use crate::tree::cursor::Cursor;
-use crate::tree::erasure::Erasures;
+use crate::tree::cursor::MergeSource;
+use crate::tree::range_tombstone::RangeTombstones;
 
 impl TreeRoot {
     /// How many leaves a merge of `changes` would rewrite at most: all, when the tree has no more than `most`; when
@@ -14,7 +14,7 @@ impl TreeRoot {
     ///
     /// # Errors
     /// When the changes or a branch cannot be read or are corrupt.
-    pub fn reach(&self, changes: &mut dyn Cursor, most: u64) -> Result<u64> {
+    pub fn reach(&self, changes: &mut dyn MergeSource, most: u64) -> Result<u64> {
         if self.meta.leaves <= most {
             return Ok(self.meta.leaves);
         }
@@ -32,8 +32,8 @@ impl TreeRoot {
         Ok(reached)
     }
 
-    /// Keys that part the tree into at most so many pieces of about the same size; fewer when it has fewer leaves. Only
-    /// branches are read.
+    /// Keys that split the tree into at most `pieces` pieces of about the same size; fewer when it has fewer leaves.
+    /// Only branches are read.
     ///
     /// # Errors
     /// When a branch cannot be read or is corrupt.
@@ -62,18 +62,18 @@ impl TreeRoot {
         Ok((1..pieces).map(|piece| std::mem::take(&mut children[piece * count / pieces].0)).collect())
     }
 
-    /// The percent of the tree that erasures after `after` and up to `to` cover, as far as its topmost block tells; 0
-    /// when it cannot be read: a reader that needs it meets the error.
+    /// The percent of the tree that range tombstones after `after` and up to `to` cover, as far as its topmost block
+    /// tells; 0 when it cannot be read: a reader that needs it meets the error.
     #[must_use]
-    pub fn erased_percent(&self, erasures: &Erasures, (after, to): (SeqNum, SeqNum)) -> u64 {
-        let root = self.meta.root.filter(|_| !erasures.is_empty());
+    pub fn range_deleted_percent(&self, range_tombstones: &RangeTombstones, (after, to): (SeqNum, SeqNum)) -> u64 {
+        let root = self.meta.root.filter(|_| !range_tombstones.is_empty());
         let top = root.and_then(|pointer| self.topmost(pointer).ok());
         let Some(top) = top else { return 0 };
         let (mut low, mut high) = (Vec::new(), Vec::new());
         let is_covered = |i: &usize| {
             top.key_into(*i, &mut low);
             top.key_into((*i + 1).min(top.count() - 1), &mut high);
-            erasures.cover(&low, &high, (after, to))
+            range_tombstones.cover(&low, &high, (after, to))
         };
         u64_of((0..top.count()).filter(is_covered).count()) * 100 / u64_of(top.count())
     }
@@ -99,7 +99,7 @@ impl TreeRoot {
                 found = true;
             }
             pointer = self.file.child(branch, next - 1)?;
-            above = step.kept().map(|kept| (kept, next - 1));
+            above = step.pinned().map(|kept| (kept, next - 1));
         }
         Ok(found)
     }

@@ -9,8 +9,8 @@ use crate::base::Result;
 use crate::block::{Block, BlockPointer};
 use crate::cache::{Fill, SwipOf, Wanted};
 use crate::store::Extent;
-use crate::tree::branch::{Branch, Room};
-use crate::tree::cursor::Ages;
+use crate::tree::branch::{Branch, CacheReservation};
+use crate::tree::cursor::SeqnumBounds;
 
 /// A root of a tree. What it reaches is neither changed nor reused before its last holder has let go.
 #[derive(Debug)]
@@ -19,13 +19,13 @@ pub struct TreeRoot {
     pub(super) meta: TreeMeta,
     /// The topmost branch, if there is any: every lookup begins there.
     top: OnceLock<Branch>,
-    room: Room,
+    reservation: CacheReservation,
 }
 
 impl TreeRoot {
     pub(super) fn new(file: Arc<TreeFile>, meta: TreeMeta) -> Arc<Self> {
-        let room = Room::new(&file.cache);
-        Arc::new(Self { file, meta, top: OnceLock::new(), room })
+        let reservation = CacheReservation::new(&file.cache);
+        Arc::new(Self { file, meta, top: OnceLock::new(), reservation })
     }
 
     /// Where the root lies, and what it reaches.
@@ -45,8 +45,8 @@ impl TreeRoot {
     /// Between what seqnums the entries are.
     #[inline]
     #[must_use]
-    pub fn ages(&self) -> Ages {
-        Ages { least: self.meta.clean_to, most: self.meta.seqnum_max.max(self.meta.clean_to) }
+    pub fn seqnum_bounds(&self) -> SeqnumBounds {
+        SeqnumBounds { smallest: self.meta.clean_to, largest: self.meta.seqnum_max.max(self.meta.clean_to) }
     }
 
     /// The branch that `pointer` names, `height` levels above the leaves, on its way into the nearest cache. It is
@@ -65,13 +65,13 @@ impl TreeRoot {
         };
         if let Some(kept) = kept {
             kept.block().prefetch_search();
-            return Ok(Step::Kept(kept));
+            return Ok(Step::Pinned(kept));
         }
         let branch = self.file.get(pointer, height, fill)?;
         branch.prefetch_search();
         let above = above.filter(|_| fill == Fill::Keep);
-        let kept = above.and_then(|(above, i)| above.keep(i, &branch, height, &self.room));
-        Ok(kept.map_or(Step::Fetched(branch), Step::Kept))
+        let kept = above.and_then(|(above, i)| above.pin(i, &branch, height, &self.reservation));
+        Ok(kept.map_or(Step::Fetched(branch), Step::Pinned))
     }
 
     /// [`Self::branch`] of several: those that are not in memory are read together.
@@ -89,11 +89,11 @@ impl TreeRoot {
         let file = &self.file.blocks;
         let wanted = missing().map(|at| Wanted { file, pointer: pointers[at], swip: None });
         let fetched = self.file.cache.get_many(&wanted.collect::<Vec<_>>(), Fill::Keep)?;
-        let mut steps: Vec<_> = kept.iter().map(|kept| kept.map(Step::Kept)).collect();
+        let mut steps: Vec<_> = kept.iter().map(|kept| kept.map(Step::Pinned)).collect();
         for (at, branch) in missing().zip(fetched) {
             self.file.check(&branch, pointers[at], height)?;
-            let kept = above[at].and_then(|(above, i)| above.keep(i, &branch, height, &self.room));
-            steps[at] = Some(kept.map_or(Step::Fetched(branch), Step::Kept));
+            let kept = above[at].and_then(|(above, i)| above.pin(i, &branch, height, &self.reservation));
+            steps[at] = Some(kept.map_or(Step::Fetched(branch), Step::Pinned));
         }
         Ok(steps.into_iter().flatten().collect())
     }
@@ -111,7 +111,7 @@ impl TreeRoot {
     }
 
     /// Asks for the memory where [`Self::branch`] and [`Self::leaf`] will look; whether the block itself is at hand.
-    pub(super) fn approach(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer) -> bool {
+    pub(super) fn prefetch_step(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer) -> bool {
         if let Some(kept) = above.and_then(|(above, i)| above.child(i)) {
             kept.block().prefetch_search();
             return true;
@@ -122,7 +122,7 @@ impl TreeRoot {
     /// Child `i` of a branch.
     #[inline]
     pub(super) fn child(&self, step: &Step<'_>, i: usize) -> Result<BlockPointer> {
-        match step.kept().and_then(|kept| kept.trace(i)) {
+        match step.pinned().and_then(|kept| kept.trace(i)) {
             Some(trace) => Ok(trace.pointer()),
             None => self.file.child(step.block(), i),
         }
@@ -141,7 +141,7 @@ impl TreeRoot {
     }
 
     /// The last branch on a path from the root, and the child that the path takes there, if the branch is kept.
-    pub(super) fn kept(&self, path: impl Iterator<Item = usize>) -> Option<(&Branch, usize)> {
+    pub(super) fn pinned(&self, path: impl Iterator<Item = usize>) -> Option<(&Branch, usize)> {
         let (mut branch, mut path) = (self.top.get()?, path.peekable());
         while let Some(i) = path.next() {
             if path.peek().is_none() {
@@ -165,7 +165,7 @@ pub(super) fn swip<'r>(above: Option<(&'r Branch, usize)>, pointer: BlockPointer
 #[derive(Debug)]
 pub(super) enum Step<'r> {
     /// One that the root keeps: lent, not cloned, as all readers share the count of its holders.
-    Kept(&'r Branch),
+    Pinned(&'r Branch),
     /// One from the cache.
     Fetched(Block),
 }
@@ -174,15 +174,15 @@ impl<'r> Step<'r> {
     #[inline]
     pub(super) const fn block(&self) -> &Block {
         match self {
-            Self::Kept(branch) => branch.block(),
+            Self::Pinned(branch) => branch.block(),
             Self::Fetched(branch) => branch,
         }
     }
 
     #[inline]
-    pub(super) const fn kept(&self) -> Option<&'r Branch> {
+    pub(super) const fn pinned(&self) -> Option<&'r Branch> {
         match self {
-            Self::Kept(branch) => Some(branch),
+            Self::Pinned(branch) => Some(branch),
             Self::Fetched(_) => None,
         }
     }

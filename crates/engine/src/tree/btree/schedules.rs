@@ -14,13 +14,13 @@ use crate::block::Compression;
 use crate::cache::{Cache, Fill};
 use crate::env::sim::SimEnv;
 use crate::tree::cursor::Cursor;
-use crate::tree::retain::Retain;
+use crate::tree::gc::GcRule;
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor};
 
 const MERGES: u64 = 5;
 const KEYS: u64 = 12;
 const OPTIONS: TreeOptions = TreeOptions { block_bytes: 512, compression: Compression::None, direct: true };
-/// Room for some of the blocks: of each at most a quarter of it.
+/// CacheReservation for some of the blocks: of each at most a quarter of it.
 const CACHE_BYTES: u64 = 8 << 10;
 
 #[derive(Clone)]
@@ -58,16 +58,16 @@ impl Shared {
             value: vec![number as u8; 120],
         };
         let mut changes = VecCursor::new((0..KEYS).map(entry).collect());
-        let mut retain = Retain::new(Vec::new(), SeqNum(number), true);
-        let turn = self.tree.turn().expect("nobody else merges");
-        self.tree.merge(turn, &mut changes, &mut retain, number.is_multiple_of(2), &mut || Ok(())).unwrap()
+        let mut gc = GcRule::new(Vec::new(), SeqNum(number), true);
+        let permit = self.tree.merge_permit().expect("nobody else merges");
+        self.tree.merge(permit, &mut changes, &mut gc, number.is_multiple_of(2), &mut || Ok(())).unwrap()
     }
 
     fn change(&self) {
         for number in 2..=MERGES {
             self.merge(number);
-            let turn = self.tree.turn().expect("nobody else merges");
-            self.tree.give_back(&turn, 0).unwrap();
+            let permit = self.tree.merge_permit().expect("nobody else merges");
+            self.tree.punch_free(&permit, 0).unwrap();
         }
     }
 
@@ -75,7 +75,7 @@ impl Shared {
     fn read(&self, fill: Fill) {
         for _ in 0..2 {
             let root = self.tree.root();
-            let number = root.ages().most.0 as u8;
+            let number = root.seqnum_bounds().largest.0 as u8;
             let pinned: Vec<_> = (0..KEYS).map(|key| self.get(&root, key)).collect();
             let mut cursor = root.cursor(fill);
             cursor.first().unwrap();
@@ -122,6 +122,6 @@ fn what_a_reader_holds_stays_while_extents_and_cache_go_on() {
         users.map(start).into_iter().for_each(|user| user.join().unwrap());
         let root = shared.tree.root();
         assert_eq!(shared.tree.verify(&root).unwrap().entries, KEYS);
-        assert_eq!(root.ages().most, SeqNum(MERGES));
+        assert_eq!(root.seqnum_bounds().largest, SeqNum(MERGES));
     });
 }

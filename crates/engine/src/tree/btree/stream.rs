@@ -9,11 +9,11 @@ use crate::base::Entry;
 use crate::base::key::shared_bytes;
 use crate::block::{Block, BlockBuilder, BlockKind, BlockPointer};
 
-/// The versions of a key are spread over leaves only where they would fill so many.
+/// Leaves that the versions of a key must fill before they are spread over several.
 const SPREAD_LEAVES: usize = 16;
-/// A stream holds less than one part in so many of a block: *small*.
+/// A stream that holds less than this part of a block is *small*.
 const SMALL_PART: usize = 4;
-/// A child takes so many bytes in a branch beside its separator: pointer, head, offset, length.
+/// Bytes that a child takes in a branch besides its separator: pointer, head, offset, length.
 const CHILD_BYTES: usize = BlockPointer::BYTES + 4 + 4 + 2;
 /// What a branch takes beside its children: header, padding, last offset.
 const BRANCH_HEADER_BYTES: usize = 12 + 3 + 4;

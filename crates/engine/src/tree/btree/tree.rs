@@ -20,9 +20,9 @@ use crate::block::{Compression, raw_image};
 use crate::cache::Cache;
 use crate::env::{Access, Env};
 use crate::store::space::{UNIT_BYTES, encode_extents};
-use crate::store::{BlockFile, Claim, Extent, ExtentWriter, SpaceMap, StoreStats};
-use crate::tree::cursor::Cursor;
-use crate::tree::retain::Retain;
+use crate::store::{Allocation, BlockFile, Extent, ExtentWriter, SpaceMap, StoreStats};
+use crate::tree::cursor::MergeSource;
+use crate::tree::gc::GcRule;
 
 /// How a tree writes its file. May differ from one opening to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +64,9 @@ pub struct PendingRoot {
     meta: TreeMeta,
     freed: Vec<Extent>,
     changes: u64,
-    claim: Claim,
+    allocation: Allocation,
     // Dropped last: the next merge begins when the space is back.
-    turn: Turn,
+    permit: MergePermit,
 }
 
 impl PendingRoot {
@@ -85,15 +85,15 @@ impl PendingRoot {
     /// Bytes of the file that the merge wrote.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
-        self.claim.bytes()
+        self.allocation.bytes()
     }
 }
 
 /// The right to merge into a tree. At most one is held.
 #[derive(Debug)]
-pub struct Turn(Arc<AtomicBool>);
+pub struct MergePermit(Arc<AtomicBool>);
 
-impl Drop for Turn {
+impl Drop for MergePermit {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -163,8 +163,8 @@ impl BTree {
 
     /// The right to merge, unless a merge is under way or its root pending.
     #[must_use]
-    pub fn turn(&self) -> Option<Turn> {
-        (!self.merging.swap(true, Ordering::Acquire)).then(|| Turn(Arc::clone(&self.merging)))
+    pub fn merge_permit(&self) -> Option<MergePermit> {
+        (!self.merging.swap(true, Ordering::Acquire)).then(|| MergePermit(Arc::clone(&self.merging)))
     }
 
     /// Merges `changes` into the installed root: entries of a key from the changes come before (are newer than) those
@@ -180,13 +180,13 @@ impl BTree {
     /// When the turn is of another tree.
     pub fn merge(
         &self,
-        turn: Turn,
-        changes: &mut dyn Cursor,
-        retain: &mut Retain,
+        permit: MergePermit,
+        changes: &mut dyn MergeSource,
+        gc: &mut GcRule,
         rewrite: bool,
         pause: &mut dyn FnMut() -> Result<()>,
     ) -> Result<PendingRoot> {
-        assert!(Arc::ptr_eq(&turn.0, &self.merging), "a turn is for its own tree");
+        assert!(Arc::ptr_eq(&permit.0, &self.merging), "a permit is for its own tree");
         if let Some(damage) = &self.damage {
             return Err(damage.again());
         }
@@ -195,7 +195,7 @@ impl BTree {
 
         let writer = ExtentWriter::new(&self.file.blocks, &self.space);
         let output = Output::new(&self.file, writer, self.options.block_bytes, self.options.compression);
-        let mut merge = Merge::new(&self.file, changes, retain, rewrite, pause, output);
+        let mut merge = Merge::new(&self.file, changes, gc, rewrite, pause, output);
         let merged = merge.run(&base);
         let (mut writer, mut freed, changes) = merge.into_parts();
         let mut meta = match merged {
@@ -205,9 +205,9 @@ impl BTree {
         };
         freed.extend(base.free_list.map(extent));
         meta = self.write_free_list(&mut writer, &freed, meta)?;
-        let claim = writer.finish()?;
+        let allocation = writer.finish()?;
         self.file.sync()?;
-        Ok(PendingRoot { meta, freed, changes, claim, turn })
+        Ok(PendingRoot { meta, freed, changes, allocation, permit })
     }
 
     /// Makes a pending root the one that [`BTree::root`] returns. The manifest must name it, durably. The turn goes on.
@@ -217,9 +217,9 @@ impl BTree {
     ///
     /// # Panics
     /// When the root is of another tree.
-    pub fn install(&self, pending: PendingRoot) -> Result<Turn> {
-        let PendingRoot { meta, freed, claim, turn, .. } = pending;
-        assert!(Arc::ptr_eq(&turn.0, &self.merging), "a root is installed in its own tree");
+    pub fn install(&self, pending: PendingRoot) -> Result<MergePermit> {
+        let PendingRoot { meta, freed, allocation, permit, .. } = pending;
+        assert!(Arc::ptr_eq(&permit.0, &self.merging), "a root is installed in its own tree");
         let root = TreeRoot::new(Arc::clone(&self.file), meta);
         {
             let mut roots = self.roots.lock();
@@ -229,25 +229,25 @@ impl BTree {
         for extent in &freed {
             self.file.cache.forget_block(self.file.blocks.instance(), extent.offset());
         }
-        self.space.lock().defer(meta.generation, freed);
-        let cut = claim.keep();
+        self.space.lock().free_after(meta.generation, freed);
+        let cut = allocation.keep();
         if let Some(bytes) = cut {
             let cut = self.file.blocks.file().set_len(bytes);
             cut.map_err(|error| Error::io("cut", self.file.path(), error))?;
         }
-        Ok(turn)
+        Ok(permit)
     }
 
     /// Gives the file system back the space of free blocks, but for about `keep_bytes` of it. They stay part of the
-    /// file, as holes. The turn says that nobody writes to one of them.
+    /// file, as holes. The permit says that no merge writes to one of them.
     ///
     /// # Errors
     /// When the file system refuses.
     ///
     /// # Panics
     /// When the turn is of another tree.
-    pub fn give_back(&self, turn: &Turn, keep_bytes: u64) -> Result<()> {
-        assert!(Arc::ptr_eq(&turn.0, &self.merging), "a turn is for its own tree");
+    pub fn punch_free(&self, permit: &MergePermit, keep_bytes: u64) -> Result<()> {
+        assert!(Arc::ptr_eq(&permit.0, &self.merging), "a permit is for its own tree");
         let extents = {
             let mut space = self.space.lock();
             space.reclaim(self.oldest_read());

@@ -25,10 +25,10 @@ const CHUNK_BYTES_MAX: usize = HUGE_PAGE_BYTES;
 /// A longer piece gets a chunk of its own, so that it does not waste the rest of the current one.
 const SHARED_PIECE_BYTES_MAX: usize = CHUNK_BYTES_MAX / 8;
 
-/// For so many bytes that an arena has, a chunk is kept at hand: a small part of what there is.
+/// Bytes of an arena for which a spare chunk is kept: a small part of the arena.
 const BYTES_PER_SPARE: usize = 8 * CHUNK_BYTES_MAX;
 
-/// At most so many are, which bridges what keeps their maker from the processor.
+/// The largest number of spare chunks, which bridges the time for which the worker that makes them may not run.
 const SPARES_MAX: usize = 4;
 
 /// The strictest alignment of a piece.
@@ -106,7 +106,7 @@ impl Arena {
     /// Gives back what is at hand.
     pub(super) fn release_spares(&self) {
         let spares = std::mem::take(&mut *self.spares.lock());
-        // SAFETY: nobody else has them.
+        // SAFETY: no other thread has them.
         spares.into_iter().for_each(|chunk| unsafe { chunk.unmap() });
     }
 
@@ -187,7 +187,7 @@ impl ChunkPtr {
     fn map(len: usize) -> Self {
         let chunk = pages::map(len).cast::<Chunk>();
         let header = Chunk { taken: AtomicU64::new(u64_of(HEADER_BYTES)), len };
-        // SAFETY: the mapping is longer than a header, aligned to pages, and nobody else's yet.
+        // SAFETY: the mapping is longer than a header, aligned to pages, and not shared yet.
         unsafe { chunk.write(header) };
         Self(chunk)
     }
@@ -195,7 +195,7 @@ impl ChunkPtr {
     /// Gives the memory back.
     ///
     /// # Safety
-    /// Nobody uses the chunk any more.
+    /// The chunk is not in use any more.
     unsafe fn unmap(self) {
         let len = self.header().len;
         // SAFETY: mapped with this length, and the caller's promise.

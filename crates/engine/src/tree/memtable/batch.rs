@@ -11,13 +11,13 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::record::Place;
+use super::record::SortKey;
 use crate::base::key::{head, shared_bytes};
 use crate::base::num::{u32_of, usize_of32};
 use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 use crate::base::value::ByteSource;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
-use crate::tree::cursor::{Cursor, Found};
+use crate::tree::cursor::{Cursor, Found, KeyCursor, LazySeek, MergeSource};
 
 /// The `at` of a cursor that stands on no entry.
 const NOWHERE: usize = usize::MAX;
@@ -36,7 +36,7 @@ const ROUNDS: u32 = 4;
 
 /// Where an entry lies in its batch.
 #[derive(Clone, Debug)]
-pub struct Spot {
+pub struct EntryOffset {
     /// How many changes the batch has before it.
     pub number: u64,
     /// What becomes of the key.
@@ -68,14 +68,14 @@ struct Slot {
     value_len: u32,
     /// The length of the key, less one.
     key_len: u16,
-    /// So many bytes behind the key the value begins.
+    /// Bytes from the end of the key to the value.
     gap: u8,
 }
 
 const _: () = assert!(size_of::<Slot>() == 32);
 
 impl Slot {
-    fn new(spot: &Spot) -> Self {
+    fn new(spot: &EntryOffset) -> Self {
         let key_len = spot.key.len().checked_sub(1).and_then(|len| u16::try_from(len).ok());
         let gap = if spot.value.is_empty() { Some(0) } else { spot.value.start.checked_sub(spot.key.end) };
         Self {
@@ -106,7 +106,7 @@ pub struct BatchSorter {
 }
 
 impl BatchSorter {
-    /// For so many entries.
+    /// A sorter with capacity for `entries` entries.
     #[must_use]
     pub fn new(count: usize) -> Self {
         Self { slots: Vec::with_capacity(count) }
@@ -116,7 +116,7 @@ impl BatchSorter {
     ///
     /// # Panics
     /// When it is not as it must be.
-    pub fn push(&mut self, spot: &Spot) {
+    pub fn push(&mut self, spot: &EntryOffset) {
         self.slots.push(Slot::new(spot));
     }
 
@@ -180,13 +180,13 @@ impl Ordered {
 
     /// The newest version of `key` that a snapshot at `seqnum` sees.
     pub(super) fn find(&self, key: &[u8], seqnum: SeqNum) -> Option<Found> {
-        let at = self.rank(&Place::before(key, seqnum));
+        let at = self.rank(&SortKey::before(key, seqnum));
         let Entry { key: found, seqnum, kind, .. } = self.entry(at)?;
         (found == key).then(|| Found { seqnum, kind, value: self.value(at) })
     }
 
     /// How many entries lie before a place.
-    fn rank(&self, place: &Place<'_>) -> usize {
+    fn rank(&self, place: &SortKey<'_>) -> usize {
         let (slots, skip) = (&*self.batch.slots, self.batch.skip);
         let Some(first) = slots.first() else { return 0 };
         // Heads order only keys that begin as all keys here do.
@@ -201,7 +201,8 @@ impl Ordered {
         prefetch(slots[low..].as_ptr().cast(), GROUP * size_of::<Slot>());
         let not_above = below + fences[below..].partition_point(|fence| *fence == head);
         let between = &slots[low..slots.len().min(not_above * GROUP)];
-        let is_before = |slot: &Slot| slot.head < head || slot.head == head && Place::of(&self.entry_of(slot)) < *place;
+        let is_before =
+            |slot: &Slot| slot.head < head || slot.head == head && SortKey::of(&self.entry_of(slot)) < *place;
         low + between.partition_point(is_before)
     }
 
@@ -262,12 +263,12 @@ impl Cursor for BatchCursor {
     }
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.at = self.ordered.rank(&Place::before(key, SeqNum::MAX));
+        self.at = self.ordered.rank(&SortKey::before(key, SeqNum::MAX));
         Ok(())
     }
 
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
-        self.at = self.ordered.rank(&Place::before(key, SeqNum::MAX)).wrapping_sub(1);
+        self.at = self.ordered.rank(&SortKey::before(key, SeqNum::MAX)).wrapping_sub(1);
         Ok(())
     }
 
@@ -287,15 +288,21 @@ impl Cursor for BatchCursor {
         Ok(())
     }
 
-    fn is_cached(&self) -> bool {
-        self.is_warm
-    }
-
     fn entry(&self) -> Option<Entry<'_>> {
         self.ordered.entry(self.at)
     }
 
     fn value(&self) -> Option<Value> {
         (self.at < self.ordered.entries()).then(|| self.ordered.value(self.at))
+    }
+}
+
+impl KeyCursor for BatchCursor {}
+
+impl LazySeek for BatchCursor {}
+
+impl MergeSource for BatchCursor {
+    fn is_cached(&self) -> bool {
+        self.is_warm
     }
 }

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use super::node::{Link, Node, SLOTS};
 use super::pin::pin;
-use super::record::{Place, Record};
-use super::tree::{Tree, Way};
+use super::record::{Record, SortKey};
+use super::tree::{SeekProgress, Tree};
 use crate::base::{Entry, Result, SeqNum, Value};
-use crate::tree::cursor::Cursor;
+use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, MergeSource};
 
 /// The `at` of a cursor that stands on no entry.
 const NOWHERE: usize = usize::MAX;
@@ -31,7 +31,7 @@ pub(super) struct TreeCursor {
     at: usize,
     is_warm: bool,
     /// How far a seek has come before it was begun.
-    way: Way,
+    progress: SeekProgress,
     /// Keeps the records of the image alive.
     tree: Arc<Tree>,
 }
@@ -48,7 +48,7 @@ impl TreeCursor {
     /// With `is_warm`, what a merge writes of the memtable is likely to be read soon.
     pub(super) fn new(tree: Arc<Tree>, is_warm: bool) -> Self {
         let image = Image { records: [None; SLOTS], count: 0, low: None, next: Link::new() };
-        Self { image, at: NOWHERE, is_warm, way: Way::default(), tree }
+        Self { image, at: NOWHERE, is_warm, progress: SeekProgress::default(), tree }
     }
 
     fn record(&self) -> Option<Record<'_>> {
@@ -56,15 +56,15 @@ impl TreeCursor {
     }
 
     /// Moves to `place`: the first record behind it is the current one, perhaps only after [`Self::settle`].
-    fn seek(&mut self, place: &Place<'_>) {
-        self.seek_from(Way::default(), place);
+    fn seek(&mut self, place: &SortKey<'_>) {
+        self.seek_from(SeekProgress::default(), place);
     }
 
     /// As [`Self::seek`], from where a way to the same place has come.
-    fn seek_from(&mut self, way: Way, place: &Place<'_>) {
-        self.way = Way::default();
+    fn seek_from(&mut self, progress: SeekProgress, place: &SortKey<'_>) {
+        self.progress = SeekProgress::default();
         loop {
-            let (leaf, version) = self.tree.descend_from(&way, place);
+            let (leaf, version) = self.tree.descend_from(&progress, place);
             self.at = leaf.rank(place);
             if self.image.read(leaf, version) {
                 return;
@@ -97,7 +97,7 @@ impl TreeCursor {
                 self.at = NOWHERE;
                 return;
             };
-            self.seek(&Place::before(low.key(), low.seqnum()));
+            self.seek(&SortKey::before(low.key(), low.seqnum()));
         }
         self.at -= 1;
     }
@@ -124,7 +124,7 @@ impl Image {
 
 impl Cursor for TreeCursor {
     fn first(&mut self) -> Result<()> {
-        self.way = Way::default();
+        self.progress = SeekProgress::default();
         self.image.read_now(self.tree.first_leaf());
         self.at = 0;
         self.settle();
@@ -132,7 +132,7 @@ impl Cursor for TreeCursor {
     }
 
     fn last(&mut self) -> Result<()> {
-        self.way = Way::default();
+        self.progress = SeekProgress::default();
         self.image.read_now(self.tree.tail());
         while let Some(leaf) = self.image.next.get(self.tree.arena()) {
             self.image.read_now(leaf);
@@ -143,18 +143,14 @@ impl Cursor for TreeCursor {
     }
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
-        let way = std::mem::take(&mut self.way);
-        self.seek_from(way, &Place::before(key, SeqNum::MAX));
+        let progress = std::mem::take(&mut self.progress);
+        self.seek_from(progress, &SortKey::before(key, SeqNum::MAX));
         self.settle();
         Ok(())
     }
 
-    fn approach_ge(&mut self, key: &[u8]) -> bool {
-        self.tree.go_on(&mut self.way, &Place::before(key, SeqNum::MAX))
-    }
-
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
-        self.seek(&Place::before(key, SeqNum::MAX));
+        self.seek(&SortKey::before(key, SeqNum::MAX));
         self.step_back();
         Ok(())
     }
@@ -180,16 +176,26 @@ impl Cursor for TreeCursor {
         Ok(())
     }
 
-    fn is_cached(&self) -> bool {
-        self.is_warm
-    }
-
     fn entry(&self) -> Option<Entry<'_>> {
         self.record().map(Record::entry)
     }
 
     fn value(&self) -> Option<Value> {
         self.record().map(|record| pin(&self.tree, record))
+    }
+}
+
+impl KeyCursor for TreeCursor {}
+
+impl LazySeek for TreeCursor {
+    fn prefetch_seek_ge(&mut self, key: &[u8]) -> bool {
+        self.tree.go_on(&mut self.progress, &SortKey::before(key, SeqNum::MAX))
+    }
+}
+
+impl MergeSource for TreeCursor {
+    fn is_cached(&self) -> bool {
+        self.is_warm
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! # Concurrency
 //! Writers hold one node of the tree at a time, for as long as it takes to put one slot into it. Readers hold nothing
-//! and make nobody wait.
+//! and block no other thread.
 
 mod arena;
 mod batch;
@@ -26,12 +26,12 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-pub use batch::{BatchSorter, SortedBatch, Spot};
+pub use batch::{BatchSorter, EntryOffset, SortedBatch};
 
 use crate::base::num::u64_of;
 use crate::base::{Entry, SeqNum};
-use crate::tree::cursor::{Cursor, Found};
-use crate::tree::lookup::{Answers, Ask};
+use crate::tree::cursor::{Found, MergeSource};
+use crate::tree::multi_get::{GetRequest, GetResults};
 use batch::{BatchCursor, Ordered};
 use cursor::TreeCursor;
 use tree::Tree;
@@ -80,11 +80,11 @@ impl Memtable {
         let Some(first) = entries.next() else { return };
         // Most commits have one.
         let Some(second) = entries.next() else { return first.0.insert(&first.1) };
-        let mut together = [first; tree::TOGETHER];
+        let mut together = [first; tree::INSERT_GROUP];
         let mut more = [first, second].into_iter().chain(entries).peekable();
         while more.peek().is_some() {
             let count = together.iter_mut().zip(&mut more).map(|(place, entry)| *place = entry).count();
-            Tree::insert_together(&together[..count]);
+            Tree::insert_group(&together[..count]);
         }
     }
 
@@ -108,8 +108,8 @@ impl Memtable {
 
     /// [`Self::get`] of several keys, faster than one after the other.
     #[must_use]
-    pub fn get_many(&self, asks: &[Ask<'_>], snapshot: SeqNum) -> Answers {
-        let keys = asks.iter().map(|ask| ask.key);
+    pub fn get_many(&self, requests: &[GetRequest<'_>], snapshot: SeqNum) -> GetResults {
+        let keys = requests.iter().map(|request| request.key);
         match &self.0 {
             Form::Tree(tree) => {
                 let found = |record| pin::found(tree, record);
@@ -137,13 +137,13 @@ impl Memtable {
 
     /// A cursor that stands nowhere yet.
     #[must_use]
-    pub fn cursor(&self) -> Box<dyn Cursor> {
+    pub fn cursor(&self) -> Box<dyn MergeSource> {
         self.merge_source(false)
     }
 
     /// As [`Self::cursor`], for a merge: what it writes of the memtable is likely to be read soon, or not.
     #[must_use]
-    pub fn merge_source(&self, is_warm: bool) -> Box<dyn Cursor> {
+    pub fn merge_source(&self, is_warm: bool) -> Box<dyn MergeSource> {
         match &self.0 {
             Form::Tree(tree) => Box::new(TreeCursor::new(Arc::clone(tree), is_warm)),
             Form::Batch(batch) => Box::new(BatchCursor::new(Arc::clone(batch), is_warm)),

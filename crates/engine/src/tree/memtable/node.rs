@@ -27,7 +27,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use super::arena::Arena;
-use super::record::{Place, Record};
+use super::record::{Record, SortKey};
 use crate::base::key::shared_bytes;
 use crate::base::num::{u32_of, usize_of32};
 use crate::base::prefetch::prefetch;
@@ -35,7 +35,7 @@ use crate::base::prefetch::prefetch;
 /// Slots in a node. Tests use few, to reach every split; otherwise a node fills 1 KiB.
 pub(super) const SLOTS: usize = if cfg!(test) { 5 } else { 60 };
 
-/// Heads in a node: so many that a binary search always takes the same steps.
+/// Heads in a node, a number with which a binary search always takes the same steps.
 const HEADS: usize = (SLOTS + 1).next_power_of_two() - 1;
 
 /// The head of no slot.
@@ -44,7 +44,7 @@ const NO_HEAD: u64 = u64::MAX;
 /// How many slots the smaller half gets when a node that grows at one end splits.
 const EDGE: usize = SLOTS.div_ceil(10);
 
-/// A split moves on to more shared bytes only when that gains so many: it costs a look at every record.
+/// Bytes that a split must gain before it moves on to more shared bytes, which costs a look at every record.
 const SKIP_STEP: usize = 4;
 
 /// How often to look again for a writer to be done before giving way to other threads.
@@ -53,7 +53,7 @@ const SPINS: u32 = 200;
 /// See the module.
 #[repr(C, align(64))]
 pub(super) struct Node {
-    /// Even: nobody writes. Publishes the writer's changes to readers and to the next writer.
+    /// Even: no thread writes. Publishes the writer's changes to readers and to the next writer.
     version: AtomicU64,
     /// The node to the right on the same level. Published by `version`.
     next: Link,
@@ -118,7 +118,7 @@ pub(super) enum Slot<'t> {
 impl<'t> Slot<'t> {
     /// Where the slot belongs.
     #[inline]
-    pub(super) fn place(self) -> Place<'t> {
+    pub(super) fn place(self) -> SortKey<'t> {
         match self {
             Self::Record(record) => record.place(),
             Self::Node(node) => node.low().expect("the first node of a level is never added").place(),
@@ -147,7 +147,7 @@ impl Node {
     /// A node without slots.
     pub(super) fn create(arena: &Arena, level: u32) -> &Self {
         let node = arena.take_aligned::<Self>().as_ptr();
-        // SAFETY: the memory is zero, which is a node without slots or heads, and nobody else knows of it yet.
+        // SAFETY: the memory is zero, which is a node without slots or heads, and no other thread knows of it yet.
         let node = unsafe {
             (&raw mut (*node).level).write(level);
             &*node
@@ -317,7 +317,7 @@ impl Node {
 
     /// How many slots lie at or before `place`, which is in the node's range.
     #[inline]
-    pub(super) fn rank(&self, place: &Place<'_>) -> usize {
+    pub(super) fn rank(&self, place: &SortKey<'_>) -> usize {
         let (count, head) = (self.count(), place.head(self.skip()));
         // The first head that is not below, found without a branch that could be mispredicted.
         let (mut at, mut half) = (0, HEADS.div_ceil(2));
@@ -329,7 +329,7 @@ impl Node {
     }
 
     /// [`Self::rank`] when the slots from `at` on have the same head as `place`.
-    fn rank_among_ties(&self, mut at: usize, count: usize, head: u64, place: &Place<'_>) -> usize {
+    fn rank_among_ties(&self, mut at: usize, count: usize, head: u64, place: &SortKey<'_>) -> usize {
         let mut end = at + 1;
         while end < count && self.head(end) == head {
             end += 1;
@@ -353,7 +353,7 @@ impl Node {
 
     /// Whether `place` is in the range of the last node of a level. May be false although it is.
     #[inline]
-    pub(super) fn starts_below(&self, place: &Place<'_>) -> bool {
+    pub(super) fn starts_below(&self, place: &SortKey<'_>) -> bool {
         let head = place.head(self.skip());
         self.count() > 0
             && (self.head(0) < head
@@ -362,7 +362,7 @@ impl Node {
 
     /// Whether slot `at` can have the key of `place`. False only when it has not.
     #[inline]
-    pub(super) fn may_match(&self, at: usize, place: &Place<'_>) -> bool {
+    pub(super) fn may_match(&self, at: usize, place: &SortKey<'_>) -> bool {
         self.head(at) == place.head(self.skip())
     }
 }
@@ -384,7 +384,7 @@ impl Drop for Locked<'_> {
 impl<'t> Locked<'t> {
     /// Adds a slot in its place. False when there is no room.
     #[inline]
-    pub(super) fn put(&self, place: &Place<'_>, slot: Slot<'t>) -> bool {
+    pub(super) fn put(&self, place: &SortKey<'_>, slot: Slot<'t>) -> bool {
         let node = self.node;
         let count = node.count();
         if count == SLOTS {
@@ -403,7 +403,7 @@ impl<'t> Locked<'t> {
     }
 
     /// Makes room for `place`: moves the upper part of a full node to `right`, a new node of the same level.
-    pub(super) fn split(&self, right: &'t Node, place: &Place<'_>) {
+    pub(super) fn split(&self, right: &'t Node, place: &SortKey<'_>) {
         let node = self.node;
         let count = node.count();
         // Keys that arrive in order fill the nodes that they leave behind.

@@ -29,7 +29,7 @@ pub(super) fn found(tree: &Arc<Tree>, record: Record<'_>) -> Found {
 impl ByteSource for Tree {
     #[inline]
     fn bytes(&self, at: usize, len: usize) -> &[u8] {
-        // SAFETY: nobody outside the memtable can name its tree as a source, so `at` and `len` come from `pin`; the
+        // SAFETY: no code outside the memtable can name its tree as a source, so `at` and `len` come from `pin`; the
         // bytes never change and live as long as the tree.
         unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(at), len) }
     }

@@ -60,7 +60,7 @@ impl<'t> Record<'t> {
         let value_len = u32_of(value.len());
         let at = arena.take_record(KEY_AT + key.len() + value.len());
         prefetch_behind_write(at.as_ptr(), KEY_AT + key.len() + value.len());
-        // SAFETY: the arena gave memory for the header, the key and the value, which nobody else knows of yet.
+        // SAFETY: the arena gave memory for the header, the key and the value, which no other thread knows of yet.
         unsafe {
             at.cast::<u64>().write_unaligned(stamp(*seqnum, *kind as u8));
             at.add(VALUE_LEN_AT).cast::<u32>().write_unaligned(value_len);
@@ -137,19 +137,19 @@ impl<'t> Record<'t> {
 
     /// The place of this record in the order.
     #[inline]
-    pub(super) fn place(self) -> Place<'t> {
-        Place { key: self.key(), stamp: self.stamp() }
+    pub(super) fn place(self) -> SortKey<'t> {
+        SortKey { key: self.key(), stamp: self.stamp() }
     }
 }
 
 /// A place in the order of records: of one, or between two.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'k> {
+pub(super) struct SortKey<'k> {
     pub(super) key: &'k [u8],
     stamp: u64,
 }
 
-impl<'k> Place<'k> {
+impl<'k> SortKey<'k> {
     /// The place of `entry`.
     #[inline]
     pub(super) fn of(entry: &Entry<'k>) -> Self {
@@ -170,23 +170,23 @@ impl<'k> Place<'k> {
     }
 }
 
-impl Ord for Place<'_> {
+impl Ord for SortKey<'_> {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         self.key.cmp(other.key).then_with(|| other.stamp.cmp(&self.stamp))
     }
 }
 
-impl PartialOrd for Place<'_> {
+impl PartialOrd for SortKey<'_> {
     #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Eq for Place<'_> {}
+impl Eq for SortKey<'_> {}
 
-impl PartialEq for Place<'_> {
+impl PartialEq for SortKey<'_> {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal

@@ -11,10 +11,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::base::Kind;
 use crate::base::value::ByteSource;
-use crate::tree::Cursor;
+use crate::tree::MergeSource;
 
-type Place = (Vec<u8>, Reverse<u64>);
-type Model = BTreeMap<Place, (Kind, Vec<u8>)>;
+type SortKey = (Vec<u8>, Reverse<u64>);
+type Model = BTreeMap<SortKey, (Kind, Vec<u8>)>;
 
 /// Fewer rounds where each takes a thousand times as long.
 const fn rounds(many: u64, under_miri: u64) -> u64 {
@@ -25,11 +25,11 @@ fn put(memtable: &Memtable, key: &[u8], seqnum: u64, value: &[u8]) {
     memtable.insert(&Entry { key, seqnum: SeqNum(seqnum), kind: Kind::Put, value });
 }
 
-fn place_of(entry: &Entry<'_>) -> Place {
+fn place_of(entry: &Entry<'_>) -> SortKey {
     (entry.key.to_vec(), Reverse(entry.seqnum.0))
 }
 
-fn forward(memtable: &Memtable) -> Vec<Place> {
+fn forward(memtable: &Memtable) -> Vec<SortKey> {
     let mut cursor = memtable.cursor();
     cursor.first().unwrap();
     let mut places = Vec::new();
@@ -40,7 +40,7 @@ fn forward(memtable: &Memtable) -> Vec<Place> {
     places
 }
 
-fn backward(memtable: &Memtable) -> Vec<Place> {
+fn backward(memtable: &Memtable) -> Vec<SortKey> {
     let mut cursor = memtable.cursor();
     cursor.last().unwrap();
     let mut places = Vec::new();
@@ -109,9 +109,9 @@ fn op() -> impl Strategy<Value = Op> {
 struct Twin {
     memtable: Memtable,
     model: Model,
-    cursor: Box<dyn Cursor>,
+    cursor: Box<dyn MergeSource>,
     /// Where the cursor stands, if anywhere.
-    here: Option<Place>,
+    here: Option<SortKey>,
     /// What was in the model when the cursor was placed: this much it must show.
     owed: Model,
     /// The key that was approached, which the next move, if it is a seek, is for.
@@ -134,7 +134,7 @@ impl Twin {
             Op::Get { key, seqnum } => self.get(&key, seqnum),
             Op::ApproachGe { key, steps } => {
                 let key = self.approached.get_or_insert(key);
-                (0..steps).for_each(|_| _ = self.cursor.approach_ge(key));
+                (0..steps).for_each(|_| _ = self.cursor.prefetch_seek_ge(key));
             }
             Op::First => {
                 self.approached = None;
@@ -208,7 +208,7 @@ impl Twin {
         assert_eq!(self.memtable.newest(key), newest.map(|((_, Reverse(seqnum)), _)| SeqNum(*seqnum)));
     }
 
-    fn placed(&mut self, expected: Option<Place>) {
+    fn placed(&mut self, expected: Option<SortKey>) {
         self.owed = self.model.clone();
         self.here = expected;
         self.check_entry();
@@ -288,7 +288,7 @@ fn sorted<'c>(changes: impl Iterator<Item = (&'c [u8], Kind, &'c [u8])>) -> Sort
         bytes.extend_from_slice(&[0xee; 3]);
         let value_at = bytes.len();
         bytes.extend_from_slice(value);
-        sorter.push(&Spot { number, kind, key: at..at + key.len(), value: value_at..bytes.len() });
+        sorter.push(&EntryOffset { number, kind, key: at..at + key.len(), value: value_at..bytes.len() });
     }
     let kept_bytes = bytes.len();
     sorter.sort(Arc::new(Bytes(bytes)), kept_bytes)
@@ -313,7 +313,7 @@ fn a_batch_sorts_keys_that_heads_do_not_tell_apart() {
     for of in of {
         let keys: Vec<_> = (0..many).map(of).collect();
         let memtable = Memtable::of_batch(sorted(keys.iter().map(|key| (&**key, Kind::Put, &**key))), SeqNum(9));
-        let mut places: Vec<Place> = (9..).zip(&keys).map(|(seqnum, key)| (key.clone(), Reverse(seqnum))).collect();
+        let mut places: Vec<SortKey> = (9..).zip(&keys).map(|(seqnum, key)| (key.clone(), Reverse(seqnum))).collect();
         places.sort();
         assert_eq!(forward(&memtable), places);
         for (key, Reverse(seqnum)) in &places {

@@ -14,11 +14,11 @@ use crate::base::sync::Mutex;
 
 use super::arena::Arena;
 use super::node::{Link, Locked, Node, Slot};
-use super::record::{Place, Record};
+use super::record::{Record, SortKey};
 use crate::base::{Entry, SeqNum};
 
-/// So many entries are inserted together.
-pub(super) const TOGETHER: usize = 16;
+/// Entries that are inserted as one group.
+pub(super) const INSERT_GROUP: usize = 16;
 
 /// See the module. Aligned, because the count of handles in front of it changes with every pinned value.
 #[repr(align(64))]
@@ -29,7 +29,7 @@ pub(super) struct Tree {
     tail: Link,
     /// The first leaf, for ever. Publishes nothing.
     first: Link,
-    /// Held to put a new root above the old one.
+    /// TreeExtent to put a new root above the old one.
     growth: Mutex<()>,
     /// Dropped last; owns all nodes and records.
     arena: Arena,
@@ -68,23 +68,23 @@ impl Tree {
 
     pub(super) fn insert(&self, entry: &Entry<'_>) {
         // The record is written while the leaf is on its way from memory.
-        let leaf = self.locate(0, &Place::of(entry));
+        let leaf = self.locate(0, &SortKey::of(entry));
         self.add(Slot::Record(Record::write(&self.arena, entry)), leaf);
     }
 
-    /// [`Self::insert`] of entries into trees, up to [`TOGETHER`] whose ways down are gone together: each waits for
+    /// [`Self::insert`] of entries into trees, up to [`INSERT_GROUP`] whose ways down are gone together: each waits for
     /// memory while the others do.
-    pub(super) fn insert_together(entries: &[(&Self, Entry<'_>)]) {
-        let mut ways = [const { None }; TOGETHER];
-        for (way, (tree, entry)) in ways.iter_mut().zip(entries) {
-            *way = Some((Descent { node: tree.root(), bound: None }, tree.tail_for(&Place::of(entry))));
+    pub(super) fn insert_group(entries: &[(&Self, Entry<'_>)]) {
+        let mut ways = [const { None }; INSERT_GROUP];
+        for (progress, (tree, entry)) in ways.iter_mut().zip(entries) {
+            *progress = Some((Descent { node: tree.root(), bound: None }, tree.tail_for(&SortKey::of(entry))));
         }
         let mut under_way = true;
         while under_way {
             under_way = false;
-            for (way, (_, entry)) in ways.iter_mut().zip(entries) {
-                if let Some((descent, found @ None)) = way {
-                    *found = descent.arrive(&Place::of(entry));
+            for (progress, (_, entry)) in ways.iter_mut().zip(entries) {
+                if let Some((descent, found @ None)) = progress {
+                    *found = descent.arrive(&SortKey::of(entry));
                     under_way |= found.is_none();
                 }
             }
@@ -121,10 +121,10 @@ impl Tree {
 
     /// Splits a full node, which `place` belongs to, by means of a new one.
     #[cold]
-    fn split<'t>(&'t self, node: Locked<'t>, right: &'t Node, place: &Place<'_>) {
+    fn split<'t>(&'t self, node: Locked<'t>, right: &'t Node, place: &SortKey<'_>) {
         node.split(right, place);
         if right.level() == 0 && right.next().is_none() {
-            // While the node is held nobody can split `right`, so the tail only ever moves forward.
+            // While the node is held no thread can split `right`, so the tail only ever moves forward.
             self.tail.set(Some(right));
         }
         drop(node);
@@ -148,14 +148,14 @@ impl Tree {
 
     /// As [`Self::descend`], but without a search where ascending keys go.
     #[inline]
-    fn locate(&self, level: u32, place: &Place<'_>) -> (&Node, u64) {
+    fn locate(&self, level: u32, place: &SortKey<'_>) -> (&Node, u64) {
         let tail = if level == 0 { self.tail_for(place) } else { None };
         tail.unwrap_or_else(|| self.descend(level, place))
     }
 
     /// The last leaf, and a version at which `place` belonged to it. `None` also where that is not seen at a glance.
     #[inline]
-    fn tail_for(&self, place: &Place<'_>) -> Option<(&Node, u64)> {
+    fn tail_for(&self, place: &SortKey<'_>) -> Option<(&Node, u64)> {
         let tail = self.tail();
         let version = tail.version();
         (tail.next().is_none() && tail.starts_below(place) && tail.is_at(version)).then_some((tail, version))
@@ -163,37 +163,37 @@ impl Tree {
 
     /// The node of `level` that `place` belongs to, and a version at which it did.
     #[inline]
-    pub(super) fn descend(&self, level: u32, place: &Place<'_>) -> (&Node, u64) {
+    pub(super) fn descend(&self, level: u32, place: &SortKey<'_>) -> (&Node, u64) {
         Descent { node: self.root(), bound: None }.finish(level, place)
     }
 
     /// As [`Self::descend`] to a leaf, from where a way to the same place has come.
-    pub(super) fn descend_from(&self, way: &Way, place: &Place<'_>) -> (&Node, u64) {
-        self.resume(way).finish(0, place)
+    pub(super) fn descend_from(&self, progress: &SeekProgress, place: &SortKey<'_>) -> (&Node, u64) {
+        self.resume(progress).finish(0, place)
     }
 
     /// Goes a step on towards the leaf that `place` belongs to, and asks for the memory that the next one looks at;
     /// whether there is one.
-    pub(super) fn go_on(&self, way: &mut Way, place: &Place<'_>) -> bool {
-        let mut descent = self.resume(way);
+    pub(super) fn go_on(&self, progress: &mut SeekProgress, place: &SortKey<'_>) -> bool {
+        let mut descent = self.resume(progress);
         let arrived = descent.step(0, place).is_some();
         if arrived {
             descent.node.prefetch_record(descent.node.rank(place));
         }
-        way.node.set(Some(descent.node));
-        way.bound.set(descent.bound);
+        progress.node.set(Some(descent.node));
+        progress.bound.set(descent.bound);
         !arrived
     }
 
-    fn resume(&self, way: &Way) -> Descent<'_> {
-        let node = way.node.get(&self.arena).unwrap_or_else(|| self.root());
-        Descent { node, bound: way.bound.get(&self.arena) }
+    fn resume(&self, progress: &SeekProgress) -> Descent<'_> {
+        let node = progress.node.get(&self.arena).unwrap_or_else(|| self.root());
+        Descent { node, bound: progress.bound.get(&self.arena) }
     }
 
     /// The newest version of `key` that a snapshot at `seqnum` sees.
     #[inline]
     pub(super) fn find(&self, key: &[u8], seqnum: SeqNum) -> Option<Record<'_>> {
-        let place = Place::before(key, seqnum);
+        let place = SortKey::before(key, seqnum);
         loop {
             let (leaf, version) = self.descend(0, &place);
             if let Some(record) = candidate(leaf, version, &place) {
@@ -208,7 +208,7 @@ impl Tree {
         keys: impl Iterator<Item = &'k [u8]>,
         seqnum: SeqNum,
     ) -> impl Iterator<Item = Option<Record<'_>>> {
-        let begin = |key| (Place::before(key, seqnum), Descent { node: self.root(), bound: None }, None);
+        let begin = |key| (SortKey::before(key, seqnum), Descent { node: self.root(), bound: None }, None);
         let mut ways: Vec<_> = keys.map(begin).collect();
         let mut under_way = true;
         while under_way {
@@ -229,7 +229,7 @@ impl Tree {
 
 /// The record in `leaf` that may be the newest one of the key of `place`, if `leaf` is still at `version`.
 #[inline]
-fn candidate<'t>(leaf: &'t Node, version: u64, place: &Place<'_>) -> Option<Option<Record<'t>>> {
+fn candidate<'t>(leaf: &'t Node, version: u64, place: &SortKey<'_>) -> Option<Option<Record<'t>>> {
     let at = leaf.rank(place);
     if at >= leaf.count() {
         let next = leaf.next();
@@ -241,7 +241,7 @@ fn candidate<'t>(leaf: &'t Node, version: u64, place: &Place<'_>) -> Option<Opti
 
 /// How far a way down a tree has come. The caller keeps it until it goes on.
 #[derive(Clone, Default)]
-pub(super) struct Way {
+pub(super) struct SeekProgress {
     /// Nowhere yet when there is none.
     node: Link,
     bound: Link,
@@ -257,7 +257,7 @@ struct Descent<'t> {
 impl<'t> Descent<'t> {
     /// Goes all the way to the node of `level` that `place` belongs to, and says a version at which it did.
     #[inline]
-    fn finish(mut self, level: u32, place: &Place<'_>) -> (&'t Node, u64) {
+    fn finish(mut self, level: u32, place: &SortKey<'_>) -> (&'t Node, u64) {
         loop {
             if let Some(version) = self.step(level, place) {
                 return (self.node, version);
@@ -268,14 +268,14 @@ impl<'t> Descent<'t> {
     /// Goes one step towards the leaf that `place` belongs to, unless this is it: then returns it, and a version at
     /// which it was.
     #[inline]
-    fn arrive(&mut self, place: &Place<'_>) -> Option<(&'t Node, u64)> {
+    fn arrive(&mut self, place: &SortKey<'_>) -> Option<(&'t Node, u64)> {
         self.step(0, place).map(|version| (self.node, version))
     }
 
     /// Goes one step towards the node of `level` that `place` belongs to, unless this is it: then returns a version at
     /// which it was.
     #[inline]
-    fn step(&mut self, level: u32, place: &Place<'_>) -> Option<u64> {
+    fn step(&mut self, level: u32, place: &SortKey<'_>) -> Option<u64> {
         let node = self.node;
         let version = node.version();
         if let Some(next) = node.next()

@@ -1,16 +1,13 @@
 //! Writes a run front to back.
 
-use super::filter::{Hashes, Layout, bits_of};
-use super::format::{Footer, INDEX_PART_BYTES};
+use super::cache_populate::CachePopulate;
+use super::format::Footer;
 use super::meta::RunMeta;
-use super::separator::separator;
-use super::warm::Warm;
-use crate::base::checksum::{hash_key, hash_prefix};
+use super::section_builders::{FilterBuilder, IndexBuilder};
 use crate::base::key::descends;
 use crate::base::num::{u64_of, usize_of32};
 use crate::base::{Entry, Kind, Result, SeqNum};
-use crate::block::format::RAW_PAYLOAD_AT;
-use crate::block::{Block, BlockBuilder, BlockKind, BlockPointer, Compression, frame, raw_image};
+use crate::block::{Block, BlockBuilder, BlockKind, BlockPointer, Compression, frame};
 use crate::cache::Cache;
 use crate::env::Env;
 use crate::store::{BlockWriter, StoreStats};
@@ -20,16 +17,16 @@ use crate::tree::values::ValuePointer;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A buffer for images that grew beyond so many bytes is given back.
+/// Bytes beyond which a buffer for images is freed after use.
 const IMAGE_KEEP_BYTES: usize = 2 << 20;
 
-/// Leaves may lack so much of their size on average, as a part of it, before whole leaves of other runs are refused.
+/// Leaves may lack this part (1/8) of their size on average before whole leaves of other runs are refused.
 const LACKING_PART: u64 = 8;
 
 /// How a run is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunOptions {
-    /// A leaf is closed before it grows beyond so many bytes, unless a single entry does.
+    /// Bytes that a leaf does not exceed, unless a single entry does.
     pub block_bytes: u32,
     /// How leaves are compressed.
     pub compression: Compression,
@@ -56,24 +53,19 @@ pub struct RunBuilder {
     last_seqnum: SeqNum,
     /// The last leaf that was closed, until the key behind it is known.
     closed: Option<BlockPointer>,
-    index: BlockBuilder,
-    index_parts: Vec<IndexPart>,
-    index_bytes: usize,
-    hashes: Hashes,
-    /// The prefix that went to `hashes` last.
-    last_prefix: Vec<u8>,
-    leaves: u64,
-    /// Bytes that the leaves that were closed lack.
-    lacking_bytes: u64,
+    index: IndexBuilder,
+    filter: FilterBuilder,
+    closed_leaves: ClosedLeaves,
     meta: RunMeta,
-    warm: Option<Warm>,
+    populate: Option<CachePopulate>,
 }
 
-/// A part of the index, kept until all leaves are written.
-#[derive(Debug)]
-struct IndexPart {
-    last_separator: Vec<u8>,
-    image: Vec<u8>,
+/// The leaves that were closed, and how far they are from full.
+#[derive(Debug, Default)]
+struct ClosedLeaves {
+    count: u64,
+    /// Bytes that they lack, as [`RunBuilder::lacking`] counts.
+    lacking_bytes: u64,
 }
 
 impl RunBuilder {
@@ -90,15 +82,11 @@ impl RunBuilder {
             closed_key: Vec::new(),
             last_seqnum: SeqNum::ZERO,
             closed: None,
-            index: BlockBuilder::new(BlockKind::Branch),
-            index_parts: Vec::new(),
-            index_bytes: 0,
-            hashes: Hashes::default(),
-            last_prefix: Vec::new(),
-            leaves: 0,
-            lacking_bytes: 0,
+            index: IndexBuilder::new(),
+            filter: FilterBuilder::new(options.filter_bits_per_key, options.filter_prefix),
+            closed_leaves: ClosedLeaves::default(),
             meta: RunMeta::default(),
-            warm: None,
+            populate: None,
         })
     }
 
@@ -106,7 +94,7 @@ impl RunBuilder {
     /// opened as the [`Self::instance`] that it was written as.
     #[must_use]
     pub fn warming(mut self, cache: Arc<Cache>) -> Self {
-        self.warm = Some(Warm::new(cache));
+        self.populate = Some(CachePopulate::new(cache));
         self
     }
 
@@ -120,8 +108,8 @@ impl RunBuilder {
     /// reason.
     #[inline]
     pub const fn source(&mut self, is_cached: bool) {
-        if let Some(warm) = &mut self.warm {
-            warm.source(is_cached);
+        if let Some(populate) = &mut self.populate {
+            populate.source(is_cached);
         }
     }
 
@@ -140,17 +128,17 @@ impl RunBuilder {
         }
         let new_key = if self.leaf.is_empty() { self.begin_leaf(entry) } else { self.leaf.push(entry) };
         if new_key {
-            self.push_hash(entry.key);
+            self.filter.push(entry.key);
         }
         self.last_seqnum = entry.seqnum;
-        if let Some(warm) = &mut self.warm {
-            warm.count();
+        if let Some(populate) = &mut self.populate {
+            populate.count();
         }
         self.meta.entries += 1;
         self.meta.tombstones += u64::from(entry.kind.is_tombstone());
         self.meta.raw_bytes += u64_of(entry.key.len() + entry.value.len());
         self.meta.seqnum_max = self.meta.seqnum_max.max(entry.seqnum);
-        if entry.kind == Kind::PutApart {
+        if entry.kind == Kind::PutPointer {
             self.meta.refer(&ValuePointer::decode(entry.value)?);
         }
         Ok(())
@@ -163,8 +151,8 @@ impl RunBuilder {
     pub fn takes_leaf(&self, leaf: &Block) -> bool {
         let in_hand = u64::from(!self.leaf.is_empty());
         let lacking = in_hand * self.lacking(self.leaf.image_bytes(), self.leaf.count());
-        let all = self.lacking_bytes + lacking + self.lacking(leaf.bytes_written().len(), leaf.count());
-        LACKING_PART * all <= u64::from(self.options.block_bytes) * (self.leaves + in_hand + 1)
+        let all = self.closed_leaves.lacking_bytes + lacking + self.lacking(leaf.bytes_written().len(), leaf.count());
+        LACKING_PART * all <= u64::from(self.options.block_bytes) * (self.closed_leaves.count + in_hand + 1)
     }
 
     /// How many bytes more a leaf could have that has an image of `bytes` bytes and `count` entries, if the next entry
@@ -199,13 +187,13 @@ impl RunBuilder {
             let slot = block.slot_of(&shape, at);
             key.truncate(prefix);
             key.extend_from_slice(slot.suffix);
-            self.push_hash(&key);
+            self.filter.push(&key);
             self.meta.raw_bytes += u64_of(key.len() + slot.value_len);
         }
         self.meta.entries += u64_of(count);
-        if let Some(warm) = &mut self.warm {
-            warm.whole(count);
-            warm.leaf(self.writer.instance(), pointer, block.bytes_written(), count);
+        if let Some(populate) = &mut self.populate {
+            populate.whole(count);
+            populate.leaf(self.writer.instance(), pointer, block.bytes_written(), count);
         }
         self.closed_key.clear();
         self.closed_key.extend_from_slice(last);
@@ -220,26 +208,6 @@ impl RunBuilder {
             self.meta.smallest = key.to_vec();
         }
         self.enter_closed(key);
-    }
-
-    /// Adds a key, which is new, to the filter.
-    #[inline]
-    fn push_hash(&mut self, key: &[u8]) {
-        if self.options.filter_bits_per_key > 0.0 {
-            self.hashes.push(hash_key(key));
-            if let Some(prefix) = self.options.filter_prefix.and_then(|rule| rule.of(key)) {
-                self.push_prefix(prefix);
-            }
-        }
-    }
-
-    /// Adds a prefix to the filter, once: keys with the same prefix stand together.
-    fn push_prefix(&mut self, prefix: &[u8]) {
-        if self.last_prefix != prefix {
-            self.hashes.push(hash_prefix(prefix));
-            self.last_prefix.clear();
-            self.last_prefix.extend_from_slice(prefix);
-        }
     }
 
     /// Adds the first entry of a leaf, and says whether its key is new.
@@ -259,8 +227,8 @@ impl RunBuilder {
         let entries = self.leaf.count();
         self.leaf.finish_into(&mut self.image);
         let pointer = self.writer.append(&self.image, self.options.compression)?;
-        if let Some(warm) = &mut self.warm {
-            warm.leaf(self.writer.instance(), pointer, &self.image, entries);
+        if let Some(populate) = &mut self.populate {
+            populate.leaf(self.writer.instance(), pointer, &self.image, entries);
         }
         self.close_as(pointer, self.lacking(self.image.len(), entries));
         self.image.clear();
@@ -268,10 +236,10 @@ impl RunBuilder {
         Ok(())
     }
 
-    /// Counts a leaf that was written and lacks so many bytes.
+    /// Counts a leaf that was written and lacks `lacking` bytes.
     fn close_as(&mut self, pointer: BlockPointer, lacking: u64) {
-        self.leaves += 1;
-        self.lacking_bytes += lacking;
+        self.closed_leaves.count += 1;
+        self.closed_leaves.lacking_bytes += lacking;
         self.closed = Some(pointer);
     }
 
@@ -279,26 +247,14 @@ impl RunBuilder {
     /// does.
     fn enter_closed(&mut self, next: &[u8]) {
         let Some(pointer) = self.closed.take() else { return };
-        push_pointer(&mut self.index, separator(&self.closed_key, next), pointer);
-        if self.index.image_bytes() >= INDEX_PART_BYTES {
-            self.close_index_part();
-        }
-    }
-
-    fn close_index_part(&mut self) {
-        let last_separator = self.index.last_key().to_vec();
-        let image = self.index.finish();
-        self.index_bytes += image.len();
-        self.index_parts.push(IndexPart { last_separator, image });
+        self.index.push(&self.closed_key, next, pointer);
     }
 
     /// Bytes that the file would have if it were finished now, about.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let filter_bits = bits_of(self.hashes.len(), self.options.filter_bits_per_key);
-        let index = self.index_bytes + self.index.image_bytes();
-        self.writer.position() + u64_of(self.leaf.image_bytes() + index) + filter_bits / 8
+        self.writer.position() + u64_of(self.leaf.image_bytes() + self.index.bytes()) + self.filter.bytes()
     }
 
     /// Entries so far.
@@ -341,13 +297,10 @@ impl RunBuilder {
         }
         let last_key = self.closed_key.clone();
         self.enter_closed(&last_key);
-        if !self.index.is_empty() {
-            self.close_index_part();
-        }
         let leaves_end = self.writer.position();
-        let (layout, filter_table) = self.write_filter()?;
+        let (layout, filter_table) = self.filter.write(&mut self.writer, self.populate.as_ref())?.unzip();
         let footer = Footer {
-            top: self.write_index()?,
+            top: self.index.write(&mut self.writer, self.populate.as_ref())?,
             filter_table: match filter_table {
                 Some(image) => self.writer.append(&image, Compression::None)?,
                 None => BlockPointer::default(),
@@ -355,7 +308,7 @@ impl RunBuilder {
             filter_probes: layout.map_or(0, |layout| layout.probes),
             filter_lines: layout.map_or(0, |layout| layout.lines),
             leaves_end,
-            leaves: self.leaves,
+            leaves: self.closed_leaves.count,
             entries: self.meta.entries,
             tombstones: self.meta.tombstones,
             raw_bytes: self.meta.raw_bytes,
@@ -367,43 +320,6 @@ impl RunBuilder {
         let bytes = self.writer.finish()?;
         Ok(RunMeta { bytes, largest: self.closed_key, ..self.meta })
     }
-
-    /// Writes the parts of the filter; returns its layout and the image of the table of its parts.
-    fn write_filter(&mut self) -> Result<(Option<Layout>, Option<Vec<u8>>)> {
-        let Some(layout) = Layout::new(self.hashes.len(), self.options.filter_bits_per_key) else {
-            return Ok((None, None));
-        };
-        let images = layout.build(self.hashes.iter());
-        let mut table = raw_image(images.len() * BlockPointer::BYTES);
-        for (image, place) in images.iter().zip(table[RAW_PAYLOAD_AT..].chunks_mut(BlockPointer::BYTES)) {
-            let pointer = append_part(&mut self.writer, self.warm.as_ref(), image)?;
-            place.copy_from_slice(&pointer.encode());
-        }
-        Ok((Some(layout), Some(table)))
-    }
-
-    /// Writes the parts of the index and its top; returns the pointer to that.
-    fn write_index(&mut self) -> Result<BlockPointer> {
-        let mut top = BlockBuilder::new(BlockKind::Branch);
-        for part in &self.index_parts {
-            let pointer = append_part(&mut self.writer, self.warm.as_ref(), &part.image)?;
-            push_pointer(&mut top, &part.last_separator, pointer);
-        }
-        self.writer.append(&top.finish(), Compression::None)
-    }
-}
-
-/// Appends a part of the index or of the filter.
-fn append_part(writer: &mut BlockWriter, warm: Option<&Warm>, image: &[u8]) -> Result<BlockPointer> {
-    let pointer = writer.append(image, Compression::None)?;
-    if let Some(warm) = warm {
-        warm.part(writer.instance(), pointer, image);
-    }
-    Ok(pointer)
-}
-
-fn push_pointer(branch: &mut BlockBuilder, separator: &[u8], pointer: BlockPointer) {
-    branch.push(&Entry { key: separator, seqnum: SeqNum::ZERO, kind: Kind::Put, value: &pointer.encode() });
 }
 
 #[cfg(test)]
@@ -456,7 +372,7 @@ mod tests {
                     Some(leaf) => {
                         let (first, last) = leaf.ends();
                         builder.push_leaf(leaf, (&first, &last)).unwrap();
-                        merge.leave_leaf().unwrap();
+                        merge.skip_leaf().unwrap();
                     }
                     None => {
                         builder.push(&merge.entry().unwrap()).unwrap();

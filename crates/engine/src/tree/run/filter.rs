@@ -34,7 +34,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The layout for so many keys; `None` when no filter is wanted.
+    /// The layout for `keys` keys; `None` when no filter is wanted.
     pub(super) fn new(keys: usize, bits_per_key: f64) -> Option<Self> {
         if bits_per_key <= 0.0 || keys == 0 {
             return None;
@@ -106,7 +106,7 @@ pub(super) fn prefetch_line(part: &Block, at: usize) {
     prefetch(part.bytes().as_ptr().wrapping_add(at), LINE_BYTES);
 }
 
-/// Bits for so many keys.
+/// Bits for `keys` keys.
 #[inline]
 pub(super) fn bits_of(keys: usize, bits_per_key: f64) -> u64 {
     // Exact enough: fewer than 2^53 keys.

@@ -59,7 +59,7 @@ const VERSION: u32 = 2;
 /// Lines of 64 bytes in one part of a filter: 64 KiB, about 50,000 keys.
 pub(super) const FILTER_PART_LINES: u64 = 1024;
 
-/// An index part is closed when it reaches so many bytes.
+/// Bytes at which a part of the index is closed.
 pub(super) const INDEX_PART_BYTES: usize = 32 << 10;
 
 /// What a run's last bytes say about it.

@@ -1,14 +1,14 @@
 //! Runs that lie side by side: finding the one that may hold a key, and walking through all of them.
 
 use super::cursor::RunCursor;
-use super::fuse::Fuse;
 use super::reader::Run;
+use super::sticky_error::StickyError;
 use crate::base::key::head;
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::cache::Fill;
 use crate::tree::cost::Costs;
-use crate::tree::cursor::{Ages, Cursor, Leaf, Limits, Position};
-use crate::tree::place::{Near, Place};
+use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, Leaf, Limits, MergeSource, Position, SeqnumBounds};
+use crate::tree::leaf_cursor::{KeyBound, LeafCursor};
 use std::fmt;
 use std::sync::Arc;
 
@@ -40,13 +40,13 @@ fn first_not_below(runs: &[Arc<Run>], key: &[u8]) -> usize {
 pub struct LevelCursor {
     runs: Arc<[Arc<Run>]>,
     fill: Fill,
-    fuse: Fuse,
+    sticky_error: StickyError,
     /// The run where the cursor is; meaningless while it stands nowhere.
     at: usize,
     cursor: Option<RunCursor>,
     limits: Option<Arc<Limits>>,
     /// The cursor is in the run of the key that the next seek is for.
-    approaches: bool,
+    is_seeking: bool,
 }
 
 impl LevelCursor {
@@ -55,12 +55,12 @@ impl LevelCursor {
     #[must_use]
     pub fn new(runs: Arc<[Arc<Run>]>, fill: Fill) -> Self {
         debug_assert!(are_apart(&runs), "the runs of a level overlap");
-        Self { runs, fill, fuse: Fuse::default(), at: 0, cursor: None, limits: None, approaches: false }
+        Self { runs, fill, sticky_error: StickyError::default(), at: 0, cursor: None, limits: None, is_seeking: false }
     }
 
     /// Makes a move in run `at`; there may be none, and then the cursor stands nowhere.
     fn enter(&mut self, at: Option<usize>, go: impl FnOnce(&mut RunCursor) -> Result<()>) -> Result<()> {
-        self.approaches = false;
+        self.is_seeking = false;
         let Some((at, run)) = at.and_then(|at| Some((at, self.runs.get(at)?))) else {
             self.leave();
             return Ok(());
@@ -80,7 +80,7 @@ impl LevelCursor {
             }
         };
         let gone = go(cursor);
-        self.fuse.guard(gone)
+        self.sticky_error.guard(gone)
     }
 
     /// Stands nowhere.
@@ -99,11 +99,11 @@ impl LevelCursor {
     #[inline]
     fn go_on(&mut self, go: impl FnOnce(&mut RunCursor) -> Result<()>) -> Result<()> {
         if self.is_nowhere() {
-            return self.fuse.check();
+            return self.sticky_error.check();
         }
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
         let gone = go(cursor);
-        self.fuse.guard(gone)?;
+        self.sticky_error.guard(gone)?;
         if self.is_nowhere() {
             return self.enter(Some(self.at + 1), RunCursor::first);
         }
@@ -117,77 +117,24 @@ impl LevelCursor {
 
 impl Cursor for LevelCursor {
     fn first(&mut self) -> Result<()> {
-        self.fuse.check()?;
+        self.sticky_error.check()?;
         self.enter(Some(0), RunCursor::first)
     }
 
     fn last(&mut self) -> Result<()> {
-        self.fuse.check()?;
+        self.sticky_error.check()?;
         self.enter(self.runs.len().checked_sub(1), RunCursor::last)
     }
 
     fn seek_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.near_ge(key)?;
-        self.arrive()
-    }
-
-    fn near_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.fuse.check()?;
-        if std::mem::take(&mut self.approaches)
-            && let Some(cursor) = &mut self.cursor
-        {
-            let gone = cursor.near_ge(key);
-            return self.fuse.guard(gone);
-        }
-        self.enter(Some(first_not_below(&self.runs, key)), |cursor| cursor.near_ge(key))
-    }
-
-    #[inline]
-    fn near(&self) -> Option<Near<'_>> {
-        self.cursor.as_ref()?.near()
-    }
-
-    #[inline]
-    fn arrive(&mut self) -> Result<()> {
-        self.cursor.as_mut().map_or(Ok(()), RunCursor::arrive)
-    }
-
-    fn position(&self) -> Option<Position> {
-        Some(Position { run: self.at, ..self.cursor.as_ref()?.position()? })
-    }
-
-    fn approach_ge(&mut self, key: &[u8]) -> bool {
-        if !self.approaches {
-            let at = first_not_below(&self.runs, key);
-            let entered = self.fuse.check().and_then(|()| self.enter(Some(at), |_| Ok(())));
-            if entered.is_err() || at == self.runs.len() {
-                return false;
-            }
-            self.approaches = true;
-        }
-        self.cursor.as_mut().is_some_and(|cursor| cursor.approach_ge(key))
+        self.lazy_seek_ge(key)?;
+        self.resolve()
     }
 
     fn seek_lt(&mut self, key: &[u8]) -> Result<()> {
-        self.fuse.check()?;
+        self.sticky_error.check()?;
         let runs_before = self.runs.partition_point(|run| *run.meta().smallest < *key);
         self.enter(runs_before.checked_sub(1), |cursor| cursor.seek_lt(key))
-    }
-
-    fn leap_ge(&mut self, key: &[u8]) -> Result<()> {
-        self.fuse.check()?;
-        match self.runs.get(self.at) {
-            Some(run) if *run.meta().largest < *key => self.enter(Some(self.at + 1), RunCursor::first),
-            _ => self.enter(Some(self.at), |cursor| cursor.seek_ge(key)),
-        }
-    }
-
-    fn leap_lt(&mut self, key: &[u8]) -> Result<()> {
-        self.fuse.check()?;
-        match self.runs.get(self.at) {
-            Some(run) if *run.meta().smallest >= *key => self.enter(self.at.checked_sub(1), RunCursor::last),
-            _ => self.enter(Some(self.at), |cursor| cursor.seek_lt(key)),
-        }
     }
 
     #[inline]
@@ -196,27 +143,13 @@ impl Cursor for LevelCursor {
     }
 
     #[inline]
-    fn leaf(&self) -> Option<Leaf<'_>> {
-        self.cursor.as_ref()?.leaf()
-    }
-
-    fn leave_leaf(&mut self) -> Result<()> {
-        self.go_on(RunCursor::leave_leaf)
-    }
-
-    #[inline]
-    fn next_key_here(&mut self) -> bool {
-        self.cursor.as_mut().is_some_and(RunCursor::next_key_here)
-    }
-
-    #[inline]
     fn prev(&mut self) -> Result<()> {
         if self.is_nowhere() {
-            return self.fuse.check();
+            return self.sticky_error.check();
         }
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
         let gone = cursor.prev();
-        self.fuse.guard(gone)?;
+        self.sticky_error.guard(gone)?;
         if self.is_nowhere() {
             return self.enter(self.at.checked_sub(1), RunCursor::last);
         }
@@ -230,23 +163,8 @@ impl Cursor for LevelCursor {
         }
     }
 
-    fn exchange(&mut self, place: &mut Place) {
-        if let Some(cursor) = &mut self.cursor {
-            cursor.exchange(place);
-        }
-    }
-
-    fn ages(&self) -> Ages {
-        self.runs.get(self.at).map_or(Ages::UNKNOWN, |run| run.ages())
-    }
-
     fn costs(&self) -> Costs {
         self.cursor.as_ref().map_or_else(Costs::default, RunCursor::costs)
-    }
-
-    #[inline]
-    fn is_cached(&self) -> bool {
-        self.cursor.as_ref().is_some_and(Cursor::is_cached)
     }
 
     #[inline]
@@ -261,6 +179,94 @@ impl Cursor for LevelCursor {
 
     fn value(&self) -> Option<Value> {
         self.cursor.as_ref()?.value()
+    }
+}
+
+impl KeyCursor for LevelCursor {
+    #[inline]
+    fn next_key_in_leaf(&mut self) -> bool {
+        self.cursor.as_mut().is_some_and(RunCursor::next_key_in_leaf)
+    }
+}
+
+impl LazySeek for LevelCursor {
+    fn lazy_seek_ge(&mut self, key: &[u8]) -> Result<()> {
+        self.sticky_error.check()?;
+        if std::mem::take(&mut self.is_seeking)
+            && let Some(cursor) = &mut self.cursor
+        {
+            let gone = cursor.lazy_seek_ge(key);
+            return self.sticky_error.guard(gone);
+        }
+        self.enter(Some(first_not_below(&self.runs, key)), |cursor| cursor.lazy_seek_ge(key))
+    }
+
+    #[inline]
+    fn lazy_key(&self) -> Option<KeyBound<'_>> {
+        self.cursor.as_ref()?.lazy_key()
+    }
+
+    #[inline]
+    fn resolve(&mut self) -> Result<()> {
+        self.cursor.as_mut().map_or(Ok(()), RunCursor::resolve)
+    }
+
+    fn prefetch_seek_ge(&mut self, key: &[u8]) -> bool {
+        if !self.is_seeking {
+            let at = first_not_below(&self.runs, key);
+            let entered = self.sticky_error.check().and_then(|()| self.enter(Some(at), |_| Ok(())));
+            if entered.is_err() || at == self.runs.len() {
+                return false;
+            }
+            self.is_seeking = true;
+        }
+        self.cursor.as_mut().is_some_and(|cursor| cursor.prefetch_seek_ge(key))
+    }
+}
+
+impl MergeSource for LevelCursor {
+    fn position(&self) -> Option<Position> {
+        Some(Position { run: self.at, ..self.cursor.as_ref()?.position()? })
+    }
+
+    fn seek_ge_nearby(&mut self, key: &[u8]) -> Result<()> {
+        self.sticky_error.check()?;
+        match self.runs.get(self.at) {
+            Some(run) if *run.meta().largest < *key => self.enter(Some(self.at + 1), RunCursor::first),
+            _ => self.enter(Some(self.at), |cursor| cursor.seek_ge(key)),
+        }
+    }
+
+    fn seek_lt_nearby(&mut self, key: &[u8]) -> Result<()> {
+        self.sticky_error.check()?;
+        match self.runs.get(self.at) {
+            Some(run) if *run.meta().smallest >= *key => self.enter(self.at.checked_sub(1), RunCursor::last),
+            _ => self.enter(Some(self.at), |cursor| cursor.seek_lt(key)),
+        }
+    }
+
+    #[inline]
+    fn leaf(&self) -> Option<Leaf<'_>> {
+        self.cursor.as_ref()?.leaf()
+    }
+
+    fn skip_leaf(&mut self) -> Result<()> {
+        self.go_on(RunCursor::skip_leaf)
+    }
+
+    fn swap_leaf_cursor(&mut self, place: &mut LeafCursor) {
+        if let Some(cursor) = &mut self.cursor {
+            cursor.swap_leaf_cursor(place);
+        }
+    }
+
+    fn seqnum_bounds(&self) -> SeqnumBounds {
+        self.runs.get(self.at).map_or(SeqnumBounds::UNKNOWN, |run| run.seqnum_bounds())
+    }
+
+    #[inline]
+    fn is_cached(&self) -> bool {
+        self.cursor.as_ref().is_some_and(MergeSource::is_cached)
     }
 }
 

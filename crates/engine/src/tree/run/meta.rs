@@ -18,7 +18,7 @@ pub struct RunMeta {
     pub raw_bytes: u64,
     /// The largest seqnum.
     pub seqnum_max: SeqNum,
-    /// The run is clean up to here: see [`crate::tree::erasure`]. The file does not tell it.
+    /// The run is clean up to here: see [`crate::tree::range_tombstone`]. The file does not tell it.
     pub clean_to: SeqNum,
     /// The first key.
     pub smallest: Vec<u8>,

@@ -3,29 +3,36 @@
 //! [`RunBuilder`] writes one front to back, [`Run`] answers from it, [`RunCursor`] walks it, and [`LevelCursor`] walks
 //! runs that lie side by side.
 
-mod ahead;
+mod assigned_seqnum;
 pub mod builder;
+mod cache_populate;
 pub mod cursor;
 mod filter;
+mod filter_stats;
 mod format;
-mod fuse;
+mod index_cursor;
+mod leaf;
 pub mod level;
+mod lookup;
 pub mod meta;
+pub mod multi_get;
+mod open_filter;
+mod readahead;
 mod reader;
-mod refusals;
+mod section_builders;
 mod separator;
-mod stamped;
-pub mod together;
+mod sticky_error;
+mod tail;
 pub mod verify;
 pub mod view;
-mod warm;
 
+pub use assigned_seqnum::merge_source;
 pub use builder::{RunBuilder, RunOptions};
 pub use cursor::RunCursor;
 pub use level::{LevelCursor, are_apart, run_of};
+pub use lookup::IndexPos;
 pub use meta::{Reference, RunMeta};
-pub use reader::{Run, Start};
-pub use stamped::merge_source;
+pub use reader::Run;
 pub use verify::RunReport;
 pub use view::{View, ViewBuilder};
 

@@ -1,6 +1,6 @@
 //! Tests of runs: against vectors of entries, with every byte wrong, cut short, and failing.
 
-use super::together::get_many;
+use super::multi_get::get_many;
 use super::{LevelCursor, Run, RunBuilder, RunMeta, RunOptions, are_apart, run_of};
 use crate::base::checksum::hash_key;
 use crate::base::codec::Decoder;
@@ -10,10 +10,10 @@ use crate::block::Compression;
 use crate::cache::{Cache, Fill};
 use crate::env::sim::{Fault, SimEnv};
 use crate::store::StoreStats;
-use crate::tree::lookup::Lookups;
 use crate::tree::merge::MergeCursor;
+use crate::tree::multi_get::MultiGet;
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys, trees};
-use crate::tree::{Costs, Cursor, Limits, Prefix};
+use crate::tree::{Costs, Cursor, KeyCursor, LazySeek, Limits, MergeSource, Prefix};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -137,13 +137,13 @@ pub(super) fn moves() -> impl Strategy<Value = Vec<Move>> {
 }
 
 /// Makes a move; over how many older versions it went, if it says so.
-pub(super) fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<u64> {
+pub(super) fn apply(cursor: &mut dyn MergeSource, step: &Move) -> Result<u64> {
     let moved = match step {
         Move::First => cursor.first(),
         Move::Last => cursor.last(),
         Move::SeekGe(key) => cursor.seek_ge(key),
         Move::ApproachGe(key, steps) => {
-            (0..*steps).for_each(|_| _ = cursor.approach_ge(key));
+            (0..*steps).for_each(|_| _ = cursor.prefetch_seek_ge(key));
             cursor.seek_ge(key)
         }
         Move::SeekLt(key) => cursor.seek_lt(key),
@@ -154,19 +154,23 @@ pub(super) fn apply(cursor: &mut dyn Cursor, step: &Move) -> Result<u64> {
     moved.map(|()| 0)
 }
 
-pub(super) fn walk_alike(cursor: &mut dyn Cursor, model: &mut VecCursor, moves: &[Move]) -> Result<(), TestCaseError> {
+pub(super) fn walk_alike(
+    cursor: &mut dyn MergeSource,
+    model: &mut VecCursor,
+    moves: &[Move],
+) -> Result<(), TestCaseError> {
     for step in moves {
         let [here, there] = [apply(cursor, step).unwrap(), apply(model, step).unwrap()];
         // More versions may be passed by a seek, which does not count them.
         prop_assert_eq!(here.min(COUNTED), there.min(COUNTED));
-        prop_assert!(!cursor.begins_key() || model.begins_key(), "after {:?}", step);
+        prop_assert!(!cursor.is_first_version() || model.is_first_version(), "after {:?}", step);
         prop_assert_eq!(cursor.entry(), model.entry(), "after {:?}", step);
         prop_assert_eq!(cursor.value().map(Vec::from), model.value().map(Vec::from));
     }
     Ok(())
 }
 
-pub(super) fn all_entries(cursor: &mut dyn Cursor) -> Result<Vec<OwnedEntry>> {
+pub(super) fn all_entries(cursor: &mut dyn MergeSource) -> Result<Vec<OwnedEntry>> {
     let mut entries = Vec::new();
     cursor.first()?;
     while let Some(entry) = cursor.entry() {
@@ -182,7 +186,7 @@ pub(super) fn get(run: &Run, key: &[u8], snapshot: u64) -> Result<Option<OwnedEn
         run.ask_late(late);
         get_once(run, key, snapshot)
     });
-    let start = run.approach(key, hash_key(key));
+    let start = run.prefetch_step(key, hash_key(key));
     let approached = run.get_at_cost((key, hash_key(key)), start, SeqNum(snapshot), &mut Costs::default());
     let approached = approached.map(|found| found.map(|found| owned(key, found)));
     if let (Ok(first), Ok(late), Ok(approached)) = (&first, &late, &approached) {
@@ -293,7 +297,7 @@ proptest! {
             level.first().unwrap();
             level.last().unwrap();
             let mut seen = Vec::new();
-            while level.approach_ge(&low) {}
+            while level.prefetch_seek_ge(&low) {}
             level.seek_ge(&low).unwrap();
             while let Some(entry) = level.entry().filter(|entry| limits.contain(entry.key)) {
                 seen.push(OwnedEntry::of(entry));
@@ -310,7 +314,7 @@ proptest! {
             prop_assert_eq!(&seen, &expected, "{:?} backward, from {:?} to {:?}", asked, low, high);
             // Within a range every move is allowed.
             for (i, key) in expected.iter().map(|entry| &entry.key).enumerate() {
-                (0..i % 9).for_each(|_| _ = level.approach_ge(key));
+                (0..i % 9).for_each(|_| _ = level.prefetch_seek_ge(key));
                 level.seek_ge(key).unwrap();
                 prop_assert_eq!(level.entry().map(|entry| entry.key.to_vec()), Some(key.clone()));
             }
@@ -355,7 +359,7 @@ fn an_index_of_many_parts_leads_to_every_key() {
         assert_eq!(get(&run, &entry.key, 9).unwrap().as_ref(), Some(entry));
         let gap = [&entry.key[..], b"!"].concat();
         assert_eq!(get(&run, &gap, 9).unwrap(), None);
-        while cursor.approach_ge(&entry.key) {}
+        while cursor.prefetch_seek_ge(&entry.key) {}
         cursor.seek_ge(&entry.key).unwrap();
         assert_eq!(cursor.entry(), Some(entry.entry()));
     }
@@ -382,10 +386,10 @@ fn a_run_keeps_what_there_is_room_for_and_gives_it_back() {
         let before = lookups();
         get_once(&run, &entries[19_000].key, 9).unwrap().unwrap();
         assert_eq!(lookups() - before, looked_up, "{filter_bits_per_key} bits, {cache_bytes} bytes of cache");
-        assert!(!bench.cache.take_room(cache_bytes / 32), "the run has taken room");
+        assert!(!bench.cache.reserve(cache_bytes / 32), "the run has taken reservation");
         drop(run);
-        assert!(bench.cache.take_room(cache_bytes / 32), "and has given all of it back");
-        assert!(!bench.cache.take_room(1));
+        assert!(bench.cache.reserve(cache_bytes / 32), "and has given all of it back");
+        assert!(!bench.cache.reserve(1));
     }
 }
 
@@ -397,12 +401,12 @@ fn several_gets_keep_a_part_of_the_index_once() {
         bench.cache = Arc::new(Cache::new(32 << 20));
         let run = bench.run(&entries);
         for _ in 0..2 {
-            let found = Lookups::run(keys, SeqNum(9), &mut Costs::default(), |lookups| {
+            let found = MultiGet::run(keys, SeqNum(9), &mut Costs::default(), |lookups| {
                 lookups.search(|asks, snapshot, costs| get_many(asks, snapshot, costs, |_| std::iter::once(&*run)))
             });
             assert!(found.unwrap().iter().all(Option::is_some));
         }
-        (0..1 << 20).rev().find(|free| bench.cache.take_room(*free)).map(|free| (1 << 20) - free)
+        (0..1 << 20).rev().find(|free| bench.cache.reserve(*free)).map(|free| (1 << 20) - free)
     };
     let keys: Vec<_> = entries[..20].iter().map(|entry| &entry.key[..]).collect();
     assert_eq!(taken(&keys), taken(&keys[..1]));
@@ -497,9 +501,9 @@ fn absent_keys_are_not_read_for_by_who_asks_the_filter_late() {
     // looked at.
     assert!(cold.filters > 9_500 && cold.trees == cold.filter_misses && cold.blocks < 10_500, "{cold:?}");
     (0..500).for_each(|i| assert!(get(&run, format!("key-{i:09}").as_bytes(), 9).unwrap().is_some()));
-    let warm = look_up(0..499);
-    assert!(warm.filters < 50 && warm.blocks > 900, "only those that are sampled ask: {warm:?}");
-    assert_eq!(warm.filter_stops + warm.trees, 499);
+    let populate = look_up(0..499);
+    assert!(populate.filters < 50 && populate.blocks > 900, "only those that are sampled ask: {populate:?}");
+    assert_eq!(populate.filter_stops + populate.trees, 499);
 }
 
 #[test]
@@ -511,7 +515,7 @@ fn absent_keys_are_not_read_for_where_several_are_looked_up() {
         let keys: Vec<_> = (first..first + 50).map(|i| format!("key-{i:09}{suffix}").into_bytes()).collect();
         let keys: Vec<_> = keys.iter().map(Vec::as_slice).collect();
         let (mut costs, before) = (Costs::default(), bench.stats.block_reads.load(Ordering::Relaxed));
-        let found = Lookups::run(&keys, SeqNum(9), &mut costs, |lookups| {
+        let found = MultiGet::run(&keys, SeqNum(9), &mut costs, |lookups| {
             lookups.search(|asks, snapshot, costs| get_many(asks, snapshot, costs, |_| std::iter::once(&*run)))
         });
         let found = found.unwrap().iter().flatten().count();
@@ -547,7 +551,7 @@ proptest! {
         keys in prop::collection::vec(keys(), 0..20),
         bits in prop::collection::vec(prop_oneof![Just(0.0), Just(4.0)], 3),
         snapshot in 0..12u64,
-        warm in any::<bool>(),
+        populate in any::<bool>(),
     ) {
         let mut bench = Bench::new();
         let runs: Vec<_> = trees.iter().filter(|entries| !entries.is_empty()).zip(bits).map(|(entries, filter_bits_per_key)| {
@@ -557,11 +561,11 @@ proptest! {
         let keys: Vec<_> = keys.iter().map(Vec::as_slice).collect();
         for late in [true, false] {
             runs.iter().for_each(|run| run.ask_late(late));
-            if !warm {
+            if !populate {
                 runs.iter().for_each(|run| bench.cache.forget(run.file().instance()));
             }
             let mut costs = Costs::default();
-            let found = Lookups::run(&keys, SeqNum(snapshot), &mut costs, |lookups| {
+            let found = MultiGet::run(&keys, SeqNum(snapshot), &mut costs, |lookups| {
                 lookups.search(|asks, snapshot, costs| get_many(asks, snapshot, costs, |_| runs.iter().map(|run| &**run)))
             }).unwrap();
             for (key, found) in keys.iter().zip(found) {
@@ -728,7 +732,7 @@ fn a_failed_read_fuses_the_cursor() {
     let entries = numbered(300);
     let mut bench = Bench::new();
     let run = bench.run(&entries);
-    let cursors: [Box<dyn Fn() -> Box<dyn Cursor>>; 2] = [
+    let cursors: [Box<dyn Fn() -> Box<dyn MergeSource>>; 2] = [
         Box::new(|| Box::new(run.cursor(Fill::Keep))),
         Box::new(|| Box::new(LevelCursor::new([Arc::clone(&run)].into(), Fill::Bypass))),
     ];
@@ -736,7 +740,7 @@ fn a_failed_read_fuses_the_cursor() {
         for move_that_fails in 0..20 {
             bench.cache.forget(run.file().instance());
             let mut cursor = cursor();
-            let walk = |cursor: &mut dyn Cursor| {
+            let walk = |cursor: &mut dyn MergeSource| {
                 cursor.seek_ge(&entries[150].key)?;
                 (0..40).try_for_each(|_| cursor.prev())
             };

@@ -1,9 +1,10 @@
 //! Reads all of a run straight from its file and checks that its parts agree with each other.
 
-use super::ahead::ReadAhead;
 use super::filter::{LINE_BYTES, Layout};
 use super::format::Footer;
 use super::meta::RunMeta;
+use super::open_filter::OpenFilter;
+use super::readahead::ReadAhead;
 use super::reader::Run;
 use crate::base::checksum::{hash_key, hash_prefix};
 use crate::base::key::descends;
@@ -64,9 +65,9 @@ impl Run {
             value_bytes: 0,
         };
         walk.blocks += walk.filter.as_ref().map_or(0, |(_, parts)| 1 + u64_of(parts.len()));
-        let mut ahead = ReadAhead::new(Fill::Bypass);
+        let mut readahead = ReadAhead::new(Fill::Bypass);
         for part in 0..self.top().count() {
-            walk.index_part(part, &mut ahead)?;
+            walk.index_part(part, &mut readahead)?;
         }
         walk.end()?;
         Ok(RunReport { blocks: walk.blocks, entries: walk.seen.entries, bytes: self.meta().bytes + walk.value_bytes })
@@ -78,7 +79,7 @@ impl Run {
     /// `Io` when a block cannot be read.
     pub fn verify_parts(&self) -> Result<(u64, Vec<Error>)> {
         let index = (0..self.top().count()).map(|part| self.pointer(self.top(), part));
-        let filter = self.filter().map_or(&[][..], |(_, parts)| parts);
+        let filter = self.filter().map_or(&[][..], OpenFilter::parts);
         let blocks = index.chain(filter.iter().map(|pointer| Ok(*pointer)));
         let checks = blocks.map(|pointer| pointer.and_then(|pointer| self.file().read(pointer).map(drop)));
         let (mut sound, mut wrong) = (0, Vec::new());
@@ -94,7 +95,8 @@ impl Run {
 
     /// The parts of the filter, from the file.
     fn read_filter(&self) -> Result<Option<(Layout, Vec<Block>)>> {
-        let Some((layout, pointers)) = self.filter() else { return Ok(None) };
+        let Some(filter) = self.filter() else { return Ok(None) };
+        let (layout, pointers) = (filter.layout(), filter.parts());
         let mut parts = Vec::with_capacity(pointers.len());
         for (part, pointer) in pointers.iter().enumerate() {
             let block = self.file().read(*pointer)?;
@@ -108,7 +110,7 @@ impl Run {
 }
 
 impl Walk<'_> {
-    fn index_part(&mut self, part: usize, ahead: &mut ReadAhead) -> Result<()> {
+    fn index_part(&mut self, part: usize, readahead: &mut ReadAhead) -> Result<()> {
         let pointer = self.run.pointer(self.run.top(), part)?;
         let index = self.run.file().read(pointer)?;
         self.blocks += 1;
@@ -124,7 +126,7 @@ impl Walk<'_> {
             if pointer.offset != self.seen.leaves_end {
                 return Err(self.wrong(pointer, "a leaf does not begin where the one before it ends"));
             }
-            let (leaf, _) = ahead.leaf(self.run, (pointer, None), || 0..self.run.leaves_end())?;
+            let (leaf, _) = readahead.leaf(self.run, (pointer, None), || 0..self.run.leaves_end())?;
             self.run.check_leaf(pointer, &leaf)?;
             self.blocks += 1;
             self.seen.leaves += 1;
@@ -159,7 +161,7 @@ impl Walk<'_> {
             self.seen.tombstones += u64::from(entry.kind.is_tombstone());
             self.seen.raw_bytes += u64_of(self.key.len() + entry.value_len);
             self.seen.seqnum_max = self.seen.seqnum_max.max(entry.seqnum);
-            if entry.kind == Kind::PutApart {
+            if entry.kind == Kind::PutPointer {
                 self.value(leaf.value(at))?;
             }
             self.last_seqnum = entry.seqnum;

@@ -13,12 +13,12 @@ use crate::base::num::u64_of;
 use crate::base::{Entry, Error, ErrorKind, Kind, Result, SeqNum, Value};
 use crate::block::Block;
 use crate::cache::Fill;
-use crate::tree::cursor::{Ages, Cursor};
+use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, MergeSource, SeqnumBounds};
 use crate::tree::values::ValueFiles;
 
 /// One of several trees that lie side by side: the ages of its entries, and its leaves or, when not even its file can
 /// be opened, its loss.
-pub type Piece = (Ages, Result<Box<dyn Leaves>, LostRange>);
+pub type Piece = (SeqnumBounds, Result<Box<dyn Leaves>, LostRange>);
 
 /// Walks forward over the entries of the leaves that are left of trees that lie side by side. Values that are kept
 /// apart stand in their entries, as if they were not; an entry whose value cannot be read is lost like one in a damaged
@@ -27,7 +27,7 @@ pub struct SalvageCursor {
     /// The trees to come.
     pieces: Box<dyn Iterator<Item = Piece> + Send>,
     leaves: Option<Box<dyn Leaves>>,
-    ages: Ages,
+    seqnum_bounds: SeqnumBounds,
     values: ValueFiles,
     losses: Losses,
     /// Bytes of the blocks and values read. Only shown; publishes nothing.
@@ -54,8 +54,9 @@ impl SalvageCursor {
         losses: Losses,
         read: Arc<AtomicU64>,
     ) -> Self {
-        let (leaves, ages, leaf, at, key, seqnum) = (None, Ages::UNKNOWN, None, 0, Vec::new(), SeqNum::ZERO);
-        Self { pieces, leaves, ages, values, losses, read, leaf, at, key, seqnum, value: None, in_gap: false }
+        let (leaves, seqnum_bounds, leaf, at, key, seqnum) =
+            (None, SeqnumBounds::UNKNOWN, None, 0, Vec::new(), SeqNum::ZERO);
+        Self { pieces, leaves, seqnum_bounds, values, losses, read, leaf, at, key, seqnum, value: None, in_gap: false }
     }
 
     fn lose(&mut self, lost: LostRange) {
@@ -80,7 +81,9 @@ impl SalvageCursor {
                 match self.pieces.next() {
                     None => return,
                     Some((_, Err(lost))) => self.lose(lost),
-                    Some((ages, Ok(leaves))) => (self.ages, self.leaves) = (ages, Some(leaves)),
+                    Some((seqnum_bounds, Ok(leaves))) => {
+                        (self.seqnum_bounds, self.leaves) = (seqnum_bounds, Some(leaves))
+                    }
                 }
                 continue;
             };
@@ -117,7 +120,7 @@ impl SalvageCursor {
         while let Some((offset, leaf)) = self.leaf.clone() {
             leaf.key_into(self.at, &mut self.key);
             (self.seqnum, self.value) = (leaf.seqnum(self.at), None);
-            if leaf.entry_kind(self.at) != Kind::PutApart {
+            if leaf.entry_kind(self.at) != Kind::PutPointer {
                 break;
             }
             match self.values.read(leaf.value(self.at), Fill::Bypass) {
@@ -176,10 +179,6 @@ impl Cursor for SalvageCursor {
         Err(forward_only())
     }
 
-    fn ages(&self) -> Ages {
-        self.ages
-    }
-
     fn entry(&self) -> Option<Entry<'_>> {
         let leaf = &self.leaf.as_ref()?.1;
         let slot = leaf.slot(self.at);
@@ -194,6 +193,16 @@ impl Cursor for SalvageCursor {
         let leaf = &self.leaf.as_ref()?.1;
         let (at, len) = leaf.value_at(self.at);
         Some(self.value.clone().unwrap_or_else(|| leaf.clone().pinned(at, len)))
+    }
+}
+
+impl KeyCursor for SalvageCursor {}
+
+impl LazySeek for SalvageCursor {}
+
+impl MergeSource for SalvageCursor {
+    fn seqnum_bounds(&self) -> SeqnumBounds {
+        self.seqnum_bounds
     }
 }
 

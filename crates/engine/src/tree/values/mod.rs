@@ -1,7 +1,7 @@
 //! Value files: large values of runs, apart from their keys, so that a compaction moves pointers and not the values.
 //!
 //! A flush, and a bulk load, write each put with a large value to a value file ([`ValueBuilder`]) and an entry of
-//! [`Kind::PutApart`](crate::base::Kind::PutApart) to the run, in whose value's place stands a [`ValuePointer`].
+//! [`Kind::PutPointer`](crate::base::Kind::PutPointer) to the run, in whose value's place stands a [`ValuePointer`].
 //! Cursors and lookups show the pointer; [`ValueFiles`] reads what it points to, when a reader wants the value.
 //! (WiscKey, Lu et al. 2016; integrated BlobDB of RocksDB.)
 //!
@@ -10,7 +10,7 @@
 //! value, compressed by itself where that pays. The entries that point to them alone say where they are.
 //!
 //! # Invariants
-//! 1. A value file does not change after the runs that refer to it were shown to anybody.
+//! 1. A value file does not change after the runs that refer to it were shown to readers.
 //! 2. Of each value file that a run's entries point into, the run's meta says how many bytes these values take
 //!    ([`Reference`](super::run::Reference)). The sum over all runs of the table are the file's live bytes; a file to
 //!    which no run refers is removed.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Entry, Error, FileId, Kind, Reached, Result, SeqNum};
+use crate::base::{CoveragePoint, Entry, Error, FileId, Kind, Result, SeqNum};
 use crate::block::Block;
 use crate::db::jobs::job::leaves_unchanged;
 use crate::db::state::State;
@@ -118,7 +118,7 @@ impl<'a> RunWriter<'a> {
     pub(crate) fn push(&mut self, entry: &Entry<'_>) -> Result<()> {
         match self.values.place(entry)? {
             None => self.push_placed(entry),
-            Some(pointer) => self.push_placed(&Entry { kind: Kind::PutApart, value: &pointer.encode(), ..*entry }),
+            Some(pointer) => self.push_placed(&Entry { kind: Kind::PutPointer, value: &pointer.encode(), ..*entry }),
         }
     }
 
@@ -141,7 +141,7 @@ impl<'a> RunWriter<'a> {
         self.builder_for(first)?.push_leaf(leaf, (first, last))?;
         self.note_last(last);
         self.reused_leaves += 1;
-        Reached::LeafReused.mark();
+        CoveragePoint::LeafReused.mark();
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl<'a> RunWriter<'a> {
             && builder.bytes() >= self.ends.run_bytes_max
         {
             if self.ends.last_key == key {
-                Reached::KeyKeptWhole.mark();
+                CoveragePoint::KeyKeptWhole.mark();
             } else {
                 self.cut()?;
             }

@@ -62,7 +62,7 @@ impl<'a> ValueWriter<'a> {
     pub(crate) fn place(&mut self, entry: &Entry<'_>) -> Result<Option<ValuePointer>> {
         match entry.kind {
             Kind::Put if entry.value.len() >= self.large_bytes => self.write(entry.value).map(Some),
-            Kind::PutApart if !self.anew.is_empty() => self.place_anew(entry.value),
+            Kind::PutPointer if !self.anew.is_empty() => self.place_anew(entry.value),
             _ => Ok(None),
         }
     }

@@ -34,11 +34,11 @@ use crate::table::catalog::Catalog;
 use crate::table::files;
 use crate::table::manifest::{LoadedManifest, Manifest, ManifestDamage};
 use crate::table::record::TableRecord;
-use crate::tree::erasure::{Erasure, Erasures};
+use crate::tree::gc::GcRule;
 use crate::tree::memtable::Memtable;
 use crate::tree::merge::MergeCursor;
 use crate::tree::operator::TableOperator;
-use crate::tree::retain::Retain;
+use crate::tree::range_tombstone::{RangeTombstone, RangeTombstones};
 use crate::tree::salvage::{Losses, LostRange, Piece, SalvageCursor};
 
 use super::log_reader::read_record;
@@ -169,7 +169,7 @@ struct Source<'a> {
 #[derive(Default)]
 struct Changes {
     memtable: Memtable,
-    erasures: Vec<Erasure>,
+    range_tombstones: Vec<RangeTombstone>,
 }
 
 impl<'a> Source<'a> {
@@ -242,7 +242,7 @@ impl<'a> Source<'a> {
                 if let Some(entry) = change.entry(seqnum) {
                     changes.memtable.insert(&entry);
                 }
-                changes.erasures.extend(change.range().map(|range| Erasure { range, seqnum }));
+                changes.range_tombstones.extend(change.range().map(|range| RangeTombstone { range, seqnum }));
             }
             Ok(())
         })?;
@@ -268,13 +268,16 @@ impl<'a> Source<'a> {
             losses.push(lost.clone());
             sources.push(Box::new(SalvageCursor::new(pieces, values.clone(), lost, Arc::clone(&self.read))));
         }
-        let erasures = record.erasures.and(&Erasures::newest_of(changes.erasures.iter().map(Erasure::ends)));
+        let range_tombstones = record
+            .range_tombstones
+            .and(&RangeTombstones::newest_of(changes.range_tombstones.iter().map(RangeTombstone::ends)));
         let operator = TableOperator::find(record.options.merge.as_deref(), &registered.operators);
-        let retain = Retain::new(Vec::new(), SeqNum::MAX, true).folding(operator);
-        let retain = retain.dated(record.options.time_to_live.is_some()).erasing(Arc::new(erasures));
+        let gc = GcRule::new(Vec::new(), SeqNum::MAX, true).with_operator(operator);
+        let gc =
+            gc.keeping_seqnums(record.options.time_to_live.is_some()).with_range_tombstones(Arc::new(range_tombstones));
         let (read, bytes_total) = (Arc::clone(&self.read), self.bytes_total);
         let mut tell = || told(SalvageProgress { bytes: read.load(Ordering::Relaxed), bytes_total });
-        let entries = target.write_table(id, record, MergeCursor::new(sources), retain, &mut tell)?;
+        let entries = target.write_table(id, record, MergeCursor::new(sources), gc, &mut tell)?;
         let lost = losses.iter().flat_map(Losses::take).collect();
         Ok(SalvagedTable { name: record.name.clone(), entries, lost })
     }

@@ -9,18 +9,18 @@ use crate::cache::Cache;
 use crate::db::state::directory::{identity, is_lost_and_found, sync_above};
 use crate::env::Env;
 use crate::store::StoreStats;
+use crate::table::LEVELS;
 use crate::table::catalog::Catalog;
 use crate::table::files::{self, FileKind};
 use crate::table::manifest::Manifest;
 use crate::table::record::{RunRecord, TableRecord};
-use crate::table::version::LEVELS;
 use crate::table::{Layout, TableOptions};
-use crate::tree::Cursor;
 use crate::tree::btree::{BTree, TreeMeta, TreeOptions};
+use crate::tree::gc::GcRule;
 use crate::tree::merge::MergeCursor;
-use crate::tree::retain::Retain;
 use crate::tree::run::{RunBuilder, RunOptions};
 use crate::tree::values::ValueBuilder;
+use crate::tree::{Cursor, MergeSource};
 
 /// Progress is told after so many entries.
 const ENTRIES_TOLD: u64 = 1 << 14;
@@ -56,17 +56,17 @@ impl<'a> Target<'a> {
         id: TableId,
         record: &TableRecord,
         input: MergeCursor,
-        retain: Retain,
+        gc: GcRule,
         tell: &mut dyn FnMut(),
     ) -> Result<u64> {
         let mut table = TableRecord::new(record.name.clone(), record.options.clone(), Lsn(0));
-        table.marks.clone_from(&record.marks);
+        table.seqnum_to_time.clone_from(&record.seqnum_to_time);
         let entries = if record.options.layout == Layout::BTree {
-            let (file, meta) = self.write_btree(&record.options, input, retain, tell)?;
+            let (file, meta) = self.write_btree(&record.options, input, gc, tell)?;
             table.tree = Some((file, meta));
             meta.entries
         } else {
-            table.levels[LEVELS - 1] = self.write_runs(&record.options, input, retain, tell)?;
+            table.levels[LEVELS - 1] = self.write_runs(&record.options, input, gc, tell)?;
             table.runs().map(|run| run.meta.entries).sum()
         };
         self.catalog.tables.insert(id, table);
@@ -77,7 +77,7 @@ impl<'a> Target<'a> {
         &mut self,
         options: &TableOptions,
         mut input: MergeCursor,
-        mut retain: Retain,
+        mut gc: GcRule,
         tell: &mut dyn FnMut(),
     ) -> Result<(FileId, TreeMeta)> {
         let (id, identity, path) = self.new_file(FileKind::Tree);
@@ -90,12 +90,12 @@ impl<'a> Target<'a> {
             cache,
             stats,
         )?;
-        let turn = tree.turn().expect("nobody else merges into a tree that was just made");
+        let turn = tree.merge_permit().expect("nobody else merges into a tree that was just made");
         let mut pause = || {
             tell();
             Ok(())
         };
-        let pending = tree.merge(turn, &mut input, &mut retain, false, &mut pause)?;
+        let pending = tree.merge(turn, &mut input, &mut gc, false, &mut pause)?;
         let meta = *pending.meta();
         tree.install(pending)?;
         Ok((id, meta))
@@ -105,21 +105,21 @@ impl<'a> Target<'a> {
         &mut self,
         options: &TableOptions,
         mut input: MergeCursor,
-        mut retain: Retain,
+        mut gc: GcRule,
         tell: &mut dyn FnMut(),
     ) -> Result<Vec<RunRecord>> {
         let mut runs = Runs { target: self, options, run: None, values: None, key: Vec::new(), done: Vec::new() };
         input.first()?;
         for seen in 1u64.. {
             let Some(entry) = input.entry() else { break };
-            let clean_to = if retain.compares_ages() { input.ages().least } else { SeqNum::ZERO };
-            retain.push_from(clean_to, &entry, &mut |entry| runs.push(entry))?;
+            let clean_to = if gc.compares_seqnums() { input.seqnum_bounds().smallest } else { SeqNum::ZERO };
+            gc.push_from(clean_to, &entry, &mut |entry| runs.push(entry))?;
             if seen.is_multiple_of(ENTRIES_TOLD) {
                 tell();
             }
             input.next()?;
         }
-        retain.end_key(&mut |entry| runs.push(entry))?;
+        gc.end_key(&mut |entry| runs.push(entry))?;
         runs.finish()
     }
 
@@ -157,7 +157,7 @@ impl Runs<'_, '_, '_> {
             return self.push_placed(entry);
         }
         let pointer = self.values(entry.value.len())?.push(entry.value)?.encode();
-        self.push_placed(&Entry { kind: Kind::PutApart, value: &pointer, ..*entry })
+        self.push_placed(&Entry { kind: Kind::PutPointer, value: &pointer, ..*entry })
     }
 
     /// The value file that takes a value of so many bytes.

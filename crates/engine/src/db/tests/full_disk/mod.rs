@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::sync::Mutex;
-use crate::base::{ErrorKind, Reached, Result};
+use crate::base::{CoveragePoint, ErrorKind, Result};
 use crate::db::{Batch, Database, Durability, Options, Table};
 use crate::env::sim::{CrashProfile, Fault, SimEnv};
 use crate::table::{Layout, TableOptions};
@@ -77,7 +77,7 @@ fn a_flush_without_room_is_tried_again_and_loses_nothing() {
         let said = refused.to_string();
         assert!(refused.kind() == ErrorKind::Full && said.contains("memtables have all memory"), "{layout:?}: {said}");
         assert!(said.contains("free ") && said.contains("bytes on the disk of /db"), "{layout:?}: {said}");
-        assert!(Reached::FlushWithoutRoom.is_reached());
+        assert!(CoveragePoint::FlushWithoutRoom.is_reached());
         assert_holds(&db, &table, &model, "without room");
         assert!(db.stats().memtable_bytes > 2 << 20 >> 1);
         let error = table.flush().unwrap_err();

@@ -105,8 +105,8 @@ impl Run {
         *self.durable.lock() = next;
         self.fixture.tree.install(pending).unwrap();
         if self.random.below(4) == 0 {
-            let turn = self.fixture.tree.turn().unwrap();
-            self.fixture.tree.give_back(&turn, self.random.below(3) * 20_000).unwrap();
+            let permit = self.fixture.tree.merge_permit().unwrap();
+            self.fixture.tree.punch_free(&permit, self.random.below(3) * 20_000).unwrap();
         }
     }
 

@@ -52,7 +52,7 @@ fn a_list_of_free_space_fits_only_the_root_that_it_came_with() {
     assert!(!fits(&of_list, &TreeMeta { free_bytes: units(&of_list), ..meta }), "the list itself is free");
     assert!(!fits(&free, &TreeMeta { free_bytes: meta.free_bytes + UNIT_BYTES, ..meta }));
     for leaves in [meta.file_units(), u64::MAX] {
-        assert!(!fits(&free, &TreeMeta { leaves, ..meta }), "{leaves} leaves have no room beside what is free");
+        assert!(!fits(&free, &TreeMeta { leaves, ..meta }), "{leaves} leaves have no reservation beside what is free");
     }
 }
 

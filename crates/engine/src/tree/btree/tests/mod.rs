@@ -21,9 +21,9 @@ use crate::cache::{Cache, Fill};
 use crate::env::sim::{Fault, SimEnv};
 use crate::store::Extent;
 use crate::store::space::UNIT_BYTES;
-use crate::tree::cursor::Cursor;
+use crate::tree::cursor::{Cursor, LazySeek, MergeSource};
+use crate::tree::gc::GcRule;
 use crate::tree::operator::TableOperator;
-use crate::tree::retain::Retain;
 use crate::tree::vec_cursor::{Append, OwnedEntry, VecCursor};
 
 const IDENTITY: u64 = 0x5eed;
@@ -60,9 +60,9 @@ struct Model {
 }
 
 /// Merges without a pause, when nobody else does.
-fn merge(tree: &BTree, changes: &mut dyn Cursor, retain: &mut Retain, rewrite: bool) -> Result<PendingRoot> {
-    let turn = tree.turn().ok_or_else(|| Error::invalid("a merge is under way"))?;
-    tree.merge(turn, changes, retain, rewrite, &mut || Ok(()))
+fn merge(tree: &BTree, changes: &mut dyn MergeSource, gc: &mut GcRule, rewrite: bool) -> Result<PendingRoot> {
+    let permit = tree.merge_permit().ok_or_else(|| Error::invalid("a merge is under way"))?;
+    tree.merge(permit, changes, gc, rewrite, &mut || Ok(()))
 }
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
@@ -92,8 +92,8 @@ impl Model {
         VecCursor::new(entries.collect())
     }
 
-    fn retain(&self) -> Retain {
-        Retain::new(self.snapshots.iter().copied().map(SeqNum).collect(), SeqNum(self.seqnum), true)
+    fn retain(&self) -> GcRule {
+        GcRule::new(self.snapshots.iter().copied().map(SeqNum).collect(), SeqNum(self.seqnum), true)
     }
 
     fn get(&self, key: &[u8], snapshot: u64) -> Option<&[u8]> {
@@ -214,7 +214,7 @@ fn check_moves(root: &Arc<TreeRoot>) {
         let above = [key.as_slice(), &[0]].concat();
         for key in [key, &above, &key[..key.len() - 1].to_vec()] {
             let index = forward.partition_point(|entry| entry.key < *key);
-            (0..i % 20).for_each(|_| _ = cursor.approach_ge(key));
+            (0..i % 20).for_each(|_| _ = cursor.prefetch_seek_ge(key));
             cursor.seek_ge(key).unwrap();
             assert_eq!(cursor.entry(), forward.get(index).map(OwnedEntry::entry), "seek_ge {key:?}");
             cursor.prev().unwrap();
@@ -502,10 +502,10 @@ fn merges_under_one_rule_may_come_to_a_key_twice() {
     let mut fixture = Fixture::plain(4096);
     for round in 0..3_u8 {
         fixture.model.put(key(1), [round; 8]);
-        let mut retain = fixture.model.retain();
+        let mut gc = fixture.model.retain();
         let mut changes = fixture.model.take_batch();
         for _ in 0..2 {
-            let pending = merge(&fixture.tree, &mut changes, &mut retain, true).unwrap();
+            let pending = merge(&fixture.tree, &mut changes, &mut gc, true).unwrap();
             fixture.tree.install(pending).unwrap();
             check(&fixture.tree.root(), &fixture.model, fixture.model.seqnum);
         }
@@ -857,8 +857,8 @@ fn merge_operands(fixture: &mut Fixture, keys: &[&str], at: std::ops::Range<u64>
     };
     let changes = keys.iter().flat_map(|key| at.clone().rev().map(move |at| operand(key, at)));
     let mut changes = VecCursor::new(changes.collect());
-    let mut retain = Retain::new(Vec::new(), SeqNum(1 << 20), true).folding(operator.clone());
-    let pending = merge(&fixture.tree, &mut changes, &mut retain, false).unwrap();
+    let mut gc = GcRule::new(Vec::new(), SeqNum(1 << 20), true).with_operator(operator.clone());
+    let pending = merge(&fixture.tree, &mut changes, &mut gc, false).unwrap();
     fixture.tree.install(pending).unwrap();
     fixture.tree.verify(&fixture.tree.root()).unwrap();
 }

@@ -1,7 +1,8 @@
 //! Makes a view by walking through all its trees once.
 
 use super::layout::{
-    ENTRY_BYTES, GROUP_BYTES, GROUP_ENTRIES, HEADS_AT, LIES_AT, Lie, PREFIX_AT, PREFIX_AT_AT, PREFIX_LEN_AT, Part,
+    ENTRY_BYTES, EntryLocator, GROUP_BYTES, GROUP_ENTRIES, HEADS_AT, LOCATORS_AT, PREFIX_AT, PREFIX_AT_AT,
+    PREFIX_LEN_AT, Part,
 };
 use super::reader::{Tree, View};
 use crate::base::key::shared_bytes;
@@ -10,15 +11,15 @@ use crate::base::num::{u32_of, u64_of};
 use crate::base::{Entry, Kind, Result, SeqNum};
 use crate::block::{Block, BlockBuilder, BlockKind, head};
 use crate::cache::{Cache, Fill};
-use crate::tree::branch::Room;
-use crate::tree::cursor::Cursor;
+use crate::tree::branch::CacheReservation;
+use crate::tree::cursor::{Cursor, MergeSource};
 use crate::tree::merge::MergeCursor;
 use crate::tree::run::level::LevelCursor;
 use crate::tree::run::separator::separator;
 use std::fmt;
 use std::sync::Arc;
 
-/// A part ends with the group that makes it so long; so two of them share a slab.
+/// A part ends with the group that makes it this long; two parts share a slab.
 const PART_BYTES: usize = 32 << 10;
 
 /// A view in the making.
@@ -33,7 +34,7 @@ pub struct ViewBuilder {
     top: BlockBuilder,
     parts: Vec<Part>,
     entries: u64,
-    room: Room,
+    reservation: CacheReservation,
 }
 
 /// The entries of a group that is not full yet.
@@ -42,7 +43,7 @@ struct Pending {
     keys: Vec<u8>,
     /// Where each key ends in `keys`.
     ends: Vec<usize>,
-    lies: Vec<Lie>,
+    locators: Vec<EntryLocator>,
 }
 
 impl Pending {
@@ -64,11 +65,11 @@ impl ViewBuilder {
     /// When a block cannot be read or is corrupt.
     pub fn new(trees: Vec<Tree>, cache: &Arc<Cache>) -> Result<Option<Self>> {
         let entries: u64 = trees.iter().flat_map(|tree| &**tree).map(|run| run.meta().entries).sum();
-        let room = Room::new(cache);
-        if trees.len() < 2 || !room.take(entries.saturating_mul(ENTRY_BYTES)) {
+        let reservation = CacheReservation::new(cache);
+        if trees.len() < 2 || !reservation.reserve(entries.saturating_mul(ENTRY_BYTES)) {
             return Ok(None);
         }
-        let source = |tree: &Tree| Box::new(LevelCursor::new(Arc::clone(tree), Fill::Merge)) as Box<dyn Cursor>;
+        let source = |tree: &Tree| Box::new(LevelCursor::new(Arc::clone(tree), Fill::Merge)) as Box<dyn MergeSource>;
         let mut input = MergeCursor::new(trees.iter().map(source).collect());
         input.first()?;
         Ok(Some(Self {
@@ -81,12 +82,12 @@ impl ViewBuilder {
             top: BlockBuilder::new(BlockKind::Branch),
             parts: Vec::new(),
             entries: 0,
-            room,
+            reservation,
         }))
     }
 
-    /// Goes through so many entries. False when there are more; `None` when one lies where a view cannot say it, or
-    /// memory is refused.
+    /// Processes `entries` entries. Returns false when there are more; `None` when one lies where a view cannot say it,
+    /// or memory is refused.
     ///
     /// # Errors
     /// When a block cannot be read or is corrupt.
@@ -95,12 +96,12 @@ impl ViewBuilder {
             let (Some(entry), Some(position)) = (self.input.entry(), self.input.position()) else {
                 return Ok((self.close_group(None) && self.close_part()).then_some(true));
             };
-            let Some(lie) = Lie::new(self.input.source(), position) else { return Ok(None) };
+            let Some(locator) = EntryLocator::new(self.input.source(), position) else { return Ok(None) };
             let is_same = self.group.last_key() == Some(entry.key);
-            if is_same && let Some(last) = self.group.lies.last_mut() {
+            if is_same && let Some(last) = self.group.locators.last_mut() {
                 *last = last.followed_by_same_key();
             }
-            if self.group.lies.len() == GROUP_ENTRIES {
+            if self.group.locators.len() == GROUP_ENTRIES {
                 let key = entry.key.to_vec();
                 if !self.close_group(Some(&key)) {
                     return Ok(None);
@@ -110,7 +111,7 @@ impl ViewBuilder {
                 self.group.keys.extend_from_slice(entry.key);
             }
             self.group.ends.push(self.group.keys.len());
-            self.group.lies.push(lie);
+            self.group.locators.push(locator);
             self.entries += 1;
             self.input.next()?;
         }
@@ -123,7 +124,7 @@ impl ViewBuilder {
         let first = self.group.key(0);
         let shared = shared_bytes(first, last).min(usize::from(u16::MAX));
         let mut bytes = [0; GROUP_BYTES];
-        bytes[..2].copy_from_slice(&u32_of(self.group.lies.len()).to_le_bytes()[..2]);
+        bytes[..2].copy_from_slice(&u32_of(self.group.locators.len()).to_le_bytes()[..2]);
         bytes[PREFIX_LEN_AT..][..2].copy_from_slice(&u32_of(shared).to_le_bytes()[..2]);
         if shared <= HEADS_AT - PREFIX_AT {
             bytes[PREFIX_AT..][..shared].copy_from_slice(&first[..shared]);
@@ -131,16 +132,16 @@ impl ViewBuilder {
             bytes[PREFIX_AT_AT..][..4].copy_from_slice(&u32_of(self.long.len()).to_le_bytes());
             self.long.extend_from_slice(&first[..shared]);
         }
-        for (at, lie) in self.group.lies.iter().enumerate() {
+        for (at, locator) in self.group.locators.iter().enumerate() {
             let head = head(&self.group.key(at)[shared..]);
             bytes[HEADS_AT + 4 * at..][..4].copy_from_slice(&head.to_le_bytes());
-            bytes[LIES_AT + 8 * at..][..8].copy_from_slice(&lie.0.to_le_bytes());
+            bytes[LOCATORS_AT + 8 * at..][..8].copy_from_slice(&locator.0.to_le_bytes());
         }
         self.groups.extend_from_slice(&bytes);
         push(&mut self.separators, next.map_or(last, |next| separator(last, next)));
         self.group.keys.clear();
         self.group.ends.clear();
-        self.group.lies.clear();
+        self.group.locators.clear();
         self.groups.len() + self.long.len() < PART_BYTES || self.close_part()
     }
 
@@ -151,7 +152,7 @@ impl ViewBuilder {
         }
         let granted = u64_of(self.groups.len() / GROUP_BYTES * GROUP_ENTRIES) * ENTRY_BYTES;
         let keys = self.long.len() + self.separators.image_bytes() + self.separators.last_key().len();
-        if !self.room.take(u64_of(self.groups.len() + keys).saturating_sub(granted)) {
+        if !self.reservation.reserve(u64_of(self.groups.len() + keys).saturating_sub(granted)) {
             return false;
         }
         push(&mut self.top, self.separators.last_key());
@@ -178,7 +179,7 @@ impl ViewBuilder {
         let visible_from = runs.clone().map(|run| run.visible_from()).max().unwrap_or_default();
         let is_bare = runs.clone().all(|run| run.filter().is_none());
         let (parts, entries) = (self.parts.into(), self.entries);
-        View { trees: self.trees, top, parts, entries, visible_from, is_bare, _room: self.room }
+        View { trees: self.trees, top, parts, entries, visible_from, is_bare, _room: self.reservation }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::base::num::{u64_of, usize_of, usize_of32};
 use crate::base::prefetch::prefetch;
 use crate::block::{Block, Bound, search};
 use crate::tree::cursor::Position;
-use crate::tree::place::Near;
+use crate::tree::leaf_cursor::KeyBound;
 use crate::tree::run::format::INDEX_PART_BYTES;
 
 /// Entries of a group.
@@ -14,10 +14,10 @@ pub(super) const PREFIX_LEN_AT: usize = 2;
 pub(super) const PREFIX_AT_AT: usize = 4;
 pub(super) const PREFIX_AT: usize = 8;
 pub(super) const HEADS_AT: usize = 32;
-pub(super) const LIES_AT: usize = HEADS_AT + 4 * GROUP_ENTRIES;
+pub(super) const LOCATORS_AT: usize = HEADS_AT + 4 * GROUP_ENTRIES;
 /// Bytes of a group.
-pub(super) const GROUP_BYTES: usize = LIES_AT + 8 * GROUP_ENTRIES;
-const _: () = assert!(LIES_AT == 128 && GROUP_BYTES == 320);
+pub(super) const GROUP_BYTES: usize = LOCATORS_AT + 8 * GROUP_ENTRIES;
+const _: () = assert!(LOCATORS_AT == 128 && GROUP_BYTES == 320);
 
 /// Bytes that an entry takes in memory, about.
 pub const ENTRY_BYTES: u64 = (GROUP_BYTES / GROUP_ENTRIES) as u64 + 2;
@@ -35,10 +35,10 @@ pub(super) struct Part {
 /// Where an entry lies: tree, run, part of its index, leaf, place in the leaf, and whether the next entry of the view
 /// is of the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lie(pub(super) u64);
+pub(super) struct EntryLocator(pub(super) u64);
 
-/// Bits of the fields of a [`Lie`], from the lowest.
-pub(super) const LIE_BITS: [u32; 6] = [1, AT_BITS, LEAF_BITS, PART_BITS, RUN_BITS, TREE_BITS];
+/// Bits of the fields of a [`EntryLocator`], from the lowest.
+pub(super) const LOCATOR_BITS: [u32; 6] = [1, AT_BITS, LEAF_BITS, PART_BITS, RUN_BITS, TREE_BITS];
 pub(super) const AT_BITS: u32 = 17;
 pub(super) const LEAF_BITS: u32 = 13;
 pub(super) const PART_BITS: u32 = 14;
@@ -49,20 +49,20 @@ const _: () = assert!(1 + AT_BITS + LEAF_BITS + PART_BITS + RUN_BITS + TREE_BITS
 // more.
 const _: () = assert!((1 << 20) / 9 < 1 << AT_BITS && INDEX_PART_BYTES / 9 < 1 << LEAF_BITS);
 
-impl Lie {
+impl EntryLocator {
     /// `None` where a number is too large.
     pub(super) fn new(tree: usize, position: Position) -> Option<Self> {
         let Position { run, part, leaf, at } = position;
-        let (mut lie, mut shift) = (0, 0);
-        for (number, bits) in [0, at, leaf, part, run, tree].into_iter().zip(LIE_BITS) {
+        let (mut locator, mut shift) = (0, 0);
+        for (number, bits) in [0, at, leaf, part, run, tree].into_iter().zip(LOCATOR_BITS) {
             let number = u64_of(number);
             if number >> bits != 0 {
                 return None;
             }
-            lie |= number << shift;
+            locator |= number << shift;
             shift += bits;
         }
-        Some(Self(lie))
+        Some(Self(locator))
     }
 
     pub(super) const fn followed_by_same_key(self) -> Self {
@@ -74,7 +74,7 @@ impl Lie {
     }
 
     pub(super) fn tree_and_position(self) -> (usize, Position) {
-        let (mut left, mut bits) = (self.0, LIE_BITS.into_iter());
+        let (mut left, mut bits) = (self.0, LOCATOR_BITS.into_iter());
         let mut next = || {
             let bits = bits.next().unwrap_or(0);
             let number = usize_of(left & ((1 << bits) - 1));
@@ -112,16 +112,16 @@ impl<'v> Group<'v> {
     }
 
     pub(super) fn heads(self) -> &'v [[u8; 4]] {
-        &self.bytes[HEADS_AT..LIES_AT].as_chunks().0[..self.count()]
+        &self.bytes[HEADS_AT..LOCATORS_AT].as_chunks().0[..self.count()]
     }
 
-    pub(super) fn lie(self, at: usize) -> Lie {
-        Lie(u64::from_le_bytes(self.bytes[LIES_AT..].as_chunks().0[at]))
+    pub(super) fn locator(self, at: usize) -> EntryLocator {
+        EntryLocator(u64::from_le_bytes(self.bytes[LOCATORS_AT..].as_chunks().0[at]))
     }
 
     /// What is known of the key of entry `at`.
-    pub(super) fn near(self, at: usize) -> Near<'v> {
-        Near { prefix: self.prefix(), next: u32::from_le_bytes(self.heads()[at]) }
+    pub(super) fn key_bound(self, at: usize) -> KeyBound<'v> {
+        KeyBound { prefix: self.prefix(), next: u32::from_le_bytes(self.heads()[at]) }
     }
 
     /// The first entry that is not below `key`, as far as heads tell.
@@ -131,12 +131,12 @@ impl<'v> Group<'v> {
 
     /// Asks for what a search looks at.
     pub(super) fn prefetch(self) {
-        prefetch(self.bytes.as_ptr(), LIES_AT);
+        prefetch(self.bytes.as_ptr(), LOCATORS_AT);
     }
 
     /// Asks for where the entries lie.
-    pub(super) fn prefetch_lies(self) {
-        prefetch(self.bytes[LIES_AT..].as_ptr(), GROUP_BYTES - LIES_AT);
+    pub(super) fn prefetch_locators(self) {
+        prefetch(self.bytes[LOCATORS_AT..].as_ptr(), GROUP_BYTES - LOCATORS_AT);
     }
 
     /// How many entries from `at` on have the same head.

@@ -29,11 +29,11 @@ mod builder;
 mod cursor;
 mod layout;
 mod reader;
-mod seats;
+mod run_cursors;
 #[cfg(test)]
 mod tests;
 
 pub use builder::ViewBuilder;
 pub use cursor::ViewCursor;
 pub use layout::ENTRY_BYTES;
-pub use reader::{Spot, Tree, View, can_be_viewed};
+pub use reader::{SlotPos, Tree, View, can_be_viewed};

@@ -1,14 +1,15 @@
 //! A view as lookups read it.
 
-use super::layout::{Group, Lie, PART_BITS, Part, RUN_BITS, TREE_BITS};
+use super::layout::{EntryLocator, Group, PART_BITS, Part, RUN_BITS, TREE_BITS};
 use crate::base::{Result, SeqNum};
 use crate::block::{Block, BlockKind};
 use crate::cache::{Fill, SwipOf, Wanted};
-use crate::tree::branch::Room;
+use crate::tree::branch::CacheReservation;
 use crate::tree::cost::Costs;
 use crate::tree::cursor::{Found, Position};
-use crate::tree::lookup::{Answers, Ask};
-use crate::tree::run::reader::{Run, found};
+use crate::tree::multi_get::{GetRequest, GetResults};
+use crate::tree::run::leaf::found;
+use crate::tree::run::reader::Run;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
@@ -35,12 +36,12 @@ pub struct View {
     pub(super) visible_from: SeqNum,
     /// No run has a filter.
     pub(super) is_bare: bool,
-    pub(super) _room: Room,
+    pub(super) _room: CacheReservation,
 }
 
 /// Where a group, or one of its entries, is in the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct SlotPos {
     pub(super) part: usize,
     pub(super) group: usize,
     pub(super) at: usize,
@@ -76,12 +77,12 @@ impl View {
     /// looked at there first.
     #[inline]
     #[must_use]
-    pub fn approach(&self, key: &[u8]) -> Option<Spot> {
+    pub fn prefetch_step(&self, key: &[u8]) -> Option<SlotPos> {
         let part = self.top.lower_bound(key);
         let group = self.parts.get(part)?.separators.lower_bound(key);
-        let spot = Spot { part, group, at: 0 };
-        self.group(spot).prefetch();
-        Some(spot)
+        let slot = SlotPos { part, group, at: 0 };
+        self.group(slot).prefetch();
+        Some(slot)
     }
 
     /// The newest version of `key` that `snapshot`, which sees something of all runs, sees. `start` is where
@@ -89,18 +90,24 @@ impl View {
     ///
     /// # Errors
     /// `Corruption` or `Io` when a block that the lookup needs cannot be read.
-    pub fn get(&self, key: &[u8], start: Option<Spot>, snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
+    pub fn get(
+        &self,
+        key: &[u8],
+        start: Option<SlotPos>,
+        snapshot: SeqNum,
+        costs: &mut Costs,
+    ) -> Result<Option<Found>> {
         costs.views += 1;
         let Some(group) = start else { return Ok(None) };
         let bound = self.group(group).bound(key);
         if bound.sure {
             return Ok(None);
         }
-        let mut next = Some(Spot { at: bound.at, ..group });
+        let mut next = Some(SlotPos { at: bound.at, ..group });
         let mut is_same = false;
-        while let Some(spot) = next {
-            let lie = self.lie(spot);
-            let (leaf, at, visible_from) = self.look_at(lie, costs)?;
+        while let Some(slot) = next {
+            let locator = self.locator(slot);
+            let (leaf, at, visible_from) = self.look_at(locator, costs)?;
             match if is_same { Ordering::Equal } else { leaf.compare_key(at, key) } {
                 Ordering::Less => {}
                 Ordering::Greater => return Ok(None),
@@ -109,13 +116,13 @@ impl View {
                     if seqnum <= snapshot {
                         return Ok(Some(found(leaf, at, seqnum)));
                     }
-                    is_same = lie.is_followed_by_same_key();
+                    is_same = locator.is_followed_by_same_key();
                     if !is_same {
                         return Ok(None);
                     }
                 }
             }
-            next = self.after(spot);
+            next = self.after(slot);
         }
         Ok(None)
     }
@@ -124,36 +131,36 @@ impl View {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn get_many(&self, asks: &[Ask<'_>], snapshot: SeqNum, costs: &mut Costs) -> Result<Answers> {
-        let starts: Vec<_> = asks.iter().map(|ask| self.approach(ask.key)).collect();
-        let leaf_of = |(ask, start): (&Ask<'_>, &Option<Spot>)| self.first_leaf((*start)?, ask.key);
-        let mut leaves: Vec<_> = asks.iter().zip(&starts).filter_map(leaf_of).collect();
+    pub fn get_many(&self, requests: &[GetRequest<'_>], snapshot: SeqNum, costs: &mut Costs) -> Result<GetResults> {
+        let starts: Vec<_> = requests.iter().map(|request| self.prefetch_step(request.key)).collect();
+        let leaf_of = |(request, start): (&GetRequest<'_>, &Option<SlotPos>)| self.first_leaf((*start)?, request.key);
+        let mut leaves: Vec<_> = requests.iter().zip(&starts).filter_map(leaf_of).collect();
         leaves.retain(|leaf| !leaf.swip.is_some_and(SwipOf::follow));
         // Those that are in no memory are read beside each other, and stay for as long as they are looked at.
         let _read = match self.trees.first().and_then(|tree| tree.first()).filter(|_| !leaves.is_empty()) {
             Some(run) => run.cache().get_many(&leaves, Fill::Keep)?,
             None => Vec::new(),
         };
-        asks.iter().zip(starts).map(|(ask, start)| self.get(ask.key, start, snapshot, costs)).collect()
+        requests.iter().zip(starts).map(|(request, start)| self.get(request.key, start, snapshot, costs)).collect()
     }
 
     /// The leaf that a lookup of `key`, which begins in this group, looks at, if one has it and the index part over it
     /// is in memory.
-    pub(super) fn first_leaf(&self, group: Spot, key: &[u8]) -> Option<Wanted<'_>> {
+    pub(super) fn first_leaf(&self, group: SlotPos, key: &[u8]) -> Option<Wanted<'_>> {
         let bound = self.group(group).bound(key);
         if bound.sure {
             return None;
         }
-        let (_, run, Position { part, leaf, .. }) = self.run_of(self.lie(Spot { at: bound.at, ..group }));
+        let (_, run, Position { part, leaf, .. }) = self.run_of(self.locator(SlotPos { at: bound.at, ..group }));
         let trace = run.trace(part, leaf)?;
         Some(Wanted { file: run.file(), pointer: trace.pointer(), swip: Some(trace.swip()) })
     }
 
     /// The leaf of an entry, its number there, and what seqnum it has at least.
-    pub(super) fn look_at(&self, lie: Lie, costs: &mut Costs) -> Result<(Block, usize, SeqNum)> {
-        let (_, run, Position { part, leaf, at, .. }) = self.run_of(lie);
+    pub(super) fn look_at(&self, locator: EntryLocator, costs: &mut Costs) -> Result<(Block, usize, SeqNum)> {
+        let (_, run, Position { part, leaf, at, .. }) = self.run_of(locator);
         let fetched;
-        let index = match run.kept_part(part) {
+        let index = match run.pinned_part(part) {
             Some(kept) => kept,
             None => {
                 fetched = run.index_part(part, Fill::Keep)?;
@@ -167,57 +174,57 @@ impl View {
         Ok((block, at, run.visible_from()))
     }
 
-    pub(super) fn group(&self, spot: Spot) -> Group<'_> {
-        let part = &self.parts[spot.part];
+    pub(super) fn group(&self, slot: SlotPos) -> Group<'_> {
+        let part = &self.parts[slot.part];
         let (groups, long) = part.groups.split_at(part.groups_bytes);
-        Group { bytes: &groups.as_chunks().0[spot.group], long }
+        Group { bytes: &groups.as_chunks().0[slot.group], long }
     }
 
-    pub(super) fn lie(&self, spot: Spot) -> Lie {
-        self.group(spot).lie(spot.at)
+    pub(super) fn locator(&self, slot: SlotPos) -> EntryLocator {
+        self.group(slot).locator(slot.at)
     }
 
-    pub(super) fn run_of(&self, lie: Lie) -> (usize, &Arc<Run>, Position) {
-        let (tree, position) = lie.tree_and_position();
+    pub(super) fn run_of(&self, locator: EntryLocator) -> (usize, &Arc<Run>, Position) {
+        let (tree, position) = locator.tree_and_position();
         (tree, &self.trees[tree][position.run], position)
     }
 
     /// The first spot of all.
-    pub(super) const FIRST: Spot = Spot { part: 0, group: 0, at: 0 };
+    pub(super) const FIRST: SlotPos = SlotPos { part: 0, group: 0, at: 0 };
 
-    pub(super) fn last(&self) -> Spot {
+    pub(super) fn last(&self) -> SlotPos {
         self.last_of_group(self.last_group(self.parts.len() - 1))
     }
 
-    pub(super) fn last_group(&self, part: usize) -> Spot {
-        Spot { part, group: self.parts[part].separators.count() - 1, at: 0 }
+    pub(super) fn last_group(&self, part: usize) -> SlotPos {
+        SlotPos { part, group: self.parts[part].separators.count() - 1, at: 0 }
     }
 
-    pub(super) fn last_of_group(&self, spot: Spot) -> Spot {
-        Spot { at: self.group(spot).count() - 1, ..spot }
+    pub(super) fn last_of_group(&self, slot: SlotPos) -> SlotPos {
+        SlotPos { at: self.group(slot).count() - 1, ..slot }
     }
 
     /// The spot behind this one.
-    pub(super) fn after(&self, spot: Spot) -> Option<Spot> {
-        let next = Spot { at: spot.at + 1, ..spot };
-        if next.at < self.group(spot).count() { Some(next) } else { self.after_group(spot) }
+    pub(super) fn after(&self, slot: SlotPos) -> Option<SlotPos> {
+        let next = SlotPos { at: slot.at + 1, ..slot };
+        if next.at < self.group(slot).count() { Some(next) } else { self.after_group(slot) }
     }
 
     /// The first spot of the group behind that of this one.
-    pub(super) fn after_group(&self, Spot { part, group, .. }: Spot) -> Option<Spot> {
+    pub(super) fn after_group(&self, SlotPos { part, group, .. }: SlotPos) -> Option<SlotPos> {
         if group + 1 < self.parts[part].separators.count() {
-            Some(Spot { part, group: group + 1, at: 0 })
+            Some(SlotPos { part, group: group + 1, at: 0 })
         } else {
-            (part + 1 < self.parts.len()).then_some(Spot { part: part + 1, group: 0, at: 0 })
+            (part + 1 < self.parts.len()).then_some(SlotPos { part: part + 1, group: 0, at: 0 })
         }
     }
 
     /// The spot before this one.
-    pub(super) fn before(&self, Spot { part, group, at }: Spot) -> Option<Spot> {
+    pub(super) fn before(&self, SlotPos { part, group, at }: SlotPos) -> Option<SlotPos> {
         if at > 0 {
-            Some(Spot { part, group, at: at - 1 })
+            Some(SlotPos { part, group, at: at - 1 })
         } else if group > 0 {
-            Some(self.last_of_group(Spot { part, group: group - 1, at }))
+            Some(self.last_of_group(SlotPos { part, group: group - 1, at }))
         } else {
             Some(self.last_of_group(self.last_group(part.checked_sub(1)?)))
         }

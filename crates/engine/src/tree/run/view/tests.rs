@@ -11,7 +11,7 @@ use crate::tree::merge::MergeCursor;
 use crate::tree::run::tests::{Bench, all_entries, cut_between_keys, moves, put, run_entries, walk_alike};
 use crate::tree::run::{RunOptions, ViewBuilder};
 use crate::tree::vec_cursor::{OwnedEntry, VecCursor, keys};
-use crate::tree::{Cursor, Limits};
+use crate::tree::{Cursor, KeyCursor, LazySeek, Limits};
 use proptest::prelude::*;
 
 /// Trees of some runs each, newest first, whose keys may all begin with the same bytes.
@@ -35,7 +35,7 @@ fn lay(bench: &mut Bench, trees: &[(Vec<OwnedEntry>, Vec<prop::sample::Index>)])
 }
 
 fn view(trees: Vec<Tree>) -> Arc<View> {
-    let mut builder = ViewBuilder::new(trees, &Arc::new(Cache::new(1 << 30))).unwrap().expect("there is room");
+    let mut builder = ViewBuilder::new(trees, &Arc::new(Cache::new(1 << 30))).unwrap().expect("there is reservation");
     while builder.step(7).unwrap() == Some(false) {}
     Arc::new(builder.finish())
 }
@@ -115,10 +115,10 @@ fn a_short_walk_looks_at_few_blocks() {
     let mut bench = Bench::new();
     let view = view_of_numbers(&mut bench);
     let mut cursor = view.cursor(Fill::Keep);
-    cursor.near_ge(b"key-000005002").unwrap();
-    assert!(cursor.near().is_some() && cursor.entry().is_none());
+    cursor.lazy_seek_ge(b"key-000005002").unwrap();
+    assert!(cursor.lazy_key().is_some() && cursor.entry().is_none());
     assert_eq!(cursor.costs().blocks, 0, "it only came near");
-    cursor.arrive().unwrap();
+    cursor.resolve().unwrap();
     assert_eq!(cursor.key(), Some(&b"key-000005003"[..]));
     assert_eq!(cursor.costs().blocks, 2, "a part of the index and a leaf, of one tree");
 }
@@ -159,10 +159,10 @@ fn a_view_takes_its_memory_from_the_cache_and_gives_it_back() {
     // What trees keep may be a thirty-second of the capacity.
     let cache = Arc::new(Cache::new(32 * bytes));
     let builder = ViewBuilder::new(trees.clone(), &cache).unwrap();
-    assert!(builder.is_some() && !cache.take_room(1));
+    assert!(builder.is_some() && !cache.reserve(1));
     assert!(ViewBuilder::new(trees, &cache).unwrap().is_none(), "there is no more");
     drop(builder);
-    assert!(cache.take_room(bytes));
+    assert!(cache.reserve(bytes));
 }
 
 /// A leaf that cannot be read fails the walk that comes to it, and fuses it, also where that only comes near first.
@@ -174,9 +174,9 @@ fn a_failed_read_fuses_the_cursor_and_the_merge_over_it() {
     let large = VecCursor::new(vec![put(b"key-000009999-", 1, b"")]);
     let mut merge = MergeCursor::new(vec![Box::new(view.cursor(Fill::Keep)), Box::new(large)]);
     let fail = || bench.sim.fail_at(bench.sim.op_count(), Fault::Error(std::io::ErrorKind::Other));
-    cursor.near_ge(b"key-000005002").unwrap();
+    cursor.lazy_seek_ge(b"key-000005002").unwrap();
     fail();
-    assert_eq!(cursor.arrive().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(cursor.resolve().unwrap_err().kind(), ErrorKind::Io);
     assert!(cursor.entry().is_none() && cursor.first().is_err() && cursor.next().is_err());
     fail();
     assert_eq!(merge.seek_ge(b"key-000005002").unwrap_err().kind(), ErrorKind::Io);

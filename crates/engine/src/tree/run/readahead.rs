@@ -1,0 +1,207 @@
+//! Reading leaves in a row: the longer the row, the more of the file is read at once. A walk that passes the cache by,
+//! as a merge does, has the next span read while it works on this one.
+
+use super::reader::Run;
+use crate::base::Result;
+use crate::base::num::{u64_of, usize_of, usize_of32};
+use crate::block::{Block, BlockPointer};
+use crate::cache::{Fill, SwipOf};
+use crate::env::buffer::AlignedBuffer;
+use crate::store::file::{BlockFile, SpanInFlight};
+use std::ops::Range;
+
+/// Bytes that the first read of a row in passing takes: a walk that passes the cache by is about to read much.
+const BYPASS_BYTES_MIN: usize = 128 << 10;
+/// Bytes that the first read ahead of any other row takes.
+const KEEP_BYTES_MIN: usize = 32 << 10;
+/// The longest read of a row in passing; there are up to two.
+const BYPASS_BYTES_MAX: usize = 1 << 19;
+const KEEP_BYTES_MAX: usize = 256 << 10;
+/// Consecutive leaves after which a scan is not short any more, so that readahead pays.
+const LONG_ROW: u32 = 3;
+
+/// Reads leaves of one run, ahead of a walk that wants them one after the other, forward or backward.
+#[derive(Debug)]
+pub(super) struct ReadAhead {
+    fill: Fill,
+    held: Span,
+    /// The part of the file behind `held` that is being read, if one is.
+    next: Option<(Range<u64>, SpanInFlight)>,
+    /// Where the leaf that was asked for last lies.
+    last: Range<u64>,
+    row: Row,
+    /// How many bytes were last read at once.
+    span: usize,
+    /// Leaves that were not in the cache, of all runs so far.
+    leaves_read: u64,
+}
+
+/// A part of the file that was read.
+#[derive(Debug, Default)]
+struct Span {
+    range: Range<u64>,
+    buffer: AlignedBuffer,
+    /// Where in the buffer it begins.
+    at: usize,
+}
+
+impl Span {
+    /// The bytes of the file that the part is to hold.
+    fn bytes(&self, range: Range<u64>) -> &[u8] {
+        &self.buffer[self.at + usize_of(range.start - self.range.start)..][..usize_of(range.end - range.start)]
+    }
+}
+
+/// The leaves asked for last, each beside the one before.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    leaves: u32,
+    backward: bool,
+}
+
+impl Row {
+    const NONE: Self = Self { leaves: 0, backward: false };
+}
+
+impl ReadAhead {
+    pub(super) fn new(fill: Fill) -> Self {
+        Self { fill, held: Span::default(), next: None, last: 0..0, row: Row::NONE, span: 0, leaves_read: 0 }
+    }
+
+    /// Forgets what was read, because another run comes next.
+    pub(super) fn reset(&mut self) {
+        (self.held.range, self.next, self.last, self.row, self.span) = (0..0, None, 0..0, Row::NONE, 0);
+    }
+
+    /// The bytes in the file of the leaf that was asked for last and was not in the cache, if they are still held.
+    pub(super) fn frame(&self) -> Option<&[u8]> {
+        holds(&self.held.range, &self.last).then(|| self.held.bytes(self.last.clone()))
+    }
+
+    /// Leaves that were not in the cache.
+    pub(super) const fn leaves_read(&self) -> u64 {
+        self.leaves_read
+    }
+
+    /// Whether the leaves asked for last are a row that is likely to go on, and to be found in the cache as far as it
+    /// holds them.
+    pub(super) fn goes_on(&self) -> bool {
+        self.fill == Fill::Keep && self.row.leaves >= LONG_ROW
+    }
+
+    /// The leaf that `pointer` points to, which may be at hand in `swip`, and whether it was in the cache (for a merge:
+    /// and somebody has read it there). `wanted` says in which part of the file it pays to read ahead.
+    pub(super) fn leaf(
+        &mut self,
+        run: &Run,
+        (pointer, swip): (BlockPointer, Option<SwipOf<'_>>),
+        wanted: impl FnOnce() -> Range<u64>,
+    ) -> Result<(Block, bool)> {
+        self.row = self.row_with(pointer);
+        self.last = pointer.offset..pointer.end();
+        let instance = run.file().instance();
+        let cached = match self.fill {
+            Fill::Bypass => None,
+            Fill::Keep => run.cache().lookup_at(swip, instance, pointer, Fill::Keep).map(|leaf| (leaf, true)),
+            Fill::Merge => run.cache().peek(instance, pointer),
+        };
+        if let Some(cached) = cached {
+            return Ok(cached);
+        }
+        self.leaves_read += 1;
+        let leaf = self.read(run, pointer, wanted)?;
+        Ok(match self.fill {
+            Fill::Keep => (run.cache().insert(instance, pointer, leaf), false),
+            Fill::Bypass | Fill::Merge => (leaf, false),
+        })
+    }
+
+    /// The row that ends with the leaf of `pointer`.
+    fn row_with(&self, pointer: BlockPointer) -> Row {
+        let (follows, precedes) = (pointer.offset == self.last.end, pointer.end() == self.last.start);
+        if self.last.is_empty() || !(follows || precedes) {
+            return Row { leaves: 1, backward: false };
+        }
+        let goes_on = self.row.leaves == 1 || self.row.backward == precedes;
+        Row { leaves: if goes_on { self.row.leaves + 1 } else { 2 }, backward: precedes }
+    }
+
+    fn read(&mut self, run: &Run, pointer: BlockPointer, wanted: impl FnOnce() -> Range<u64>) -> Result<Block> {
+        let (file, leaf) = (run.file(), pointer.offset..pointer.end());
+        if holds(&self.held.range, &leaf) {
+            return file.parse(self.held.bytes(leaf), pointer);
+        }
+        if let Some((range, read)) = self.next.take()
+            && holds(&(self.held.range.start..range.end), &leaf)
+        {
+            return self.turn(file, pointer, (range, read), wanted().end);
+        }
+        self.span = match self.fill {
+            Fill::Bypass | Fill::Merge if self.row.leaves == 1 => BYPASS_BYTES_MIN,
+            Fill::Bypass | Fill::Merge => (2 * self.span).clamp(BYPASS_BYTES_MIN, BYPASS_BYTES_MAX),
+            Fill::Keep if self.row.leaves < LONG_ROW => 0,
+            Fill::Keep => (2 * self.span).clamp(KEEP_BYTES_MIN, KEEP_BYTES_MAX),
+        };
+        if self.span <= usize_of32(pointer.bytes) {
+            return file.read(pointer);
+        }
+        let wanted = wanted();
+        let span = u64_of(self.span);
+        let range = match self.row.backward {
+            false => leaf.start..wanted.end.min(leaf.start + span).max(leaf.end),
+            true => wanted.start.max(leaf.end.saturating_sub(span)).min(leaf.start)..leaf.end,
+        };
+        let bytes = usize_of(range.end - range.start);
+        if bytes <= usize_of32(pointer.bytes) {
+            return file.read(pointer);
+        }
+        self.held.range = 0..0;
+        self.held.at = file.read_span(range.start, bytes, &mut self.held.buffer)?.start;
+        self.held.range = range;
+        self.begin_next(file, wanted.end, AlignedBuffer::default());
+        file.parse(self.held.bytes(leaf), pointer)
+    }
+
+    /// Turns to the next span, which the leaf of `pointer` lies in, or begins before and ends in; and has the one
+    /// behind it read.
+    fn turn(
+        &mut self,
+        file: &BlockFile,
+        pointer: BlockPointer,
+        (range, read): (Range<u64>, SpanInFlight),
+        wanted_end: u64,
+    ) -> Result<Block> {
+        let border = range.start.max(pointer.offset);
+        let (buffer, place) = read.wait(file)?;
+        let before = std::mem::replace(&mut self.held, Span { range, buffer, at: place.start });
+        let rest = self.held.bytes(border..pointer.end());
+        let leaf = match pointer.offset < border {
+            true => file.parse(&[before.bytes(pointer.offset..border), rest].concat(), pointer),
+            false => file.parse(rest, pointer),
+        };
+        self.begin_next(file, wanted_end, before.buffer);
+        leaf
+    }
+
+    /// Has the span behind the one that is held read into `buffer`, if it is likely to be wanted.
+    fn begin_next(&mut self, file: &BlockFile, wanted_end: u64, buffer: AlignedBuffer) {
+        let goes_on = match self.fill {
+            Fill::Keep => false,
+            Fill::Merge => true,
+            Fill::Bypass => self.row.leaves > 1 && !self.row.backward,
+        };
+        let start = self.held.range.end;
+        let span = (2 * self.span).min(BYPASS_BYTES_MAX);
+        let range = start..wanted_end.min(start + u64_of(span));
+        if goes_on && !range.is_empty() {
+            self.span = span;
+            // Read by itself when it is asked for, a leaf says what is wrong.
+            let read = file.begin_span(start, usize_of(range.end - start), buffer);
+            self.next = read.ok().map(|read| (range, read));
+        }
+    }
+}
+
+fn holds(range: &Range<u64>, leaf: &Range<u64>) -> bool {
+    range.start <= leaf.start && leaf.end <= range.end
+}
