@@ -29,7 +29,7 @@ pub use self::api::range::Range;
 pub use self::api::snapshot::Snapshot;
 pub use self::api::stats::{CacheStats, FlushStats, LogStats, ReadStats, Stats, StorageStats};
 pub use self::api::table_handle::Table;
-pub use self::api::transaction::Transaction;
+pub use self::api::transaction::{Savepoint, Transaction};
 pub use self::api::typed::{KeyCodec, KeyFor, TypedRange, TypedTable, ValueCodec, ValueFor};
 pub use self::maintenance::log_reader::{LogEntry, LogFollower, read_log};
 pub use self::maintenance::salvage::{SalvageMode, SalvageReport, TableAhead, TableLoss};

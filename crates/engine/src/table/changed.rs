@@ -2,9 +2,9 @@
 
 use std::ops::Bound;
 
-use crate::base::{Result, SeqNum};
+use crate::base::{Kind, Result, SeqNum};
 use crate::cache::Fill;
-use crate::tree::{Limits, MergeSource};
+use crate::tree::{Cursor, Limits, MergeSource};
 
 use super::version::Version;
 
@@ -51,6 +51,25 @@ impl Version {
             None => Ok(false),
         }
     }
+}
+
+/// Whether `key` has changed after `snapshot`, which is live, by anything but merges.
+///
+/// # Errors
+/// As [`Version::changed`].
+pub fn changed_but_by_merges(version: &Version, key: &[u8], snapshot: SeqNum) -> Result<bool> {
+    if version.floor(key, SeqNum::MAX) > snapshot {
+        return Ok(true);
+    }
+    let mut versions = version.cursor(Fill::Keep, SeqNum::MAX);
+    versions.seek_ge(key)?;
+    while let Some(entry) = versions.entry().filter(|entry| entry.key == key && entry.seqnum > snapshot) {
+        if entry.kind != Kind::Merge {
+            return Ok(true);
+        }
+        versions.next()?;
+    }
+    Ok(false)
 }
 
 /// Whether a tree has an entry in `range` that is newer than `snapshot`; or more than are to be looked at.

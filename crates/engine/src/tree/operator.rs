@@ -85,6 +85,13 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
         let _ = value;
         Ok(())
     }
+
+    /// Whether operands may be merged in any order, with the same value in the end. Merges of an operator that says so
+    /// do not conflict with the merges of other transactions, only with other changes of the key: a counter can be part
+    /// of any transaction. The default says no.
+    fn commutes(&self) -> bool {
+        false
+    }
 }
 
 /// The built-in operator `add`: values and operands are 8-byte little-endian integers, a missing value is zero. The sum
@@ -110,6 +117,10 @@ impl Add {
 }
 
 impl MergeOperator for Add {
+    fn commutes(&self) -> bool {
+        true
+    }
+
     fn full(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
         Self::sum(base.map_or(Ok(0), Self::number)?, operands)
     }
@@ -153,6 +164,12 @@ impl TableOperator {
     pub fn find(name: Option<&str>, operators: &Operators) -> Self {
         let named = |name: &str| Named { name: name.to_owned(), registered: operators.get(name).cloned() };
         Self(name.map(|name| Arc::new(named(name))))
+    }
+
+    /// Whether merges do not conflict with each other.
+    #[must_use]
+    pub fn commutes(&self) -> bool {
+        self.registered().is_some_and(MergeOperator::commutes)
     }
 
     /// The operator, if it can be used.

@@ -13,6 +13,7 @@
 //! | first seqnum | the first change has it, each later one the next |
 //! | number of changes | of logged tables; there are no others here |
 //! | changes | table id, kind (1 byte), key with length; of a put or merge the value with length |
+//! | note | with length, if there is one: bytes of the program, which are part of no table |
 //!
 //! A range tombstone has the first key of its range with length, and the key behind its last with length. Either may be
 //! empty: the range then begins at the first, or ends at the last, of all keys.
@@ -27,12 +28,18 @@ use crate::base::{Entry, Error, Kind, Result, SeqNum, TableId};
 use crate::tree::Limits;
 use crate::tree::memtable::EntryOffset;
 
+/// The longest note in bytes.
+pub const NOTE_BYTES_MAX: usize = 1 << 20;
+
 /// Encoded changes, and how many they are.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
+    /// Behind its changes, the note with its length.
     logged: Section,
     unlogged: Section,
     erases: bool,
+    /// Bytes of the note with its length; 0 without one.
+    note_bytes: usize,
 }
 
 /// The changes of tables of one kind.
@@ -126,12 +133,44 @@ impl Changes {
     pub fn push(&mut self, change: Change<'_>, logged: bool) -> Result<()> {
         change.check()?;
         self.erases |= change.kind == Kind::RangeDelete;
-        if logged {
-            self.logged.push(change)
-        } else {
-            self.unlogged.push(change)
+        match (logged, self.note_bytes) {
+            (false, _) => self.unlogged.push(change),
+            (true, 0) => self.logged.push(change),
+            (true, _) => {
+                let note = self.logged.bytes.split_off(self.changes_end());
+                self.logged.push(change);
+                self.logged.bytes.extend_from_slice(&note);
+            }
         }
         Ok(())
+    }
+
+    /// Sets the note that the redo log carries with the changes; an empty one is none.
+    ///
+    /// # Errors
+    /// `Invalid` when it is longer than [`NOTE_BYTES_MAX`]; the one before stays then.
+    pub fn set_note(&mut self, note: &[u8]) -> Result<()> {
+        if note.len() > NOTE_BYTES_MAX {
+            return Err(Error::invalid(format!("a note has up to {NOTE_BYTES_MAX} bytes, not {}", note.len())));
+        }
+        let end = self.changes_end();
+        self.logged.bytes.truncate(end);
+        if !note.is_empty() {
+            put_len_prefixed(&mut self.logged.bytes, note);
+        }
+        self.note_bytes = self.logged.bytes.len() - end;
+        Ok(())
+    }
+
+    /// Whether there is a note.
+    #[must_use]
+    pub const fn has_note(&self) -> bool {
+        self.note_bytes > 0
+    }
+
+    /// Where the encoded changes of logged tables end.
+    const fn changes_end(&self) -> usize {
+        self.logged.bytes.len() - self.note_bytes
     }
 
     /// How many changes there are.
@@ -165,7 +204,7 @@ impl Changes {
         self.logged.bytes.len() + self.unlogged.bytes.len()
     }
 
-    /// The encoded changes of logged tables.
+    /// The encoded changes of logged tables, and the note.
     #[must_use]
     pub fn logged(&self) -> &[u8] {
         &self.logged.bytes
@@ -193,7 +232,7 @@ impl Changes {
     pub fn clear(&mut self) {
         self.logged.clear();
         self.unlogged.clear();
-        self.erases = false;
+        (self.erases, self.note_bytes) = (false, 0);
     }
 
     /// The changes in the order of their seqnums: those of logged tables first, each kind in the order in which it was
@@ -203,7 +242,8 @@ impl Changes {
     /// Never: the bytes are what [`Self::push`] encoded.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
-        let (mut changes, mut more) = (Decoder::new(&self.logged.bytes), Decoder::new(&self.unlogged.bytes));
+        let logged = &self.logged.bytes[..self.changes_end()];
+        let (mut changes, mut more) = (Decoder::new(logged), Decoder::new(&self.unlogged.bytes));
         std::iter::from_fn(move || {
             if changes.is_empty() {
                 std::mem::swap(&mut changes, &mut more);
@@ -273,7 +313,7 @@ impl<'a> Record<'a> {
         Ok(Self { first, count, changes })
     }
 
-    /// Calls `visit` with each change and its seqnum.
+    /// Calls `visit` with each change and its seqnum; gives the note, which is empty when there is none.
     ///
     /// # Errors
     /// What `visit` says; `malformed()` when the bytes are not changes, or are more or fewer than the count says.
@@ -281,12 +321,16 @@ impl<'a> Record<'a> {
         mut self,
         malformed: impl Fn() -> E,
         mut visit: impl FnMut(SeqNum, Change<'a>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    ) -> Result<&'a [u8], E> {
         for index in 0..self.count {
             let change = decode_change(&mut self.changes).map_err(|_| malformed())?;
             visit(SeqNum(self.first.0 + index), change)?;
         }
-        if self.changes.is_empty() { Ok(()) } else { Err(malformed()) }
+        if self.changes.is_empty() {
+            return Ok(&[]);
+        }
+        let note = self.changes.len_prefixed().map_err(|_| malformed())?;
+        if self.changes.is_empty() && !note.is_empty() { Ok(note) } else { Err(malformed()) }
     }
 }
 
@@ -329,8 +373,41 @@ mod tests {
         assert_eq!(changes.iter().collect::<Vec<_>>(), [put, delete, erase]);
         for cut in 0..payload.len() {
             let whole = Record::decode(&payload[..cut]).map(|record| record.for_each(|| (), |_, _| Ok(())));
-            assert_ne!(whole, Ok(Ok(())), "a record cut at {cut} must not pass");
+            assert!(!matches!(whole, Ok(Ok(_))), "a record cut at {cut} must not pass");
         }
+    }
+
+    #[test]
+    fn a_note_comes_out_of_the_record_behind_its_changes_whenever_it_was_set() {
+        let put = |key| Change { table: TableId(1), kind: Kind::Put, key, value: b"v" };
+        let mut changes = Changes::default();
+        changes.push(put(b"a"), true).unwrap();
+        changes.set_note(b"first").unwrap();
+        changes.push(put(b"b"), true).unwrap();
+        changes.push(put(b"c"), false).unwrap();
+        changes.set_note(b"second, and longer").unwrap();
+        assert!(changes.set_note(&vec![0; NOTE_BYTES_MAX + 1]).is_err());
+        changes.push(put(b"d"), true).unwrap();
+        let decode = |changes: &Changes| {
+            let mut payload = Vec::new();
+            put_record_header(&mut payload, SeqNum(1), changes.logged_count());
+            payload.extend_from_slice(changes.logged());
+            let mut keys = Vec::new();
+            let mut visit = |_, change: Change<'_>| {
+                keys.push(change.key[0]);
+                Ok(())
+            };
+            let note = Record::decode(&payload).unwrap().for_each(|| (), &mut visit).unwrap().to_vec();
+            (keys, note)
+        };
+        assert_eq!(decode(&changes), (b"abd".to_vec(), b"second, and longer".to_vec()));
+        let offsets: Vec<_> = changes.entry_offsets().map(|(_, offset)| offset.key).collect();
+        let keys: Vec<_> = offsets.into_iter().map(|key| changes.bytes(key.start, key.len())[0]).collect();
+        assert_eq!(keys, b"abdc");
+        changes.set_note(b"").unwrap();
+        assert!(!changes.has_note() && decode(&changes).1.is_empty());
+        changes.clear();
+        assert_eq!(changes.logged(), b"");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Conflict detection: a filter that says "no commit changed this key since that snapshot" without reading the data.
 //!
-//! Each slot holds the newest seqnum given to any key that hashes to it. A transaction whose keys' slots are all no
+//! Each slot holds the newest seqnum given to any key that hashes to it. Merges that commute have slots of their own, and
+//! conflict with what is in the others only. A transaction whose keys' slots are all no
 //! newer than its snapshot cannot conflict. A newer slot only says "perhaps": the commit path then looks the key up. So
 //! it does for snapshots that are older than a change that was not noted, as none is while no transaction is open: a
 //! slot is a cache miss.
@@ -16,13 +17,16 @@ const SLOTS: usize = 1 << 16;
 #[derive(Debug)]
 pub struct RecentWrites {
     slots: Box<[SeqNum]>,
+    /// The same of merges that commute; empty before the first.
+    merges: Vec<SeqNum>,
     /// The newest change that was not noted.
     skipped: SeqNum,
 }
 
 impl Default for RecentWrites {
     fn default() -> Self {
-        Self { slots: vec![SeqNum::ZERO; SLOTS].into_boxed_slice(), skipped: SeqNum::ZERO }
+        let slots = vec![SeqNum::ZERO; SLOTS].into_boxed_slice();
+        Self { slots, merges: Vec::new(), skipped: SeqNum::ZERO }
     }
 }
 
@@ -37,6 +41,12 @@ impl RecentWrites {
         self.slots[Self::slot(table, key)] = seqnum;
     }
 
+    /// Notes a merge into `key` that commutes with other merges. Seqnums ascend from call to call.
+    pub fn note_merge(&mut self, table: TableId, key: &[u8], seqnum: SeqNum) {
+        self.merges.resize(SLOTS, SeqNum::ZERO);
+        self.merges[Self::slot(table, key)] = seqnum;
+    }
+
     /// Leaves the changes up to `last` out, which is cheaper now and dearer for every transaction that has begun
     /// before.
     pub fn skip(&mut self, last: SeqNum) {
@@ -46,6 +56,15 @@ impl RecentWrites {
     /// Whether `key` may have changed after `snapshot`; never false when it has.
     #[must_use]
     pub fn may_have_changed(&self, table: TableId, key: &[u8], snapshot: SeqNum) -> bool {
+        let slot = Self::slot(table, key);
+        self.skipped > snapshot
+            || self.slots[slot] > snapshot
+            || self.merges.get(slot).is_some_and(|seqnum| *seqnum > snapshot)
+    }
+
+    /// As [`Self::may_have_changed`], but for merges that commute.
+    #[must_use]
+    pub fn may_have_changed_otherwise(&self, table: TableId, key: &[u8], snapshot: SeqNum) -> bool {
         self.skipped > snapshot || self.slots[Self::slot(table, key)] > snapshot
     }
 }
@@ -63,5 +82,15 @@ mod tests {
         assert!(changed(&recent, b"noted", 4) && !changed(&recent, b"noted", 5) && !changed(&recent, b"other", 4));
         recent.skip(SeqNum(7));
         assert!(changed(&recent, b"other", 6) && !changed(&recent, b"other", 7));
+    }
+
+    #[test]
+    fn merges_that_commute_change_a_key_for_all_but_each_other() {
+        let mut recent = RecentWrites::default();
+        recent.note_merge(TableId(1), b"k", SeqNum(5));
+        let (key, at) = ((TableId(1), b"k"), SeqNum(4));
+        assert!(recent.may_have_changed(key.0, key.1, at) && !recent.may_have_changed_otherwise(key.0, key.1, at));
+        recent.note(TableId(1), b"k", SeqNum(6));
+        assert!(recent.may_have_changed_otherwise(key.0, key.1, at));
     }
 }

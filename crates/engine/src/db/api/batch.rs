@@ -152,6 +152,32 @@ impl Batch {
         }
     }
 
+    /// Sets the note of the commit: bytes for whoever reads the change feed ([`Commit::note`](crate::Commit::note)),
+    /// which go to the redo log with the changes and to no table. They cost the log their length. A later note takes
+    /// the place of an earlier one, and an empty one is none.
+    ///
+    /// ```
+    /// # use spinney::{Batch, Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// # let table = db.create_table("t", TableOptions::default())?;
+    /// let mut feed = db.changes(db.log_end())?;
+    /// let mut batch = Batch::new();
+    /// batch.put(&table, "key", "value");
+    /// batch.note("request 4711");
+    /// db.write(&batch)?;
+    /// assert_eq!(feed.next().transpose()?.unwrap().note(), b"request 4711");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A commit whose note is longer than 1 MiB, or that has a note and no change of a logged table, is refused with
+    /// `Invalid`.
+    pub fn note(&mut self, note: impl AsRef<[u8]>) {
+        if let Err(error) = self.changes.set_note(note.as_ref()) {
+            self.refused.get_or_insert(error);
+        }
+    }
+
     pub(crate) fn push(&mut self, table: &Table, kind: Kind, key: &[u8], value: &[u8]) {
         if !self.tables.iter().rev().any(|known| Arc::ptr_eq(known, table.state())) {
             self.add_table(table);

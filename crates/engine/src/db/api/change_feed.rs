@@ -96,17 +96,28 @@ impl Commit {
     #[must_use]
     pub fn changes(&self) -> Vec<Change<'_>> {
         let mut changes = Vec::new();
-        let all = Record::decode(&self.payload).ok().map(|record| {
+        self.decode(|change| changes.push(change));
+        changes
+    }
+
+    /// The note that the commit carries ([`Batch::note`](crate::Batch::note)); empty when it has none.
+    #[must_use]
+    pub fn note(&self) -> &[u8] {
+        self.decode(|_| ())
+    }
+
+    fn decode<'a>(&'a self, mut visit: impl FnMut(Change<'a>)) -> &'a [u8] {
+        let decoded = Record::decode(&self.payload).map_err(|_| ()).and_then(|record| {
             record.for_each(
                 || (),
                 |_, change| {
-                    changes.push(change);
+                    visit(change);
                     Ok(())
                 },
             )
         });
-        debug_assert_eq!(all, Some(Ok(())), "it was decoded when it was read");
-        changes
+        debug_assert!(decoded.is_ok(), "it was decoded when it was read");
+        decoded.unwrap_or_default()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::{ErrorKind, Lsn, Result};
 use crate::db::maintenance::salvage::{SalvageMode, SalvageReport};
@@ -27,6 +28,11 @@ use super::snapshot::Snapshot;
 use super::stats::Stats;
 use super::table_handle::Table;
 use super::transaction::Transaction;
+
+/// How often [`Database::transact`] tries at most, and the pauses between, which double.
+const TRANSACT_TRIES: u32 = 100;
+const RETRY_PAUSE_MIN: Duration = Duration::from_micros(20);
+const RETRY_PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// An open database. Cheap to clone; all clones, and the tables, snapshots and transactions made from it, share it. It
 /// is closed by [`Database::close`], or when the last of them is dropped, which does the same without a word about
@@ -187,6 +193,45 @@ impl Database {
     #[must_use]
     pub fn begin(&self) -> Transaction {
         Transaction::new(&self.handle)
+    }
+
+    /// Runs `body` in a transaction and commits it with the database's durability; both again, with a new transaction and
+    /// after a growing pause, when the commit conflicts.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let accounts = db.open_or_create_table("accounts", TableOptions::default())?;
+    /// let balance = db.transact(|txn| {
+    ///     let balance = txn.get(&accounts, "ann")?.map_or(0, |value| u64::from_le_bytes(value[..].try_into().unwrap()));
+    ///     txn.put(&accounts, "ann", (balance + 5).to_le_bytes())?;
+    ///     Ok(balance + 5)
+    /// })?;
+    /// assert_eq!(balance, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `body` says, which rolls the transaction back; what [`Transaction::commit`] says; `Conflict` when the
+    /// hundredth commit conflicts too.
+    pub fn transact<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        let env = &self.core().state.env;
+        let mut pause = RETRY_PAUSE_MIN;
+        for _ in 1..TRANSACT_TRIES {
+            let mut txn = self.begin();
+            let done = body(&mut txn)?;
+            match txn.commit() {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                committed => return committed.map(|()| done),
+            }
+            // A random part of the pause, so that transactions that met do not meet again.
+            env.threads.sleep(pause.mul_f64((env.random.next() % 1024) as f64 / 1024.0));
+            pause = (2 * pause).min(RETRY_PAUSE_MAX);
+        }
+        let mut txn = self.begin();
+        let done = body(&mut txn)?;
+        txn.commit().map(|()| done)
     }
 
     /// A view of all tables as they are now. It costs nothing to hold but the space of what is overwritten meanwhile.

@@ -39,6 +39,12 @@ fn range_tombstone(low: &[u8], high: Option<&[u8]>) -> RangeTombstones {
 }
 
 impl OwnWrites {
+    /// A copy that shares its keys and values with this one. Later writes to either do not show in the other, and what
+    /// walks find hidden in one they do not hide in the other.
+    pub(super) fn fork(&self) -> Self {
+        Self { hidden: Arc::new(Mutex::new(self.hidden())), ..self.clone() }
+    }
+
     /// The ranges that were deleted.
     pub(super) fn erased(&self) -> &TombstoneLayers {
         &self.erased

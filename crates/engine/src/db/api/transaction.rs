@@ -1,7 +1,7 @@
 //! A transaction: reads of one snapshot and a set of writes, committed together or not at all.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::key::{check_key, check_value};
 use crate::base::num::u64_of;
@@ -18,6 +18,9 @@ use super::range::Range;
 use super::snapshot::Snapshot;
 use super::table_handle::Table;
 use super::walk::Direction;
+
+/// The number of the next savepoint of any transaction.
+static NEXT_SAVEPOINT: AtomicU64 = AtomicU64::new(0);
 
 /// Memory that a key takes in the set beside its bytes and its changes.
 const KEY_OVERHEAD_BYTES: u64 = 64;
@@ -42,9 +45,33 @@ const KEY_OVERHEAD_BYTES: u64 = 64;
 pub struct Transaction {
     snapshot: Snapshot,
     _open: Open,
-    writes: BTreeMap<TableId, TableWrites>,
+    writes: Writes,
+    /// The savepoints that were set and not released, oldest first.
+    savepoints: Vec<(u64, Writes)>,
+    note: Vec<u8>,
+}
+
+/// What a transaction has written.
+#[derive(Debug, Default)]
+struct Writes {
+    tables: BTreeMap<TableId, TableWrites>,
+    /// Memory that they take.
     bytes: u64,
 }
+
+impl Writes {
+    /// A copy that shares its keys and values with this one, and changes apart from it.
+    fn fork(&self) -> Self {
+        let fork = |(id, writes): (&TableId, &TableWrites)| {
+            (*id, TableWrites { table: writes.table.clone(), own: writes.own.fork() })
+        };
+        Self { tables: self.tables.iter().map(fork).collect(), bytes: self.bytes }
+    }
+}
+
+/// A point of a transaction to which it can go back: see [`Transaction::savepoint`].
+#[derive(Debug)]
+pub struct Savepoint(u64);
 
 /// Counts a transaction as open.
 #[derive(Debug)]
@@ -66,7 +93,8 @@ impl Transaction {
     pub(crate) fn new(db: &DatabaseHandle) -> Self {
         // Before it takes its snapshot, so that as few commits as possible are not noted that it does not see.
         let open = Open::new(db);
-        Self { snapshot: Snapshot::new(db.clone()), _open: open, writes: BTreeMap::new(), bytes: 0 }
+        let snapshot = Snapshot::new(db.clone());
+        Self { snapshot, _open: open, writes: Writes::default(), savepoints: Vec::new(), note: Vec::new() }
     }
 
     /// Sets a key's value.
@@ -79,6 +107,45 @@ impl Transaction {
         let (key, value) = (key.as_ref(), value.as_ref());
         table.state().check_value(value)?;
         self.write(table, Kind::Put, key, value)
+    }
+
+    /// Sets the value of a key that has none. Whether it has one is looked up at once, without a read of the device
+    /// where the filters of the table's runs say that it has none; a key that another transaction gives a value before
+    /// the commit makes that conflict.
+    ///
+    /// ```
+    /// # use spinney::{Database, ErrorKind, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let users = db.open_or_create_table("users", TableOptions::default())?;
+    /// let mut txn = db.begin();
+    /// txn.put_new(&users, "ann", "42")?;
+    /// assert_eq!(txn.put_new(&users, "ann", "43").unwrap_err().kind(), ErrorKind::AlreadyExists);
+    /// txn.commit()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the key has a value; else as [`Transaction::get`] and [`Transaction::put`].
+    pub fn put_new(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        if self.contains(table, key)? {
+            let message = format!("table '{}' has a value of the key already", table.name());
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        self.put(table, key, value)
+    }
+
+    /// Whether another commit has changed a key since the transaction began, so that a write of it would make the
+    /// commit conflict.
+    ///
+    /// # Errors
+    /// `Invalid` for a key that cannot be stored or a table of another database; `Corruption`, `Io`, `Closed`.
+    pub fn would_conflict(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        let (core, key) = (self.snapshot.db().core(), key.as_ref());
+        core.state.health.check_open()?;
+        check_key(key)?;
+        core.commits.would_conflict(table.state_in(core)?, key, self.snapshot.seqnum())
     }
 
     /// Removes a key, whether it exists or not.
@@ -112,13 +179,13 @@ impl Transaction {
         let Some(range) = limits(&range) else { return Ok(()) };
         check_range(&range)?;
         let high_bytes = range.high.as_ref().map_or(0, Vec::len);
-        let bytes = self.bytes + u64_of(range.low.len() + high_bytes) + KEY_OVERHEAD_BYTES;
+        let bytes = self.writes.bytes + u64_of(range.low.len() + high_bytes) + KEY_OVERHEAD_BYTES;
         self.check_fits(bytes)?;
-        self.bytes = bytes;
-        let own = &mut self.writes.entry(state.id).or_insert_with(|| TableWrites::new(table)).own;
+        self.writes.bytes = bytes;
+        let own = &mut self.writes.tables.entry(state.id).or_insert_with(|| TableWrites::new(table)).own;
         own.erase(&range);
         own.keys.remove_range(&range.low, range.high.as_deref(), |(key, writes)| {
-            self.bytes -= u64_of(key.len()) + KEY_OVERHEAD_BYTES + writes.bytes();
+            self.writes.bytes -= u64_of(key.len()) + KEY_OVERHEAD_BYTES + writes.bytes();
         });
         Ok(())
     }
@@ -153,16 +220,16 @@ impl Transaction {
         check_key(key)?;
         check_value(value)?;
         let state = table.state_in(core)?;
-        let own = self.writes.get(&state.id).and_then(|writes| writes.own.keys.get(key));
+        let own = self.writes.tables.get(&state.id).and_then(|writes| writes.own.keys.get(key));
         let replaced = match (own, kind) {
             (None, _) => 0,
             (Some(_), Kind::Merge) => u64_of(key.len()) + KEY_OVERHEAD_BYTES,
             (Some(own), _) => u64_of(key.len()) + KEY_OVERHEAD_BYTES + own.bytes(),
         };
-        let bytes = self.bytes - replaced + u64_of(key.len()) + KEY_OVERHEAD_BYTES + KeyWrites::bytes_of(value);
+        let bytes = self.writes.bytes - replaced + u64_of(key.len()) + KEY_OVERHEAD_BYTES + KeyWrites::bytes_of(value);
         self.check_fits(bytes)?;
-        self.bytes = bytes;
-        let own = &mut self.writes.entry(state.id).or_insert_with(|| TableWrites::new(table)).own;
+        self.writes.bytes = bytes;
+        let own = &mut self.writes.tables.entry(state.id).or_insert_with(|| TableWrites::new(table)).own;
         own.keys.upsert(key, |own| own.push(kind, value), || KeyWrites::new(kind, value));
         Ok(())
     }
@@ -277,7 +344,67 @@ impl Transaction {
     /// The transaction's writes of a table that is still of this database.
     fn own(&self, table: &Table) -> Option<&OwnWrites> {
         let state = table.state_in(self.snapshot.db().core()).ok()?;
-        self.writes.get(&state.id).map(|writes| &writes.own)
+        self.writes.tables.get(&state.id).map(|writes| &writes.own)
+    }
+
+    /// Sets a savepoint: what is written from now on can be undone by [`Transaction::rollback_to`]. Memory keeps what
+    /// later writes replace, until the savepoint is released.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let table = db.open_or_create_table("t", TableOptions::default())?;
+    /// let mut txn = db.begin();
+    /// txn.put(&table, "a", "1")?;
+    /// let before = txn.savepoint();
+    /// txn.put(&table, "a", "2")?;
+    /// txn.delete_range(&table, ..)?;
+    /// txn.rollback_to(&before)?;
+    /// assert_eq!(txn.get(&table, "a")?.as_deref(), Some(&b"1"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn savepoint(&mut self) -> Savepoint {
+        let number = NEXT_SAVEPOINT.fetch_add(1, Ordering::Relaxed);
+        self.savepoints.push((number, self.writes.fork()));
+        Savepoint(number)
+    }
+
+    /// Undoes all writes since a savepoint, which stays and can be rolled back to again; those that were set after it
+    /// are gone. Ranges that are being walked go on with the writes as they were.
+    ///
+    /// # Errors
+    /// `Invalid` when the savepoint is of another transaction, was released, or was set after one that was rolled back
+    /// to: nothing is undone then.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        let at = self.position_of(savepoint)?;
+        self.savepoints.truncate(at + 1);
+        self.writes = self.savepoints[at].1.fork();
+        Ok(())
+    }
+
+    /// Forgets a savepoint and those that were set after it; all writes stay.
+    ///
+    /// # Errors
+    /// As [`Transaction::rollback_to`].
+    pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+        let at = self.position_of(&savepoint)?;
+        self.savepoints.truncate(at);
+        Ok(())
+    }
+
+    fn position_of(&self, savepoint: &Savepoint) -> Result<usize> {
+        let at = self.savepoints.iter().position(|(number, _)| *number == savepoint.0);
+        at.ok_or_else(|| {
+            Error::invalid(
+                "the transaction has no such savepoint: it was released, or an earlier one was rolled back to",
+            )
+        })
+    }
+
+    /// Sets the note of the commit, as [`Batch::note`] does.
+    pub fn note(&mut self, note: impl AsRef<[u8]>) {
+        self.note = note.as_ref().to_vec();
     }
 
     /// Commits with the database's [durability](crate::Options::durability).
@@ -296,7 +423,8 @@ impl Transaction {
     /// As [`Transaction::commit`].
     pub fn commit_with(self, durability: Durability) -> Result<()> {
         let mut batch = Batch::new();
-        for writes in self.writes.values() {
+        batch.note(&self.note);
+        for writes in self.writes.tables.values() {
             let TableWrites { table, own } = writes;
             own.erased().all().iter().for_each(|range_tombstone| batch.erase(table, &range_tombstone.range));
             own.keys.for_each(|(key, own)| own.iter().for_each(|(kind, value)| batch.push(table, kind, key, value)));

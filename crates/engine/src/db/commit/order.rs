@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::base::{Error, ErrorKind, Kind, Result, SeqNum, TableId};
 use crate::db::state::table::TableState;
+use crate::table::changed::changed_but_by_merges;
 use crate::tree::Limits;
 use crate::txn::batch::{Change, Changes};
 use crate::txn::conflict::RecentWrites;
@@ -41,8 +42,12 @@ impl CommitOrder {
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
         }
+        let commutes = |change: &Change<'_>| commutes(change, tables);
         let may_have_changed = |change: &Change<'_>| match change.kind {
             Kind::RangeDelete => self.next_seqnum.0 > read_seqnum.0 + 1,
+            Kind::Merge if commutes(change) => {
+                self.recent.may_have_changed_otherwise(change.table, change.key, read_seqnum)
+            }
             _ => self.recent.may_have_changed(change.table, change.key, read_seqnum),
         };
         for change in changes.iter().filter(may_have_changed) {
@@ -53,6 +58,7 @@ impl CommitOrder {
             version.memtables().for_each(|mem| mem.wait_for_inserts());
             let changed = match change.range() {
                 Some(range) => version.range_changed(&range, read_seqnum)?,
+                None if commutes(&change) => changed_but_by_merges(&version, change.key, read_seqnum)?,
                 None => version.changed(change.key, read_seqnum)?,
             };
             if changed {
@@ -65,9 +71,25 @@ impl CommitOrder {
         Ok(())
     }
 
+    /// Whether a transaction that read at `read_seqnum` could not change a key of the table any more; `None` when only a
+    /// look at the table tells.
+    pub(super) fn conflicts(&self, table: TableId, key: &[u8], read_seqnum: SeqNum) -> Option<bool> {
+        let change = Change { table, kind: Kind::Put, key, value: b"" };
+        if self.loads.iter().any(|load| load.table == table && load.meets(&change)) {
+            return Some(true);
+        }
+        (!self.recent.may_have_changed(table, key, read_seqnum)).then_some(false)
+    }
+
     /// Notes what a commit changes, for the conflicts of the transactions that are open; where none is, only that
     /// something changed.
-    pub(super) fn note(&mut self, changes: &Changes, first: SeqNum, has_open_transactions: bool) {
+    pub(super) fn note(
+        &mut self,
+        changes: &Changes,
+        tables: &[Arc<TableState>],
+        first: SeqNum,
+        has_open_transactions: bool,
+    ) {
         if !has_open_transactions {
             // A transaction that begins now sees this commit, or is told of it by what was skipped.
             self.recent.skip(SeqNum(self.next_seqnum.0 - 1));
@@ -76,6 +98,9 @@ impl CommitOrder {
         for (seqnum, change) in (first.0..).map(SeqNum).zip(changes.iter()) {
             match change.kind {
                 Kind::RangeDelete => self.recent.skip(seqnum),
+                Kind::Merge if commutes(&change, tables) => {
+                    self.recent.note_merge(change.table, change.key, seqnum);
+                }
                 _ => self.recent.note(change.table, change.key, seqnum),
             }
         }
@@ -88,6 +113,11 @@ impl CommitOrder {
         self.recent.skip(seqnum);
         seqnum
     }
+}
+
+/// Whether a change is a merge that commutes with other merges.
+fn commutes(change: &Change<'_>, tables: &[Arc<TableState>]) -> bool {
+    change.kind == Kind::Merge && tables[position(tables, change.table)].callbacks.operator.commutes()
 }
 
 /// A bulk load on its way to visibility.

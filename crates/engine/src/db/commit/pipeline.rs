@@ -102,6 +102,9 @@ impl CommitPipeline {
         read_seqnum: Option<SeqNum>,
     ) -> Result<()> {
         self.state.health.check_writable()?;
+        if changes.has_note() && changes.logged_count() == 0 {
+            return Err(Error::invalid("a note goes with a change of a table that has a redo log: there is none"));
+        }
         if changes.count() == 0 {
             return Ok(());
         }
@@ -176,7 +179,7 @@ impl CommitPipeline {
         };
         order.next_seqnum = SeqNum(first.0 + changes.count());
         let next = order.next_seqnum;
-        order.note(changes, first, self.open_transactions.load(Ordering::Relaxed) > 0);
+        order.note(changes, tables, first, self.open_transactions.load(Ordering::Relaxed) > 0);
         tables.iter().zip(tombstones).for_each(|(table, tombstones)| tombstones.show(table, first));
         let moment = |next_seqnum, lsn| CommitPoint { next_seqnum, lsn };
         let place = moment(first, place.start)..moment(next, place.end);
@@ -227,6 +230,17 @@ impl CommitPipeline {
             Durability::Interval => Ok(()),
         };
         self.state.or_poison(durable).map_err(|error| error.context("it is unknown whether the commit is durable"))
+    }
+
+    /// Whether a transaction that read at `read_seqnum` could not change a key any more.
+    pub(crate) fn would_conflict(&self, table: &TableState, key: &[u8], read_seqnum: SeqNum) -> Result<bool> {
+        let conflicts = self.order.lock().conflicts(table.id, key, read_seqnum);
+        if let Some(conflicts) = conflicts {
+            return Ok(conflicts);
+        }
+        let version = table.version.load();
+        version.memtables().for_each(|mem| mem.wait_for_inserts());
+        version.changed(key, read_seqnum)
     }
 
     /// Shows readers what has these seqnums, when all before is shown.
