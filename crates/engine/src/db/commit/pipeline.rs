@@ -1,16 +1,18 @@
 //! The commit path: admit, order, log, insert, sync, publish.
 //!
 //! ```text
-//! admit: enough memory and disk space, flushes and compactions keep up
-//! compress the changes, if the options say so; sort what is large, and the ranges that are deleted
-//! commit latch ┌ conflict? ── seqnums ── append to the log ┐
-//!              └─────────────────────────────────────────────┘
-//!   insert into each table's memtable (invisible yet, beside other commits); a large batch is a memtable by itself
-//!   make the log as durable as the commit asks (one sync serves all commits that wait)
-//!   publish, in seqnum order
+//! admit     enough memory and disk space, flushes and compactions keep up
+//! sort      what is large, to be a memtable by itself; and the ranges that are deleted
+//! prepare   compress the changes, if the options say so; have space in the log's segments for them
+//! sequence  under the commit latch: conflicts, seqnums, the append to the log's buffer; range tombstones and memtables
+//!           of large batches enter the versions of their tables
+//! insert    the other changes into the active memtables, in parallel with other commits
+//! sync      make the log as durable as the commit asks (one sync serves all commits that wait)
+//! publish   in seqnum order; before that no reader sees any of it
 //! ```
 //!
-//! Changes of unlogged tables go the same way without the log; a commit of nothing else syncs nothing.
+//! Changes of unlogged tables go the same way without the log; a commit of nothing else syncs nothing. What happens in
+//! parallel with commits, the sealing of memtables and the upkeep of the log, is in `upkeep.rs`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -132,15 +134,15 @@ impl CommitPipeline {
         self.publish(ticket.seqnums)?;
         self.state.counters.commits.fetch_add(1, Ordering::Relaxed);
         let logged = writes.changes.logged_count() > 0;
-        if logged && durability == Durability::Interval && self.interval.begins() || self.log.wants_spare() {
+        let begins_interval = logged && durability == Durability::Interval && self.interval.begins();
+        if begins_interval || self.log.wants_spare() {
             self.state.wakers.sync();
         }
         if writes.changes.has_range_deletes() {
             writes.tables.iter().for_each(|table| merge_sets(table, &self.state.snapshots));
         }
         self.account(&ticket, writes.sorted.iter().any(Option::is_some));
-        // A commit that holds the version before its flush keeps the space of a B-tree's old root from being given
-        // back.
+        // It holds versions of tables, and these hold roots of B-trees, whose space a flush could not give back.
         drop(ticket);
         if self.throttle.must_flush_for_space(writes.changes) {
             self.seal_all();
@@ -149,14 +151,15 @@ impl CommitPipeline {
         Ok(())
     }
 
-    /// Under the commit latch: refuses a conflict, gives out seqnums, appends to the log.
+    /// Gives the commit its place in the order: refuses a conflict, gives out seqnums, appends to the log, and has the
+    /// tables' versions ready for its entries.
     pub(crate) fn sequence(
         &self,
         writes: WriteSet<'_>,
         body: &mut Prepared<'_>,
         read_seqnum: Option<SeqNum>,
     ) -> Result<Ticket> {
-        let WriteSet { changes, tables, sorted, tombstones } = writes;
+        let WriteSet { changes, tables, .. } = writes;
         let mut guard = self.order.lock();
         let order = &mut *guard;
         // A close takes the latch after it said so: commits that were ordered before are flushed, and none is ordered
@@ -173,16 +176,24 @@ impl CommitPipeline {
             })?;
         }
         let first = order.next_seqnum;
-        let place = match changes.logged_count() {
+        let in_log = match changes.logged_count() {
             0 => self.log.tail()..self.log.tail(),
             count => self.append(order, count, body)?,
         };
         order.next_seqnum = SeqNum(first.0 + changes.count());
-        let next = order.next_seqnum;
         order.note(changes, tables, first, self.open_transactions.load(Ordering::Relaxed) > 0);
+        let begin = CommitPoint { next_seqnum: first, lsn: in_log.start };
+        let end = CommitPoint { next_seqnum: order.next_seqnum, lsn: in_log.end };
+        Ok(self.enter(writes, begin..end))
+    }
+
+    /// Brings what a commit has sorted into the versions of its tables, and enters the memtables that take the rest.
+    /// The caller holds the commit latch.
+    fn enter(&self, writes: WriteSet<'_>, place: Range<CommitPoint>) -> Ticket {
+        let WriteSet { tables, sorted, tombstones, .. } = writes;
+        let first = place.start.next_seqnum;
         tables.iter().zip(tombstones).for_each(|(table, tombstones)| tombstones.show(table, first));
-        let moment = |next_seqnum, lsn| CommitPoint { next_seqnum, lsn };
-        let place = moment(first, place.start)..moment(next, place.end);
+        // A batch memtable lies over the active one, which is sealed for it; so before that is looked up.
         for (table, batch) in tables.iter().zip(sorted) {
             if let Some(batch) = batch {
                 let mem = MemtableHandle::of_batch(Memtable::of_batch(batch.clone(), first), &place);
@@ -193,12 +204,12 @@ impl CommitPipeline {
         }
         let inserted = |(at, table): (usize, &Arc<TableState>)| writes.is_inserted(at).then(|| table.version.load());
         let versions = tables.iter().enumerate().map(inserted).collect();
-        let seqnums = Seqnums { first, last: SeqNum(next.0 - 1) };
+        let seqnums = Seqnums { first, last: SeqNum(place.end.next_seqnum.0 - 1) };
         let ticket = Ticket { seqnums, end: place.end.lsn, versions };
         let active = ticket.versions.iter().zip(tombstones);
         active.for_each(|(version, new)| version.iter().for_each(|version| version.active.erased(new.bytes)));
         ticket.mems().for_each(|mem| mem.enter(place.start.lsn));
-        Ok(ticket)
+        ticket
     }
 
     /// Appends the changes of logged tables, as one commit with the next seqnums; where the log ended before it and

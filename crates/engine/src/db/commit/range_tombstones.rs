@@ -51,7 +51,7 @@ impl NewTombstones {
     /// Adds them to what readers see of the table; the commit's first change has seqnum `first`. The caller holds the
     /// commit latch.
     pub(super) fn show(&self, table: &TableState, first: SeqNum) {
-        table.erase(self.set.take().later(first.0));
+        table.add_range_tombstones(self.set.take().later(first.0));
     }
 }
 

@@ -20,14 +20,14 @@ use crate::tree::merge::MergeCursor;
 use crate::tree::{Cursor, Limits};
 
 use super::install::{TreeChange, install};
-use super::job::{Job, JobContext, Needs, Step, or_poison};
+use super::job::{Job, JobContext, Needs, Step, settle};
 use super::run_merge::relieve_l0;
 
 /// The merge of all delta runs of a table into its B-tree.
 pub(super) struct BTreeMerge<'a> {
     table: &'a TableState,
     btree: Arc<BTree>,
-    turn: MergePermit,
+    permit: MergePermit,
     needs: Needs,
     /// Whether the tree comes out packed.
     rewrite: bool,
@@ -37,14 +37,14 @@ impl<'a> BTreeMerge<'a> {
     /// `None` when the table has no B-tree any more, and while another thread merges into it.
     pub(super) fn plan(table: &'a TableState, rewrite: bool) -> Option<Self> {
         let btree = table.btree()?;
-        let turn = btree.merge_permit()?;
+        let permit = btree.merge_permit()?;
         let trees = table.trees();
         let free = match rewrite {
             true => policy::rewrite_needs(&trees),
             false => policy::btree_merge_needs(&trees, &table.options),
         };
         let needs = Needs { free, inputs: policy::btree_merge_bytes(&trees) };
-        Some(Self { table, btree, turn, needs, rewrite })
+        Some(Self { table, btree, permit, needs, rewrite })
     }
 }
 
@@ -55,7 +55,7 @@ impl Job for BTreeMerge<'_> {
 
     fn run(self, context: JobContext<'_>) -> Result<Step> {
         let JobContext { state, throttle } = context;
-        let Self { table, btree, turn, rewrite, .. } = self;
+        let Self { table, btree, permit, rewrite, .. } = self;
         let trees = table.trees();
         let runs: Vec<RunHandle> = trees.runs().collect();
         let ids: Vec<FileId> = runs.iter().map(|handle| handle.id).collect();
@@ -65,7 +65,7 @@ impl Job for BTreeMerge<'_> {
         trees.merge_sources(&mut sources);
         let (snapshots, published) = state.snapshots.live();
         let mut gc =
-            table.retain(snapshots, published, true).with_range_tombstones(Arc::clone(&trees.range_tombstones));
+            table.gc_rule(snapshots, published, true).with_range_tombstones(Arc::clone(&trees.range_tombstones));
         // A holder of the old root keeps the space of its leaves from being given back.
         drop((trees, runs));
         let mut pause = || {
@@ -75,14 +75,14 @@ impl Job for BTreeMerge<'_> {
         };
         let mut changes = MergeCursor::new(sources);
         let merged = match rewrite {
-            true => btree.merge(turn, &mut changes, &mut gc, true, &mut pause).map(Merged::of),
-            false => merge_in_slices(state, turn, (table, &btree), (&mut changes, read), &mut gc, &mut pause),
+            true => btree.merge(permit, &mut changes, &mut gc, true, &mut pause).map(Merged::of),
+            false => merge_in_slices(state, permit, (table, &btree), (&mut changes, read), &mut gc, &mut pause),
         };
         let merged = merged.and_then(|merged| merged.check(table, entries));
         if merged.is_err() && table.check().is_err() {
             return Ok(Step::Done);
         }
-        let merged = or_poison(state, merged)?;
+        let merged = settle(state, merged)?;
         state.counters.compaction_write_bytes.fetch_add(merged.written, Ordering::Relaxed);
         let change = TreeChange { removed: ids.clone(), root: Some(merged.last), ..TreeChange::none() };
         state.or_poison(install(state, table, change))?;
@@ -97,7 +97,7 @@ impl Job for BTreeMerge<'_> {
         throttle.trees_changed();
         // What the next merge will need again soon stays.
         let keep = if rewrite { 0 } else { btree.root().meta().live_bytes() / policy::KEPT_PART };
-        btree.merge_permit().map_or(Ok(()), |turn| give_back(state, &btree, &turn, keep)).map(|()| Step::Done)
+        btree.merge_permit().map_or(Ok(()), |permit| give_back(state, &btree, &permit, keep)).map(|()| Step::Done)
     }
 }
 
@@ -169,7 +169,7 @@ pub(super) fn merges_now(
         return Ok(None);
     }
     let Some(btree) = table.btree() else { return Ok(None) };
-    let Some(turn) = btree.merge_permit() else { return Ok(None) };
+    let Some(permit) = btree.merge_permit() else { return Ok(None) };
     let root = btree.root();
     let worth = policy::leaves_worth(root.meta(), &table.options, bytes);
     match root.reach(changes, worth) {
@@ -177,7 +177,7 @@ pub(super) fn merges_now(
             state.counters.failures.btree_merge(&error);
             Ok(None)
         }
-        reach => Ok((reach? <= worth).then_some((btree, turn))),
+        reach => Ok((reach? <= worth).then_some((btree, permit))),
     }
 }
 
@@ -186,7 +186,7 @@ pub(super) fn merges_now(
 /// the tree too.
 pub(super) fn merge_in_slices(
     state: &State,
-    mut turn: MergePermit,
+    mut permit: MergePermit,
     (table, btree): (&TableState, &BTree),
     (changes, bytes): (&mut MergeCursor, u64),
     gc: &mut GcRule,
@@ -199,25 +199,25 @@ pub(super) fn merge_in_slices(
         let mut part = BoundedCursor::new(changes, Limits::new(std::mem::take(&mut low), Some(end.clone()), None));
         part.first()?;
         if part.entry().is_some() {
-            let pending = btree.merge(turn, &mut part, gc, false, pause)?;
+            let pending = btree.merge(permit, &mut part, gc, false, pause)?;
             written += pending.written_bytes();
             changed += pending.changes();
             let change = TreeChange { root: Some(pending), ..TreeChange::none() };
             let installed = state.or_poison(install(state, table, change))?;
-            let turned = installed.and_then(|installed| installed.turn);
-            turn = turned.ok_or_else(|| Error::invalid(format!("table '{}' was dropped", table.name)))?;
+            let permitted = installed.and_then(|installed| installed.permit);
+            permit = permitted.ok_or_else(|| Error::invalid(format!("table '{}' was dropped", table.name)))?;
             CoveragePoint::TreeSlice.mark();
         }
         low = end;
     }
     let mut part = BoundedCursor::new(changes, Limits::new(low, None, None));
-    let last = btree.merge(turn, &mut part, gc, false, pause)?;
+    let last = btree.merge(permit, &mut part, gc, false, pause)?;
     Ok(Merged { written: written + last.written_bytes(), changes: changed + last.changes(), last })
 }
 
 /// Gives the file system the space of a B-tree's free blocks back, but for `keep` bytes.
-pub(super) fn give_back(state: &State, btree: &BTree, turn: &MergePermit, keep: u64) -> Result<()> {
-    match btree.punch_free(turn, keep) {
+pub(super) fn give_back(state: &State, btree: &BTree, permit: &MergePermit, keep: u64) -> Result<()> {
+    match btree.punch_free(permit, keep) {
         // A file system may need space to note a hole; the next merge tries again.
         Err(error) if error.kind() == ErrorKind::Full => Ok(()),
         given => state.or_poison(given),

@@ -185,7 +185,7 @@ impl Compactor {
     /// waits.
     pub(crate) fn paid_step(&self, table: &Arc<TableState>) -> Result<bool> {
         match self.paid_job(table, true)? {
-            // What is merged with it is paid for too, and comes before there is something in memory again.
+            // The merge of what was flushed is paid for too. It comes now, before the memtable has entries again.
             Some(PaidFor::Flush) => self.paid_job(table, false).map(|_| true),
             done => Ok(done.is_some()),
         }
@@ -211,7 +211,7 @@ impl Compactor {
                 None => Step::Nothing,
             },
             policy::Job::Flush => {
-                // The drop of a table waits for the compaction while it holds the flush gate.
+                // A thread that drops the table holds the flush gate and waits for this latch.
                 drop(compacting);
                 self.flusher.flush_now(table)?;
                 done = PaidFor::Flush;

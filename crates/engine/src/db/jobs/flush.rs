@@ -22,8 +22,7 @@ use super::install::{Flushed, TreeChange, install, sealed_before};
 use super::job::{JobContext, is_lack};
 use super::output::run_writer::RunWriter;
 
-/// A table with a read for this number of entries written, or more reads, is read enough for what is flushed to go to
-/// the cache.
+/// When a table has at least one read for this number of entries written, its flushed blocks go to the cache.
 const READS_PART: u64 = 8;
 
 /// Of a flush that leaves no more of a B-tree than this part, space goes back to the file system; else it is kept for
@@ -89,7 +88,8 @@ impl<'a> Flush<'a> {
         let live_before = table.btree().map_or(0, |btree| btree.root().meta().live_bytes());
         state.or_poison(state.manifest.lock().raise_seqnum_floor(frontier.next_seqnum))?;
         let output = match self.write_out(&tombstones) {
-            // What it wrote is gone again, or lies where a tree's file is free, and the memtables stay where they are.
+            // The files that it wrote are removed, or its blocks lie in free extents of the tree's file, and the
+            // memtables stay.
             Err(error) if is_lack(&error) => {
                 CoveragePoint::FlushWithoutRoom.mark();
                 let bytes = mems.iter().map(|mem| mem.accounted_bytes()).sum();
@@ -136,17 +136,17 @@ impl<'a> Flush<'a> {
             false => Arc::new(trees.range_tombstones.and(tombstones)),
         };
         let bytes: u64 = self.mems.iter().map(|mem| u64_of(mem.entries.bytes())).sum();
-        if let Some((btree, turn)) = merges_now(state, table, &trees, (&mut changes, bytes))? {
-            let mut gc = table.retain(snapshots.clone(), published, true).with_range_tombstones(Arc::clone(&all));
-            // The old root goes slice by slice.
+        if let Some((btree, permit)) = merges_now(state, table, &trees, (&mut changes, bytes))? {
+            let mut gc = table.gc_rule(snapshots.clone(), published, true).with_range_tombstones(Arc::clone(&all));
+            // A holder of the old root would keep the space that each slice frees.
             drop(trees);
             // A slice may be in place before a crash takes the rest: of the log, which has it, and not of tombstones
             // that the manifest gets at the end.
             let in_slices = table.options.logged && tombstones.is_empty();
             let (changes, pause) = (&mut changes, &mut || Ok(()));
             let merged = match in_slices {
-                true => merge_in_slices(state, turn, (table, &btree), (changes, bytes), &mut gc, pause),
-                false => btree.merge(turn, changes, &mut gc, false, pause).map(Merged::of),
+                true => merge_in_slices(state, permit, (table, &btree), (changes, bytes), &mut gc, pause),
+                false => btree.merge(permit, changes, &mut gc, false, pause).map(Merged::of),
             };
             match merged {
                 // Laid over the tree, the changes wait until it can be read, or until there is room for what a merge
@@ -161,8 +161,9 @@ impl<'a> Flush<'a> {
             }
         }
         let trees = table.trees();
-        let gc = table.retain(snapshots, published, trees.count() == 0).with_range_tombstones(all);
-        // What the log has given back may be in the tree, if a merge into it was cut short.
+        let gc = table.gc_rule(snapshots, published, trees.count() == 0).with_range_tombstones(all);
+        // A merge in slices that a crash cut short has left some of these changes in the tree, and the log brought them
+        // back into memory.
         let mut gc = gc.with_other_trees(OtherTrees::new(Vec::new(), trees.holds_btree()));
         let filter_bits = policy::bits_of_flush(&trees, &table.options, entries, &mut changes)?;
         let mut writer = RunWriter::new(state, &table.options, u64::MAX, filter_bits);
@@ -182,8 +183,8 @@ fn give_back_emptied(state: &State, table: &TableState, live_before: u64) -> Res
     if live_before == 0 || live > live_before / EMPTIED_PART {
         return Ok(());
     }
-    let Some(turn) = btree.merge_permit() else { return Ok(()) };
-    give_back(state, &btree, &turn, live / policy::KEPT_PART)
+    let Some(permit) = btree.merge_permit() else { return Ok(()) };
+    give_back(state, &btree, &permit, live / policy::KEPT_PART)
 }
 
 /// Takes what is kept of the changes to the writer; the largest seqnum among them.

@@ -47,7 +47,7 @@ pub(super) struct Flushed {
 /// What an installation gave.
 pub(super) struct Installed {
     /// The right to merge into the B-tree again.
-    pub(super) turn: Option<MergePermit>,
+    pub(super) permit: Option<MergePermit>,
     /// Bytes of value files that came with the runs.
     pub(super) value_bytes: u64,
 }
@@ -83,7 +83,7 @@ impl TreeChange {
 }
 
 /// Makes a change durable and shows it to readers. `None` when the table was dropped meanwhile: then what was written
-/// is removed. After an error that is unchanged it is too.
+/// is removed. It is removed too after an error after which nothing was changed.
 pub(super) fn install(state: &State, table: &TableState, change: TreeChange) -> Result<Option<Installed>> {
     let mut manifest = state.manifest.lock();
     if table.check().is_err() {
@@ -109,21 +109,21 @@ pub(super) fn install(state: &State, table: &TableState, change: TreeChange) -> 
         up_to = sealed_before(&flushed.mems);
         mems = flushed.mems;
     }
-    let turn = root.map(|pending| install_root(table, pending, &mut after)).transpose()?;
+    let permit = root.map(|pending| install_root(table, pending, &mut after)).transpose()?;
     let retired = retire_tombstones(state, &mut manifest, table, &mut after);
     let after = Arc::new(after);
     table.version.rcu(|version| version.with_trees(&after, &mems, up_to));
     drop(manifest);
     state.files.remove_values(before.values.without(&after.values));
     let value_bytes = after.values.without(&before.values).map(|file| file.bytes()).sum();
-    retired.map(|()| Some(Installed { turn, value_bytes }))
+    retired.map(|()| Some(Installed { permit, value_bytes }))
 }
 
 fn install_root(table: &TableState, pending: PendingRoot, trees: &mut Trees) -> Result<MergePermit> {
     let btree = table.btree().expect("only a table with a B-tree merges into it");
-    let turn = btree.install(pending)?;
+    let permit = btree.install(pending)?;
     trees.btree = Some(btree.root());
-    Ok(turn)
+    Ok(permit)
 }
 
 /// The seqnum before which all changes are in `mems`, newest first, or on disk.

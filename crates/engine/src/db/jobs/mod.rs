@@ -4,13 +4,15 @@
 //! Each is a job of one table, and all have one shape:
 //!
 //! ```text
-//! plan     a pure function of the table's trees and options (`table/policy`) says what is due
+//! plan     what is due, as the policy says (`table/policy`, pure functions of the table's trees and options)
 //! needs    the bytes of free space that it takes; a job that lacks them waits, and is told in the statistics
 //! run      reads and writes beside readers and commits; nothing refers to what it writes
-//! install  one record in the manifest, then readers see the new trees (`install.rs`); what they replace is removed
+//! install  one record in the manifest, then readers see the new trees (`install.rs`); then the job removes the runs
+//!          that they replace
 //! ```
 //!
-//! and one policy for errors, [`job::or_poison`].
+//! and one policy for errors, [`job::settle`]. A flush is the same without the trait [`job::Job`]: it is given the
+//! order of commits in which it stands, and says what a full disk lacks.
 
 pub(crate) mod btree_merge;
 pub(crate) mod compaction;

@@ -34,12 +34,15 @@ impl Job for DropRuns<'_> {
         Needs { free: 0, inputs: 0 }
     }
 
-    fn run(self, JobContext { state, .. }: JobContext<'_>) -> Result<Step> {
+    fn run(self, JobContext { state, throttle }: JobContext<'_>) -> Result<Step> {
         let change = TreeChange { removed: self.runs.clone(), ..TreeChange::none() };
         state.or_poison(install(state, self.table, change))?;
-        let step = if self.runs.is_empty() { Step::Nothing } else { Step::Done };
+        if self.runs.is_empty() {
+            return Ok(Step::Nothing);
+        }
         state.files.remove_runs(self.runs);
-        Ok(step)
+        throttle.trees_changed();
+        Ok(Step::Done)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::tree::run::merge_source;
 use crate::tree::{Cursor, Limits, MergeSource};
 
 use super::install::{TreeChange, install};
-use super::job::{Job, JobContext, Needs, Step, or_poison};
+use super::job::{Job, JobContext, Needs, Step, settle};
 use super::output::run_writer::RunWriter;
 
 /// A merge pauses after this number of entries of [`PAUSE_BYTES`] at most; a larger one counts as several.
@@ -40,7 +40,7 @@ impl<'a> RunMerge<'a> {
     pub(super) fn new(context: JobContext<'_>, table: &'a TableState, compaction: Compaction) -> Result<Self> {
         let is_move = compaction.is_trivial_move(&table.options);
         Ok(if is_move {
-            Self { may_move: true, ..Self::within(table, compaction) }
+            Self { may_move: true, ..Self::keeping_values(table, compaction) }
         } else {
             Self::rewriting(context, table, compaction)?
         })
@@ -56,30 +56,32 @@ impl<'a> RunMerge<'a> {
                 relocated.clear();
             }
         }
-        Ok(Self { relocated, ..Self::within(table, compaction) })
+        Ok(Self { relocated, ..Self::keeping_values(table, compaction) })
     }
 
     /// A compaction that empties these value files.
     pub(super) fn relocating(table: &'a TableState, compaction: Compaction, relocated: Vec<FileId>) -> Self {
         // The files that it empties are not among the inputs that it removes.
         let needs = Needs { free: compaction.bytes() + policy::moved_bytes(&compaction, &relocated), inputs: 0 };
-        Self { needs, relocated, ..Self::within(table, compaction) }
+        Self { needs, relocated, ..Self::keeping_values(table, compaction) }
     }
 
     /// A compaction that leaves values where they are.
-    pub(crate) fn within(table: &'a TableState, compaction: Compaction) -> Self {
+    pub(crate) fn keeping_values(table: &'a TableState, compaction: Compaction) -> Self {
         let needs = Needs { free: compaction.needs(&table.options), inputs: compaction.bytes() };
         Self { table, compaction, needs, relocated: Vec::new(), may_move: false }
     }
 
     /// Moves the runs as they are.
-    fn move_runs(self, state: &State) -> Result<Step> {
+    fn move_runs(self, JobContext { state, throttle }: JobContext<'_>) -> Result<Step> {
         CoveragePoint::TrivialMove.mark();
         let Self { table, compaction, .. } = self;
         let added: Vec<_> = compaction.inputs().cloned().collect();
         let change =
             TreeChange { removed: compaction.removed(), added, target: compaction.target, ..TreeChange::none() };
-        state.or_poison(install(state, table, change)).map(|_| Step::Done)
+        state.or_poison(install(state, table, change))?;
+        throttle.trees_changed();
+        Ok(Step::Done)
     }
 }
 
@@ -91,7 +93,7 @@ impl Job for RunMerge<'_> {
     fn run(self, context: JobContext<'_>) -> Result<Step> {
         let JobContext { state, throttle } = context;
         if self.may_move {
-            return self.move_runs(state);
+            return self.move_runs(context);
         }
         let Self { table, compaction, relocated, .. } = self;
         let filter_bits = policy::bits_of_compaction(&table.trees(), &table.options, &compaction);
@@ -108,7 +110,7 @@ impl Job for RunMerge<'_> {
             if table.check().is_err() {
                 return Ok(Step::Done);
             }
-            let Some(added) = or_poison(state, merge.run_slice(&slice))? else { return Ok(Step::Done) };
+            let Some(added) = settle(state, merge.run_slice(&slice))? else { return Ok(Step::Done) };
             let removed: Vec<_> = slice.done.iter().map(|handle| handle.id).collect();
             let bytes = |runs: &[RunHandle]| runs.iter().map(|handle| handle.run.meta().bytes).sum::<u64>();
             let (read, written) = (bytes(&slice.done), bytes(&added));
@@ -163,7 +165,7 @@ impl Merge<'_> {
         let table = self.table;
         let (snapshots, published) = state.snapshots.live();
         let trees = table.trees();
-        let gc = table.retain(snapshots, published, self.bottom).with_values(trees.values.clone());
+        let gc = table.gc_rule(snapshots, published, self.bottom).with_values(trees.values.clone());
         let below = if self.bottom { OtherTrees::default() } else { trees.other_trees(&self.busy) };
         let mut gc = gc.with_range_tombstones(Arc::clone(&trees.range_tombstones)).with_other_trees(below);
         let newest = slice.runs().map(|handle| handle.run.seqnum_bounds().largest).max().unwrap_or_default();
@@ -234,7 +236,7 @@ impl Merge<'_> {
         Ok(Some(seen))
     }
 
-    /// Whether all entries were read that end with a slice, from each of the sources.
+    /// Whether as many entries were read from each source as its runs have that end with this slice.
     fn is_whole(&mut self, slice: &Slice) -> bool {
         let sources = slice.sources.iter().zip(&self.seen).zip(&mut self.ended);
         sources.fold(true, |whole, ((runs, seen), ended)| {
@@ -320,7 +322,7 @@ pub(crate) fn relieve_l0(context: JobContext<'_>, table: &TableState, busy: &[Fi
 pub(super) fn merge_within_l0(context: JobContext<'_>, table: &TableState, busy: &[FileId]) -> Result<()> {
     let space = context.throttle.space_for_jobs()?;
     while let Some(compaction) = policy::pick_within_l0(&table.trees(), busy, space) {
-        RunMerge::within(table, compaction).run(context)?;
+        RunMerge::keeping_values(table, compaction).run(context)?;
     }
     Ok(())
 }
@@ -332,7 +334,7 @@ pub(super) fn note_failure(state: &State, table: &TableState, error: &Error) {
     table.compaction.retry.failed(error, state.env.clock.now());
 }
 
-/// Where the results of a compaction into a level will lie is known while this is.
+/// Where the results of a compaction into a level will lie. It is known to bulk loads as long as this value lives.
 struct Target<'a>(&'a TableState);
 
 impl<'a> Target<'a> {

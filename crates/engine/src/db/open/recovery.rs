@@ -42,7 +42,7 @@ impl ReplayedTable {
     /// Shows readers the range tombstones. All that come see the newest of each key.
     fn show_erasures(&self) {
         let erased = std::mem::take(&mut *self.erased.lock());
-        self.state.erase(RangeTombstones::newest_of(erased.iter().map(RangeTombstone::ends)));
+        self.state.add_range_tombstones(RangeTombstones::newest_of(erased.iter().map(RangeTombstone::ends)));
     }
 }
 

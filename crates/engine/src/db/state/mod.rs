@@ -2,10 +2,11 @@
 //! them. Every path of the database works on this; nothing here knows of commits or jobs.
 //!
 //! # Concurrency
-//! Latch order of the database, outermost first: the flush gate (`jobs/flush.rs`) · a table's `compaction` latch · the
-//! commit latch (`commit/pipeline.rs`) · the table set · the manifest store. No latch is held while a worker is woken.
-//! I/O happens under the flush gate, `compaction` and the manifest store; under the commit latch only when a possible
-//! conflict is looked up and when a table is created or dropped.
+//! Latch order of the database, outermost first: the flush gate (`jobs/flusher.rs`) · a table's `compaction` latch ·
+//! the commit latch (`commit/pipeline.rs`) · the table set · the manifest store. No latch is held while a worker is
+//! woken. I/O happens under the flush gate, `compaction` and the manifest store; under the commit latch only when a
+//! possible conflict is looked up, when a table is created or dropped, and when so many bytes wait in the log's buffer
+//! that an append has to write some of them.
 
 pub(crate) mod counters;
 pub(crate) mod directory;

@@ -65,9 +65,9 @@ pub(crate) struct CompactionState {
     pub(crate) retry: Retry,
     /// When the background merges runs into the B-tree again, after it could not.
     pub(crate) merge_retry: Retry,
-    /// The first and last key of what the compaction under way merges into a level. Set after the compaction has chosen
-    /// its inputs and taken back after its last result is in place, so that a thread that holds this and sees a range
-    /// knows where results may come until then.
+    /// The first and last key of what the running compaction merges into a level. The compaction sets it after it has
+    /// chosen its inputs and clears it after its last result is installed. A bulk load that holds this latch and sees a
+    /// range knows where results may still come.
     pub(crate) target_range: Mutex<Option<(Vec<u8>, Vec<u8>)>>,
     /// The files of which no sorted view could be made. Locked by the thread that holds the latch.
     pub(crate) unviewable: Mutex<Vec<FileId>>,
@@ -105,7 +105,7 @@ impl TableState {
     }
 
     /// What the table's flushes and compactions may drop and change.
-    pub(crate) fn retain(&self, snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> GcRule {
+    pub(crate) fn gc_rule(&self, snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> GcRule {
         let gc = GcRule::new(snapshots, published, bottom);
         let Callbacks { operator, filter } = &self.callbacks;
         gc.with_operator(operator.clone()).with_filter(filter.clone()).keeping_seqnums(self.expiry.is_some())
@@ -133,7 +133,7 @@ impl TableState {
     }
 
     /// Shows readers more range tombstones, which nobody sees before they are published.
-    pub(crate) fn erase(&self, range_tombstones: RangeTombstones) {
+    pub(crate) fn add_range_tombstones(&self, range_tombstones: RangeTombstones) {
         if !range_tombstones.is_empty() {
             let range_tombstones = Arc::new(range_tombstones);
             self.version.rcu(|version| version.with_range_tombstones(version.range_tombstones.with(&range_tombstones)));

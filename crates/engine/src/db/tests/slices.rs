@@ -130,7 +130,7 @@ fn a_compaction_gives_the_space_of_a_level_back_as_it_goes() {
     let before = level_runs(&table);
     // Past the check of the room, which keeps some for the log.
     let context = JobContext { state: &db.core().state, throttle: &db.core().throttle };
-    RunMerge::within(table.state(), compaction).run(context).unwrap();
+    RunMerge::keeping_values(table.state(), compaction).run(context).unwrap();
     assert_eq!(table.shape().unwrap().l0.len(), 0);
     assert!(level_runs(&table).iter().all(|id| !before.contains(id)));
     assert_holds(&db.snapshot(), &table, &model, "in the end");

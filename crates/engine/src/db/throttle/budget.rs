@@ -30,7 +30,7 @@ pub(crate) struct WriteBudget {
     budget: u64,
     active: AtomicU64,
     immutable: AtomicU64,
-    /// What compaction debt asks of writers, in thousandths; set when a version is installed.
+    /// What compaction debt asks of writers, in thousandths; set when a table's trees change.
     debt: AtomicU64,
     /// Delays of small writes, until they are worth a sleep.
     saved_ns: AtomicU64,

@@ -236,7 +236,7 @@ mod tests {
         let error = queue.wait(1, &budget, || Err(Error::new(ErrorKind::Closed, "closed"))).unwrap_err();
         assert_eq!((error.kind(), numbers(&queue)), (ErrorKind::Closed, vec![]));
         let budget = self::budget(1);
-        drop(queue.wait(1, &budget, || unreachable!("there is queue")).unwrap());
+        drop(queue.wait(1, &budget, || unreachable!("there is room")).unwrap());
         assert_eq!(queue.state.lock().admitted_bytes, 0);
     }
 
@@ -245,8 +245,8 @@ mod tests {
         let (queue, budget, now) = (StallQueue::default(), budget(0), Duration::from_secs(5));
         assert!(queue.check().is_ok() && queue.rest(now).is_none());
         queue.refuse(now, None);
-        assert!(queue.check().is_ok(), "another flush made queue");
-        queue.refuse(now, Some("no queue".to_owned()));
+        assert!(queue.check().is_ok(), "another flush made room");
+        queue.refuse(now, Some("no room".to_owned()));
         assert_eq!(queue.check().unwrap_err().kind(), ErrorKind::Full);
         assert_eq!(queue.rest(now), Some(LOOK_FOR_SPACE));
         assert!(queue.rest(now + LOOK_FOR_SPACE).is_none() && queue.check().is_err());
