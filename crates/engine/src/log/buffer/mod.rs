@@ -189,9 +189,28 @@ impl LogBuffer {
         stats.packed_bytes = state.appends.packed_bytes;
     }
 
-    /// Fills `batch` with everything that waits, to be written through the page cache.
-    pub(in crate::log) fn take(&self, durable: Lsn, batch: &mut Batch) {
-        self.state.lock().builder.take(durable, batch);
+    /// Hands everything that waits to the page cache, while no direct write is in flight: opens the window on segment
+    /// `number`, if there is one, and copies it; else fills `batch`, to be written, and says true. The caller makes
+    /// sure by `expect_sync` that the next group syncs the segment.
+    #[inline]
+    pub(in crate::log) fn copy_or_take(
+        &self,
+        number: u64,
+        durable: Lsn,
+        batch: &mut Batch,
+        expect_sync: impl FnOnce(),
+    ) -> bool {
+        let mut state = self.state.lock();
+        // Pages may be left from before a sync.
+        if state.window.is_of(number) {
+            expect_sync();
+            state.window.open();
+            if self.copy(&mut state, durable) {
+                return false;
+            }
+        }
+        state.builder.take(durable, batch);
+        true
     }
 
     /// Fills `batch` with everything that waits and ends the group. Closes the window, and gives it up if the batch is
@@ -258,18 +277,6 @@ impl LogBuffer {
 
     // -----------------------------------------------------------------------------------------------------------------
     // The window.
-
-    /// Opens the window on segment `number`, if there is one, and copies what waits into it; whether all of it was. The
-    /// caller makes sure that everything before it is written and no direct write is in flight.
-    pub(in crate::log) fn reopen_window(&self, number: u64, durable: Lsn, expect_sync: impl FnOnce()) -> bool {
-        let mut state = self.state.lock();
-        if !state.window.is_of(number) {
-            return false;
-        }
-        expect_sync();
-        state.window.open();
-        self.copy(&mut state, durable)
-    }
 
     /// Has a window on other pages of segment `number`, and opens it if `is_open`.
     pub(in crate::log) fn replace_window(&self, number: u64, pages: MappedRange, is_open: bool) {

@@ -87,10 +87,15 @@ impl InFlight {
         self.next() - 1
     }
 
+    /// Whether no other write may be in flight with the write of this number.
+    pub(super) fn is_exclusive(&self, number: u64) -> bool {
+        self.writes[self.index_of(number)].is_exclusive
+    }
+
     /// A write has ended well. Gives the numbers of the writes that are complete with all before them, and where the
     /// last of these ends.
     pub(super) fn complete(&mut self, number: u64) -> (Range<u64>, Option<Lsn>) {
-        let at = usize::try_from(number - self.oldest).expect("few are in flight");
+        let at = self.index_of(number);
         self.writes[at].is_complete = true;
         let (first, mut durable) = (self.oldest, None);
         while let Some(write) = self.writes.pop_front_if(|write| write.is_complete) {
@@ -98,6 +103,10 @@ impl InFlight {
             self.oldest += 1;
         }
         (first..self.oldest, durable)
+    }
+
+    fn index_of(&self, number: u64) -> usize {
+        usize::try_from(number - self.oldest).expect("few are in flight")
     }
 
     /// The number of the next write.

@@ -21,7 +21,7 @@ use self::waiters::Waiters;
 use super::failure::Failure;
 use super::stats::{LogStats, SyncCounters, count};
 use crate::base::sync::thread::{Thread, park};
-use crate::base::sync::{AtomicU64, Mutex, MutexGuard};
+use crate::base::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard};
 use crate::base::{Lsn, Result};
 use std::mem;
 use std::sync::Arc;
@@ -35,6 +35,9 @@ pub(in crate::log) struct SyncQueue {
     state: Mutex<State>,
     /// Everything before it is durable. Published with Release by the thread that made it so, to those that wait.
     durable: AtomicU64,
+    /// Writes past the page cache that have begun and not completed. Raised by threads that hold the latch of the
+    /// output; lowered with Release by the thread whose write has completed, for the thread that then writes buffered.
+    direct_writes: AtomicUsize,
     failure: Arc<Failure>,
     counters: SyncCounters,
 }
@@ -48,7 +51,13 @@ struct State {
 impl SyncQueue {
     /// The queue of a log that is durable up to `durable`.
     pub(in crate::log) fn new(durable: Lsn, failure: Arc<Failure>) -> Self {
-        Self { state: Mutex::default(), durable: AtomicU64::new(durable.0), failure, counters: SyncCounters::default() }
+        Self {
+            state: Mutex::default(),
+            durable: AtomicU64::new(durable.0),
+            direct_writes: AtomicUsize::new(0),
+            failure,
+            counters: SyncCounters::default(),
+        }
     }
 
     /// Everything before this position is durable.
@@ -95,6 +104,9 @@ impl SyncQueue {
     /// leads the group and holds the latch of the output.
     pub(in crate::log) fn begin(&self, end: Lsn, payloads: u64, is_exclusive: bool) -> u64 {
         let number = self.state.lock().in_flight.begin(end, is_exclusive);
+        if !is_exclusive {
+            self.direct_writes.fetch_add(1, Ordering::Relaxed);
+        }
         count(&self.counters.groups, 1);
         self.counters.group_appends.add(payloads);
         number
@@ -116,6 +128,9 @@ impl SyncQueue {
         let mut state = self.state.lock();
         self.failure.check_appended()?;
         time.into_iter().for_each(|time| state.in_flight.timed(time));
+        if !state.in_flight.is_exclusive(number) {
+            self.direct_writes.fetch_sub(1, Ordering::Release);
+        }
         let (completed, durable) = state.in_flight.complete(number);
         if let Some(durable) = durable {
             self.durable.fetch_max(durable.0, Ordering::Release);
@@ -141,7 +156,11 @@ impl SyncQueue {
     ///
     /// # Errors
     /// As [`Self::wait_for_all`].
+    #[inline]
     pub(in crate::log) fn wait_for_direct(&self) -> Result<()> {
+        if self.direct_writes.load(Ordering::Acquire) == 0 {
+            return self.failure.check_appended();
+        }
         self.wait_while(InFlight::newest_direct)
     }
 

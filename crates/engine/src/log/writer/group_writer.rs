@@ -215,11 +215,9 @@ impl GroupWriter {
         self.queue.wait_for_direct()?;
         let Output { batch, segments } = output;
         let number = segments.current().header.number;
-        // Pages may be left from before a sync.
-        if self.buffer.reopen_window(number, self.durable(), || segments.expect_sync()) {
+        if !self.buffer.copy_or_take(number, self.durable(), batch, || segments.expect_sync()) {
             return Ok(());
         }
-        self.buffer.take(self.durable(), batch);
         let pages = segments.write(batch)?;
         // Writes in flight began before this and end earlier: this takes nothing back.
         self.buffer.set_written(batch.end);

@@ -101,6 +101,7 @@ impl LogWriter {
     /// # Errors
     /// `Full` when the disk has no space for the segments that the payload needs. `Io` when a file cannot be made.
     /// `Poisoned` when something cannot be made durable that is to be before another file is made.
+    #[inline]
     pub fn prepare<'a>(&'a self, body: &'a [u8]) -> Result<Prepared<'a>> {
         let body = self.pack(body);
         let bytes = body.stored_bytes();
@@ -117,6 +118,7 @@ impl LogWriter {
     /// # Errors
     /// `Full` when the disk has run out of space for the next segment since the body was prepared, before anything is
     /// appended; `Closed`; `Poisoned` after a failure.
+    #[inline]
     pub fn append(&self, head: &[u8], prepared: &mut Prepared<'_>) -> Result<Range<Lsn>> {
         let reservation = prepared.reservation.take();
         let body = &prepared.body;
@@ -128,6 +130,7 @@ impl LogWriter {
     }
 
     /// Compresses a body as the options say, if that saves space.
+    #[inline]
     fn pack<'a>(&self, body: &'a [u8]) -> Packed<'a> {
         let method = self.compression.method();
         if !Packed::is_tried(body.len(), method) {
@@ -142,6 +145,7 @@ impl LogWriter {
 
     /// When the disk had no space for another segment, and a payload with a body of `bytes` needs one: tries again to
     /// make a spare. Only commits do so while commits are refused.
+    #[inline]
     fn ensure_next_segment(&self, bytes: usize) -> Result<()> {
         if bytes == 0 || self.groups.buffer().check_space(bytes + HEAD_BYTES_MAX).is_ok() {
             return Ok(());
@@ -155,6 +159,7 @@ impl LogWriter {
     /// Reserves space for a payload with a body of `bytes`, if that is large: none of its segments is filled with zeros
     /// that it would overwrite, and a disk without space for it is met before anything is appended. Other large
     /// payloads have files of their own.
+    #[inline]
     fn reserve(&self, bytes: u64) -> Result<Option<Reservation<'_>>> {
         if !self.pool.is_reserved_for(bytes) {
             return Ok(None);
