@@ -230,7 +230,7 @@ fn notes_come_out_of_the_feed_with_their_commits_also_after_a_crash() {
     table.put("b", number(2)).expect("a put");
     // So large that it has a memtable of its own.
     let mut batch = Batch::new();
-    batch.note(vec![7; 100_000]);
+    batch.note(vec![7; 60_000]);
     for key in 0..20_000_u32 {
         batch.put(&table, key.to_be_bytes(), number(1).repeat(1));
     }
@@ -242,7 +242,7 @@ fn notes_come_out_of_the_feed_with_their_commits_also_after_a_crash() {
     assert_eq!(db.write(&lonely).unwrap_err().kind(), ErrorKind::Invalid);
     let mut long = Batch::new();
     long.put(&table, "k", number(1));
-    long.note(vec![0; (1 << 20) + 1]);
+    long.note(vec![0; (64 << 10) + 1]);
     assert_eq!(db.write(&long).unwrap_err().kind(), ErrorKind::Invalid);
     let start = db.log_start();
     drop((table, unlogged, db));
@@ -250,6 +250,6 @@ fn notes_come_out_of_the_feed_with_their_commits_also_after_a_crash() {
     let db = open(&sim);
     let notes: Vec<_> =
         db.changes(start).expect("the log is kept").map(|commit| commit.expect("a read").note().to_vec()).collect();
-    assert_eq!(notes, [b"first".to_vec(), Vec::new(), vec![7; 100_000]]);
+    assert_eq!(notes, [b"first".to_vec(), Vec::new(), vec![7; 60_000]]);
     assert_eq!(db.table("t").expect("open").expect("a table").range(..).count(), 20_002);
 }

@@ -63,7 +63,11 @@ pub fn changed_but_by_merges(version: &Version, key: &[u8], snapshot: SeqNum) ->
     }
     let mut versions = version.cursor(Fill::Keep, SeqNum::MAX);
     versions.seek_ge(key)?;
-    while let Some(entry) = versions.entry().filter(|entry| entry.key == key && entry.seqnum > snapshot) {
+    while let Some(entry) = versions.entry().filter(|entry| entry.key == key) {
+        // Entries of a bulk load have the seqnum of their run.
+        if entry.seqnum.max(versions.seqnum_bounds().smallest) <= snapshot {
+            break;
+        }
         if entry.kind != Kind::Merge {
             return Ok(true);
         }

@@ -184,12 +184,12 @@ impl CommitPipeline {
         order.note(changes, tables, first, self.open_transactions.load(Ordering::Relaxed) > 0);
         let begin = CommitPoint { next_seqnum: first, lsn: in_log.start };
         let end = CommitPoint { next_seqnum: order.next_seqnum, lsn: in_log.end };
-        Ok(self.enter(writes, begin..end))
+        Ok(self.enter_versions(writes, begin..end))
     }
 
     /// Brings what a commit has sorted into the versions of its tables, and enters the memtables that take the rest.
     /// The caller holds the commit latch.
-    fn enter(&self, writes: WriteSet<'_>, place: Range<CommitPoint>) -> Ticket {
+    fn enter_versions(&self, writes: WriteSet<'_>, place: Range<CommitPoint>) -> Ticket {
         let WriteSet { tables, sorted, tombstones, .. } = writes;
         let first = place.start.next_seqnum;
         tables.iter().zip(tombstones).for_each(|(table, tombstones)| tombstones.show(table, first));
@@ -245,8 +245,9 @@ impl CommitPipeline {
 
     /// Whether a transaction that read at `read_seqnum` could not change a key any more.
     pub(crate) fn would_conflict(&self, table: &TableState, key: &[u8], read_seqnum: SeqNum) -> Result<bool> {
-        let conflicts = self.order.lock().conflicts(table.id, key, read_seqnum);
-        if let Some(conflicts) = conflicts {
+        // Held during the look: no commit enters a memtable whose inserts are waited for.
+        let order = self.order.lock();
+        if let Some(conflicts) = order.conflicts(table.id, key, read_seqnum) {
             return Ok(conflicts);
         }
         let version = table.version.load();

@@ -1,4 +1,4 @@
-//! What one commit writes, sorted by its tables.
+//! What one commit writes, by its tables.
 
 use std::sync::Arc;
 

@@ -60,7 +60,15 @@ impl Compactor {
         self.schedule.arrange(&mut tables);
         let mut missing = 0;
         for index in 0..tables.len() {
-            match self.attempt(&tables[index], self.compact_step(&tables[index]))? {
+            let step = match self.compact_step(&tables[index]) {
+                // It met a full disk on its way: how much it lacks is not known.
+                Err(error) if error.kind() == ErrorKind::Full => {
+                    self.state.health.check_writable()?;
+                    Ok(Step::NoSpace(1))
+                }
+                step => step,
+            };
+            match self.attempt(&tables[index], step)? {
                 Some(Step::Done) => {
                     tables[index].compaction.retry.succeeded();
                     self.schedule.taken(&tables.remove(index));
@@ -156,9 +164,11 @@ impl Compactor {
     /// table's compaction latch.
     fn compact_runs(&self, table: &Arc<TableState>) -> Result<Step> {
         let (context, trees, options) = (self.context(), table.trees(), &table.options);
-        let oldest = self.state.oldest_snapshot();
+        let mut oldest = self.state.oldest_snapshot();
         if policy::has_unseen_tombstones(&trees, oldest) {
             self.state.wakers.compact_on_release();
+            // A snapshot that was released before that woke nothing.
+            oldest = self.state.oldest_snapshot();
         }
         let wanted = policy::pick(&trees, options, u64::MAX).or_else(|| policy::pick_dead(&trees, options, oldest));
         let Some(wanted) = wanted.or_else(|| policy::pick_range_deleted(&trees, oldest)) else {

@@ -49,12 +49,14 @@ impl Expirer {
         for (table, expiry) in tables.iter().filter_map(|table| Some((table, table.expiry.as_ref()?))) {
             let spacing = expiry.spacing();
             soonest = Some(soonest.map_or(spacing, |soonest: Duration| soonest.min(spacing)));
-            self.expire(table, expiry)?;
+            if self.expire(table, expiry)? {
+                self.state.wakers.compact();
+            }
         }
         Ok(soonest.map_or(Next::Wait, Next::WaitAtMost))
     }
 
-    /// SeqnumToTime how old the entries of all tables are, for the next open.
+    /// Samples how old the entries of all tables are, for the next open.
     pub(crate) fn date_all(&self) -> Result<()> {
         for table in self.state.tables.all() {
             let Some(expiry) = &table.expiry else { continue };
@@ -65,8 +67,8 @@ impl Expirer {
         Ok(())
     }
 
-    /// SeqnumToTime how old the table's entries are, and hides those that are old enough.
-    fn expire(&self, table: &TableState, expiry: &Expiry) -> Result<()> {
+    /// Samples how old the table's entries are, and hides those that are old enough; whether compactions may drop some.
+    fn expire(&self, table: &TableState, expiry: &Expiry) -> Result<bool> {
         let mut dated = expiry.lock();
         let marked = self.date(table, expiry, &mut dated);
         let old_ms = millis(self.state.env.clock.wall()).checked_sub(millis(expiry.time_to_live));
@@ -78,7 +80,7 @@ impl Expirer {
         self.settle(table, &mut dated.seqnum_to_time, marked)
     }
 
-    /// SeqnumToTime that what the table holds was written by now; says whether that is news, or the clock was set.
+    /// Samples that what the table holds was written by now; says whether that is news, or the clock was set.
     pub(crate) fn date(&self, table: &TableState, expiry: &Expiry, dated: &mut Dated) -> bool {
         // Before the clock is asked: what is published then was written by then.
         let seqnum = self.state.snapshots.published();
@@ -111,15 +113,15 @@ impl Expirer {
     }
 
     /// Makes a range tombstone of what is hidden from all snapshots, and keeps that and the marks in the manifest, when
-    /// there is any news.
-    pub(crate) fn settle(&self, table: &TableState, seqnum_to_time: &mut SeqnumToTime, marked: bool) -> Result<()> {
+    /// there is any news. Whether there is a new range tombstone.
+    pub(crate) fn settle(&self, table: &TableState, seqnum_to_time: &mut SeqnumToTime, marked: bool) -> Result<bool> {
         let before = table.version.load().expired_before(self.state.oldest_snapshot());
         if before == SeqNum::ZERO && !marked {
-            return Ok(());
+            return Ok(false);
         }
         let mut manifest = self.state.manifest.lock();
         if table.check().is_err() {
-            return Ok(());
+            return Ok(false);
         }
         seqnum_to_time.forget(before);
         let mut trees = Trees::clone(&table.trees());
@@ -137,10 +139,8 @@ impl Expirer {
         if before > SeqNum::ZERO {
             table.show(trees);
             table.version.rcu(|version| version.with_expiry_applied(before));
-            drop(manifest);
-            self.state.wakers.compact();
         }
-        Ok(())
+        Ok(before > SeqNum::ZERO)
     }
 }
 

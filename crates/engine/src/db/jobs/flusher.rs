@@ -63,6 +63,12 @@ impl Flusher {
         flushed
     }
 
+    /// The gate was released after [`Self::flush_gated`]: what was flushed may be due for a compaction.
+    pub(crate) fn after_gated(&self) {
+        self.throttle.trees_changed();
+        self.state.wakers.compact();
+    }
+
     /// As [`Self::flush`], of the memtables that were sealed before a change with seqnum `up_to`.
     pub(crate) fn flush_gated(&self, table: &Arc<TableState>, up_to: SeqNum, _gate: &MutexGuard<'_, ()>) -> Result<()> {
         let context = JobContext { state: &self.state, throttle: &self.throttle };

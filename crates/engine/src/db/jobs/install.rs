@@ -1,9 +1,10 @@
 //! How what a job has written becomes part of its table: one record in the manifest, then readers see the new trees,
 //! without the range tombstones that are not needed any more.
 
+use std::mem;
 use std::sync::Arc;
 
-use crate::base::{CoveragePoint, FileId, Lsn, Result, SeqNum};
+use crate::base::{CoveragePoint, Error, FileId, Lsn, Result, SeqNum};
 use crate::db::state::State;
 use crate::db::state::manifest_store::ManifestGuard;
 use crate::db::state::table::TableState;
@@ -91,13 +92,10 @@ pub(super) fn install(state: &State, table: &TableState, change: TreeChange) -> 
         return Ok(None);
     }
     let before = table.trees();
-    if let Some(edit) = change.edit(table, &manifest) {
-        manifest.record(&edit).inspect_err(|error| {
-            if error.is_unchanged() {
-                let new = change.added.iter().filter(|handle| !change.removed.contains(&handle.id));
-                state.files.remove_new(&new.cloned().collect::<Vec<_>>(), &before.values);
-            }
-        })?;
+    if let Some(edit) = change.edit(table, &manifest)
+        && let Err(error) = manifest.record(&edit)
+    {
+        return Err(give_up(state, change, &before, error));
     }
     let TreeChange { flushed, removed, added, target, root } = change;
     let mut after = before.replaced(&removed, target, &added);
@@ -117,6 +115,19 @@ pub(super) fn install(state: &State, table: &TableState, change: TreeChange) -> 
     state.files.remove_values(before.values.without(&after.values));
     let value_bytes = after.values.without(&before.values).map(|file| file.bytes()).sum();
     retired.map(|()| Some(Installed { permit, value_bytes }))
+}
+
+/// Gives up a change that could not be recorded. When nothing was changed, what it brought is removed. Else the manifest
+/// may name it after the next open: nothing of it is removed, and a pending root keeps its blocks and the right to merge,
+/// so that no other merge writes over them before it learns that the database is poisoned.
+fn give_up(state: &State, change: TreeChange, before: &Trees, error: Error) -> Error {
+    if !error.is_unchanged() {
+        mem::forget(change.root);
+        return state.poison(error);
+    }
+    let new = change.added.into_iter().filter(|handle| !change.removed.contains(&handle.id));
+    state.files.remove_new(&new.collect::<Vec<_>>(), &before.values);
+    error
 }
 
 fn install_root(table: &TableState, pending: PendingRoot, trees: &mut Trees) -> Result<MergePermit> {
@@ -141,6 +152,8 @@ fn retire_tombstones(
     if trees.range_tombstones.is_empty() {
         return Ok(());
     }
+    // Before the look: a snapshot that is released after it wakes the compaction.
+    state.wakers.compact_on_release();
     let (mut snapshots, published) = state.snapshots.live();
     snapshots.push(published);
     snapshots.sort_unstable();
@@ -149,9 +162,6 @@ fn retire_tombstones(
         Some(_) => RangeTombstones::clone(&trees.range_tombstones),
         None => trees.range_tombstones.needed(&snapshots, &trees.extents()),
     };
-    if snapshots.first().is_some_and(|oldest| *oldest < needed.newest()) {
-        state.wakers.compact_on_release();
-    }
     let (left, all) = (needed.len(), trees.range_tombstones.len());
     if needed == *trees.range_tombstones || all > TOLD_WITH_A_QUARTER && left * 4 > all * 3 {
         return Ok(());

@@ -81,7 +81,7 @@ pub(crate) fn is_lack(error: &Error) -> bool {
 
 /// The one policy for the errors of jobs. An error that left the database as it was ends the job and nothing else: the
 /// job is tried again later. After any other, a write or sync failed, and the database takes no more. (Of an
-/// installation, which is one record in the manifest, only an error after which nothing was changed does:
+/// installation, which is one record in the manifest, only an error after which nothing was changed poisons nothing:
 /// [`State::or_poison`].)
 pub(crate) fn settle<T>(state: &State, result: Result<T>) -> Result<T> {
     result.map_err(|error| if leaves_unchanged(&error) { error } else { state.poison(error) })

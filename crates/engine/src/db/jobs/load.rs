@@ -36,7 +36,7 @@ use crate::txn::publish::Seqnums;
 
 use super::compaction::Compactor;
 use super::flusher::Flusher;
-use super::job::{is_lack, leaves_unchanged};
+use super::job::is_lack;
 
 /// Takes bulk loads into tables.
 #[derive(Debug)]
@@ -106,16 +106,13 @@ impl Loader {
         if table.btree().is_none() {
             return Ok(());
         }
-        match self.compactor.merge_into_btree(table, false) {
-            // The load is there, and the background takes it in when there is room, or the tree can be read.
-            Err(error) if leaves_unchanged(&error) => {
-                if error.is_of_read() {
-                    self.state.counters.failures.btree_merge(&error);
-                }
-                self.state.health.check_poison()
-            }
-            merged => merged,
+        // The load is there: the background takes it in when there is room, or the tree can be read.
+        if let Err(error) = self.compactor.merge_into_btree(table, false)
+            && error.is_of_read()
+        {
+            self.state.counters.failures.btree_merge(&error);
         }
+        self.state.health.check_poison()
     }
 
     /// Gives the load its place in the order of commits.

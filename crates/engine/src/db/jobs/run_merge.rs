@@ -17,7 +17,7 @@ use crate::tree::run::merge_source;
 use crate::tree::{Cursor, Limits, MergeSource};
 
 use super::install::{TreeChange, install};
-use super::job::{Job, JobContext, Needs, Step, settle};
+use super::job::{Job, JobContext, Needs, Step, leaves_unchanged, settle};
 use super::output::run_writer::RunWriter;
 
 /// A merge pauses after this number of entries of [`PAUSE_BYTES`] at most; a larger one counts as several.
@@ -312,6 +312,8 @@ pub(crate) fn relieve_l0(context: JobContext<'_>, table: &TableState, busy: &[Fi
         match merge_within_l0(context, &other, busy) {
             // Damage in one table, or in L0 of this one, does not end the compaction of what is sound.
             Err(error) if error.is_of_read() => note_failure(context.state, &other, &error),
+            // Neither does a lack of space for another table: its own compaction tells of it.
+            Err(error) if !is_own && leaves_unchanged(&error) => {}
             merged => merged?,
         }
     }

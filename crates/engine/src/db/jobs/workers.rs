@@ -38,6 +38,8 @@ pub(crate) fn start(
         expire: worker("expire", work(state, expirer, Expirer::step))?,
     };
     state.wakers.started(workers);
+    // A flush that ran before woke no compaction.
+    state.wakers.compact();
     Ok(())
 }
 

@@ -68,8 +68,9 @@ impl Checkpoint<'_> {
     fn make(&self, dir: &Path) -> Result<()> {
         let dir = &self.state.env.fs.absolute(dir).map_err(|error| Error::io("find", dir, error))?;
         let claim = self.claim(dir)?;
-        let made =
-            self.cut(dir).and_then(|cut| self.complete(dir, cut)).and_then(|()| sync_above(&self.state.env, dir));
+        let cut = self.cut(dir);
+        self.flusher.after_gated();
+        let made = cut.and_then(|cut| self.complete(dir, cut)).and_then(|()| sync_above(&self.state.env, dir));
         if made.is_err() {
             // The copy takes space, and the next try wants an empty directory. What cannot be removed is removed by
             // that.

@@ -30,11 +30,12 @@ impl Core {
         // Commits that were being ordered when the closing began are through after this.
         drop(self.commits.order.lock());
         self.state.health.check_poison()?;
-        let flushed = self.flush_unlogged().and_then(|()| self.expirer.date_all());
+        // What cannot be flushed must not keep the rest, and the log, from becoming durable.
+        let flushed = self.flush_unlogged().and(self.expirer.date_all());
+        // From here on nothing but the manifest and the log is written.
         self.state.health.end_close();
-        flushed?;
-        self.seal_manifest()?;
-        self.commits.log.close()
+        self.state.health.check_poison()?;
+        flushed.and(self.seal_manifest()).and(self.commits.log.close())
     }
 
     /// Makes one record of the manifest. Of several the last could be damaged and pass for the torn tail of a crash,
@@ -49,7 +50,8 @@ impl Core {
     /// Flushes the tables of which the log knows nothing.
     fn flush_unlogged(&self) -> Result<()> {
         let tables = self.state.tables.all();
-        tables.iter().filter(|table| !table.options.logged).try_for_each(|table| self.flusher.flush_now(table))
+        let unlogged = tables.iter().filter(|table| !table.options.logged);
+        unlogged.map(|table| self.flusher.flush_now(table)).fold(Ok(()), Result::and)
     }
 
     /// Lets go of what handles of the closed database would else keep. What a call that is under way still reads or

@@ -5,7 +5,7 @@
 //! 2. The manifest's files, every file of a tree, and the directory are synced before anything is read, so that no
 //!    decision rests on bytes that a power failure could still take back. The log's segments are synced by the replay,
 //!    each before it is read.
-//! 3. The manifest in force is read, the log's directory is found (`log_dir.rs`), the trees that it names are opened,
+//! 3. The manifest in force is read, the log's directory is found (`state/log_dir.rs`), the trees that it names are opened,
 //!    and a new manifest that says the same is put in force. On a full disk what the old one does not name goes first,
 //!    and with it the log's spare segments, which no manifest names.
 //! 4. The log is replayed into memtables (`recovery.rs`), which are flushed on the way when memory asks for it.
@@ -34,6 +34,7 @@ use crate::db::state::table::TableState;
 use crate::db::state::tables::TableSet;
 use crate::db::state::wakers::Wakers;
 use crate::db::throttle::Throttle;
+use crate::db::throttle::budget::WriteBudget;
 use crate::env::{DatabaseFiles, DirEntry, Env, FileLock};
 use crate::log::{LogOptions, LogWriter};
 use crate::table::Level;
@@ -78,7 +79,9 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
     };
     let loaded = found.load(options, registered).map_err(advise)?;
     let Loaded { state, throttle, log_dir, .. } = &loaded;
-    let replay = Recovery { state, throttle, log_dir: &log_dir.path, on_replay }.run().map_err(advise)?;
+    let replay = Recovery { state, throttle, log_dir: &log_dir.path, on_replay }.run();
+    // Each open puts a manifest in force: without this, opens that fail would leave ever more of them.
+    let replay = replay.inspect_err(|_| remove_obsolete(state, &loaded.entries, is_of_manifest)).map_err(advise)?;
     event!(INFO, path = %state.dir.display(), log_end = replay.log.summary().end.0, "recovered");
     loaded.into_database(replay).map_err(advise)
 }
@@ -120,7 +123,7 @@ impl Found {
         let (mut catalog, log_dir) = load_catalog(&env, &dir, &options)?;
         let manifest_id = unused_file(&catalog, &entries);
         catalog.next_file = FileId(manifest_id.0 + 1);
-        let cache = Arc::new(Cache::new(0));
+        let cache = Arc::new(Cache::new(WriteBudget::new(options.memory_bytes).cache_bytes()));
         let ids = (catalog.database_id, catalog.next_file);
         let files = DataFiles::new((env.clone(), files), dir.clone(), ids, options.direct_io, Arc::clone(&cache));
         let wakers = Arc::<Wakers>::default();
@@ -149,14 +152,13 @@ impl Found {
             wakers,
         });
         let throttle = Arc::new(Throttle::new(Arc::clone(&state)));
-        throttle.fit_cache();
         Ok(Loaded { state, throttle, log_dir, lock, entries })
     }
 }
 
 impl Loaded {
-    /// Has the log go on in a new segment, gives seqnums out above all that were ever given out, starts the workers,
-    /// and removes what the manifest does not name.
+    /// Has the log go on in a new segment, gives seqnums out above all that were ever given out, removes what the manifest
+    /// does not name, and starts the workers.
     fn into_database(self, replay: Replay) -> Result<Core> {
         let Self { state, throttle, log_dir, lock, entries } = self;
         let Replay { log: mut recovered, next_seqnum } = replay;
@@ -165,7 +167,6 @@ impl Loaded {
             direct: state.options.direct_io,
             compression: state.options.log_compression,
         };
-        // Each open puts a manifest in force: without this, opens of a full disk would leave ever more of them.
         recovered.prepare(&state.env, options).inspect_err(|_| remove_obsolete(&state, &entries, is_of_manifest))?;
         let log = LogWriter::open(&state.env, &log_dir.path, options, recovered)?;
         log_dir.record((&state.env, &state.dir), &state.manifest)?;

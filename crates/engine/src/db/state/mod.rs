@@ -82,8 +82,8 @@ impl State {
         snapshots.first().map_or(published, |oldest| published.min(*oldest))
     }
 
-    /// Free bytes on the disk of the database's directory.
+    /// Free bytes on the disk of the database's directory. An error has changed nothing.
     pub(crate) fn free_bytes(&self) -> Result<u64> {
-        self.env.fs.free_bytes(&self.dir).map_err(|error| Error::io("measure", &self.dir, error))
+        self.env.fs.free_bytes(&self.dir).map_err(|error| Error::io("measure", &self.dir, error).unchanged())
     }
 }

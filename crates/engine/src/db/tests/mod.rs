@@ -2,6 +2,7 @@
 
 mod background;
 mod full_disk;
+mod review;
 #[cfg(shuttle)]
 mod schedules;
 mod slices;

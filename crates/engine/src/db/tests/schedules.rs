@@ -10,10 +10,9 @@ use crate::base::sync::{Condvar, Mutex, check};
 use crate::base::{ErrorKind, Result};
 use crate::db::throttle::budget::WriteBudget;
 use crate::db::throttle::stall_queue::StallQueue;
+use crate::db::{Batch, Database, Durability, Options, Snapshot, Table};
 use crate::env::sim::{CrashProfile, SimEnv};
 use crate::table::{Layout, TableOptions};
-
-use super::*;
 
 const WRITERS: u64 = 2;
 const COMMITS: u64 = 4;

@@ -246,7 +246,7 @@ mod tests {
         assert!(some < more && more < Duration::from_millis(300));
     }
 
-    /// WriteBudget that asks the most of writers.
+    /// A budget that asks the most of writers.
     fn full() -> WriteBudget {
         let memory = WriteBudget::new(256 << 20);
         memory.set_debt(FULL);

@@ -205,7 +205,7 @@ mod tests {
         let (queue, budget) = (StallQueue::default(), budget(11));
         (0..5).for_each(|_| _ = queue.state.lock().line_up(2 << 20));
         queue.admit(&budget);
-        assert_eq!(numbers(&queue), [0, 1, 2, 3, 4], "budget is full");
+        assert_eq!(numbers(&queue), [0, 1, 2, 3, 4], "memory is full");
         budget.set_immutable(5 << 20);
         queue.flushed(&budget);
         // The third begins below the limit.

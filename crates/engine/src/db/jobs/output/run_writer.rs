@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{CoveragePoint, Entry, Error, FileId, Kind, Result, SeqNum};
+use crate::base::{CoveragePoint, Entry, Error, ErrorKind, FileId, Kind, Result, SeqNum};
 use crate::block::Block;
 use crate::db::jobs::job::leaves_unchanged;
 use crate::db::state::State;
@@ -238,7 +238,7 @@ impl<'a> RunWriter<'a> {
         // A write that failed meanwhile must not be lost over a read that ended the job.
         let written = self.current.take().map_or(Ok(()), |(_, builder)| builder.abandon());
         let error = written.and(self.values.abandon()).err().unwrap_or(error);
-        if leaves_unchanged(&error) {
+        if leaves_unchanged(&error) || error.kind() == ErrorKind::Closed {
             self.discard();
         }
         error
