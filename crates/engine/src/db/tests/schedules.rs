@@ -288,7 +288,7 @@ fn every_writer_that_waits_for_room_is_admitted() {
             if shared.memory.is_frozen() {
                 drop(running);
                 shared.memory.set_immutable(0);
-                shared.room.made(&shared.memory);
+                shared.room.flushed(&shared.memory);
                 running = shared.running.lock();
             } else {
                 shared.frozen.wait(&mut running);

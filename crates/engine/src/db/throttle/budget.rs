@@ -196,7 +196,7 @@ fn take(from: &AtomicU64, most: u64) -> u64 {
 #[cfg(test)]
 impl WriteBudget {
     /// Has so many bytes in frozen memtables.
-    pub(super) fn set_immutable(&self, bytes: u64) {
+    pub(in crate::db) fn set_immutable(&self, bytes: u64) {
         self.immutable.store(bytes, Ordering::Relaxed);
     }
 }
@@ -205,13 +205,13 @@ impl WriteBudget {
 #[cfg(all(test, shuttle))]
 impl WriteBudget {
     /// A writer has inserted so many bytes into the active memtable.
-    pub(super) fn grow(&self, bytes: u64) {
+    pub(in crate::db) fn grow(&self, bytes: u64) {
         self.active.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Freezes the active memtable if it has reached a limit: whether it did. One thread does so at a time, as under
     /// the commit latch. What is frozen is counted twice for a moment, and not left out.
-    pub(super) fn freeze(&self, limit: u64) -> bool {
+    pub(in crate::db) fn freeze(&self, limit: u64) -> bool {
         let active = self.active.load(Ordering::Relaxed);
         if active < limit {
             return false;
@@ -221,7 +221,7 @@ impl WriteBudget {
         true
     }
 
-    pub(super) fn is_frozen(&self) -> bool {
+    pub(in crate::db) fn is_frozen(&self) -> bool {
         self.immutable.load(Ordering::Relaxed) > 0
     }
 }
