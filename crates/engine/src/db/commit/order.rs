@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::base::{Error, ErrorKind, Kind, Result, SeqNum, TableId};
 use crate::db::state::table::TableState;
+use crate::table::changed_since;
 use crate::tree::Limits;
 use crate::txn::batch::{Change, Changes};
 use crate::txn::conflict::RecentWrites;
@@ -52,8 +53,8 @@ impl CommitOrder {
             // meanwhile; they need no latch for it.
             version.memtables().for_each(|mem| mem.wait_for_inserts());
             let changed = match change.range() {
-                Some(range) => version.range_changed(&range, read_seqnum)?,
-                None => version.changed(change.key, read_seqnum)?,
+                Some(range) => changed_since::range_changed(&version, &range, read_seqnum)?,
+                None => changed_since::key_changed(&version, change.key, read_seqnum)?,
             };
             if changed {
                 let name = &table.name;

@@ -77,7 +77,7 @@ impl Shared {
             let root = self.tree.root();
             let number = root.seqnum_bounds().largest.0 as u8;
             let pinned: Vec<_> = (0..KEYS).map(|key| self.get(&root, key)).collect();
-            let mut cursor = root.cursor(fill);
+            let mut cursor = BTreeCursor::over(&root, fill);
             cursor.first().unwrap();
             let mut seen = 0_u64;
             while let Some(entry) = cursor.entry() {

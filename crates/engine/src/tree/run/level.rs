@@ -72,7 +72,7 @@ impl LevelCursor {
                 cursor
             }
             None => {
-                let cursor = self.cursor.insert(run.cursor(self.fill));
+                let cursor = self.cursor.insert(RunCursor::over(run, self.fill));
                 if let Some(limits) = &self.limits {
                     cursor.limit(limits);
                 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::free_list::{extent, fits};
+use super::reach::leaves_reached;
 use super::*;
 use crate::base::codec::Decoder;
 use crate::base::num::{u64_of, usize_of};
@@ -166,7 +167,7 @@ fn open(sim: &SimEnv, options: TreeOptions, meta: TreeMeta) -> Result<Arc<BTree>
 
 /// All entries, forward.
 fn entries(root: &Arc<TreeRoot>) -> Vec<OwnedEntry> {
-    let mut cursor = root.cursor(Fill::Keep);
+    let mut cursor = BTreeCursor::over(&root, Fill::Keep);
     let mut entries = Vec::new();
     cursor.first().unwrap();
     while let Some(entry) = cursor.entry() {
@@ -201,7 +202,7 @@ fn check(root: &Arc<TreeRoot>, model: &Model, snapshot: u64) {
 /// Moves of a cursor agree with the scan.
 fn check_moves(root: &Arc<TreeRoot>) {
     let forward = entries(root);
-    let mut cursor = root.cursor(Fill::Keep);
+    let mut cursor = BTreeCursor::over(&root, Fill::Keep);
     let mut backward = Vec::new();
     cursor.last().unwrap();
     while let Some(entry) = cursor.entry() {
@@ -306,13 +307,13 @@ fn the_reach_of_changes_is_the_leaves_that_they_rewrite() {
         let put = |i| OwnedEntry { key: key(i), seqnum: SeqNum(1), kind: Kind::Put, value: Vec::new() };
         VecCursor::new((0..20_000).step_by(step).map(put).collect())
     };
-    assert_eq!(root.reach(&mut changes(1), u64::MAX - 1).unwrap(), leaves);
-    assert_eq!(root.reach(&mut changes(1), leaves - 1).unwrap(), leaves);
-    assert_eq!(root.reach(&mut changes(20_000), 5).unwrap(), 1);
+    assert_eq!(leaves_reached(&root, &mut changes(1), u64::MAX - 1).unwrap(), leaves);
+    assert_eq!(leaves_reached(&root, &mut changes(1), leaves - 1).unwrap(), leaves);
+    assert_eq!(leaves_reached(&root, &mut changes(20_000), 5).unwrap(), 1);
     // One in hundreds: each in a leaf of its own, and in all parts of the tree.
-    assert_eq!(root.reach(&mut changes(500), leaves - 1).unwrap(), 40);
-    assert_eq!(root.reach(&mut changes(500), 7).unwrap(), 8);
-    assert_eq!(root.reach(&mut VecCursor::new(Vec::new()), 7).unwrap(), 0);
+    assert_eq!(leaves_reached(&root, &mut changes(500), leaves - 1).unwrap(), 40);
+    assert_eq!(leaves_reached(&root, &mut changes(500), 7).unwrap(), 8);
+    assert_eq!(leaves_reached(&root, &mut VecCursor::new(Vec::new()), 7).unwrap(), 0);
 }
 
 #[test]
@@ -435,7 +436,7 @@ fn a_scan_reads_many_leaves_at_once_and_a_seek_one() {
     assert!(scan < root.meta().leaves / 10, "{scan} reads for {} leaves", root.meta().leaves);
     let height = u64::from(root.meta().height);
     assert_eq!(reads(&|| drop(root.get(&key(25_000), SeqNum::MAX).unwrap())), height);
-    assert_eq!(reads(&|| root.cursor(Fill::Keep).seek_ge(&key(25_000)).unwrap()), height);
+    assert_eq!(reads(&|| BTreeCursor::over(&root, Fill::Keep).seek_ge(&key(25_000)).unwrap()), height);
     fixture.model.put(key(1), "one");
     let rewrite = reads(&|| {
         let mut changes = fixture.model.clone().take_batch();
@@ -758,7 +759,7 @@ fn a_cursor_that_met_a_corrupt_block_fails_for_good() {
     let mut leaves = Vec::new();
     visit(&root, &mut |height, _, pointer| leaves.extend((height == 0).then_some(pointer)));
     fixture.sim.corrupt(PATH, leaves[3].offset + 30, 1).unwrap();
-    let mut cursor = root.cursor(Fill::Keep);
+    let mut cursor = BTreeCursor::over(&root, Fill::Keep);
     cursor.first().unwrap();
     let mut before = 1;
     let error = loop {
