@@ -119,8 +119,8 @@ impl File for SimFile {
         };
         match deceit {
             Some(Fault::FlippedRead) if read > 0 => {
-                let at = usize_of(state.rng.below(u64_of(read)));
-                buffer[at] ^= 1 << state.rng.below(8);
+                let at = usize_of(state.random.crash.below(u64_of(read)));
+                buffer[at] ^= 1 << state.random.crash.below(8);
             }
             Some(Fault::StaleRead) => {
                 if let Some((from, old)) = state.overwritten.get(&self.node) {
@@ -135,13 +135,13 @@ impl File for SimFile {
 
     fn read_many(&self, reads: &mut [Transfer]) {
         if reads.len() > 1 {
-            self.fs.machine.state.lock().batched_reads += u64_of(reads.len());
+            self.fs.machine.state.lock().observed.batched_reads += u64_of(reads.len());
         }
         reads.iter_mut().for_each(Transfer::make);
     }
 
     fn begin(&self, transfer: Transfer) -> InFlight {
-        let at_once = self.fs.machine.state.lock().flights.one_in(2);
+        let at_once = self.fs.machine.state.lock().random.begun.one_in(2);
         if at_once { InFlight::made(transfer) } else { InFlight::due(transfer) }
     }
 
@@ -154,7 +154,7 @@ impl File for SimFile {
         let len = state.disk.file_ref(self.node).ok()?.current.len();
         assert!(!self.direct && range.end <= len, "{range:?} of {} is not what was written", self.path.display());
         let pages = SimPages { fs: self.fs.clone(), node: self.node, range };
-        state.flights.one_in(2).then(|| Box::new(pages) as _)
+        state.random.begun.one_in(2).then(|| Box::new(pages) as _)
     }
 
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -165,8 +165,8 @@ impl File for SimFile {
         give_way();
         let mut state = self.fs.machine.call(Call::Sync, &self.path);
         let verdict = state.judge(self.fs.process, Call::Sync, &self.path)?;
-        let State { disk, rng, .. } = &mut *state;
-        sync(disk.file(self.node)?, verdict, rng)
+        let State { disk, random, .. } = &mut *state;
+        sync(disk.file(self.node)?, verdict, &mut random.crash)
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -77,9 +77,9 @@ impl FileSystem for SimFileSystem {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.machine.call(Call::SyncDir, dir);
         let verdict = state.judge(self.process, Call::SyncDir, dir)?;
-        let State { disk, rng, .. } = &mut *state;
+        let State { disk, random, .. } = &mut *state;
         let node = disk.resolve(dir)?;
-        sync(disk.dir(node)?, verdict, rng)?;
+        sync(disk.dir(node)?, verdict, &mut random.crash)?;
         disk.sweep();
         Ok(())
     }
@@ -100,7 +100,7 @@ impl FileSystem for SimFileSystem {
     fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
         let mut state = self.machine.state.lock();
         state.check(self.process)?;
-        state.free_space_asked += 1;
+        state.observed.free_space_asked += 1;
         Ok(state.disk.free())
     }
 

@@ -590,7 +590,7 @@ fn a_walk_over_an_absent_prefix_asks_the_filter_and_looks_at_no_block() {
     let run = bench_with(Some(rule)).run(&of_users((0..2000).map(|user| user * 2)));
     assert_eq!(verify(&run).unwrap().entries, 8000);
     let walk = |run: &Arc<Run>, rule, user: u64| {
-        let mut cursor = RunCursor::over(&run, Fill::Keep);
+        let mut cursor = RunCursor::over(run, Fill::Keep);
         let (low, high) = (format!("user{user:06}/").into_bytes(), format!("user{user:06}0").into_bytes());
         cursor.limit(&Arc::new(Limits::new(low.clone(), Some(high), Some(rule))));
         cursor.seek_ge(&low).unwrap();
@@ -665,9 +665,9 @@ fn a_dropped_run_leaves_the_cache() {
 
 /// Everything that can be asked of a run: any of it may fail, and none of it may be wrong.
 fn ask_all(run: &Arc<Run>, entries: &[OwnedEntry]) -> Result<()> {
-    let mut results = vec![verify(&run).map(drop)];
+    let mut results = vec![verify(run).map(drop)];
     for fill in [Fill::Keep, Fill::Bypass] {
-        let all = all_entries(&mut RunCursor::over(&run, fill));
+        let all = all_entries(&mut RunCursor::over(run, fill));
         results.push(all.map(|all| assert_eq!(all, entries)));
     }
     for entry in entries.iter().step_by(7) {

@@ -167,7 +167,7 @@ fn open(sim: &SimEnv, options: TreeOptions, meta: TreeMeta) -> Result<Arc<BTree>
 
 /// All entries, forward.
 fn entries(root: &Arc<TreeRoot>) -> Vec<OwnedEntry> {
-    let mut cursor = BTreeCursor::over(&root, Fill::Keep);
+    let mut cursor = BTreeCursor::over(root, Fill::Keep);
     let mut entries = Vec::new();
     cursor.first().unwrap();
     while let Some(entry) = cursor.entry() {
@@ -202,7 +202,7 @@ fn check(root: &Arc<TreeRoot>, model: &Model, snapshot: u64) {
 /// Moves of a cursor agree with the scan.
 fn check_moves(root: &Arc<TreeRoot>) {
     let forward = entries(root);
-    let mut cursor = BTreeCursor::over(&root, Fill::Keep);
+    let mut cursor = BTreeCursor::over(root, Fill::Keep);
     let mut backward = Vec::new();
     cursor.last().unwrap();
     while let Some(entry) = cursor.entry() {
