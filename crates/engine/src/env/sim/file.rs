@@ -11,7 +11,6 @@ use super::process::{SimFileSystem, sync};
 use super::state::State;
 use crate::base::num::{u64_of, usize_of};
 use crate::base::sync::give_way;
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -20,6 +19,7 @@ use std::path::{Path, PathBuf};
 const READ_ALIGNMENT: usize = 512;
 
 /// A handle on a file. It dies with the process that opened it.
+#[derive(Debug)]
 pub(super) struct SimFile {
     fs: SimFileSystem,
     node: NodeId,
@@ -207,16 +207,11 @@ impl File for SimFile {
 }
 
 /// A part of a file in memory. It too dies with the process.
+#[derive(Debug)]
 struct SimPages {
     fs: SimFileSystem,
     node: NodeId,
     range: Range<u64>,
-}
-
-impl fmt::Debug for SimPages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SimPages").field(&self.range).finish()
-    }
 }
 
 impl Pages for SimPages {
@@ -248,11 +243,5 @@ impl Drop for SimFile {
         if state.process == self.fs.process {
             state.disk.close_handle(self.node);
         }
-    }
-}
-
-impl fmt::Debug for SimFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimFile").field("path", &self.path).field("direct", &self.direct).finish_non_exhaustive()
     }
 }

@@ -8,7 +8,6 @@ use super::file::SimFile;
 use super::node::NodeId;
 use super::process::{SimFileSystem, sync};
 use super::state::State;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -109,6 +108,7 @@ impl FileSystem for SimFileSystem {
     }
 }
 
+#[derive(Debug)]
 struct SimLock {
     fs: SimFileSystem,
     node: NodeId,
@@ -123,11 +123,5 @@ impl Drop for SimLock {
             state.locks.remove(&self.node);
             state.disk.close_handle(self.node);
         }
-    }
-}
-
-impl fmt::Debug for SimLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimLock").finish_non_exhaustive()
     }
 }

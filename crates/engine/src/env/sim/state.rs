@@ -137,7 +137,8 @@ impl State {
             trace.call(call, path);
         }
         let verdict = self.faults.judge(call, path);
-        if let (Some(trace), Ok(Verdict::Fail(_) | Verdict::Deceive(_) | Verdict::Crash)) = (&mut self.observed.trace, &verdict)
+        if let (Some(trace), Ok(Verdict::Fail(_) | Verdict::Deceive(_) | Verdict::Crash)) =
+            (&mut self.observed.trace, &verdict)
         {
             trace.note(1, b"struck");
         }

@@ -373,14 +373,14 @@ impl SegmentPool {
     /// Removes all spares.
     #[cfg(test)]
     pub(in crate::log) fn remove_spares(&self) {
-        let spares = self.spares.lock().take();
+        let spares = std::mem::take(&mut self.spares.lock().files);
         spares.iter().for_each(|spare| self.directory.remove(&spare.path).unwrap());
     }
 
     /// Whether there is a next spare, and whether it has its header.
     #[cfg(test)]
     pub(in crate::log) fn is_spare_ready(&self) -> Option<bool> {
-        self.spares.lock().is_ready()
+        self.spares.lock().files.last().map(|spare| spare.ready.is_some())
     }
 }
 

@@ -49,7 +49,7 @@ const YIELDS_MAX: u32 = 8;
 
 /// Appends payloads and makes them durable in groups.
 #[derive(Debug)]
-pub(super) struct GroupWriter {
+pub(in crate::log) struct GroupWriter {
     pool: Arc<SegmentPool>,
     buffer: LogBuffer,
     queue: SyncQueue,
@@ -115,7 +115,7 @@ impl GroupWriter {
     /// # Errors
     /// As for [`LogBuffer::append`].
     #[inline]
-    pub(super) fn append(&self, payload: Payload<'_>, raw_bytes: usize) -> Result<Range<Lsn>> {
+    pub(in crate::log) fn append(&self, payload: Payload<'_>, raw_bytes: usize) -> Result<Range<Lsn>> {
         self.buffer.append(payload, raw_bytes, self.queue.durable(), || {
             self.write_waiting(&mut self.output.lock()).map_err(|error| self.fail(&error))
         })
@@ -266,7 +266,7 @@ impl GroupWriter {
     }
 
     /// The segment that is written.
-    pub(super) fn current(&self) -> Arc<Segment> {
+    pub(in crate::log) fn current(&self) -> Arc<Segment> {
         Arc::clone(self.output.lock().segments.current())
     }
 
@@ -289,8 +289,8 @@ impl GroupWriter {
 
     /// The segments with buffered bytes that are not known to be durable.
     #[cfg(test)]
-    pub(super) fn unsynced(&self) -> Vec<Arc<Segment>> {
-        self.output.lock().segments.unsynced().to_vec()
+    pub(in crate::log) fn unsynced(&self) -> Vec<Arc<Segment>> {
+        self.output.lock().segments.unsynced.clone()
     }
 
     /// Ends the log because of `error`, and wakes all threads that wait.

@@ -8,8 +8,6 @@ use super::buffer::pack::Packed;
 use super::buffer::payload::Payload;
 use super::format::{Begins, SegmentHeader};
 use super::options::{LogCompression, LogOptions};
-#[cfg(test)]
-use super::pool::directory::Segment;
 use super::pool::directory::{Directory, SegmentInfo};
 use super::pool::sizes::new_segment_bytes;
 use super::pool::{PoolFiles, Reservation, SegmentPool};
@@ -29,8 +27,8 @@ const HEAD_BYTES_MAX: usize = 64;
 /// Writes the redo log. Shared by all threads.
 #[derive(Debug)]
 pub struct LogWriter {
-    pool: Arc<SegmentPool>,
-    groups: GroupWriter,
+    pub(in crate::log) pool: Arc<SegmentPool>,
+    pub(in crate::log) groups: GroupWriter,
     compression: LogCompression,
     /// Nanoseconds spent on compression. Publishes nothing.
     compression_ns: AtomicU64,
@@ -288,11 +286,6 @@ impl LogWriter {
         self.pool.retire(released, self.groups.usage())
     }
 
-    /// The segment pool.
-    pub(in crate::log) fn pool(&self) -> &SegmentPool {
-        &self.pool
-    }
-
     /// The counters.
     pub fn stats(&self) -> LogStats {
         let mut stats = LogStats {
@@ -310,24 +303,4 @@ impl LogWriter {
 /// Whether space or descriptors are lacking, so that nothing was changed.
 fn is_lacking(error: &Error) -> bool {
     error.kind() == ErrorKind::Full || error.is_unchanged()
-}
-
-#[cfg(test)]
-impl LogWriter {
-    /// Appends a payload, given in parts, that is not compressed and for which nothing is reserved.
-    pub(in crate::log) fn append_parts(&self, parts: &[&[u8]]) -> Result<Lsn> {
-        let payload = Payload::new(parts, false);
-        let raw_bytes = payload.left();
-        self.groups.append(payload, raw_bytes).map(|place| place.end)
-    }
-
-    /// The segment that is written.
-    pub(in crate::log) fn current_segment(&self) -> Arc<Segment> {
-        self.groups.current()
-    }
-
-    /// The segments with buffered bytes that are not known to be durable.
-    pub(in crate::log) fn unsynced_segments(&self) -> Vec<Arc<Segment>> {
-        self.groups.unsynced()
-    }
 }

@@ -3,7 +3,6 @@
 use super::filter::{LINE_BYTES, Layout};
 use super::format::Footer;
 use super::meta::RunMeta;
-use super::open_filter::OpenFilter;
 use super::readahead::ReadAhead;
 use super::reader::Run;
 use crate::base::checksum::{hash_key, hash_prefix};
@@ -78,7 +77,7 @@ pub fn verify(run: &Run) -> Result<RunReport> {
 /// `Io` when a block cannot be read.
 pub fn verify_parts(run: &Run) -> Result<(u64, Vec<Error>)> {
     let index = (0..run.top().count()).map(|part| run.pointer(run.top(), part));
-    let filter = run.filter().map_or(&[][..], OpenFilter::parts);
+    let filter = run.filter().map_or(&[][..], |filter| &filter.parts);
     let blocks = index.chain(filter.iter().map(|pointer| Ok(*pointer)));
     let checks = blocks.map(|pointer| pointer.and_then(|pointer| run.file().read(pointer).map(drop)));
     let (mut sound, mut wrong) = (0, Vec::new());
@@ -95,7 +94,7 @@ pub fn verify_parts(run: &Run) -> Result<(u64, Vec<Error>)> {
 /// The parts of the filter, from the file.
 fn read_filter(run: &Run) -> Result<Option<(Layout, Vec<Block>)>> {
     let Some(filter) = run.filter() else { return Ok(None) };
-    let (layout, pointers) = (filter.layout(), filter.parts());
+    let (layout, pointers) = (filter.layout, &filter.parts);
     let mut parts = Vec::with_capacity(pointers.len());
     for (part, pointer) in pointers.iter().enumerate() {
         let block = run.file().read(*pointer)?;
@@ -124,7 +123,7 @@ impl Walk<'_> {
             if pointer.offset != self.seen.leaves_end {
                 return Err(self.wrong(pointer, "a leaf does not begin where the one before it ends"));
             }
-            let (leaf, _) = readahead.leaf(self.run, (pointer, None), || 0..self.run.leaves_end())?;
+            let (leaf, _) = readahead.leaf(self.run, (pointer, None), || 0..self.run.footer.leaves_end)?;
             self.run.check_leaf(pointer, &leaf)?;
             self.blocks += 1;
             self.seen.leaves += 1;
@@ -187,13 +186,13 @@ impl Walk<'_> {
             let line = parts[part].bytes()[at..].first_chunk::<LINE_BYTES>();
             line.is_some_and(|line| layout.may_contain(line, hash))
         };
-        let prefix = self.run.footer().filter_prefix.and_then(|rule| rule.of(&self.key));
+        let prefix = self.run.footer.filter_prefix.and_then(|rule| rule.of(&self.key));
         passes(hash_key(&self.key)) && prefix.is_none_or(|prefix| passes(hash_prefix(prefix)))
     }
 
     /// Checks the totals.
     fn end(&self) -> Result<()> {
-        let footer = self.run.footer();
+        let footer = &self.run.footer;
         let pointer = footer.top;
         let (top, filter_table) = (footer.top, footer.filter_table);
         let (filter_probes, filter_lines, filter_prefix) =

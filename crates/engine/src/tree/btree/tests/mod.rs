@@ -409,7 +409,7 @@ fn untouched_subtrees_are_neither_read_nor_written() {
     fixture.merge(false);
     let stats = fixture.tree.file.blocks.stats();
     let count = || [&stats.block_reads, &stats.written_bytes].map(|count| count.load(Ordering::Relaxed));
-    fixture.cache.set_capacity(0);
+    fixture.cache.fit(|_| Some(0));
     fixture.model.put(key(70_000), "one");
     let before = count();
     let mut changes = fixture.model.take_batch();
@@ -423,7 +423,7 @@ fn untouched_subtrees_are_neither_read_nor_written() {
 fn a_scan_reads_many_leaves_at_once_and_a_seek_one() {
     let mut fixture = Fixture::plain(4096);
     (0..50_000).for_each(|i| fixture.model.put(key(i), [7; 50]));
-    fixture.cache.set_capacity(0);
+    fixture.cache.fit(|_| Some(0));
     fixture.merge(false);
     let (root, stats) = (fixture.tree.root(), fixture.tree.file.blocks.stats());
     let reads = |action: &dyn Fn()| {
@@ -479,7 +479,7 @@ fn readers_see_whole_roots_while_merges_go_on() {
 fn a_get_looks_up_the_leaf_only_below_branches_that_the_root_keeps() {
     let lookups = |block_bytes: u32, height: u32, cache_bytes: u64| {
         let mut fixture = Fixture::plain(block_bytes);
-        fixture.cache.set_capacity(cache_bytes);
+        fixture.cache.fit(|_| Some(cache_bytes));
         (0..4000).for_each(|i| fixture.model.put(key(i), [7; 40]));
         fixture.merge(false);
         assert_eq!(fixture.meta().height, height, "{:?}", fixture.meta());
@@ -662,7 +662,7 @@ fn a_merge_that_fails_anywhere_leaves_the_tree_as_it_was() {
             let model = fixture.model.clone();
             random_batch(&mut random, &mut fixture.model);
             (0..200).for_each(|i| fixture.model.put(key(i * 3), [1; 40]));
-            fixture.cache.set_capacity(0);
+            fixture.cache.fit(|_| Some(0));
             fixture.sim.fail_at(fixture.sim.op_count() + op * 7, fault);
             let pending = fixture.prepare(op % 4 == 0);
             fixture.sim.clear_faults();
@@ -754,7 +754,7 @@ fn a_cursor_that_met_a_corrupt_block_fails_for_good() {
     let mut fixture = Fixture::plain(512);
     (0..400).for_each(|i| fixture.model.put(key(i), "value"));
     fixture.merge(false);
-    fixture.cache.set_capacity(0);
+    fixture.cache.fit(|_| Some(0));
     let root = fixture.tree.root();
     let mut leaves = Vec::new();
     visit(&root, &mut |height, _, pointer| leaves.extend((height == 0).then_some(pointer)));
