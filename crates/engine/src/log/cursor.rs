@@ -161,7 +161,7 @@ impl LogWriter {
             let mut header = live.header;
             let bytes = SECTOR + sector_up(durable).0.saturating_sub(header.first.0);
             header.bytes = header.bytes.min(bytes);
-            let file = self.pool.directory().open(&live.path, Access::Read, false)?;
+            let file = self.pool.directory.open(&live.path, Access::Read, false)?;
             let (identity, path) = (live.header.identity(), live.path.clone());
             Ok(SegmentFile { header, identity, path, file, bytes: live.bytes.min(header.bytes) })
         };

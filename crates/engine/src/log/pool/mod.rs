@@ -36,7 +36,7 @@ const FREE_PART: u64 = 32;
 /// The segment files of a log.
 #[derive(Debug)]
 pub(in crate::log) struct SegmentPool {
-    directory: Directory,
+    pub(in crate::log) directory: Directory,
     options: LogOptions,
     live: Mutex<LiveSegments>,
     makes: Mutex<SpareMakes>,
@@ -105,11 +105,6 @@ impl SegmentPool {
             wants_spare: AtomicBool::new(true),
             counters,
         })
-    }
-
-    /// The log's directory.
-    pub(in crate::log) const fn directory(&self) -> &Directory {
-        &self.directory
     }
 
     /// The clock of the log's environment.

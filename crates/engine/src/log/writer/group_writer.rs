@@ -51,7 +51,7 @@ const YIELDS_MAX: u32 = 8;
 #[derive(Debug)]
 pub(in crate::log) struct GroupWriter {
     pool: Arc<SegmentPool>,
-    buffer: LogBuffer,
+    pub(super) buffer: LogBuffer,
     queue: SyncQueue,
     output: Mutex<Output>,
     failure: Arc<Failure>,
@@ -80,11 +80,6 @@ impl GroupWriter {
             failure,
             counters,
         }
-    }
-
-    /// The log buffer.
-    pub(super) const fn buffer(&self) -> &LogBuffer {
-        &self.buffer
     }
 
     /// Everything before this position is durable.
@@ -257,7 +252,7 @@ impl GroupWriter {
     /// `Poisoned` when that fails.
     pub(super) fn keep_current_name(&self) -> Result<()> {
         let current = self.current();
-        self.pool.directory().keep_name(&current).map_err(|error| self.fail(&error))
+        self.pool.directory.keep_name(&current).map_err(|error| self.fail(&error))
     }
 
     /// Forgets the segments up to number `last`, which were released.

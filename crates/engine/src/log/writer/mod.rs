@@ -118,7 +118,7 @@ impl LogWriter {
     pub fn append(&self, head: &[u8], prepared: &mut Prepared<'_>) -> Result<Range<Lsn>> {
         let reservation = prepared.reservation.take();
         let body = &prepared.body;
-        let raw_bytes = head.len() + body.raw_bytes();
+        let raw_bytes = head.len() + body.raw_bytes;
         let appended =
             body.with_parts(head, |parts| self.groups.append(Payload::new(parts, body.is_packed()), raw_bytes));
         drop(reservation);
@@ -141,12 +141,12 @@ impl LogWriter {
     /// When the disk had no space for another segment, and a payload with a body of `bytes` needs one: tries again to
     /// make a spare. Only commits do so while commits are refused.
     fn ensure_next_segment(&self, bytes: usize) -> Result<()> {
-        if bytes == 0 || self.groups.buffer().check_space(bytes + HEAD_BYTES_MAX).is_ok() {
+        if bytes == 0 || self.groups.buffer.check_space(bytes + HEAD_BYTES_MAX).is_ok() {
             return Ok(());
         }
         match self.prepare_spare() {
             Err(error) if !is_lacking(&error) => Err(error),
-            _ => self.groups.buffer().check_space(bytes + HEAD_BYTES_MAX),
+            _ => self.groups.buffer.check_space(bytes + HEAD_BYTES_MAX),
         }
     }
 
@@ -158,7 +158,7 @@ impl LogWriter {
             return Ok(None);
         }
         let maker = self.pool.maker(self.groups.usage());
-        let (reservation, missing) = self.groups.buffer().reserve(bytes);
+        let (reservation, missing) = self.groups.buffer.reserve(bytes);
         maker.make(missing)?;
         Ok(Some(reservation))
     }
@@ -192,7 +192,7 @@ impl LogWriter {
 
     /// Gives back the memory of a log that was closed or has failed.
     pub fn give_back(&self) {
-        self.groups.buffer().give_back();
+        self.groups.buffer.give_back();
     }
 
     /// Everything before this position is durable.
@@ -207,7 +207,7 @@ impl LogWriter {
 
     /// The position after the last payload appended.
     pub fn tail(&self) -> Lsn {
-        self.groups.buffer().end()
+        self.groups.buffer.end()
     }
 
     // -----------------------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ impl LogWriter {
 
     /// Whether [`Self::extend_window`] has something to do. Says so once.
     pub fn wants_window(&self) -> bool {
-        self.groups.buffer().wants_window()
+        self.groups.buffer.wants_window()
     }
 
     /// Fills more pages with zeros, for commits that are copied into them. For a background worker: a commit that finds

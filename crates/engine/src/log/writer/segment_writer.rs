@@ -235,7 +235,7 @@ pub(super) fn sync_segments(segments: &[Arc<Segment>], pool: &SegmentPool, count
     for segment in segments {
         let begun = clock.now();
         segment.buffered.sync().map_err(|error| Error::io("sync", &segment.path, error))?;
-        pool.directory().keep_name(segment)?;
+        pool.directory.keep_name(segment)?;
         counters.synced(clock, begun);
     }
     Ok(())

@@ -108,7 +108,7 @@ impl IndexCursor {
     #[inline]
     pub(super) fn follow(&self, slot: usize) {
         if self.fill == Fill::Keep {
-            self.run.trace(self.part, slot).inspect(|trace| _ = trace.swip().follow());
+            self.run.trace(self.part, slot).inspect(|trace| _ = trace.swip.follow());
         }
     }
 

@@ -272,9 +272,6 @@ impl MergeSource for LevelCursor {
 
 impl fmt::Debug for LevelCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LevelCursor")
-            .field("runs", &self.runs.len())
-            .field("cursor", &self.cursor)
-            .finish_non_exhaustive()
+        f.debug_struct("LevelCursor").field("cursor", &self.cursor).finish_non_exhaustive()
     }
 }

@@ -182,7 +182,7 @@ impl Run {
         let kept = self.kept_branch(part)?;
         let slot = kept.block().lower_bound(key);
         let trace = kept.trace(slot)?;
-        self.follow(Some(trace.swip()), trace.pointer());
+        self.follow(Some(trace.swip), *trace.pointer);
         Some(IndexPos { part, slot })
     }
 }

@@ -224,7 +224,7 @@ impl Run {
         slot: usize,
     ) -> Result<(BlockPointer, Option<SwipOf<'b>>)> {
         match trace {
-            Some(trace) => Ok((trace.pointer(), Some(trace.swip()))),
+            Some(trace) => Ok((*trace.pointer, Some(trace.swip))),
             None => Ok((self.pointer(index, slot)?, None)),
         }
     }

@@ -153,7 +153,7 @@ impl View {
         }
         let (_, run, Position { part, leaf, .. }) = self.run_of(self.locator(SlotPos { at: bound.at, ..group }));
         let trace = run.trace(part, leaf)?;
-        Some(Wanted { file: run.file(), pointer: trace.pointer(), swip: Some(trace.swip()) })
+        Some(Wanted { file: run.file(), pointer: *trace.pointer, swip: Some(trace.swip) })
     }
 
     /// The leaf of an entry, its number there, and what seqnum it has at least.
