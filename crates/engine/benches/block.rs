@@ -8,7 +8,7 @@ use spinney::cache::{Cache, Fill};
 use spinney::env::Env;
 use spinney::store::StoreStats;
 use spinney::tree::Cursor;
-use spinney::tree::run::{Run, RunBuilder, RunOptions};
+use spinney::tree::run::{Run, RunBuilder, RunCursor, RunOptions};
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ fn runs(c: &mut Criterion) {
             small.get(&keys[i], hash_key(&keys[i]), SeqNum::MAX).expect("the run is sound")
         });
     });
-    let mut cursor = small.cursor(Fill::Keep);
+    let mut cursor = RunCursor::over(&small, Fill::Keep);
     group.bench_function("next", |b| {
         b.iter(|| {
             cursor.next().expect("the run is sound");
@@ -141,7 +141,7 @@ fn runs(c: &mut Criterion) {
     group.sample_size(10);
     group.bench_function("scan past the cache", |b| {
         b.iter(|| {
-            let mut cursor = run.cursor(Fill::Bypass);
+            let mut cursor = RunCursor::over(&run, Fill::Bypass);
             cursor.first().expect("the run is sound");
             while black_box(cursor.entry()).is_some() {
                 cursor.next().expect("the run is sound");

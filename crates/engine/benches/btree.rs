@@ -9,7 +9,7 @@ use spinney::base::{Entry, Kind, Result, SeqNum, Value};
 use spinney::block::Compression;
 use spinney::cache::{Cache, Fill};
 use spinney::env::os;
-use spinney::tree::btree::{BTree, TreeOptions};
+use spinney::tree::btree::{BTree, BTreeCursor, TreeOptions};
 use spinney::tree::gc::GcRule;
 use spinney::tree::{Cursor, KeyCursor, LazySeek, MergeSource};
 
@@ -109,7 +109,7 @@ fn reads_and_merges(criterion: &mut Criterion) {
                 root.get(&key(i), SNAPSHOT).expect("the file is there").expect("the key is there")
             });
         });
-        let mut cursor = root.cursor(Fill::Keep);
+        let mut cursor = BTreeCursor::over(&root, Fill::Keep);
         group.bench_function("seek_ge", |bencher| {
             bencher.iter(|| {
                 i = (i + 271_828_183) % ENTRIES;

@@ -1,5 +1,5 @@
-//! What transactions offer beside reads and writes: savepoints, keys that must be new, retries, merges that commute, and
-//! notes.
+//! What transactions offer beside reads and writes: savepoints, keys that must be new, retries, merges that commute,
+//! and notes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};

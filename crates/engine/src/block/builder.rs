@@ -112,13 +112,6 @@ impl BlockBuilder {
         &self.keys[start..]
     }
 
-    /// The key of the first entry; empty when there is none.
-    #[inline]
-    #[must_use]
-    pub fn first_key(&self) -> &[u8] {
-        &self.keys[..self.entries.first().map_or(0, |first| usize_of32(first.key_end))]
-    }
-
     fn last_meta(&self) -> u64 {
         self.entries.last().map_or(0, |last| last.meta)
     }

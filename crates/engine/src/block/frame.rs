@@ -30,9 +30,6 @@ pub use crate::base::compress::Compression;
 pub const FRAME_HEADER_BYTES: usize = 20;
 const CHECKSUM_BYTES: usize = 8;
 
-/// The longest frame in bytes: what does not shrink is stored as it is.
-pub const FRAME_BYTES_MAX: usize = FRAME_HEADER_BYTES + IMAGE_BYTES_MAX;
-
 /// What is wrong with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {

@@ -85,7 +85,6 @@ proptest! {
             prop_assert_eq!(builder.push(&entry.entry()), last.is_none_or(|last| last.key != entry.key));
             prop_assert_eq!(builder.image_bytes(), with);
             prop_assert_eq!(builder.last_key(), &entry.key[..]);
-            prop_assert_eq!(builder.first_key(), &entries[0].key[..]);
             last = Some(entry);
         }
         let expected_bytes = builder.image_bytes();

@@ -292,12 +292,6 @@ impl Cache {
         }
     }
 
-    /// [`Self::fit`] to `bytes` bytes.
-    #[cfg(test)]
-    pub fn set_capacity(&self, bytes: u64) {
-        self.fit(|_| Some(bytes));
-    }
-
     /// Changes the capacity to what `wanted` makes of the one so far, if anything, and evicts down to it before it
     /// returns. One caller does so after the other, so that the last one decides.
     pub fn fit(&self, wanted: impl FnOnce(u64) -> Option<u64>) {

@@ -477,7 +477,7 @@ fn what_is_at_hand_leaves_with_the_cache() {
     cache.forget_block(file.instance(), pointers[1].offset);
     assert_eq!([0, 1, 2].map(at_hand), [true, false, true]);
     let held = look(&cache, &file, pointers[2], (&swips, 2)).unwrap();
-    cache.set_capacity(0);
+    cache.fit(|_| Some(0));
     assert!(!(0..3).any(at_hand));
     assert_eq!(held.bytes().last(), Some(&byte_of(2)), "who holds it still does");
 }
@@ -543,9 +543,9 @@ fn a_smaller_capacity_takes_effect_at_once() {
     let read_all = || pointers.iter().for_each(|pointer| drop(cache.get(&file, *pointer, Fill::Keep).unwrap()));
     read_all();
     assert!(cache.bytes() > 1 << 20);
-    cache.set_capacity(1 << 20);
+    cache.fit(|_| Some(1 << 20));
     assert!(cache.capacity() == 1 << 20 && cache.bytes() <= 1 << 20 && cache.bytes() > 900 << 10);
-    cache.set_capacity(0);
+    cache.fit(|_| Some(0));
     assert_eq!(cache.bytes(), 0);
     read_all();
     assert_eq!((cache.bytes(), reads(&stats)), (0, 1000));

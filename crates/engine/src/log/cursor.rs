@@ -70,7 +70,7 @@ impl LogCursor {
 impl LogWriter {
     /// The oldest position from which a cursor can begin.
     pub fn oldest(&self) -> Lsn {
-        self.pool().oldest()
+        self.pool.oldest()
     }
 
     /// A cursor over what ends after `from`. While it is open, segments are kept for it, of those that no recovery
@@ -84,14 +84,14 @@ impl LogWriter {
         if from > tail {
             return Err(Error::invalid(format!("position {from} is behind the end of the redo log, {tail}")));
         }
-        let pin = self.pool().pin(from, pinned_bytes_max).map_err(|oldest| gone(from, oldest))?;
+        let pin = self.pool.pin(from, pinned_bytes_max).map_err(|oldest| gone(from, oldest))?;
         Ok(LogCursor { pin, position: from, ahead: VecDeque::new(), segment: 0 })
     }
 
     /// Ends a cursor's pin, and gives up the segments that only it kept. What cannot be removed is removed by the next
     /// open.
     pub fn end_cursor(&self, cursor: &LogCursor) {
-        self.pool().unpin(cursor.pin);
+        self.pool.unpin(cursor.pin);
         drop(self.release(Lsn(0)));
     }
 
@@ -109,7 +109,7 @@ impl LogWriter {
         }
         let read = self.read_durable(cursor, durable);
         // Segments that were given up while they were read may be anything.
-        if !self.pool().advance_pin(cursor.pin, cursor.position) {
+        if !self.pool.advance_pin(cursor.pin, cursor.position) {
             cursor.ahead.clear();
             return Err(gone(cursor.position, self.oldest()));
         }
@@ -161,11 +161,11 @@ impl LogWriter {
             let mut header = live.header;
             let bytes = SECTOR + sector_up(durable).0.saturating_sub(header.first.0);
             header.bytes = header.bytes.min(bytes);
-            let file = self.pool().directory().open(&live.path, Access::Read, false)?;
+            let file = self.pool.directory.open(&live.path, Access::Read, false)?;
             let (identity, path) = (live.header.identity(), live.path.clone());
             Ok(SegmentFile { header, identity, path, file, bytes: live.bytes.min(header.bytes) })
         };
-        self.pool().between(position, durable).iter().map(open).collect()
+        self.pool.between(position, durable).iter().map(open).collect()
     }
 }
 

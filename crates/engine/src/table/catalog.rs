@@ -119,10 +119,8 @@ impl Catalog {
             }
             Edit::Flush { table, replay_from, log_from, run, tree, range_tombstones } => {
                 self.log_from = self.log_from.max(*log_from);
-                if let Some(run) = run {
-                    self.saw_run(run);
-                }
-                let record = self.tables.get_mut(table).ok_or(Malformed)?;
+                run.iter().for_each(|run| self.saw_run(run));
+                let record = self.table_mut(*table)?;
                 record.replay_from = *replay_from;
                 record.erase(range_tombstones);
                 if let Some(run) = run {
@@ -134,32 +132,29 @@ impl Catalog {
                 Ok(())
             }
             Edit::Compact { table, removed, added } => {
-                for (_, run) in added {
-                    self.saw_run(run);
-                }
-                let record = self.tables.get_mut(table).ok_or(Malformed)?;
-                compact(record, removed, added)
+                added.iter().for_each(|(_, run)| self.saw_run(run));
+                compact(self.table_mut(*table)?, removed, added)
             }
             Edit::Load { table, replay_from, runs } => {
                 runs.iter().for_each(|(_, run)| self.saw_run(run));
-                let record = self.tables.get_mut(table).ok_or(Malformed)?;
+                let record = self.table_mut(*table)?;
                 record.replay_from = *replay_from;
                 add(record, Some(0), runs)
             }
             Edit::BTreeMerge { table, replay_from, log_from, removed, tree, range_tombstones } => {
                 self.log_from = self.log_from.max(*log_from);
-                let record = self.tables.get_mut(table).ok_or(Malformed)?;
+                let record = self.table_mut(*table)?;
                 record.replay_from = *replay_from;
                 record.tree.as_mut().ok_or(Malformed)?.1 = *tree;
                 record.erase(range_tombstones);
                 compact(record, removed, &[])
             }
             Edit::RangeDelete { table, range_tombstones } => {
-                let record = self.tables.get_mut(table).ok_or(Malformed);
-                record.map(|record| record.range_tombstones = Arc::clone(range_tombstones))
+                self.table_mut(*table)?.range_tombstones = Arc::clone(range_tombstones);
+                Ok(())
             }
             Edit::Expire { table, seqnum_to_time, range_tombstones } => {
-                self.tables.get_mut(table).ok_or(Malformed)?.expire(seqnum_to_time, range_tombstones)
+                self.table_mut(*table)?.expire(seqnum_to_time, range_tombstones)
             }
             Edit::Opened { seqnum_floor, log_from } => {
                 self.log_from = self.log_from.max(*log_from);
@@ -184,6 +179,10 @@ impl Catalog {
     #[must_use]
     pub fn log_durable(&self) -> Lsn {
         self.tables.values().filter(|table| table.has_data()).map(|table| table.replay_from).max().unwrap_or_default()
+    }
+
+    fn table_mut(&mut self, id: TableId) -> Result<&mut TableRecord, Malformed> {
+        self.tables.get_mut(&id).ok_or(Malformed)
     }
 
     fn saw_run(&mut self, run: &RunRecord) {

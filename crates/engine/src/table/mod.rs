@@ -2,7 +2,7 @@
 //! policies.
 
 pub mod catalog;
-pub mod changed;
+pub mod changed_since;
 mod codec;
 pub mod edit;
 pub mod files;

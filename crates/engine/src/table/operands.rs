@@ -4,9 +4,10 @@
 use crate::base::checksum::hash_key;
 use crate::base::{Kind, Result, SeqNum, Value};
 use crate::cache::Fill;
+use crate::tree::btree::BTreeCursor;
 use crate::tree::multi_get::GetResults;
 use crate::tree::operator::TableOperator;
-use crate::tree::run::run_of;
+use crate::tree::run::{RunCursor, run_of};
 use crate::tree::values::ValueFiles;
 use crate::tree::{Found, MergeSource};
 
@@ -86,14 +87,15 @@ impl Version {
         let hash = hash_key(key);
         for run in trees.l0.iter().map(|handle| &handle.run).chain(levels) {
             if chain.tree(run.get(key, hash, snapshot)?, run.seqnum_bounds().smallest, || {
-                Box::new(run.cursor(Fill::Keep))
+                Box::new(RunCursor::over(run, Fill::Keep))
             })? {
                 return Ok(());
             }
         }
         if let Some(root) = &trees.btree {
-            chain
-                .tree(root.get(key, snapshot)?, root.seqnum_bounds().smallest, || Box::new(root.cursor(Fill::Keep)))?;
+            chain.tree(root.get(key, snapshot)?, root.seqnum_bounds().smallest, || {
+                Box::new(BTreeCursor::over(root, Fill::Keep))
+            })?;
         }
         Ok(())
     }

@@ -6,13 +6,13 @@ use crate::base::checksum::hash_key;
 use crate::base::num::u64_of;
 use crate::base::{FileId, Result, SeqNum};
 use crate::cache::Fill;
-use crate::tree::btree::TreeRoot;
+use crate::tree::btree::{BTreeCursor, TreeRoot};
 use crate::tree::gc::OtherTrees;
 use crate::tree::multi_get::MultiGet;
 use crate::tree::range_tombstone::{RangeTombstones, TreeExtent};
 use crate::tree::run::multi_get::get_many;
 use crate::tree::run::view::{SlotPos, Tree};
-use crate::tree::run::{IndexPos, LevelCursor, Run, merge_source, run_of};
+use crate::tree::run::{IndexPos, LevelCursor, Run, RunCursor, merge_source, run_of};
 use crate::tree::values::ValueFiles;
 use crate::tree::{Costs, Found, MergeSource};
 
@@ -141,7 +141,7 @@ impl Trees {
     pub fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&TableView>, out: &mut Vec<Box<dyn MergeSource>>) {
         let (l0, levels) = self.outside_view(view);
         for handle in l0.iter().filter(|handle| handle.run.visible_from() <= snapshot) {
-            out.push(Box::new(handle.run.cursor(fill)));
+            out.push(Box::new(RunCursor::over(&handle.run, fill)));
         }
         if let Some(view) = view {
             out.push(Box::new(view.view.cursor(fill)));
@@ -150,7 +150,7 @@ impl Trees {
             out.push(Box::new(LevelCursor::new(level.seen_by(snapshot), fill)));
         }
         if let Some(root) = &self.btree {
-            out.push(Box::new(root.cursor(fill)));
+            out.push(Box::new(BTreeCursor::over(root, fill)));
         }
     }
 

@@ -23,10 +23,7 @@ impl<'a> BoundedCursor<'a> {
 
 impl fmt::Debug for BoundedCursor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoundedCursor")
-            .field("limits", &self.limits)
-            .field("entry", &self.entry())
-            .finish_non_exhaustive()
+        f.debug_struct("BoundedCursor").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 

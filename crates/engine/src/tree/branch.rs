@@ -109,23 +109,13 @@ pub fn pointer(branch: &Block, i: usize) -> Result<BlockPointer, Malformed> {
 /// Where a leaf lies, and where it is at hand if it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace<'b> {
-    swip: SwipOf<'b>,
-    pointer: &'b BlockPointer,
+    /// Where it may be at hand.
+    pub swip: SwipOf<'b>,
+    /// Where the leaf lies in its file.
+    pub pointer: &'b BlockPointer,
 }
 
 impl<'b> Trace<'b> {
-    /// Where the leaf lies in its file.
-    #[inline]
-    pub const fn pointer(self) -> BlockPointer {
-        *self.pointer
-    }
-
-    /// Where it may be at hand.
-    #[inline]
-    pub const fn swip(self) -> SwipOf<'b> {
-        self.swip
-    }
-
     /// Asks for what is known of the leaf.
     #[inline]
     pub fn prefetch(self) {

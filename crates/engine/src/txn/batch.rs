@@ -402,7 +402,8 @@ mod tests {
         };
         assert_eq!(decode(&changes), (b"abd".to_vec(), b"second, and longer".to_vec()));
         let offsets: Vec<_> = changes.entry_offsets().map(|(_, offset)| offset.key).collect();
-        let keys: Vec<_> = offsets.into_iter().map(|key| ByteSource::bytes(&changes, key.start, key.len())[0]).collect();
+        let keys: Vec<_> =
+            offsets.into_iter().map(|key| ByteSource::bytes(&changes, key.start, key.len())[0]).collect();
         assert_eq!(keys, b"abdc");
         changes.set_note(b"").unwrap();
         assert!(!changes.has_note() && decode(&changes).1.is_empty());

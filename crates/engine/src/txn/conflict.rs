@@ -1,10 +1,9 @@
 //! Conflict detection: a filter that says "no commit changed this key since that snapshot" without reading the data.
 //!
-//! Each slot holds the newest seqnum given to any key that hashes to it. Merges that commute have slots of their own, and
-//! conflict with what is in the others only. A transaction whose keys' slots are all no
-//! newer than its snapshot cannot conflict. A newer slot only says "perhaps": the commit path then looks the key up. So
-//! it does for snapshots that are older than a change that was not noted, as none is while no transaction is open: a
-//! slot is a cache miss.
+//! Each slot holds the newest seqnum given to any key that hashes to it. Merges that commute have slots of their own,
+//! and conflict with what is in the others only. A transaction whose keys' slots are all no newer than its snapshot
+//! cannot conflict. A newer slot only says "perhaps": the commit path then looks the key up. So it does for snapshots
+//! that are older than a change that was not noted, as none is while no transaction is open: a slot is a cache miss.
 
 use crate::base::checksum::hash_key;
 use crate::base::num::usize_of;

@@ -15,7 +15,7 @@ use spinney::table::catalog::Catalog;
 use spinney::table::manifest::Manifest;
 use spinney::table::record::TableRecord;
 use spinney::tree::Cursor;
-use spinney::tree::run::Run;
+use spinney::tree::run::{Run, RunCursor};
 use spinney::tree::values::ValuePointer;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -105,7 +105,7 @@ impl Files<'_> {
             // Frames and the footer, without anything between them.
             self.found.entry(path).or_default().add(0..usize_of(run.meta.bytes));
             let run = Run::of(file, run.meta.clone(), Arc::new(Cache::new(1 << 20))).expect("it is sound");
-            let mut cursor = run.cursor(Fill::Bypass);
+            let mut cursor = RunCursor::over(&run, Fill::Bypass);
             cursor.first().expect("it can be read");
             while let Some(entry) = cursor.entry() {
                 if entry.kind == Kind::PutPointer {

@@ -9,7 +9,7 @@ use spinney::cache::{Cache, Fill};
 use spinney::env::sim::SimEnv;
 use spinney::store::StoreStats;
 use spinney::tree::Cursor;
-use spinney::tree::btree::{BTree, TreeMeta, TreeOptions};
+use spinney::tree::btree::{BTree, BTreeCursor, TreeMeta, TreeOptions};
 use spinney::{Compression, Error};
 use std::path::Path;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ fn read(Input { meta, file }: &Input) -> Result<(), Error> {
     let root = tree.root();
     let verified = tree.verify(&root).map(drop);
     let mut keys: Vec<Vec<u8>> = vec![Vec::new(), b"key007".to_vec(), vec![0xff; 20]];
-    let mut cursor = root.cursor(Fill::Keep);
+    let mut cursor = BTreeCursor::over(&root, Fill::Keep);
     let mut walked = cursor.first();
     for _ in 0..10_000 {
         let Some(entry) = cursor.entry() else { break };
@@ -59,10 +59,10 @@ fn read(Input { meta, file }: &Input) -> Result<(), Error> {
         walked = cursor.next();
     }
     keys.truncate(100);
-    let mut back = root.cursor(Fill::Bypass);
+    let mut back = BTreeCursor::over(&root, Fill::Bypass);
     drop(back.last().and_then(|()| back.prev()));
     for key in &keys {
-        let mut cursor = root.cursor(Fill::Bypass);
+        let mut cursor = BTreeCursor::over(&root, Fill::Bypass);
         drop(cursor.seek_ge(key).and_then(|()| cursor.next()));
         drop(cursor.seek_lt(key).and_then(|()| cursor.prev()));
         let found = root.get(key, SeqNum::MAX);

@@ -11,7 +11,8 @@ use spinney::cache::{Cache, Fill};
 use spinney::env::sim::SimEnv;
 use spinney::store::StoreStats;
 use spinney::tree::Cursor;
-use spinney::tree::run::{Run, RunMeta};
+use spinney::tree::run::verify::verify;
+use spinney::tree::run::{Run, RunCursor, RunMeta};
 use spinney::tree::values::{ValueFile, ValueFiles};
 use spinney::{Compression, Error};
 use std::path::Path;
@@ -69,9 +70,9 @@ fn read(Input { meta, file }: &Input) -> Result<(), Error> {
     };
     let files = meta.references.iter().map(|reference| open(reference.file)).collect::<Result<Vec<_>, _>>()?;
     run.refer_to(&ValueFiles::new(files))?;
-    let verified = run.verify().map(drop);
+    let verified = verify(&run).map(drop);
     let mut keys: Vec<Vec<u8>> = vec![Vec::new(), b"key007".to_vec(), vec![0xff; 20]];
-    let mut cursor = run.cursor(Fill::Keep);
+    let mut cursor = RunCursor::over(&run, Fill::Keep);
     let mut walked = cursor.first();
     // A pointer to a leaf may stand in many entries of the index.
     for _ in 0..10_000 {
@@ -81,10 +82,10 @@ fn read(Input { meta, file }: &Input) -> Result<(), Error> {
         walked = cursor.next();
     }
     keys.truncate(100);
-    let mut back = run.cursor(Fill::Bypass);
+    let mut back = RunCursor::over(&run, Fill::Bypass);
     drop(back.last().and_then(|()| back.prev()));
     for key in &keys {
-        let mut cursor = run.cursor(Fill::Merge);
+        let mut cursor = RunCursor::over(&run, Fill::Merge);
         drop(cursor.seek_ge(key).and_then(|()| cursor.next()));
         drop(cursor.seek_lt(key).and_then(|()| cursor.prev()));
         let found = run.get(key, hash_key(key), SeqNum::MAX);

@@ -195,8 +195,8 @@ impl Database {
         Transaction::new(&self.handle)
     }
 
-    /// Runs `body` in a transaction and commits it with the database's durability; both again, with a new transaction and
-    /// after a growing pause, when the commit conflicts.
+    /// Runs `body` in a transaction and commits it with the database's durability; both again, with a new transaction
+    /// and after a growing pause, when the commit conflicts.
     ///
     /// ```
     /// # use spinney::{Database, Options, TableOptions};
@@ -204,7 +204,8 @@ impl Database {
     /// # let db = Database::open(dir.path().join("db"), Options::default())?;
     /// let accounts = db.open_or_create_table("accounts", TableOptions::default())?;
     /// let balance = db.transact(|txn| {
-    ///     let balance = txn.get(&accounts, "ann")?.map_or(0, |value| u64::from_le_bytes(value[..].try_into().unwrap()));
+    ///     let balance = txn.get(&accounts, "ann")?;
+    ///     let balance = balance.map_or(0, |value| u64::from_le_bytes(value[..].try_into().unwrap()));
     ///     txn.put(&accounts, "ann", (balance + 5).to_le_bytes())?;
     ///     Ok(balance + 5)
     /// })?;

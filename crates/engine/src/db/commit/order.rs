@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::{Error, ErrorKind, Kind, Result, SeqNum, TableId};
 use crate::db::state::table::TableState;
-use crate::table::changed::changed_but_by_merges;
+use crate::table::changed_since;
 use crate::tree::Limits;
 use crate::txn::batch::{Change, Changes};
 use crate::txn::conflict::RecentWrites;
@@ -57,9 +57,11 @@ impl CommitOrder {
             // meanwhile; they need no latch for it.
             version.memtables().for_each(|mem| mem.wait_for_inserts());
             let changed = match change.range() {
-                Some(range) => version.range_changed(&range, read_seqnum)?,
-                None if commutes(&change) => changed_but_by_merges(&version, change.key, read_seqnum)?,
-                None => version.changed(change.key, read_seqnum)?,
+                Some(range) => changed_since::range_changed(&version, &range, read_seqnum)?,
+                None if commutes(&change) => {
+                    changed_since::key_changed_but_by_merges(&version, change.key, read_seqnum)?
+                }
+                None => changed_since::key_changed(&version, change.key, read_seqnum)?,
             };
             if changed {
                 let name = &table.name;
@@ -71,8 +73,8 @@ impl CommitOrder {
         Ok(())
     }
 
-    /// Whether a transaction that read at `read_seqnum` could not change a key of the table any more; `None` when only a
-    /// look at the table tells.
+    /// Whether a transaction that read at `read_seqnum` could not change a key of the table any more; `None` when only
+    /// a look at the table tells.
     pub(super) fn conflicts(&self, table: TableId, key: &[u8], read_seqnum: SeqNum) -> Option<bool> {
         let change = Change { table, kind: Kind::Put, key, value: b"" };
         if self.loads.iter().any(|load| load.table == table && load.meets(&change)) {

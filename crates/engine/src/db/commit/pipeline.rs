@@ -30,8 +30,8 @@ use crate::db::state::options::Durability;
 use crate::db::state::table::TableState;
 use crate::db::throttle::Throttle;
 use crate::log::{LogWriter, Prepared};
-use crate::table::Version;
 use crate::table::memtable_handle::{CommitPoint, MemtableHandle};
+use crate::table::{Version, changed_since};
 use crate::tree::memtable::Memtable;
 use crate::txn::batch::{Changes, put_record_header};
 use crate::txn::publish::Seqnums;
@@ -252,7 +252,7 @@ impl CommitPipeline {
         }
         let version = table.version.load();
         version.memtables().for_each(|mem| mem.wait_for_inserts());
-        version.changed(key, read_seqnum)
+        changed_since::key_changed(&version, key, read_seqnum)
     }
 
     /// Shows readers what has these seqnums, when all before is shown.

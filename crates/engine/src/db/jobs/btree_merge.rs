@@ -14,7 +14,7 @@ use crate::db::state::State;
 use crate::db::state::table::TableState;
 use crate::table::{RunHandle, Trees, policy};
 use crate::tree::bounded_cursor::BoundedCursor;
-use crate::tree::btree::{BTree, MergePermit, PendingRoot};
+use crate::tree::btree::{BTree, MergePermit, PendingRoot, reach};
 use crate::tree::gc::GcRule;
 use crate::tree::merge::MergeCursor;
 use crate::tree::{Cursor, Limits};
@@ -172,7 +172,7 @@ pub(super) fn merges_now(
     let Some(permit) = btree.merge_permit() else { return Ok(None) };
     let root = btree.root();
     let worth = policy::leaves_worth(root.meta(), &table.options, bytes);
-    match root.reach(changes, worth) {
+    match reach::leaves_reached(&root, changes, worth) {
         Err(error) if error.is_of_read() => {
             state.counters.failures.btree_merge(&error);
             Ok(None)
@@ -193,7 +193,7 @@ pub(super) fn merge_in_slices(
     pause: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Merged> {
     let slices = policy::slices_of_tree(&table.trees(), &table.options, bytes);
-    let ends = btree.root().parts(slices)?;
+    let ends = reach::split_keys(&btree.root(), slices)?;
     let (mut low, mut written, mut changed) = (Vec::new(), 0, 0);
     for end in ends {
         let mut part = BoundedCursor::new(changes, Limits::new(std::mem::take(&mut low), Some(end.clone()), None));

@@ -117,9 +117,9 @@ pub(super) fn install(state: &State, table: &TableState, change: TreeChange) -> 
     retired.map(|()| Some(Installed { permit, value_bytes }))
 }
 
-/// Gives up a change that could not be recorded. When nothing was changed, what it brought is removed. Else the manifest
-/// may name it after the next open: nothing of it is removed, and a pending root keeps its blocks and the right to merge,
-/// so that no other merge writes over them before it learns that the database is poisoned.
+/// Gives up a change that could not be recorded. When nothing was changed, what it brought is removed. Else the
+/// manifest may name it after the next open: nothing of it is removed, and a pending root keeps its blocks and the
+/// right to merge, so that no other merge writes over them before it learns that the database is poisoned.
 fn give_up(state: &State, change: TreeChange, before: &Trees, error: Error) -> Error {
     if !error.is_unchanged() {
         mem::forget(change.root);

@@ -16,6 +16,7 @@ use crate::table::files::{self, FileKind};
 use crate::table::policy::ValueBytes;
 use crate::table::record::RunRecord;
 use crate::table::{RunHandle, Trees};
+use crate::tree::run::verify;
 use crate::tree::salvage::{LostRange, Piece};
 
 use super::log_reader::read_record;
@@ -258,14 +259,14 @@ impl Verification<'_> {
         };
         for RunHandle { id, run } in trees.runs() {
             report.files += 1;
-            match run.verify() {
+            match verify::verify(&run) {
                 Ok(found) => {
                     report.blocks += found.blocks;
                     report.entries += found.entries;
                     report.bytes += found.bytes;
                 }
                 Err(error) if error.kind() == ErrorKind::Corruption => {
-                    let (sound, parts) = run.verify_parts()?;
+                    let (sound, parts) = verify::verify_parts(&run)?;
                     report.blocks += sound;
                     let record = RunRecord { id, meta: run.meta().clone() };
                     tell_damage(report, table, &error, parts, &files, record)?;

@@ -5,9 +5,9 @@
 //! 2. The manifest's files, every file of a tree, and the directory are synced before anything is read, so that no
 //!    decision rests on bytes that a power failure could still take back. The log's segments are synced by the replay,
 //!    each before it is read.
-//! 3. The manifest in force is read, the log's directory is found (`state/log_dir.rs`), the trees that it names are opened,
-//!    and a new manifest that says the same is put in force. On a full disk what the old one does not name goes first,
-//!    and with it the log's spare segments, which no manifest names.
+//! 3. The manifest in force is read, the log's directory is found (`state/log_dir.rs`), the trees that it names are
+//!    opened, and a new manifest that says the same is put in force. On a full disk what the old one does not name goes
+//!    first, and with it the log's spare segments, which no manifest names.
 //! 4. The log is replayed into memtables (`recovery.rs`), which are flushed on the way when memory asks for it.
 //! 5. What is recovered becomes a database: the log goes on in a new segment, and what the manifest does not name is
 //!    removed only now.
@@ -157,8 +157,8 @@ impl Found {
 }
 
 impl Loaded {
-    /// Has the log go on in a new segment, gives seqnums out above all that were ever given out, removes what the manifest
-    /// does not name, and starts the workers.
+    /// Has the log go on in a new segment, gives seqnums out above all that were ever given out, removes what the
+    /// manifest does not name, and starts the workers.
     fn into_database(self, replay: Replay) -> Result<Core> {
         let Self { state, throttle, log_dir, lock, entries } = self;
         let Replay { log: mut recovered, next_seqnum } = replay;

@@ -3,9 +3,10 @@
 use super::super::file::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions};
 use super::super::origin::Origin;
 use super::file::OsFile;
+use super::names;
 use super::origin::origin;
 use crate::base::sync::Mutex;
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fsync, link, mkdir, openat, rename, statvfs, unlink};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fsync, link, openat, rename, statvfs, unlink};
 use rustix::io::{Errno, retry_on_intr};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -62,37 +63,11 @@ impl FileSystem for OsFileSystem {
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        if path.as_os_str().is_empty() || path.is_dir() {
-            return Ok(());
-        }
-        let parent = parent(path);
-        self.create_dir_all(parent)?;
-        match mkdir(path, Mode::RWXU | Mode::RWXG | Mode::RWXO) {
-            Ok(()) => self.sync_dir(parent),
-            // Another process was faster, and may not have synced the parent yet.
-            Err(Errno::EXIST) if path.is_dir() => self.sync_dir(parent),
-            Err(error) => Err(error.into()),
-        }
+        names::create_dir_all(path, &|dir| self.sync_dir(dir))
     }
 
-    /// Names that are not UTF-8 are left out: no file of the engine has one.
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
-        let mut entries = Vec::new();
-        for entry in std::fs::read_dir(dir)? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            match std::fs::metadata(entry.path()) {
-                Ok(metadata) => {
-                    let is_dir = metadata.is_dir();
-                    entries.push(DirEntry { name, bytes: if is_dir { 0 } else { metadata.len() }, is_dir });
-                }
-                // Removed since it was read.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Ok(entries)
+        names::list(dir)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -156,13 +131,4 @@ fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     // The process's umask takes away from this what it wants.
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
     Ok(retry_on_intr(|| openat(CWD, path, flags | OFlags::CLOEXEC, mode))?)
-}
-
-/// The directory that holds `path`.
-fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => path,
-    }
 }

@@ -9,6 +9,7 @@ mod file;
 mod fs;
 #[cfg(target_os = "linux")]
 mod mapped;
+mod names;
 mod origin;
 #[cfg(all(target_os = "linux", feature = "io-uring"))]
 mod ring;

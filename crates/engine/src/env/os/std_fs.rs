@@ -3,6 +3,7 @@
 
 use super::super::file::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions};
 use super::super::origin::Origin;
+use super::names;
 use super::origin::origin;
 use crate::base::num::u64_of;
 use std::fs::{self, TryLockError};
@@ -31,36 +32,11 @@ impl FileSystem for StdFileSystem {
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        if path.as_os_str().is_empty() || path.is_dir() {
-            return Ok(());
-        }
-        let parent = parent(path);
-        self.create_dir_all(parent)?;
-        match fs::create_dir(path) {
-            // Another process was faster, and may not have synced the parent yet.
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => Err(error),
-            _ => self.sync_dir(parent),
-        }
+        names::create_dir_all(path, &|dir| self.sync_dir(dir))
     }
 
-    /// Names that are not UTF-8 are left out: no file of the engine has one.
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
-        let mut entries = Vec::new();
-        for entry in fs::read_dir(dir)? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            match fs::metadata(entry.path()) {
-                Ok(metadata) => {
-                    let is_dir = metadata.is_dir();
-                    entries.push(DirEntry { name, bytes: if is_dir { 0 } else { metadata.len() }, is_dir });
-                }
-                // Removed since it was read.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Ok(entries)
+        names::list(dir)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -114,15 +90,6 @@ impl FileSystem for StdFileSystem {
 
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
         std::path::absolute(path)
-    }
-}
-
-/// The directory that holds `path`.
-fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => path,
     }
 }
 

@@ -71,34 +71,30 @@ impl Disk {
     }
 
     pub(super) fn file(&mut self, id: NodeId) -> io::Result<&mut Cached<FileChange>> {
-        match self.nodes.get_mut(&id) {
-            Some(Node::File(file)) => Ok(file),
-            Some(Node::Dir(_)) => Err(io::ErrorKind::IsADirectory.into()),
-            None => Err(io::ErrorKind::NotFound.into()),
+        match self.nodes.get_mut(&id).ok_or(io::ErrorKind::NotFound)? {
+            Node::File(file) => Ok(file),
+            Node::Dir(_) => Err(io::ErrorKind::IsADirectory.into()),
         }
     }
 
     pub(super) fn file_ref(&self, id: NodeId) -> io::Result<&Cached<FileChange>> {
-        match self.nodes.get(&id) {
-            Some(Node::File(file)) => Ok(file),
-            Some(Node::Dir(_)) => Err(io::ErrorKind::IsADirectory.into()),
-            None => Err(io::ErrorKind::NotFound.into()),
+        match self.nodes.get(&id).ok_or(io::ErrorKind::NotFound)? {
+            Node::File(file) => Ok(file),
+            Node::Dir(_) => Err(io::ErrorKind::IsADirectory.into()),
         }
     }
 
     pub(super) fn dir(&mut self, id: NodeId) -> io::Result<&mut Cached<DirChange>> {
-        match self.nodes.get_mut(&id) {
-            Some(Node::Dir(dir)) => Ok(dir),
-            Some(Node::File(_)) => Err(io::ErrorKind::NotADirectory.into()),
-            None => Err(io::ErrorKind::NotFound.into()),
+        match self.nodes.get_mut(&id).ok_or(io::ErrorKind::NotFound)? {
+            Node::Dir(dir) => Ok(dir),
+            Node::File(_) => Err(io::ErrorKind::NotADirectory.into()),
         }
     }
 
     pub(super) fn dir_ref(&self, id: NodeId) -> io::Result<&Cached<DirChange>> {
-        match self.nodes.get(&id) {
-            Some(Node::Dir(dir)) => Ok(dir),
-            Some(Node::File(_)) => Err(io::ErrorKind::NotADirectory.into()),
-            None => Err(io::ErrorKind::NotFound.into()),
+        match self.nodes.get(&id).ok_or(io::ErrorKind::NotFound)? {
+            Node::Dir(dir) => Ok(dir),
+            Node::File(_) => Err(io::ErrorKind::NotADirectory.into()),
         }
     }
 

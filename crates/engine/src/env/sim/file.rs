@@ -11,7 +11,6 @@ use super::process::{SimFileSystem, sync};
 use super::state::State;
 use crate::base::num::{u64_of, usize_of};
 use crate::base::sync::give_way;
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -20,6 +19,7 @@ use std::path::{Path, PathBuf};
 const READ_ALIGNMENT: usize = 512;
 
 /// A handle on a file. It dies with the process that opened it.
+#[derive(Debug)]
 pub(super) struct SimFile {
     fs: SimFileSystem,
     node: NodeId,
@@ -119,8 +119,8 @@ impl File for SimFile {
         };
         match deceit {
             Some(Fault::FlippedRead) if read > 0 => {
-                let at = usize_of(state.rng.below(u64_of(read)));
-                buffer[at] ^= 1 << state.rng.below(8);
+                let at = usize_of(state.random.crash.below(u64_of(read)));
+                buffer[at] ^= 1 << state.random.crash.below(8);
             }
             Some(Fault::StaleRead) => {
                 if let Some((from, old)) = state.overwritten.get(&self.node) {
@@ -135,13 +135,13 @@ impl File for SimFile {
 
     fn read_many(&self, reads: &mut [Transfer]) {
         if reads.len() > 1 {
-            self.fs.machine.state.lock().batched_reads += u64_of(reads.len());
+            self.fs.machine.state.lock().observed.batched_reads += u64_of(reads.len());
         }
         reads.iter_mut().for_each(Transfer::make);
     }
 
     fn begin(&self, transfer: Transfer) -> InFlight {
-        let at_once = self.fs.machine.state.lock().flights.one_in(2);
+        let at_once = self.fs.machine.state.lock().random.begun.one_in(2);
         if at_once { InFlight::made(transfer) } else { InFlight::due(transfer) }
     }
 
@@ -154,7 +154,7 @@ impl File for SimFile {
         let len = state.disk.file_ref(self.node).ok()?.current.len();
         assert!(!self.direct && range.end <= len, "{range:?} of {} is not what was written", self.path.display());
         let pages = SimPages { fs: self.fs.clone(), node: self.node, range };
-        state.flights.one_in(2).then(|| Box::new(pages) as _)
+        state.random.begun.one_in(2).then(|| Box::new(pages) as _)
     }
 
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -165,8 +165,8 @@ impl File for SimFile {
         give_way();
         let mut state = self.fs.machine.call(Call::Sync, &self.path);
         let verdict = state.judge(self.fs.process, Call::Sync, &self.path)?;
-        let State { disk, rng, .. } = &mut *state;
-        sync(disk.file(self.node)?, verdict, rng)
+        let State { disk, random, .. } = &mut *state;
+        sync(disk.file(self.node)?, verdict, &mut random.crash)
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -207,16 +207,11 @@ impl File for SimFile {
 }
 
 /// A part of a file in memory. It too dies with the process.
+#[derive(Debug)]
 struct SimPages {
     fs: SimFileSystem,
     node: NodeId,
     range: Range<u64>,
-}
-
-impl fmt::Debug for SimPages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SimPages").field(&self.range).finish()
-    }
 }
 
 impl Pages for SimPages {
@@ -248,11 +243,5 @@ impl Drop for SimFile {
         if state.process == self.fs.process {
             state.disk.close_handle(self.node);
         }
-    }
-}
-
-impl fmt::Debug for SimFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimFile").field("path", &self.path).field("direct", &self.direct).finish_non_exhaustive()
     }
 }

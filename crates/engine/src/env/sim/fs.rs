@@ -8,7 +8,6 @@ use super::file::SimFile;
 use super::node::NodeId;
 use super::process::{SimFileSystem, sync};
 use super::state::State;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,9 +76,9 @@ impl FileSystem for SimFileSystem {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.machine.call(Call::SyncDir, dir);
         let verdict = state.judge(self.process, Call::SyncDir, dir)?;
-        let State { disk, rng, .. } = &mut *state;
+        let State { disk, random, .. } = &mut *state;
         let node = disk.resolve(dir)?;
-        sync(disk.dir(node)?, verdict, rng)?;
+        sync(disk.dir(node)?, verdict, &mut random.crash)?;
         disk.sweep();
         Ok(())
     }
@@ -100,7 +99,7 @@ impl FileSystem for SimFileSystem {
     fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
         let mut state = self.machine.state.lock();
         state.check(self.process)?;
-        state.free_space_asked += 1;
+        state.observed.free_space_asked += 1;
         Ok(state.disk.free())
     }
 
@@ -109,6 +108,7 @@ impl FileSystem for SimFileSystem {
     }
 }
 
+#[derive(Debug)]
 struct SimLock {
     fs: SimFileSystem,
     node: NodeId,
@@ -123,11 +123,5 @@ impl Drop for SimLock {
             state.locks.remove(&self.node);
             state.disk.close_handle(self.node);
         }
-    }
-}
-
-impl fmt::Debug for SimLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimLock").finish_non_exhaustive()
     }
 }

@@ -109,7 +109,7 @@ impl SimEnv {
     pub fn observe(&self, observer: Option<Box<dyn FnMut(Self) + Send>>) {
         let of_forks =
             |mut observer: Box<dyn FnMut(Self) + Send>| -> Observer { Box::new(move |fork| observer(Self::of(fork))) };
-        self.0.state.lock().observer = observer.map(of_forks);
+        self.0.state.lock().observed.observer = observer.map(of_forks);
     }
 
     /// Calls `interrupt` before each call that this thread makes to the file system. No latch of the machine is held
@@ -122,7 +122,7 @@ impl SimEnv {
     /// Chooses anew what later crashes leave, and when what is begun is made.
     pub fn reseed(&self, seed: u64) {
         let mut state = self.0.state.lock();
-        (state.rng, state.flights) = (rng::Rng::new(seed), rng::Rng::new(!seed));
+        (state.random.crash, state.random.begun) = (rng::Rng::new(seed), rng::Rng::new(!seed));
     }
 
     /// Kills the process: locks vanish, open files fail from now on, and what was written stays in the page cache.
@@ -159,13 +159,13 @@ impl SimEnv {
     /// How many of the reads were made together with others, by [`super::File::read_many`].
     #[must_use]
     pub fn batched_read_count(&self) -> u64 {
-        self.0.state.lock().batched_reads
+        self.0.state.lock().observed.batched_reads
     }
 
     /// How often the file system was asked for its free space.
     #[must_use]
     pub fn free_space_count(&self) -> u64 {
-        self.0.state.lock().free_space_asked
+        self.0.state.lock().observed.free_space_asked
     }
 
     /// How many operations were begun that may change what a crash leaves: writes, syncs of files and directories,
@@ -211,13 +211,13 @@ impl SimEnv {
 
     /// Begins a trace of all calls.
     pub fn begin_trace(&self) {
-        self.0.state.lock().trace = Some(Trace::default());
+        self.0.state.lock().observed.trace = Some(Trace::default());
     }
 
     /// Ends the trace, and gives it.
     #[must_use]
     pub fn end_trace(&self) -> Trace {
-        self.0.state.lock().trace.take().unwrap_or_default()
+        self.0.state.lock().observed.trace.take().unwrap_or_default()
     }
 
     /// Takes all planned faults back.
@@ -265,7 +265,7 @@ impl SimEnv {
     /// Makes the wall clock wrong: from now on it is ahead of the time that has passed by so many seconds, or behind by
     /// as many.
     pub fn set_wall_ahead(&self, seconds: i64) {
-        self.0.state.lock().wall_ahead_secs = seconds;
+        self.0.state.lock().clock.wall_ahead_secs = seconds;
     }
 
     /// Changes a byte on the disk, behind everyone's back: `xor` (not 0) is laid over the byte at `offset`.

@@ -19,16 +19,8 @@ pub(super) type Observer = Box<dyn FnMut(State) + Send>;
 pub(super) struct State {
     pub(super) disk: Disk,
     pub(super) faults: Faults,
-    /// Decides what survives a crash.
-    pub(super) rng: Rng,
-    /// What [`super::super::Random`] gives; apart from `rng`, so that asking for an id does not change what survives.
-    pub(super) random: Rng,
-    /// Decides when what was begun is made: at once or when it is waited for.
-    pub(super) flights: Rng,
-    /// Time since the machine was made.
-    pub(super) now: Duration,
-    /// By how much the wall clock is ahead of it.
-    pub(super) wall_ahead_secs: i64,
+    pub(super) random: RandomStreams,
+    pub(super) clock: SimClock,
     /// Whether direct files are direct.
     pub(super) direct: bool,
     /// Whether work waits for [`SimEnv::work`].
@@ -37,10 +29,36 @@ pub(super) struct State {
     pub(super) process: u64,
     /// Locked files.
     pub(super) locks: BTreeSet<NodeId>,
-    pub(super) observer: Option<Observer>,
-    pub(super) trace: Option<Trace>,
     /// What the last write to a file wrote over, and where; kept only while a stale read is planned.
     pub(super) overwritten: BTreeMap<NodeId, (u64, Vec<u8>)>,
+    pub(super) observed: Observed,
+}
+
+/// Streams of random numbers, one for each purpose, so that one purpose does not change the outcome of another.
+#[derive(Clone)]
+pub(super) struct RandomStreams {
+    /// Decides what survives a crash, and which bits a fault flips.
+    pub(super) crash: Rng,
+    /// What [`super::super::Random`] gives.
+    pub(super) ids: Rng,
+    /// Decides when an operation that was begun is made: at once or when it is waited for.
+    pub(super) begun: Rng,
+}
+
+/// The clocks of a machine.
+#[derive(Clone, Copy, Default)]
+pub(super) struct SimClock {
+    /// Time since the machine was made.
+    pub(super) now: Duration,
+    /// By how much the wall clock is ahead of it.
+    pub(super) wall_ahead_secs: i64,
+}
+
+/// What a test is told of the calls.
+#[derive(Default)]
+pub(super) struct Observed {
+    pub(super) observer: Option<Observer>,
+    pub(super) trace: Option<Trace>,
     /// Reads that were made together with others.
     pub(super) batched_reads: u64,
     /// How often the free space was asked for.
@@ -49,26 +67,20 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(seed: u64) -> Self {
-        let mut rng = Rng::new(seed);
-        let random = Rng::new(rng.next());
-        let flights = random.clone();
+        let mut crash = Rng::new(seed);
+        let ids = Rng::new(crash.next());
+        let begun = ids.clone();
         Self {
             disk: Disk::new(),
             faults: Faults::default(),
-            rng,
-            random,
-            flights,
-            now: Duration::ZERO,
-            wall_ahead_secs: 0,
+            random: RandomStreams { crash, ids, begun },
+            clock: SimClock::default(),
             direct: true,
             lazy_workers: false,
             process: 0,
             locks: BTreeSet::new(),
-            observer: None,
-            trace: None,
             overwritten: BTreeMap::new(),
-            batched_reads: 0,
-            free_space_asked: 0,
+            observed: Observed::default(),
         }
     }
 
@@ -79,20 +91,14 @@ impl State {
         Self {
             disk,
             faults: self.faults.fork(),
-            rng: self.rng.clone(),
             random: self.random.clone(),
-            flights: self.flights.clone(),
-            now: self.now,
-            wall_ahead_secs: self.wall_ahead_secs,
+            clock: self.clock,
             direct: self.direct,
             lazy_workers: false,
             process: self.process + 1,
             locks: BTreeSet::new(),
-            observer: None,
-            trace: None,
             overwritten: BTreeMap::new(),
-            batched_reads: 0,
-            free_space_asked: 0,
+            observed: Observed::default(),
         }
     }
 
@@ -106,7 +112,7 @@ impl State {
     }
 
     pub(super) fn power_crash(&mut self, profile: CrashProfile) {
-        power_crash(&mut self.disk, profile, &mut self.rng);
+        power_crash(&mut self.disk, profile, &mut self.random.crash);
         self.process_crash();
     }
 
@@ -122,16 +128,17 @@ impl State {
     pub(super) fn judge(&mut self, process: u64, call: Call, path: &Path) -> io::Result<Verdict> {
         self.check(process)?;
         if call.is_change()
-            && let Some(mut observer) = self.observer.take()
+            && let Some(mut observer) = self.observed.observer.take()
         {
             observer(self.fork());
-            self.observer = Some(observer);
+            self.observed.observer = Some(observer);
         }
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = &mut self.observed.trace {
             trace.call(call, path);
         }
         let verdict = self.faults.judge(call, path);
-        if let (Some(trace), Ok(Verdict::Fail(_) | Verdict::Deceive(_) | Verdict::Crash)) = (&mut self.trace, &verdict)
+        if let (Some(trace), Ok(Verdict::Fail(_) | Verdict::Deceive(_) | Verdict::Crash)) =
+            (&mut self.observed.trace, &verdict)
         {
             trace.note(1, b"struck");
         }
@@ -140,7 +147,7 @@ impl State {
 
     /// Takes the place of an operation in a file and its bytes into the trace.
     pub(super) fn trace(&mut self, offset: u64, bytes: &[u8]) {
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = &mut self.observed.trace {
             trace.note(offset, bytes);
         }
     }

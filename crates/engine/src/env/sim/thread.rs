@@ -22,8 +22,8 @@ impl SimSystem {
     pub(super) fn advance(&self, time: Duration) {
         let now = {
             let mut state = self.0.state.lock();
-            state.now += time;
-            state.now
+            state.clock.now += time;
+            state.clock.now
         };
         let workers = self.0.workers.lock().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
         for worker in workers {
@@ -46,13 +46,13 @@ impl SimSystem {
 impl Clock for SimSystem {
     fn now(&self) -> Duration {
         let mut state = self.0.state.lock();
-        state.now += Duration::from_micros(1);
-        state.now
+        state.clock.now += Duration::from_micros(1);
+        state.clock.now
     }
 
     fn wall(&self) -> Duration {
         let now = WALL_START + self.now();
-        let ahead = self.0.state.lock().wall_ahead_secs;
+        let ahead = self.0.state.lock().clock.wall_ahead_secs;
         let by = Duration::from_secs(ahead.unsigned_abs());
         if ahead < 0 { now.saturating_sub(by) } else { now + by }
     }
@@ -60,7 +60,7 @@ impl Clock for SimSystem {
 
 impl Random for SimSystem {
     fn next(&self) -> u64 {
-        self.0.state.lock().random.next()
+        self.0.state.lock().random.ids.next()
     }
 }
 

@@ -84,7 +84,7 @@ impl SimWorker {
         let Some(work) = guard.as_mut() else { return };
         for _ in 0..steps_max {
             let next = work();
-            let now = self.machine.lock().now;
+            let now = self.machine.lock().clock.now;
             let mut state = self.state.lock();
             if state.stopped {
                 let work = guard.take();

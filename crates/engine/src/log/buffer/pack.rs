@@ -36,7 +36,7 @@ const _: () = assert!(BLOCK_BYTES < 1 << LENGTH_BITS);
 #[derive(Debug)]
 pub(in crate::log) struct Packed<'a> {
     form: Form<'a>,
-    raw_bytes: usize,
+    pub(in crate::log) raw_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -87,11 +87,6 @@ impl<'a> Packed<'a> {
             return Self { form: Form::Blocks(parts), raw_bytes: body.len() };
         }
         Self::plain(body)
-    }
-
-    /// Bytes of the body before it was packed.
-    pub(in crate::log) const fn raw_bytes(&self) -> usize {
-        self.raw_bytes
     }
 
     /// Bytes of the body as it is stored.
@@ -217,7 +212,7 @@ mod tests {
         for compression in [Compression::Lz4, Compression::Zstd] {
             for body in [&text[..5000], &text[..BLOCK_BYTES], &text[..BLOCK_BYTES + 1], &text, &mixed] {
                 let packed = Packed::new(body, compression);
-                assert!(packed.is_packed() && packed.raw_bytes() == body.len());
+                assert!(packed.is_packed() && packed.raw_bytes == body.len());
                 let bytes = payload(&packed, b"head");
                 assert!(bytes.len() < body.len());
                 let mut out = vec![1; 10];

@@ -36,7 +36,7 @@ const FREE_PART: u64 = 32;
 /// The segment files of a log.
 #[derive(Debug)]
 pub(in crate::log) struct SegmentPool {
-    directory: Directory,
+    pub(in crate::log) directory: Directory,
     options: LogOptions,
     live: Mutex<LiveSegments>,
     makes: Mutex<SpareMakes>,
@@ -105,11 +105,6 @@ impl SegmentPool {
             wants_spare: AtomicBool::new(true),
             counters,
         })
-    }
-
-    /// The log's directory.
-    pub(in crate::log) const fn directory(&self) -> &Directory {
-        &self.directory
     }
 
     /// The clock of the log's environment.
@@ -373,14 +368,14 @@ impl SegmentPool {
     /// Removes all spares.
     #[cfg(test)]
     pub(in crate::log) fn remove_spares(&self) {
-        let spares = self.spares.lock().take();
+        let spares = std::mem::take(&mut self.spares.lock().files);
         spares.iter().for_each(|spare| self.directory.remove(&spare.path).unwrap());
     }
 
     /// Whether there is a next spare, and whether it has its header.
     #[cfg(test)]
     pub(in crate::log) fn is_spare_ready(&self) -> Option<bool> {
-        self.spares.lock().is_ready()
+        self.spares.lock().files.last().map(|spare| spare.ready.is_some())
     }
 }
 

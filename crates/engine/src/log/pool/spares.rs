@@ -8,7 +8,7 @@ use crate::log::format::SegmentHeader;
 #[derive(Debug)]
 pub(super) struct Spares {
     /// The next one to be used is the last.
-    files: Vec<Spare>,
+    pub(super) files: Vec<Spare>,
     /// The newest segment that fragments are laid out for. The next one continues it.
     newest: SegmentHeader,
     /// Size in bytes of a segment for which there is no spare.
@@ -96,17 +96,5 @@ impl Spares {
     /// The next spare, if it is still `spare`. Else that is a segment by now, under another name.
     pub(super) fn next_if(&mut self, spare: &Spare) -> Option<&mut Spare> {
         self.files.last_mut().filter(|next| next.path == spare.path)
-    }
-
-    /// Takes all files away.
-    #[cfg(test)]
-    pub(super) fn take(&mut self) -> Vec<Spare> {
-        std::mem::take(&mut self.files)
-    }
-
-    /// Whether the next spare has the header of a segment, if there is a spare.
-    #[cfg(test)]
-    pub(super) fn is_ready(&self) -> Option<bool> {
-        self.files.last().map(|spare| spare.ready.is_some())
     }
 }

@@ -8,6 +8,7 @@ mod recycling;
 mod schedules;
 mod writing;
 
+use super::buffer::payload::Payload;
 use super::{LogCompression, LogOptions, LogSummary, LogWriter, RecoveredLog, Visit, inspect, recover};
 use crate::base::num::{u64_of, usize_of};
 use crate::base::{ErrorKind, Lsn, Result};
@@ -16,6 +17,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const DATABASE: u64 = 0x5eed;
+
+impl LogWriter {
+    /// Appends a payload, given in parts, that is not compressed and for which nothing is reserved.
+    pub(in crate::log) fn append_parts(&self, parts: &[&[u8]]) -> Result<Lsn> {
+        let payload = Payload::new(parts, false);
+        let raw_bytes = payload.left();
+        self.groups.append(payload, raw_bytes).map(|place| place.end)
+    }
+}
 
 /// A log directory on the real file system.
 struct Fixture {

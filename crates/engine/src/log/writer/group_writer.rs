@@ -49,9 +49,9 @@ const YIELDS_MAX: u32 = 8;
 
 /// Appends payloads and makes them durable in groups.
 #[derive(Debug)]
-pub(super) struct GroupWriter {
+pub(in crate::log) struct GroupWriter {
     pool: Arc<SegmentPool>,
-    buffer: LogBuffer,
+    pub(super) buffer: LogBuffer,
     queue: SyncQueue,
     output: Mutex<Output>,
     failure: Arc<Failure>,
@@ -82,11 +82,6 @@ impl GroupWriter {
         }
     }
 
-    /// The log buffer.
-    pub(super) const fn buffer(&self) -> &LogBuffer {
-        &self.buffer
-    }
-
     /// Everything before this position is durable.
     #[inline]
     pub(super) fn durable(&self) -> Lsn {
@@ -115,7 +110,7 @@ impl GroupWriter {
     /// # Errors
     /// As for [`LogBuffer::append`].
     #[inline]
-    pub(super) fn append(&self, payload: Payload<'_>, raw_bytes: usize) -> Result<Range<Lsn>> {
+    pub(in crate::log) fn append(&self, payload: Payload<'_>, raw_bytes: usize) -> Result<Range<Lsn>> {
         self.buffer.append(payload, raw_bytes, self.queue.durable(), || {
             self.write_waiting(&mut self.output.lock()).map_err(|error| self.fail(&error))
         })
@@ -255,7 +250,7 @@ impl GroupWriter {
     /// `Poisoned` when that fails.
     pub(super) fn keep_current_name(&self) -> Result<()> {
         let current = self.current();
-        self.pool.directory().keep_name(&current).map_err(|error| self.fail(&error))
+        self.pool.directory.keep_name(&current).map_err(|error| self.fail(&error))
     }
 
     /// Forgets the segments up to number `last`, which were released.
@@ -264,7 +259,7 @@ impl GroupWriter {
     }
 
     /// The segment that is written.
-    pub(super) fn current(&self) -> Arc<Segment> {
+    pub(in crate::log) fn current(&self) -> Arc<Segment> {
         Arc::clone(self.output.lock().segments.current())
     }
 
@@ -287,8 +282,8 @@ impl GroupWriter {
 
     /// The segments with buffered bytes that are not known to be durable.
     #[cfg(test)]
-    pub(super) fn unsynced(&self) -> Vec<Arc<Segment>> {
-        self.output.lock().segments.unsynced().to_vec()
+    pub(in crate::log) fn unsynced(&self) -> Vec<Arc<Segment>> {
+        self.output.lock().segments.unsynced.clone()
     }
 
     /// Ends the log because of `error`, and wakes all threads that wait.

@@ -8,8 +8,6 @@ use super::buffer::pack::Packed;
 use super::buffer::payload::Payload;
 use super::format::{Begins, SegmentHeader};
 use super::options::{LogCompression, LogOptions};
-#[cfg(test)]
-use super::pool::directory::Segment;
 use super::pool::directory::{Directory, SegmentInfo};
 use super::pool::sizes::new_segment_bytes;
 use super::pool::{PoolFiles, Reservation, SegmentPool};
@@ -29,8 +27,8 @@ const HEAD_BYTES_MAX: usize = 64;
 /// Writes the redo log. Shared by all threads.
 #[derive(Debug)]
 pub struct LogWriter {
-    pool: Arc<SegmentPool>,
-    groups: GroupWriter,
+    pub(in crate::log) pool: Arc<SegmentPool>,
+    pub(in crate::log) groups: GroupWriter,
     compression: LogCompression,
     /// Nanoseconds spent on compression. Publishes nothing.
     compression_ns: AtomicU64,
@@ -122,7 +120,7 @@ impl LogWriter {
     pub fn append(&self, head: &[u8], prepared: &mut Prepared<'_>) -> Result<Range<Lsn>> {
         let reservation = prepared.reservation.take();
         let body = &prepared.body;
-        let raw_bytes = head.len() + body.raw_bytes();
+        let raw_bytes = head.len() + body.raw_bytes;
         let appended =
             body.with_parts(head, |parts| self.groups.append(Payload::new(parts, body.is_packed()), raw_bytes));
         drop(reservation);
@@ -147,12 +145,12 @@ impl LogWriter {
     /// make a spare. Only commits do so while commits are refused.
     #[inline]
     fn ensure_next_segment(&self, bytes: usize) -> Result<()> {
-        if bytes == 0 || self.groups.buffer().check_space(bytes + HEAD_BYTES_MAX).is_ok() {
+        if bytes == 0 || self.groups.buffer.check_space(bytes + HEAD_BYTES_MAX).is_ok() {
             return Ok(());
         }
         match self.prepare_spare() {
             Err(error) if !is_lacking(&error) => Err(error),
-            _ => self.groups.buffer().check_space(bytes + HEAD_BYTES_MAX),
+            _ => self.groups.buffer.check_space(bytes + HEAD_BYTES_MAX),
         }
     }
 
@@ -165,7 +163,7 @@ impl LogWriter {
             return Ok(None);
         }
         let maker = self.pool.maker(self.groups.usage());
-        let (reservation, missing) = self.groups.buffer().reserve(bytes);
+        let (reservation, missing) = self.groups.buffer.reserve(bytes);
         maker.make(missing)?;
         Ok(Some(reservation))
     }
@@ -199,7 +197,7 @@ impl LogWriter {
 
     /// Gives back the memory of a log that was closed or has failed.
     pub fn give_back(&self) {
-        self.groups.buffer().give_back();
+        self.groups.buffer.give_back();
     }
 
     /// Everything before this position is durable.
@@ -214,7 +212,7 @@ impl LogWriter {
 
     /// The position after the last payload appended.
     pub fn tail(&self) -> Lsn {
-        self.groups.buffer().end()
+        self.groups.buffer.end()
     }
 
     // -----------------------------------------------------------------------------------------------------------------
@@ -222,7 +220,7 @@ impl LogWriter {
 
     /// Whether [`Self::extend_window`] has something to do. Says so once.
     pub fn wants_window(&self) -> bool {
-        self.groups.buffer().wants_window()
+        self.groups.buffer.wants_window()
     }
 
     /// Fills more pages with zeros, for commits that are copied into them. For a background worker: a commit that finds
@@ -293,11 +291,6 @@ impl LogWriter {
         self.pool.retire(released, self.groups.usage())
     }
 
-    /// The segment pool.
-    pub(in crate::log) fn pool(&self) -> &SegmentPool {
-        &self.pool
-    }
-
     /// The counters.
     pub fn stats(&self) -> LogStats {
         let mut stats = LogStats {
@@ -315,24 +308,4 @@ impl LogWriter {
 /// Whether space or descriptors are lacking, so that nothing was changed.
 fn is_lacking(error: &Error) -> bool {
     error.kind() == ErrorKind::Full || error.is_unchanged()
-}
-
-#[cfg(test)]
-impl LogWriter {
-    /// Appends a payload, given in parts, that is not compressed and for which nothing is reserved.
-    pub(in crate::log) fn append_parts(&self, parts: &[&[u8]]) -> Result<Lsn> {
-        let payload = Payload::new(parts, false);
-        let raw_bytes = payload.left();
-        self.groups.append(payload, raw_bytes).map(|place| place.end)
-    }
-
-    /// The segment that is written.
-    pub(in crate::log) fn current_segment(&self) -> Arc<Segment> {
-        self.groups.current()
-    }
-
-    /// The segments with buffered bytes that are not known to be durable.
-    pub(in crate::log) fn unsynced_segments(&self) -> Vec<Arc<Segment>> {
-        self.groups.unsynced()
-    }
 }

@@ -36,7 +36,7 @@ pub(super) struct SegmentWriter {
     counters: Arc<WriteCounters>,
     current: Arc<Segment>,
     /// Segments with buffered bytes that are not known to be durable, oldest first.
-    unsynced: Vec<Arc<Segment>>,
+    pub(super) unsynced: Vec<Arc<Segment>>,
     /// The page cache holds whole pages up to here.
     filled_to: Lsn,
     /// Up to where a sync has found pages filled ahead.
@@ -200,12 +200,6 @@ impl SegmentWriter {
         let pages = self.current.buffered.map(range.clone())?;
         Some((range, pages))
     }
-
-    /// The numbers of the segments to be synced, and whether their names are durable.
-    #[cfg(test)]
-    pub(super) fn unsynced(&self) -> &[Arc<Segment>] {
-        &self.unsynced
-    }
 }
 
 /// Writes durably, in order, and gives the last buffer back, empty, and the time of the last write.
@@ -241,7 +235,7 @@ pub(super) fn sync_segments(segments: &[Arc<Segment>], pool: &SegmentPool, count
     for segment in segments {
         let begun = clock.now();
         segment.buffered.sync().map_err(|error| Error::io("sync", &segment.path, error))?;
-        pool.directory().keep_name(segment)?;
+        pool.directory.keep_name(segment)?;
         counters.synced(clock, begun);
     }
     Ok(())

@@ -11,6 +11,7 @@ use crate::base::num::{u64_of, usize_of};
 use crate::table::options::TableOptions;
 use crate::table::trees::Trees;
 use crate::tree::btree::TreeMeta;
+use crate::tree::btree::reach::range_deleted_percent;
 
 /// How many leaves the flush of `bytes` bytes may rewrite.
 #[must_use]
@@ -30,7 +31,7 @@ pub fn is_btree_merge_due(trees: &Trees, options: &TableOptions, oldest: SeqNum)
     let small = root.meta().live_bytes() <= options.run_bytes_max / LEAVES_REWRITTEN_MIN_PART;
     let since = (root.meta().clean_to, oldest);
     let erased = || {
-        root.range_deleted_percent(&trees.range_tombstones, since) >= DELTA_PERCENT
+        range_deleted_percent(root, &trees.range_tombstones, since) >= DELTA_PERCENT
             || trees.range_tombstones.len() > RANGE_TOMBSTONES_MANY
                 && trees.range_tombstones.touch(&[], Bound::Unbounded, since)
     };
@@ -87,7 +88,7 @@ fn dead_bytes(trees: &Trees, oldest: SeqNum) -> u64 {
     let tombstones = trees.runs().map(|handle| seen_tombstones(&handle, oldest)).sum();
     let erased = match trees.range_tombstones.is_empty() {
         true => 0,
-        false => root.range_deleted_percent(&trees.range_tombstones, (meta.clean_to, oldest)),
+        false => range_deleted_percent(root, &trees.range_tombstones, (meta.clean_to, oldest)),
     };
     part_of(live, (tombstones, meta.entries)).max(part_of(live, (erased, 100)))
 }

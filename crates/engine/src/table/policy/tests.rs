@@ -22,7 +22,7 @@ use crate::table::level::{LEVELS, Level, LevelId, RunHandle};
 use crate::table::options::{Layout, TableOptions};
 use crate::table::trees::Trees;
 use crate::tree::merge::MergeCursor;
-use crate::tree::run::{Run, RunBuilder, RunOptions};
+use crate::tree::run::{Run, RunBuilder, RunCursor, RunOptions};
 use crate::tree::values::{ValueBuilder, ValueFile, ValueFiles, ValuePointer};
 use crate::tree::{Costs, Cursor, MergeSource};
 
@@ -104,8 +104,9 @@ impl Forge {
         let output: Vec<RunHandle> = if compaction.is_trivial_move(options) {
             compaction.inputs().cloned().collect()
         } else {
-            let ranked =
-                compaction.inputs().map(|handle| Box::new(handle.run.cursor(Fill::Bypass)) as Box<dyn MergeSource>);
+            let ranked = compaction
+                .inputs()
+                .map(|handle| Box::new(RunCursor::over(&handle.run, Fill::Bypass)) as Box<dyn MergeSource>);
             let merged = versions(&mut MergeCursor::new(ranked.collect()));
             let mut output = Vec::new();
             let mut rest = merged.as_slice();
@@ -789,7 +790,7 @@ impl Forge {
     /// Empties value files as a compaction of one run does.
     fn apply_to_values(&mut self, trees: &Trees, compaction: &Compaction, emptied: &[FileId]) -> Trees {
         let run = compaction.inputs().next().unwrap();
-        let mut cursor = run.run.cursor(Fill::Bypass);
+        let mut cursor = RunCursor::over(&run.run, Fill::Bypass);
         let (mut pointers, mut moved) = (Vec::new(), Vec::new());
         cursor.first().unwrap();
         while let Some(entry) = cursor.entry() {

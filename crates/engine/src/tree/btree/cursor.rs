@@ -58,19 +58,13 @@ enum SeekProgress {
     Left,
 }
 
-impl TreeRoot {
-    /// A cursor over all entries. Blocks that it reads go into the cache as `fill` says.
-    #[must_use]
-    pub fn cursor(self: &Arc<Self>, fill: Fill) -> BTreeCursor {
-        BTreeCursor::new(Arc::clone(self), fill)
-    }
-}
-
 impl BTreeCursor {
-    pub(super) fn new(root: Arc<TreeRoot>, fill: Fill) -> Self {
+    /// A cursor over all entries of `root`, positioned nowhere. Blocks that it reads go into the cache as `fill` says.
+    #[must_use]
+    pub fn over(root: &Arc<TreeRoot>, fill: Fill) -> Self {
         let path = Vec::with_capacity(usize_of32(root.meta.height));
         Self {
-            root,
+            root: Arc::clone(root),
             fill,
             path,
             readahead: ReadAhead::default(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::cursor::BTreeCursor;
 use super::format::continues;
 use super::root::{TreeRoot, route, swip};
 use crate::base::{Result, SeqNum};
@@ -76,7 +77,7 @@ impl TreeRoot {
     /// As [`Self::get`], when the versions of the key may lie in several leaves.
     #[cold]
     fn get_spread(self: &Arc<Self>, key: &[u8], snapshot: SeqNum) -> Result<Option<Found>> {
-        let mut cursor = self.cursor(Fill::Keep);
+        let mut cursor = BTreeCursor::over(self, Fill::Keep);
         cursor.seek_ge(key)?;
         while let Some(entry) = cursor.entry().filter(|entry| entry.key == key) {
             if entry.seqnum <= snapshot {

@@ -23,7 +23,7 @@ mod leaves;
 mod lookup;
 mod merge;
 mod output;
-mod reach;
+pub mod reach;
 mod readahead;
 mod root;
 #[cfg(all(test, shuttle))]

@@ -123,7 +123,7 @@ impl TreeRoot {
     #[inline]
     pub(super) fn child(&self, step: &Step<'_>, i: usize) -> Result<BlockPointer> {
         match step.pinned().and_then(|kept| kept.trace(i)) {
-            Some(trace) => Ok(trace.pointer()),
+            Some(trace) => Ok(*trace.pointer),
             None => self.file.child(step.block(), i),
         }
     }
@@ -157,8 +157,8 @@ impl TreeRoot {
 #[inline]
 pub(super) fn swip<'r>(above: Option<(&'r Branch, usize)>, pointer: BlockPointer) -> Option<SwipOf<'r>> {
     let trace = above.and_then(|(above, i)| above.trace(i))?;
-    debug_assert_eq!(trace.pointer(), pointer);
-    Some(trace.swip())
+    debug_assert_eq!(*trace.pointer, pointer);
+    Some(trace.swip)
 }
 
 /// A branch on the way to a leaf.

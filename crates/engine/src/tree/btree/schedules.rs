@@ -77,7 +77,7 @@ impl Shared {
             let root = self.tree.root();
             let number = root.seqnum_bounds().largest.0 as u8;
             let pinned: Vec<_> = (0..KEYS).map(|key| self.get(&root, key)).collect();
-            let mut cursor = root.cursor(fill);
+            let mut cursor = BTreeCursor::over(&root, fill);
             cursor.first().unwrap();
             let mut seen = 0_u64;
             while let Some(entry) = cursor.entry() {
@@ -98,7 +98,7 @@ impl Shared {
 
     fn shrink_cache(&self) {
         for bytes in [0, CACHE_BYTES, 4 << 10, CACHE_BYTES] {
-            self.cache.set_capacity(bytes);
+            self.cache.fit(|_| Some(bytes));
             assert!(self.cache.bytes() <= CACHE_BYTES);
             thread::yield_now();
         }

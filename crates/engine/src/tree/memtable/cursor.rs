@@ -75,7 +75,7 @@ impl TreeCursor {
     /// From the end of an image on to the first record of the next.
     fn settle(&mut self) {
         while self.at >= self.image.count {
-            let Some(next) = self.image.next.get(self.tree.arena()) else {
+            let Some(next) = self.image.next.get(&self.tree.arena) else {
                 self.at = NOWHERE;
                 return;
             };
@@ -84,7 +84,7 @@ impl TreeCursor {
             for record in self.image.records[..self.image.count.min(AHEAD)].iter().flatten() {
                 record.prefetch();
             }
-            if let Some(next) = self.image.next.get(self.tree.arena()) {
+            if let Some(next) = self.image.next.get(&self.tree.arena) {
                 next.prefetch();
             }
         }
@@ -134,7 +134,7 @@ impl Cursor for TreeCursor {
     fn last(&mut self) -> Result<()> {
         self.progress = SeekProgress::default();
         self.image.read_now(self.tree.tail());
-        while let Some(leaf) = self.image.next.get(self.tree.arena()) {
+        while let Some(leaf) = self.image.next.get(&self.tree.arena) {
             self.image.read_now(leaf);
         }
         self.at = self.image.count;

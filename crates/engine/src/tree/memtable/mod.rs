@@ -154,7 +154,7 @@ impl Memtable {
     #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.0 {
-            Form::Tree(tree) => tree.arena().bytes(),
+            Form::Tree(tree) => tree.arena.bytes(),
             Form::Batch(batch) => batch.bytes(),
         }
     }
@@ -162,19 +162,19 @@ impl Memtable {
     /// Whether [`Self::prepare_memory`] has something to do.
     #[must_use]
     pub fn wants_memory(&self) -> bool {
-        matches!(&self.0, Form::Tree(tree) if tree.arena().wants_spare())
+        matches!(&self.0, Form::Tree(tree) if tree.arena.wants_spare())
     }
 
     /// Has some more memory at hand for the next inserts, if the memtable is large: else an insert would wait for the
     /// system to give it. False when there is as much as is wanted. For one thread.
     pub fn prepare_memory(&self) -> bool {
-        matches!(&self.0, Form::Tree(tree) if tree.arena().prepare_spare())
+        matches!(&self.0, Form::Tree(tree) if tree.arena.prepare_spare())
     }
 
     /// Gives back what [`Self::prepare_memory`] has at hand: nothing is inserted any more.
     pub fn release_memory(&self) {
         if let Form::Tree(tree) = &self.0 {
-            tree.arena().release_spares();
+            tree.arena.release_spares();
         }
     }
 
@@ -183,7 +183,7 @@ impl Memtable {
     #[must_use]
     pub fn entries(&self) -> u64 {
         match &self.0 {
-            Form::Tree(tree) => tree.arena().records(),
+            Form::Tree(tree) => tree.arena.records(),
             Form::Batch(batch) => u64_of(batch.entries()),
         }
     }

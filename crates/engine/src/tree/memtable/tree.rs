@@ -32,7 +32,7 @@ pub(super) struct Tree {
     /// TreeExtent to put a new root above the old one.
     growth: Mutex<()>,
     /// Dropped last; owns all nodes and records.
-    arena: Arena,
+    pub(super) arena: Arena,
 }
 
 impl Tree {
@@ -43,10 +43,6 @@ impl Tree {
         tail.set(Some(leaf));
         first.set(Some(leaf));
         Self { root, tail, first, growth: Mutex::new(()), arena }
-    }
-
-    pub(super) fn arena(&self) -> &Arena {
-        &self.arena
     }
 
     fn root(&self) -> &Node {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::cursor::RunCursor;
 use super::level::LevelCursor;
 use super::reader::Run;
 use crate::base::{Entry, Result, SeqNum, Value};
@@ -17,7 +18,7 @@ pub fn merge_source(runs: Arc<[Arc<Run>]>) -> Box<dyn MergeSource> {
     let is_assigned = runs.iter().any(|run| run.loaded_at() > SeqNum::ZERO);
     match &*runs {
         _ if is_assigned => Box::new(AssignedSeqnum(LevelCursor::new(runs, Fill::Merge))),
-        [run] => Box::new(run.cursor(Fill::Merge)),
+        [run] => Box::new(RunCursor::over(run, Fill::Merge)),
         _ => Box::new(LevelCursor::new(runs, Fill::Merge)),
     }
 }

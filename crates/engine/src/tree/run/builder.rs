@@ -324,8 +324,10 @@ impl RunBuilder {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cursor::RunCursor;
     use super::super::merge_source;
     use super::super::tests::{Bench, all_entries, get, put};
+    use super::super::verify::verify;
     use super::*;
     use crate::cache::Fill;
     use crate::tree::Cursor;
@@ -386,13 +388,13 @@ mod tests {
             prop_assert!(runs.len() > 1 || versions > 0 || alone == 0);
             let run = bench.open(&path, &meta).unwrap();
             for fill in [Fill::Keep, Fill::Merge] {
-                prop_assert_eq!(&all_entries(&mut run.cursor(fill)).unwrap(), &expected);
+                prop_assert_eq!(&all_entries(&mut RunCursor::over(&run, fill)).unwrap(), &expected);
             }
             for key in whose.keys() {
                 let newest = expected.iter().find(|entry| entry.key == *key).cloned();
                 prop_assert_eq!(get(&run, key, 9).unwrap(), newest);
             }
-            let report = run.verify().unwrap();
+            let report = verify(&run).unwrap();
             prop_assert_eq!((report.entries, report.bytes), (u64_of(expected.len()), meta.bytes));
             let raw: usize = expected.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
             prop_assert_eq!((meta.raw_bytes, meta.entries), (u64_of(raw), u64_of(expected.len())));

@@ -61,19 +61,13 @@ impl To {
     }
 }
 
-impl Run {
-    /// A cursor over the run. With [`Fill::Bypass`], leaves are read from the file in long rows, past the cache.
-    #[must_use]
-    pub fn cursor(self: &Arc<Self>, fill: Fill) -> RunCursor {
-        RunCursor::new(Arc::clone(self), fill)
-    }
-}
-
 impl RunCursor {
-    /// A cursor positioned nowhere.
-    pub(super) fn new(run: Arc<Run>, fill: Fill) -> Self {
+    /// A cursor over `run`, positioned nowhere. With [`Fill::Bypass`], many neighbouring leaves are read from the file
+    /// at a time, past the cache.
+    #[must_use]
+    pub fn over(run: &Arc<Run>, fill: Fill) -> Self {
         Self {
-            index: IndexCursor::new(run, fill),
+            index: IndexCursor::new(Arc::clone(run), fill),
             readahead: ReadAhead::new(fill),
             sticky_error: StickyError::default(),
             here: LeafCursor::nowhere(),

@@ -108,7 +108,7 @@ impl IndexCursor {
     #[inline]
     pub(super) fn follow(&self, slot: usize) {
         if self.fill == Fill::Keep {
-            self.run.trace(self.part, slot).inspect(|trace| _ = trace.swip().follow());
+            self.run.trace(self.part, slot).inspect(|trace| _ = trace.swip.follow());
         }
     }
 
@@ -156,7 +156,7 @@ impl IndexCursor {
             && let Ok((pointer, swip)) = self.leaf_at(slot)
             && !swip.is_some_and(SwipOf::follow)
         {
-            self.run.cache().prefetch_step(self.run.file().instance(), pointer);
+            self.run.cache.prefetch_step(self.run.file().instance(), pointer);
         }
     }
 }
@@ -169,7 +169,7 @@ fn index_of<'c>(run: &'c Run, fetched: &'c Option<Block>, part: usize) -> &'c Bl
 
 /// The part of the file where leaves within the limits lie, as far as this part of the index knows.
 pub(super) fn wanted(run: &Run, limits: Option<&Limits>, index: &Block) -> Range<u64> {
-    let mut wanted = 0..run.leaves_end();
+    let mut wanted = 0..run.footer.leaves_end;
     let Some(limits) = limits else { return wanted };
     let leaf_of = |key: &[u8]| {
         let slot = index.lower_bound(key);

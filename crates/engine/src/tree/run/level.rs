@@ -72,7 +72,7 @@ impl LevelCursor {
                 cursor
             }
             None => {
-                let cursor = self.cursor.insert(run.cursor(self.fill));
+                let cursor = self.cursor.insert(RunCursor::over(run, self.fill));
                 if let Some(limits) = &self.limits {
                     cursor.limit(limits);
                 }
@@ -272,9 +272,6 @@ impl MergeSource for LevelCursor {
 
 impl fmt::Debug for LevelCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LevelCursor")
-            .field("runs", &self.runs.len())
-            .field("cursor", &self.cursor)
-            .finish_non_exhaustive()
+        f.debug_struct("LevelCursor").field("cursor", &self.cursor).finish_non_exhaustive()
     }
 }

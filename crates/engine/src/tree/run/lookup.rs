@@ -42,10 +42,10 @@ impl Run {
         }
         let mut unasked = self.filter().is_some().then_some(hash);
         if let Some(filter) = self.filter()
-            && filter.stats().should_probe(hash)
+            && filter.stats.should_probe(hash)
         {
             let passes = self.passes(&mut unasked, costs)?;
-            filter.stats().record(hash, !passes);
+            filter.stats.record(hash, !passes);
             if !passes {
                 return Ok(None);
             }
@@ -77,7 +77,7 @@ impl Run {
     #[inline]
     pub(super) fn may_contain(&self, hash: u64) -> Result<bool> {
         match self.filter() {
-            Some(filter) => filter.may_contain(self.file(), self.cache(), self.reservation(), hash),
+            Some(filter) => filter.may_contain(self.file(), &self.cache, &self.reservation, hash),
             None => Ok(true),
         }
     }
@@ -143,10 +143,10 @@ impl Run {
         unasked: &mut Option<u64>,
         costs: &mut Costs,
     ) -> Result<Option<Block>> {
-        let block = match self.cache().lookup_at(swip, self.file().instance(), pointer, Fill::Keep) {
+        let block = match self.cache.lookup_at(swip, self.file().instance(), pointer, Fill::Keep) {
             Some(block) => block,
             None if !self.passes(unasked, costs)? => return Ok(None),
-            None => self.cache().read(self.file(), pointer, Fill::Keep)?,
+            None => self.cache.read(self.file(), pointer, Fill::Keep)?,
         };
         check(self.file(), pointer, &block, kind)?;
         costs.blocks += 1;
@@ -165,7 +165,7 @@ impl Run {
     /// Probes the filter late, as if it rejected no key, or first.
     #[cfg(test)]
     pub(super) fn ask_late(&self, late: bool) {
-        self.filter().iter().for_each(|filter| filter.stats().pretend(!late));
+        self.filter().iter().for_each(|filter| filter.stats.pretend(!late));
     }
 
     /// Asks for the memory where a lookup of `key`, which has this hash, looks first: the filter, or else the leaf.
@@ -174,7 +174,7 @@ impl Run {
         if !self.may_span(key) {
             return None;
         }
-        if let Some(filter) = self.filter().filter(|filter| filter.stats().rejects_often()) {
+        if let Some(filter) = self.filter().filter(|filter| filter.stats.rejects_often()) {
             filter.prefetch(hash);
             return None;
         }
@@ -182,7 +182,7 @@ impl Run {
         let kept = self.kept_branch(part)?;
         let slot = kept.block().lower_bound(key);
         let trace = kept.trace(slot)?;
-        self.follow(Some(trace.swip()), trace.pointer());
+        self.follow(Some(trace.swip), *trace.pointer);
         Some(IndexPos { part, slot })
     }
 }

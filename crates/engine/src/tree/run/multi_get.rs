@@ -68,7 +68,7 @@ pub fn get_many<'r, 'k, I: Iterator<Item = &'r Run>>(
     }
     let is_worth_asking = |this: &Probe<'_>| {
         let hash = requests[this.request].hash;
-        this.run.filter().is_some_and(|filter| filter.stats().should_probe(hash))
+        this.run.filter().is_some_and(|filter| filter.stats.should_probe(hash))
     };
     probe_filters(requests, &mut tries, costs, is_worth_asking)?;
     tries.retain(|this| this.filter != FilterProbe::Refused);
@@ -93,8 +93,8 @@ fn probe_filters(
     for this in tries.iter_mut().filter(|this| this.filter == FilterProbe::NotProbed && is_asked(this)) {
         let run = this.run;
         let Some(filter) = run.filter() else { continue };
-        let (part, line) = filter.layout().place(requests[this.request].hash);
-        let (kept, pointer) = (filter.pinned(part), filter.parts()[part]);
+        let (part, line) = filter.layout.place(requests[this.request].hash);
+        let (kept, pointer) = (filter.pinned(part), filter.parts[part]);
         match kept {
             Some(block) => prefetch_line(block, line),
             None => wanted.push(Wanted { file: run.file(), pointer, swip: None }),
@@ -102,7 +102,7 @@ fn probe_filters(
         asked.push((this, filter, kept, pointer, line));
     }
     let Some((first, ..)) = asked.first() else { return Ok(()) };
-    let blocks = first.run.cache().get_many(&wanted, Fill::Keep)?;
+    let blocks = first.run.cache.get_many(&wanted, Fill::Keep)?;
     let mut fetched = blocks.iter();
     for (.., part, _, line) in &mut asked {
         if part.is_none() {
@@ -113,8 +113,8 @@ fn probe_filters(
     for (this, filter, part, pointer, line) in asked {
         let (run, hash) = (this.run, requests[this.request].hash);
         let part = part.expect("a part was fetched for each that is not kept");
-        let passes = filter.layout().may_contain(open_filter::line(run.file(), part, line, pointer)?, hash);
-        filter.stats().record(hash, !passes);
+        let passes = filter.layout.may_contain(open_filter::line(run.file(), part, line, pointer)?, hash);
+        filter.stats.record(hash, !passes);
         this.filter = if passes { FilterProbe::Passed } else { FilterProbe::Refused };
         costs.filters += 1;
         costs.filter_stops += u64::from(!passes);
@@ -234,7 +234,7 @@ fn ways_to_parts<'r>(
     }
     let mut missing: Vec<_> = ways.iter_mut().filter(|way| way.kept.is_none()).collect();
     let Some(first) = missing.first() else { return Ok(ways) };
-    let cache = first.this.run.cache();
+    let cache = &first.this.run.cache;
     let wanted = missing.iter().map(|Descent { this, part, .. }| {
         let pointer = this.run.pointer(this.run.top(), *part)?;
         Ok(Wanted { file: this.run.file(), pointer, swip: None })
@@ -253,7 +253,7 @@ fn ways_to_parts<'r>(
 /// is in vain.
 fn go_to_leaves(requests: &[GetRequest<'_>], ways: &mut Vec<Descent<'_>>, costs: &mut Costs) -> Result<()> {
     let Some(first) = ways.first() else { return Ok(()) };
-    let cache = first.this.run.cache();
+    let cache = &first.this.run.cache;
     let wanted = ways.iter().map(Descent::wanted).collect::<Result<Vec<_>>>()?;
     let leaves = cache.lookup_many(&wanted, Fill::Keep);
     for ((way, leaf), wanted) in ways.iter_mut().zip(leaves).zip(&wanted) {

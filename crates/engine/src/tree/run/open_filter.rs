@@ -12,11 +12,13 @@ use std::sync::{Arc, OnceLock};
 /// The filter of an open run.
 #[derive(Debug)]
 pub(super) struct OpenFilter {
-    layout: Layout,
-    parts: Box<[BlockPointer]>,
+    pub(super) layout: Layout,
+    /// Where its parts lie in the file.
+    pub(super) parts: Box<[BlockPointer]>,
     /// The parts that are pinned.
     pinned: Box<[OnceLock<Block>]>,
-    stats: FilterStats,
+    /// How often it rejects.
+    pub(super) stats: FilterStats,
 }
 
 impl OpenFilter {
@@ -65,24 +67,6 @@ impl OpenFilter {
     #[inline]
     pub(super) fn pinned(&self, part: usize) -> Option<&Block> {
         self.pinned.get(part)?.get()
-    }
-
-    /// How often the filter rejects.
-    #[inline]
-    pub(super) const fn stats(&self) -> &FilterStats {
-        &self.stats
-    }
-
-    /// How the filter is laid out.
-    #[inline]
-    pub(super) const fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    /// Where its parts lie in the file.
-    #[inline]
-    pub(super) const fn parts(&self) -> &[BlockPointer] {
-        &self.parts
     }
 }
 

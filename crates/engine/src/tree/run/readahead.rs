@@ -102,8 +102,8 @@ impl ReadAhead {
         let instance = run.file().instance();
         let cached = match self.fill {
             Fill::Bypass => None,
-            Fill::Keep => run.cache().lookup_at(swip, instance, pointer, Fill::Keep).map(|leaf| (leaf, true)),
-            Fill::Merge => run.cache().peek(instance, pointer),
+            Fill::Keep => run.cache.lookup_at(swip, instance, pointer, Fill::Keep).map(|leaf| (leaf, true)),
+            Fill::Merge => run.cache.peek(instance, pointer),
         };
         if let Some(cached) = cached {
             return Ok(cached);
@@ -111,7 +111,7 @@ impl ReadAhead {
         self.leaves_read += 1;
         let leaf = self.read(run, pointer, wanted)?;
         Ok(match self.fill {
-            Fill::Keep => (run.cache().insert(instance, pointer, leaf), false),
+            Fill::Keep => (run.cache.insert(instance, pointer, leaf), false),
             Fill::Bypass | Fill::Merge => (leaf, false),
         })
     }

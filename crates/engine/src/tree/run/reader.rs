@@ -30,13 +30,13 @@ const INDEX_HEIGHT: u32 = 2;
 /// cache, and leaves it when the run is dropped.
 pub struct Run {
     file: BlockFile,
-    cache: Arc<Cache>,
+    pub(super) cache: Arc<Cache>,
     meta: RunMeta,
-    footer: Footer,
+    pub(super) footer: Footer,
     /// The top of the index, and the parts of it that are kept.
     top: Branch,
     filter: Option<OpenFilter>,
-    reservation: CacheReservation,
+    pub(super) reservation: CacheReservation,
     /// The heads of the first and last key, which tell most keys outside of the run.
     heads: (u64, u64),
     /// See [`Run::visible_from`]. Set before the run is in any version, whose swap publishes it to readers.
@@ -174,18 +174,6 @@ impl Run {
         &self.file
     }
 
-    pub(super) const fn cache(&self) -> &Arc<Cache> {
-        &self.cache
-    }
-
-    pub(super) const fn footer(&self) -> &Footer {
-        &self.footer
-    }
-
-    pub(super) const fn reservation(&self) -> &CacheReservation {
-        &self.reservation
-    }
-
     /// The top of the index.
     #[inline]
     pub(super) const fn top(&self) -> &Block {
@@ -236,7 +224,7 @@ impl Run {
         slot: usize,
     ) -> Result<(BlockPointer, Option<SwipOf<'b>>)> {
         match trace {
-            Some(trace) => Ok((trace.pointer(), Some(trace.swip()))),
+            Some(trace) => Ok((*trace.pointer, Some(trace.swip))),
             None => Ok((self.pointer(index, slot)?, None)),
         }
     }
@@ -290,11 +278,6 @@ impl Run {
             pointer.offset,
             format_args!("the leaf had an entry {at} when it was read before, and has none now"),
         )
-    }
-
-    /// Where the leaves end in the file.
-    pub(super) const fn leaves_end(&self) -> u64 {
-        self.footer.leaves_end
     }
 
     /// The filter, if the run has one.

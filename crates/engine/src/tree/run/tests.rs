@@ -1,7 +1,8 @@
 //! Tests of runs: against vectors of entries, with every byte wrong, cut short, and failing.
 
 use super::multi_get::get_many;
-use super::{LevelCursor, Run, RunBuilder, RunMeta, RunOptions, are_apart, run_of};
+use super::verify::verify;
+use super::{LevelCursor, Run, RunBuilder, RunCursor, RunMeta, RunOptions, are_apart, run_of};
 use crate::base::checksum::hash_key;
 use crate::base::codec::Decoder;
 use crate::base::num::{u64_of, usize_of};
@@ -227,19 +228,19 @@ proptest! {
             direct,
         });
         let run = bench.run(&entries);
-        let (mut keep, mut bypass) = (run.cursor(Fill::Keep), run.cursor(Fill::Bypass));
+        let (mut keep, mut bypass) = (RunCursor::over(&run, Fill::Keep), RunCursor::over(&run, Fill::Bypass));
         walk_alike(&mut keep, &mut VecCursor::new(entries.clone()), &moves)?;
         walk_alike(&mut bypass, &mut VecCursor::new(entries.clone()), &moves)?;
         prop_assert_eq!(&all_entries(&mut bypass).unwrap(), &entries);
         // A merge of one tree walks in its leaves itself.
-        let mut merge = MergeCursor::new(vec![Box::new(run.cursor(Fill::Keep))]);
+        let mut merge = MergeCursor::new(vec![Box::new(RunCursor::over(&run, Fill::Keep))]);
         walk_alike(&mut merge, &mut VecCursor::new(entries.clone()), &moves)?;
 
         let all = entries.iter().map(|entry| (entry.key.clone(), entry.seqnum.0));
         for (key, snapshot) in probes.into_iter().chain(all) {
             prop_assert_eq!(get(&run, &key, snapshot).unwrap(), model_get(&entries, &key, snapshot));
         }
-        let report = run.verify().unwrap();
+        let report = verify(&run).unwrap();
         prop_assert_eq!((report.entries, report.bytes), (u64_of(entries.len()), run.meta().bytes));
 
         let meta = run.meta();
@@ -346,9 +347,9 @@ fn an_index_of_many_parts_leads_to_every_key() {
     let run = bench.run(&entries);
     assert!(run.top().count() > 5, "{} index parts", run.top().count());
     for fill in [Fill::Keep, Fill::Bypass] {
-        assert_eq!(all_entries(&mut run.cursor(fill)).unwrap(), entries);
+        assert_eq!(all_entries(&mut RunCursor::over(&run, fill)).unwrap(), entries);
     }
-    let mut cursor = run.cursor(Fill::Keep);
+    let mut cursor = RunCursor::over(&run, Fill::Keep);
     cursor.last().unwrap();
     for entry in entries.iter().rev() {
         assert_eq!(cursor.entry(), Some(entry.entry()));
@@ -363,7 +364,7 @@ fn an_index_of_many_parts_leads_to_every_key() {
         cursor.seek_ge(&entry.key).unwrap();
         assert_eq!(cursor.entry(), Some(entry.entry()));
     }
-    assert_eq!(run.verify().unwrap().entries, 20_000);
+    assert_eq!(verify(&run).unwrap().entries, 20_000);
 }
 
 #[test]
@@ -420,16 +421,16 @@ fn a_bypassing_cursor_reads_much_at_once_and_keeps_nothing() {
     let run = bench.run(&entries);
     let reads = || bench.stats.block_reads.load(Ordering::Relaxed);
     let before = reads();
-    assert_eq!(all_entries(&mut run.cursor(Fill::Bypass)).unwrap().len(), entries.len());
+    assert_eq!(all_entries(&mut RunCursor::over(&run, Fill::Bypass)).unwrap().len(), entries.len());
     let index_parts = u64_of(run.top().count());
-    assert!(reads() - before <= index_parts + 1 + run.leaves_end() / (128 << 10), "{} reads", reads() - before);
+    assert!(reads() - before <= index_parts + 1 + run.footer.leaves_end / (128 << 10), "{} reads", reads() - before);
     assert_eq!(bench.cache.bytes(), 0);
 
     let before = reads();
-    all_entries(&mut run.cursor(Fill::Keep)).unwrap();
+    all_entries(&mut RunCursor::over(&run, Fill::Keep)).unwrap();
     assert!(reads() - before < 100, "{} reads", reads() - before);
     let before = reads();
-    all_entries(&mut run.cursor(Fill::Keep)).unwrap();
+    all_entries(&mut RunCursor::over(&run, Fill::Keep)).unwrap();
     assert!(bench.cache.bytes() > 0 && reads() - before < 100);
 }
 
@@ -447,14 +448,14 @@ fn who_passes_by_has_the_next_span_read_meanwhile() {
         let mut begun = BTreeSet::new();
         for seed in 0..8 {
             bench.sim.reseed(seed);
-            let mut cursor = run.cursor(fill);
+            let mut cursor = RunCursor::over(&run, fill);
             let mut step = |i| operations(&mut || if i == 0 { cursor.first() } else { cursor.next() }.unwrap());
             begun.insert((0..entries.len()).map(&mut step).collect::<Vec<_>>());
-            let reads = operations(&mut || assert!(all_entries(&mut run.cursor(fill)).unwrap() == entries));
+            let reads = operations(&mut || assert!(all_entries(&mut RunCursor::over(&run, fill)).unwrap() == entries));
             // What cannot be read ahead is told when it is asked for.
             for k in 0..reads {
                 bench.sim.fail_at(bench.sim.op_count() + k, Fault::Error(std::io::ErrorKind::Other));
-                assert_eq!(all_entries(&mut run.cursor(fill)).unwrap_err().kind(), ErrorKind::Io);
+                assert_eq!(all_entries(&mut RunCursor::over(&run, fill)).unwrap_err().kind(), ErrorKind::Io);
                 bench.sim.clear_faults();
             }
         }
@@ -587,9 +588,9 @@ fn a_walk_over_an_absent_prefix_asks_the_filter_and_looks_at_no_block() {
     let bench_with = |filter_prefix| Bench::with(RunOptions { filter_prefix, ..Bench::new().options });
     let rule = Prefix::UpTo(b'/');
     let run = bench_with(Some(rule)).run(&of_users((0..2000).map(|user| user * 2)));
-    assert_eq!(run.verify().unwrap().entries, 8000);
+    assert_eq!(verify(&run).unwrap().entries, 8000);
     let walk = |run: &Arc<Run>, rule, user: u64| {
-        let mut cursor = run.cursor(Fill::Keep);
+        let mut cursor = RunCursor::over(run, Fill::Keep);
         let (low, high) = (format!("user{user:06}/").into_bytes(), format!("user{user:06}0").into_bytes());
         cursor.limit(&Arc::new(Limits::new(low.clone(), Some(high), Some(rule))));
         cursor.seek_ge(&low).unwrap();
@@ -637,16 +638,19 @@ fn versions_that_span_leaves_are_found() {
     for snapshot in [0, 1, 2, 77, 499, 1000] {
         assert_eq!(get(&run, b"hot", snapshot).unwrap(), model_get(&entries, b"hot", snapshot));
     }
-    run.verify().unwrap();
+    verify(&run).unwrap();
 }
 
 #[test]
 fn a_large_value_has_a_leaf_of_its_own() {
     let entries = [put(b"a", 0, b"1"), put(b"b", 0, &vec![7; 3 << 20]), put(b"c", 0, b"3")];
     let run = Bench::with(RunOptions { direct: true, ..Bench::new().options }).run(&entries);
-    assert_eq!((run.footer().leaves, all_entries(&mut run.cursor(Fill::Bypass)).unwrap()), (3, entries.to_vec()));
+    assert_eq!(
+        (run.footer.leaves, all_entries(&mut RunCursor::over(&run, Fill::Bypass)).unwrap()),
+        (3, entries.to_vec())
+    );
     assert_eq!(get(&run, b"b", 1).unwrap().as_ref(), Some(&entries[1]));
-    run.verify().unwrap();
+    verify(&run).unwrap();
 }
 
 #[test]
@@ -661,9 +665,9 @@ fn a_dropped_run_leaves_the_cache() {
 
 /// Everything that can be asked of a run: any of it may fail, and none of it may be wrong.
 fn ask_all(run: &Arc<Run>, entries: &[OwnedEntry]) -> Result<()> {
-    let mut results = vec![run.verify().map(drop)];
+    let mut results = vec![verify(run).map(drop)];
     for fill in [Fill::Keep, Fill::Bypass] {
-        let all = all_entries(&mut run.cursor(fill));
+        let all = all_entries(&mut RunCursor::over(run, fill));
         results.push(all.map(|all| assert_eq!(all, entries)));
     }
     for entry in entries.iter().step_by(7) {
@@ -733,7 +737,7 @@ fn a_failed_read_fuses_the_cursor() {
     let mut bench = Bench::new();
     let run = bench.run(&entries);
     let cursors: [Box<dyn Fn() -> Box<dyn MergeSource>>; 2] = [
-        Box::new(|| Box::new(run.cursor(Fill::Keep))),
+        Box::new(|| Box::new(RunCursor::over(&run, Fill::Keep))),
         Box::new(|| Box::new(LevelCursor::new([Arc::clone(&run)].into(), Fill::Bypass))),
     ];
     for cursor in cursors {

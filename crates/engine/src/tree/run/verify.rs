@@ -3,7 +3,6 @@
 use super::filter::{LINE_BYTES, Layout};
 use super::format::Footer;
 use super::meta::RunMeta;
-use super::open_filter::OpenFilter;
 use super::readahead::ReadAhead;
 use super::reader::Run;
 use crate::base::checksum::{hash_key, hash_prefix};
@@ -15,7 +14,7 @@ use crate::cache::Fill;
 use crate::tree::values::ValuePointer;
 use std::fmt;
 
-/// What [`Run::verify`] looked at.
+/// What [`verify`] looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunReport {
     /// Blocks read.
@@ -44,69 +43,67 @@ struct Walk<'a> {
     value_bytes: u64,
 }
 
-impl Run {
-    /// Reads every block, also those of values kept apart, and checks checksums, order, counts, bounds, the index, and
-    /// that the filter knows every key.
-    ///
-    /// # Errors
-    /// `Corruption` for the first disagreement, `Io` when a block cannot be read.
-    pub fn verify(&self) -> Result<RunReport> {
-        self.verify_ends()?;
-        let mut walk = Walk {
-            run: self,
-            filter: self.read_filter()?,
-            seen: Footer { leaves_end: 0, ..Footer::default() },
-            blocks: 1,
-            key: Vec::new(),
-            last_key: Vec::new(),
-            last_seqnum: SeqNum::ZERO,
-            separator: Vec::new(),
-            referred: RunMeta::default(),
-            value_bytes: 0,
-        };
-        walk.blocks += walk.filter.as_ref().map_or(0, |(_, parts)| 1 + u64_of(parts.len()));
-        let mut readahead = ReadAhead::new(Fill::Bypass);
-        for part in 0..self.top().count() {
-            walk.index_part(part, &mut readahead)?;
-        }
-        walk.end()?;
-        Ok(RunReport { blocks: walk.blocks, entries: walk.seen.entries, bytes: self.meta().bytes + walk.value_bytes })
+/// Reads every block, also those of values kept apart, and checks checksums, order, counts, bounds, the index, and
+/// that the filter knows every key.
+///
+/// # Errors
+/// `Corruption` for the first disagreement, `Io` when a block cannot be read.
+pub fn verify(run: &Run) -> Result<RunReport> {
+    run.verify_ends()?;
+    let mut walk = Walk {
+        run,
+        filter: read_filter(run)?,
+        seen: Footer { leaves_end: 0, ..Footer::default() },
+        blocks: 1,
+        key: Vec::new(),
+        last_key: Vec::new(),
+        last_seqnum: SeqNum::ZERO,
+        separator: Vec::new(),
+        referred: RunMeta::default(),
+        value_bytes: 0,
+    };
+    walk.blocks += walk.filter.as_ref().map_or(0, |(_, parts)| 1 + u64_of(parts.len()));
+    let mut readahead = ReadAhead::new(Fill::Bypass);
+    for part in 0..run.top().count() {
+        walk.index_part(part, &mut readahead)?;
     }
+    walk.end()?;
+    Ok(RunReport { blocks: walk.blocks, entries: walk.seen.entries, bytes: run.meta().bytes + walk.value_bytes })
+}
 
-    /// Reads every block but the leaves: how many are sound, and what is wrong with the others.
-    ///
-    /// # Errors
-    /// `Io` when a block cannot be read.
-    pub fn verify_parts(&self) -> Result<(u64, Vec<Error>)> {
-        let index = (0..self.top().count()).map(|part| self.pointer(self.top(), part));
-        let filter = self.filter().map_or(&[][..], OpenFilter::parts);
-        let blocks = index.chain(filter.iter().map(|pointer| Ok(*pointer)));
-        let checks = blocks.map(|pointer| pointer.and_then(|pointer| self.file().read(pointer).map(drop)));
-        let (mut sound, mut wrong) = (0, Vec::new());
-        for checked in checks.chain([self.verify_ends()]) {
-            match checked {
-                Ok(()) => sound += 1,
-                Err(error) if error.kind() == ErrorKind::Corruption => wrong.push(error),
-                Err(error) => return Err(error),
-            }
+/// Reads every block but the leaves: how many are sound, and what is wrong with the others.
+///
+/// # Errors
+/// `Io` when a block cannot be read.
+pub fn verify_parts(run: &Run) -> Result<(u64, Vec<Error>)> {
+    let index = (0..run.top().count()).map(|part| run.pointer(run.top(), part));
+    let filter = run.filter().map_or(&[][..], |filter| &filter.parts);
+    let blocks = index.chain(filter.iter().map(|pointer| Ok(*pointer)));
+    let checks = blocks.map(|pointer| pointer.and_then(|pointer| run.file().read(pointer).map(drop)));
+    let (mut sound, mut wrong) = (0, Vec::new());
+    for checked in checks.chain([run.verify_ends()]) {
+        match checked {
+            Ok(()) => sound += 1,
+            Err(error) if error.kind() == ErrorKind::Corruption => wrong.push(error),
+            Err(error) => return Err(error),
         }
-        Ok((sound, wrong))
     }
+    Ok((sound, wrong))
+}
 
-    /// The parts of the filter, from the file.
-    fn read_filter(&self) -> Result<Option<(Layout, Vec<Block>)>> {
-        let Some(filter) = self.filter() else { return Ok(None) };
-        let (layout, pointers) = (filter.layout(), filter.parts());
-        let mut parts = Vec::with_capacity(pointers.len());
-        for (part, pointer) in pointers.iter().enumerate() {
-            let block = self.file().read(*pointer)?;
-            if block.kind() != BlockKind::Raw || block.bytes().len() != layout.part_bytes(part) {
-                return Err(self.file().corruption(pointer.offset, "a part of the filter has the wrong length"));
-            }
-            parts.push(block);
+/// The parts of the filter, from the file.
+fn read_filter(run: &Run) -> Result<Option<(Layout, Vec<Block>)>> {
+    let Some(filter) = run.filter() else { return Ok(None) };
+    let (layout, pointers) = (filter.layout, &filter.parts);
+    let mut parts = Vec::with_capacity(pointers.len());
+    for (part, pointer) in pointers.iter().enumerate() {
+        let block = run.file().read(*pointer)?;
+        if block.kind() != BlockKind::Raw || block.bytes().len() != layout.part_bytes(part) {
+            return Err(run.file().corruption(pointer.offset, "a part of the filter has the wrong length"));
         }
-        Ok(Some((layout, parts)))
+        parts.push(block);
     }
+    Ok(Some((layout, parts)))
 }
 
 impl Walk<'_> {
@@ -126,7 +123,7 @@ impl Walk<'_> {
             if pointer.offset != self.seen.leaves_end {
                 return Err(self.wrong(pointer, "a leaf does not begin where the one before it ends"));
             }
-            let (leaf, _) = readahead.leaf(self.run, (pointer, None), || 0..self.run.leaves_end())?;
+            let (leaf, _) = readahead.leaf(self.run, (pointer, None), || 0..self.run.footer.leaves_end)?;
             self.run.check_leaf(pointer, &leaf)?;
             self.blocks += 1;
             self.seen.leaves += 1;
@@ -189,13 +186,13 @@ impl Walk<'_> {
             let line = parts[part].bytes()[at..].first_chunk::<LINE_BYTES>();
             line.is_some_and(|line| layout.may_contain(line, hash))
         };
-        let prefix = self.run.footer().filter_prefix.and_then(|rule| rule.of(&self.key));
+        let prefix = self.run.footer.filter_prefix.and_then(|rule| rule.of(&self.key));
         passes(hash_key(&self.key)) && prefix.is_none_or(|prefix| passes(hash_prefix(prefix)))
     }
 
     /// Checks the totals.
     fn end(&self) -> Result<()> {
-        let footer = self.run.footer();
+        let footer = &self.run.footer;
         let pointer = footer.top;
         let (top, filter_table) = (footer.top, footer.filter_table);
         let (filter_probes, filter_lines, filter_prefix) =

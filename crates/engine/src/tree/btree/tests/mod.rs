@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::free_list::{extent, fits};
+use super::reach::leaves_reached;
 use super::*;
 use crate::base::codec::Decoder;
 use crate::base::num::{u64_of, usize_of};
@@ -166,7 +167,7 @@ fn open(sim: &SimEnv, options: TreeOptions, meta: TreeMeta) -> Result<Arc<BTree>
 
 /// All entries, forward.
 fn entries(root: &Arc<TreeRoot>) -> Vec<OwnedEntry> {
-    let mut cursor = root.cursor(Fill::Keep);
+    let mut cursor = BTreeCursor::over(root, Fill::Keep);
     let mut entries = Vec::new();
     cursor.first().unwrap();
     while let Some(entry) = cursor.entry() {
@@ -201,7 +202,7 @@ fn check(root: &Arc<TreeRoot>, model: &Model, snapshot: u64) {
 /// Moves of a cursor agree with the scan.
 fn check_moves(root: &Arc<TreeRoot>) {
     let forward = entries(root);
-    let mut cursor = root.cursor(Fill::Keep);
+    let mut cursor = BTreeCursor::over(root, Fill::Keep);
     let mut backward = Vec::new();
     cursor.last().unwrap();
     while let Some(entry) = cursor.entry() {
@@ -306,13 +307,13 @@ fn the_reach_of_changes_is_the_leaves_that_they_rewrite() {
         let put = |i| OwnedEntry { key: key(i), seqnum: SeqNum(1), kind: Kind::Put, value: Vec::new() };
         VecCursor::new((0..20_000).step_by(step).map(put).collect())
     };
-    assert_eq!(root.reach(&mut changes(1), u64::MAX - 1).unwrap(), leaves);
-    assert_eq!(root.reach(&mut changes(1), leaves - 1).unwrap(), leaves);
-    assert_eq!(root.reach(&mut changes(20_000), 5).unwrap(), 1);
+    assert_eq!(leaves_reached(&root, &mut changes(1), u64::MAX - 1).unwrap(), leaves);
+    assert_eq!(leaves_reached(&root, &mut changes(1), leaves - 1).unwrap(), leaves);
+    assert_eq!(leaves_reached(&root, &mut changes(20_000), 5).unwrap(), 1);
     // One in hundreds: each in a leaf of its own, and in all parts of the tree.
-    assert_eq!(root.reach(&mut changes(500), leaves - 1).unwrap(), 40);
-    assert_eq!(root.reach(&mut changes(500), 7).unwrap(), 8);
-    assert_eq!(root.reach(&mut VecCursor::new(Vec::new()), 7).unwrap(), 0);
+    assert_eq!(leaves_reached(&root, &mut changes(500), leaves - 1).unwrap(), 40);
+    assert_eq!(leaves_reached(&root, &mut changes(500), 7).unwrap(), 8);
+    assert_eq!(leaves_reached(&root, &mut VecCursor::new(Vec::new()), 7).unwrap(), 0);
 }
 
 #[test]
@@ -408,7 +409,7 @@ fn untouched_subtrees_are_neither_read_nor_written() {
     fixture.merge(false);
     let stats = fixture.tree.file.blocks.stats();
     let count = || [&stats.block_reads, &stats.written_bytes].map(|count| count.load(Ordering::Relaxed));
-    fixture.cache.set_capacity(0);
+    fixture.cache.fit(|_| Some(0));
     fixture.model.put(key(70_000), "one");
     let before = count();
     let mut changes = fixture.model.take_batch();
@@ -422,7 +423,7 @@ fn untouched_subtrees_are_neither_read_nor_written() {
 fn a_scan_reads_many_leaves_at_once_and_a_seek_one() {
     let mut fixture = Fixture::plain(4096);
     (0..50_000).for_each(|i| fixture.model.put(key(i), [7; 50]));
-    fixture.cache.set_capacity(0);
+    fixture.cache.fit(|_| Some(0));
     fixture.merge(false);
     let (root, stats) = (fixture.tree.root(), fixture.tree.file.blocks.stats());
     let reads = |action: &dyn Fn()| {
@@ -435,7 +436,7 @@ fn a_scan_reads_many_leaves_at_once_and_a_seek_one() {
     assert!(scan < root.meta().leaves / 10, "{scan} reads for {} leaves", root.meta().leaves);
     let height = u64::from(root.meta().height);
     assert_eq!(reads(&|| drop(root.get(&key(25_000), SeqNum::MAX).unwrap())), height);
-    assert_eq!(reads(&|| root.cursor(Fill::Keep).seek_ge(&key(25_000)).unwrap()), height);
+    assert_eq!(reads(&|| BTreeCursor::over(&root, Fill::Keep).seek_ge(&key(25_000)).unwrap()), height);
     fixture.model.put(key(1), "one");
     let rewrite = reads(&|| {
         let mut changes = fixture.model.clone().take_batch();
@@ -478,7 +479,7 @@ fn readers_see_whole_roots_while_merges_go_on() {
 fn a_get_looks_up_the_leaf_only_below_branches_that_the_root_keeps() {
     let lookups = |block_bytes: u32, height: u32, cache_bytes: u64| {
         let mut fixture = Fixture::plain(block_bytes);
-        fixture.cache.set_capacity(cache_bytes);
+        fixture.cache.fit(|_| Some(cache_bytes));
         (0..4000).for_each(|i| fixture.model.put(key(i), [7; 40]));
         fixture.merge(false);
         assert_eq!(fixture.meta().height, height, "{:?}", fixture.meta());
@@ -661,7 +662,7 @@ fn a_merge_that_fails_anywhere_leaves_the_tree_as_it_was() {
             let model = fixture.model.clone();
             random_batch(&mut random, &mut fixture.model);
             (0..200).for_each(|i| fixture.model.put(key(i * 3), [1; 40]));
-            fixture.cache.set_capacity(0);
+            fixture.cache.fit(|_| Some(0));
             fixture.sim.fail_at(fixture.sim.op_count() + op * 7, fault);
             let pending = fixture.prepare(op % 4 == 0);
             fixture.sim.clear_faults();
@@ -753,12 +754,12 @@ fn a_cursor_that_met_a_corrupt_block_fails_for_good() {
     let mut fixture = Fixture::plain(512);
     (0..400).for_each(|i| fixture.model.put(key(i), "value"));
     fixture.merge(false);
-    fixture.cache.set_capacity(0);
+    fixture.cache.fit(|_| Some(0));
     let root = fixture.tree.root();
     let mut leaves = Vec::new();
     visit(&root, &mut |height, _, pointer| leaves.extend((height == 0).then_some(pointer)));
     fixture.sim.corrupt(PATH, leaves[3].offset + 30, 1).unwrap();
-    let mut cursor = root.cursor(Fill::Keep);
+    let mut cursor = BTreeCursor::over(&root, Fill::Keep);
     cursor.first().unwrap();
     let mut before = 1;
     let error = loop {

@@ -290,7 +290,7 @@ impl LazySeek for ViewCursor {
                 SeekProgress::Bound(group, bound)
             }
             SeekProgress::Bound(group, bound) => {
-                self.ask_for(group, bound, |trace| _ = trace.swip().follow());
+                self.ask_for(group, bound, |trace| _ = trace.swip.follow());
                 SeekProgress::Followed(group, bound)
             }
             SeekProgress::Followed(group, bound) => {

@@ -138,7 +138,7 @@ impl View {
         leaves.retain(|leaf| !leaf.swip.is_some_and(SwipOf::follow));
         // Those that are in no memory are read beside each other, and stay for as long as they are looked at.
         let _read = match self.trees.first().and_then(|tree| tree.first()).filter(|_| !leaves.is_empty()) {
-            Some(run) => run.cache().get_many(&leaves, Fill::Keep)?,
+            Some(run) => run.cache.get_many(&leaves, Fill::Keep)?,
             None => Vec::new(),
         };
         requests.iter().zip(starts).map(|(request, start)| self.get(request.key, start, snapshot, costs)).collect()
@@ -153,7 +153,7 @@ impl View {
         }
         let (_, run, Position { part, leaf, .. }) = self.run_of(self.locator(SlotPos { at: bound.at, ..group }));
         let trace = run.trace(part, leaf)?;
-        Some(Wanted { file: run.file(), pointer: trace.pointer(), swip: Some(trace.swip()) })
+        Some(Wanted { file: run.file(), pointer: *trace.pointer, swip: Some(trace.swip) })
     }
 
     /// The leaf of an entry, its number there, and what seqnum it has at least.

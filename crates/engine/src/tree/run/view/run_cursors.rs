@@ -126,7 +126,7 @@ impl RunCursors {
         let place @ (pointer, swip) = run.leaf_at(index, part, leaf)?;
         let cached = match self.fill {
             Fill::Keep if self.readaheads.is_empty() => {
-                run.cache().lookup_at(swip, run.file().instance(), pointer, self.fill)
+                run.cache.lookup_at(swip, run.file().instance(), pointer, self.fill)
             }
             _ => None,
         };
@@ -153,8 +153,8 @@ impl RunCursors {
         if self.readaheads.is_empty()
             && !self.are_at(tree, position)
             && let Some(trace) = run.trace(part, leaf)
-            && let Some(block) = run.cache().at_hand(trace.swip())
-            && run.check_leaf(trace.pointer(), &block).is_ok()
+            && let Some(block) = run.cache.at_hand(trace.swip)
+            && run.check_leaf(*trace.pointer, &block).is_ok()
             && at < block.count()
         {
             let run_cursor = &mut self.run_cursors[tree];
