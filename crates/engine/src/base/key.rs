@@ -23,14 +23,14 @@ pub enum Kind {
     /// The value is an operand of the table's merge operator: it changes what older versions make of the key. Stored;
     /// never reuse the number.
     Merge = 3,
-    /// All keys of a range have no value. It stands in the redo log only, no tree has such entries. Stored; never reuse
-    /// the number.
+    /// All keys of a range have no value. It is in the redo log only, no tree has such entries. Stored; never reuse the
+    /// number.
     RangeDelete = 4,
     /// The key has no value, and it was put at most once since the single-delete before: the two can annihilate each
     /// other wherever they meet (a tombstone too). Stored; never reuse the number.
     SingleDelete = 5,
-    /// The key has a value in a value file: a pointer to it stands in place of the value. Only entries of
-    /// runs are of this kind. Stored; never reuse the number.
+    /// The key has a value in a value file: the entry holds a pointer to it. Only entries of runs are of this kind.
+    /// Stored; never reuse the number.
     PutPointer = 6,
 }
 
@@ -66,7 +66,7 @@ impl Kind {
         matches!(self, Self::Put | Self::Merge | Self::PutPointer)
     }
 
-    /// Whether a change of the kind has something beside its key: a value, or the end of a range.
+    /// Whether a change of the kind has something in addition to its key: a value, or the end of a range.
     #[inline]
     #[must_use]
     pub const fn has_operand(self) -> bool {
@@ -103,11 +103,11 @@ pub struct Entry<'a> {
     pub seqnum: SeqNum,
     /// What the version does.
     pub kind: Kind,
-    /// The value, where it is when it is kept apart, or a merge operand; empty for tombstones.
+    /// The value, the pointer to a separated value, or a merge operand; empty for tombstones.
     pub value: &'a [u8],
 }
 
-/// Whether a version may stand right behind another one of its key. It must have a smaller seqnum, but for a
+/// Whether a version may directly follow another version of its key. It must have a smaller seqnum, but for a
 /// single-delete of seqnum zero: that may wait for its put behind another version of seqnum zero, which hides it.
 #[inline]
 #[must_use]

@@ -232,7 +232,7 @@ fn show_all<V>(node: &Node<V>, show: &mut impl FnMut(&Item<V>)) {
 /// A walk over the items of a map as it was when the walk began.
 pub struct Walk<V> {
     root: Arc<Node<V>>,
-    /// The leaf and where in it the walk stands; none at its end.
+    /// The leaf and the position in it; none at the end of the walk.
     leaf: Option<(Arc<Node<V>>, usize)>,
     backward: bool,
 }
@@ -244,7 +244,7 @@ impl<V> fmt::Debug for Walk<V> {
 }
 
 impl<V: Counts + Clone> Walk<V> {
-    /// The item where the walk stands; none at its end.
+    /// The current item; none at the end of the walk.
     #[inline]
     pub fn item(&self) -> Option<&Arc<Item<V>>> {
         match self.leaf.as_ref().map(|(node, at)| (&**node, *at)) {

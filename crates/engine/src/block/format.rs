@@ -32,7 +32,7 @@
 //!
 //! # Invariants
 //! 1. Keys ascend; in a leaf, versions of one key have descending seqnums, except that a single-delete of seqnum zero
-//!    may stand behind another version of seqnum zero. A branch may repeat a key.
+//!    may follow another version of seqnum zero. A branch may repeat a key.
 //! 2. Heads are those of the suffixes; offsets ascend.
 //! 3. A tombstone has no value.
 

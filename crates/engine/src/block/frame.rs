@@ -47,7 +47,7 @@ pub enum FrameError {
         /// The checksum of the bytes.
         actual: u64,
     },
-    /// The frame is intact, but not the one that the pointer was made for: a write was lost, or the pointer is stale.
+    /// The frame is intact, but the pointer was made for another: a write was lost, or the pointer is stale.
     Stale {
         /// The half checksum in the pointer.
         expected: u32,
@@ -195,7 +195,7 @@ fn plausible(payload: &[u8], image_bytes: usize, compression: Compression) -> bo
     let payload_bytes = u64_of(payload.len());
     let most = match compression {
         Compression::None => return image_bytes == payload.len() && image_bytes <= IMAGE_BYTES_MAX,
-        // One byte of LZ4 stands for at most 255; a Zstandard block of four bytes for at most 128 KiB.
+        // One byte of LZ4 encodes at most 255; a Zstandard block of four bytes for at most 128 KiB.
         Compression::Lz4 => payload_bytes * 256,
         Compression::Zstd => (payload_bytes + 16) * (32 << 10),
     };

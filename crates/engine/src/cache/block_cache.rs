@@ -39,7 +39,7 @@ const SHARDS_MAX: u64 = 64;
 /// A smaller share would hold too few blocks to evict well, so that small caches have fewer shards.
 const SHARD_BYTES_MIN: u64 = 2 << 20;
 
-/// Blocks that trees keep for themselves may take this part of the capacity beside it.
+/// Blocks that trees pin take at most the capacity divided by this, in addition to the capacity.
 const RESERVED_PART: u64 = 32;
 
 /// A bounded set of blocks in memory.
@@ -136,7 +136,7 @@ impl Cache {
     #[must_use]
     pub fn lookup_many(&self, wanted: &[Wanted<'_>], fill: Fill) -> Vec<Option<Block>> {
         let is_same = |i: usize| i > 0 && wanted[i].is_same(&wanted[i - 1]);
-        // Of one there is nothing to wait for meanwhile.
+        // With a single block there is no other memory access to overlap with.
         if wanted.len() > 1 {
             let each = || (0..wanted.len()).filter(|i| !is_same(*i)).map(|i| &wanted[i]);
             let mut is_near = true;
@@ -311,9 +311,9 @@ impl Cache {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Grants `bytes` of memory to a tree for blocks that it keeps for itself, if there are as many: all trees together
-    /// get a thirty-second of the capacity at that moment, beside it. Such blocks are in the cache as well until it
-    /// evicts them.
+    /// Grants `bytes` of memory to a tree for blocks that it pins, if that many are left: all trees together get a
+    /// thirty-second of the capacity at that moment, in addition to the capacity. Such blocks are in the cache as well
+    /// until it evicts them.
     #[must_use]
     pub fn reserve(&self, bytes: u64) -> bool {
         let room = self.capacity() / RESERVED_PART;

@@ -13,7 +13,7 @@ pub enum Fill {
     /// misses, and do not make a kept block look wanted.
     Bypass,
     /// As `Bypass`, and of leaves that follow each other those in memory are taken from there: for a merge, which
-    /// writes anew what it reads, and keeps in memory what was there.
+    /// rewrites what it reads, and keeps in memory what was there.
     Merge,
 }
 

@@ -24,8 +24,8 @@ use super::table::{Key, Line, Table};
 use crate::base::intrusive_list::{Index, Linked, Links, List, NONE, at};
 use crate::base::num::{u32_of, u64_of, usize_of32};
 
-/// What a kept value costs beside its own bytes, on average: its line, its slot, its place in the ghost, with the slack
-/// of growth.
+/// Bytes that a kept value costs in addition to its own, on average: its line, its slot, its place in the ghost, with
+/// the slack of growth.
 pub(super) const ENTRY_BYTES: u64 = 240;
 
 /// Reads that are remembered per block: more say nothing new.
@@ -168,7 +168,7 @@ impl<V: Shared> Shard<V> {
         &self.table
     }
 
-    /// The value at `key`, if it is the one that `tag` names. `touch` says that this is a read that should keep it
+    /// The value at `key`, if it is the value that `tag` names. `touch` says that this is a read that should keep it
     /// here.
     #[inline]
     pub(super) fn get(&mut self, hash: u64, key: Key, tag: u64, touch: bool) -> Option<V> {
@@ -204,7 +204,7 @@ impl<V: Shared> Shard<V> {
         Some(value)
     }
 
-    /// The value at `key`, if it is the one that `tag` names, and whether it was ever read. Does not count as a read.
+    /// The value at `key`, if it is the value that `tag` names, and whether it was ever read. Does not count as a read.
     pub(super) fn peek(&mut self, key: Key, tag: u64) -> Option<(V, bool)> {
         let at = self.table.find(key.hash(), key)?;
         let line = self.table.line(at);

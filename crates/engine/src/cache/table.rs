@@ -6,7 +6,7 @@
 //! Computer Programming, volume 3, section 6.4, algorithms L and R.)
 //!
 //! # Invariants
-//! 1. No line between the one that a key's hash says and the one where the key is, is free.
+//! 1. No line from a key's home line, which its hash gives, to the line where the key is, is free.
 //! 2. At least a third of the lines are free.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

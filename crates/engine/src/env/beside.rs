@@ -1,4 +1,5 @@
-//! Reads and writes beside each other, or beside the thread that wants them: a few threads of the database help.
+//! Batches of reads and writes that helper threads of the database make in parallel with each other and with the thread
+//! that wants them.
 //!
 //! # Concurrency
 //! A batch is a list of transfers that its owner and the helpers take from one by one. The owner takes too when it
@@ -35,7 +36,7 @@ struct Shared {
 }
 
 impl Batch {
-    /// Asks for so many of the helpers to make the transfers.
+    /// Asks `wanted` helpers to make the transfers.
     pub(super) fn begin(transfers: Vec<Transfer>, helpers: &Helpers, wanted: usize) -> Self {
         let count = transfers.len();
         let todo = Mutex::new(transfers.into_iter().enumerate().rev().collect());
@@ -116,7 +117,7 @@ impl Helpers {
         Self { threads, asked: Arc::default(), workers: Mutex::default() }
     }
 
-    /// Asks for so many helpers.
+    /// Asks `count` helpers to work on a batch.
     fn ask(&self, batch: &Arc<Shared>, count: usize) {
         let mut workers = self.workers.lock();
         if workers.ended {
@@ -154,7 +155,7 @@ impl Helpers {
 }
 
 impl Asked {
-    /// Helps until nobody asks for it.
+    /// Works on batches until none is left that wants a helper.
     fn help(&self, number: usize) -> Next {
         loop {
             let mut state = self.0.lock();

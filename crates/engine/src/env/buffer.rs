@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 /// The size and alignment in bytes of what direct I/O reads and writes, and of what a device writes atomically at best.
 pub const SECTOR_BYTES: usize = 4096;
 
-/// Buffers of so many bytes or more are mapped.
+/// Buffers of this number of bytes or more are mapped.
 const MAPPED_BYTES_MIN: usize = 128 << 10;
 
 /// Bytes at an address that is a multiple of [`SECTOR_BYTES`]; grows as a `Vec` does.
@@ -141,7 +141,7 @@ fn acquire(layout: Layout) -> NonNull<u8> {
 /// Gives back what [`acquire`] returned.
 ///
 /// # Safety
-/// `start` came from `acquire` with the same layout, and nobody uses it any more.
+/// `start` came from `acquire` with the same layout, and is no longer in use.
 unsafe fn release(start: NonNull<u8>, layout: Layout) {
     if is_mapped(layout) {
         // SAFETY: the caller's promise: the range is one mapping that is not in use.
@@ -171,7 +171,7 @@ mod system {
     }
 
     /// # Safety
-    /// `start` came from [`map`] with as many bytes, and nobody uses it any more.
+    /// `start` came from [`map`] with as many bytes, and is no longer in use.
     pub(super) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller's promise.
         unsafe { munmap(start.as_ptr().cast(), bytes) }.expect("a whole mapping can be unmapped");

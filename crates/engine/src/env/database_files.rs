@@ -4,7 +4,7 @@
 //! # Invariants
 //! 1. When [`DatabaseFiles::revoke`] has returned, no call to one of the files is under way and none will be made;
 //!    their descriptors are closed, and no helper is left.
-//! 2. In a process that was forked from the one that opened the database, no call reaches the file system.
+//! 2. In a process that was forked from the process that opened the database, no call reaches the file system.
 
 use super::beside::{Batch, Helpers};
 use super::environment::Env;

@@ -96,7 +96,7 @@ pub trait FileSystem: Send + Sync + Debug {
     fn absolute(&self, path: &Path) -> io::Result<PathBuf>;
 }
 
-/// A read or a write of a whole buffer, which goes on beside others ([`File::read_many`]) or beside its owner
+/// A read or a write of a whole buffer, made in parallel with others ([`File::read_many`]) or with its owner
 /// ([`File::begin`]).
 #[derive(Debug)]
 pub struct Transfer {
@@ -210,14 +210,14 @@ pub trait File: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Makes several reads of this and other files of its environment, each as [`File::read_at`], beside each other
-    /// where the system can; each has its own result.
+    /// Makes several reads of this and other files of its environment, each as [`File::read_at`], in parallel where the
+    /// system can; each has its own result.
     fn read_many(&self, reads: &mut [Transfer]) {
         reads.iter_mut().for_each(Transfer::make);
     }
-    /// Begins a transfer of this or another file of its environment, which goes on beside the caller where that gains
-    /// time. Until it was waited for, a write may not have been made, also in part; so none of its bytes may be read or
-    /// written meanwhile, and no [`File::sync`] counts for it.
+    /// Begins a transfer of this or another file of its environment, which goes on in parallel with the caller where
+    /// that saves time. Until the caller has waited for it, a write may not have been made, also in part; so until then
+    /// none of its bytes may be read or written, and no [`File::sync`] counts for it.
     fn begin(&self, transfer: Transfer) -> InFlight {
         InFlight::made(transfer)
     }

@@ -20,7 +20,7 @@ pub enum Next {
     Again,
     /// Sleep until woken.
     Wait,
-    /// Sleep until woken, but at most so long.
+    /// Sleep until woken, but at most for this time.
     WaitAtMost(Duration),
 }
 
@@ -41,9 +41,9 @@ pub trait Threads: Send + Sync + Debug {
     /// Waits. The simulated environment moves its clock instead, and runs the work whose time has come, in the caller's
     /// thread.
     fn sleep(&self, time: Duration);
-    /// How many processors there are beside the caller's (none in the simulated environment).
+    /// How many processors there are in addition to the caller's (none in the simulated environment).
     fn others(&self) -> usize;
-    /// Whether workers run by themselves beside the caller (false in the simulated environment).
+    /// Whether workers run in parallel with the caller (false in the simulated environment).
     fn concurrent(&self) -> bool;
     /// The process of the caller. Its threads are not in those that are forked from it.
     fn origin(&self) -> Origin {

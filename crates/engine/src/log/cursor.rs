@@ -2,8 +2,8 @@
 //!
 //! # Concurrency
 //! The cursor never reads at or behind the first sector that a write may still change: segments are read as if they
-//! ended there. A pin keeps the segments from its position on; when the pin was dropped, what was read meanwhile is
-//! thrown away.
+//! ended there. A pin keeps the segments from its position on; when the pin was dropped during a read, the cursor
+//! throws away what it read.
 
 use super::format::{SECTOR, sector_up};
 use super::pool::directory::SegmentInfo;
@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 /// How many bytes of payloads are read ahead at most, but always one payload.
 const AHEAD_BYTES: usize = 1 << 20;
 
-/// A payload, and where it stands.
+/// A payload, and its position in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
     /// Where its first record begins.

@@ -44,7 +44,7 @@
 //! | 12 | length | payload |
 //!
 //! A payload in one fragment is a `Full` one; else it is `First`, any number of `Middle`, `Last`, with nothing but
-//! group markers between them. `PackedFull` and `PackedFirst` stand for `Full` and `First` where the payload is
+//! group markers between them. `PackedFull` and `PackedFirst` take the place of `Full` and `First` where the payload is
 //! compressed: `pack.rs` tells how. The payload of a group marker:
 //!
 //! | offset | size | field |
@@ -292,7 +292,7 @@ impl Marker {
         seal(identity, at, FragmentKind::Group, fragment);
     }
 
-    /// Whether it tells of nothing behind `at`, where it stands.
+    /// Whether it describes nothing behind `at`, its own position.
     fn looks_back(&self, at: Lsn) -> bool {
         self.durable <= self.previous_end && self.previous_end <= at
     }
@@ -314,7 +314,7 @@ impl Marker {
         marker.looks_back(at).then_some(marker)
     }
 
-    /// Whether a group begins in `bytes`, which stand at position `at`, a multiple of [`SECTOR`].
+    /// Whether a group begins in `bytes`, which begin at position `at`, a multiple of [`SECTOR`].
     pub(super) fn is_in(identity: u64, at: Lsn, bytes: &[u8]) -> bool {
         let mut sectors = bytes.chunks(SECTOR_BYTES).zip(0..);
         sectors.any(|(sector, number)| Self::find(identity, at.plus(number * SECTOR), sector).is_some())

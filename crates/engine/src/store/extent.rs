@@ -1,5 +1,5 @@
-//! Lays blocks into the free space of a tree file, one after another, and writes them a stretch at a time, each beside
-//! what is laid down next.
+//! Lays blocks into the free space of a tree file, one after another, and writes them a stretch at a time: a stretch is
+//! written while the next is laid out.
 
 use std::sync::Arc;
 

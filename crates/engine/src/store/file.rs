@@ -110,7 +110,7 @@ impl BlockFile {
         }
     }
 
-    /// Reads and checks blocks of several files, with reads beside each other where the system can.
+    /// Reads and checks blocks of several files, with reads in parallel where the system can.
     ///
     /// # Errors
     /// As [`BlockFile::read`], of the first block that has one.

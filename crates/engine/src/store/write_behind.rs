@@ -16,8 +16,8 @@ pub(super) struct WriteBehind {
 }
 
 impl WriteBehind {
-    /// Begins to write `buffer` at `offset` of the file, once the write before is done. Says what to fill meanwhile: an
-    /// empty buffer, which was in use before unless it is one of the first two.
+    /// Begins to write `buffer` at `offset` of the file, once the write before is done. Returns the buffer to fill
+    /// during the write: an empty one, which was in use before unless it is one of the first two.
     ///
     /// # Errors
     /// `Io` or `Full` when the write *before* failed; then nothing is begun.

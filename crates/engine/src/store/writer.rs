@@ -1,4 +1,4 @@
-//! Writes a new file of blocks front to back, in large writes, each beside what is appended next.
+//! Writes a new file of blocks front to back, in large writes, each made while the next is filled.
 
 use super::file::new_instance;
 use super::stats::StoreStats;

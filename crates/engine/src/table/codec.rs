@@ -38,7 +38,7 @@ pub(super) fn file(decoder: &mut Decoder<'_>) -> Result<FileId, Malformed> {
     Some(FileId(decoder.varint()?)).filter(|id| *id <= FILE_ID_MAX).ok_or(Malformed)
 }
 
-/// What stands for L0 where a level's index would be. Stored; never reuse.
+/// The code of L0 where a level's index would be. Stored; never reuse.
 const L0: u64 = 127;
 
 pub(super) fn put_place(out: &mut Vec<u8>, place: LevelId) {
@@ -73,7 +73,7 @@ const UNLOGGED: u8 = 2;
 const MERGES: u8 = 4;
 /// The name of a compaction filter follows. Stored; never reuse the bit.
 const COMPACTION_FILTERS: u8 = 8;
-/// From how many bytes on values are kept apart follows. Stored; never reuse the bit.
+/// The size in bytes from which on values are separated follows. Stored; never reuse the bit.
 const APART: u8 = 16;
 // Bit 32 once said that the last level has no filter: no longer set, ignored where it is. Never reuse the bit.
 /// The rule of the filters' prefixes follows. Stored; never reuse the bit.

@@ -17,7 +17,7 @@ pub const SMALL_BYTES: u64 = 1 << 20;
 pub struct MemtableHandle {
     /// The entries.
     pub entries: Memtable,
-    /// Every change in it stands in the log at or after this position; `u64::MAX` while there is none. Of an unlogged
+    /// Every change in it is in the log at or after this position; `u64::MAX` while there is none. Of an unlogged
     /// table: where the log ended when the first change came, which only tells that there is one. Set under the commit
     /// latch.
     first_lsn: AtomicU64,
@@ -84,20 +84,20 @@ impl MemtableHandle {
         })
     }
 
-    /// A commit whose record stands at `lsn` begins to insert. Called under the commit latch.
+    /// A commit whose record is at `lsn` begins to insert. Called under the commit latch.
     pub(crate) fn enter(&self, lsn: Lsn) {
         self.note(lsn);
         self.inserting.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Inserts an entry whose log record stands at `lsn`. Only recovery does so, in several threads, and waits for all
+    /// Inserts an entry whose log record is at `lsn`. Only recovery does so, in several threads, and waits for all
     /// before it freezes.
     pub(crate) fn replay(&self, lsn: Lsn, entry: &Entry<'_>) {
         self.note(lsn);
         self.entries.insert(entry);
     }
 
-    /// A change whose log record stands at `lsn` is to be flushed with the memtable. As [`Self::replay`].
+    /// A change whose log record is at `lsn` is to be flushed with the memtable. As [`Self::replay`].
     pub(crate) fn note(&self, lsn: Lsn) {
         // Mostly it is known: a look is cheaper.
         if self.first_lsn.load(Ordering::Relaxed) > lsn.0 {
@@ -132,7 +132,7 @@ impl MemtableHandle {
         self.first_lsn().is_none()
     }
 
-    /// Where the first change of a logged table stands in the log, if it holds or is about to hold any.
+    /// Where the first change of a logged table is in the log, if it holds or is about to hold any.
     pub(crate) fn first_lsn(&self) -> Option<Lsn> {
         let lsn = self.first_lsn.load(Ordering::Relaxed);
         (lsn != u64::MAX).then_some(Lsn(lsn))

@@ -34,7 +34,7 @@ impl Version {
         }
     }
 
-    /// [`Self::value`] of several keys, in their order. Values that are kept apart are read together.
+    /// [`Self::value`] of several keys, in their order. Separated values are read together.
     ///
     /// # Errors
     /// As [`Self::value`].
@@ -50,7 +50,7 @@ impl Version {
         keys.iter().zip(found).map(value).collect()
     }
 
-    /// Puts the values that are kept apart in the places of their pointers.
+    /// Replaces pointers by the separated values that they point to.
     fn fetch(&self, found: &mut GetResults) -> Result<()> {
         let is_apart = |found: &&mut Found| found.kind == Kind::PutPointer;
         let apart: Vec<_> = found.iter_mut().flatten().filter(is_apart).collect();

@@ -14,9 +14,9 @@ use crate::tree::Prefix;
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Layout {
-    /// One copy-on-write B-tree, into which a flush merges its changes by writing every leaf anew that they reach.
-    /// Changes that are few for it go to delta runs over it, and are merged into it when they are a quarter of it.
-    /// Reads search one tree on disk, and delta runs while there are any. Best when reads matter most.
+    /// One copy-on-write B-tree, into which a flush merges its changes by rewriting every leaf that they reach. Changes
+    /// that are few for it go to delta runs over it, and are merged into it when they are a quarter of it. Reads search
+    /// one tree on disk, and delta runs while there are any. Best when reads matter most.
     BTree,
     /// Sorted runs in levels, each several times the one above (leveled compaction). Writes cost the same however large
     /// the data is; reads search L0 and one run per level.
@@ -98,10 +98,10 @@ pub struct TableOptions {
     /// Bits of filter per key in runs, on average over all runs: small ones get more and the largest fewer. More bits
     /// spare more useless reads and cost memory. Default 10 (1% false positives); 0 (no filters) to 32.
     pub filter_bits_per_key: u32,
-    /// The rule of prefixes that the filters of runs know beside the keys. A range with both ends within one prefix
-    /// (from `ann:` to `ann:x`, or to `ann;`, the first key behind it) then passes by every run without that prefix,
-    /// and reads no block where no run has it. It costs the filter's bits once more for each prefix of a run. Refused
-    /// for B-trees, which have no filters. Default none.
+    /// The rule of prefixes that the filters of runs hold in addition to the keys. A range with both ends within one
+    /// prefix (from `ann:` to `ann:x`, or to `ann;`, the first key behind it) then passes by every run without that
+    /// prefix, and reads no block where no run has it. It costs the filter's bits once more for each prefix of a run.
+    /// Refused for B-trees, which have no filters. Default none.
     pub prefix_filter: Option<Prefix>,
     /// Bytes of one file of a run. Larger means fewer files; smaller lets a compaction touch less. Default 32 MiB; 4
     /// KiB to 4 GiB.
@@ -122,9 +122,9 @@ pub struct TableOptions {
     /// [`DatabaseBuilder::compaction_filter`](crate::DatabaseBuilder::compaction_filter) registers, at every open. It
     /// costs a call per value written. Default none: values stay until they are overwritten or deleted. 1 to 255 bytes.
     pub compaction_filter: Option<String>,
-    /// Bytes from which on a value is stored in a value file instead of beside its key: compactions then move a pointer
-    /// of 24 bytes instead of the value, so large values are written once or twice and not once in every level. A get
-    /// reads one block more, a scan one for each large value (none in
+    /// Bytes from which on a value is stored in a value file instead of next to its key: compactions then move a
+    /// pointer of 24 bytes instead of the value, so large values are written once or twice and not once in every level.
+    /// A get reads one block more, a scan one for each large value (none in
     /// [`Range::advance_key`](crate::Range::advance_key)), and values that were overwritten take up to as much space
     /// again as those in use. Lower keeps more apart. Operands of merges stay with their keys. Only for the layouts
     /// [`Lsm`](Layout::Lsm) and [`LsmTiered`](Layout::LsmTiered): a [`BTree`](Layout::BTree) refuses it. Default 0:
@@ -151,8 +151,8 @@ pub struct TableOptions {
     /// database is open and its disk not full, a sixteenth and two seconds later at most; a snapshot keeps what it saw.
     /// Time is the machine's clock: while it is set ahead, entries count as older. What was written before a crash in
     /// the last 1/32 of the time counts as written at the next open. Entries take some bytes more, since each keeps its
-    /// seqnum. Refused for the layout [`BTree`](Layout::BTree) and beside `merge`. Default none: for ever; else 1 s to
-    /// 100 years.
+    /// seqnum. Refused for the layout [`BTree`](Layout::BTree) and together with `merge`. Default none: for ever; else
+    /// 1 s to 100 years.
     ///
     /// ```
     /// # use spinney::{Database, Options, TableOptions};

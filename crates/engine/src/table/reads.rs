@@ -44,7 +44,7 @@ pub struct ReadStats {
     pub get_filter_misses: u64,
     /// Blocks of indexes and leaves that they looked at, in the cache or not.
     pub get_blocks: u64,
-    /// Blocks that they read from files, those of filters and of values kept apart among them.
+    /// Blocks that they read from files, those of filters and of separated values among them.
     pub get_blocks_read: u64,
     /// Walks over a range that began.
     pub seeks: u64,

@@ -5,8 +5,8 @@
 //! samples, and never older.
 //!
 //! The clock of a machine may be wrong and be set right later. A sample that lies in the future is lowered to now, so
-//! that entries that were written while the clock was ahead expire. What the clock had said is kept beside it: if the
-//! clock is not right again but has fallen behind, it will leap to where it was, and the sample with it.
+//! that entries that were written while the clock was ahead expire. The time that the clock had told is kept too: if
+//! the clock is not right again but has fallen behind, it will leap to where it was, and the sample with it.
 //!
 //! # Invariants
 //! 1. Lowering a sample makes no entry older than it is by the clock that is right in the end. If the clock had been
@@ -29,7 +29,7 @@ pub struct TimeSample {
     pub seqnum: SeqNum,
     /// Milliseconds since 1970-01-01 00:00 UTC.
     pub at_ms: u64,
-    /// Milliseconds by which the clock that told the time was, or seems to have been, ahead of the one that has been
+    /// Milliseconds by which the clock that told the time was, or seems to have been, ahead of the clock that has been
     /// read since.
     pub ahead_ms: u64,
 }

@@ -23,7 +23,7 @@ pub struct Shape {
     pub levels: Vec<LevelShape>,
     /// The B-tree, if the table has one.
     pub btree: Option<BTreeShape>,
-    /// Large values that are kept apart from their keys.
+    /// The value files, which hold large values separated from their keys.
     pub values: ValuesShape,
     /// Ranges of keys that were deleted at once and are still looked at by reads; neighbours of one commit count as
     /// one.

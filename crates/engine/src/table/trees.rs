@@ -31,8 +31,8 @@ pub struct Trees {
     pub levels: [Level; LEVELS],
     /// The value files that the runs refer to.
     pub values: ValueFiles,
-    /// The B-tree, older than all runs. Those beside it hold changes that wait until there are enough of them to be
-    /// merged into it.
+    /// The B-tree, older than all runs. Runs over it hold changes that wait until there are enough of them to be merged
+    /// into it.
     pub btree: Option<Arc<TreeRoot>>,
     /// The range tombstones that some of the trees are not clean of, or some snapshots do not see.
     pub range_tombstones: Arc<RangeTombstones>,
@@ -220,7 +220,7 @@ impl Trees {
         self
     }
 
-    /// The trees beside those of a merge's inputs.
+    /// The trees that are not inputs of a merge.
     #[must_use]
     pub fn other_trees(&self, inputs: &[FileId]) -> OtherTrees {
         let stays = |(id, run): (&FileId, &Arc<Run>)| (!inputs.contains(id)).then(|| Arc::clone(run));
@@ -254,7 +254,7 @@ impl Trees {
         l0.chain(levels.map(|level| Arc::clone(&level.runs)))
     }
 
-    /// The trees that a view is worth having of: all over the one that holds nearly all entries.
+    /// The trees of which a view is worth having: all above the tree that holds nearly all entries.
     #[must_use]
     pub fn view_candidate(&self) -> ViewCandidate {
         let last = self.levels.iter().rposition(|level| !level.runs.is_empty());

@@ -67,7 +67,7 @@ impl Version {
         }
     }
 
-    /// The version with more entries hidden from snapshots to come, beside those that are live, ascending.
+    /// The version with more entries hidden from snapshots to come; `snapshots` are those that are live, ascending.
     #[must_use]
     pub fn with_expired(&self, newest: Expired, snapshots: &[SeqNum]) -> Self {
         let mut expired = self.expired.clone();

@@ -13,7 +13,7 @@ pub struct BoundedCursor<'a> {
 }
 
 impl<'a> BoundedCursor<'a> {
-    /// The part of what `cursor` shows that lies within `limits`. It stands nowhere before the first move.
+    /// The part of what `cursor` shows that lies within `limits`. It is positioned nowhere before the first move.
     pub fn new(cursor: &'a mut dyn MergeSource, limits: Limits) -> Self {
         let limits = Arc::new(limits);
         cursor.limit(&limits);

@@ -95,7 +95,7 @@ impl Branch {
 /// The pointer in entry `i` of a branch.
 ///
 /// # Errors
-/// [`Malformed`] when it is none, or the branch, which may have been read anew, has no entry `i`.
+/// [`Malformed`] when it is none, or the branch, which may have been read again, has no entry `i`.
 #[inline]
 pub fn pointer(branch: &Block, i: usize) -> Result<BlockPointer, Malformed> {
     if i >= branch.count() {

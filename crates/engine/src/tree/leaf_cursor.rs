@@ -175,7 +175,7 @@ impl LeafCursor {
         (self.value_at, self.value_len) = (slot.value_at, slot.value_len);
     }
 
-    /// Counts a step, and asks for the entries that a long walk comes to after some more.
+    /// Counts a step, and in a long walk prefetches the entries some steps ahead.
     #[inline]
     fn step(&mut self, backward: bool) {
         self.steps += 1;

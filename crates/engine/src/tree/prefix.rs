@@ -1,8 +1,8 @@
-//! The prefixes of keys that filters know beside the keys, so that a walk within one prefix passes by the runs that do
-//! not have it.
+//! The prefixes of keys, which filters can hold in addition to the keys: a walk within one prefix then skips the runs
+//! that do not have it.
 //!
 //! # Invariants
-//! 1. A key that begins with the prefix of another key has the same prefix. So the keys of a prefix stand together.
+//! 1. A key that begins with the prefix of another key has the same prefix. So the keys of a prefix are neighbours.
 
 use crate::base::codec::Malformed;
 use crate::base::{Error, Result};

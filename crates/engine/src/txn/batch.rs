@@ -1,9 +1,9 @@
 //! A batch: changes of any number of tables that are applied together, in the form in which they go to the redo log.
 //!
-//! Changes of logged and of unlogged tables are kept apart, so that the first go to the log as they stand. A commit
-//! gives its seqnums to the logged ones first: the seqnums of a log record have no gaps, and those after it belong to
-//! what is not in the log. The order between two tables means nothing within a commit; the order of the changes of one
-//! table is kept.
+//! Changes of logged tables and of unlogged ones are stored separately, so that the former go to the log unchanged. A
+//! commit gives its seqnums to the logged ones first: the seqnums of a log record have no gaps, and those after it
+//! belong to what is not in the log. The order between two tables means nothing within a commit; the order of the
+//! changes of one table is kept.
 //!
 //! # Format
 //! A commit's log record (numbers are varints):

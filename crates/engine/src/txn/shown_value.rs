@@ -17,7 +17,7 @@ pub(super) struct ShownValue {
     blocks_read: u64,
 }
 
-/// Whether a pointer to a value file stands in place of the value.
+/// Whether the entry holds a pointer to a value file instead of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PointerState {
     No,
@@ -44,13 +44,13 @@ impl ShownValue {
         self.value.as_ref()
     }
 
-    /// Whether no pointer stands, or stood, in place of the value.
+    /// Whether the entry holds the value itself and never held a pointer to it.
     #[inline]
     pub(super) fn is_inline(&self) -> bool {
         self.pointer == PointerState::No
     }
 
-    /// Whether a pointer stands in place of the value.
+    /// Whether the entry still holds a pointer instead of the value.
     #[inline]
     pub(super) fn is_unread(&self) -> bool {
         self.pointer == PointerState::Unread

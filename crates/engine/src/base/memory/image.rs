@@ -94,8 +94,8 @@ impl Image {
         let (start, slab) = piece.unwrap_or_else(|| (allocate(layout(len)), ALLOCATOR));
         let head = Head { holders: AtomicUsize::new(1), len: stored_len, slab };
         let start = start.cast::<Head>();
-        // SAFETY: the memory is as long as a head and `len` bytes, at least as strictly aligned as a head, and nobody
-        // else's.
+        // SAFETY: the memory is as long as a head and `len` bytes, at least as strictly aligned as a head, and no other
+        // code uses it.
         unsafe { start.write(head) };
         let mut image = Self(start);
         if cfg!(test) || IS_WATCHED {
@@ -133,7 +133,7 @@ impl Image {
     /// The holder that was [`Self::into_raw`].
     ///
     /// # Safety
-    /// There is a hold that no other holder stands for.
+    /// There is a hold that belongs to no other holder.
     #[inline]
     pub(super) unsafe fn from_raw(head: NonNull<Head>) -> Self {
         Self(head)

@@ -38,8 +38,8 @@ mod system {
             return map_pages(len);
         }
         let slack = map_pages(len + HUGE_PAGE_BYTES);
-        // The last place, which the next mapping will end at: neighbours are one mapping to the system, which allows
-        // only so many.
+        // The last place, which the next mapping will end at: neighbours are one mapping to the system, which limits
+        // their number.
         let front = match slack.align_offset(HUGE_PAGE_BYTES) {
             0 => HUGE_PAGE_BYTES,
             front => front,

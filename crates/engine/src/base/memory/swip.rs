@@ -70,7 +70,7 @@ impl ImageSwip {
             if guess.addr() & LOCKED == 0 {
                 let locked = guess.map_addr(|addr| addr | LOCKED);
                 // Acquire: what was written to the image before it came here. What was exchanged is the word to go on
-                // with: another image may have come to the address of the one that the guess points to.
+                // with: another image may have been put at the address that the guess points to.
                 if let Ok(word) = self.0.compare_exchange(guess, locked, Ordering::Acquire, Ordering::Relaxed) {
                     return Some(word);
                 }

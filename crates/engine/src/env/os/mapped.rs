@@ -7,8 +7,8 @@
 //! # Invariants
 //! 1. The range lies within what was written to the file in one piece: within its length, and where the file has
 //!    blocks.
-//! 2. Only file systems are mapped on that write a block again where it stands (ext4, XFS). Elsewhere a copy might need
-//!    new space, and the signal that tells of a full disk would end the process.
+//! 2. Files are mapped only on file systems that rewrite a block in place (ext4, XFS). Elsewhere a copy might need new
+//!    space, and the signal that tells of a full disk would end the process.
 //!
 //! What is left of such signals: another process cuts the file off, or the kernel has dropped a page of the range and
 //! the device cannot read it back. The process then ends, as by any crash, and what was acknowledged is found by the
@@ -64,7 +64,7 @@ impl Pages for MappedPages {
         assert!(is_within, "{} bytes at {offset} are not within {:?}", bytes.len(), self.range);
         let at = usize_of(offset - self.mapped.start);
         // SAFETY: the bytes from `at` on lie within the mapping, which is writable, as was just checked. No reference
-        // into it is ever made, nobody else of this process has its address, and `bytes` cannot overlap it.
+        // into it is ever made, no other code of this process has its address, and `bytes` cannot overlap it.
         unsafe { self.start.add(at).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
         prefetch_behind_write(self.start.as_ptr().wrapping_add(at), bytes.len());
     }

@@ -16,7 +16,7 @@ struct Page {
     inherited: AtomicU64,
 }
 
-/// Nobody has looked in this process.
+/// No thread of this process has looked.
 const UNKNOWN: u64 = 0;
 /// There were none.
 const NONE: u64 = 1;

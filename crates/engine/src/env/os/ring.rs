@@ -2,12 +2,12 @@
 //!
 //! A thread that sleeps until its read is done may let its processor fall asleep as well, and a virtual processor takes
 //! longer to wake than some devices take to read. Awake, the thread looks at the ring's memory and lets others run in
-//! between; so nobody sleeps while reads of some ten microseconds are under way, and all processors are busy.
+//! between; so no thread sleeps while reads of some ten microseconds are under way, and all processors are busy.
 //!
 //! # Invariants
-//! 1. A ring is its thread's alone and has one read at most, which nobody leaves before the kernel is done with the
-//!    buffer.
-//! 2. A ring that did not take what it was handed is given up with it: nobody hands it to the kernel later.
+//! 1. A ring is its thread's alone and has one read at most, which the thread does not leave before the kernel is done
+//!    with the buffer.
+//! 2. A ring that did not take what it was handed is given up with it: it is not handed to the kernel later.
 
 use io_uring::{IoUring, opcode, types};
 use rustix::io::{Errno, pread};
@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The most bytes of a read that is waited for awake. More take so long that the waking does not matter.
+/// The most bytes of a read that is waited for awake. Larger reads take longer than a wake-up.
 pub(super) const BYTES_MAX: usize = 64 << 10;
 
 /// How long a thread stays awake for a read: a device that is slower gains nothing.
@@ -80,7 +80,7 @@ pub(super) fn check() -> io::Result<()> {
 /// Reads as pread(2) does. A thread that gets no ring any more, as with too many files open, sleeps for its reads.
 pub(super) fn read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> rustix::io::Result<usize> {
     let by_ring = MINE.try_with(|mine| {
-        // A ring would take the last of them for the place where the file stands.
+        // A ring would take the last of them for the current position of the file.
         i64::try_from(offset).ok()?;
         let mut mine = mine.borrow_mut();
         let result = read_by(mine.ring()?, file, buffer, offset);

@@ -113,13 +113,13 @@ impl SimEnv {
     }
 
     /// Calls `interrupt` before each call that this thread makes to the file system. No latch of the machine is held
-    /// meanwhile, so other threads can use the machine while the call waits; calls made by `interrupt` itself are not
+    /// during it, so other threads can use the machine while the call waits; calls made by `interrupt` itself are not
     /// interrupted. `None` ends it.
     pub fn interrupt(&self, interrupt: Option<Interruption>) {
         *self.0.interruption.lock() = interrupt.map(|interrupt| (current().id(), interrupt));
     }
 
-    /// Chooses anew what later crashes leave, and when what is begun is made.
+    /// Gives new seeds to the decisions what later crashes leave, and when an operation that was begun is made.
     pub fn reseed(&self, seed: u64) {
         let mut state = self.0.state.lock();
         (state.random.crash, state.random.begun) = (rng::Rng::new(seed), rng::Rng::new(!seed));
@@ -231,7 +231,7 @@ impl SimEnv {
         self.0.state.lock().disk.space = bytes;
     }
 
-    /// Limits the space so that files can take only so many more bytes.
+    /// Limits the space so that files can take only `bytes` bytes more.
     pub fn set_free(&self, bytes: u64) {
         let mut state = self.0.state.lock();
         state.disk.space = u64::MAX - 1;
@@ -250,8 +250,8 @@ impl SimEnv {
         self.0.state.lock().lazy_workers = lazy;
     }
 
-    /// Does a step of the work of lazy workers that were woken: of that which `choice` takes. False when nobody has
-    /// work.
+    /// Does a step of the work of one of the lazy workers that were woken; `choice` selects it. False when no worker
+    /// has work.
     #[must_use]
     pub fn work(&self, choice: u64) -> bool {
         SimSystem(Arc::clone(&self.0)).work(choice)
@@ -262,13 +262,13 @@ impl SimEnv {
         SimSystem(Arc::clone(&self.0)).advance(time);
     }
 
-    /// Makes the wall clock wrong: from now on it is ahead of the time that has passed by so many seconds, or behind by
-    /// as many.
+    /// Makes the wall clock wrong: from now on it is ahead of the time that has passed by `seconds`, or behind it if
+    /// negative.
     pub fn set_wall_ahead(&self, seconds: i64) {
         self.0.state.lock().clock.wall_ahead_secs = seconds;
     }
 
-    /// Changes a byte on the disk, behind everyone's back: `xor` (not 0) is laid over the byte at `offset`.
+    /// Changes a byte on the disk, without a call of the process: `xor` (not 0) is laid over the byte at `offset`.
     ///
     /// # Errors
     /// `NotFound`, or `UnexpectedEof` when the file ends before `offset`.
@@ -284,7 +284,7 @@ impl SimEnv {
         if found { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Cuts or extends a file on the disk, behind everyone's back.
+    /// Cuts or extends a file on the disk, without a call of the process.
     ///
     /// # Errors
     /// `NotFound`.

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Where the wall clock stands when the machine is made: 2025-01-01 00:00 UTC.
+/// What the wall clock shows when the machine is made: 2025-01-01 00:00 UTC.
 const WALL_START: Duration = Duration::from_secs(1_735_689_600);
 
 /// The clock, the randomness and the workers of a machine.

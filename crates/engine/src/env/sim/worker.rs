@@ -2,8 +2,8 @@
 //!
 //! # Concurrency
 //! A worker has no thread. Its work runs inside [`Worker::wake`], in the caller's thread, until it wants to wait; a
-//! wake from inside the work (or from another thread meanwhile) makes it run once more. Work that waits at most some
-//! time is woken when the clock is moved past that time, by a sleep or by [`super::SimEnv::advance`].
+//! wake from inside the work (or from another thread while it runs) makes it run once more. Work that waits at most
+//! some time is woken when the clock is moved past that time, by a sleep or by [`super::SimEnv::advance`].
 //!
 //! When workers are lazy ([`super::SimEnv::set_lazy_workers`]) a wake only says that there is work, and
 //! [`super::SimEnv::work`] does it, a step at a time: so work stays half done while its caller goes on.
@@ -64,7 +64,7 @@ impl SimWorker {
         state.woken && !state.stopped && state.runner.is_none()
     }
 
-    /// Runs the work until it wants to wait, but at most so many steps, unless it runs already: then it runs once more.
+    /// Runs the work until it wants to wait, but at most `steps_max` steps. If it runs already, it runs once more.
     pub(super) fn run(&self, steps_max: u64) {
         {
             let mut state = self.state.lock();

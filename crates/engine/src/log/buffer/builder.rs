@@ -53,7 +53,7 @@ impl Batch {
 pub(super) struct BatchBuilder {
     /// Where further segments come from.
     pool: Arc<SegmentPool>,
-    /// The last chunk; its segment is the one that fragments go to.
+    /// The last chunk; fragments go to its segment.
     chunk: SegmentChunk,
     /// What the fragments of that segment are seeded with.
     identity: u64,

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::ops::Range;
 
-/// MappedRange pages, and where they stand in the file.
+/// Mapped pages, and their range in the file.
 pub(in crate::log) type MappedRange = (Range<u64>, Box<dyn Pages>);
 
 /// When less is left, more is wanted.

@@ -1,4 +1,4 @@
-//! Segment files: their names, and how one comes to be.
+//! Segment files: their names, and how a file becomes a segment.
 //!
 //! # Format
 //! | name | what it is |

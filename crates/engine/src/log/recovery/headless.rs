@@ -112,7 +112,7 @@ impl Headless<'_> {
             else {
                 continue;
             };
-            // A group stands at the first sector behind the fragments before it.
+            // A group begins at the first sector behind the fragments before it.
             firsts.extend(sector_up(marker.previous_end).0.checked_sub(number * SECTOR).map(Lsn));
         }
         firsts.retain(|first| first.0.is_multiple_of(SECTOR) && *first <= Lsn::MAX);
@@ -148,7 +148,7 @@ impl Headless<'_> {
 }
 
 impl Fields {
-    /// What stands in a header sector.
+    /// The contents of a header sector.
     fn of(sector: &[u8]) -> Self {
         let field = |at: usize| sector.get(at..).and_then(|rest| Decoder::new(rest).u64().ok()).unwrap_or_default();
         Self { bytes: field(32), first: Lsn(field(40)), previous: field(48), previous_end: Lsn(field(56)) }

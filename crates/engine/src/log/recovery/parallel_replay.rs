@@ -53,7 +53,7 @@ pub fn replay(
     let recovered = recover_telling(env, directory, database, from, tell, &mut |start, end, payload| {
         if workers.add(start, payload)? { after_batch(end, &mut workers) } else { Ok(()) }
     });
-    // What could not be applied stands before what could not be read.
+    // What could not be applied lies before what could not be read.
     workers.settle().and(recovered)
 }
 

@@ -1,10 +1,10 @@
 //! Reading fragments in order, and telling the end of the log from corruption.
 //!
 //! # Recovery
-//! The reader stops at the first position where no valid fragment stands and no group goes on from exactly there. Is
-//! that the torn tail of a crash, or damage to what had been durable? It looks through everything behind: a marker that
-//! says that more was durable when it was written, or a segment that sealed the log further on, proves damage. Without
-//! proof the log ends there.
+//! The reader stops at the first position where there is no valid fragment and no group continues from exactly there.
+//! Is that the torn tail of a crash, or damage to what had been durable? It looks through everything behind: a marker
+//! that says that more was durable when it was written, or a segment that sealed the log further on, proves damage.
+//! Without proof the log ends there.
 
 use super::chain::SegmentFile;
 use super::read_window::ReadWindow;
@@ -27,7 +27,7 @@ pub(in crate::log) struct LogReader<'a> {
     window: ReadWindow,
     /// Where the last valid fragment ends.
     pub(in crate::log) fragment_end: Lsn,
-    /// The fragments of a payload so far, and where the first stands.
+    /// The fragments of a payload so far, and the position of the first.
     fragments: Vec<u8>,
     begun: Option<Lsn>,
     /// Whether that payload is packed.
@@ -73,7 +73,7 @@ enum Stop {
     Closed,
     /// The segment is used up.
     Full,
-    /// Nothing valid at this position, where the next fragment or group should stand.
+    /// Nothing valid at this position, where the next fragment or group should be.
     Nothing(Lsn),
 }
 
@@ -251,7 +251,7 @@ impl<'a> LogReader<'a> {
         Ok(())
     }
 
-    /// The kind and payload length of the valid fragment at `at`, if one stands there.
+    /// The kind and payload length of the valid fragment at `at`, if there is one.
     fn fragment(&mut self, index: usize, at: Lsn) -> Result<Option<(FragmentKind, usize)>> {
         let found = &self.log[index];
         let Some(head) = self.window.get(found, at, FRAGMENT_HEADER_BYTES)? else { return Ok(None) };
@@ -264,14 +264,14 @@ impl<'a> LogReader<'a> {
         Ok(is_valid.then_some((kind, length)))
     }
 
-    /// The group marker at `at`, if one stands there.
+    /// The group marker at `at`, if there is one.
     fn marker(&mut self, index: usize, at: Lsn) -> Result<Option<Marker>> {
         let found = &self.log[index];
         let bytes = self.window.get(found, at, MARKER_BYTES)?;
         Ok(bytes.and_then(|bytes| Marker::find(found.identity, at, bytes)))
     }
 
-    /// The first group marker at or behind `from`, and before `end`, in the segment at `index`, and where it stands.
+    /// The first group marker at or behind `from`, and before `end`, in the segment at `index`, and its position.
     fn next_marker(&mut self, index: usize, from: Lsn, end: Lsn) -> Result<Option<(Lsn, Marker)>> {
         let mut at = sector_up(from);
         while at < end {
@@ -288,9 +288,9 @@ impl<'a> LogReader<'a> {
         self.log.iter().rposition(|found| found.header.first <= at).unwrap_or(0)
     }
 
-    /// Refuses a log that stops at `at` in the segment at `index`, if the file may have been cut off in what stood
-    /// there. A file that is cut off further on has lost nothing: the next fragment would stand here, or the next group
-    /// at the next sector.
+    /// Refuses a log that stops at `at` in the segment at `index`, if the file may have been truncated inside the
+    /// record there. A file that was truncated further on has lost nothing: the next fragment would be here, or the
+    /// next group at the next sector.
     fn check_cut(&mut self, index: usize, at: Lsn) -> Result<()> {
         let found = &self.log[index];
         let (cut, end, header) = (found.readable_end(), found.header.end(), found.header);

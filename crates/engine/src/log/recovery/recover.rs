@@ -196,8 +196,8 @@ fn recover_synced(
 }
 
 /// Reads what there is of a log, and shows every whole payload that ends after `from` to `visit`, in order. Nothing is
-/// changed or synced, so what is shown need not be durable; segments may be missing at the beginning. Somebody may
-/// write the log meanwhile, and give up segments: it then ends at some moment of the reading.
+/// changed or synced, so what is shown need not be durable; segments may be missing at the beginning. Another process
+/// may write the log and release segments during the call: the log then ends where it ended at some moment of the call.
 ///
 /// # Errors
 /// As for [`recover`], except that any database will do.
@@ -223,7 +223,7 @@ fn inspect_from(env: &Env, directory: &Path, from: Lsn, goes_on: bool, visit: &m
         let numbers = |listing: &Listing| listing.segments.iter().map(|(number, _)| *number).collect::<Vec<_>>();
         let before = (reached, numbers(&listing));
         let outcome = chain::find(&directory, &listing, None, goes_on.then_some(reached), false).and_then(|chain| {
-            // A salvage may have cut the log off where the reading was, or another log may stand here now.
+            // A salvage may have cut the log off where the reading was, or another log may be here now.
             if goes_on && chain.log.last().is_some_and(|found| found.header.end() < reached) {
                 let message = format!("the redo log has no position {reached} any more: it ends before it");
                 return Err(Error::new(ErrorKind::Gone, message));

@@ -111,7 +111,7 @@ impl LogWriter {
 
     /// Appends a payload made of a head, which is stored as it is, and a prepared body, and returns where the log ended
     /// before it and where it ends now, the position to be handed to [`Self::sync`] or [`Self::write`]. It is in memory
-    /// only, unless so much waits that this thread has to write some of it.
+    /// only, unless the log buffer is full and this thread has to write some of it.
     ///
     /// # Errors
     /// `Full` when the disk has run out of space for the next segment since the body was prepared, before anything is
@@ -246,7 +246,7 @@ impl LogWriter {
     /// anything, until a later call succeeds. `Io` when the file cannot be made; nothing is lost by that. `Poisoned`
     /// when a segment or a name cannot be synced.
     pub fn prepare_spare(&self) -> Result<()> {
-        // First, so that a segment that begins meanwhile asks again.
+        // First, so that a segment that begins during this call asks again.
         self.pool.clear_wants_spare();
         self.groups.sync_full_segments()?;
         self.groups.keep_current_name()?;
@@ -286,7 +286,7 @@ impl LogWriter {
         let released = self.pool.release(before.min(self.durable()));
         let Some(last) = released.last() else { return Ok(()) };
         self.groups.forget_up_to(last.header.number);
-        // The name of what is left must not be the one that a power failure takes back.
+        // A power failure must not take back the name of the only segment that is left.
         self.groups.keep_current_name()?;
         self.pool.retire(released, self.groups.usage())
     }

@@ -106,7 +106,7 @@ impl SegmentWriter {
         self.unsynced.retain(|segment| segment.header.number > last);
     }
 
-    /// Writes a batch through the page cache, and empties it. No direct write is in flight meanwhile. Gives pages that
+    /// Writes a batch through the page cache, and empties it. No direct write may be in flight. Returns the pages that
     /// were filled ahead.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::base::{Error, FileId, Result};
 use crate::env::{Access, Env, OpenOptions};
 use crate::table::files::{self, FileKind};
 
-/// The id of the manifest in force: the one that `CURRENT` names; `None` when `CURRENT` does not exist.
+/// The id of the manifest that `CURRENT` names; `None` when `CURRENT` does not exist.
 ///
 /// # Errors
 /// `Corruption`, `Unsupported` for a newer format, `Io`.

@@ -42,7 +42,7 @@ pub const FORMAT_VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"SPNMANIF";
 pub(super) const HEADER_BYTES: usize = 32;
 pub(super) const FRAME_HEADER_BYTES: usize = 16;
-/// Where the length of a frame's payload stands in its header, and what its own checksum follows.
+/// Where the length of a frame's payload is in its header, and what its own checksum follows.
 const LENGTH_AT: usize = 8;
 const LENGTH_SUM_AT: usize = 12;
 const _: () = assert!(LENGTH_SUM_AT == LENGTH_AT + 4 && FRAME_HEADER_BYTES == LENGTH_SUM_AT + 4);

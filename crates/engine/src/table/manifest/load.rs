@@ -38,7 +38,7 @@ pub(super) fn load(env: &Env, dir: &Path) -> Result<Option<(Catalog, FileId)>> {
     let Some(id) = in_force(env, dir)? else { return Ok(None) };
     match read(env, dir, id) {
         Ok(LoadedManifest { catalog, damage: None }) => Ok(Some((catalog, id))),
-        // A process that has the database open may have put another in force meanwhile.
+        // A process that has the database open may have put another in force during the read.
         _ if in_force(env, dir)? != Some(id) => load(env, dir),
         Ok(LoadedManifest { damage: Some(damage), .. }) => Err(damage.error),
         Err(error) => Err(error),

@@ -13,7 +13,7 @@ use crate::table::catalog::Catalog;
 use crate::table::edit::Edit;
 use crate::table::files::FileKind;
 
-/// A manifest longer than this, and than four times its first frame, is written anew.
+/// A manifest longer than this, and than four times its first frame, is rewritten.
 const REWRITE_BYTES: u64 = 1 << 20;
 /// Bytes reserved behind the manifest's end, so that edits which give space back can be written on a full disk.
 pub const RESERVE_BYTES: u64 = 64 << 10;
@@ -153,7 +153,7 @@ impl Manifest {
         }
     }
 
-    /// What is wrong with either file on disk, and with the one that names them.
+    /// What is wrong with either file on disk, and with the file that names them.
     ///
     /// # Errors
     /// `Io` when they cannot be read.
@@ -187,7 +187,7 @@ impl Manifest {
         self.copy.is_some()
     }
 
-    /// The id of the manifest in force: the one that `CURRENT` names; `None` when `CURRENT` does not exist.
+    /// The id of the manifest that `CURRENT` names; `None` when `CURRENT` does not exist.
     ///
     /// # Errors
     /// `Corruption`, `Unsupported` for a newer format, `Io`.

@@ -2,8 +2,8 @@
 //!
 //! A run does not know which entries its tombstones hide. Each is taken to hide one entry of the sources below it, of
 //! their average size. (LevelDB and RocksDB weigh files the same way: the compensated size of a file counts its
-//! deletions as so many values.) The estimate may be too high, when keys are deleted that are not there; then the merge
-//! is done in vain, but only once: its tombstones go one level down each time, and nowhere from the last.
+//! deletions as values.) The estimate may be too high, when keys are deleted that are not there; then the merge is done
+//! in vain, but only once: its tombstones go one level down each time, and nowhere from the last.
 
 use super::compaction::Compaction;
 use super::runs::{occupied, overlapping, span};
@@ -117,8 +117,8 @@ pub(super) fn dead_bytes_of(merge: &Compaction, oldest: SeqNum) -> u64 {
     dead
 }
 
-/// Whether runs of the last level are written anew by themselves: their tombstones were kept with what they hide,
-/// for a snapshot.
+/// Whether runs of the last level are rewritten by themselves: their tombstones were kept with what they hide, for a
+/// snapshot.
 fn is_of_last_level(merge: &Compaction) -> bool {
     merge.l0.is_empty() && matches!(&*merge.levels, [(level, _)] if *level == LEVELS - 1)
 }

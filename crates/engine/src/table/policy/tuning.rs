@@ -117,7 +117,7 @@ pub(super) const VIEW_ENTRY_NS: u64 = 100;
 pub(super) const VIEW_NS: u64 = 10_000;
 /// A byte read and written again: direct I/O of a mebibyte at 1 to 2 GB/s each way.
 pub(super) const BYTE_NS: u64 = 1;
-/// The fixed cost of a flush or merge: files made durable, and blocks that come to the cache anew.
+/// The fixed cost of a flush or merge: files made durable, and blocks read into the cache again.
 pub(super) const JOB_NS: u64 = 5_000_000;
 
 /// Keys at which the credit of the reads near them is kept: 512 keys of 256 bytes bound it at 128 KiB a table.

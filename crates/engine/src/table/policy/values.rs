@@ -1,11 +1,11 @@
 //! Space in value files: which files are worth emptying, and the compaction that does it.
 //!
-//! A value is dead when no run refers to it any more. Its space comes back with its whole file, when the last value in
-//! that is dead or was written anew elsewhere. Compactions write values anew that they meet in files of which less than
-//! [`LIVE_PERCENT`] is live; and when all files together come below that, and no other compaction is due, a run is
-//! compacted for it. So values take at most twice the space that runs refer to, and each is written anew for at least
-//! as many bytes that become free. (WiscKey and Titan look for dead values by reading files; RocksDB's BlobDB counts,
-//! as here, but goes by the age of files.)
+//! A value is dead when no run refers to it any more. Its space comes back with its whole file, when every value in it
+//! is dead or was rewritten elsewhere. Compactions rewrite the values that they meet in files of which less than
+//! [`LIVE_PERCENT`] is live; and when less than that is live of all files together, and no other compaction is due, a
+//! run is compacted for it. So values take at most twice the space that runs refer to, and each byte that is rewritten
+//! frees at least one. (WiscKey and Titan look for dead values by reading files; RocksDB's BlobDB counts, as here, but
+//! goes by the age of files.)
 
 use std::collections::BTreeMap;
 
@@ -60,8 +60,8 @@ fn referred(handle: &RunHandle, files: &[FileId]) -> u64 {
     references.filter(|reference| files.contains(&reference.file)).map(|reference| reference.bytes).sum()
 }
 
-/// Bytes that the inputs of a compaction refer to in some value files: what it needs more when it writes these values
-/// anew.
+/// Bytes that the inputs of a compaction refer to in some value files: the additional space that it needs when it
+/// rewrites these values.
 #[must_use]
 pub fn moved_bytes(compaction: &Compaction, files: &[FileId]) -> u64 {
     compaction.inputs().map(|handle| referred(handle, files)).sum()

@@ -1,4 +1,4 @@
-//! A walk over the entries of one root, which remembers the path from the root to where it stands.
+//! A walk over the entries of one root, which remembers the path from the root to its position.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ struct Step {
 /// A cursor over the entries of a [`TreeRoot`].
 ///
 /// # Invariants
-/// 1. When it stands on an entry, its leaf is the block that the last step of `path` leads to.
+/// 1. When it is at an entry, its leaf is the block that the last step of `path` leads to.
 /// 2. No leaf is empty, so that a leaf has a first and a last entry to step on.
 #[derive(Debug)]
 pub struct BTreeCursor {
@@ -168,12 +168,12 @@ impl BTreeCursor {
         self.root.meta.height - u32::try_from(self.path.len()).expect("the path is as long as the tree is high")
     }
 
-    /// Steps to the first entry of the leaf after the one that the path leads to.
+    /// Steps to the first entry of the leaf after the current one.
     fn next_leaf(&mut self) -> Result<()> {
         self.step_leaf(false)
     }
 
-    /// Steps to the last entry of the leaf before the one that the path leads to.
+    /// Steps to the last entry of the leaf before the current one.
     fn prev_leaf(&mut self) -> Result<()> {
         self.step_leaf(true)
     }

@@ -25,8 +25,8 @@ pub(super) fn read_free_list(file: &TreeFile, meta: &TreeMeta) -> Result<Vec<Ext
 }
 
 /// Whether the free extents, which ascend within the file, can be those of the root that `meta` describes: as many
-/// bytes as it says, none of its topmost block or of the list itself, and room beside them for all of its blocks. (That
-/// a block further down is free, a merge finds when it frees it, and `verify` finds.)
+/// bytes as it says, none of its topmost block or of the list itself, and enough other space for all of its blocks.
+/// (That a block further down is free, a merge finds when it frees it, and `verify` finds.)
 pub(super) fn fits(free: &[Extent], meta: &TreeMeta) -> bool {
     let units: u64 = free.iter().map(|extent| extent.units).sum();
     let is_free = |pointer: BlockPointer| {

@@ -217,8 +217,7 @@ fn span_of(row: &[BlockPointer], walk: Walk<'_>) -> (u64, usize) {
     (low.offset, usize_of(high.end() - low.offset))
 }
 
-/// Asks for the leaf that a walk comes to behind leaf `i` of `branch`, and for what the cache knows of the one behind
-/// that.
+/// Prefetches the leaf that a walk reaches after leaf `i` of `branch`, and what the cache knows of the leaf after that.
 fn ask_ahead(file: &TreeFile, branch: &Block, i: usize, walk: Walk<'_>) -> Option<()> {
     let (cache, instance) = (&file.cache, file.blocks.instance());
     let next = walk.after(branch, i)?;

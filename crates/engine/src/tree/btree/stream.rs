@@ -15,7 +15,7 @@ const SPREAD_LEAVES: usize = 16;
 const SMALL_PART: usize = 4;
 /// Bytes that a child takes in a branch besides its separator: pointer, head, offset, length.
 const CHILD_BYTES: usize = BlockPointer::BYTES + 4 + 4 + 2;
-/// What a branch takes beside its children: header, padding, last offset.
+/// Bytes that a branch takes in addition to its children: header, padding, last offset.
 const BRANCH_HEADER_BYTES: usize = 12 + 3 + 4;
 /// Branches are not cut so that one has fewer children: each level has less than half the blocks of the one below.
 const CHILDREN_MIN: usize = 2;

@@ -200,7 +200,7 @@ impl BTree {
         let (mut writer, mut freed, changes) = merge.into_parts();
         let mut meta = match merged {
             Ok(meta) => meta,
-            // A write that failed meanwhile must not be lost over the read that ended the merge.
+            // The failure of a write behind must not be hidden by the failed read that ended the merge.
             Err(error) => return Err(writer.abandon().err().unwrap_or(error)),
         };
         freed.extend(base.free_list.map(extent));
@@ -210,7 +210,7 @@ impl BTree {
         Ok(PendingRoot { meta, freed, changes, allocation, permit })
     }
 
-    /// Makes a pending root the one that [`BTree::root`] returns. The manifest must name it, durably. The turn goes on.
+    /// Makes [`BTree::root`] return a pending root. The manifest must name it, durably. The caller keeps the permit.
     ///
     /// # Errors
     /// When the free end of the file could not be cut off. The root is installed all the same, and the tree in order.

@@ -16,7 +16,7 @@ pub(super) enum Seen {
 /// What the rule knows of the table. It does not change while entries pass.
 #[derive(Debug)]
 pub(super) struct GcContext {
-    /// Seqnums of live snapshots, ascending; the last one stands for all snapshots from there on, now or to come.
+    /// Seqnums of live snapshots, ascending; the last one represents all snapshots from there on, now or to come.
     pub(super) snapshots: Vec<SeqNum>,
     /// Nothing older than these entries lies in any other tree of the table.
     pub(super) bottom: bool,

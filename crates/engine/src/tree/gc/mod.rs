@@ -1,7 +1,7 @@
 //! The one rule for what may be dropped: which versions and tombstones a flush or compaction must still write, and
 //! which merge operands it writes folded.
 //!
-//! Two versions lie in one *stripe* when every snapshot sees both or neither. The newest version of a stripe stands for
+//! Two versions lie in one *stripe* when every snapshot sees both or neither. The newest version of a stripe represents
 //! it; a merge operand does so together with what follows it, down to the first version that is none.
 //!
 //! # Invariants
@@ -18,11 +18,11 @@
 //! 6. A put and the single-delete in front of it go together; `single.rs` says when.
 //! 7. The table's compaction filter is asked about a put that every snapshot sees and that has no newer version here.
 //!    What it removes becomes a tombstone above the bottom.
-//! 8. A value that is kept apart is read only to fold operands into it and to ask the filter; else its entry is kept or
-//!    dropped as any put.
+//! 8. A separated value is read only to fold operands into it and to ask the filter; else its entry is kept or dropped
+//!    as any put.
 //! 9. The stream may have a version twice, in different trees: a compaction or a merge into a B-tree that was given up
-//!    has left slices of its result beside its inputs, or beside the log. It is kept once. It may also lie once more in
-//!    a tree that the stream is not of (`below`).
+//!    has left slices of its result while its inputs, or the log, still hold the same versions. It is kept once. It may
+//!    also be in a tree outside of the stream (`below`).
 //! 10. A range tombstone is a tombstone of every key that it covers, between the versions before and after it. Nothing
 //!     that lies behind it is changed by operands, here or below.
 //! 11. Entries that nothing of this can drop or change may pass many at once: puts with seqnum zero, each of which is

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::base::checksum::hash_key;
 use crate::tree::run::{Run, run_of};
 
-/// Trees beside the stream.
+/// The trees of the table outside of the stream.
 #[derive(Clone, Debug, Default)]
 pub struct OtherTrees {
     /// Each of runs that are disjoint and ascend.

@@ -61,7 +61,7 @@ impl GcRule {
         }
     }
 
-    /// The same rule, beside trees that the stream is not of, and that may have some of it once more.
+    /// The same rule, with trees outside of the stream, which may hold some of its versions too.
     #[must_use]
     pub fn with_other_trees(mut self, other_trees: OtherTrees) -> Self {
         self.context.other_trees = other_trees;
@@ -201,7 +201,7 @@ impl GcRule {
     /// several of them, or nothing.
     ///
     /// # Errors
-    /// What `out` says, and when a value that operands change is kept apart and cannot be read.
+    /// What `out` says, and when a separated value that operands change cannot be read.
     #[inline]
     pub fn push(&mut self, entry: &Entry<'_>, out: &mut impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
         self.consumed += 1;

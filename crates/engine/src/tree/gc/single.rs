@@ -30,7 +30,7 @@ fn is_put(kind: Kind) -> bool {
 }
 
 impl GcRule {
-    /// Holds `entry` back when it is a single-delete, or decides over the one that was by what comes behind it; true
+    /// Holds `entry` back when it is a single-delete, or decides the one that is held back by the entry behind it; true
     /// when nothing else is to be done with `entry`.
     #[cold]
     pub(super) fn wait(

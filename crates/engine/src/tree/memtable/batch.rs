@@ -1,5 +1,5 @@
-//! A large batch as a memtable: its entries stay where the batch has them, in the order of their arrival, and an index
-//! beside them has the order of keys. It is complete when it is made, and nothing is added to it.
+//! A large batch as a memtable: its entries stay where the batch has them, in the order of their arrival, and a
+//! separate index has them in the order of keys. It is complete when it is made, and nothing is added to it.
 //!
 //! # Invariants
 //! 1. Slots are in order of place: key ascending, then seqnum descending.
@@ -19,7 +19,7 @@ use crate::base::value::ByteSource;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
 use crate::tree::cursor::{Cursor, Found, KeyCursor, LazySeek, MergeSource};
 
-/// The `at` of a cursor that stands on no entry.
+/// The `at` of a cursor that is positioned nowhere.
 const NOWHERE: usize = usize::MAX;
 
 /// How many entries ahead of a cursor memory is asked for: they lie anywhere in the batch.
@@ -120,7 +120,7 @@ impl BatchSorter {
         self.slots.push(Slot::new(spot));
     }
 
-    /// Sorts them. They lie in `source`, of which so many bytes are kept for them.
+    /// Sorts them. They lie in `source`, which keeps `kept_bytes` bytes for them.
     #[must_use]
     pub fn sort(mut self, source: Arc<dyn ByteSource>, kept_bytes: usize) -> SortedBatch {
         let skip = sort(&*source, &mut self.slots, ROUNDS);

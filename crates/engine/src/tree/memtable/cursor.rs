@@ -5,7 +5,7 @@
 //! 1. The image is what the leaf held at one moment, from the leaf's `low` up to the `low` of the `next` that it then
 //!    had.
 //! 2. Both bounds stay ends of leaves for ever, so neighbouring images neither overlap nor leave a gap: what was
-//!    present when the cursor was placed is shown exactly once, however many leaves split meanwhile.
+//!    present when the cursor was placed is shown exactly once, however many leaves split during the walk.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use super::tree::{SeekProgress, Tree};
 use crate::base::{Entry, Result, SeqNum, Value};
 use crate::tree::cursor::{Cursor, KeyCursor, LazySeek, MergeSource};
 
-/// The `at` of a cursor that stands on no entry.
+/// The `at` of a cursor that is positioned nowhere.
 const NOWHERE: usize = usize::MAX;
 
 /// How many records ahead of the cursor are asked for.
 const AHEAD: usize = 8;
 
-/// A cursor over a memtable that takes entries. Inserts go on beside it; those made after it was placed may be shown or
-/// not.
+/// A cursor over a memtable that takes entries. Inserts go on during the walk; those made after the cursor was placed
+/// may be shown or not.
 pub(super) struct TreeCursor {
     image: Image,
-    /// The slot of the image that the cursor stands on.
+    /// The slot of the image that the cursor is at.
     at: usize,
     is_warm: bool,
     /// How far a seek has come before it was begun.

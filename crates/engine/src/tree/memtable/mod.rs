@@ -4,7 +4,7 @@
 //! changed: a memtable grows until it is flushed, and its memory goes back to the system with the last handle, cursor
 //! and pinned value.
 //!
-//! A large batch is a memtable as it stands, beside an index of it (`batch`): nothing is copied.
+//! A large batch becomes a memtable as it is, with an index over it (`batch`): nothing is copied.
 //!
 //! # Concurrency
 //! Writers hold one node of the tree at a time, for as long as it takes to put one slot into it. Readers hold nothing
@@ -135,7 +135,7 @@ impl Memtable {
         cursor.seek_ge(low).is_ok() && cursor.key().is_some_and(|key| high.is_none_or(|high| key <= high))
     }
 
-    /// A cursor that stands nowhere yet.
+    /// A cursor positioned nowhere.
     #[must_use]
     pub fn cursor(&self) -> Box<dyn MergeSource> {
         self.merge_source(false)

@@ -5,8 +5,8 @@
 //! neighbour and moves right.
 //!
 //! # Concurrency
-//! A writer holds at most one node, and no latch meanwhile. The growth latch is taken without a node, and the arena's
-//! latch (to map memory) perhaps within it. Readers hold nothing.
+//! A writer holds at most one node, and no latch while it holds one. The growth latch is taken without a node, and the
+//! arena's latch (to map memory) perhaps within it. Readers hold nothing.
 
 use std::ptr;
 

@@ -16,7 +16,7 @@ const STEPS_MAX: u32 = 8;
 /// Lies above every key.
 static ABOVE_ALL: [u8; KEY_BYTES_MAX + 1] = [0xff; KEY_BYTES_MAX + 1];
 
-/// The entries of a tree that range tombstones do not hide from a reader. Outside of its limits it may stand on others.
+/// The entries of a tree that range tombstones do not hide from a reader. Outside of its limits it may show others.
 pub struct RangeDelCursor {
     cursor: Box<dyn MergeSource>,
     masks: Arc<Masks>,

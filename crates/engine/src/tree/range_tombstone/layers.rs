@@ -1,10 +1,10 @@
 //! The range tombstones of a table in few sets: those that are on disk in one, those in memory in others, each at least
 //! twice as large as the next.
 //!
-//! A batch adds a set of its own. What that makes too many is merged later, by twos, beside commits and readers: an
-//! range tombstone is copied a logarithmic number of times until it is in the largest set, and a reader searches a
-//! logarithmic number of sets. This is the logarithmic method of Bentley and Saxe ("Decomposable searching problems",
-//! 1980).
+//! A batch adds a set of its own. When there are too many sets, pairs of them are merged in the background, while
+//! commits and readers go on: a range tombstone is copied a logarithmic number of times until it is in the largest set,
+//! and a reader searches a logarithmic number of sets. This is the logarithmic method of Bentley and Saxe
+//! ("Decomposable searching problems", 1980).
 
 use std::ops::Bound;
 use std::sync::Arc;

@@ -32,7 +32,7 @@ pub struct RunOptions {
     pub compression: Compression,
     /// Bits that each key gets in the filter; zero: no filter.
     pub filter_bits_per_key: f64,
-    /// The rule of the prefixes that the filter knows beside the keys.
+    /// The rule of the prefixes that the filter holds in addition to the keys.
     pub filter_prefix: Option<Prefix>,
     /// Whether to write past the page cache.
     pub direct: bool,
@@ -116,8 +116,8 @@ impl RunBuilder {
     /// Adds an entry.
     ///
     /// # Errors
-    /// `Io` or `Full` when the file cannot be written, `Corruption` when a value is said to be kept apart and nothing
-    /// points to it. The run is of no use then.
+    /// `Io` or `Full` when the file cannot be written, `Corruption` when an entry of a separated value holds no
+    /// pointer. The run is of no use then.
     ///
     /// # Panics
     /// When the entry does not come after the one before in stored order.

@@ -33,7 +33,7 @@
 //! | 80 | 8 | tombstones |
 //! | 88 | 8 | bytes of keys and values |
 //! | 96 | 8 | the largest seqnum |
-//! | 104 | 4 | the rule of the prefixes that the filter knows beside the keys ([`Prefix`]); zero without |
+//! | 104 | 4 | the rule of the prefixes that the filter holds in addition to the keys ([`Prefix`]); zero without |
 //! | 108 | 12 | zero |
 //! | 120 | 8 | XXH3-64 of the bytes before it, seeded with the file's identity and the footer's offset |
 //!
@@ -97,7 +97,7 @@ impl Footer {
         out
     }
 
-    /// Reads the footer of `file`, whose `bytes` stand at `offset`.
+    /// Reads the footer of `file`, whose `bytes` are at `offset`.
     ///
     /// # Errors
     /// `Corruption` when this is not the footer that was written there, `Unsupported` when another version wrote it.

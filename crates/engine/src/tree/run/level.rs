@@ -1,4 +1,4 @@
-//! Runs that lie side by side: finding the one that may hold a key, and walking through all of them.
+//! A level of disjoint runs: finding the run that may hold a key, and walking through all of them.
 
 use super::cursor::RunCursor;
 use super::reader::Run;
@@ -41,7 +41,7 @@ pub struct LevelCursor {
     runs: Arc<[Arc<Run>]>,
     fill: Fill,
     sticky_error: StickyError,
-    /// The run where the cursor is; meaningless while it stands nowhere.
+    /// The run where the cursor is; meaningless while it is positioned nowhere.
     at: usize,
     cursor: Option<RunCursor>,
     limits: Option<Arc<Limits>>,
@@ -50,7 +50,7 @@ pub struct LevelCursor {
 }
 
 impl LevelCursor {
-    /// A cursor that stands nowhere. (The code that puts the level together asserts that the ranges of the runs are in
+    /// A cursor positioned nowhere. (The code that puts the level together asserts that the ranges of the runs are in
     /// order; debug builds check it here.)
     #[must_use]
     pub fn new(runs: Arc<[Arc<Run>]>, fill: Fill) -> Self {
@@ -58,7 +58,7 @@ impl LevelCursor {
         Self { runs, fill, sticky_error: StickyError::default(), at: 0, cursor: None, limits: None, is_seeking: false }
     }
 
-    /// Makes a move in run `at`; there may be none, and then the cursor stands nowhere.
+    /// Makes a move in run `at`; there may be none, and then the cursor is positioned nowhere.
     fn enter(&mut self, at: Option<usize>, go: impl FnOnce(&mut RunCursor) -> Result<()>) -> Result<()> {
         self.is_seeking = false;
         let Some((at, run)) = at.and_then(|at| Some((at, self.runs.get(at)?))) else {

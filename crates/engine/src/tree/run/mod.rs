@@ -1,4 +1,4 @@
-//! Runs: immutable sorted files of entries, each an index over leaves with a filter beside it.
+//! Runs: immutable sorted files of entries, each with leaves, an index over them, and a filter.
 //!
 //! [`RunBuilder`] writes one front to back, [`Run`] answers from it, [`RunCursor`] walks it, and [`LevelCursor`] walks
 //! runs that lie side by side.

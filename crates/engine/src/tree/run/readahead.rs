@@ -52,7 +52,7 @@ impl Span {
     }
 }
 
-/// The leaves asked for last, each beside the one before.
+/// The leaves asked for last, each next to the one before.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     leaves: u32,
@@ -183,7 +183,7 @@ impl ReadAhead {
         leaf
     }
 
-    /// Has the span behind the one that is held read into `buffer`, if it is likely to be wanted.
+    /// Begins to read the span behind the current one into `buffer`, if it is likely to be wanted.
     fn begin_next(&mut self, file: &BlockFile, wanted_end: u64, buffer: AlignedBuffer) {
         let goes_on = match self.fill {
             Fill::Keep => false,

@@ -287,7 +287,7 @@ impl Run {
     }
 }
 
-/// Something else stands where the index should point to a block.
+/// An entry of the index does not hold a pointer to a block.
 #[cold]
 fn no_pointer(file: &BlockFile, footer: &Footer) -> Error {
     file.corruption(footer.leaves_end, "an entry of the run's index is no pointer")

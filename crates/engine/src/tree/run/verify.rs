@@ -39,12 +39,12 @@ struct Walk<'a> {
     separator: Vec<u8>,
     /// What the entries seen so far refer to.
     referred: RunMeta,
-    /// Bytes of the values kept apart that were read.
+    /// Bytes of the separated values that were read.
     value_bytes: u64,
 }
 
-/// Reads every block, also those of values kept apart, and checks checksums, order, counts, bounds, the index, and
-/// that the filter knows every key.
+/// Reads every block, also those of separated values, and checks checksums, order, counts, bounds, the index, and that
+/// the filter knows every key.
 ///
 /// # Errors
 /// `Corruption` for the first disagreement, `Io` when a block cannot be read.
@@ -170,7 +170,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Reads a value that is kept apart, from its file.
+    /// Reads a separated value from its file.
     fn value(&mut self, pointer: &[u8]) -> Result<()> {
         let value = self.run.values().read_from_file(pointer)?;
         self.referred.refer(&ValuePointer::decode(pointer)?);
@@ -201,7 +201,7 @@ impl Walk<'_> {
             return Err(self.wrong(pointer, "the footer counts other entries than there are"));
         }
         if self.referred.references != self.run.meta().references {
-            return Err(self.wrong(pointer, "the values kept apart are not those that the manifest counts"));
+            return Err(self.wrong(pointer, "the separated values are not those that the manifest counts"));
         }
         if self.last_key != self.run.meta().largest {
             return Err(self.wrong(pointer, "the last key is not the one in the manifest"));

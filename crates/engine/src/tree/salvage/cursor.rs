@@ -20,9 +20,8 @@ use crate::tree::values::ValueFiles;
 /// be opened, its loss.
 pub type Piece = (SeqnumBounds, Result<Box<dyn Leaves>, LostRange>);
 
-/// Walks forward over the entries of the leaves that are left of trees that lie side by side. Values that are kept
-/// apart stand in their entries, as if they were not; an entry whose value cannot be read is lost like one in a damaged
-/// leaf.
+/// Walks forward over the entries of the leaves that are left of trees that lie side by side. Separated values are
+/// shown in their entries like any others; an entry whose value cannot be read is lost like one in a damaged leaf.
 pub struct SalvageCursor {
     /// The trees to come.
     pieces: Box<dyn Iterator<Item = Piece> + Send>,
@@ -32,20 +31,20 @@ pub struct SalvageCursor {
     losses: Losses,
     /// Bytes of the blocks and values read. Only shown; publishes nothing.
     read: Arc<AtomicU64>,
-    /// Where the cursor stands: the leaf's place and block, and the entry in it.
+    /// The position of the cursor: the leaf's place and block, and the entry in it.
     leaf: Option<(u64, Block)>,
     at: usize,
     /// The key and seqnum met last.
     key: Vec<u8>,
     seqnum: SeqNum,
-    /// The value of the entry, if it is kept apart.
+    /// The value of the entry, if it is a separated one.
     value: Option<Value>,
     /// Nothing was shown since the last loss.
     in_gap: bool,
 }
 
 impl SalvageCursor {
-    /// A cursor that stands nowhere, over trees in the order of their keys, whose entries point into `values`. What it
+    /// A cursor positioned nowhere, over trees in the order of their keys, whose entries point into `values`. What it
     /// cannot show it adds to `losses`, the bytes that it reads to `read`.
     #[must_use]
     pub fn new(
@@ -115,7 +114,7 @@ impl SalvageCursor {
         (self.leaves.as_ref().map_or(Path::new(""), |leaves| leaves.path()), offset)
     }
 
-    /// Goes on from where the cursor stands to the next entry that can be shown, the one here included.
+    /// Goes on from the position of the cursor to the next entry that can be shown, the one here included.
     fn settle(&mut self) {
         while let Some((offset, leaf)) = self.leaf.clone() {
             leaf.key_into(self.at, &mut self.key);

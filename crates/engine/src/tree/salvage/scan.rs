@@ -85,7 +85,7 @@ impl FrameScan {
     }
 }
 
-/// The leaves of a run, which stand back to back from the beginning of its file.
+/// The leaves of a run, which lie back to back from the beginning of its file.
 #[derive(Debug)]
 pub struct RunLeaves {
     scan: FrameScan,

@@ -75,7 +75,7 @@ impl ValueFile {
         self.value(pointer, self.file.read(pointer)?)
     }
 
-    /// Reads values of several files, beside each other where the system can.
+    /// Reads values of several files, in parallel where the system can.
     ///
     /// # Errors
     /// As [`ValueFile::read`], of the first value that has one.

@@ -1,7 +1,7 @@
 //! Value files: large values of runs, apart from their keys, so that a compaction moves pointers and not the values.
 //!
 //! A flush, and a bulk load, write each put with a large value to a value file ([`ValueBuilder`]) and an entry of
-//! [`Kind::PutPointer`](crate::base::Kind::PutPointer) to the run, in whose value's place stands a [`ValuePointer`].
+//! [`Kind::PutPointer`](crate::base::Kind::PutPointer) to the run, which holds a [`ValuePointer`] instead of the value.
 //! Cursors and lookups show the pointer; [`ValueFiles`] reads what it points to, when a reader wants the value.
 //! (WiscKey, Lu et al. 2016; integrated BlobDB of RocksDB.)
 //!
@@ -15,7 +15,7 @@
 //!    ([`Reference`](super::run::Reference)). The sum over all runs of the table are the file's live bytes; a file to
 //!    which no run refers is removed.
 //! 3. The run holds the files open, so a reader of a version can read its values, also when the files are removed
-//!    meanwhile.
+//!    before it does.
 
 mod builder;
 mod file;

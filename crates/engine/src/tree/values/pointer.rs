@@ -1,4 +1,4 @@
-//! Where a value that is kept apart lies.
+//! The position of a separated value in its value file.
 //!
 //! # Format
 //!
@@ -24,7 +24,7 @@ impl ValuePointer {
     /// Length of a stored pointer in bytes.
     pub const BYTES: usize = 8 + BlockPointer::BYTES;
 
-    /// The pointer as it stands in the place of a value.
+    /// The pointer as it is stored in place of a value.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
@@ -33,7 +33,7 @@ impl ValuePointer {
         out
     }
 
-    /// Reads what stands in the place of a value.
+    /// Reads what is stored in place of a value.
     ///
     /// # Errors
     /// `Corruption` when it is no pointer.
@@ -45,7 +45,7 @@ impl ValuePointer {
         match read(&mut decoder) {
             Ok(pointer) if decoder.is_empty() => Ok(pointer),
             Ok(_) | Err(crate::base::codec::Malformed) => {
-                Err(Error::new(ErrorKind::Corruption, "what stands in the place of a value kept apart is no pointer"))
+                Err(Error::new(ErrorKind::Corruption, "the entry of a separated value holds no pointer"))
             }
         }
     }

@@ -39,7 +39,7 @@ impl ValueFiles {
         self.iter().filter(|file| other.find(file.id()).is_none())
     }
 
-    /// The value to which `pointer`, as it stands in an entry, points.
+    /// The value to which `pointer`, as it is stored in an entry, points.
     ///
     /// # Errors
     /// `Corruption` when there is no such value or it is not what was written, `Io` when it cannot be read.
@@ -57,7 +57,7 @@ impl ValueFiles {
         file.read_from_file(pointer.block)
     }
 
-    /// As [`Self::read`], of several, which are read beside each other where the system can.
+    /// As [`Self::read`], of several, which are read in parallel where the system can.
     ///
     /// # Errors
     /// As [`Self::read`], of the first that has one.

@@ -21,8 +21,7 @@ pub struct SnapshotIter<C> {
     pub(super) limits: Arc<Limits>,
     pub(super) high_head: u64,
     pub(super) direction: Direction,
-    /// The key here, unless it is that of the entry where the cursor stands. The last dead key, unless an entry was
-    /// shown since.
+    /// The key here, unless it is that of the entry at the cursor. The last dead key, unless an entry was shown since.
     pub(super) key: Vec<u8>,
     /// The value of `key`, if it is not the one of the entry at the cursor.
     pub(super) value: ShownValue,
@@ -46,10 +45,10 @@ pub struct ReadContext {
 pub(super) enum Direction {
     Fresh,
     Forward,
-    /// Forward, and the cursor stands on what ended the operands of `key`.
+    /// Forward, and the cursor is at the entry that ended the operands of `key`.
     Folded,
     Backward,
-    /// Backward, and the cursor stands on the entry that is shown, the only one of its key.
+    /// Backward, and the cursor is at the entry that is shown, the only one of its key.
     Standing,
     Done,
 }

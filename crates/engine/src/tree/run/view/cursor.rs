@@ -30,7 +30,7 @@ pub struct ViewCursor {
     progress: SeekProgress,
 }
 
-/// Where the cursor stands.
+/// The position of the cursor.
 #[derive(Clone, Copy, Debug)]
 enum State {
     Nowhere,
@@ -68,7 +68,7 @@ impl View {
 }
 
 impl ViewCursor {
-    /// A cursor that stands nowhere.
+    /// A cursor positioned nowhere.
     pub(super) fn new(view: Arc<View>, fill: Fill) -> Self {
         let run_cursors = RunCursors::new(view.trees.len(), fill);
         let (sticky_error, state, here, progress) =
@@ -151,7 +151,7 @@ impl ViewCursor {
         low.is_some_and(|low| self.view.group(slot).key_bound(slot.at).order(low).is_lt())
     }
 
-    /// Where it stands, or is near to.
+    /// The slot that it is at, or near.
     const fn slot(&self) -> Option<SlotPos> {
         match self.state {
             State::Nowhere => None,
@@ -159,7 +159,7 @@ impl ViewCursor {
         }
     }
 
-    /// Where the entry is on which it stands.
+    /// Where its current entry is.
     #[inline]
     fn here(&self) -> Option<&LeafCursor> {
         matches!(self.state, State::On(_)).then_some(&self.here)
@@ -180,8 +180,8 @@ impl ViewCursor {
         }
     }
 
-    /// Asks for memory of the leaves of the entries that a walk from this bound in a group comes to first, if they are
-    /// in that group.
+    /// Prefetches from the leaves of the entries that a walk from this bound in a group shows first, if they are in
+    /// that group.
     fn ask_for(&self, group: SlotPos, bound: Bound, ask: impl Fn(Trace<'_>)) {
         if self.fill != Fill::Keep {
             return;

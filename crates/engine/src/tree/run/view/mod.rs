@@ -1,5 +1,5 @@
-//! A sorted view of several trees of runs: in what order their entries come. So a walk over all of them searches once,
-//! and looks at those entries only that it comes to, in which tree they ever are.
+//! A sorted view of several trees of runs: the order of all their entries. A walk over all of them searches once, and
+//! reads only the entries that it shows, whichever tree they are in.
 //!
 //! Source: Zhong, Chen, Wu and Jiang: "REMIX: Efficient Range Query for LSM-trees", FAST 2021. Theirs is stored, of all
 //! trees, and compares keys by looking at entries; this one is in memory, of the small trees over a large one, and has

@@ -136,7 +136,7 @@ impl View {
         let leaf_of = |(request, start): (&GetRequest<'_>, &Option<SlotPos>)| self.first_leaf((*start)?, request.key);
         let mut leaves: Vec<_> = requests.iter().zip(&starts).filter_map(leaf_of).collect();
         leaves.retain(|leaf| !leaf.swip.is_some_and(SwipOf::follow));
-        // Those that are in no memory are read beside each other, and stay for as long as they are looked at.
+        // Those that are not in memory are read in parallel, and stay in memory until the search is done.
         let _read = match self.trees.first().and_then(|tree| tree.first()).filter(|_| !leaves.is_empty()) {
             Some(run) => run.cache.get_many(&leaves, Fill::Keep)?,
             None => Vec::new(),
