@@ -6,11 +6,11 @@
 //!    their descriptors are closed, and no helper is left.
 //! 2. In a process that was forked from the process that opened the database, no call reaches the file system.
 
-use super::beside::{Batch, Helpers};
 use super::environment::Env;
 use super::file::{DirEntry, File, FileLock, FileSystem, InFlight, OpenOptions, Pages, Transfer};
 use super::origin::Origin;
 use super::thread::Threads;
+use super::transfer_batch::{Batch, Helpers};
 use crate::base::sync::{Mutex, RwLock};
 use crate::base::{Error, ErrorKind, Result};
 use std::io;

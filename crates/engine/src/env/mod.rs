@@ -3,7 +3,6 @@
 //! Nothing in the engine reaches the operating system except through an [`Env`]. [`os`] is the real one; [`sim`] lives
 //! in memory, replays from a seed, and loses, tears and fails what a real machine may lose, tear and fail.
 
-mod beside;
 pub mod buffer;
 mod database_files;
 mod environment;
@@ -14,6 +13,7 @@ pub mod sim;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod transfer_batch;
 
 use std::io;
 
