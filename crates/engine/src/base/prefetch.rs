@@ -3,7 +3,7 @@
 /// Bytes that come to the processor's cache together.
 pub const CACHE_LINE_BYTES: usize = 64;
 
-/// Asks for `len` bytes from `at` on, where there is a way to. They need not be there.
+/// Prefetches `len` bytes from `at` on, on processors where that is known how to. The address may be invalid.
 #[inline]
 pub fn prefetch(at: *const u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -157,7 +157,7 @@ impl Block {
         &self.image
     }
 
-    /// Asks for the memory that every access looks at first, before it is needed.
+    /// Prefetches the memory that every access reads first.
     #[inline]
     pub fn prefetch_front(&self) {
         Self::prefetch_front_at(self.image.as_ptr().wrapping_sub(HEAD_BYTES));
@@ -169,7 +169,7 @@ impl Block {
         prefetch(front, FRONT_BYTES);
     }
 
-    /// Asks for the memory that a search of the block looks at first, before it is needed.
+    /// Prefetches the memory that a search of the block reads first.
     #[inline]
     pub fn prefetch_search(&self) {
         let (heads_at, searched) = (self.heads_at(), 8 * self.count());
@@ -177,7 +177,7 @@ impl Block {
         prefetch_all(&self.image[..end]);
     }
 
-    /// Asks for the entries from one on that was searched for.
+    /// Prefetches the entries from `bound` on.
     #[inline]
     pub fn prefetch_entries(&self, bound: Bound) {
         self.prefetch_at(bound, ENTRIES_BYTES);
@@ -189,7 +189,7 @@ impl Block {
         self.prefetch_at(bound, ENTRY_BYTES);
     }
 
-    /// Searches the block, whose front must be in near memory, for `key`, and asks for the first entry from there on.
+    /// Searches the block, whose front must be in near memory, for `key`, and prefetches the first entry from there on.
     #[inline]
     pub fn prefetch_entry(&self, key: &[u8]) {
         self.prefetch_bound(self.bound(key));
@@ -200,7 +200,7 @@ impl Block {
         self.prefetch_from(self.offset(bound.at), bytes);
     }
 
-    /// Asks for `len` bytes from `at` on, before they are needed.
+    /// Prefetches `len` bytes from `at` on.
     #[inline]
     pub fn prefetch_from(&self, at: usize, len: usize) {
         prefetch(self.image.as_ptr().wrapping_add(at), len);

@@ -25,9 +25,9 @@ pub struct CacheCounters {
     /// Blocks that came in because a reader wanted them, or that were made of such blocks. A populated one counts here
     /// from its first read on.
     pub inserted: u64,
-    /// Blocks that flushes, merges and loads put in when they wrote them, since there was room.
+    /// Blocks that flushes, merges and loads put in when they wrote them, because there was free space.
     pub populated: u64,
-    /// Blocks that had to leave for want of room.
+    /// Blocks that were evicted to make room.
     pub evicted: u64,
     /// Bytes of memory that the blocks take now.
     pub bytes: u64,
@@ -51,7 +51,7 @@ pub struct Cache {
     fitting: Mutex<()>,
     /// Bytes of the blocks that trees keep for themselves.
     reserved: AtomicU64,
-    /// Reads that found their block at hand, past the shards.
+    /// Reads that found their block in a swip, past the shards.
     at_hand: ThreadCounters<1>,
 }
 
@@ -98,7 +98,7 @@ impl Cache {
         self.get_at(None, file, pointer, fill)
     }
 
-    /// As [`Self::get`], of a block that may be at hand: `swip` is that of `pointer`, in the branch that has it.
+    /// As [`Self::get`], of a block that may be in a swip: `swip` is that of `pointer`, in the branch that has it.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -183,7 +183,7 @@ impl Cache {
         self.shard(hash).shard.lock().get(hash, key, tag(pointer), fill == Fill::Keep)
     }
 
-    /// As [`Self::lookup`], of a block that may be at hand, as [`Self::get_at`] has it.
+    /// As [`Self::lookup`], of a block that may be in a swip, as in [`Self::get_at`].
     #[inline]
     #[must_use]
     pub fn lookup_at(
@@ -203,7 +203,7 @@ impl Cache {
         self.shard(hash).shard.lock().get_for(hash, key, tag(pointer), || swip.downgrade())
     }
 
-    /// The block that is at hand in `swip`, if one is.
+    /// The block in `swip`, if there is one.
     #[inline]
     #[must_use]
     pub fn at_hand(&self, swip: SwipOf<'_>) -> Option<Block> {
@@ -212,8 +212,8 @@ impl Cache {
         Some(block)
     }
 
-    /// Asks for the memory where a lookup of the block looks first; where it is at hand, for the block itself, and says
-    /// so.
+    /// Prefetches the memory that a lookup of the block reads first. Returns true if the swip holds the block: then it
+    /// prefetches the block itself.
     #[inline]
     pub fn follow(&self, swip: Option<SwipOf<'_>>, instance: u64, pointer: BlockPointer) -> bool {
         let is_at_hand = swip.is_some_and(SwipOf::follow);
@@ -223,7 +223,7 @@ impl Cache {
         is_at_hand
     }
 
-    /// Asks for the memory where a lookup of the block looks first.
+    /// Prefetches the memory that a lookup of the block reads first.
     #[inline]
     pub fn prefetch_line(&self, instance: u64, pointer: BlockPointer) {
         let hash = Key { instance, offset: pointer.offset }.hash();
@@ -252,9 +252,8 @@ impl Cache {
         kept
     }
 
-    /// Puts in a block that was just written, of about `bytes` bytes, if there is room for it without that another
-    /// block goes; `make` makes it then. It is the first to go when room is needed later, unless somebody reads it
-    /// before.
+    /// Puts in a block that was just written, of about `bytes` bytes, if it fits without the eviction of another block;
+    /// `make` makes it then. It is the first to be evicted later, unless it is read before.
     pub fn populate(&self, instance: u64, pointer: BlockPointer, bytes: usize, make: impl FnOnce() -> Block) {
         let key = Key { instance, offset: pointer.offset };
         let latched = self.shard(key.hash());

@@ -24,7 +24,7 @@ pub struct Wanted<'w> {
     pub file: &'w BlockFile,
     /// Where it lies there.
     pub pointer: BlockPointer,
-    /// Where it may be at hand.
+    /// The swip that may hold it.
     pub swip: Option<SwipOf<'w>>,
 }
 

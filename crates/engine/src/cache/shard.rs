@@ -1,10 +1,10 @@
 //! One shard of the cache: a bounded set of blocks under one latch, evicted by S3-FIFO.
 //!
 //! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP 2023) sends a new
-//! block through a *small* queue of a tenth of the room. A block that is read again there moves to the *main* queue;
-//! the others, which are most of them, leave after a tenth of the time that LRU would keep them, so a scan cannot wash
-//! the main queue away. A block that left too early is known by the *ghost* and goes straight to main when it comes
-//! back. A hit sets two bits and moves nothing.
+//! block through a *small* queue of a tenth of the capacity. A block that is read again there moves to the *main*
+//! queue; the others, which are most of them, leave after a tenth of the time that LRU would keep them, so a scan
+//! cannot wash the main queue away. A block that left too early is known by the *ghost* and goes straight to main when
+//! it comes back. A hit sets two bits and moves nothing.
 //!
 //! A value that was *populated* ([`Shard::populate`]) was written just now and was not read yet. It takes free room
 //! only, waits in a queue of its own, and is the first to be evicted: for all other values the shard behaves as if it
@@ -126,7 +126,7 @@ pub(super) trait Shared: Clone {
     /// Where it may be found without the shard.
     type Swip: Swizzle<Self>;
 
-    /// Asks for the memory that a clone and what is done with it look at first.
+    /// Prefetches the memory that a clone, and accesses to it, read first.
     fn prefetch(&self) {}
 }
 
@@ -238,7 +238,7 @@ impl<V: Shared> Shard<V> {
         at(&mut self.slots, index).swip.take()?.take()
     }
 
-    /// Asks for the memory of the value at `key`, if there is one.
+    /// Prefetches the value at `key`, if there is one.
     #[inline]
     pub(super) fn prefetch_step(&mut self, hash: u64, key: Key) -> bool {
         let found = self.table.find(hash, key);

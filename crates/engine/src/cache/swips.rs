@@ -1,5 +1,5 @@
-//! Leaves at hand in the branches above them: a read that comes from there needs neither the latch nor the line of a
-//! shard.
+//! Swips in branches to the leaves below them: a read that finds its leaf by a swip needs neither the latch nor the
+//! line of a shard.
 //!
 //! A shard puts a block into the swip that a reader came by, once the block has been read often enough to be worth it,
 //! and takes it out again when the block leaves the cache. Reads by a swip are counted in it, and asked for when the
@@ -45,20 +45,20 @@ impl<'s> SwipOf<'s> {
         prefetch((&raw const *self.swip()).cast(), size_of::<Swip>());
     }
 
-    /// Asks for the memory that every access to the leaf looks at first; false when it is not at hand.
+    /// Prefetches the memory that every access to the leaf reads first; false when the swip does not hold the leaf.
     #[inline]
     #[must_use]
     pub fn follow(self) -> bool {
         self.swip().prefetch_front()
     }
 
-    /// Whether the leaf is at hand.
+    /// Whether the swip holds the leaf.
     #[inline]
     pub(super) fn is_full(self) -> bool {
         self.swip().is_full()
     }
 
-    /// The leaf, if it is at hand.
+    /// The leaf, if the swip holds it.
     #[inline]
     pub(super) fn get(self) -> Option<Block> {
         self.swip().get()

@@ -204,7 +204,7 @@ impl TableAddr {
         at == (table.lines.as_ptr().addr(), table.mask())
     }
 
-    /// Asks for the line where the search for a key with this hash begins.
+    /// Prefetches the line where the search for a key with this hash begins.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
         let line = usize_of(hash) & self.mask.load(Ordering::Relaxed);

@@ -18,8 +18,8 @@ const _: () = assert!(BUFFER_BYTES.is_multiple_of(crate::env::SECTOR_BYTES));
 
 /// A new file of blocks that is being written.
 ///
-/// After an error the file is of no use; nothing is tried again. A write that fails is told of by the append or finish
-/// after it. Dropping the writer leaves the file where it is, and nothing is written to it any more.
+/// After an error the file must not be used; nothing is tried again. The failure of a write is reported by the append
+/// or finish after it. Dropping the writer leaves the file where it is, and nothing is written to it any more.
 #[derive(Debug)]
 pub struct BlockWriter {
     file: Arc<dyn File>,

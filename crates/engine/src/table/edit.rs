@@ -123,8 +123,8 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// Whether space comes free by what the edit tells of, at once or soon: it may use what is reserved behind the
-    /// manifest.
+    /// Whether the change that the edit describes frees space, at once or soon: the edit may use what is reserved
+    /// behind the manifest.
     #[must_use]
     pub const fn gives_back(&self) -> bool {
         !matches!(self, Self::CreateTable { .. } | Self::Load { .. })

@@ -47,7 +47,7 @@ impl Trees {
         self.get_at_cost((key, hash_key(key)), &LookupStarts::default(), None, snapshot, &mut Costs::default())
     }
 
-    /// Asks for the memory where a lookup of `key` looks first in each tree, where there are several. `hash` is the
+    /// Prefetches the memory that a lookup of `key` reads first in each tree, where there are several. `hash` is the
     /// key's.
     #[inline]
     pub(super) fn prefetch_step(&self, (key, hash): (&[u8], u64), view: Option<&TableView>, starts: &mut LookupStarts) {

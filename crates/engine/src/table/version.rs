@@ -187,7 +187,7 @@ impl Version {
     /// # Errors
     /// As [`Self::get`].
     pub fn get_at_cost(&self, key: &[u8], snapshot: SeqNum, costs: &mut Costs) -> Result<Option<Found>> {
-        // One hash for all filters. A table without runs does without, but to ask takes as long.
+        // One hash for all filters. A table without runs does not need it, but checking for runs costs as much.
         let (hash, mut starts) = (hash_key(key), LookupStarts::default());
         let view = self.view_for(snapshot).map(|view| (view, view.view.prefetch_step(key)));
         self.trees.prefetch_step((key, hash), view.map(|(view, _)| view), &mut starts);
@@ -251,8 +251,8 @@ impl Version {
         MergeCursor::new(without_range_deleted(self.cursors(fill, snapshot, None), hiding))
     }
 
-    /// A cursor for each tree of which `snapshot` sees anything, newest first; for those in `view` one together.
-    /// Range tombstones hide a tree's entries by how old the tree is, and so do without.
+    /// A cursor for each tree of which `snapshot` sees anything, newest first; one for all trees in `view`.
+    /// Range tombstones hide a tree's entries by the age of the tree: with them there can be no view.
     fn cursors(&self, fill: Fill, snapshot: SeqNum, view: Option<&TableView>) -> Vec<Box<dyn MergeSource>> {
         let mut sources: Vec<Box<dyn MergeSource>> =
             Vec::with_capacity(2 + self.immutables.len() + self.trees.l0.len());

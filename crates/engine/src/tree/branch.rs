@@ -1,4 +1,4 @@
-//! The branches that a tree keeps in memory, and where the blocks below them are at hand.
+//! The branches that a tree keeps in memory, with the swips of the blocks below them.
 //!
 //! A lookup in the cache waits for the line that knows of a block, and only then for the block. Branches that their
 //! tree keeps, each from its first use on and as long as there is room, are found by their places in the branch above.
@@ -106,17 +106,17 @@ pub fn pointer(branch: &Block, i: usize) -> Result<BlockPointer, Malformed> {
     if decoder.is_empty() { Ok(pointer) } else { Err(Malformed) }
 }
 
-/// Where a leaf lies, and where it is at hand if it is.
+/// The position of a leaf in its file, and its swip.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace<'b> {
-    /// Where it may be at hand.
+    /// The swip that may hold the leaf.
     pub swip: SwipOf<'b>,
     /// Where the leaf lies in its file.
     pub pointer: &'b BlockPointer,
 }
 
 impl<'b> Trace<'b> {
-    /// Asks for what is known of the leaf.
+    /// Prefetches the swip and the position.
     #[inline]
     pub fn prefetch(self) {
         self.swip.prefetch();
@@ -124,7 +124,7 @@ impl<'b> Trace<'b> {
     }
 }
 
-/// The room that one tree's kept blocks have taken from what the cache grants to all; given back when the tree is
+/// The memory for pinned blocks that the cache has granted to one tree; given back when the tree is
 /// dropped.
 #[derive(Debug)]
 pub struct CacheReservation {
@@ -164,8 +164,8 @@ impl CacheReservation {
             return None;
         };
         self.taken.fetch_add(bytes, Ordering::Relaxed);
-        // Another reader may have come first since; then the room is taken twice, which is rare, and given back with
-        // the rest.
+        // Another reader may have come first since; then the memory is reserved twice, which is rare, and given back
+        // with the rest.
         Some(place.get_or_init(|| made))
     }
 }
@@ -195,7 +195,7 @@ mod tests {
         assert!(super::pointer(&branch, 1).is_err());
     }
 
-    /// Where a block says nothing sensible each lookup tries to keep it, and took room each time.
+    /// A block that is no branch was pinned again by each lookup, and reserved memory each time.
     #[test]
     fn nothing_made_takes_no_room() {
         let cache = Arc::new(Cache::new(32 << 10));

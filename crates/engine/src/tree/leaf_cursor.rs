@@ -147,7 +147,7 @@ impl LeafCursor {
         self.stand_at(self.at);
     }
 
-    /// Asks for the entries behind this one.
+    /// Prefetches the entries behind this one.
     #[inline]
     fn prefetch_behind(&self) {
         if let Some((leaf, _)) = &self.leaf {

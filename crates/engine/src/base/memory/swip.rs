@@ -26,7 +26,7 @@ pub struct ImageSwip(AtomicPtr<Head>);
 const LOCKED: usize = 1;
 /// Reads since [`ImageSwip::cool`], as a multiple of this.
 const HEAT: usize = 2;
-/// A reader looks so often whether another one is gone.
+/// How often a reader looks whether another reader has left.
 const LOOKS: usize = 4;
 const MARKS: usize = LOCKED | (ImageSwip::HEAT_MAX as usize * HEAT);
 

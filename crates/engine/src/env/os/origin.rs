@@ -51,13 +51,13 @@ impl Drop for Counted {
     }
 }
 
-/// Whether this process was forked from one that had workers. What they had locked or waited for in the libraries' own
-/// tables is never let go here.
+/// Whether this process was forked from one that had workers. What they had locked or waited for in the tables of
+/// libraries is never released here.
 pub(super) fn has_lost_workers() -> bool {
     let Some(Page { inherited, .. }) = page() else { return false };
     if inherited.load(Ordering::SeqCst) == UNKNOWN {
-        // A worker of this process is counted only after somebody has looked: then this comes too late, and changes
-        // nothing.
+        // A worker of this process is counted only after another call has set this: then the exchange fails, and
+        // changes nothing.
         let found = if WORKERS.load(Ordering::SeqCst) > 0 { LOST } else { NONE };
         let _looked = inherited.compare_exchange(UNKNOWN, found, Ordering::SeqCst, Ordering::SeqCst);
     }
@@ -92,7 +92,7 @@ fn cleared_on_fork() -> Option<&'static Page> {
     Some(unsafe { &*page.cast::<Page>() })
 }
 
-/// Elsewhere each look asks for the id of the process.
+/// Elsewhere each check asks for the id of the process.
 #[cfg(not(target_os = "linux"))]
 const fn cleared_on_fork() -> Option<&'static Page> {
     None

@@ -24,10 +24,10 @@ pub(super) const BYTES_MAX: usize = 64 << 10;
 /// How long a thread stays awake for a read: a device that is slower gains nothing.
 const AWAKE_MAX: Duration = Duration::from_micros(200);
 
-/// So many times a read is handed in that the kernel does not take, as for want of memory.
+/// How often a read is submitted again that the kernel does not accept, for example for lack of memory.
 const SUBMITS_MAX: usize = 100;
 
-/// So many reads a thread sleeps for before it asks for a ring again, which it could not have.
+/// Reads that a thread sleeps for after it could get no ring, before it asks for one again.
 const READS_ASLEEP: u32 = 10_000;
 
 /// What a thread has to read by.
@@ -77,7 +77,7 @@ pub(super) fn check() -> io::Result<()> {
     })
 }
 
-/// Reads as pread(2) does. A thread that gets no ring any more, as with too many files open, sleeps for its reads.
+/// Reads as pread(2) does. A thread that can get no ring, for example with too many files open, sleeps for its reads.
 pub(super) fn read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> rustix::io::Result<usize> {
     let by_ring = MINE.try_with(|mine| {
         // A ring would take the last of them for the current position of the file.

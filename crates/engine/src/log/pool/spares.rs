@@ -15,7 +15,7 @@ pub(super) struct Spares {
     fresh_bytes: u64,
     /// Bytes of large payloads that are not appended yet and for which files are there.
     reserved_bytes: u64,
-    /// Why no spare could be made or opened, while that is for want of space or of descriptors.
+    /// Why no spare could be made or opened, while that is for lack of space or of descriptors.
     shortage: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl Spares {
         is_there
     }
 
-    /// Notes that a file could not be made or opened, if that is for want of space or of descriptors.
+    /// Notes that a file could not be made or opened, if that is for lack of space or of descriptors.
     pub(super) fn note_shortage(&mut self, error: &Error) {
         if error.kind() == ErrorKind::Full || error.is_unchanged() {
             self.shortage = Some(error.to_string());

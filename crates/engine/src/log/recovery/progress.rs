@@ -1,4 +1,4 @@
-//! How far a recovery has come.
+//! The progress of a recovery.
 
 use super::chain::SegmentFile;
 use crate::base::Lsn;
@@ -7,7 +7,7 @@ use crate::log::format::Begins;
 /// How many bytes lie between two reports.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// How far a recovery has come with the redo log.
+/// The progress of a recovery in the redo log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplayProgress {
@@ -18,7 +18,7 @@ pub struct ReplayProgress {
     pub bytes_total: u64,
 }
 
-/// Turns positions into progress, and tells of it now and then.
+/// Turns positions into progress, and reports it at intervals.
 pub(in crate::log) struct ProgressReporter<'a> {
     /// From where to where the rest of the segments is read, oldest last.
     left: Vec<(Lsn, Lsn)>,

@@ -58,7 +58,7 @@ pub(in crate::log) struct GroupWriter {
     counters: Arc<WriteCounters>,
 }
 
-/// What is on its way to the files, and the files.
+/// The bytes that are being written, and the files.
 #[derive(Debug)]
 struct Output {
     /// Bytes taken from the log buffer; none but while they are written.

@@ -8,11 +8,11 @@
 //! ([`Manifest::load_damaged`]). An open refuses it, as it refuses a last record that is damaged in the manifest and
 //! whole in the copy: without a copy that would be taken for a torn tail.
 //!
-//! Each frame is durable before the change it tells of is used, so a frame that is torn at the end of the file was
-//! never relied on and ends the manifest. A bad frame with a good one after it is corruption. The good one is looked
-//! for at every offset: the length's own checksum tells in a few bytes where none begins, so that the search takes time
-//! in proportion to the file. A manifest is never appended to after a crash: each open writes a new one and switches
-//! `CURRENT` to it by write, sync, rename, sync of the directory.
+//! Each frame is durable before the change that it describes is used, so a frame that is torn at the end of the file
+//! was never relied on and ends the manifest. A bad frame with a good one after it is corruption. The good one is
+//! looked for at every offset: the length's own checksum tells in a few bytes where none begins, so that the search
+//! takes time in proportion to the file. A manifest is never appended to after a crash: each open writes a new one and
+//! switches `CURRENT` to it by write, sync, rename, sync of the directory.
 
 mod current;
 mod format;

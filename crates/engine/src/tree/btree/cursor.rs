@@ -38,11 +38,11 @@ pub struct BTreeCursor {
     limits: Option<Arc<Limits>>,
     /// What was looked at so far.
     costs: Costs,
-    /// How far a seek has come before it was begun. The path leads there.
+    /// The progress of a seek that was prefetched. The path leads there.
     progress: SeekProgress,
 }
 
-/// How far a cursor has come towards the first entry that is not below a key.
+/// The progress of a seek to the first entry that is not below a key.
 #[derive(Debug, Default)]
 enum SeekProgress {
     /// Nowhere yet.
@@ -130,7 +130,7 @@ impl BTreeCursor {
         self.root.pinned(self.path.iter().map(|step| step.child))
     }
 
-    /// Goes a step on, and asks for the memory that the next one looks at. `None` leaves the rest to the seek.
+    /// Goes one step, and prefetches the memory that the next step reads. `None` leaves the rest to the seek.
     fn seek_step_from(&mut self, progress: SeekProgress, key: &[u8]) -> Option<SeekProgress> {
         Some(match progress {
             SeekProgress::Away if self.fill == Fill::Keep && !self.failed => {

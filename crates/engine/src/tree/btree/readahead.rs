@@ -84,8 +84,8 @@ impl ReadAhead {
         self.next = None;
     }
 
-    /// The leaf that is child `i` of `branch`, the next one on its way, and whether it was in the cache. `above` is the
-    /// same branch and child, if the root keeps the branch.
+    /// The leaf that is child `i` of `branch`, and whether it was in the cache. The leaf after it is prefetched.
+    /// `above` is the same branch and child, if the root keeps the branch.
     ///
     /// # Errors
     /// When the leaf cannot be read, is corrupt, or is no leaf. That leaves after it are, is found when they are asked

@@ -49,7 +49,7 @@ impl TreeRoot {
         SeqnumBounds { smallest: self.meta.clean_to, largest: self.meta.seqnum_max.max(self.meta.clean_to) }
     }
 
-    /// The branch that `pointer` names, `height` levels above the leaves, on its way into the nearest cache. It is
+    /// The branch that `pointer` names, `height` levels above the leaves; its front is prefetched. It is
     /// child `i` of the branch `above`, if that is kept.
     #[inline]
     pub(super) fn branch<'r>(
@@ -98,7 +98,7 @@ impl TreeRoot {
         Ok(steps.into_iter().flatten().collect())
     }
 
-    /// The leaf that `pointer` names, on its way into the nearest cache. It is child `i` of the branch `above`, if that
+    /// The leaf that `pointer` names; its front is prefetched. It is child `i` of the branch `above`, if that
     /// is kept.
     #[inline]
     pub(super) fn leaf(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer, fill: Fill) -> Result<Block> {
@@ -110,7 +110,7 @@ impl TreeRoot {
         Ok(leaf)
     }
 
-    /// Asks for the memory where [`Self::branch`] and [`Self::leaf`] will look; whether the block itself is at hand.
+    /// Prefetches the memory that [`Self::branch`] and [`Self::leaf`] will read; true if that is the block itself.
     pub(super) fn prefetch_step(&self, above: Option<(&Branch, usize)>, pointer: BlockPointer) -> bool {
         if let Some(kept) = above.and_then(|(above, i)| above.child(i)) {
             kept.block().prefetch_search();
@@ -153,7 +153,7 @@ impl TreeRoot {
     }
 }
 
-/// Where a child of a kept branch, to which `pointer` leads, may be at hand, if it is a leaf.
+/// The swip of a child of a kept branch, to which `pointer` leads, if it is a leaf.
 #[inline]
 pub(super) fn swip<'r>(above: Option<(&'r Branch, usize)>, pointer: BlockPointer) -> Option<SwipOf<'r>> {
     let trace = above.and_then(|(above, i)| above.trace(i))?;

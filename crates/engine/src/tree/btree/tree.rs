@@ -177,7 +177,7 @@ impl BTree {
     /// the tree is as before.
     ///
     /// # Panics
-    /// When the turn is of another tree.
+    /// When the permit is of another tree.
     pub fn merge(
         &self,
         permit: MergePermit,
@@ -245,7 +245,7 @@ impl BTree {
     /// When the file system refuses.
     ///
     /// # Panics
-    /// When the turn is of another tree.
+    /// When the permit is of another tree.
     pub fn punch_free(&self, permit: &MergePermit, keep_bytes: u64) -> Result<()> {
         assert!(Arc::ptr_eq(&permit.0, &self.merging), "a permit is for its own tree");
         let extents = {

@@ -14,7 +14,7 @@ use crate::tree::run::{Run, run_of};
 pub struct OtherTrees {
     /// Each of runs that are disjoint and ascend.
     trees: Vec<Vec<Arc<Run>>>,
-    /// There is one that no filter tells of.
+    /// There is a tree without a filter.
     any_key: bool,
 }
 

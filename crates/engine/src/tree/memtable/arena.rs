@@ -49,7 +49,7 @@ pub(super) struct Arena {
     current: AtomicPtr<Chunk>,
     /// The sum of the lengths of all chunks but the current one. Publishes that these are not current any more.
     full_bytes: AtomicUsize,
-    /// Chunks to come, whose memory the system has filled with zeros already.
+    /// Spare chunks, whose memory the system has filled with zeros already.
     spares: Mutex<Vec<ChunkPtr>>,
     /// All other chunks, freed by drop.
     chunks: Mutex<Vec<ChunkPtr>>,
@@ -92,8 +92,8 @@ impl Arena {
         (self.full_bytes.load(Ordering::Relaxed) / BYTES_PER_SPARE).min(SPARES_MAX)
     }
 
-    /// Has one more of the next chunks at hand, so that no writer waits while the system fills it with zeros. For one
-    /// thread; false when there are as many as are wanted.
+    /// Makes one spare chunk, so that no writer waits while the system fills it with zeros. To be called by one thread;
+    /// false when there are enough spares.
     pub(super) fn prepare_spare(&self) -> bool {
         let wanted = self.wants_spare();
         if wanted {
@@ -103,7 +103,7 @@ impl Arena {
         wanted
     }
 
-    /// Gives back what is at hand.
+    /// Unmaps the spare chunks.
     pub(super) fn release_spares(&self) {
         let spares = std::mem::take(&mut *self.spares.lock());
         // SAFETY: no other thread has them.

@@ -229,7 +229,7 @@ impl Ordered {
         }
     }
 
-    /// Asks for the memory of the entry at `at`, if there is one.
+    /// Prefetches the entry at `at`, if there is one.
     fn prefetch(&self, at: usize) {
         if let Some(slot) = self.batch.slots.get(at) {
             prefetch(slot.key(&*self.batch.source).as_ptr(), 2 * CACHE_LINE_BYTES);

@@ -30,7 +30,7 @@ pub(super) struct TreeCursor {
     /// The slot of the image that the cursor is at.
     at: usize,
     is_warm: bool,
-    /// How far a seek has come before it was begun.
+    /// The progress of a seek that was prefetched.
     progress: SeekProgress,
     /// Keeps the records of the image alive.
     tree: Arc<Tree>,
@@ -60,7 +60,7 @@ impl TreeCursor {
         self.seek_from(SeekProgress::default(), place);
     }
 
-    /// As [`Self::seek`], from where a way to the same place has come.
+    /// As [`Self::seek`], from the progress of a descent to the same place.
     fn seek_from(&mut self, progress: SeekProgress, place: &SortKey<'_>) {
         self.progress = SeekProgress::default();
         loop {

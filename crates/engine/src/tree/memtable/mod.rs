@@ -165,13 +165,13 @@ impl Memtable {
         matches!(&self.0, Form::Tree(tree) if tree.arena.wants_spare())
     }
 
-    /// Has some more memory at hand for the next inserts, if the memtable is large: else an insert would wait for the
-    /// system to give it. False when there is as much as is wanted. For one thread.
+    /// Prepares memory for the next inserts, if the memtable is large: else an insert would wait for the system to give
+    /// it. False when enough is prepared. To be called by one thread.
     pub fn prepare_memory(&self) -> bool {
         matches!(&self.0, Form::Tree(tree) if tree.arena.prepare_spare())
     }
 
-    /// Gives back what [`Self::prepare_memory`] has at hand: nothing is inserted any more.
+    /// Gives back the memory that [`Self::prepare_memory`] prepared: nothing is inserted any more.
     pub fn release_memory(&self) {
         if let Form::Tree(tree) = &self.0 {
             tree.arena.release_spares();

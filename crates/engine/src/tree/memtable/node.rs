@@ -297,7 +297,7 @@ impl Node {
         NonNull::new(self.slot(at)).map(|at| unsafe { Record::from_ptr(at) })
     }
 
-    /// Asks for the record in slot `at` of a leaf, before it is needed.
+    /// Prefetches the record in slot `at` of a leaf.
     #[inline]
     pub(super) fn prefetch_record(&self, at: usize) {
         if at < self.count()
@@ -345,7 +345,7 @@ impl Node {
         at
     }
 
-    /// Asks for all of the node at once, before it is needed: a search alone would wait for line after line.
+    /// Prefetches all of the node at once: a search alone would wait for one line after the other.
     #[inline]
     pub(super) fn prefetch(&self) {
         prefetch(ptr::from_ref(self).cast(), size_of::<Self>());

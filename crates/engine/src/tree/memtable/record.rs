@@ -129,7 +129,7 @@ impl<'t> Record<'t> {
         Entry { key: self.key(), seqnum: self.seqnum(), kind: self.kind(), value: self.value() }
     }
 
-    /// Asks for the front of the record, which has its key, before it is needed.
+    /// Prefetches the front of the record, which has its key.
     #[inline]
     pub(super) fn prefetch(self) {
         prefetch(self.at.as_ptr(), 2 * CACHE_LINE_BYTES);

@@ -68,7 +68,7 @@ impl Tree {
         self.add(Slot::Record(Record::write(&self.arena, entry)), leaf);
     }
 
-    /// [`Self::insert`] of entries into trees, up to [`INSERT_GROUP`] whose ways down are gone together: each waits for
+    /// [`Self::insert`] of entries into trees, up to [`INSERT_GROUP`] whose descents advance in turn: each waits for
     /// memory while the others do.
     pub(super) fn insert_group(entries: &[(&Self, Entry<'_>)]) {
         let mut ways = [const { None }; INSERT_GROUP];
@@ -163,12 +163,12 @@ impl Tree {
         Descent { node: self.root(), bound: None }.finish(level, place)
     }
 
-    /// As [`Self::descend`] to a leaf, from where a way to the same place has come.
+    /// As [`Self::descend`] to a leaf, from the progress of a descent to the same place.
     pub(super) fn descend_from(&self, progress: &SeekProgress, place: &SortKey<'_>) -> (&Node, u64) {
         self.resume(progress).finish(0, place)
     }
 
-    /// Goes a step on towards the leaf that `place` belongs to, and asks for the memory that the next one looks at;
+    /// Goes one step towards the leaf that `place` belongs to, and prefetches the memory that the next step reads;
     /// whether there is one.
     pub(super) fn go_on(&self, progress: &mut SeekProgress, place: &SortKey<'_>) -> bool {
         let mut descent = self.resume(progress);
@@ -198,7 +198,7 @@ impl Tree {
         }
     }
 
-    /// [`Self::find`] of several keys, whose ways down are gone together.
+    /// [`Self::find`] of several keys, whose descents advance in turn.
     pub(super) fn find_many<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,
@@ -235,7 +235,7 @@ fn candidate<'t>(leaf: &'t Node, version: u64, place: &SortKey<'_>) -> Option<Op
     leaf.is_at(version).then_some(record)
 }
 
-/// How far a way down a tree has come. The caller keeps it until it goes on.
+/// The progress of a descent in a tree. The caller keeps it between steps.
 #[derive(Clone, Default)]
 pub(super) struct SeekProgress {
     /// Nowhere yet when there is none.

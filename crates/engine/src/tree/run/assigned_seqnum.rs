@@ -1,7 +1,7 @@
 //! The cursor for merges: entries with the seqnums that they have, also those of a bulk load, which are not stored.
 //!
-//! Readers do without it: a run that is younger than their snapshot they leave out, and of the others the seqnum does
-//! not matter.
+//! Readers do not need it: they leave out a run that is younger than their snapshot, and the seqnums of the others do
+//! not matter to them.
 
 use std::sync::Arc;
 

@@ -117,7 +117,7 @@ impl RunBuilder {
     ///
     /// # Errors
     /// `Io` or `Full` when the file cannot be written, `Corruption` when an entry of a separated value holds no
-    /// pointer. The run is of no use then.
+    /// pointer. The run must not be used then.
     ///
     /// # Panics
     /// When the entry does not come after the one before in stored order.
@@ -286,7 +286,7 @@ impl RunBuilder {
     /// Writes the rest and forces the file, not its name, to the device.
     ///
     /// # Errors
-    /// `Io` or `Full` when the file cannot be written or synced. It is of no use then.
+    /// `Io` or `Full` when the file cannot be written or synced. It must not be used then.
     ///
     /// # Panics
     /// When there is no entry: there are no empty runs.

@@ -24,11 +24,11 @@ pub struct RunCursor {
     is_cached: bool,
     /// Whether the filter knows the prefix of the limits, once it was probed.
     has_prefix: Option<bool>,
-    /// How far a seek has come before its move is called.
+    /// The progress of a seek that was prefetched.
     progress: SeekProgress,
 }
 
-/// How far a seek has come before its move is called.
+/// The progress of a seek that was prefetched.
 #[derive(Debug, Default)]
 enum SeekProgress {
     /// Not begun.

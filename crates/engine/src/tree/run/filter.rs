@@ -100,7 +100,7 @@ impl Layout {
     }
 }
 
-/// Asks for the line at `at` of a part of a filter, before it is needed.
+/// Prefetches the line at `at` of a part of a filter.
 #[inline]
 pub(super) fn prefetch_line(part: &Block, at: usize) {
     prefetch(part.bytes().as_ptr().wrapping_add(at), LINE_BYTES);

@@ -113,7 +113,7 @@ impl IndexCursor {
     }
 
     /// The first step of a seek to `key` that needs no filter: moves to the part to which `key` belongs, narrows the
-    /// search in it by heads, and prefetches what the next step reads. `None` when the seek must do without.
+    /// search in it by heads, and prefetches what the next step reads. `None` when the seek cannot be prefetched.
     pub(super) fn prefetch_seek(&mut self, key: &[u8]) -> Result<Option<Bound>> {
         let asks_filter = |limits: &Arc<Limits>| limits.prefix.is_some_and(|(rule, _)| self.run.knows_prefixes(rule));
         let is_direct =

@@ -168,7 +168,7 @@ impl Run {
         self.filter().iter().for_each(|filter| filter.stats.pretend(!late));
     }
 
-    /// Asks for the memory where a lookup of `key`, which has this hash, looks first: the filter, or else the leaf.
+    /// Prefetches the memory that a lookup of `key`, which has this hash, reads first: the filter, or else the leaf.
     /// Then it also says where in the index the lookup may begin.
     pub fn prefetch_step(&self, key: &[u8], hash: u64) -> Option<IndexPos> {
         if !self.may_span(key) {

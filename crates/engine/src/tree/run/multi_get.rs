@@ -166,7 +166,7 @@ fn search(
 
 const LEAF_IS_THERE: &str = "ways that do not come to their leaves have ended";
 
-/// How far a try has come.
+/// The progress of a lookup in a run.
 struct Descent<'r> {
     this: Probe<'r>,
     part: usize,

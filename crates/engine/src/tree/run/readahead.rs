@@ -90,7 +90,7 @@ impl ReadAhead {
     }
 
     /// The leaf that `pointer` points to, which may be at hand in `swip`, and whether it was in the cache (for a merge:
-    /// and somebody has read it there). `wanted` says in which part of the file it pays to read ahead.
+    /// and was read there). `wanted` says in which part of the file it pays to read ahead.
     pub(super) fn leaf(
         &mut self,
         run: &Run,

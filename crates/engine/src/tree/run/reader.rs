@@ -26,8 +26,8 @@ const INDEX_HEIGHT: u32 = 2;
 /// An immutable sorted file of entries, open for reading.
 ///
 /// In memory for itself it has its key range, the top of its index and the pointers to its filter, about one byte in
-/// ten thousand, and as there is room what lookups used of its index and filter; the rest comes and goes with the
-/// cache, and leaves it when the run is dropped.
+/// ten thousand, and, as far as the cache grants the memory, the parts of its index and filter that lookups used; the
+/// rest is in the cache at times, and leaves it when the run is dropped.
 pub struct Run {
     file: BlockFile,
     pub(super) cache: Arc<Cache>,
@@ -180,7 +180,7 @@ impl Run {
         self.top.block()
     }
 
-    /// Asks for the memory where a lookup of a block looks first: for the block itself if it is at hand, and says so.
+    /// Prefetches the memory that a lookup of a block reads first; true if the swip holds the block itself.
     #[inline]
     pub(super) fn follow(&self, swip: Option<SwipOf<'_>>, pointer: BlockPointer) -> bool {
         self.cache.follow(swip, self.file.instance(), pointer)
@@ -204,7 +204,7 @@ impl Run {
         self.top.child(part)?.trace(slot)
     }
 
-    /// Where the leaf of entry `slot` of index part `part`, which is `index`, lies, and where it may be at hand.
+    /// Where the leaf of entry `slot` of index part `part`, which is `index`, lies, and the swip that may hold it.
     #[inline]
     pub(super) fn leaf_at(
         &self,

@@ -54,7 +54,7 @@ impl ValueBuilder {
     /// Adds a value, and says where it is.
     ///
     /// # Errors
-    /// `Io` or `Full` when the file cannot be written. It is of no use then.
+    /// `Io` or `Full` when the file cannot be written. It must not be used then.
     pub fn push(&mut self, value: &[u8]) -> Result<ValuePointer> {
         let mut image = raw_image(value.len());
         image[RAW_PAYLOAD_AT..].copy_from_slice(value);

@@ -39,7 +39,7 @@ enum State {
     On(SlotPos),
 }
 
-/// How far a seek has come before it was begun.
+/// The progress of a seek that was prefetched.
 #[derive(Clone, Copy, Debug)]
 enum SeekProgress {
     Away,
@@ -47,7 +47,7 @@ enum SeekProgress {
     Group(SlotPos),
     /// In that group as far as its heads tell.
     Bound(SlotPos, Bound),
-    /// To where the leaves of its first entries are at hand.
+    /// To the swips of the leaves of its first entries.
     Followed(SlotPos, Bound),
     /// The rest is for the seek.
     Left(SlotPos, Bound),
@@ -165,7 +165,7 @@ impl ViewCursor {
         matches!(self.state, State::On(_)).then_some(&self.here)
     }
 
-    /// Takes what leaves are at hand of those of some entries of a group, and asks for the entries.
+    /// Takes those leaves of some entries of a group that are in memory, and prefetches the entries.
     fn take(&mut self, SlotPos { part, group, .. }: SlotPos, entries: Range<usize>) {
         if self.fill != Fill::Keep {
             return;

@@ -129,12 +129,12 @@ impl<'v> Group<'v> {
         search::bound(self.prefix(), self.heads(), key)
     }
 
-    /// Asks for what a search looks at.
+    /// Prefetches what a search reads.
     pub(super) fn prefetch(self) {
         prefetch(self.bytes.as_ptr(), LOCATORS_AT);
     }
 
-    /// Asks for where the entries lie.
+    /// Prefetches the positions of the entries.
     pub(super) fn prefetch_locators(self) {
         prefetch(self.bytes[LOCATORS_AT..].as_ptr(), GROUP_BYTES - LOCATORS_AT);
     }

@@ -73,8 +73,8 @@ impl View {
         self.entries
     }
 
-    /// Where a lookup or walk from `key` begins: the first group with a key that is not below it. Asks for what is
-    /// looked at there first.
+    /// Where a lookup or walk from `key` begins: the first group with a key that is not below it. Prefetches what
+    /// the search reads there first.
     #[inline]
     #[must_use]
     pub fn prefetch_step(&self, key: &[u8]) -> Option<SlotPos> {
