@@ -30,10 +30,10 @@ pub use base::{Error, ErrorKind, Kind, Lsn, Result, SeqNum, TableId, Value};
 pub use block::Compression;
 pub use db::{
     Batch, BulkLoad, CacheStats, ChangeFeed, Commit, Database, DatabaseBuilder, Durability, FlushStats, Histogram,
-    KeyCodec, KeyFor, KeyRange, LogEntry, LogFollower, LogStats, Options, Problem, Range, ReadStats, ReplayProgress,
-    SalvageMode, SalvageProgress, SalvageReport, SalvagedCopy, SalvagedTable, Savepoint, Snapshot, Stats, StorageStats,
-    Table, TableAhead, TableLoss, Transaction, TypedRange, TypedTable, ValueCodec, ValueFor, VerifyReport,
-    prefix_range, read_log,
+    Isolation, KeyCodec, KeyFor, KeyRange, LogEntry, LogFollower, LogStats, Options, Problem, Range, ReadStats,
+    ReplayProgress, SalvageMode, SalvageProgress, SalvageReport, SalvagedCopy, SalvagedTable, Savepoint, Snapshot,
+    Stats, StorageStats, Table, TableAhead, TableLoss, Transaction, TypedRange, TypedTable, ValueCodec, ValueFor,
+    VerifyReport, prefix_range, read_log,
 };
 pub use log::LogCompression;
 pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape, ValuesShape};

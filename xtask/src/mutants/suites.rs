@@ -154,7 +154,7 @@ mod tests {
             let steps = steps(&format!("crates/engine/src/{file}"), programs.iter());
             steps.into_iter().map(|step| step.name).take(3).collect::<Vec<_>>()
         };
-        assert_eq!(names("db/jobs/flush.rs"), ["unit db::jobs::flush", "model", "zoo"]);
+        assert_eq!(names("db/jobs/flush.rs"), ["unit db::jobs", "model", "zoo"]);
         assert_eq!(names("tree/run/view/mod.rs")[0], "unit tree::run::view");
         assert_eq!(names("tree/gc/mod.rs")[0], "unit tree::gc");
         assert_eq!(names("table/policy/read_triggered.rs")[0], "unit table");

@@ -14,6 +14,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// Another transaction committed a change to the same key first: retry the transaction.
     Conflict,
+    /// Two transactions would wait for each other's locks: roll this one back and retry it.
+    Deadlock,
+    /// A lock was not to be had in time: retry, or wait longer.
+    Timeout,
     /// The disk or a limit is full: free space and try again.
     Full,
     /// The operating system refused: see the message.

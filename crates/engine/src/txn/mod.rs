@@ -2,7 +2,10 @@
 
 pub mod batch;
 pub mod conflict;
+pub mod locks;
 pub mod publish;
+pub mod read_set;
+pub mod recent_changes;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod shown_value;

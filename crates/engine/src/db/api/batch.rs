@@ -7,7 +7,8 @@ use std::sync::{Arc, Weak};
 use smallvec::SmallVec;
 
 use crate::base::num::usize_of;
-use crate::base::{Error, Kind, Result, SeqNum};
+use crate::base::{Error, Kind, Result};
+use crate::db::commit::validation::Seen;
 use crate::db::open::core::Core;
 use crate::db::state::options::Durability;
 use crate::db::state::table::TableState;
@@ -230,8 +231,13 @@ impl Batch {
         db.core().commits.commit(Cow::Borrowed(&self.changes), &self.tables, durability, None)
     }
 
-    /// Commits, if nothing in it changed after `seen`.
-    pub(crate) fn commit_owned(self, db: &DatabaseHandle, durability: Durability, seen: Option<SeqNum>) -> Result<()> {
+    /// Commits; what a transaction has written only if what it depends on has not changed.
+    pub(crate) fn commit_owned(
+        self,
+        db: &DatabaseHandle,
+        durability: Durability,
+        seen: Option<Seen<'_>>,
+    ) -> Result<()> {
         self.check(db)?;
         db.core().commits.commit(Cow::Owned(self.changes), &self.tables, durability, seen)
     }

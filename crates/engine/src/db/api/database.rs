@@ -24,6 +24,7 @@ use crate::tree::operator::MergeOperator;
 use super::batch::Batch;
 use super::change_feed::ChangeFeed;
 use super::handle::DatabaseHandle;
+use super::read_tracker::Isolation;
 use super::snapshot::Snapshot;
 use super::stats::Stats;
 use super::table_handle::Table;
@@ -192,11 +193,35 @@ impl Database {
     /// Begins a transaction, which sees the database as it is now.
     #[must_use]
     pub fn begin(&self) -> Transaction {
-        Transaction::new(&self.handle)
+        Transaction::new(&self.handle, Isolation::Snapshot)
+    }
+
+    /// As [`Database::begin`], with the given isolation.
+    ///
+    /// ```
+    /// # use spinney::{Database, ErrorKind, Isolation, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let on_call = db.open_or_create_table("on call", TableOptions::default())?;
+    /// on_call.put("ann", "")?;
+    /// on_call.put("bob", "")?;
+    /// // Each may go while another is there.
+    /// let mut ann = db.begin_with(Isolation::Serializable);
+    /// let mut bob = db.begin_with(Isolation::Serializable);
+    /// assert_eq!((ann.range(&on_call, ..).count(), bob.range(&on_call, ..).count()), (2, 2));
+    /// ann.delete(&on_call, "ann")?;
+    /// bob.delete(&on_call, "bob")?;
+    /// ann.commit()?;
+    /// assert_eq!(bob.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn begin_with(&self, isolation: Isolation) -> Transaction {
+        Transaction::new(&self.handle, isolation)
     }
 
     /// Runs `body` in a transaction and commits it with the database's durability; both again, with a new transaction
-    /// and after a growing pause, when the commit conflicts.
+    /// and after a growing pause, when either ends with `Conflict` or `Deadlock`.
     ///
     /// ```
     /// # use spinney::{Database, Options, TableOptions};
@@ -214,25 +239,41 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// What `body` says, which rolls the transaction back; what [`Transaction::commit`] says; `Conflict` when the
-    /// hundredth commit conflicts too.
-    pub fn transact<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+    /// What `body` says, which rolls the transaction back; what [`Transaction::commit`] says; `Conflict` or `Deadlock`
+    /// when the hundredth try ends with it too.
+    pub fn transact<T>(&self, body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.transact_with(Isolation::Snapshot, body)
+    }
+
+    /// As [`Database::transact`], with the given isolation.
+    ///
+    /// # Errors
+    /// As [`Database::transact`].
+    pub fn transact_with<T>(
+        &self,
+        isolation: Isolation,
+        mut body: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
         let env = &self.core().state.env;
-        let mut pause = RETRY_PAUSE_MIN;
-        for _ in 1..TRANSACT_TRIES {
-            let mut txn = self.begin();
-            let done = body(&mut txn)?;
-            match txn.commit() {
-                Err(error) if error.kind() == ErrorKind::Conflict => {}
-                committed => return committed.map(|()| done),
+        let (mut pause, mut tries) = (RETRY_PAUSE_MIN, TRANSACT_TRIES);
+        loop {
+            let mut txn = self.begin_with(isolation);
+            let told = match body(&mut txn) {
+                Ok(done) => txn.commit().map(|()| done),
+                Err(error) => {
+                    txn.rollback();
+                    Err(error)
+                }
+            };
+            tries -= 1;
+            match told {
+                Err(error) if tries > 0 && matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Deadlock) => {}
+                told => return told,
             }
             // A random part of the pause, so that transactions that met do not meet again.
             env.threads.sleep(pause.mul_f64((env.random.next() % 1024) as f64 / 1024.0));
             pause = (2 * pause).min(RETRY_PAUSE_MAX);
         }
-        let mut txn = self.begin();
-        let done = body(&mut txn)?;
-        txn.commit().map(|()| done)
     }
 
     /// A view of all tables as they are now. It costs nothing to hold but the space of what is overwritten meanwhile.

@@ -15,6 +15,7 @@ use crate::tree::range_tombstone::TombstoneLayers;
 
 use super::key_range::Bounds;
 use super::own_writes::OwnWrites;
+use super::read_tracker::TrackedWalk;
 use super::table_handle::Reader;
 use super::walk::{Direction, Source, Walk, Want};
 
@@ -60,6 +61,8 @@ pub struct Range {
     failed: Option<Error>,
     /// Of its database, which it does not keep open.
     health: Arc<Health>,
+    /// Of a transaction whose reads are checked, and the range that it asked for.
+    tracked: Option<Box<(TrackedWalk, Arc<Limits>)>>,
 }
 
 /// The ends of a range, as indexes of its walks: that which [`Iterator::next`] goes on from, and the other.
@@ -89,7 +92,49 @@ impl Range {
         }
         let limits = Limits::between(bounds, rule);
         let ended = failed.is_none() && limits.is_empty();
-        Self { source, limits: Arc::new(limits), sought: None, direction, walks: [None, None], ended, failed, health }
+        Self {
+            source,
+            limits: Arc::new(limits),
+            sought: None,
+            direction,
+            walks: [None, None],
+            ended,
+            failed,
+            health,
+            tracked: None,
+        }
+    }
+
+    /// Tells what is walked to what `begin` returns.
+    pub(super) fn track(&mut self, begin: impl FnOnce(&Limits) -> Option<TrackedWalk>) {
+        if self.source.is_some() && !self.ended {
+            self.tracked = begin(&self.limits).map(|walk| Box::new((walk, Arc::clone(&self.limits))));
+        }
+    }
+
+    /// The parts of the range that the walks have come over; `None` when they may have come over all of it.
+    fn walked(&self, all: &Limits) -> Option<Vec<Limits>> {
+        if self.ended {
+            return None;
+        }
+        let part = |low: &[u8], high: Option<Vec<u8>>| Limits { low: low.to_vec(), high, prefix: None };
+        let mut parts = Vec::new();
+        if let Some(front) = &self.walks[End::Front as usize] {
+            let (key, within) = (front.key()?, self.limits_of(End::Front));
+            parts.push(match self.direction {
+                Direction::Forward => part(&within.low, Some(after(key.to_vec()))),
+                Direction::Backward => part(key, within.high.clone()),
+            });
+        }
+        if let Some(back) = &self.walks[End::Back as usize] {
+            back.key()?;
+            parts.push(match (self.direction, &self.limits.high) {
+                (Direction::Forward, Some(high)) => part(high, all.high.clone()),
+                (Direction::Forward, None) => return None,
+                (Direction::Backward, _) => part(&all.low, Some(self.limits.low.clone())),
+            });
+        }
+        Some(parts)
     }
 
     /// Goes on to the next entry and lends its key and value, or `None` at the end of the range.
@@ -154,6 +199,9 @@ impl Range {
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         if self.source.is_none() {
             return;
+        }
+        if let Some((walk, all)) = self.tracked.as_deref() {
+            walk.leap(&self.walked(all).unwrap_or_else(|| vec![Limits::clone(all)]));
         }
         self.sought = Some(key.as_ref().to_vec());
         self.end_walk(End::Front);
@@ -279,7 +327,10 @@ impl Range {
     fn leave(&mut self) {
         if self.health.is_forked() {
             // Latches that are taken for it may be held by threads that are not there.
-            return mem::forget((mem::take(&mut self.walks), self.source.take()));
+            return mem::forget((mem::take(&mut self.walks), self.source.take(), self.tracked.take()));
+        }
+        if let Some((walk, all)) = self.tracked.take().map(|tracked| *tracked) {
+            walk.end(self.walked(&all).as_deref());
         }
         self.end();
         self.source = None;

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::base::key::{check_key, check_value};
 use crate::base::num::u64_of;
-use crate::base::{Error, ErrorKind, Kind, Result, TableId, Value};
+use crate::base::{Error, ErrorKind, Kind, Result, SeqNum, TableId, Value};
+use crate::db::commit::validation::Seen;
 use crate::db::state::options::Durability;
+use crate::table::changed_since::{key_changed, range_changed};
 use crate::txn::batch::check_range;
 
 use super::batch::Batch;
@@ -15,6 +18,8 @@ use super::key_range::{Bounds, KeyRange, bounds, limits, prefix_range};
 use super::key_writes::KeyWrites;
 use super::own_writes::OwnWrites;
 use super::range::Range;
+use super::read_tracker::{Isolation, Reads};
+use super::row_locks::{LOCK_WAIT, RowLocks};
 use super::snapshot::Snapshot;
 use super::table_handle::Table;
 use super::walk::Direction;
@@ -25,9 +30,10 @@ static NEXT_SAVEPOINT: AtomicU64 = AtomicU64::new(0);
 /// Memory that a key takes in the set beside its bytes and its changes.
 const KEY_OVERHEAD_BYTES: u64 = 64;
 
-/// A transaction over any number of tables under snapshot isolation: it reads the database as it was when it began,
-/// with its own writes on top, and commits only if nobody else has committed a change to a key that it wrote (first
-/// committer wins). Dropping it rolls it back.
+/// A transaction over any number of tables: it reads the database as it was when it began, with its own writes on top,
+/// and commits only if nobody else has committed a change to a key that it wrote (first committer wins; snapshot
+/// isolation). Under [`Isolation::Serializable`] nothing that it read may have changed either. Dropping it rolls it
+/// back.
 ///
 /// ```
 /// # use spinney::{Database, ErrorKind, Options, TableOptions};
@@ -43,12 +49,15 @@ const KEY_OVERHEAD_BYTES: u64 = 64;
 /// ```
 #[derive(Debug)]
 pub struct Transaction {
-    snapshot: Snapshot,
-    _open: Open,
+    pub(super) snapshot: Snapshot,
+    pub(super) open: Open,
+    pub(super) reads: Reads,
     writes: Writes,
     /// The savepoints that were set and not released, oldest first.
     savepoints: Vec<(u64, Writes)>,
     note: Vec<u8>,
+    pub(super) locks: Option<RowLocks>,
+    pub(super) lock_wait: Duration,
 }
 
 /// What a transaction has written.
@@ -75,7 +84,11 @@ pub struct Savepoint(u64);
 
 /// Counts a transaction as open.
 #[derive(Debug)]
-struct Open(DatabaseHandle);
+pub(super) struct Open {
+    db: DatabaseHandle,
+    /// Whether it is counted as one whose reads are checked.
+    checked: bool,
+}
 
 #[derive(Debug)]
 struct TableWrites {
@@ -90,11 +103,22 @@ impl TableWrites {
 }
 
 impl Transaction {
-    pub(crate) fn new(db: &DatabaseHandle) -> Self {
+    pub(crate) fn new(db: &DatabaseHandle, isolation: Isolation) -> Self {
         // Before it takes its snapshot, so that as few commits as possible are not noted that it does not see.
-        let open = Open::new(db);
-        let snapshot = Snapshot::new(db.clone());
-        Self { snapshot, _open: open, writes: Writes::default(), savepoints: Vec::new(), note: Vec::new() }
+        let (mut open, reads) = (Open::new(db), Reads::new(isolation));
+        if reads.is_serializable() {
+            open.check_reads();
+        }
+        Self {
+            snapshot: Snapshot::new(db.clone()),
+            open,
+            reads,
+            writes: Writes::default(),
+            savepoints: Vec::new(),
+            note: Vec::new(),
+            locks: None,
+            lock_wait: LOCK_WAIT,
+        }
     }
 
     /// Sets a key's value.
@@ -242,10 +266,23 @@ impl Transaction {
         let key = key.as_ref();
         self.snapshot.db().core().state.health.check_open()?;
         check_key(key)?;
+        self.read_own(table, key, |snapshot| {
+            self.reads.read(table.state(), key);
+            snapshot.get(table, key)
+        })
+    }
+
+    /// The value of a key, with the transaction's own writes over what `read` finds.
+    pub(super) fn read_own(
+        &self,
+        table: &Table,
+        key: &[u8],
+        read: impl FnOnce(&Snapshot) -> Result<Option<Value>>,
+    ) -> Result<Option<Value>> {
         let own = self.own(table);
         let below = || match own {
             Some(own) if own.has_erased(key) => Ok(None),
-            _ => self.snapshot.get(table, key),
+            _ => read(&self.snapshot),
         };
         match own.and_then(|writes| writes.keys.get(key)) {
             Some(own) => own.over(key, below, &table.state().callbacks.operator),
@@ -263,7 +300,10 @@ impl Transaction {
         check_key(key)?;
         match self.own(table) {
             Some(own) if own.keys.get(key).is_some() || own.has_erased(key) => Ok(self.get(table, key)?.is_some()),
-            _ => self.snapshot.contains(table, key),
+            _ => {
+                self.reads.read(table.state(), key);
+                self.snapshot.contains(table, key)
+            }
         }
     }
 
@@ -292,8 +332,12 @@ impl Transaction {
     pub fn multi_get(&self, table: &Table, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value>>> {
         let keys = &*keys.iter().map(AsRef::as_ref).collect::<Vec<_>>();
         keys.iter().try_for_each(|key| check_key(key))?;
-        let Some(own) = self.own(table) else { return self.snapshot.get_many(table, keys) };
+        let Some(own) = self.own(table) else {
+            keys.iter().for_each(|key| self.reads.read(table.state(), key));
+            return self.snapshot.get_many(table, keys);
+        };
         let shown: Vec<&[u8]> = keys.iter().copied().filter(|key| own.shows_below(key)).collect();
+        shown.iter().for_each(|key| self.reads.read(table.state(), key));
         let mut shown = self.snapshot.get_many(table, &shown)?.into_iter().peekable();
         let value = |key: &&[u8]| {
             let below = shown.next_if(|_| own.shows_below(key)).flatten();
@@ -338,7 +382,30 @@ impl Transaction {
 
     fn walk(&self, table: &Table, bounds: Bounds, direction: Direction) -> Range {
         let own = self.own(table).map(|own| Box::new((own.clone(), own.hidden())));
-        self.snapshot.walk(table, bounds, direction, own)
+        let mut range = self.snapshot.walk(table, bounds, direction, own);
+        range.track(|limits| self.reads.walk(table.state(), limits));
+        range
+    }
+
+    /// Whether a key or range that the transaction has written was changed by others after `since`.
+    pub(super) fn has_written_changed(&self, since: SeqNum) -> Result<bool> {
+        for TableWrites { table, own } in self.writes.tables.values() {
+            let (version, mut changed) = (table.state().version.load(), Ok(false));
+            own.keys.for_each(|(key, _)| {
+                if !matches!(changed, Ok(true) | Err(_)) {
+                    changed = key_changed(&version, key, since);
+                }
+            });
+            if changed? {
+                return Ok(true);
+            }
+            for range_tombstone in own.erased().all().iter() {
+                if range_changed(&version, &range_tombstone.range, since)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// The transaction's writes of a table that is still of this database.
@@ -429,7 +496,9 @@ impl Transaction {
             own.erased().all().iter().for_each(|range_tombstone| batch.erase(table, &range_tombstone.range));
             own.keys.for_each(|(key, own)| own.iter().for_each(|(kind, value)| batch.push(table, kind, key, value)));
         }
-        batch.commit_owned(self.snapshot.db(), durability, Some(self.snapshot.seqnum()))
+        let tracked = self.reads.checked().take();
+        let seen = Seen { seqnum: self.snapshot.seqnum(), reads: tracked.reads() };
+        batch.commit_owned(self.snapshot.db(), durability, Some(seen))
     }
 
     /// Drops the transaction and its writes.
@@ -441,12 +510,24 @@ impl Transaction {
 impl Open {
     fn new(db: &DatabaseHandle) -> Self {
         db.core().commits.open_transactions.fetch_add(1, Ordering::Relaxed);
-        Self(db.clone())
+        Self { db: db.clone(), checked: false }
+    }
+
+    /// Has commits keep what they change for the check of the transaction's reads.
+    pub(super) fn check_reads(&mut self) {
+        if !self.checked {
+            self.checked = true;
+            self.db.core().commits.open_checked.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.core().commits.open_transactions.fetch_sub(1, Ordering::Relaxed);
+        let commits = &self.db.core().commits;
+        commits.open_transactions.fetch_sub(1, Ordering::Relaxed);
+        if self.checked {
+            commits.open_checked.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }

@@ -7,4 +7,5 @@ pub(crate) mod pipeline;
 pub(crate) mod range_tombstones;
 mod retention;
 pub(crate) mod upkeep;
+pub(crate) mod validation;
 pub(crate) mod write_set;

@@ -6,8 +6,11 @@ use crate::base::{Error, ErrorKind, Kind, Result, SeqNum, TableId};
 use crate::db::state::table::TableState;
 use crate::table::changed_since;
 use crate::tree::Limits;
+use crate::tree::cursor::after;
 use crate::txn::batch::{Change, Changes};
 use crate::txn::conflict::RecentWrites;
+use crate::txn::read_set::ReadSet;
+use crate::txn::recent_changes::RecentChanges;
 
 use super::finder::position;
 
@@ -16,6 +19,8 @@ use super::finder::position;
 pub(crate) struct CommitOrder {
     pub(crate) next_seqnum: SeqNum,
     pub(crate) recent: RecentWrites,
+    /// Kept while a transaction is open whose reads are checked.
+    changes: RecentChanges,
     /// Bulk loads that have their place in the order, but whose entries cannot be found yet.
     pub(crate) loads: Vec<PendingLoad>,
     /// Scratch for the front of a log record.
@@ -25,7 +30,13 @@ pub(crate) struct CommitOrder {
 impl CommitOrder {
     /// Before the first commit, which gets this seqnum.
     pub(crate) fn new(next_seqnum: SeqNum) -> Self {
-        Self { next_seqnum, recent: RecentWrites::default(), loads: Vec::new(), header: Vec::new() }
+        Self {
+            next_seqnum,
+            recent: RecentWrites::default(),
+            changes: RecentChanges::default(),
+            loads: Vec::new(),
+            header: Vec::new(),
+        }
     }
 
     /// First committer wins: refuses when a key of the changes has a version that is newer than `read_seqnum`.
@@ -83,21 +94,31 @@ impl CommitOrder {
         (!self.recent.may_have_changed(table, key, read_seqnum)).then_some(false)
     }
 
+    /// Whether anything that was read has changed after `since`; `None` when only a look at the tables tells.
+    pub(super) fn changed(&self, reads: &ReadSet, since: SeqNum) -> Option<bool> {
+        let is_read = |load: &PendingLoad| reads.meets(load.table, &load.smallest, Some(&after(load.largest.clone())));
+        if self.loads.iter().any(is_read) {
+            return Some(true);
+        }
+        self.changes.changed(reads, since)
+    }
+
     /// Notes what a commit changes, for the conflicts of the transactions that are open; where none is, only that
     /// something changed.
-    pub(super) fn note(
-        &mut self,
-        changes: &Changes,
-        tables: &[Arc<TableState>],
-        first: SeqNum,
-        has_open_transactions: bool,
-    ) {
-        if !has_open_transactions {
+    pub(super) fn note(&mut self, changes: &Changes, tables: &[Arc<TableState>], first: SeqNum, open: OpenCounts) {
+        let last = SeqNum(self.next_seqnum.0 - 1);
+        if open.checked == 0 {
+            self.changes.skip(last);
+        }
+        if open.all == 0 {
             // A transaction that begins now sees this commit, or is told of it by what was skipped.
-            self.recent.skip(SeqNum(self.next_seqnum.0 - 1));
+            self.recent.skip(last);
             return;
         }
         for (seqnum, change) in (first.0..).map(SeqNum).zip(changes.iter()) {
+            if open.checked > 0 {
+                self.changes.note(&change, seqnum);
+            }
             match change.kind {
                 Kind::RangeDelete => self.recent.skip(seqnum),
                 Kind::Merge if commutes(&change, tables) => {
@@ -113,8 +134,16 @@ impl CommitOrder {
         let seqnum = self.next_seqnum;
         self.next_seqnum = SeqNum(seqnum.0 + 1);
         self.recent.skip(seqnum);
+        self.changes.skip(seqnum);
         seqnum
     }
+}
+
+/// How many transactions are open, and of how many of them the reads are checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenCounts {
+    pub(super) all: usize,
+    pub(super) checked: usize,
 }
 
 /// Whether a change is a merge that commutes with other merges.

@@ -26,6 +26,7 @@ use crate::base::num::u64_of;
 use crate::base::sync::Mutex;
 use crate::base::{CoveragePoint, Error, ErrorKind, Lsn, Result, SeqNum};
 use crate::db::state::State;
+use crate::db::state::health::Waiting;
 use crate::db::state::options::Durability;
 use crate::db::state::table::TableState;
 use crate::db::throttle::Throttle;
@@ -34,13 +35,15 @@ use crate::table::memtable_handle::{CommitPoint, MemtableHandle};
 use crate::table::{Version, changed_since};
 use crate::tree::memtable::Memtable;
 use crate::txn::batch::{Changes, put_record_header};
+use crate::txn::locks::LockTable;
 use crate::txn::publish::Seqnums;
 
 use super::batch_memtable::{large_bytes, sort_large};
 use super::finder::Finder;
-use super::order::CommitOrder;
+use super::order::{CommitOrder, OpenCounts};
 use super::range_tombstones::{NewTombstones, merge_sets};
 use super::retention::{IntervalSync, LogRetention};
+use super::validation::{Seen, lock_unchanged};
 use super::write_set::WriteSet;
 
 /// Most commits are of no more tables; those that are allocate.
@@ -54,8 +57,10 @@ pub(crate) struct CommitPipeline {
     pub(crate) log: LogWriter,
     /// The commit latch.
     pub(crate) order: Mutex<CommitOrder>,
-    /// Counted only to steer what commits note for transactions; publishes nothing.
+    /// Counted only to steer what commits note for transactions; publish nothing.
     pub(crate) open_transactions: AtomicUsize,
+    pub(crate) open_checked: AtomicUsize,
+    pub(crate) locks: Arc<LockTable>,
     pub(super) interval: IntervalSync,
     pub(super) retention: LogRetention,
 }
@@ -84,24 +89,28 @@ impl CommitPipeline {
         log: LogWriter,
         (next_seqnum, log_from): (SeqNum, Lsn),
     ) -> Self {
+        let locks = Arc::<LockTable>::default();
+        state.health.watch(Arc::<LockTable>::clone(&locks));
         Self {
             state,
             throttle,
             log,
             order: Mutex::new(CommitOrder::new(next_seqnum)),
             open_transactions: AtomicUsize::new(0),
+            open_checked: AtomicUsize::new(0),
+            locks,
             interval: IntervalSync::default(),
             retention: LogRetention::new(log_from),
         }
     }
 
-    /// Commits changes of the given tables. With `read_seqnum`, only if none of the keys changed after that snapshot.
+    /// Commits changes of the given tables; those of a transaction only if what it depends on has not changed.
     pub(crate) fn commit(
         &self,
         changes: Cow<'_, Changes>,
         tables: &[Arc<TableState>],
         durability: Durability,
-        read_seqnum: Option<SeqNum>,
+        seen: Option<Seen<'_>>,
     ) -> Result<()> {
         self.state.health.check_writable()?;
         if changes.has_note() && changes.logged_count() == 0 {
@@ -115,20 +124,20 @@ impl CommitPipeline {
         if u64_of(changes.bytes()) < large_bytes {
             let tombstones = &NewTombstones::of(&changes, tables);
             let writes = WriteSet { changes: &changes, tables, sorted: &[], tombstones };
-            return self.write(writes, durability, read_seqnum);
+            return self.write(writes, durability, seen);
         }
         // A memtable keeps them.
         let changes = Arc::new(changes.into_owned());
         let sorted = sort_large(&changes, tables, large_bytes);
         let tombstones = &NewTombstones::of(&changes, tables);
-        self.write(WriteSet { changes: &changes, tables, sorted: &sorted, tombstones }, durability, read_seqnum)
+        self.write(WriteSet { changes: &changes, tables, sorted: &sorted, tombstones }, durability, seen)
     }
 
     /// Orders, logs, inserts, syncs and publishes a commit that was admitted.
-    fn write(&self, writes: WriteSet<'_>, durability: Durability, read_seqnum: Option<SeqNum>) -> Result<()> {
+    fn write(&self, writes: WriteSet<'_>, durability: Durability, seen: Option<Seen<'_>>) -> Result<()> {
         // Before any latch is taken, beside the writes of other commits.
         let mut body = self.log.prepare(writes.changes.logged()).map_err(|error| self.poison_unless_lack(error))?;
-        let ticket = self.sequence(writes, &mut body, read_seqnum)?;
+        let ticket = self.sequence(writes, &mut body, seen)?;
         insert(writes, &ticket);
         self.make_durable(writes.changes, &ticket, durability)?;
         self.publish(ticket.seqnums)?;
@@ -157,34 +166,30 @@ impl CommitPipeline {
         &self,
         writes: WriteSet<'_>,
         body: &mut Prepared<'_>,
-        read_seqnum: Option<SeqNum>,
+        seen: Option<Seen<'_>>,
     ) -> Result<Ticket> {
         let WriteSet { changes, tables, .. } = writes;
-        let mut guard = self.order.lock();
+        let mut guard = lock_unchanged(self, (changes, tables), seen)?;
         let order = &mut *guard;
         // A close takes the latch after it said so: commits that were ordered before are flushed, and none is ordered
         // later.
         self.state.health.check_open()?;
         tables.iter().try_for_each(|table| table.check())?;
-        if let Some(read_seqnum) = read_seqnum {
-            let checked = order.check_conflicts(changes, tables, read_seqnum);
-            checked.inspect_err(|error| {
-                if error.kind() == ErrorKind::Conflict {
-                    self.state.counters.conflicts.fetch_add(1, Ordering::Relaxed);
-                    CoveragePoint::Conflict.mark();
-                }
-            })?;
-        }
         let first = order.next_seqnum;
         let in_log = match changes.logged_count() {
             0 => self.log.tail()..self.log.tail(),
             count => self.append(order, count, body)?,
         };
         order.next_seqnum = SeqNum(first.0 + changes.count());
-        order.note(changes, tables, first, self.open_transactions.load(Ordering::Relaxed) > 0);
+        order.note(changes, tables, first, self.open_counts());
         let begin = CommitPoint { next_seqnum: first, lsn: in_log.start };
         let end = CommitPoint { next_seqnum: order.next_seqnum, lsn: in_log.end };
         Ok(self.enter_versions(writes, begin..end))
+    }
+
+    fn open_counts(&self) -> OpenCounts {
+        let [all, checked] = [&self.open_transactions, &self.open_checked].map(|count| count.load(Ordering::Relaxed));
+        OpenCounts { all, checked }
     }
 
     /// Brings what a commit has sorted into the versions of its tables, and enters the memtables that take the rest.
@@ -280,6 +285,12 @@ impl CommitPipeline {
         if full {
             self.seal_full();
         }
+    }
+}
+
+impl Waiting for LockTable {
+    fn wake_all(&self) {
+        Self::wake_all(self);
     }
 }
 

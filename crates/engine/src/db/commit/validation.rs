@@ -1,0 +1,110 @@
+//! The check of a transaction at its commit: what it writes, and under serializable isolation what it read, must not
+//! have changed since its snapshot.
+//!
+//! Writes are looked at under the commit latch, by a filter first (`txn/conflict.rs`). Reads may be many: under the
+//! latch only the last changes are compared with them (`txn/recent_changes.rs`). When these do not reach back to the
+//! snapshot, the latch is let go, the reads are looked up in the tables as they are published, and the few changes
+//! after that are compared then.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::sync::MutexGuard;
+use crate::base::{CoveragePoint, Error, ErrorKind, Result, SeqNum, TableId};
+use crate::db::state::table::TableState;
+use crate::table::changed_since;
+use crate::txn::batch::Changes;
+use crate::txn::read_set::ReadSet;
+
+use super::order::CommitOrder;
+use super::pipeline::CommitPipeline;
+
+/// What a transaction saw, of which its commit must find unchanged what it depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<'a> {
+    /// The snapshot.
+    pub(crate) seqnum: SeqNum,
+    /// The reads that are checked.
+    pub(crate) reads: Option<CheckedReads<'a>>,
+}
+
+/// What a transaction has read, and the tables of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckedReads<'a> {
+    pub(crate) set: &'a ReadSet,
+    pub(crate) tables: &'a [Arc<TableState>],
+}
+
+/// Takes the commit latch, and refuses a transaction if anything that it depends on has changed.
+pub(super) fn lock_unchanged<'p>(
+    commits: &'p CommitPipeline,
+    (changes, tables): (&Changes, &[Arc<TableState>]),
+    seen: Option<Seen<'_>>,
+) -> Result<MutexGuard<'p, CommitOrder>> {
+    let Some(Seen { seqnum, reads }) = seen else { return Ok(commits.order.lock()) };
+    let locked = || match reads {
+        Some(reads) => lock_unread(commits, reads, seqnum),
+        None => Ok(commits.order.lock()),
+    };
+    let checked = locked().and_then(|order| order.check_conflicts(changes, tables, seqnum).map(|()| order));
+    checked.inspect_err(|error| {
+        if error.kind() == ErrorKind::Conflict {
+            commits.state.counters.conflicts.fetch_add(1, Ordering::Relaxed);
+            CoveragePoint::Conflict.mark();
+        }
+    })
+}
+
+/// Takes the commit latch, and refuses if anything that was read has changed after `since`.
+fn lock_unread<'p>(
+    commits: &'p CommitPipeline,
+    reads: CheckedReads<'_>,
+    since: SeqNum,
+) -> Result<MutexGuard<'p, CommitOrder>> {
+    let order = commits.order.lock();
+    if let Some(changed) = order.changed(reads.set, since) {
+        return if changed { Err(conflict()) } else { Ok(order) };
+    }
+    drop(order);
+    let published = commits.state.snapshots.published();
+    if have_changed(reads, since)? {
+        return Err(conflict());
+    }
+    let order = commits.order.lock();
+    let changed = match order.changed(reads.set, published) {
+        Some(changed) => changed,
+        None => {
+            let versions = reads.tables.iter().map(|table| table.version.load());
+            versions.for_each(|version| version.memtables().for_each(|mem| mem.wait_for_inserts()));
+            have_changed(reads, published)?
+        }
+    };
+    if changed { Err(conflict()) } else { Ok(order) }
+}
+
+/// Whether anything that was read has changed after `since`, of what is in the memtables by now. A table that was
+/// dropped has.
+pub(crate) fn have_changed(reads: CheckedReads<'_>, since: SeqNum) -> Result<bool> {
+    let version = |table: TableId| {
+        let table = reads.tables.iter().find(|known| known.id == table)?;
+        table.check().ok().map(|()| table.version.load())
+    };
+    for (table, key) in reads.set.keys() {
+        let Some(version) = version(table) else { return Ok(true) };
+        if changed_since::key_changed(&version, key, since)? {
+            return Ok(true);
+        }
+    }
+    for (table, range) in reads.set.ranges() {
+        let Some(version) = version(table) else { return Ok(true) };
+        if changed_since::range_changed(&version, &range, since)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cold]
+pub(crate) fn conflict() -> Error {
+    Error::new(ErrorKind::Conflict, "another transaction changed what this one has read: retry the transaction")
+}

@@ -1,0 +1,409 @@
+//! Locks of keys and key ranges that transactions ask for and hold to their end: exclusive, in the order of the
+//! requests.
+//!
+//! # Concurrency
+//! A request is granted when no request before it that overlaps is left. The thread that releases locks grants them to
+//! those that waited for them and wakes these threads and no others, so that no later request comes in between.
+//!
+//! Before a thread waits it follows the waits from owner to owner (a waits-for graph, Coffman et al. 1971): if they
+//! lead back to its own transaction, it is refused. The other transactions of the circle go on when that one ends.
+//!
+//! # Invariants
+//! 1. An owner releases all its locks together, so that whoever waits for one of them need not look at those that the
+//!    owner got later.
+//! 2. An owner waits for one request at a time.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::sync::{Condvar, Mutex};
+use crate::base::{Error, ErrorKind, Result, TableId};
+use crate::env::Env;
+use crate::tree::Limits;
+
+/// The number of a transaction among those that lock.
+pub type Owner = u64;
+
+/// What a request is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A key, whether it exists or not.
+    Key(TableId, Vec<u8>),
+    /// All keys of a range, also those that do not exist.
+    Range(TableId, Limits),
+}
+
+/// The locks of a database.
+#[derive(Debug, Default)]
+pub struct LockTable {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The number of the next request.
+    next: u64,
+    next_owner: Owner,
+    /// Requests for a key, held or waiting, in their order.
+    keys: BTreeMap<(TableId, Vec<u8>), VecDeque<Request>>,
+    /// Requests for ranges, held or waiting, in their order.
+    ranges: Vec<(TableId, Limits, Request)>,
+    /// What each owner waits for.
+    waits: BTreeMap<Owner, Wait>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    number: u64,
+    owner: Owner,
+}
+
+#[derive(Debug)]
+struct Wait {
+    target: Target,
+    number: u64,
+    granted: Arc<Condvar>,
+}
+
+impl LockTable {
+    /// A number for a transaction that is going to lock.
+    pub fn owner(&self) -> Owner {
+        let mut state = self.state.lock();
+        state.next_owner += 1;
+        state.next_owner
+    }
+
+    /// Locks a key or a range for an owner, which may hold it or a part of it already. Waits for as long as `limit`,
+    /// and as `goes_on` has no objection.
+    ///
+    /// # Errors
+    /// `Deadlock` at once when those that it would wait for wait for the owner; `Timeout` when the limit has passed;
+    /// what `goes_on` says. The owner keeps the locks that it had.
+    pub fn lock(
+        &self,
+        owner: Owner,
+        target: &Target,
+        (env, limit): (&Env, Duration),
+        goes_on: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.holds(owner, target) {
+            return Ok(());
+        }
+        let number = state.request(owner, target);
+        if state.is_free(owner, target, number) {
+            return Ok(());
+        }
+        let granted = Arc::new(Condvar::new());
+        state.waits.insert(owner, Wait { target: target.clone(), number, granted: Arc::clone(&granted) });
+        let mut refused = state.is_deadlocked(owner).then(deadlock);
+        let start = env.clock.now();
+        while refused.is_none() && state.waits.contains_key(&owner) {
+            let left = limit.saturating_sub(env.clock.now().saturating_sub(start));
+            refused = goes_on().err().or_else(|| left.is_zero().then(|| timeout(limit)));
+            if refused.is_some() {
+                break;
+            }
+            if env.threads.concurrent() {
+                granted.wait_for(&mut state, left);
+            } else {
+                // No thread releases anything meanwhile.
+                drop(state);
+                env.threads.sleep(left);
+                state = self.state.lock();
+            }
+        }
+        let Some(error) = refused else { return Ok(()) };
+        state.waits.remove(&owner);
+        state.remove(owner, target, Some(number));
+        state.grant(target);
+        Err(error)
+    }
+
+    /// Releases all locks of an owner, which are those of the targets.
+    pub fn release(&self, owner: Owner, targets: &[Target]) {
+        let mut state = self.state.lock();
+        targets.iter().for_each(|target| state.remove(owner, target, None));
+        targets.iter().for_each(|target| state.grant(target));
+    }
+
+    /// Wakes all threads that wait, so that each looks whether it is to go on.
+    pub fn wake_all(&self) {
+        self.state.lock().waits.values().for_each(|wait| _ = wait.granted.notify_one());
+    }
+}
+
+#[cold]
+fn deadlock() -> Error {
+    let message = "another transaction waits for a lock of this one, which would wait for it: roll back and retry";
+    Error::new(ErrorKind::Deadlock, message)
+}
+
+#[cold]
+fn timeout(limit: Duration) -> Error {
+    let message = format!("another transaction has held the lock for longer than {limit:?}: retry, or wait longer");
+    Error::new(ErrorKind::Timeout, message)
+}
+
+impl State {
+    /// Lines a request up.
+    fn request(&mut self, owner: Owner, target: &Target) -> u64 {
+        let request = Request { number: self.next, owner };
+        self.next += 1;
+        match target {
+            Target::Key(table, key) => self.keys.entry((*table, key.clone())).or_default().push_back(request),
+            Target::Range(table, range) => self.ranges.push((*table, range.clone(), request)),
+        }
+        request.number
+    }
+
+    /// Whether the owner holds all of the target already by one of its locks.
+    fn holds(&self, owner: Owner, target: &Target) -> bool {
+        let within = |range: &Limits| match target {
+            Target::Key(_, key) => range.contain(key),
+            Target::Range(_, inner) => {
+                let ends = range.high.as_ref().is_none_or(|high| inner.high.as_ref().is_some_and(|end| end <= high));
+                range.low <= inner.low && ends
+            }
+        };
+        let has_key = match target {
+            Target::Key(table, key) => {
+                self.keys.get(&(*table, key.clone())).is_some_and(|line| line.iter().any(|of| of.owner == owner))
+            }
+            Target::Range(..) => false,
+        };
+        has_key || self.ranges.iter().any(|(of, range, by)| by.owner == owner && *of == target.table() && within(range))
+    }
+
+    /// The requests that overlap a target, in no order.
+    fn overlaps<'s>(&'s self, target: &'s Target) -> impl Iterator<Item = Request> + 's {
+        let (table, low, high) = target.ends();
+        let single = match target {
+            Target::Key(table, key) => self.keys.get(&(*table, key.clone())),
+            Target::Range(..) => None,
+        };
+        let is_range = matches!(target, Target::Range(..));
+        let keys = self.keys.range((Bound::Included((table, low.to_vec())), Bound::Unbounded));
+        let keys = keys
+            .take_while(move |((of, key), _)| is_range && *of == table && high.is_none_or(|high| &**key < high))
+            .map(|(_, line)| line);
+        let meets = move |range: &Limits| match target {
+            Target::Key(_, key) => range.contain(key),
+            Target::Range(_, other) => {
+                let before = |low: &[u8], high: &Option<Vec<u8>>| high.as_ref().is_none_or(|high| low < &**high);
+                before(&other.low, &range.high) && before(&range.low, &other.high)
+            }
+        };
+        let ranges = self.ranges.iter().filter(move |(of, range, _)| *of == table && meets(range));
+        single.into_iter().chain(keys).flatten().copied().chain(ranges.map(|(.., request)| *request))
+    }
+
+    /// The owners that a request must wait for: not one whose request itself waits for a lock of the owner.
+    fn blockers<'s>(&'s self, owner: Owner, target: &'s Target, number: u64) -> impl Iterator<Item = Owner> + 's {
+        let before = self.overlaps(target).filter(move |by| by.number < number && by.owner != owner);
+        before.filter(move |by| !self.waits_for(*by, owner)).map(|by| by.owner)
+    }
+
+    fn is_free(&self, owner: Owner, target: &Target, number: u64) -> bool {
+        self.blockers(owner, target, number).next().is_none()
+    }
+
+    /// Whether a request waits for a lock that an owner holds.
+    fn waits_for(&self, by: Request, holder: Owner) -> bool {
+        let Some(wait) = self.waits.get(&by.owner).filter(|wait| wait.number == by.number) else { return false };
+        self.overlaps(&wait.target).any(|before| before.owner == holder && before.number < wait.number)
+    }
+
+    /// Whether the waits lead from an owner back to it.
+    fn is_deadlocked(&self, owner: Owner) -> bool {
+        let (mut seen, mut next) = (HashSet::new(), vec![owner]);
+        while let Some(at) = next.pop() {
+            let Some(wait) = self.waits.get(&at) else { continue };
+            for blocker in self.blockers(at, &wait.target, wait.number) {
+                if blocker == owner {
+                    return true;
+                }
+                if seen.insert(blocker) {
+                    next.push(blocker);
+                }
+            }
+        }
+        false
+    }
+
+    /// Removes the requests of an owner for a target: the one of a number, or all.
+    fn remove(&mut self, owner: Owner, target: &Target, number: Option<u64>) {
+        let is_it = |by: &Request| by.owner == owner && number.is_none_or(|number| by.number == number);
+        match target {
+            Target::Key(table, key) => {
+                let place = (*table, key.clone());
+                if let Some(line) = self.keys.get_mut(&place) {
+                    line.retain(|by| !is_it(by));
+                    if line.is_empty() {
+                        self.keys.remove(&place);
+                    }
+                }
+            }
+            Target::Range(table, range) => {
+                self.ranges.retain(|(of, held, by)| !(of == table && held == range && is_it(by)));
+            }
+        }
+    }
+
+    /// Grants the waiting requests that overlap a target which was released, and that nothing is before any more.
+    fn grant(&mut self, released: &Target) {
+        if self.waits.is_empty() {
+            return;
+        }
+        let mut waiting: Vec<Request> = self.overlaps(released).filter(|by| self.is_waiting(*by)).collect();
+        waiting.sort_unstable_by_key(|by| by.number);
+        if let Target::Key(..) = released
+            && self.ranges.is_empty()
+        {
+            // Only the first of a line can have nothing before it.
+            waiting.truncate(1);
+        }
+        for by in waiting {
+            let wait = self.waits.get(&by.owner);
+            let is_free = wait.is_some_and(|wait| self.is_free(by.owner, &wait.target, wait.number));
+            if is_free && let Some(wait) = self.waits.remove(&by.owner) {
+                wait.granted.notify_one();
+            }
+        }
+    }
+
+    fn is_waiting(&self, by: Request) -> bool {
+        self.waits.get(&by.owner).is_some_and(|wait| wait.number == by.number)
+    }
+}
+
+impl Target {
+    fn table(&self) -> TableId {
+        let (Self::Key(table, _) | Self::Range(table, _)) = self;
+        *table
+    }
+
+    /// The table, the first key, and the key behind the last one of a range that has an end.
+    fn ends(&self) -> (TableId, &[u8], Option<&[u8]>) {
+        match self {
+            Self::Key(table, key) => (*table, key, None),
+            Self::Range(table, range) => (*table, &range.low, range.high.as_deref()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::sim::SimEnv;
+
+    const T: TableId = TableId(1);
+    const NO_WAIT: Duration = Duration::ZERO;
+
+    fn key(key: &str) -> Target {
+        Target::Key(T, key.into())
+    }
+
+    fn range(low: &str, high: &str) -> Target {
+        Target::Range(T, Limits::new(low.into(), Some(high.into()), None))
+    }
+
+    fn try_lock(locks: &LockTable, owner: Owner, target: &Target) -> Result<(), ErrorKind> {
+        let env = SimEnv::new(1).env();
+        locks.lock(owner, target, (&env, NO_WAIT), || Ok(())).map_err(|error| error.kind())
+    }
+
+    /// A request that waits, as if by a thread.
+    fn line_up(locks: &LockTable, owner: Owner, target: &Target) -> bool {
+        let mut state = locks.state.lock();
+        let number = state.request(owner, target);
+        let granted = Arc::new(Condvar::new());
+        state.waits.insert(owner, Wait { target: target.clone(), number, granted });
+        state.is_deadlocked(owner)
+    }
+
+    fn waits(locks: &LockTable) -> Vec<Owner> {
+        locks.state.lock().waits.keys().copied().collect()
+    }
+
+    #[test]
+    fn locks_exclude_what_overlaps_and_nothing_else() {
+        let locks = LockTable::default();
+        assert_eq!(try_lock(&locks, 1, &key("c")), Ok(()));
+        assert_eq!(try_lock(&locks, 1, &range("f", "h")), Ok(()));
+        for (target, free) in [
+            (key("c"), false),
+            (key("d"), true),
+            (key("f"), false),
+            (key("g"), false),
+            (key("h"), true),
+            (range("a", "c"), true),
+            (range("a", "cc"), false),
+            (range("c", "ca"), false),
+            (range("cc", "f"), true),
+            (range("cc", "ff"), false),
+            (range("h", "i"), true),
+            (Target::Range(T, Limits::new(b"i".to_vec(), None, None)), true),
+            (Target::Range(T, Limits::new(Vec::new(), None, None)), false),
+            (Target::Key(TableId(2), b"c".to_vec()), true),
+        ] {
+            let expected = if free { Ok(()) } else { Err(ErrorKind::Timeout) };
+            assert_eq!(try_lock(&locks, 2, &target), expected, "{target:?}");
+            locks.release(2, &[target.clone()]);
+            assert_eq!(try_lock(&locks, 1, &target), Ok(()), "{target:?}");
+            if free {
+                locks.release(1, &[target]);
+            }
+        }
+        let held = [key("c"), range("f", "h")];
+        locks.release(1, &held);
+        let state = locks.state.lock();
+        assert!(state.keys.is_empty() && state.waits.is_empty(), "{state:?}");
+    }
+
+    #[test]
+    fn requests_are_granted_in_their_order_and_each_by_the_release_before_it() {
+        let locks = LockTable::default();
+        try_lock(&locks, 1, &key("k")).unwrap();
+        assert!(
+            !line_up(&locks, 2, &key("k")) && !line_up(&locks, 3, &range("a", "z")) && !line_up(&locks, 4, &key("k"))
+        );
+        assert_eq!(try_lock(&locks, 5, &key("x")), Err(ErrorKind::Timeout), "it would overtake the range");
+        locks.release(1, &[key("k")]);
+        assert_eq!(waits(&locks), [3, 4]);
+        locks.release(2, &[key("k")]);
+        assert_eq!(waits(&locks), [4]);
+        locks.release(3, &[range("a", "z")]);
+        assert!(waits(&locks).is_empty());
+        assert_eq!(try_lock(&locks, 5, &key("x")), Ok(()));
+    }
+
+    #[test]
+    fn a_circle_of_waits_is_refused_and_what_is_none_is_not() {
+        let locks = LockTable::default();
+        for (owner, name) in [(1, "a"), (2, "b"), (3, "c")] {
+            try_lock(&locks, owner, &key(name)).unwrap();
+        }
+        assert!(!line_up(&locks, 1, &key("b")) && !line_up(&locks, 2, &key("c")));
+        assert_eq!(try_lock(&locks, 3, &range("", "aa")), Err(ErrorKind::Deadlock));
+        assert_eq!(try_lock(&locks, 4, &key("a")), Err(ErrorKind::Timeout));
+        locks.release(3, &[key("c")]);
+        assert_eq!(waits(&locks), [1]);
+    }
+
+    /// One that waits for what the owner holds cannot be before it.
+    #[test]
+    fn an_owner_widens_its_lock_over_those_that_wait_for_it() {
+        let locks = LockTable::default();
+        try_lock(&locks, 1, &key("k")).unwrap();
+        line_up(&locks, 2, &key("k"));
+        assert_eq!(try_lock(&locks, 1, &range("a", "z")), Ok(()));
+        try_lock(&locks, 3, &key("zz")).unwrap();
+        line_up(&locks, 3, &range("j", "l"));
+        assert_eq!(try_lock(&locks, 1, &key("zz")), Err(ErrorKind::Deadlock), "the third holds it, and waits");
+        locks.release(1, &[key("k"), range("a", "z")]);
+        assert_eq!(waits(&locks), [3]);
+    }
+}
