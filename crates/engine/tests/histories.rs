@@ -1,4 +1,5 @@
-//! What concurrent transactions read, with crashes and reopening in between, is what snapshot isolation allows.
+//! What concurrent transactions read, with locks, savepoints, crashes and reopening in between, is what their isolation
+//! allows: in half of the histories snapshot isolation, in half they are serializable.
 
 use spinney_testkit::isolation::{Seen, workload};
 use spinney_testkit::parallel;
@@ -11,7 +12,7 @@ const HISTORY: u64 = 1000;
 const THREADED: u64 = 4;
 
 #[test]
-fn concurrent_transactions_read_what_snapshot_isolation_allows() {
+fn concurrent_transactions_read_what_their_isolation_allows() {
     let histories = parallel::count_from_env("SPINNEY_TRANSACTIONS", 20_000).div_ceil(HISTORY);
     let count = usize::try_from(HISTORY).expect("small");
     let seen = Mutex::new(Seen::default());

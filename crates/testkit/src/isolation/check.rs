@@ -1,9 +1,10 @@
 //! The check of a history.
 
+use spinney::Isolation;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 
-use super::graph::{Edge, FORBIDDEN, Graph, count};
+use super::graph::{Edge, FORBIDDEN, Graph, NOT_SERIALIZABLE, count};
 use super::history::{End, Id, Key, Step, Txn};
 
 /// Something that must not be.
@@ -44,14 +45,14 @@ impl Seen {
     }
 }
 
-/// Checks a history, which ends with reads of all keys.
+/// Checks a history of transactions with this isolation, which ends with reads of all keys.
 ///
 /// # Errors
 /// The first anomaly found.
 ///
 /// # Panics
 /// When the same was written twice.
-pub fn check(history: &[Txn]) -> Result<Seen, Anomaly> {
+pub fn check(history: &[Txn], isolation: Isolation) -> Result<Seen, Anomaly> {
     let mut check = Check::new(history);
     check.reads()?;
     check.settle();
@@ -66,7 +67,8 @@ pub fn check(history: &[Txn]) -> Result<Seen, Anomaly> {
         edges: check.graph.edges(),
         skews: check.graph.circles(),
     };
-    for (name, allowed) in FORBIDDEN {
+    let forbidden = FORBIDDEN.into_iter().chain((isolation == Isolation::Serializable).then_some(NOT_SERIALIZABLE));
+    for (name, allowed) in forbidden {
         if let Some(cycle) = check.graph.cycle(allowed) {
             return Err(check.anomaly(name, &cycle));
         }

@@ -45,6 +45,9 @@ pub(super) const FORBIDDEN: [(&str, Allowed); 5] = [
     ("G-single with real time", allowed(true, Anti::Apart, true)),
 ];
 
+/// What serializable isolation excludes beyond that.
+pub(super) const NOT_SERIALIZABLE: (&str, Allowed) = ("G2, write skew", allowed(true, Anti::Any, true));
+
 /// Transactions, and what makes them depend on each other. Nodes behind those of transactions are moments.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {

@@ -2,6 +2,7 @@
 
 use super::Step::{Append, Put, Read};
 use super::{End, Seen, Step, Txn, check};
+use spinney::Isolation;
 
 const X: u64 = 1;
 const Y: u64 = 2;
@@ -20,7 +21,7 @@ fn together(txns: &[&[Step]], last: &[Step]) -> Vec<Txn> {
 
 #[track_caller]
 fn is(history: &[Txn], name: &str) {
-    let found = check(history).expect_err(name);
+    let found = check(history, Isolation::Snapshot).expect_err(name);
     assert!(found.name.starts_with(name), "{found}");
 }
 
@@ -79,8 +80,10 @@ fn a_write_skew_is_seen_and_allowed() {
     let last = [Read(X, vec![1]), Read(Y, vec![2])];
     let skew: [&[Step]; 2] =
         [&[Read(X, vec![]), Read(Y, vec![]), Append(X, 1)], &[Read(X, vec![]), Read(Y, vec![]), Append(Y, 2)]];
-    let seen = check(&together(&skew, &last));
+    let seen = check(&together(&skew, &last), Isolation::Snapshot);
     assert!(matches!(seen, Ok(Seen { committed: 3, skews: 1, .. })), "{seen:?}");
+    let anomaly = check(&together(&skew, &last), Isolation::Serializable).expect_err("a skew");
+    assert_eq!(anomaly.name, "G2, write skew");
 }
 
 #[test]
@@ -90,7 +93,7 @@ fn a_read_of_the_past_is_found() {
     is(&history, "G-single with real time");
     // While they overlap it is none.
     history[1].begun = 5;
-    assert!(check(&history).is_ok());
+    assert!(check(&history, Isolation::Snapshot).is_ok());
 }
 
 #[test]
@@ -122,7 +125,7 @@ fn an_unknown_commit_is_in_or_out_but_whole() {
     let unknown = |last: &[Step]| {
         let mut history = together(&[&[Append(X, 1), Append(Y, 2)]], last);
         history[0].end = End::Unknown;
-        check(&history)
+        check(&history, Isolation::Snapshot)
     };
     let all = unknown(&[Read(X, vec![1]), Read(Y, vec![2])]);
     assert!(matches!(all, Ok(Seen { committed: 2, unknown_committed: 1, .. })), "{all:?}");

@@ -1,4 +1,5 @@
 //! Random concurrent transactions, recorded as a history: in a deterministic interleaving with crashes, or by threads.
+//! Some take locks and some go back to savepoints. All transactions of a history have the same isolation.
 
 use super::check::{Seen, check};
 use super::history::{End, Id, Key, Step, Txn};
@@ -7,11 +8,12 @@ use crate::operators::APPEND;
 use crate::rng::Rng;
 use spinney::env::Env;
 use spinney::env::sim::{CrashProfile, SimEnv};
-use spinney::{Database, Durability, Error, ErrorKind, Layout, Result, Table, Transaction};
+use spinney::{Database, Durability, Error, ErrorKind, Isolation, Layout, Result, Savepoint, Table, Transaction};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// Transactions at a time.
 const SESSIONS: usize = 4;
@@ -53,10 +55,14 @@ struct World {
     tables: Vec<Table>,
     /// Holds what nobody reads.
     ballast: Table,
+    isolation: Isolation,
+    /// How long transactions wait for locks.
+    lock_wait: Duration,
 }
 
 impl World {
-    fn open(path: &Path, env: Env, config: &Config) -> Result<Self> {
+    fn open(path: &Path, env: Env, config: &Config, isolation: Isolation) -> Result<Self> {
+        let lock_wait = if env.threads.concurrent() { Duration::from_millis(200) } else { Duration::ZERO };
         let database = config.builder(path).env(env).open()?;
         let table = |name: &str, number: usize| {
             let options = config.table_options(number).merge(APPEND).logged(true);
@@ -65,7 +71,7 @@ impl World {
         // First, so that a commit puts its ballast in before what others look for.
         let ballast = table("ballast", 0)?;
         let tables = (0..TABLES).map(|number| table(&format!("t{number}"), number)).collect::<Result<_>>()?;
-        Ok(Self { database, tables, ballast })
+        Ok(Self { database, tables, ballast, isolation, lock_wait })
     }
 
     fn table(&self, key: Key) -> &Table {
@@ -84,11 +90,10 @@ impl World {
 
     /// A transaction that reads all keys.
     fn read_all(&self, counters: &Counters) -> Result<Txn> {
-        let begun = counters.moment();
-        let mut session = Session { txn: self.database.begin(), begun, steps: Vec::new() };
+        let mut session = Session::begin(self, counters);
         let keys = 0..counters.keys().end;
         keys.clone().try_for_each(|key| session.read(self, key))?;
-        Ok(Txn { begun, ended: counters.moment(), steps: session.steps, end: End::Committed })
+        Ok(Txn { begun: session.begun, ended: counters.moment(), steps: session.steps, end: End::Committed })
     }
 }
 
@@ -97,17 +102,43 @@ struct Session {
     txn: Transaction,
     begun: u64,
     steps: Vec<Step>,
+    /// A savepoint, and how many steps came before it.
+    savepoint: Option<(Savepoint, usize)>,
 }
 
 impl Session {
     fn begin(world: &World, counters: &Counters) -> Self {
         let begun = counters.moment();
-        Self { txn: world.database.begin(), begun, steps: Vec::new() }
+        let mut txn = world.database.begin_with(world.isolation);
+        txn.set_lock_wait(world.lock_wait);
+        Self { txn, begun, steps: Vec::new(), savepoint: None }
     }
 
     fn read(&mut self, world: &World, key: Key) -> Result<()> {
         let found = self.txn.get(world.table(key), key.to_be_bytes())?;
         self.steps.push(Step::Read(key, ids(found.as_deref().unwrap_or_default())));
+        Ok(())
+    }
+
+    fn lock(&mut self, world: &World, key: Key, rng: &mut Rng) -> Result<()> {
+        let name = key.to_be_bytes();
+        if rng.chance(20) {
+            self.txn.lock_range(world.table(key), &name[..]..=&(key + 1).to_be_bytes()[..])?;
+        }
+        let found = self.txn.get_for_update(world.table(key), name)?;
+        self.steps.push(Step::Read(key, ids(found.as_deref().unwrap_or_default())));
+        Ok(())
+    }
+
+    /// Sets a savepoint, or goes back to the one that was set: what came after it is as if it had not been.
+    fn save_or_go_back(&mut self) -> Result<()> {
+        match &self.savepoint {
+            Some((savepoint, steps)) => {
+                self.txn.rollback_to(savepoint)?;
+                self.steps.truncate(*steps);
+            }
+            None => self.savepoint = Some((self.txn.savepoint(), self.steps.len())),
+        }
         Ok(())
     }
 
@@ -132,9 +163,11 @@ impl Session {
     fn step(&mut self, world: &World, counters: &Counters, rng: &mut Rng) -> Result<()> {
         let keys = counters.keys();
         let key = keys.start + rng.number() % KEYS;
-        match rng.in_range(0..10) {
-            0..3 => self.read(world, key),
-            3 => self.scan(world, rng.in_range(0..TABLES), keys, rng.chance(50)),
+        match rng.in_range(0..20) {
+            0..5 => self.read(world, key),
+            5 => self.save_or_go_back(),
+            6..8 => self.scan(world, rng.in_range(0..TABLES), keys, rng.chance(50)),
+            8..10 => self.lock(world, key, rng),
             _ => self.write(world, key, counters.id.fetch_add(1, Ordering::Relaxed) + 1, rng),
         }
     }
@@ -160,14 +193,14 @@ impl Session {
 
     /// Commits or rolls back; an error other than a conflict leaves the end open.
     fn end(self, counters: &Counters, durability: Durability, rng: &mut Rng) -> (Txn, Result<()>) {
-        let Self { txn, begun, steps } = self;
+        let Self { txn, begun, steps, .. } = self;
         let (end, told) = if rng.chance(10) {
             txn.rollback();
             (End::Aborted, Ok(()))
         } else {
             match txn.commit_with(durability) {
                 Ok(()) => (End::Committed, Ok(())),
-                Err(error) if error.kind() == ErrorKind::Conflict => (End::Aborted, Ok(())),
+                Err(error) if is_lost(&error) => (End::Aborted, Ok(())),
                 Err(error) => (End::Unknown, Err(error)),
             }
         };
@@ -177,6 +210,11 @@ impl Session {
     fn abort(self, counters: &Counters) -> Txn {
         Txn { begun: self.begun, ended: counters.moment(), steps: self.steps, end: End::Aborted }
     }
+}
+
+/// Whether a transaction cannot go on because of another.
+fn is_lost(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Deadlock | ErrorKind::Timeout)
 }
 
 fn ids(value: &[u8]) -> Vec<Id> {
@@ -191,6 +229,11 @@ fn config_of(seed: u64) -> Config {
     Config::named(*rng.pick(&layouts), sets[rng.in_range(0..sets.len())])
 }
 
+/// The isolation of a seed's transactions.
+fn isolation_of(seed: u64) -> Isolation {
+    if seed % 8 < 4 { Isolation::Snapshot } else { Isolation::Serializable }
+}
+
 /// Runs and checks so many transactions, whose steps take turns as the seed says, on a simulated machine that crashes
 /// now and then.
 ///
@@ -200,12 +243,13 @@ pub fn simulated(seed: u64, count: usize) -> Result<Seen, String> {
     let config = config_of(seed);
     let told = run_simulated(seed, count, &config);
     let history = told.map_err(|error| format!("seed {seed}, {}: {:?}: {error}", config.name, error.kind()))?;
-    check(&history).map_err(|anomaly| format!("seed {seed}, {}: {anomaly}", config.name))
+    let isolation = isolation_of(seed);
+    check(&history, isolation).map_err(|anomaly| format!("seed {seed}, {}, {isolation:?}: {anomaly}", config.name))
 }
 
 fn run_simulated(seed: u64, count: usize, config: &Config) -> Result<Vec<Txn>> {
     let (sim, counters, mut rng) = (SimEnv::new(seed), Counters::default(), Rng::new(seed ^ 0x5eed));
-    let open = |sim: &SimEnv| World::open(Path::new("/db"), sim.env(), config);
+    let open = |sim: &SimEnv| World::open(Path::new("/db"), sim.env(), config, isolation_of(seed));
     let mut world = open(&sim)?;
     let (mut history, mut sessions) = (Vec::with_capacity(count), <[Option<Session>; SESSIONS]>::default());
     while history.len() < count {
@@ -223,11 +267,16 @@ fn run_simulated(seed: u64, count: usize, config: &Config) -> Result<Vec<Txn>> {
                 history.push(txn);
                 told
             }
-            Some(mut session) => {
-                let went = session.step(&world, &counters, &mut rng);
-                sessions[slot] = Some(session);
-                went
-            }
+            Some(mut session) => match session.step(&world, &counters, &mut rng) {
+                Err(error) if is_lost(&error) => {
+                    history.push(session.abort(&counters));
+                    Ok(())
+                }
+                went => {
+                    sessions[slot] = Some(session);
+                    went
+                }
+            },
         };
         if !sim.is_down() {
             went?;
@@ -257,7 +306,7 @@ pub fn threaded(path: &Path, seed: u64, count: usize) -> Result<Seen, String> {
     let explain = |error: Error| format!("threads, seed {seed}, {}: {:?}: {error}", config.name, error.kind());
     let mut history = Vec::with_capacity(count);
     for round in 0.. {
-        let world = World::open(path, Env::os(), &config).map_err(explain)?;
+        let world = World::open(path, Env::os(), &config, isolation_of(seed)).map_err(explain)?;
         if history.len() >= count {
             history.push(world.read_all(&counters).map_err(explain)?);
             break;
@@ -271,7 +320,9 @@ pub fn threaded(path: &Path, seed: u64, count: usize) -> Result<Seen, String> {
             history.extend(txns.map_err(explain)?);
         }
     }
-    check(&history).map_err(|anomaly| format!("threads, seed {seed}, {}: {anomaly}", config.name))
+    let isolation = isolation_of(seed);
+    let explain = |anomaly| format!("threads, seed {seed}, {}, {isolation:?}: {anomaly}", config.name);
+    check(&history, isolation).map_err(explain)
 }
 
 /// So many transactions, one after the other.
@@ -279,10 +330,18 @@ fn client(world: &World, counters: &Counters, mut rng: Rng, count: usize) -> Res
     let mut history = Vec::with_capacity(count);
     for _ in 0..count {
         let mut session = Session::begin(world, counters);
-        while rng.chance(80) {
-            session.step(world, counters, &mut rng)?;
+        let mut went = Ok(());
+        while went.is_ok() && rng.chance(80) {
+            went = session.step(world, counters, &mut rng);
             // So that transactions overlap also where there are few processors.
             thread::yield_now();
+        }
+        match went {
+            Err(error) if is_lost(&error) => {
+                history.push(session.abort(counters));
+                continue;
+            }
+            went => went?,
         }
         if rng.chance(BALLAST_CHANCE) {
             // Others then commit, and begin, while this commit is on its way into memory.
