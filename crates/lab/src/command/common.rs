@@ -35,6 +35,9 @@ pub struct Common {
     /// processors
     #[arg(long)]
     pub poll_reads: bool,
+    /// Make transactions serializable, not only isolated by snapshots
+    #[arg(long)]
+    pub serializable: bool,
     /// Threads for background work, where the engine asks
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = counts::<u32>(1..=64))]
     pub background_threads: u32,
@@ -78,6 +81,7 @@ impl Common {
             direct_io: self.direct_io,
             poll_reads: self.poll_reads,
             background_threads: self.background_threads,
+            serializable: self.serializable,
             ..Config::default()
         }
     }

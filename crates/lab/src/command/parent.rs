@@ -216,6 +216,9 @@ fn parameters(experiment: &Experiment, common: &Common) -> Vec<(String, String)>
     if common.poll_reads {
         add("awake for reads", "where the engine can".to_owned());
     }
+    if common.serializable {
+        add("transactions", "serializable".to_owned());
+    }
     add("memory limit", common.memory_limit.map_or("none".to_owned(), bytes));
     add("seed", common.seed.to_string());
     if common.verify {

@@ -50,6 +50,8 @@ pub struct Config {
     pub background_threads: u32,
     /// The workload uses transactions.
     pub transactions: bool,
+    /// They are to be serializable, not only isolated by snapshots.
+    pub serializable: bool,
 }
 
 /// The redo log.
@@ -120,6 +122,7 @@ impl Default for Config {
             filter_bits: 10,
             background_threads: 2,
             transactions: false,
+            serializable: false,
         }
     }
 }

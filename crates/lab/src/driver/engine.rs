@@ -33,6 +33,11 @@ pub trait Engine: Debug + Send + Sync {
     /// Whether the engine can pass the page cache by, so that its memory is all the memory that its data gets.
     fn direct_io(&self) -> bool;
 
+    /// Whether the engine's transactions can be serializable.
+    fn serializable(&self) -> bool {
+        false
+    }
+
     /// Makes a database with `tables` in `dir`, which does not exist yet, or opens the one that this engine left there
     /// with the same tables.
     ///

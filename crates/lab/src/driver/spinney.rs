@@ -11,7 +11,8 @@ use anyhow::{Result, ensure};
 use spinney::base::num::usize_of;
 use spinney::env::Env;
 use spinney::{
-    Database, ErrorKind, Layout, LogCompression, Options, Range, Shape, Snapshot, Table, TableOptions, Transaction,
+    Database, ErrorKind, Isolation, Layout, LogCompression, Options, Range, Shape, Snapshot, Table, TableOptions,
+    Transaction,
 };
 use std::ops::Bound;
 use std::path::Path;
@@ -40,6 +41,7 @@ struct SpinneyStore {
     tables: Vec<Table>,
     layout: Layout,
     durability: spinney::Durability,
+    isolation: Isolation,
     settings: Vec<(String, String)>,
 }
 
@@ -59,6 +61,10 @@ impl Engine for Spinney {
     }
 
     fn direct_io(&self) -> bool {
+        true
+    }
+
+    fn serializable(&self) -> bool {
         true
     }
 
@@ -117,7 +123,8 @@ impl Engine for Spinney {
             )?)
         };
         let tables = tables.iter().map(table).collect::<Result<_>>()?;
-        Ok(Box::new(SpinneyStore { db, tables, layout: self.layout, durability, settings }))
+        let isolation = if config.serializable { Isolation::Serializable } else { Isolation::Snapshot };
+        Ok(Box::new(SpinneyStore { db, tables, layout: self.layout, durability, isolation, settings }))
     }
 }
 
@@ -304,7 +311,7 @@ impl Client for SpinneyClient<'_> {
     }
 
     fn begin(&mut self) -> Result<()> {
-        self.transaction = Some(self.store.db.begin());
+        self.transaction = Some(self.store.db.begin_with(self.store.isolation));
         Ok(())
     }
 

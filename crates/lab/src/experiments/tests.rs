@@ -17,6 +17,7 @@ pub(super) fn common() -> Common {
         block: None,
         direct_io: true,
         poll_reads: false,
+        serializable: false,
         background_threads: 2,
         memory_limit: None,
         seed: 1,

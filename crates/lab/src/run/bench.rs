@@ -10,7 +10,7 @@ use crate::measure::{MemoryLimit, MemoryPeak, Meter, SystemUse, Usage, directory
 use crate::progress;
 use crate::report::{EngineInfo, Run, Second, Size, State, Step};
 use crate::stop::Stop;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -106,6 +106,7 @@ impl<'e> Bench<'e> {
             touch_memory(config.memory_bytes);
             wheel.finish_and_clear();
         }
+        ensure!(!config.serializable || self.engine.serializable(), Lacks::new("no serializable transactions"));
         let store = self.engine.open(&dir, config, tables)?;
         let durability = config.durability.text();
         let said = &mut self.run.engine.durability;

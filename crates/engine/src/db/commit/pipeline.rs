@@ -169,7 +169,7 @@ impl CommitPipeline {
         seen: Option<Seen<'_>>,
     ) -> Result<Ticket> {
         let WriteSet { changes, tables, .. } = writes;
-        let mut guard = lock_unchanged(self, (changes, tables), seen)?;
+        let mut guard = lock_unchanged((&self.order, &self.state), (changes, tables), seen)?;
         let order = &mut *guard;
         // A close takes the latch after it said so: commits that were ordered before are flushed, and none is ordered
         // later.

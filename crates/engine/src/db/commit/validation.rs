@@ -9,15 +9,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::sync::MutexGuard;
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::base::{CoveragePoint, Error, ErrorKind, Result, SeqNum, TableId};
+use crate::db::state::State;
 use crate::db::state::table::TableState;
 use crate::table::changed_since;
 use crate::txn::batch::Changes;
 use crate::txn::read_set::ReadSet;
 
 use super::order::CommitOrder;
-use super::pipeline::CommitPipeline;
 
 /// What a transaction saw, of which its commit must find unchanged what it depends on.
 #[derive(Clone, Copy, Debug)]
@@ -37,19 +37,19 @@ pub(crate) struct CheckedReads<'a> {
 
 /// Takes the commit latch, and refuses a transaction if anything that it depends on has changed.
 pub(super) fn lock_unchanged<'p>(
-    commits: &'p CommitPipeline,
+    (order, state): (&'p Mutex<CommitOrder>, &State),
     (changes, tables): (&Changes, &[Arc<TableState>]),
     seen: Option<Seen<'_>>,
 ) -> Result<MutexGuard<'p, CommitOrder>> {
-    let Some(Seen { seqnum, reads }) = seen else { return Ok(commits.order.lock()) };
+    let Some(Seen { seqnum, reads }) = seen else { return Ok(order.lock()) };
     let locked = || match reads {
-        Some(reads) => lock_unread(commits, reads, seqnum),
-        None => Ok(commits.order.lock()),
+        Some(reads) => lock_unread((order, state), reads, seqnum),
+        None => Ok(order.lock()),
     };
     let checked = locked().and_then(|order| order.check_conflicts(changes, tables, seqnum).map(|()| order));
     checked.inspect_err(|error| {
         if error.kind() == ErrorKind::Conflict {
-            commits.state.counters.conflicts.fetch_add(1, Ordering::Relaxed);
+            state.counters.conflicts.fetch_add(1, Ordering::Relaxed);
             CoveragePoint::Conflict.mark();
         }
     })
@@ -57,21 +57,21 @@ pub(super) fn lock_unchanged<'p>(
 
 /// Takes the commit latch, and refuses if anything that was read has changed after `since`.
 fn lock_unread<'p>(
-    commits: &'p CommitPipeline,
+    (order, state): (&'p Mutex<CommitOrder>, &State),
     reads: CheckedReads<'_>,
     since: SeqNum,
 ) -> Result<MutexGuard<'p, CommitOrder>> {
-    let order = commits.order.lock();
-    if let Some(changed) = order.changed(reads.set, since) {
-        return if changed { Err(conflict()) } else { Ok(order) };
+    let locked = order.lock();
+    if let Some(changed) = locked.changed(reads.set, since) {
+        return if changed { Err(conflict()) } else { Ok(locked) };
     }
-    drop(order);
-    let published = commits.state.snapshots.published();
+    drop(locked);
+    let published = state.snapshots.published();
     if have_changed(reads, since)? {
         return Err(conflict());
     }
-    let order = commits.order.lock();
-    let changed = match order.changed(reads.set, published) {
+    let locked = order.lock();
+    let changed = match locked.changed(reads.set, published) {
         Some(changed) => changed,
         None => {
             let versions = reads.tables.iter().map(|table| table.version.load());
@@ -79,7 +79,7 @@ fn lock_unread<'p>(
             have_changed(reads, published)?
         }
     };
-    if changed { Err(conflict()) } else { Ok(order) }
+    if changed { Err(conflict()) } else { Ok(locked) }
 }
 
 /// Whether anything that was read has changed after `since`, of what is in the memtables by now. A table that was

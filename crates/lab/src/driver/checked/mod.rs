@@ -102,6 +102,10 @@ impl Engine for Checked<'_> {
         self.engine.direct_io()
     }
 
+    fn serializable(&self) -> bool {
+        self.engine.serializable()
+    }
+
     fn open(&self, dir: &Path, config: &Config, tables: &[TableSpec]) -> Result<Box<dyn Store>> {
         let is_new = !dir.exists();
         let store = self.engine.open(dir, config, tables)?;
