@@ -289,3 +289,86 @@ fn a_feed_names_the_tables_of_its_changes() {
     kept.put("b", "").unwrap();
     assert_eq!(early.by_ref().count(), 1);
 }
+
+/// Bytes of the log that was released.
+fn age(db: &Database, from: u64, to: u64) {
+    for number in from..to {
+        commit(db, number, 10_000, Durability::Sync);
+        if number % 5 == 0 {
+            table(db).flush().unwrap();
+        }
+    }
+    table(db).flush().unwrap();
+}
+
+/// What a feed from there shows is all up to the newest, or it is told from where it could.
+fn go_on(db: &Database, from: Lsn, next: u64, last: u64) -> bool {
+    match db.changes(from) {
+        Ok(mut feed) => {
+            assert_eq!(numbers(&mut feed), (next..last).collect::<Vec<_>>());
+            true
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Gone);
+            let oldest = format!("before position {} was given up", db.log_start());
+            assert!(error.to_string().contains(&oldest), "{error}");
+            let rest = numbers(&mut db.changes(db.log_start()).unwrap());
+            assert!(rest.is_empty() || rest.ends_with(&[last - 1]), "{rest:?}");
+            false
+        }
+    }
+}
+
+#[test]
+fn the_log_is_kept_by_bytes_for_feeds_to_come() {
+    for (kept_bytes, reaches) in [(0, false), (512 << 10, true)] {
+        let sim = SimEnv::new(1);
+        let open = || {
+            let options = options().log_keep_bytes(kept_bytes);
+            Database::builder("/db").env(sim.env()).options(options).open().unwrap()
+        };
+        let db = open();
+        let position = db.log_end();
+        age(&db, 0, 20);
+        assert_eq!(go_on(&db, position, 0, 20), reaches);
+        drop(db);
+        sim.power_crash(CrashProfile::EVERY[0]);
+        let db = open();
+        assert_eq!(go_on(&db, position, 0, 20), reaches);
+        age(&db, 20, 30);
+        assert_eq!(go_on(&db, position, 0, 30), reaches);
+        age(&db, 30, 200);
+        assert!(!go_on(&db, position, 0, 200), "it is more than is kept");
+        let kept = db.log_end().0 - db.log_start().0;
+        assert!(kept <= kept_bytes + (512 << 10), "{kept}");
+        let newest = db.log_end();
+        age(&db, 200, 220);
+        assert_eq!(go_on(&db, newest, 200, 220), reaches);
+    }
+}
+
+#[test]
+fn the_log_is_kept_by_age_within_its_limit() {
+    let sim = SimEnv::new(1);
+    let open = || {
+        let options = options().log_bytes_max(1 << 20).log_keep_time(Duration::from_secs(60));
+        Database::builder("/db").env(sim.env()).options(options).open().unwrap()
+    };
+    let db = open();
+    let position = db.log_end();
+    age(&db, 0, 20);
+    sim.advance(Duration::from_secs(50));
+    age(&db, 20, 40);
+    assert!(go_on(&db, position, 0, 40));
+    let later = db.log_end();
+    sim.advance(Duration::from_secs(30));
+    age(&db, 40, 60);
+    assert!(!go_on(&db, position, 0, 60), "it is older than is kept");
+    assert!(go_on(&db, later, 40, 60));
+    db.close().unwrap();
+    sim.advance(Duration::from_secs(1000));
+    let db = open();
+    assert!(go_on(&db, later, 40, 60), "what an open finds counts as new");
+    age(&db, 60, 200);
+    assert!(!go_on(&db, later, 40, 200), "there is a limit");
+}

@@ -56,7 +56,7 @@ mod cursor;
 mod tests;
 
 pub use cursor::{LogCursor, Logged};
-pub use options::{LogCompression, LogOptions};
+pub use options::{LogCompression, LogHistory, LogOptions};
 pub use pool::directory::{remove_log, remove_spares};
 pub use recovery::parallel_replay::{AfterBatch, Apply, ReplayWorkers, replay};
 pub use recovery::probe::{DirContents, probe_dir};

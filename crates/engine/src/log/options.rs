@@ -5,6 +5,7 @@ use crate::base::compress::Compression;
 use crate::base::num::u64_of;
 use crate::base::{Error, Result};
 use crate::env::SECTOR_BYTES;
+use std::time::Duration;
 
 /// How payloads of the redo log are compressed: each commit by itself, by the thread that commits, and only where it
 /// saves a 4 KiB block.
@@ -43,11 +44,25 @@ pub struct LogOptions {
     pub direct: bool,
     /// How payloads are compressed. Default: not at all.
     pub compression: LogCompression,
+    /// What is kept that no recovery needs. Default: nothing.
+    pub history: LogHistory,
+}
+
+/// How much of the log is kept for readers to come, beside what recovery needs and what readers pin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogHistory {
+    /// The last segments of together no more than this number of bytes.
+    pub bytes: u64,
+    /// The segments that were written to so lately, of together no more than [`Self::bytes_max`]. How old those are
+    /// that an open finds is not known: they count as written then.
+    pub time: Duration,
+    /// See [`Self::time`].
+    pub bytes_max: u64,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { segment_bytes: 32 << 20, direct: true, compression: LogCompression::Off }
+        Self { segment_bytes: 32 << 20, direct: true, compression: LogCompression::Off, history: LogHistory::default() }
     }
 }
 

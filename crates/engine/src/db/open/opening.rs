@@ -36,7 +36,7 @@ use crate::db::state::wakers::Wakers;
 use crate::db::throttle::Throttle;
 use crate::db::throttle::budget::WriteBudget;
 use crate::env::{DatabaseFiles, DirEntry, Env, FileLock};
-use crate::log::{LogOptions, LogWriter};
+use crate::log::{LogHistory, LogOptions, LogWriter};
 use crate::table::Level;
 use crate::table::catalog::Catalog;
 use crate::table::edit::Edit;
@@ -166,6 +166,11 @@ impl Loaded {
             segment_bytes: state.options.log_segment_bytes,
             direct: state.options.direct_io,
             compression: state.options.log_compression,
+            history: LogHistory {
+                bytes: state.options.log_keep_bytes,
+                time: state.options.log_keep_time,
+                bytes_max: state.options.log_bytes_max,
+            },
         };
         recovered.prepare(&state.env, options).inspect_err(|_| remove_obsolete(&state, &entries, is_of_manifest))?;
         let log = LogWriter::open(&state.env, &log_dir.path, options, recovered)?;

@@ -56,6 +56,14 @@ pub struct Options {
     /// tables and a longer recovery. They are flushed before when the log has four segments and is eight times as long
     /// as what memtables hold, mostly padding of small durable commits. Default 1 GiB; at least two segments.
     pub log_bytes_max: u64,
+    /// Bytes of the redo log that are kept though no recovery needs them, so that a
+    /// [change feed](crate::Database::changes) can go on from an older position, also after the database was closed or
+    /// crashed. Whole segments, of together no more than this. Default 0; up to 1 PiB.
+    pub log_keep_bytes: u64,
+    /// The time for which the redo log is kept though no recovery needs it, of that no more than `log_bytes_max` bytes.
+    /// What an open finds counts as written then. It is given up at the next flush after the time has passed. Default
+    /// 0; up to 10 years.
+    pub log_keep_time: Duration,
     /// How commits are compressed in the redo log: each by itself, by the thread that commits, and only where that
     /// saves a 4 KiB block. Saves bytes written by commits of more than 4 KiB, and costs their time. Default
     /// [`LogCompression::Off`].
@@ -80,6 +88,8 @@ setters! {
         log_dir: impl Into<Option<PathBuf>>,
         log_segment_bytes: u64,
         log_bytes_max: u64,
+        log_keep_bytes: u64,
+        log_keep_time: Duration,
         log_compression: LogCompression,
         interval: Duration,
         durability: Durability,
@@ -96,6 +106,8 @@ impl Default for Options {
             log_dir: None,
             log_segment_bytes: 32 << 20,
             log_bytes_max: 1 << 30,
+            log_keep_bytes: 0,
+            log_keep_time: Duration::ZERO,
             log_compression: LogCompression::Off,
             interval: Duration::from_millis(100),
             durability: Durability::Sync,
@@ -114,6 +126,8 @@ impl Options {
         check_range("memory_bytes", self.memory_bytes, 1 << 20, 1 << 40)?;
         check_range("log_segment_bytes", self.log_segment_bytes, 64 << 10, 1 << 30)?;
         check_range("log_bytes_max", self.log_bytes_max, 2 * self.log_segment_bytes, 1 << 50)?;
+        check_range("log_keep_bytes", self.log_keep_bytes, 0, 1 << 50)?;
+        check_range("log_keep_time (in seconds)", self.log_keep_time.as_secs(), 0, 10 * 366 * 86_400)?;
         let interval_us = u64::try_from(self.interval.as_micros()).unwrap_or(u64::MAX);
         check_range("interval (in microseconds)", interval_us, 1_000, 60_000_000)?;
         self.log_compression.method().check_built("the redo log (option log_compression)")?;

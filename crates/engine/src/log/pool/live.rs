@@ -1,14 +1,20 @@
-//! The live segments: those that recovery or a pinned reader needs, and the current one.
+//! The live segments: those that recovery or a pinned reader needs or the options keep, and the current one.
+
+use std::time::Duration;
 
 use super::directory::SegmentInfo;
 use super::pins::{PinId, SegmentPins};
 use crate::base::Lsn;
+use crate::log::options::LogHistory;
 
 /// The live segments.
 #[derive(Debug)]
 pub(super) struct LiveSegments {
     /// Oldest first, the current one last. Never empty.
     segments: Vec<SegmentInfo>,
+    /// When each of them became the current one, or was found by the open.
+    begun: Vec<Duration>,
+    history: LogHistory,
     pins: SegmentPins,
     /// No recovery needs the log before it.
     released: Lsn,
@@ -16,9 +22,10 @@ pub(super) struct LiveSegments {
 
 impl LiveSegments {
     /// The last of `segments` is the current one.
-    pub(super) fn new(segments: Vec<SegmentInfo>) -> Self {
+    pub(super) fn new(segments: Vec<SegmentInfo>, history: LogHistory, now: Duration) -> Self {
         assert!(!segments.is_empty(), "a log has a current segment");
-        Self { segments, pins: SegmentPins::default(), released: Lsn(0) }
+        let begun = vec![now; segments.len()];
+        Self { segments, begun, history, pins: SegmentPins::default(), released: Lsn(0) }
     }
 
     /// All of them, oldest first.
@@ -27,8 +34,9 @@ impl LiveSegments {
     }
 
     /// Adds the new current segment.
-    pub(super) fn push(&mut self, segment: SegmentInfo) {
+    pub(super) fn push(&mut self, segment: SegmentInfo, now: Duration) {
         self.segments.push(segment);
+        self.begun.push(now);
     }
 
     /// The oldest position from which all is there.
@@ -73,15 +81,27 @@ impl LiveSegments {
     }
 
     /// Notes that no recovery needs the log before `before`, and takes away the segments that neither recovery nor a
-    /// pin needs. Drops pins that keep more than they may.
-    pub(super) fn release(&mut self, before: Lsn) -> Vec<SegmentInfo> {
+    /// pin needs, nor the options keep. Drops pins that keep more than they may.
+    pub(super) fn release(&mut self, before: Lsn, now: Duration) -> Vec<SegmentInfo> {
         self.released = self.released.max(before);
         let segments = &self.segments;
         let free = first_needed(segments, self.released);
         let first = |position| first_needed(segments, position).min(free);
         self.pins.drop_large(|position| bytes(&segments[first(position)..free]));
-        let needed = self.pins.oldest().map_or(free, first);
+        let needed = self.pins.oldest().map_or(free, first).min(self.history_from(free, now));
+        self.begun.drain(..needed);
         self.segments.drain(..needed).collect()
+    }
+
+    /// The first segment that the options keep, of those before `free`, which no recovery needs.
+    fn history_from(&self, free: usize, now: Duration) -> usize {
+        let LogHistory { bytes: kept, time, bytes_max } = self.history;
+        let is_kept = |at: &usize| {
+            let all = bytes(&self.segments[*at..free]);
+            // It was written to until the next one was begun.
+            all <= kept || all <= bytes_max && now.saturating_sub(self.begun[at + 1]) < time
+        };
+        (0..free).rev().take_while(is_kept).last().unwrap_or(free)
     }
 }
 

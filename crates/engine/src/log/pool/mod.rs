@@ -92,13 +92,14 @@ impl SegmentPool {
         for spare in &others {
             directory.remove(&spare.path)?;
         }
+        let live = LiveSegments::new(files.live, options.history, directory.env.clock.now());
         let counters = SegmentCounters::default();
         count(&counters.created, 1);
         count(&counters.removed, u64_of(files.removed + others.len()));
         Ok(Self {
             directory,
             options,
-            live: Mutex::new(LiveSegments::new(files.live)),
+            live: Mutex::new(live),
             makes: Mutex::new(SpareMakes::new(files.next_spare)),
             spares: Mutex::new(Spares::new(current, spares, new_segment_bytes(0, options.segment_bytes))),
             is_short: AtomicBool::new(false),
@@ -147,7 +148,8 @@ impl SegmentPool {
         if durably {
             self.directory.keep_name(&segment)?;
         }
-        self.live.lock().push(SegmentInfo { header, path: segment.path.clone(), bytes: header.bytes });
+        let info = SegmentInfo { header, path: segment.path.clone(), bytes: header.bytes };
+        self.live.lock().push(info, self.clock().now());
         self.wants_spare.store(true, Ordering::Relaxed);
         Ok(Arc::new(segment))
     }
@@ -318,10 +320,11 @@ impl SegmentPool {
         self.live.lock().unpin(pin);
     }
 
-    /// Takes away the segments that hold nothing at or after `before`, a durable position, unless a reader pins them.
+    /// Takes away the segments that hold nothing at or after `before`, a durable position, unless a reader pins them or
+    /// the options keep them.
     /// They are to be given to [`Self::retire`].
     pub(in crate::log) fn release(&self, before: Lsn) -> Vec<SegmentInfo> {
-        self.live.lock().release(before)
+        self.live.lock().release(before, self.clock().now())
     }
 
     /// Makes spares of a few released segments and removes the others.
