@@ -36,6 +36,7 @@ pub use db::{
     VerifyReport, prefix_range, read_log,
 };
 pub use log::LogCompression;
+pub use table::estimate::Estimate;
 pub use table::shape::{BTreeShape, LevelShape, RunShape, Shape, ValuesShape};
 pub use table::{Layout, TableOptions};
 pub use tree::compaction_filter::{CompactionFilter, Decision};

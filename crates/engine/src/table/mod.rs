@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod changed_since;
 mod codec;
 pub mod edit;
+pub mod estimate;
 pub mod files;
 pub mod level;
 pub mod manifest;

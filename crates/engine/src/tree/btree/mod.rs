@@ -16,6 +16,7 @@
 //! One merge at a time: it holds the tree's [`MergePermit`]. Readers hold a [`TreeRoot`] and block no other thread.
 
 mod cursor;
+pub mod estimate;
 mod file;
 mod format;
 mod free_list;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::record::SortKey;
 use crate::base::key::{head, shared_bytes};
-use crate::base::num::{u32_of, usize_of32};
+use crate::base::num::{u32_of, u64_of, usize_of32};
 use crate::base::prefetch::{CACHE_LINE_BYTES, prefetch};
 use crate::base::value::ByteSource;
 use crate::base::{Entry, Kind, Result, SeqNum, Value};
@@ -183,6 +183,13 @@ impl Ordered {
         let at = self.rank(&SortKey::before(key, seqnum));
         let Entry { key: found, seqnum, kind, .. } = self.entry(at)?;
         (found == key).then(|| Found { seqnum, kind, value: self.value(at) })
+    }
+
+    /// How many entries have keys from `low` on, up to `high`.
+    pub(super) fn count_between(&self, low: &[u8], high: Option<&[u8]>) -> u64 {
+        let rank = |key| self.rank(&SortKey::before(key, SeqNum::MAX));
+        let end = high.map_or_else(|| self.entries(), rank);
+        u64_of(end.saturating_sub(rank(low)))
     }
 
     /// How many entries lie before a place.

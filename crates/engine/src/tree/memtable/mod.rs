@@ -188,6 +188,15 @@ impl Memtable {
         }
     }
 
+    /// About how many entries have keys from `low` on, up to `high`.
+    #[must_use]
+    pub fn entries_between(&self, low: &[u8], high: Option<&[u8]>) -> u64 {
+        match &self.0 {
+            Form::Tree(tree) => tree.count_between(low, high),
+            Form::Batch(batch) => batch.count_between(low, high),
+        }
+    }
+
     /// Whether nothing was inserted yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -17,6 +17,16 @@ use super::node::{Link, Locked, Node, Slot};
 use super::record::{Record, SortKey};
 use crate::base::{Entry, SeqNum};
 
+/// So many nodes are counted at most before the level above tells.
+const COUNTED_NODES: usize = 64;
+
+/// What was counted of a level.
+struct CountedSlots {
+    slots: usize,
+    /// Whether the end was reached.
+    is_all: bool,
+}
+
 /// Entries that are inserted as one group.
 pub(super) const INSERT_GROUP: usize = 16;
 
@@ -184,6 +194,42 @@ impl Tree {
     fn resume(&self, progress: &SeekProgress) -> Descent<'_> {
         let node = progress.node.get(&self.arena).unwrap_or_else(|| self.root());
         Descent { node, bound: progress.bound.get(&self.arena) }
+    }
+
+    /// About how many records have keys from `low` on, up to `high`: counted where few nodes hold them, else told from
+    /// the nodes above.
+    pub(super) fn count_between(&self, low: &[u8], high: Option<&[u8]>) -> u64 {
+        let low = SortKey::before(low, SeqNum::MAX);
+        let high = high.map(|high| SortKey::before(high, SeqNum::MAX));
+        // How many records lie under a slot of the level.
+        let mut each = 1.0;
+        for level in 0..=self.root().level() {
+            let counted = self.count_slots(level, &low, high.as_ref());
+            if counted.is_all {
+                return (counted.slots as f64 * each) as u64;
+            }
+            each *= counted.slots as f64 / COUNTED_NODES as f64;
+        }
+        (self.root().count() as f64 * each) as u64
+    }
+
+    /// Counts the slots of a level between two places, in the first few nodes.
+    fn count_slots(&self, level: u32, low: &SortKey<'_>, high: Option<&SortKey<'_>>) -> CountedSlots {
+        let mut node = self.descend(level, low).0;
+        let mut slots = node.count().saturating_sub(node.rank(low));
+        for _ in 0..COUNTED_NODES {
+            let next = node.next();
+            if let Some(high) = high
+                && next.is_none_or(|next| !next.starts_below(high))
+            {
+                let behind = node.count().saturating_sub(node.rank(high));
+                return CountedSlots { slots: slots.saturating_sub(behind), is_all: true };
+            }
+            let Some(next) = next else { return CountedSlots { slots, is_all: true } };
+            slots += next.count();
+            node = next;
+        }
+        CountedSlots { slots, is_all: false }
     }
 
     /// The newest version of `key` that a snapshot at `seqnum` sees.

@@ -7,6 +7,7 @@ mod assigned_seqnum;
 pub mod builder;
 mod cache_populate;
 pub mod cursor;
+pub mod estimate;
 mod filter;
 mod filter_stats;
 mod format;
