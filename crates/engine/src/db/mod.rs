@@ -26,6 +26,7 @@ pub use self::api::change_feed::{ChangeFeed, Commit};
 pub use self::api::database::{Database, DatabaseBuilder};
 pub use self::api::key_range::{KeyRange, prefix_range};
 pub use self::api::range::Range;
+pub use self::api::ranges::Ranges;
 pub use self::api::read_tracker::Isolation;
 pub use self::api::snapshot::Snapshot;
 pub use self::api::stats::{CacheStats, FlushStats, LogStats, ReadStats, Stats, StorageStats};

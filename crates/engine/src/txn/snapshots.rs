@@ -33,6 +33,16 @@ impl Snapshots {
         seqnum
     }
 
+    /// Registers another snapshot like a live one.
+    ///
+    /// # Panics
+    /// When no snapshot of that seqnum is live.
+    pub fn take_again(&self, seqnum: SeqNum) {
+        let mut live = self.live.lock();
+        let at = live.binary_search_by_key(&seqnum, |(live, _)| *live).expect("there is a live one");
+        live[at].1 += 1;
+    }
+
     /// Forgets a snapshot that [`Self::take`] gave. Says whether it was the oldest, and none like it is left.
     ///
     /// # Panics

@@ -117,6 +117,11 @@ pub(crate) fn limits(range: &impl KeyRange) -> Option<Limits> {
     Some(Limits::between(bounds(range), None)).filter(|limits| !limits.is_empty())
 }
 
+/// The keys of several ranges, without those that can have none.
+pub(crate) fn all_limits<R: KeyRange>(ranges: impl IntoIterator<Item = R>) -> Vec<Limits> {
+    ranges.into_iter().filter_map(|range| limits(&range)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

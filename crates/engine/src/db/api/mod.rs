@@ -10,6 +10,7 @@ mod key_writes;
 mod locking;
 mod own_writes;
 pub(crate) mod range;
+pub(crate) mod ranges;
 pub(crate) mod read_tracker;
 mod row_locks;
 mod shape;

@@ -204,8 +204,12 @@ impl Range {
             walk.leap(&self.walked(all).unwrap_or_else(|| vec![Limits::clone(all)]));
         }
         self.sought = Some(key.as_ref().to_vec());
-        self.end_walk(End::Front);
-        self.ended = self.limits_of(End::Front).is_empty();
+        let limits = self.limits_of(End::Front);
+        self.ended = limits.is_empty();
+        match (&mut self.walks[End::Front as usize], &self.source) {
+            (Some(walk), Some(source)) if !self.ended && !walk.has_left() => walk.restart(source, limits),
+            _ => self.end_walk(End::Front),
+        }
     }
 
     /// The range in which a walk from an end is begun.

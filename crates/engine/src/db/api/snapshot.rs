@@ -9,13 +9,15 @@ use crate::db::state::table::TableState;
 use crate::store::BlocksRead;
 use crate::table::estimate::{Estimate, estimate};
 use crate::table::policy::extra_ns;
+use crate::tree::multi_get::GetResults;
 use crate::tree::range_tombstone::TombstoneLayers;
-use crate::tree::{Costs, Found};
+use crate::tree::{Costs, Found, Limits};
 
 use super::handle::DatabaseHandle;
-use super::key_range::{Bounds, KeyRange, bounds, limits, prefix_range};
+use super::key_range::{Bounds, KeyRange, all_limits, bounds, limits, prefix_range};
 use super::own_writes::OwnWrites;
 use super::range::Range;
+use super::ranges::Ranges;
 use super::table_handle::{Reader, Table};
 use super::walk::Direction;
 
@@ -72,6 +74,24 @@ impl Snapshot {
         }
     }
 
+    /// Whether several keys have values, in the order of the keys: faster than one [`Snapshot::contains`] after the
+    /// other, as [`Snapshot::multi_get`] is.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn multi_contains(&self, table: &Table, keys: &[impl AsRef<[u8]>]) -> Result<Vec<bool>> {
+        self.contain_many(table, &keys.iter().map(AsRef::as_ref).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn contain_many(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<bool>> {
+        let (reader, found) = self.look_many_up(table, keys)?;
+        let has_value = |(key, found): (&&[u8], Option<Found>)| match found {
+            Some(Found { kind: Kind::Merge, .. }) => Ok(self.rare_value(&reader, key, found)?.is_some()),
+            found => Ok(found.is_some_and(|found| !found.kind.is_tombstone())),
+        };
+        keys.iter().zip(found).map(has_value).collect()
+    }
+
     /// The values of several keys, in the order of the keys: faster than one [`Snapshot::get`] after the other, because
     /// the lookups wait for memory together, and what is not in memory is read together.
     ///
@@ -96,16 +116,22 @@ impl Snapshot {
     }
 
     pub(crate) fn get_many(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
-        let core = self.db.core();
-        let (state, version) = table.reader_in(core)?;
+        let read = BlocksRead::so_far();
+        let ((state, version), found) = self.look_many_up(table, keys)?;
+        let values = version.values(keys, self.seqnum, found, &state.callbacks.operator);
+        state.reads.got_from_files(read);
+        values
+    }
+
+    /// The newest versions of several keys that the snapshot sees, and where they were found.
+    fn look_many_up<'t>(&self, table: &'t Table, keys: &[&[u8]]) -> Result<(Reader<'t>, GetResults)> {
+        let (state, version) = table.reader_in(self.db.core())?;
         keys.iter().try_for_each(|key| check_key(key))?;
         let (mut costs, read) = (Costs::default(), BlocksRead::so_far());
         let found = version.get_many(keys, self.seqnum, &mut costs)?;
         costs.blocks_read = read.since();
         self.pay(state, keys.first().copied().unwrap_or_default(), u64_of(keys.len()), &costs);
-        let values = version.values(keys, self.seqnum, found, &state.callbacks.operator);
-        state.reads.got_from_files(read);
-        values
+        Ok(((state, version), found))
     }
 
     /// The entries of a key range, ascending. An empty or inverted range has none.
@@ -131,6 +157,27 @@ impl Snapshot {
     /// ```
     pub fn range_rev(&self, table: &Table, range: impl KeyRange) -> Range {
         self.walk(table, bounds(&range), Direction::Backward, None)
+    }
+
+    /// The entries of several key ranges, which ascend and do not overlap, one after the other: see [`Ranges`].
+    pub fn ranges<R: KeyRange>(&self, table: &Table, ranges: impl IntoIterator<Item = R>) -> Ranges {
+        self.walk_all(table, (all_limits(ranges), Direction::Forward), None)
+    }
+
+    /// As [`Snapshot::ranges`], from the last key to the first: the ranges descend.
+    pub fn ranges_rev<R: KeyRange>(&self, table: &Table, ranges: impl IntoIterator<Item = R>) -> Ranges {
+        self.walk_all(table, (all_limits(ranges), Direction::Backward), None)
+    }
+
+    /// The entries of several ranges, with a transaction's writes, and without what they hide.
+    pub(crate) fn walk_all(
+        &self,
+        table: &Table,
+        ranges: (Vec<Limits>, Direction),
+        own: Option<Box<(OwnWrites, TombstoneLayers)>>,
+    ) -> Ranges {
+        let core = self.db.core();
+        Ranges::new(table.reader_in(core), Arc::clone(&core.state.health), self.seqnum, ranges, own)
     }
 
     /// The entries whose keys begin with `prefix`, ascending: all when it is empty.
@@ -235,6 +282,17 @@ impl Snapshot {
         if state.charges.pay(extra_ns(keys, costs), key) {
             self.db.core().state.wakers.compact();
         }
+    }
+}
+
+/// Another view of the same moment.
+impl Clone for Snapshot {
+    fn clone(&self) -> Self {
+        let core = self.db.core();
+        if !core.state.health.is_forked() {
+            core.state.snapshots.take_again(self.seqnum);
+        }
+        Self { db: self.db.clone(), seqnum: self.seqnum }
     }
 }
 

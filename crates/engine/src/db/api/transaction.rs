@@ -10,14 +10,16 @@ use crate::base::{Error, ErrorKind, Kind, Result, SeqNum, TableId, Value};
 use crate::db::commit::validation::Seen;
 use crate::db::state::options::Durability;
 use crate::table::changed_since::{key_changed, range_changed};
+use crate::tree::Limits;
 use crate::txn::batch::check_range;
 
 use super::batch::Batch;
 use super::handle::DatabaseHandle;
-use super::key_range::{Bounds, KeyRange, bounds, limits, prefix_range};
+use super::key_range::{Bounds, KeyRange, all_limits, bounds, limits, prefix_range};
 use super::key_writes::KeyWrites;
 use super::own_writes::OwnWrites;
 use super::range::Range;
+use super::ranges::Ranges;
 use super::read_tracker::{Isolation, Reads};
 use super::row_locks::{LOCK_WAIT, RowLocks};
 use super::snapshot::Snapshot;
@@ -307,6 +309,25 @@ impl Transaction {
         }
     }
 
+    /// Whether several keys have values, in the order of the keys, as [`Snapshot::multi_contains`] tells.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn multi_contains(&self, table: &Table, keys: &[impl AsRef<[u8]>]) -> Result<Vec<bool>> {
+        if self.own(table).is_some() {
+            return keys.iter().map(|key| self.contains(table, key)).collect();
+        }
+        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        keys.iter().for_each(|key| self.reads.read(table.state(), key));
+        self.snapshot.contain_many(table, &keys)
+    }
+
+    /// A view of the moment at which the transaction reads, without its writes.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.snapshot.clone()
+    }
+
     /// The values of several keys, in the order of the keys, the transaction's own writes included: faster than one
     /// [`Transaction::get`] after the other, as [`Snapshot::multi_get`] is. What the writes decide alone is not looked
     /// up.
@@ -357,6 +378,23 @@ impl Transaction {
     /// The entries of a key range, descending, with the writes made so far.
     pub fn range_rev(&self, table: &Table, range: impl KeyRange) -> Range {
         self.walk(table, bounds(&range), Direction::Backward)
+    }
+
+    /// The entries of several key ranges, which ascend and do not overlap, with the writes made so far: see [`Ranges`].
+    pub fn ranges<R: KeyRange>(&self, table: &Table, ranges: impl IntoIterator<Item = R>) -> Ranges {
+        self.walk_all(table, all_limits(ranges), Direction::Forward)
+    }
+
+    /// As [`Transaction::ranges`], from the last key to the first: the ranges descend.
+    pub fn ranges_rev<R: KeyRange>(&self, table: &Table, ranges: impl IntoIterator<Item = R>) -> Ranges {
+        self.walk_all(table, all_limits(ranges), Direction::Backward)
+    }
+
+    fn walk_all(&self, table: &Table, ranges: Vec<Limits>, direction: Direction) -> Ranges {
+        // As if all were walked to their ends.
+        ranges.iter().filter_map(|range| self.reads.walk(table.state(), range)).for_each(|walk| walk.end(None));
+        let own = self.own(table).map(|own| Box::new((own.clone(), own.hidden())));
+        self.snapshot.walk_all(table, (ranges, direction), own)
     }
 
     /// The entries whose keys begin with `prefix`, ascending, with the writes made so far.

@@ -59,6 +59,9 @@ pub(crate) struct Walk {
     visible: Option<Box<SnapshotIter<MergeCursor>>>,
     /// Whether `visible` stands on an entry that was not shown yet.
     ready: bool,
+    /// Whether it goes over another range after the end of this one, and then what was `visible`.
+    kept: bool,
+    parked: Option<Box<SnapshotIter<MergeCursor>>>,
     direction: Direction,
     /// Folds the operands among `writes`.
     operator: TableOperator,
@@ -96,6 +99,8 @@ impl Source {
         Walk {
             visible: Some(Box::new(SnapshotIter::new(cursor, *seqnum, limits, known))),
             ready: false,
+            kept: false,
+            parked: None,
             direction,
             operator: table.callbacks.operator.clone(),
             writes: own.map(Box::new),
@@ -108,6 +113,26 @@ impl Source {
 }
 
 impl Walk {
+    /// The walk, which goes over another range after the end of this one.
+    pub(super) fn kept(mut self) -> Self {
+        self.kept = true;
+        self
+    }
+
+    /// Goes over another part of the source, to which the walk belongs and which it has not left.
+    pub(super) fn restart(&mut self, source: &Source, limits: Arc<Limits>) {
+        let backward = self.direction == Direction::Backward;
+        self.writes = source.own.as_ref().map(|own| Box::new(own.0.walk(Limits::clone(&limits), backward)));
+        (self.shown, self.own, self.ready) = (Shown::Nothing, None, false);
+        self.visible = self.visible.take().or_else(|| self.parked.take());
+        self.visible.iter_mut().for_each(|visible| visible.restart(Arc::clone(&limits)));
+    }
+
+    /// Whether it has left what the snapshot sees.
+    pub(super) fn has_left(&self) -> bool {
+        self.visible.is_none()
+    }
+
     /// Goes on to the next entry, or returns false at the end. `table` is that of the source.
     #[inline]
     pub(crate) fn go(&mut self, want: Want, table: &TableState) -> Result<bool> {
@@ -147,7 +172,7 @@ impl Walk {
 
     /// Leaves what the snapshot sees, whose costs are counted in its table, which pays for more trees than one.
     pub(crate) fn leave(&mut self, table: &TableState) {
-        let Some(mut visible) = self.visible.take() else { return };
+        let Some(mut visible) = self.visible.take().or_else(|| self.parked.take()) else { return };
         let (costs, sources) = (visible.costs(), u64_of(visible.cursor().sources()));
         table.reads.walked(sources, &costs);
         // A view costs a walk as much as two trees.
@@ -193,7 +218,9 @@ impl Walk {
             Direction::Forward => visible.next()?,
             Direction::Backward => visible.prev()?,
         };
-        if !more {
+        if !more && self.kept {
+            self.parked = self.visible.take();
+        } else if !more {
             self.leave(table);
         }
         Ok(more)

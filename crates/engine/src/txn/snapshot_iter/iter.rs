@@ -73,6 +73,15 @@ impl<C: KeyCursor> SnapshotIter<C> {
         }
     }
 
+    /// Goes over another range from now on, in whatever direction.
+    pub fn restart(&mut self, limits: Arc<Limits>) {
+        self.high_head = limits.high.as_deref().map_or(u64::MAX, head);
+        self.cursor.limit(&limits);
+        (self.limits, self.direction) = (limits, Direction::Fresh);
+        self.key.clear();
+        self.value.clear();
+    }
+
     /// What dead entries it passed since it was asked last.
     #[must_use]
     pub fn take_tombstone_stats(&mut self) -> TombstoneStats {
