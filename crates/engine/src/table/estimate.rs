@@ -37,8 +37,8 @@ impl Part {
 /// About how much of a range a snapshot sees.
 ///
 /// Keys that were written again lie in several trees: the truth is between what the tree that has most of the range
-/// tells, where the others only write its keys again, and the sum of all, where none does; the estimate is the geometric
-/// mean of these two.
+/// tells, where the others only write its keys again, and the sum of all, where none does; the estimate is the
+/// geometric mean of these two.
 ///
 /// # Errors
 /// When a branch cannot be read or is corrupt.

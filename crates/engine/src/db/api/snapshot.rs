@@ -199,8 +199,8 @@ impl Snapshot {
     }
 
     /// About how many entries a range has and how many bytes they take, from the branches of the table's trees: no leaf
-    /// is read, so it costs microseconds for any range. Of ranges of more than a thousand entries mostly within a factor
-    /// of two; keys that were lately written many times, and deleted ones, may count more than once.
+    /// is read, so it costs microseconds for any range. Of ranges of more than a thousand entries mostly within a
+    /// factor of two; keys that were lately written many times, and deleted ones, may count more than once.
     ///
     /// ```
     /// # use spinney::{Batch, Database, Options, TableOptions};
