@@ -7,7 +7,7 @@ use crate::prometheus;
 use crate::store::with_db;
 use anyhow::Result;
 use serde_json::{Map, Value as Json};
-use spinney::Histogram;
+use spinney::{Histogram, LevelStats};
 use spinney_lab::text::{bytes, count};
 use std::io::Write as _;
 
@@ -40,11 +40,26 @@ pub(crate) fn run(args: &StatArgs, out: &mut Output) -> Result<()> {
             }
         }
     }
+    print_levels(&stats.levels, out)?;
     writeln!(out, "log, how often which size")?;
     for (name, histogram) in
         [("appends per group", &stats.log.group_appends), ("microseconds per sync", &stats.log.sync_us)]
     {
         writeln!(out, "{}", histogram_line(name, histogram))?;
+    }
+    Ok(())
+}
+
+/// What was done for each level that has anything, and what is there now.
+fn print_levels(levels: &[LevelStats], out: &mut Output) -> Result<()> {
+    writeln!(out, "levels    size     debt    jobs       in  rewritten  written  w-amp    seconds")?;
+    for level in levels.iter().filter(|level| level.jobs > 0 || level.bytes > 0) {
+        let [size, debt, came, rewritten, written] =
+            [level.bytes, level.debt_bytes, level.in_bytes, level.rewritten_bytes, level.written_bytes].map(bytes);
+        let (place, jobs, seconds) = (&level.place, count(level.jobs), level.time_us as f64 / 1e6);
+        let amplification = level.write_amplification();
+        let sizes = format!("{size:>9}{debt:>9}{jobs:>8}{came:>9}{rewritten:>11}{written:>9}");
+        writeln!(out, "  {place:<6}{sizes}{amplification:>7.2}{seconds:>11.2}")?;
     }
     Ok(())
 }
@@ -62,7 +77,7 @@ fn histogram_line(name: &str, histogram: &Histogram) -> String {
 fn print_group(name: &str, group: &Map<String, Json>, out: &mut Output) -> Result<()> {
     writeln!(out, "{name}")?;
     // Histograms have lines of their own, and what did not happen has none.
-    for (name, value) in group.iter().filter(|(_, value)| !value.is_object() && !value.is_null()) {
+    for (name, value) in group.iter().filter(|(_, value)| !value.is_object() && !value.is_array() && !value.is_null()) {
         writeln!(out, "{}", line(name, value))?;
     }
     Ok(())

@@ -5,7 +5,7 @@
 //! commits of one increment each. Thousands of increments a second, the median of rounds that take turns; of the same
 //! round how many the slowest thread made as a share of the mean; and whether the counter is the sum of all.
 
-#![expect(clippy::print_stdout, reason = "a bench prints")]
+#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a bench prints, and runs for a time")]
 
 use spinney::{Database, Durability, Options, Result, Table, TableOptions, Transaction};
 use std::path::{Path, PathBuf};

@@ -120,7 +120,7 @@ fn an_estimate_reads_no_leaf_and_tells_bytes() {
         let blocks = || filled.db.stats().cache.misses;
         let before = blocks();
         for _ in 0..1000 {
-            let (low, high) = (rng.number() as u32 % 4_000_000, rng.number() as u32 % 4_000_000);
+            let [low, high] = [(); 2].map(|()| u32::try_from(rng.in_range(0..4_000_000)).expect("a small number"));
             let part = filled.estimate(low.min(high), low.max(high));
             let share = f64::from(low.abs_diff(high)) / 4_000_000.0;
             let bytes = part.bytes as f64 / whole.bytes as f64;

@@ -1,5 +1,7 @@
 //! Locks of keys and ranges: what waits for what, what is read under them, and threads that meet at few keys.
 
+#![expect(clippy::disallowed_methods, reason = "the tests wait for threads and measure how long")]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -83,11 +85,9 @@ fn what_is_locked_is_read_as_it_is_now_unless_something_else_was_read() {
 #[test]
 fn a_change_without_the_lock_makes_the_commit_conflict() {
     let (db, table) = open();
-    let (range, key): (fn(&mut Transaction, &Table), fn(&mut Transaction, &Table)) = (
-        |txn, table| txn.lock_range(table, "a".."c").expect("it is free"),
-        |txn, table| drop(txn.get_for_update(table, "b").expect("it is free")),
-    );
-    for lock in [range, key] {
+    let range = |txn: &mut Transaction, table: &Table| txn.lock_range(table, "a".."c").expect("it is free");
+    let key = |txn: &mut Transaction, table: &Table| drop(txn.get_for_update(table, "b").expect("it is free"));
+    for lock in [&range as &dyn Fn(&mut Transaction, &Table), &key] {
         for (changed, conflicts) in [("b", true), ("c", false)] {
             let mut txn = begin(&db);
             lock(&mut txn, &table);

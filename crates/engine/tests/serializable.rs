@@ -190,6 +190,31 @@ struct Seen {
     skews: usize,
 }
 
+/// Now and then a flush, a compaction, a write or a load beside the transactions; says whether it changed rows.
+fn change_outside(rng: &mut Rng, table: &Table, model: &mut Model) -> bool {
+    match rng.in_range(0..40) {
+        0 => table.flush().expect("a machine in order"),
+        1 => table.compact().expect("a machine in order"),
+        2 => {
+            let (key, value) = (key(rng), rng.number() % 1000);
+            table.put([key], value.to_le_bytes()).expect("a write");
+            Step::Put(key, value).replay(model);
+            return true;
+        }
+        3 => {
+            let mut load = table.bulk_load().expect("a load");
+            for key in (key(rng)..KEYS).step_by(3) {
+                load.push(&[key], &7_u64.to_le_bytes()).expect("a load");
+                model.insert(key, 7);
+            }
+            load.finish().expect("a load");
+            return true;
+        }
+        _ => {}
+    }
+    false
+}
+
 fn run(seed: u64, isolation: Isolation, seen: &mut Seen) {
     let (sim, mut rng) = (SimEnv::new(seed), Rng::new(seed));
     let options = Options::default().memory_bytes(8 << 20).log_segment_bytes(64 << 10);
@@ -199,30 +224,7 @@ fn run(seed: u64, isolation: Isolation, seen: &mut Seen) {
     let (mut model, mut commits) = (Model::new(), 0);
     let mut slots = <[Option<Session>; SLOTS]>::default();
     for _ in 0..200 {
-        match rng.in_range(0..40) {
-            0 => table.flush().expect("a machine in order"),
-            1 => table.compact().expect("a machine in order"),
-            2 => {
-                let step = Step::Put(key(&mut rng), rng.number() % 1000);
-                let Step::Put(key, value) = step else { unreachable!("it was drawn so") };
-                let mut batch = Batch::new();
-                batch.put(&table, [key], value.to_le_bytes());
-                db.write(&batch).expect("a write");
-                step.replay(&mut model);
-                commits += 1;
-            }
-            3 => {
-                let mut load = table.bulk_load().expect("a load");
-                let from = key(&mut rng);
-                for key in (from..KEYS).step_by(3) {
-                    load.push(&[key], &7_u64.to_le_bytes()).expect("a load");
-                    model.insert(key, 7);
-                }
-                load.finish().expect("a load");
-                commits += 1;
-            }
-            _ => {}
-        }
+        commits += usize::from(change_outside(&mut rng, &table, &mut model));
         let slot = &mut slots[rng.in_range(0..SLOTS)];
         let Some(session) = slot else {
             *slot = Some(Session { txn: db.begin_with(isolation), steps: Vec::new(), begun: commits });

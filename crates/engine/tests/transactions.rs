@@ -232,7 +232,7 @@ fn notes_come_out_of_the_feed_with_their_commits_also_after_a_crash() {
     let mut batch = Batch::new();
     batch.note(vec![7; 60_000]);
     for key in 0..20_000_u32 {
-        batch.put(&table, key.to_be_bytes(), number(1).repeat(1));
+        batch.put(&table, key.to_be_bytes(), number(1));
     }
     db.write(&batch).expect("a write");
     let mut lonely = Batch::new();

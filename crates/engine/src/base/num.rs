@@ -1,4 +1,4 @@
-//! Conversions between integer widths that cannot lose a value silently.
+//! Conversions between numbers that cannot lose a value silently.
 
 const _: () = assert!(usize::BITS == 64, "Spinney runs on 64-bit machines");
 
@@ -50,6 +50,14 @@ pub const fn round_up(value: u64, unit: u64) -> u64 {
 pub const fn round_down(value: u64, unit: u64) -> u64 {
     debug_assert!(unit.is_power_of_two());
     value & !(unit - 1)
+}
+
+/// The whole part of a number that is not negative.
+#[inline]
+#[must_use]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast keeps to the range of u64")]
+pub const fn whole(number: f64) -> u64 {
+    number as u64
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! How much a range of a table holds, without a look at its entries: as the branches of its trees, the numbers of its
 //! runs and its memtables tell.
 
+use crate::base::num::whole;
 use crate::base::{Result, SeqNum};
 use crate::tree::range_tombstone::RangeTombstone;
 use crate::tree::{Limits, btree, run};
@@ -88,7 +89,7 @@ pub fn estimate(version: &Version, range: &Limits, snapshot: SeqNum) -> Result<E
             Ok(Part { entries: meta.entries as f64 * share, bytes: bytes * share })
         })?;
     }
-    Ok(Estimate { entries: (sum.entries * most).sqrt().round() as u64, bytes: sum.bytes.round() as u64 })
+    Ok(Estimate { entries: whole((sum.entries * most).sqrt().round()), bytes: whole(sum.bytes.round()) })
 }
 
 /// The keys that lie in both ranges, if there can be any.

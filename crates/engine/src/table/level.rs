@@ -26,6 +26,17 @@ pub enum LevelId {
     Level(usize),
 }
 
+impl LevelId {
+    /// 0 for L0, 1 for level 1, and so on.
+    #[must_use]
+    pub const fn number(self) -> usize {
+        match self {
+            Self::L0 => 0,
+            Self::Level(at) => at + 1,
+        }
+    }
+}
+
 /// One sorted sequence of disjoint runs.
 #[derive(Clone, Debug, Default)]
 pub struct Level {

@@ -296,6 +296,8 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
     use crate::env::sim::SimEnv;
 
@@ -351,7 +353,7 @@ mod tests {
         ] {
             let expected = if free { Ok(()) } else { Err(ErrorKind::Timeout) };
             assert_eq!(try_lock(&locks, 2, &target), expected, "{target:?}");
-            locks.release(2, &[target.clone()]);
+            locks.release(2, slice::from_ref(&target));
             assert_eq!(try_lock(&locks, 1, &target), Ok(()), "{target:?}");
             if free {
                 locks.release(1, &[target]);

@@ -13,6 +13,7 @@ use crate::db::maintenance::{checkpoint, discard, salvage, salvage_to, verify};
 use crate::db::open::OnReplay;
 use crate::db::open::core::Core;
 use crate::db::open::opening;
+use crate::db::state::events::EventListener;
 use crate::db::state::options::{Durability, Options};
 use crate::db::state::registered::Registered;
 use crate::env::Env;
@@ -410,6 +411,33 @@ impl DatabaseBuilder {
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
+        self
+    }
+
+    /// Has a listener told what the database does: opens, flushes, compactions, stalls, failures.
+    ///
+    /// ```
+    /// use spinney::{Database, Event, EventListener, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("db");
+    /// #[derive(Debug)]
+    /// struct Print;
+    /// impl EventListener for Print {
+    ///     fn on_event(&self, event: &Event<'_>) {
+    ///         if let Event::Flushed { table, bytes, duration, .. } = event {
+    ///             println!("flushed {bytes} bytes of {table} in {duration:?}");
+    ///         }
+    ///     }
+    /// }
+    /// let db = Database::builder(&path).event_listener(Print).open()?;
+    /// let table = db.create_table("t", TableOptions::default())?;
+    /// table.put("key", "value")?;
+    /// table.flush()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn event_listener(mut self, listener: impl EventListener + 'static) -> Self {
+        self.registered.events.set(Arc::new(listener));
         self
     }
 

@@ -1,11 +1,16 @@
 //! Statistics: counters since the database was opened, and what it holds now.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::num::u64_of;
 use crate::db::open::core::Core;
+use crate::db::state::counters::WorkCounters;
+use crate::table::level::LEVELS;
+use crate::table::policy::targets;
 use crate::table::shape::ValuesShape;
+use crate::tree::run::Run;
 
 use super::shape::values_shape;
 
@@ -43,6 +48,9 @@ pub struct Stats {
     pub log: LogStats,
     /// Flushes and compactions.
     pub flush: FlushStats,
+    /// The same by the place that it is for, of all tables: L0, the levels 1 to 7, and the B-tree. A flush that goes
+    /// straight into a B-tree counts there.
+    pub levels: Vec<LevelStats>,
     /// The block cache.
     pub cache: CacheStats,
     /// Files of blocks.
@@ -85,6 +93,37 @@ pub struct FlushStats {
     pub last_failure: Option<String>,
 }
 
+/// What flushes, compactions and merges did for one place in the trees of all tables.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct LevelStats {
+    /// `L0`, `L1` to `L7`, or `B-tree`.
+    pub place: String,
+    /// Flushes, compactions and merges with their result here.
+    pub jobs: u64,
+    /// Bytes that came here: from memory (as memtables count them), or of runs from above.
+    pub in_bytes: u64,
+    /// Bytes of runs that were here and were merged with them.
+    pub rewritten_bytes: u64,
+    /// Bytes written here.
+    pub written_bytes: u64,
+    /// Microseconds that it took.
+    pub time_us: u64,
+    /// Bytes that are here now.
+    pub bytes: u64,
+    /// Bytes of them above the target of the level, which a compaction is to bring to the next one.
+    pub debt_bytes: u64,
+}
+
+impl LevelStats {
+    /// Bytes written here for each byte that came; 0 when none came.
+    #[must_use]
+    pub fn write_amplification(&self) -> f64 {
+        if self.in_bytes == 0 { 0.0 } else { self.written_bytes as f64 / self.in_bytes as f64 }
+    }
+}
+
 /// The block cache.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -102,6 +141,15 @@ pub struct CacheStats {
     pub bytes: u64,
     /// Bytes that may be held now; the rest of the budget is the memtables'.
     pub capacity_bytes: u64,
+}
+
+impl CacheStats {
+    /// The share of lookups that found their block, from 0 to 1; 0 when there were none.
+    #[must_use]
+    pub fn hit_rate(&self) -> f64 {
+        let lookups = self.hits + self.misses;
+        if lookups == 0 { 0.0 } else { self.hits as f64 / lookups as f64 }
+    }
 }
 
 /// Reads and writes of block files.
@@ -137,7 +185,7 @@ impl Stats {
         let (counters, store, cache) = (&core.state.counters, &core.state.files.stats(), core.state.cache.counters());
         Self {
             commits: read(&counters.commits),
-            conflicts: read(&counters.conflicts),
+            conflicts: counters.conflicts(),
             delays: read(&counters.delays.count),
             delay_us: read(&counters.delays.us),
             stalls: read(&counters.stalls.count),
@@ -151,15 +199,16 @@ impl Stats {
             flush: FlushStats {
                 flushes: read(&counters.flushes),
                 flush_bytes: read(&counters.flush_bytes),
-                compactions: read(&counters.compactions),
-                compaction_read_bytes: read(&counters.compaction_read_bytes),
-                compaction_write_bytes: read(&counters.compaction_write_bytes),
-                compaction_reused_leaves: read(&counters.compaction_reused_leaves),
+                compactions: read(&counters.compactions.count),
+                compaction_read_bytes: read(&counters.compactions.read_bytes),
+                compaction_write_bytes: read(&counters.compactions.written_bytes),
+                compaction_reused_leaves: read(&counters.compactions.reused_leaves),
                 space_missing_bytes: read(&counters.failures.space_missing_bytes),
                 failed_compactions: read(&counters.failures.compactions),
                 failed_merges: read(&counters.failures.btree_merges),
                 last_failure: counters.failures.last.lock().clone(),
             },
+            levels: levels(core),
             cache: CacheStats {
                 hits: cache.hits,
                 misses: cache.misses,
@@ -180,4 +229,31 @@ impl Stats {
             table_reads,
         }
     }
+}
+
+/// What was done for each place, and what is there now.
+fn levels(core: &Core) -> Vec<LevelStats> {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let stats = |(at, work): (usize, &WorkCounters)| LevelStats {
+        place: if at > LEVELS { "B-tree".to_owned() } else { format!("L{at}") },
+        jobs: read(&work.jobs),
+        in_bytes: read(&work.read_bytes),
+        rewritten_bytes: read(&work.rewritten_bytes),
+        written_bytes: read(&work.written_bytes),
+        time_us: read(&work.us),
+        ..LevelStats::default()
+    };
+    let mut levels: Vec<_> = core.state.counters.work.all().iter().enumerate().map(stats).collect();
+    for table in core.state.tables.all() {
+        let trees = table.trees();
+        let bytes = |runs: &[Arc<Run>]| runs.iter().map(|run| run.meta().bytes).sum::<u64>();
+        levels[0].bytes += trees.l0.iter().map(|handle| handle.run.meta().bytes).sum::<u64>();
+        for ((level, stats), target) in trees.levels.iter().zip(&mut levels[1..]).zip(targets(&trees, &table.options)) {
+            let bytes = bytes(&level.runs);
+            stats.bytes += bytes;
+            stats.debt_bytes += if target == 0 { 0 } else { bytes.saturating_sub(target) };
+        }
+        levels[LEVELS + 1].bytes += trees.btree.as_ref().map_or(0, |root| root.meta().live_bytes());
+    }
+    levels
 }

@@ -7,7 +7,6 @@
 //! after that are compared then.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::base::{CoveragePoint, Error, ErrorKind, Result, SeqNum, TableId};
@@ -49,7 +48,7 @@ pub(super) fn lock_unchanged<'p>(
     let checked = locked().and_then(|order| order.check_conflicts(changes, tables, seqnum).map(|()| order));
     checked.inspect_err(|error| {
         if error.kind() == ErrorKind::Conflict {
-            state.counters.conflicts.fetch_add(1, Ordering::Relaxed);
+            state.counters.conflict();
             CoveragePoint::Conflict.mark();
         }
     })

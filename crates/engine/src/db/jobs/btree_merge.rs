@@ -8,9 +8,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::trace::event;
 use crate::base::{CoveragePoint, Error, ErrorKind, FileId, Result};
 use crate::db::state::State;
+use crate::db::state::counters::Work;
+use crate::db::state::events::Event;
 use crate::db::state::table::TableState;
 use crate::table::{RunHandle, Trees, policy};
 use crate::tree::bounded_cursor::BoundedCursor;
@@ -56,6 +57,7 @@ impl Job for BTreeMerge<'_> {
     fn run(self, context: JobContext<'_>) -> Result<Step> {
         let JobContext { state, throttle } = context;
         let Self { table, btree, permit, rewrite, .. } = self;
+        let start = state.env.clock.now();
         let trees = table.trees();
         let runs: Vec<RunHandle> = trees.runs().collect();
         let ids: Vec<FileId> = runs.iter().map(|handle| handle.id).collect();
@@ -83,16 +85,21 @@ impl Job for BTreeMerge<'_> {
             return Ok(Step::Done);
         }
         let merged = settle(state, merged)?;
-        state.counters.compaction_write_bytes.fetch_add(merged.written, Ordering::Relaxed);
+        let written_bytes = merged.written;
+        state.counters.compactions.written_bytes.fetch_add(written_bytes, Ordering::Relaxed);
         let change = TreeChange { removed: ids.clone(), root: Some(merged.last), ..TreeChange::none() };
         state.or_poison(install(state, table, change))?;
         table.compaction.merge_retry.succeeded();
-        state.counters.compactions.fetch_add(1, Ordering::Relaxed);
-        event!(DEBUG, table = table.name, runs = ids.len(), read, written = merged.written, "merged into the B-tree");
+        state.counters.compactions.count.fetch_add(1, Ordering::Relaxed);
+        let duration = state.env.clock.now().saturating_sub(start);
+        let work = Work { jobs: 1, read_bytes: read, written_bytes, duration, ..Work::default() };
+        state.counters.work.btree().add(work);
+        let told = Event::Merged { table: &table.name, read_bytes: read, written_bytes, duration };
+        state.counters.events.tell(&told);
         if !ids.is_empty() {
             CoveragePoint::BTreeMerged.mark();
         }
-        state.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
+        state.counters.compactions.read_bytes.fetch_add(read, Ordering::Relaxed);
         state.files.remove_runs(ids);
         throttle.trees_changed();
         // What the next merge will need again soon stays.
@@ -119,7 +126,7 @@ pub(super) fn merge_step(context: JobContext<'_>, table: &TableState) -> Result<
     match context.perform(merge) {
         // The runs stay over the tree, where reads search them, and are merged with each other meanwhile.
         Err(error) if error.is_of_read() => {
-            state.counters.failures.btree_merge(&error);
+            state.counters.btree_merge_failed(&error);
             retry.failed(&error, state.env.clock.now());
             Ok(Step::Nothing)
         }
@@ -174,7 +181,7 @@ pub(super) fn merges_now(
     let worth = policy::leaves_worth(root.meta(), &table.options, bytes);
     match reach::leaves_reached(&root, changes, worth) {
         Err(error) if error.is_of_read() => {
-            state.counters.failures.btree_merge(&error);
+            state.counters.btree_merge_failed(&error);
             Ok(None)
         }
         reach => Ok((reach? <= worth).then_some((btree, permit))),

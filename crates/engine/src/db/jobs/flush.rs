@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
-use crate::base::trace::event;
 use crate::base::{CoveragePoint, ErrorKind, Lsn, Result, SeqNum};
 use crate::db::state::State;
+use crate::db::state::counters::Work;
+use crate::db::state::events::Event;
 use crate::db::state::table::TableState;
+use crate::table::level::LevelId;
 use crate::table::memtable_handle::MemtableHandle;
 use crate::table::{RunHandle, policy};
 use crate::tree::btree::PendingRoot;
@@ -51,7 +53,8 @@ enum Output {
     /// Every entry could be dropped.
     Nothing,
     Run(RunHandle),
-    Root(PendingRoot),
+    /// The new root of the B-tree, and bytes written for it.
+    Root(Box<PendingRoot>, u64),
 }
 
 impl<'a> Flush<'a> {
@@ -84,6 +87,7 @@ impl<'a> Flush<'a> {
     pub(crate) fn run(self, frontier: Frontier) -> Result<()> {
         let JobContext { state, throttle } = self.context;
         let Self { table, ref mems, .. } = self;
+        let start = state.env.clock.now();
         let tombstones = table.version.load().range_tombstones.before(sealed_before(mems));
         let live_before = table.btree().map_or(0, |btree| btree.root().meta().live_bytes());
         state.or_poison(state.manifest.lock().raise_seqnum_floor(frontier.next_seqnum))?;
@@ -103,18 +107,26 @@ impl<'a> Flush<'a> {
         let flushed =
             Flushed { mems: mems.clone(), replay_from: self.replay_from, log_from: frontier.log_from, tombstones };
         let mut change = TreeChange { flushed: Some(flushed), ..TreeChange::none() };
+        let (mut written_bytes, mut place) = (0, state.counters.work.level(LevelId::L0));
         match output {
             Output::Nothing => {}
             Output::Run(handle) => {
                 let values: u64 = handle.run.values().iter().map(|file| file.bytes()).sum();
-                state.counters.flush_bytes.fetch_add(handle.run.meta().bytes + values, Ordering::Relaxed);
+                written_bytes = handle.run.meta().bytes + values;
                 change.added.push(handle);
             }
-            Output::Root(pending) => change.root = Some(pending),
+            Output::Root(pending, written) => {
+                (written_bytes, place) = (written, state.counters.work.btree());
+                change.root = Some(*pending);
+            }
         }
         state.or_poison(install(state, table, change))?;
         state.counters.flushes.fetch_add(1, Ordering::Relaxed);
-        event!(DEBUG, table = table.name, memtables = mems.len(), "flushed");
+        let duration = state.env.clock.now().saturating_sub(start);
+        let bytes = mems.iter().map(|mem| mem.accounted_bytes()).sum();
+        place.add(Work { jobs: 1, read_bytes: bytes, written_bytes, duration, ..Work::default() });
+        state.counters.flush_bytes.fetch_add(written_bytes, Ordering::Relaxed);
+        state.counters.events.tell(&Event::Flushed { table: &table.name, memtables: mems.len(), bytes, duration });
         table.charges.flushed(mems.iter().map(|mem| mem.entries.entries()).sum());
         mems.iter().for_each(|mem| throttle.budget.forget(mem));
         throttle.flushed();
@@ -151,12 +163,11 @@ impl<'a> Flush<'a> {
             match merged {
                 // Laid over the tree, the changes wait until it can be read, or until there is room for what a merge
                 // rewrites.
-                Err(error) if error.is_of_read() => state.counters.failures.btree_merge(&error),
+                Err(error) if error.is_of_read() => state.counters.btree_merge_failed(&error),
                 Err(error) if error.kind() == ErrorKind::Full => {}
                 merged => {
                     let Merged { last, written, .. } = merged?;
-                    state.counters.flush_bytes.fetch_add(written, Ordering::Relaxed);
-                    return Ok(Output::Root(last));
+                    return Ok(Output::Root(Box::new(last), written));
                 }
             }
         }

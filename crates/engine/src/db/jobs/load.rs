@@ -110,7 +110,7 @@ impl Loader {
         if let Err(error) = self.compactor.merge_into_btree(table, false)
             && error.is_of_read()
         {
-            self.state.counters.failures.btree_merge(&error);
+            self.state.counters.btree_merge_failed(&error);
         }
         self.state.health.check_poison()
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
-use crate::base::trace::event;
 use crate::base::{CoveragePoint, Error, ErrorKind, FileId, Result, SeqNum};
 use crate::db::state::State;
+use crate::db::state::counters::Work;
+use crate::db::state::events::Event;
 use crate::db::state::table::TableState;
 use crate::table::policy::{self, Compaction, Slice};
 use crate::table::{LevelId, RunHandle};
@@ -100,6 +101,8 @@ impl Job for RunMerge<'_> {
         let _range = Target::announce(table, &compaction);
         let (slices, busy) = (compaction.slices(&table.options), compaction.removed());
         let (target, bottom) = (compaction.target, compaction.bottom);
+        let own = compaction.runs_of_target();
+        let (start, mut work) = (state.env.clock.now(), Work { jobs: 1, ..Work::default() });
         drop(compaction);
         let none = vec![0; slices[0].sources.len()];
         let (seen, ended) = (none.clone(), none);
@@ -114,20 +117,29 @@ impl Job for RunMerge<'_> {
             let removed: Vec<_> = slice.done.iter().map(|handle| handle.id).collect();
             let bytes = |runs: &[RunHandle]| runs.iter().map(|handle| handle.run.meta().bytes).sum::<u64>();
             let (read, written) = (bytes(&slice.done), bytes(&added));
+            let own: Vec<_> = slice.done.iter().filter(|handle| own.contains(&handle.id)).cloned().collect();
+            let rewritten = bytes(&own);
             let change = TreeChange { removed: removed.clone(), added, target, ..TreeChange::none() };
             let installed = state.or_poison(install(state, table, change))?;
             throttle.trees_changed();
             let value_bytes = installed.map_or(0, |installed| installed.value_bytes);
-            state.counters.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
-            state.counters.compaction_write_bytes.fetch_add(written + value_bytes, Ordering::Relaxed);
+            state.counters.compactions.read_bytes.fetch_add(read, Ordering::Relaxed);
+            state.counters.compactions.written_bytes.fetch_add(written + value_bytes, Ordering::Relaxed);
+            work.read_bytes += read - rewritten;
+            work.rewritten_bytes += rewritten;
+            work.written_bytes += written + value_bytes;
             if slice.limits.high.is_some() {
                 CoveragePoint::Slice.mark();
             }
             drop(slice);
             state.files.remove_runs(removed);
         }
-        state.counters.compactions.fetch_add(1, Ordering::Relaxed);
-        event!(DEBUG, table = table.name, "compacted");
+        state.counters.compactions.count.fetch_add(1, Ordering::Relaxed);
+        work.duration = state.env.clock.now().saturating_sub(start);
+        state.counters.work.level(target).add(work);
+        let Work { read_bytes, rewritten_bytes, written_bytes, duration, .. } = work;
+        let (table, level, read_bytes) = (&*table.name, target.number(), read_bytes + rewritten_bytes);
+        state.counters.events.tell(&Event::Compacted { table, level, read_bytes, written_bytes, duration });
         Ok(Step::Done)
     }
 }
@@ -332,7 +344,7 @@ pub(super) fn merge_within_l0(context: JobContext<'_>, table: &TableState, busy:
 /// A compaction of the table in the background could not read something: it is told in the statistics, because there is
 /// no caller to tell it to, and tried again later.
 pub(super) fn note_failure(state: &State, table: &TableState, error: &Error) {
-    state.counters.failures.compaction(error);
+    state.counters.compaction_failed(error);
     table.compaction.retry.failed(error, state.env.clock.now());
 }
 

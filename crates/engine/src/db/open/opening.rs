@@ -17,13 +17,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::base::trace::event;
 use crate::base::{Error, ErrorKind, FileId, Result, SeqNum, TableId};
 use crate::cache::Cache;
 use crate::db::commit::pipeline::CommitPipeline;
 use crate::db::state::State;
 use crate::db::state::counters::Counters;
 use crate::db::state::directory::{is_lost_and_found, is_obsolete, is_of_manifest, lock_file, sync_above, sync_all};
+use crate::db::state::events::Event;
 use crate::db::state::files::DataFiles;
 use crate::db::state::health::Health;
 use crate::db::state::log_dir::LogDir;
@@ -66,6 +66,7 @@ const UNUSED_LOG_BYTES_MAX: u64 = 16 << 20;
 /// Opens or creates the database in `path`.
 pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) -> Result<Core> {
     options.check()?;
+    let start = env.clock.now();
     let Parts { create, registered, on_replay } = parts;
     let found = Found::in_directory(env, path, create)?;
     let needs = options.log_segment_bytes + 2 * RESERVE_BYTES;
@@ -82,8 +83,11 @@ pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) ->
     let replay = Recovery { state, throttle, log_dir: &log_dir.path, on_replay }.run();
     // Each open puts a manifest in force: without this, opens that fail would leave ever more of them.
     let replay = replay.inspect_err(|_| remove_obsolete(state, &loaded.entries, is_of_manifest)).map_err(advise)?;
-    event!(INFO, path = %state.dir.display(), log_end = replay.log.summary().end.0, "recovered");
-    loaded.into_database(replay).map_err(advise)
+    let log_bytes = replay.log.summary().bytes;
+    let core = loaded.into_database(replay).map_err(advise)?;
+    let duration = core.state.env.clock.now().saturating_sub(start);
+    core.state.counters.events.tell(&Event::Opened { log_bytes, duration });
+    Ok(core)
 }
 
 /// A directory that is locked, and whose files are durable.
@@ -127,6 +131,7 @@ impl Found {
         let ids = (catalog.database_id, catalog.next_file);
         let files = DataFiles::new((env.clone(), files), dir.clone(), ids, options.direct_io, Arc::clone(&cache));
         let wakers = Arc::<Wakers>::default();
+        let events = registered.events.clone();
         let tables = TableSet::new(registered, Arc::clone(&wakers));
         for (id, record) in &catalog.tables {
             let table = Arc::new(open_table(&files, &tables, *id, record)?);
@@ -142,7 +147,7 @@ impl Found {
             dir,
             options,
             health,
-            counters: Counters::default(),
+            counters: Counters::new(events),
             cache,
             files,
             manifest,

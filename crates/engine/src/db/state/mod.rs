@@ -10,6 +10,7 @@
 
 pub(crate) mod counters;
 pub(crate) mod directory;
+pub(crate) mod events;
 pub(crate) mod expiry;
 pub(crate) mod files;
 pub(crate) mod health;
@@ -26,7 +27,6 @@ pub(crate) mod wakers;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::base::trace::event;
 use crate::base::{CoveragePoint, Error, ErrorKind, Result, SeqNum};
 use crate::cache::Cache;
 use crate::env::Env;
@@ -34,6 +34,7 @@ use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
 
 use self::counters::Counters;
+use self::events::Event;
 use self::files::DataFiles;
 use self::health::Health;
 use self::manifest_store::ManifestStore;
@@ -63,7 +64,7 @@ impl State {
     /// Fails the database: nothing is written any more. Work that only met the closing of the database fails nothing.
     pub(crate) fn poison(&self, error: Error) -> Error {
         if !matches!(error.kind(), ErrorKind::Closed | ErrorKind::Forked) {
-            event!(ERROR, %error, "a write failed: the database takes no more");
+            self.counters.events.tell(&Event::Poisoned { message: &error.to_string() });
             CoveragePoint::Poison.mark();
             self.health.poison(&error);
             self.publisher.poison();

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
-use crate::base::trace::event;
 use crate::base::{Error, ErrorKind, Result};
 use crate::db::state::State;
+use crate::db::state::events::Event;
 use crate::table::policy;
 use crate::txn::batch::Changes;
 
@@ -79,8 +79,7 @@ impl Throttle {
             None
         };
         let stalled = env.clock.now().saturating_sub(start);
-        event!(DEBUG, ?stalled, bytes, "a writer waited for a flush");
-        counters.stalls.add(stalled);
+        counters.stalled(bytes, stalled);
         Ok(admission)
     }
 
@@ -97,7 +96,7 @@ impl Throttle {
 
     /// Notes that flushes met a full disk. When no other flush made room, stalled writers are refused with `error`.
     pub(crate) fn flush_met_full_disk(&self, error: &Error, made_some: bool) {
-        event!(WARN, %error, "a flush met a full disk");
+        self.state.counters.events.tell(&Event::BackgroundError { message: &error.to_string() });
         let refusal = (!made_some)
             .then(|| format!("memtables have all memory that they may take, and none can be flushed: {error}"));
         self.queue.refuse(self.state.env.clock.now(), refusal);

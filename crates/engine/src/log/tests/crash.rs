@@ -71,6 +71,7 @@ impl Run {
             segment_bytes: [64 << 10, 64 << 10, 128 << 10][self.random.below(3)],
             direct: self.random.below(4) > 0,
             compression: [LogCompression::Off, LogCompression::Lz4, LogCompression::Zstd][self.random.below(3)],
+            ..LogOptions::default()
         };
         let log = LogWriter::open(&env, DIRECTORY.as_ref(), options, recovered)?;
         assert!(log.tail() > ledger.last, "no position is given out twice, not even one that was lost");

@@ -20,6 +20,13 @@ pub struct Compaction {
 }
 
 impl Compaction {
+    /// The inputs that lie where the result goes.
+    #[must_use]
+    pub fn runs_of_target(&self) -> Vec<FileId> {
+        let of_target = |(level, _): &&(usize, Vec<RunHandle>)| LevelId::Level(*level) == self.target;
+        self.levels.iter().filter(of_target).flat_map(|(_, runs)| runs.iter().map(|handle| handle.id)).collect()
+    }
+
     /// Merges runs of L0 and of levels above `target` into it, with all that they overlap there; `None` without runs.
     pub(super) fn new(
         trees: &Trees,

@@ -10,6 +10,7 @@
 
 use std::ptr;
 
+use crate::base::num::whole;
 use crate::base::sync::Mutex;
 
 use super::arena::Arena;
@@ -206,11 +207,11 @@ impl Tree {
         for level in 0..=self.root().level() {
             let counted = self.count_slots(level, &low, high.as_ref());
             if counted.is_all {
-                return (counted.slots as f64 * each) as u64;
+                return whole(counted.slots as f64 * each);
             }
             each *= counted.slots as f64 / COUNTED_NODES as f64;
         }
-        (self.root().count() as f64 * each) as u64
+        whole(self.root().count() as f64 * each)
     }
 
     /// Counts the slots of a level between two places, in the first few nodes.

@@ -11,7 +11,7 @@
 //! `FastLocalBloom`.
 
 use super::format::FILTER_PART_LINES;
-use crate::base::num::{u32_of, u64_of, usize_of};
+use crate::base::num::{u32_of, u64_of, usize_of, whole};
 use crate::base::prefetch::prefetch;
 use crate::block::format::RAW_PAYLOAD_AT;
 use crate::block::{Block, raw_image};
@@ -111,13 +111,6 @@ pub(super) fn prefetch_line(part: &Block, at: usize) {
 pub(super) fn bits_of(keys: usize, bits_per_key: f64) -> u64 {
     // Exact enough: fewer than 2^53 keys.
     whole(keys as f64 * bits_per_key)
-}
-
-/// The whole part of a number that is not negative.
-#[inline]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast keeps to the range of u64")]
-const fn whole(number: f64) -> u64 {
-    number as u64
 }
 
 /// The hashes of a run's keys, gathered while it is written: eight bytes a key, in memory that goes back to the system.

@@ -223,7 +223,7 @@ impl<'a> RunWriter<'a> {
         if let Err(error) = self.complete() {
             return Err(self.give_up(error));
         }
-        self.state.counters.compaction_reused_leaves.fetch_add(self.reused_leaves, Ordering::Relaxed);
+        self.state.counters.compactions.reused_leaves.fetch_add(self.reused_leaves, Ordering::Relaxed);
         if !self.opened.is_empty() {
             // The directory holds more than these files, and a sync of it that failed may have lost what others count
             // on.
