@@ -3,7 +3,7 @@
 //! Blocks on disk do not change while anyone can read them, so the cache holds only clean blocks and never writes.
 //!
 //! # Invariants
-//! 1. The bytes kept, counted with [`Block::memory_bytes`] and what an entry costs, are never above the capacity; the
+//! 1. The bytes kept, counted with `Block::memory_bytes` and what an entry costs, are never above the capacity; the
 //!    blocks that trees pin ([`Cache::reserve`]) are counted separately. A block that a reader holds stays in memory
 //!    until it lets go, also when the cache no longer counts it.
 //! 2. A block is known by its file's instance, which is never given out twice, and its offset; a lookup also compares

@@ -10,9 +10,9 @@
 //! | file | what it is |
 //! |---|---|
 //! | `format` | the bytes: segments, groups, fragments |
-//! | `pool/` | [`SegmentPool`](pool::SegmentPool): the directory, live segments, spare files, readers' pins |
-//! | `buffer/` | [`LogBuffer`](buffer::LogBuffer): what is appended and not written yet, and the mapped window |
-//! | `sync_queue/` | [`SyncQueue`](sync_queue::SyncQueue): writes in flight, threads that wait, what is durable |
+//! | `pool/` | `SegmentPool`: the directory, live segments, spare files, readers' pins |
+//! | `buffer/` | `LogBuffer`: what is appended and not written yet, and the mapped window |
+//! | `sync_queue/` | `SyncQueue`: writes in flight, threads that wait, what is durable |
 //! | `recovery/` | reading: segment chain, reader, recovery, replay, salvage |
 //! | `writer/` | [`LogWriter`], which wires these up: appends, groups, segments that come and go |
 //! | `cursor` | [`LogCursor`]: reads a log that is being written |

@@ -2,7 +2,7 @@
 //! commits (backward validation of optimistic concurrency control, Kung and Robinson 1981; ranges keep phantoms out).
 //!
 //! # Invariants
-//! 1. The set covers all that was read, and perhaps more: beyond [`BYTES_MAX`] keys and ranges that are neighbours
+//! 1. The set covers all that was read, and perhaps more: beyond `BYTES_MAX` keys and ranges that are neighbours
 //!    become one range, and a range that is still being walked counts as a whole. So a change that matters is never
 //!    missed, and one that does not may be taken for one.
 

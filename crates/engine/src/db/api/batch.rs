@@ -40,6 +40,8 @@ const TABLES: usize = 4;
 /// db.write_with(&batch, Durability::Sync)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [`Database::write`]: crate::Database::write
 #[derive(Debug, Default)]
 pub struct Batch {
     changes: Changes,

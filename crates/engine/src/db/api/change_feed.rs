@@ -15,10 +15,10 @@ const NAP: Duration = Duration::from_millis(1);
 
 /// A feed of commits, in the order in which they became visible, each once: for copies elsewhere and for programs that
 /// want to know what changed. It shows a commit when it is durable and visible, so nothing that a crash could take
-/// back; a commit that is not forced to the device ([`Buffered`](super::Durability::Buffered)) when something later is.
+/// back; a commit that is not forced to the device ([`Buffered`](crate::Durability::Buffered)) when something later is.
 ///
 /// While it is open the log is kept from its position on, of what no recovery needs at most
-/// [`Options::log_bytes_max`](super::Options) bytes: then the log goes on without the feed, which fails.
+/// [`Options::log_bytes_max`](crate::Options) bytes: then the log goes on without the feed, which fails.
 ///
 /// As an iterator it shows the commits that are there, as [`ChangeFeed::poll`] does: its end is the newest commit, and
 /// when there are further commits it goes on. [`ChangeFeed::wait`] waits for them.

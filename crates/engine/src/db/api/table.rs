@@ -33,8 +33,8 @@ impl Table {
 
     /// The value of a key, as it is now.
     ///
-    /// Reads of several keys that belong together take a [snapshot](Database::snapshot) or a
-    /// [transaction](Database::begin).
+    /// Reads of several keys that belong together take a [snapshot](crate::Database::snapshot) or a
+    /// [transaction](crate::Database::begin).
     ///
     /// # Errors
     /// As [`Snapshot::get`](crate::Snapshot::get).
@@ -94,7 +94,7 @@ impl Table {
     /// [transaction](crate::Transaction).
     ///
     /// # Errors
-    /// As [`Database::write`].
+    /// As [`Database::write`](crate::Database::write).
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write(|batch| batch.put(self, key, value))
     }
@@ -102,7 +102,7 @@ impl Table {
     /// Removes a key, whether it exists or not. See [`Table::put`].
     ///
     /// # Errors
-    /// As [`Database::write`].
+    /// As [`Database::write`](crate::Database::write).
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.write(|batch| batch.delete(self, key))
     }
@@ -110,7 +110,7 @@ impl Table {
     /// Removes all keys of a range, as [`Batch::delete_range`] does. See [`Table::put`].
     ///
     /// # Errors
-    /// As [`Database::write`].
+    /// As [`Database::write`](crate::Database::write).
     pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
         self.write(|batch| batch.delete_range(self, range))
     }
@@ -118,7 +118,7 @@ impl Table {
     /// Merges an operand into a key's value, as [`Batch::merge`] does. See [`Table::put`].
     ///
     /// # Errors
-    /// As [`Database::write`].
+    /// As [`Database::write`](crate::Database::write).
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         self.write(|batch| batch.merge(self, key, operand))
     }

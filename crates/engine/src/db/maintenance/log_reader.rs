@@ -43,7 +43,7 @@ pub fn read_log(path: impl AsRef<Path>, from: Lsn, visit: &mut dyn FnMut(LogEntr
 }
 
 /// Reads the redo log of a database as [`read_log`] does, and then what comes to it: of a database that another process
-/// has open. (In the process that has it open, [`Database::changes`](super::Database::changes) shows only what is
+/// has open. (In the process that has it open, [`Database::changes`](crate::Database::changes) shows only what is
 /// durable, and waits for it.) It keeps nothing from being given up.
 #[derive(Debug)]
 pub struct LogFollower {

@@ -5,7 +5,7 @@
 
 // ---- L0 and leveled compaction (0007) ------------------------------------------------------------------------------
 
-/// Runs in L0 from which on a compaction into the level below is due. With [`LEVEL_REWRITTEN_PER_BYTE`], each byte that
+/// Runs in L0 from which on a compaction into the level below is due. With `LEVEL_REWRITTEN_PER_BYTE`, each byte that
 /// goes down rewrites two at most.
 pub const L0_TRIGGER: usize = 4;
 /// More runs than this in L0 are merged among themselves, as in RocksDB's `FindIntraL0Compaction`.
@@ -66,7 +66,7 @@ pub(super) const LEAVES_REWRITTEN_MIN_PART: u64 = 16;
 /// they are merged into it. Between a fifth and three fifths the rows per second do not differ (0027); less takes less
 /// space and leaves fewer trees to read.
 pub(super) const DELTA_PERCENT: u64 = 25;
-/// Part (1/4) of the tree that stays free in its file after a merge: what the next merge of [`DELTA_PERCENT`] writes.
+/// Part (1/4) of the tree that stays free in its file after a merge: what the next merge of `DELTA_PERCENT` writes.
 pub const KEPT_PART: u64 = 4;
 /// Slices of a merge of all leaves: it then needs at most 1/16 of the tree's space at a time (0033).
 pub(super) const SLICES_MAX: usize = 16;
