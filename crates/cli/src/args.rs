@@ -577,7 +577,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads a rule of prefixes: `bytes:N` or `upto:C`.
-fn parse_prefix(text: &str) -> Result<Prefix, String> {
+pub(crate) fn parse_prefix(text: &str) -> Result<Prefix, String> {
     let wrong = || format!("'{text}' is not a prefix rule: write bytes:N with N from 1 to 255, upto:C, or upto:0xNN");
     let rule = match text.split_once(':').ok_or_else(wrong)? {
         ("bytes", count) => count.parse().ok().filter(|count| *count > 0).map(Prefix::Bytes),

@@ -4,6 +4,7 @@ use crate::args::{
     CheckpointArgs, CompactArgs, CountArgs, CreateArgs, DeleteArgs, DropArgs, FlushArgs, GetArgs, LoadArgs, LogArgs,
     MergeArgs, PutArgs, SalvageArgs, ScanArgs, ShapeArgs, StatArgs, TablesArgs, VerifyArgs,
 };
+use crate::dump::args::{DumpArgs, RestoreArgs};
 use crate::stress::StressArgs;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Flush(FlushArgs),
     Compact(CompactArgs),
     Checkpoint(CheckpointArgs),
+    Dump(DumpArgs),
+    Restore(RestoreArgs),
     Bench(BenchArgs),
     Stress(StressArgs),
     /// Print completions for a shell

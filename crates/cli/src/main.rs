@@ -5,9 +5,11 @@
 mod args;
 mod bench;
 mod command;
+mod dump;
 mod entries;
 mod escape;
 mod failure;
+mod input;
 mod load;
 mod log;
 mod maintenance;
@@ -73,6 +75,8 @@ fn run(command: &Command, out: &mut Output) -> Result<()> {
         Command::Flush(args) => maintenance::flush(args),
         Command::Compact(args) => maintenance::compact(args),
         Command::Checkpoint(args) => maintenance::checkpoint(args),
+        Command::Dump(args) => dump::run(args, out),
+        Command::Restore(args) => dump::restore::run(args, out),
         Command::Bench(args) => bench::run(args, out),
         Command::Stress(args) => stress::run(args, out),
         Command::Completions { shell } => {

@@ -1,6 +1,6 @@
 //! Stdout, and bytes as text.
 
-use crate::escape::escape;
+use crate::escape::{unescape, write_escaped};
 use crate::failure::Usage;
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -64,7 +64,7 @@ impl Output {
         match form {
             Form::Hex => self.write_all(hex(bytes).as_bytes()),
             Form::Plain if !self.terminal => self.write_all(bytes),
-            Form::Plain | Form::Escaped => self.write_all(escape(bytes).as_bytes()),
+            Form::Plain | Form::Escaped => write_escaped(bytes, self),
         }
     }
 
@@ -133,7 +133,8 @@ impl Values {
         if self.form == Form::Hex { json!({ "hex": hex(key) }) } else { json_of(key) }
     }
 
-    fn number(self, value: &[u8]) -> Option<i64> {
+    /// The number that a value is shown as.
+    pub(crate) fn number(self, value: &[u8]) -> Option<i64> {
         value.try_into().ok().filter(|_| self.numbers).map(i64::from_le_bytes)
     }
 }
@@ -144,59 +145,35 @@ pub(crate) fn json_of(bytes: &[u8]) -> Json {
 }
 
 /// Bytes as hexadecimal digits.
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of an argument: with `escapes` those that [`escape`] writes are understood, without them the text is meant
-/// as it is.
+/// The bytes of an argument: with `escapes` those that [`write_escaped`] writes are understood, without them the text
+/// is meant as it is.
 pub(crate) fn argument(text: &str, escapes: bool) -> Result<Vec<u8>> {
-    if escapes { unescape(text) } else { Ok(text.as_bytes().to_vec()) }
+    if escapes { unescaped(text) } else { Ok(text.as_bytes().to_vec()) }
 }
 
-fn unescape(text: &str) -> Result<Vec<u8>> {
+fn unescaped(text: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        if *first != b'\\' {
-            bytes.push(*first);
-            continue;
-        }
-        let (byte, len) = match rest {
-            [b'n', ..] => (b'\n', 1),
-            [b'r', ..] => (b'\r', 1),
-            [b't', ..] => (b'\t', 1),
-            [b'\\', ..] => (b'\\', 1),
-            [b'x', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                (hex_value(*high) << 4 | hex_value(*low), 3)
-            }
-            _ => bail!(Usage(format!("`{text}` has a backslash that begins none of \\n \\r \\t \\\\ \\xNN"))),
-        };
-        bytes.push(byte);
-        rest = &rest[len..];
+    if !unescape(text.as_bytes(), &mut bytes) {
+        bail!(Usage(format!("`{text}` has a backslash that begins none of \\n \\r \\t \\\\ \\xNN")));
     }
     Ok(bytes)
-}
-
-/// The value of a hexadecimal digit.
-fn hex_value(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit - b'0',
-        _ => (digit | 0x20) - b'a' + 10,
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::escape::escape;
 
     #[test]
     fn any_bytes_come_back_from_their_escapes() {
         let all: Vec<u8> = (0..=255).chain("pâté\u{85}\\x00\n".bytes()).collect();
         let text = escape(&all);
         assert!(!text.contains(char::is_control), "{text}");
-        assert_eq!(unescape(&text).unwrap(), all);
+        assert_eq!(unescaped(&text).unwrap(), all);
     }
 
     #[test]
@@ -207,13 +184,13 @@ mod tests {
 
     #[test]
     fn hexadecimal_digits_of_both_cases_count() {
-        assert_eq!(unescape("\\x0a\\xFf").unwrap(), [0x0a, 0xff]);
+        assert_eq!(unescaped("\\x0a\\xFf").unwrap(), [0x0a, 0xff]);
     }
 
     #[test]
     fn a_wrong_escape_is_an_error() {
         for text in ["\\", "a\\", "\\q", "\\x", "\\x4", "\\xg0"] {
-            assert!(unescape(text).is_err(), "{text}");
+            assert!(unescaped(text).is_err(), "{text}");
         }
     }
 

@@ -4,7 +4,7 @@ use crate::args::{CommitArgs, DbArgs, TableArgs};
 use crate::escape::one_line;
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
-use spinney::{Database, Options, Table};
+use spinney::{Database, DatabaseBuilder, Options, Table};
 use spinney_lab::progress;
 use std::fs;
 use std::io::ErrorKind;
@@ -36,8 +36,18 @@ pub(crate) fn in_new_or_old<T>(
     options: Options,
     work: impl FnOnce(&Database) -> Result<T>,
 ) -> Result<T> {
+    in_new_or_old_with(args, options, |builder| builder, work)
+}
+
+/// As [`in_new_or_old`] with what is registered before the database is opened.
+pub(crate) fn in_new_or_old_with<T>(
+    args: &DbArgs,
+    options: Options,
+    register: impl FnOnce(DatabaseBuilder) -> DatabaseBuilder,
+    work: impl FnOnce(&Database) -> Result<T>,
+) -> Result<T> {
     let made = Made::if_opened(args);
-    let done = opened(args, options, true).and_then(|db| close_after(db, work));
+    let done = opened_with(args, options, true, register).and_then(|db| close_after(db, work));
     if done.is_err() {
         made.undo(args);
     }
@@ -92,16 +102,26 @@ fn is_vacant(path: &Path) -> bool {
 
 /// Opens a database with these options, or makes it if it may.
 pub(crate) fn opened(args: &DbArgs, options: Options, create: bool) -> Result<Database> {
+    opened_with(args, options, create, |builder| builder)
+}
+
+/// As [`opened`] with what is registered before.
+fn opened_with(
+    args: &DbArgs,
+    options: Options,
+    create: bool,
+    register: impl FnOnce(DatabaseBuilder) -> DatabaseBuilder,
+) -> Result<Database> {
     let memory_bytes = args.memory.unwrap_or(options.memory_bytes);
     let options = options.memory_bytes(memory_bytes).log_dir(args.log_dir.clone());
     let bar = progress::byte_bar(0, "recovery");
     bar.set_draw_target(ProgressDrawTarget::hidden());
     let told = bar.clone();
-    let db = Database::builder(&args.path)
+    let builder = Database::builder(&args.path)
         .options(options)
         .create(create)
-        .on_replay(move |now| show(&told, now.bytes, now.bytes_total))
-        .open();
+        .on_replay(move |now| show(&told, now.bytes, now.bytes_total));
+    let db = register(builder).open();
     bar.finish_and_clear();
     Ok(db?)
 }

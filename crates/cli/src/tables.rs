@@ -103,7 +103,7 @@ fn json_of(table: &Table) -> Result<serde_json::Value> {
     }))
 }
 
-fn compression_name(compression: Compression) -> &'static str {
+pub(crate) fn compression_name(compression: Compression) -> &'static str {
     match compression {
         Compression::None => "none",
         Compression::Lz4 => "lz4",
@@ -113,7 +113,7 @@ fn compression_name(compression: Compression) -> &'static str {
 }
 
 /// A rule of prefixes as `--prefix-filter` takes it.
-fn prefix_text(prefix: Prefix) -> String {
+pub(crate) fn prefix_text(prefix: Prefix) -> String {
     match prefix {
         Prefix::Bytes(count) => format!("bytes:{count}"),
         Prefix::UpTo(end) if end.is_ascii_graphic() => format!("upto:{}", char::from(end)),

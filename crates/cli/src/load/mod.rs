@@ -9,7 +9,6 @@
 
 #[cfg(test)]
 mod fuzzed;
-mod input;
 mod key;
 mod lines;
 
@@ -17,11 +16,11 @@ use crate::args::LoadArgs;
 use crate::entries::{counts, number};
 use crate::escape::one_line;
 use crate::failure;
+use crate::input::Input;
 use crate::output::Output;
 use crate::store::{in_new_or_old, log_options};
 use anyhow::{Context as _, Error, Result, anyhow, bail};
 use indicatif::ProgressBar;
-use input::Input;
 use lines::Lines;
 use serde::Serialize;
 use spinney::{Batch, Database, Durability, Layout, Options, Table, TableOptions};

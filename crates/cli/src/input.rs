@@ -1,5 +1,5 @@
-//! The file to load: a file or stdin, plain or compressed with zstd or gzip, with a byte order mark or without one.
-//! Text in another encoding and other archives are named.
+//! The file that a command reads: a file or stdin, plain or compressed with zstd or gzip, with a byte order mark or
+//! without one. Text in another encoding and other archives are named.
 
 use anyhow::{Context as _, Result, bail};
 use flate2::read::MultiGzDecoder;
@@ -24,7 +24,7 @@ const UTF16_MARKS: [&[u8]; 2] = [&[0xff, 0xfe], &[0xfe, 0xff]];
 const READ_BYTES: usize = 128 << 10;
 
 /// An open input; reads as the text that is in it.
-pub(super) struct Input {
+pub(crate) struct Input {
     text: Box<dyn Read>,
     total_bytes: Option<u64>,
     position: Rc<Cell<u64>>,
@@ -32,7 +32,7 @@ pub(super) struct Input {
 
 impl Input {
     /// Opens a file, or stdin for `-`, and looks whether it is compressed.
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let cannot = || format!("cannot read {}", path.display());
         let (file, total_bytes): (Box<dyn Read>, _) = if path == Path::new("-") {
             (Box::new(io::stdin().lock()), None)
@@ -52,7 +52,10 @@ impl Input {
         } else if head.starts_with(GZIP_MAGIC) {
             Box::new(Unpacked(MultiGzDecoder::new(whole)))
         } else if let Some((_, what, program)) = OTHERS.iter().find(|(magic, ..)| head.starts_with(magic)) {
-            bail!("{}: a {what} file, which load does not read: pipe `{program}` of it into --jsonl -", path.display());
+            bail!(
+                "{}: a {what} file, which is not read: pipe `{program}` of it into stdin, and give - as the file",
+                path.display()
+            );
         } else {
             Box::new(whole)
         };
@@ -61,12 +64,12 @@ impl Input {
     }
 
     /// Length of the file as stored, if it has one.
-    pub(super) fn total_bytes(&self) -> Option<u64> {
+    pub(crate) fn total_bytes(&self) -> Option<u64> {
         self.total_bytes
     }
 
     /// How much of it has been read, kept up to date.
-    pub(super) fn position(&self) -> Rc<Cell<u64>> {
+    pub(crate) fn position(&self) -> Rc<Cell<u64>> {
         Rc::clone(&self.position)
     }
 }
@@ -92,7 +95,7 @@ fn in_utf8(text: Box<dyn Read>) -> Result<Box<dyn Read>> {
     let is_utf16 = UTF16_MARKS.iter().any(|mark| head.starts_with(mark))
         || matches!(head[..], [0, 1..=u8::MAX, ..] | [1..=u8::MAX, 0, ..]);
     if is_utf16 {
-        bail!("it is UTF-16 text: pipe `iconv -f UTF-16 -t UTF-8` of it into --jsonl -");
+        bail!("it is UTF-16 text: pipe `iconv -f UTF-16 -t UTF-8` of it into stdin, and give - as the file");
     }
     if head.starts_with(UTF8_MARK) {
         whole.read_exact(&mut [0; UTF8_MARK.len()])?;
