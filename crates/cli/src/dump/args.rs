@@ -41,8 +41,8 @@ pub(crate) struct DumpArgs {
 
 /// Make tables from a dump, and the database if need be
 ///
-/// Restores what `dump` wrote, plain or compressed with gzip or zstd. A dump that is cut off, changed or out of order is
-/// refused. A restore that fails leaves nothing of the tables and the database that it made. A table that is there
+/// Restores what `dump` wrote, plain or compressed with gzip or zstd. A dump that is cut off, changed or out of order
+/// is refused. A restore that fails leaves nothing of the tables and the database that it made. A table that is there
 /// already must be empty and have the same options; with --replace what it holds is replaced as a whole, and stays as
 /// it is until the dump of the table has been read to its end without an error.
 #[derive(Debug, Args)]
