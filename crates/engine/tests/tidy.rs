@@ -14,6 +14,9 @@ const LAYERS: [&str; 10] = ["base", "env", "log", "block", "store", "cache", "tr
 /// The layers of `db`, bottom first.
 const DB_LAYERS: [&str; 7] = ["state", "throttle", "commit", "jobs", "maintenance", "open", "api"];
 
+/// The layers of the document database, bottom first.
+const DOCUMENT_LAYERS: [&str; 2] = ["base", "bson"];
+
 /// Where `unsafe` may be written, as prefixes of paths from the root of the repository.
 const UNSAFE: [&str; 8] = [
     "crates/engine/src/base/memory/",
@@ -92,6 +95,22 @@ fn imports_within_db_point_only_to_lower_layers() {
 }
 
 #[test]
+fn imports_within_the_document_database_point_only_to_lower_layers() {
+    let mut found = Complaints::default();
+    for source in rust_sources() {
+        let Some(layer) = source.layer_within("crates/document/src", &DOCUMENT_LAYERS) else { continue };
+        for (line, path) in source.absolute_paths(&source.module().expect("a source is a module").1) {
+            let other = DOCUMENT_LAYERS.iter().position(|known| path.first().is_some_and(|name| name == known));
+            if let Some(other) = other.filter(|other| *other > layer) {
+                let (name, other) = (DOCUMENT_LAYERS[layer], DOCUMENT_LAYERS[other]);
+                found.add(&source, line, &format!("`{name}` must not know `{other}`, which is a layer above it"));
+            }
+        }
+    }
+    found.none();
+}
+
+#[test]
 fn no_files_import_each_other_in_a_circle() {
     let mut found = Complaints::default();
     let sources: Vec<_> = rust_sources().collect();
@@ -102,8 +121,12 @@ fn no_files_import_each_other_in_a_circle() {
 }
 
 #[test]
-fn every_folder_of_the_engine_is_a_layer() {
-    for (path, layers) in [("crates/engine/src", &LAYERS[..]), ("crates/engine/src/db", &DB_LAYERS)] {
+fn every_folder_is_a_layer() {
+    for (path, layers) in [
+        ("crates/engine/src", &LAYERS[..]),
+        ("crates/engine/src/db", &DB_LAYERS),
+        ("crates/document/src", &DOCUMENT_LAYERS),
+    ] {
         let folders = children(&root().join(path)).into_iter().filter(|path| path.is_dir());
         let mut folders: Vec<_> = folders.map(|path| name_of(&path)).filter(|name| name != "tests").collect();
         folders.sort();

@@ -1,0 +1,112 @@
+//! The table of MongoDB's error codes that this crate answers with, and their names.
+
+use std::fmt;
+
+/// A number that MongoDB's drivers and tools act on. Codes without a name of their own are shown as `Location<n>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ErrorCode(i32);
+
+impl ErrorCode {
+    /// The code with a number, for those that have no name.
+    #[must_use]
+    pub const fn new(number: i32) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        self.0
+    }
+}
+
+macro_rules! codes {
+    ($($constant:ident = $number:literal $name:literal;)*) => {
+        impl ErrorCode {
+            $(#[doc = concat!("`", $name, "`, ", stringify!($number), ".")] pub const $constant: Self = Self($number);)*
+
+            /// The name of the code as MongoDB writes it.
+            #[must_use]
+            pub fn name(self) -> String {
+                match self.0 {
+                    $($number => $name.to_owned(),)*
+                    other => format!("Location{other}"),
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    INTERNAL_ERROR = 1 "InternalError";
+    BAD_VALUE = 2 "BadValue";
+    GRAPH_CONTAINS_CYCLE = 5 "GraphContainsCycle";
+    FAILED_TO_PARSE = 9 "FailedToParse";
+    UNAUTHORIZED = 13 "Unauthorized";
+    TYPE_MISMATCH = 14 "TypeMismatch";
+    OVERFLOW = 15 "Overflow";
+    INVALID_LENGTH = 16 "InvalidLength";
+    PROTOCOL_ERROR = 17 "ProtocolError";
+    AUTHENTICATION_FAILED = 18 "AuthenticationFailed";
+    ILLEGAL_OPERATION = 20 "IllegalOperation";
+    INVALID_BSON = 22 "InvalidBSON";
+    ALREADY_INITIALIZED = 23 "AlreadyInitialized";
+    LOCK_TIMEOUT = 24 "LockTimeout";
+    NAMESPACE_NOT_FOUND = 26 "NamespaceNotFound";
+    INDEX_NOT_FOUND = 27 "IndexNotFound";
+    PATH_NOT_VIABLE = 28 "PathNotViable";
+    ROLE_NOT_FOUND = 31 "RoleNotFound";
+    CANNOT_BACKFILL_ARRAY = 34 "CannotBackfillArray";
+    CONFLICTING_UPDATE_OPERATORS = 40 "ConflictingUpdateOperators";
+    CURSOR_NOT_FOUND = 43 "CursorNotFound";
+    NAMESPACE_EXISTS = 48 "NamespaceExists";
+    MAX_TIME_MS_EXPIRED = 50 "MaxTimeMSExpired";
+    DOLLAR_PREFIXED_FIELD_NAME = 52 "DollarPrefixedFieldName";
+    INVALID_ID_FIELD = 53 "InvalidIdField";
+    NOT_SINGLE_VALUE_FIELD = 54 "NotSingleValueField";
+    EMPTY_FIELD_NAME = 56 "EmptyFieldName";
+    DOTTED_FIELD_NAME = 57 "DottedFieldName";
+    COMMAND_NOT_FOUND = 59 "CommandNotFound";
+    SHARD_KEY_NOT_FOUND = 61 "ShardKeyNotFound";
+    IMMUTABLE_FIELD = 66 "ImmutableField";
+    CANNOT_CREATE_INDEX = 67 "CannotCreateIndex";
+    INDEX_ALREADY_EXISTS = 68 "IndexAlreadyExists";
+    INVALID_OPTIONS = 72 "InvalidOptions";
+    INVALID_NAMESPACE = 73 "InvalidNamespace";
+    INDEX_OPTIONS_CONFLICT = 85 "IndexOptionsConflict";
+    INDEX_KEY_SPECS_CONFLICT = 86 "IndexKeySpecsConflict";
+    OPERATION_FAILED = 96 "OperationFailed";
+    NOT_YET_INITIALIZED = 94 "NotYetInitialized";
+    DOCUMENT_VALIDATION_FAILURE = 121 "DocumentValidationFailure";
+    WRITE_CONFLICT = 112 "WriteConflict";
+    COMMAND_NOT_SUPPORTED = 115 "CommandNotSupported";
+    COMMAND_FAILED = 125 "CommandFailed";
+    OPTION_NOT_SUPPORTED_ON_VIEW = 167 "OptionNotSupportedOnView";
+    COMMAND_NOT_SUPPORTED_ON_VIEW = 166 "CommandNotSupportedOnView";
+    INVALID_PIPELINE_OPERATOR = 168 "InvalidPipelineOperator";
+    CANNOT_INDEX_PARALLEL_ARRAYS = 171 "CannotIndexParallelArrays";
+    INVALID_INDEX_SPECIFICATION_OPTION = 197 "InvalidIndexSpecificationOption";
+    KEY_TOO_LONG = 17280 "KeyTooLong";
+    TRANSACTION_TOO_OLD = 225 "TransactionTooOld";
+    CURSOR_KILLED = 237 "CursorKilled";
+    NOT_IMPLEMENTED = 238 "NotImplemented";
+    NO_SUCH_TRANSACTION = 251 "NoSuchTransaction";
+    TRANSACTION_COMMITTED = 256 "TransactionCommitted";
+    OPERATION_NOT_SUPPORTED_IN_TRANSACTION = 263 "OperationNotSupportedInTransaction";
+    QUERY_EXCEEDED_MEMORY_LIMIT = 292 "QueryExceededMemoryLimitNoDiskUseAllowed";
+    SNAPSHOT_UNAVAILABLE = 246 "SnapshotUnavailable";
+    CHANGE_STREAM_HISTORY_LOST = 286 "ChangeStreamHistoryLost";
+    API_STRICT_ERROR = 323 "APIStrictError";
+    BSON_OBJECT_TOO_LARGE = 10334 "BSONObjectTooLarge";
+    DUPLICATE_KEY = 11000 "DuplicateKey";
+    CONVERSION_FAILURE = 241 "ConversionFailure";
+    DIVIDE_BY_ZERO = 16608 "Location16608";
+    IDL_UNKNOWN_FIELD = 40415 "IDLUnknownField";
+    IDL_FAILED_TO_PARSE = 40414 "IDLFailedToParse";
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,114 @@
+//! The error of this crate: a code of MongoDB, a message, and the parts that a reply may carry with them.
+
+use std::fmt;
+
+use super::codes::ErrorCode;
+
+/// The result of an operation on documents.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, in the terms that drivers and tools of MongoDB act on.
+#[derive(Clone, Debug)]
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+#[derive(Clone, Debug)]
+struct Inner {
+    code: ErrorCode,
+    message: String,
+    details: Details,
+}
+
+/// The optional parts of an error, each the bytes of a BSON document.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Details {
+    /// `errInfo`: why a document failed validation, for code 121.
+    pub err_info: Option<Vec<u8>>,
+    /// `keyPattern`: the fields of the index whose constraint was violated, for code 11000.
+    pub key_pattern: Option<Vec<u8>>,
+    /// `keyValue`: the values that were there already, for code 11000.
+    pub key_value: Option<Vec<u8>>,
+}
+
+impl Error {
+    /// An error with a code and a message that names the caller's field or value.
+    #[must_use]
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { inner: Box::new(Inner { code, message: message.into(), details: Details::default() }) }
+    }
+
+    /// `BadValue` (2) with a message.
+    #[must_use]
+    pub fn bad_value(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::BAD_VALUE, message)
+    }
+
+    /// The same error with an `errInfo` document.
+    #[must_use]
+    pub fn with_err_info(mut self, document: impl Into<Vec<u8>>) -> Self {
+        self.inner.details.err_info = Some(document.into());
+        self
+    }
+
+    /// The same error with a `keyPattern` and a `keyValue` document.
+    #[must_use]
+    pub fn with_key(mut self, pattern: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
+        self.inner.details.key_pattern = Some(pattern.into());
+        self.inner.details.key_value = Some(value.into());
+        self
+    }
+
+    /// The same error with `prefix` before its message, as errors of one statement of a batch are shown.
+    #[must_use]
+    pub fn prefixed(mut self, prefix: &str) -> Self {
+        self.inner.message.insert_str(0, prefix);
+        self
+    }
+
+    /// MongoDB's code, such as 11000.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        self.inner.code
+    }
+
+    /// MongoDB's name of the code, such as `DuplicateKey`; `Location31253` for a code without a name.
+    #[must_use]
+    pub fn code_name(&self) -> String {
+        self.inner.code.name()
+    }
+
+    /// The message, `errmsg` of a reply.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.inner.message
+    }
+
+    /// The documents that a reply carries beside the message.
+    #[must_use]
+    pub fn details(&self) -> &Details {
+        &self.inner.details
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}): {}", self.inner.code.name(), self.inner.code.number(), self.inner.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_shows_its_name_code_and_message() {
+        let error = Error::new(ErrorCode::DUPLICATE_KEY, "E11000 duplicate key error").with_key([1], [2]);
+        assert_eq!(error.to_string(), "DuplicateKey (11000): E11000 duplicate key error");
+        assert_eq!(error.details().key_value.as_deref(), Some(&[2][..]));
+        assert_eq!(Error::new(ErrorCode::new(31253), "x").code_name(), "Location31253");
+    }
+}
