@@ -3,9 +3,9 @@
 //! # Format
 //! The text exposition format, version 0.0.4: for each metric a HELP line, a TYPE line and its samples. Names begin
 //! with `spinney_`, counters end with `_total`, units are seconds and bytes. Histograms are cumulative. Reads are
-//! counted for each table, by the label `table`.
+//! counted for each table, by the label `table`; flushes, compactions and merges for each level, by the label `place`.
 
-use spinney::{Histogram, ReadStats, Stats};
+use spinney::{Histogram, LevelStats, ReadStats, Stats};
 use std::fmt::Write as _;
 
 /// What a metric counts in, and so how its number is written.
@@ -23,6 +23,7 @@ pub(crate) fn text(stats: &Stats) -> String {
     text.put_database(stats);
     text.put_log(stats);
     text.put_trees(stats);
+    text.put_levels(stats);
     text.put_reads(stats);
     text.0
 }
@@ -110,6 +111,31 @@ impl Text {
         self.counter("storage_syncs", "Calls that forced a block file to the device.", storage.syncs);
     }
 
+    fn put_levels(&mut self, stats: &Stats) {
+        type Value = fn(&LevelStats) -> u64;
+        let counters: [(&str, &str, Unit, Value); 5] = [
+            ("level_jobs", "Flushes, compactions and merges into the level.", Unit::One, |level| level.jobs),
+            ("level_in_bytes", "Bytes that came from memory or from above.", Unit::One, |level| level.in_bytes),
+            ("level_rewritten_bytes", "Bytes there that were merged with them.", Unit::One, |level| {
+                level.rewritten_bytes
+            }),
+            ("level_written_bytes", "Bytes written to the level.", Unit::One, |level| level.written_bytes),
+            ("level_seconds", "Time that flushes, compactions and merges took.", Unit::Micros, |level| level.time_us),
+        ];
+        for (name, help, unit, value) in counters {
+            let values = stats.levels.iter().map(|level| (&*level.place, value(level)));
+            self.labelled(&format!("{name}_total"), help, "counter", unit, "place", values);
+        }
+        let gauges: [(&str, &str, Value); 2] = [
+            ("level_bytes", "Bytes in the level now.", |level| level.bytes),
+            ("level_debt_bytes", "Bytes above the target of the level.", |level| level.debt_bytes),
+        ];
+        for (name, help, value) in gauges {
+            let values = stats.levels.iter().map(|level| (&*level.place, value(level)));
+            self.labelled(name, help, "gauge", Unit::One, "place", values);
+        }
+    }
+
     fn put_reads(&mut self, stats: &Stats) {
         type Count = fn(&ReadStats) -> u64;
         let counters: [(&str, &str, Count); 12] = [
@@ -127,7 +153,8 @@ impl Text {
             ("seek_filter_misses", "Filters that let a prefix pass in vain.", |reads| reads.seek_filter_misses),
         ];
         for (name, help, count) in counters {
-            self.by_table(name, help, stats.table_reads.iter().map(|(table, reads)| (&**table, count(reads))));
+            let values = stats.table_reads.iter().map(|(table, reads)| (&**table, count(reads)));
+            self.labelled(&format!("{name}_total"), help, "counter", Unit::One, "table", values);
         }
     }
 
@@ -161,12 +188,20 @@ impl Text {
         self.line(format_args!("spinney_{name}_count {seen}"));
     }
 
-    /// A counter with a sample for each table.
-    fn by_table<'a>(&mut self, name: &str, help: &str, values: impl Iterator<Item = (&'a str, u64)>) {
-        self.head(&format!("{name}_total"), help, "counter");
-        for (table, value) in values {
-            let table = table.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            self.line(format_args!("spinney_{name}_total{{table=\"{table}\"}} {value}"));
+    /// A metric with a sample for each value of a label.
+    fn labelled<'a>(
+        &mut self,
+        name: &str,
+        help: &str,
+        kind: &str,
+        unit: Unit,
+        label: &str,
+        values: impl Iterator<Item = (&'a str, u64)>,
+    ) {
+        self.head(name, help, kind);
+        for (at, value) in values {
+            let (at, value) = (at.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"), number(value, unit));
+            self.line(format_args!("spinney_{name}{{{label}=\"{at}\"}} {value}"));
         }
     }
 
@@ -225,7 +260,7 @@ mod tests {
                     assert_eq!(buckets.last().unwrap(), &(f64::INFINITY, samples[&format!("{name}_count")]));
                     assert!(samples.contains_key(&format!("{name}_sum")) && last == format!("{name}_count"));
                 }
-                "counter" | "gauge" => assert_eq!((last.as_str(), buckets.len()), (name, 0)),
+                "counter" | "gauge" => assert_eq!((last.split('{').next(), buckets.len()), (Some(name), 0)),
                 _ => panic!("{name} is a {kind}"),
             }
         }

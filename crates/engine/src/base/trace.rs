@@ -1,5 +1,5 @@
-//! Events for the crate [`tracing`](https://docs.rs/tracing), in a build with the Cargo feature `tracing`; without it
-//! they are nothing.
+//! Events and spans for the crate [`tracing`](https://docs.rs/tracing), in a build with the Cargo feature `tracing`;
+//! without it they are nothing.
 
 /// Emits an event: a level of `tracing::Level`, fields, and a message.
 macro_rules! event {
@@ -9,4 +9,13 @@ macro_rules! event {
     }};
 }
 
+/// Enters a span until the end of the block: its name, and fields.
+macro_rules! span {
+    ($name:literal $($rest:tt)*) => {
+        #[cfg(feature = "tracing")]
+        let _span = ::tracing::debug_span!(target: "spinney", $name $($rest)*).entered();
+    };
+}
+
 pub(crate) use event;
+pub(crate) use span;

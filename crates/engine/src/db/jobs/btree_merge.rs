@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::base::trace::span;
 use crate::base::{CoveragePoint, Error, ErrorKind, FileId, Result};
 use crate::db::state::State;
 use crate::db::state::counters::Work;
@@ -57,6 +58,7 @@ impl Job for BTreeMerge<'_> {
     fn run(self, context: JobContext<'_>) -> Result<Step> {
         let JobContext { state, throttle } = context;
         let Self { table, btree, permit, rewrite, .. } = self;
+        span!("merge", table = &*table.name);
         let start = state.env.clock.now();
         let trees = table.trees();
         let runs: Vec<RunHandle> = trees.runs().collect();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
+use crate::base::trace::span;
 use crate::base::{CoveragePoint, ErrorKind, Lsn, Result, SeqNum};
 use crate::db::state::State;
 use crate::db::state::counters::Work;
@@ -87,6 +88,7 @@ impl<'a> Flush<'a> {
     pub(crate) fn run(self, frontier: Frontier) -> Result<()> {
         let JobContext { state, throttle } = self.context;
         let Self { table, ref mems, .. } = self;
+        span!("flush", table = &*table.name);
         let start = state.env.clock.now();
         let tombstones = table.version.load().range_tombstones.before(sealed_before(mems));
         let live_before = table.btree().map_or(0, |btree| btree.root().meta().live_bytes());

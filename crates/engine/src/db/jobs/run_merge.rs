@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::num::u64_of;
+use crate::base::trace::span;
 use crate::base::{CoveragePoint, Error, ErrorKind, FileId, Result, SeqNum};
 use crate::db::state::State;
 use crate::db::state::counters::Work;
@@ -97,6 +98,7 @@ impl Job for RunMerge<'_> {
             return self.move_runs(context);
         }
         let Self { table, compaction, relocated, .. } = self;
+        span!("compaction", table = &*table.name);
         let filter_bits = policy::bits_of_compaction(&table.trees(), &table.options, &compaction);
         let _range = Target::announce(table, &compaction);
         let (slices, busy) = (compaction.slices(&table.options), compaction.removed());

@@ -17,6 +17,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::base::trace::span;
 use crate::base::{Error, ErrorKind, FileId, Result, SeqNum, TableId};
 use crate::cache::Cache;
 use crate::db::commit::pipeline::CommitPipeline;
@@ -66,6 +67,7 @@ const UNUSED_LOG_BYTES_MAX: u64 = 16 << 20;
 /// Opens or creates the database in `path`.
 pub(crate) fn open(env: Env, path: &Path, options: Options, parts: Parts<'_>) -> Result<Core> {
     options.check()?;
+    span!("open", path = %path.display());
     let start = env.clock.now();
     let Parts { create, registered, on_replay } = parts;
     let found = Found::in_directory(env, path, create)?;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::sync::Mutex;
+use crate::base::trace::span;
 use crate::base::{Error, ErrorKind, Lsn, Result, SeqNum, TableId};
 use crate::db::commit::range_tombstones::bytes_of;
 use crate::db::commit::upkeep::{log_needed_by, seal_memtable};
@@ -65,6 +66,7 @@ impl Recovery<'_> {
     /// Replays the log, and shows readers what it holds.
     pub(super) fn run(&self) -> Result<Replay> {
         let (state, dir) = (self.state, self.log_dir);
+        span!("recovery");
         // Only the one in the database's directory can be missing here.
         state.env.fs.create_dir_all(dir).map_err(|error| Error::io("create directory", dir, error))?;
         let tables = self.tables();
