@@ -141,10 +141,12 @@ impl Checkpoint<'_> {
             // Not what was frozen since: it would be in the copy of one table and its like in no other.
             self.flusher.flush_gated(table, at, &gate)?;
         }
-        let open = self.state.tables.all();
-        // From here on tables and their roots are what the catalog says, and no compaction removes a run or a value
-        // file.
-        let manifest = self.state.manifest.lock();
+        // Tables and catalog are of one moment when both are held. Under the manifest's latch roots are what the
+        // catalog says, and no compaction removes a run or a value file.
+        let (open, manifest) = {
+            let tables = self.state.tables.lock();
+            (tables.values().cloned().collect::<Vec<_>>(), self.state.manifest.lock())
+        };
         // A manifest that failed may say more than there is.
         self.state.health.check_writable()?;
         let root = |table: &Arc<TableState>| Some((table.id, table.version.load().trees.btree.clone()?));
