@@ -60,60 +60,6 @@ pub(crate) struct RangeArgs {
 const ESCAPE_HELP: &str = "Write and read keys and values with escapes: \\n \\r \\t \\\\ and \\xNN for a byte";
 const HEX_HELP: &str = "Print keys and values as hexadecimal digits; in JSON each as {\"hex\": \"…\"}";
 
-/// Load a file of JSON lines into a table; the value of a row is its line
-///
-/// Makes the database and the table if need be. Each batch of rows is one atomic commit. A row whose key is there
-/// already replaces it. A string is the key itself; a number is its text. At a line that is wrong the load ends, and
-/// the message says how many rows were loaded before; if there were none, the table and the database that it made are
-/// removed again.
-///
-/// With --value the value is one field of the line: the text of a string, and what else there is as it is written. A
-/// table whose merge operator is `add` needs it, and takes whole numbers.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  spinney load shop orders --jsonl orders.jsonl --key id
-  spinney load shop orders --jsonl orders.jsonl.zst --key id --layout btree --durability interval
-  generate | spinney load shop orders --jsonl - --key id --batch 100 --ack
-  spinney load shop orders --jsonl orders.jsonl --key id --log-compression lz4
-  spinney load shop scratch --jsonl orders.jsonl --key id --unlogged
-  spinney load shop visits --jsonl pages.jsonl --key page --value count
-  spinney load shop orders --jsonl by_id.jsonl.zst --key id --sorted")]
-pub(crate) struct LoadArgs {
-    #[command(flatten)]
-    pub(crate) table: TableArgs,
-    /// The file, UTF-8, plain or compressed with zstd or gzip; `-` is stdin
-    #[arg(long, value_name = "FILE")]
-    pub(crate) jsonl: PathBuf,
-    /// The field of a line that is its key
-    #[arg(long, value_name = "FIELD")]
-    pub(crate) key: String,
-    /// The field of a line that is the value [default: the whole line]
-    #[arg(long, value_name = "FIELD")]
-    pub(crate) value: Option<String>,
-    /// Layout of the table if it must be made [default: lsm]; an existing one must have it
-    #[arg(long, value_enum)]
-    pub(crate) layout: Option<LayoutArg>,
-    /// Make the table without redo log; an existing one must be so. The load ends with a flush, and what a crash before
-    /// it takes back may have been acknowledged
-    #[arg(long)]
-    pub(crate) unlogged: bool,
-    /// The rows come in ascending order of their keys, bytewise: write them straight to disk, past the redo log. All
-    /// become visible together at the end, or, after a line that is wrong or a key that does not ascend, none
-    #[arg(long, conflicts_with_all = ["batch", "durability", "ack"])]
-    pub(crate) sorted: bool,
-    /// Rows per commit (fewer when they exceed 4 MiB or a quarter of --memory)
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) batch: u64,
-    #[command(flatten)]
-    pub(crate) commit: CommitArgs,
-    /// Print `acknowledged N` after each commit, N being the rows of the file loaded so far
-    #[arg(long)]
-    pub(crate) ack: bool,
-    /// Print the summary as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 /// Print the value of a key, or the entries of several keys: key, tab, value
 ///
 /// The value of one key goes to a file or pipe as it is, with nothing behind it: what `put` took from a file comes

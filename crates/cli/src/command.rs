@@ -1,10 +1,11 @@
 //! The command line: the commands, and the arguments that each takes.
 
 use crate::args::{
-    CheckpointArgs, CompactArgs, CountArgs, CreateArgs, DeleteArgs, DropArgs, FlushArgs, GetArgs, LoadArgs, LogArgs,
-    MergeArgs, PutArgs, SalvageArgs, ScanArgs, ShapeArgs, StatArgs, TablesArgs, VerifyArgs,
+    CheckpointArgs, CompactArgs, CountArgs, CreateArgs, DeleteArgs, DropArgs, FlushArgs, GetArgs, LogArgs, MergeArgs,
+    PutArgs, SalvageArgs, ScanArgs, ShapeArgs, StatArgs, TablesArgs, VerifyArgs,
 };
 use crate::dump::args::{DumpArgs, RestoreArgs};
+use crate::load::args::LoadArgs;
 use crate::stress::StressArgs;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -15,7 +16,7 @@ const EXIT_CODES: &str = "Exit codes:
   0    done
   1    failed; a line on stderr says why
   2    the command line is wrong; nothing was done
-  3    done, but something was lost (salvage)
+  3    done, but something was lost (salvage) or left out (load --skip-bad)
   4    get: a key is not there
   130  interrupted by ctrl-C
   143  ended by SIGTERM";

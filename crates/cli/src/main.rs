@@ -13,6 +13,7 @@ mod input;
 mod load;
 mod log;
 mod maintenance;
+mod out_file;
 mod output;
 mod prometheus;
 mod salvage;

@@ -14,6 +14,7 @@ mod limits;
 mod load;
 mod readme;
 mod refusals;
+mod rows;
 mod soak;
 mod support;
 mod values;

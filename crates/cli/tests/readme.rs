@@ -31,7 +31,7 @@ fn shows(verb: &str, said: &str) -> bool {
         "stat" => lines > 20,
         "verify" => !said.is_empty() && !said.contains(" 0 entries"),
         "dump" => said.is_empty() || said.starts_with("key,value\r\nfront-page,1\r\n"),
-        "restore" => said.starts_with("restored 2 tables: 314 entries"),
+        "restore" => said.starts_with("restored 3 tables: 627 entries"),
         "salvage" => said.contains("packages") && said.contains("313"),
         "create" | "put" | "merge" | "flush" | "compact" | "checkpoint" => said.is_empty(),
         _ => false,

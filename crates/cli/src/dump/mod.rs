@@ -6,7 +6,6 @@
 //! 3. A file that was there is replaced by a complete dump or stays as it is.
 
 pub(crate) mod args;
-mod file;
 mod format;
 mod reader;
 pub(crate) mod restore;
@@ -16,11 +15,11 @@ mod writer;
 
 use crate::escape::one_line;
 use crate::failure::Usage;
+use crate::out_file::OutFile;
 use crate::output::Output;
 use crate::store::{show, table, with_db};
 use anyhow::{Result, bail};
 use args::{DumpArgs, DumpFormat};
-use file::OutFile;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use rows::RowWriter;
 use spinney::{Database, Snapshot, Table};

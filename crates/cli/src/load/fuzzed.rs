@@ -1,19 +1,27 @@
 //! Any bytes as JSON lines: they are refused, or each line has a key.
 
-use super::key;
+use super::fields::{join, key_text, of_json, parse_path};
 use super::lines::Lines;
 use spinney::base::key::KEY_BYTES_MAX;
 
 /// Says whether all lines have a key.
 pub(super) fn run(input: &[u8]) -> bool {
-    let (mut lines, mut last, mut all) = (Lines::new(input), 0, true);
+    let field = parse_path("id").expect("a path");
+    let (mut lines, mut last, mut all, mut key) = (Lines::new(input), 0, true, Vec::new());
     loop {
-        let Ok(line) = lines.next() else { return false };
-        let Some((number, line)) = line else { return all };
+        let Ok(advanced) = lines.advance() else { return false };
+        if !advanced {
+            return all;
+        }
+        let (number, line) = (lines.number(), lines.line());
         assert!(number > last && !line.contains(&b'\n') && input.windows(line.len()).any(|part| part == line));
         last = number;
-        match key::of_line(line, "id") {
-            Ok(key) => assert!((1..=KEY_BYTES_MAX).contains(&key.len())),
+        let found = of_json(line, &[&field]).and_then(|found| {
+            let texts = found.into_iter().map(|raw| key_text(raw, &field));
+            join(std::slice::from_ref(&field), b"/", texts, &mut key)
+        });
+        match found {
+            Ok(()) => assert!((1..=KEY_BYTES_MAX).contains(&key.len())),
             Err(error) => {
                 assert!(!error.to_string().is_empty());
                 all = false;

@@ -4,50 +4,80 @@ use anyhow::{Context as _, Result, bail};
 use spinney::base::key::VALUE_BYTES_MAX;
 use std::io::{BufRead as _, BufReader, Read};
 
-/// Splits a text into lines without their ends (`\n` or `\r\n`), leaving out empty ones.
+/// Splits a text into lines.
 pub(super) struct Lines<R> {
     reader: BufReader<R>,
     number: u64,
     line: Vec<u8>,
-    /// The last line is wanted once more.
-    again: bool,
+    /// Lines that come before those of the reader, and how many of their bytes have come.
+    unread: Vec<u8>,
+    unread_at: usize,
 }
 
 impl<R: Read> Lines<R> {
     /// The lines of `reader`.
     pub(super) fn new(reader: R) -> Self {
-        Self { reader: BufReader::with_capacity(256 << 10, reader), number: 0, line: Vec::new(), again: false }
+        let reader = BufReader::with_capacity(256 << 10, reader);
+        Self { reader, number: 0, line: Vec::new(), unread: Vec::new(), unread_at: 0 }
     }
 
-    /// Has [`Self::next`] give the line once more that it just gave.
-    pub(super) fn again(&mut self) {
-        self.again = true;
+    /// Goes to the next line that is not empty; false at the end.
+    pub(super) fn advance(&mut self) -> Result<bool> {
+        while self.advance_any()? {
+            if !self.line().trim_ascii().is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
-    /// The next line that is not empty, with its number; none at the end.
-    pub(super) fn next(&mut self) -> Result<Option<(u64, &[u8])>> {
-        if std::mem::take(&mut self.again) {
-            return Ok(Some((self.number, &self.line)));
+    /// Goes to the next line; false at the end.
+    pub(super) fn advance_any(&mut self) -> Result<bool> {
+        self.number += 1;
+        self.line.clear();
+        if self.unread_at < self.unread.len() {
+            let rest = &self.unread[self.unread_at..];
+            let len = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| at + 1);
+            self.line.extend_from_slice(&rest[..len]);
+            self.unread_at += len;
+            return Ok(true);
         }
-        loop {
-            self.number += 1;
-            self.line.clear();
-            let mut limited = self.reader.by_ref().take(VALUE_BYTES_MAX as u64 + 2);
-            let read = limited.read_until(b'\n', &mut self.line).with_context(|| format!("line {}", self.number))?;
-            if read == 0 {
-                return Ok(None);
-            }
-            let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
-            let len = line.strip_suffix(b"\r").unwrap_or(line).len();
-            if len > VALUE_BYTES_MAX {
-                bail!("line {}: longer than {VALUE_BYTES_MAX} bytes", self.number);
-            }
-            self.line.truncate(len);
-            if !self.line.trim_ascii().is_empty() {
-                return Ok(Some((self.number, &self.line)));
-            }
+        let mut limited = self.reader.by_ref().take(VALUE_BYTES_MAX as u64 + 2);
+        let read = limited.read_until(b'\n', &mut self.line).with_context(|| format!("line {}", self.number))?;
+        if self.line().len() > VALUE_BYTES_MAX {
+            bail!("line {}: longer than {VALUE_BYTES_MAX} bytes", self.number);
         }
+        Ok(read > 0)
     }
+
+    /// The line without its end (`\n` or `\r\n`).
+    pub(super) fn line(&self) -> &[u8] {
+        without_end(&self.line)
+    }
+
+    /// The line with its end.
+    pub(super) fn whole(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// The number of the line.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Has whole lines come again: the last ones that came, of which line `number` came before them.
+    pub(super) fn unread(&mut self, lines: &[u8], number: u64) {
+        self.unread.drain(..self.unread_at);
+        self.unread.splice(..0, lines.iter().copied());
+        self.unread_at = 0;
+        self.number = number;
+    }
+}
+
+/// A line without its end.
+pub(super) fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 #[cfg(test)]
@@ -57,8 +87,8 @@ mod tests {
     fn lines(text: &str) -> Vec<(u64, String)> {
         let mut lines = Lines::new(text.as_bytes());
         let mut all = Vec::new();
-        while let Some((number, line)) = lines.next().unwrap() {
-            all.push((number, String::from_utf8(line.to_vec()).unwrap()));
+        while lines.advance().unwrap() {
+            all.push((lines.number(), String::from_utf8(lines.line().to_vec()).unwrap()));
         }
         all
     }
@@ -70,14 +100,20 @@ mod tests {
     }
 
     #[test]
-    fn a_line_can_be_had_once_more() {
-        let mut lines = Lines::new("a\nb\n".as_bytes());
-        for (again, expected) in [(true, b"a"), (false, b"a"), (false, b"b")] {
-            assert_eq!(lines.next().unwrap().unwrap().1, expected);
-            if again {
-                lines.again();
-            }
+    fn lines_can_come_again() {
+        let mut lines = Lines::new("a\nb\nc\nd".as_bytes());
+        for _ in 0..3 {
+            assert!(lines.advance_any().unwrap());
         }
+        lines.unread(b"b\nc\n", 1);
+        assert!(lines.advance_any().unwrap());
+        assert_eq!((lines.number(), lines.line()), (2, &b"b"[..]));
+        lines.unread(b"b\n", 1);
+        for (number, line) in [(2, b"b"), (3, b"c"), (4, b"d")] {
+            assert!(lines.advance_any().unwrap());
+            assert_eq!((lines.number(), lines.line()), (number, &line[..]));
+        }
+        assert!(!lines.advance_any().unwrap());
     }
 
     #[test]

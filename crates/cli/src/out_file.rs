@@ -1,4 +1,4 @@
-//! The file that a dump goes to: compressed as its name says, and in its place only when it is complete.
+//! A file that a command writes: compressed as its name says, and in its place only when it is complete.
 
 use anyhow::{Context as _, Result, bail};
 use flate2::write::GzEncoder;
@@ -14,7 +14,7 @@ const WRITE_BYTES: usize = 256 << 10;
 const ZSTD_LEVEL: i32 = 3;
 
 /// A file that is being written. Dropped before it is complete, it is removed.
-pub(super) struct OutFile {
+pub(crate) struct OutFile {
     path: PathBuf,
     /// Where it is until it is complete; none for what is no regular file, such as a pipe.
     partial: Option<PathBuf>,
@@ -29,7 +29,7 @@ enum Packer {
 
 impl OutFile {
     /// Begins the file.
-    pub(super) fn create(path: &Path) -> Result<Self> {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
         let cannot = || format!("cannot write {}", path.display());
         let there = fs::metadata(path).ok();
         if there.as_ref().is_some_and(fs::Metadata::is_dir) {
@@ -56,7 +56,7 @@ impl OutFile {
     }
 
     /// Ends the file, durably, and puts it in its place.
-    pub(super) fn complete(mut self) -> Result<()> {
+    pub(crate) fn complete(mut self) -> Result<()> {
         let cannot = || format!("cannot write {}", self.path.display());
         let Some(packer) = self.packer.take() else { return Ok(()) };
         let file = match packer {
@@ -81,7 +81,7 @@ impl Write for OutFile {
             Some(Packer::Zstd(encoder)) => encoder.write(bytes),
             None => Ok(bytes.len()),
         };
-        // Not the error's own kind: a broken pipe here is a dump that is not complete.
+        // Not the error's own kind: a broken pipe here is no reader of stdout that has enough.
         written.map_err(|error| io::Error::other(format!("cannot write {}: {error}", self.path.display())))
     }
 
@@ -100,12 +100,12 @@ impl Drop for OutFile {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the file of a dump is no part of a database")]
+#[expect(clippy::disallowed_methods, reason = "a file of rows is no part of a database")]
 fn create_file(path: &Path) -> io::Result<File> {
     fs::OpenOptions::new().write(true).create(true).truncate(true).open(path)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the directory of a dump is no part of a database")]
+#[expect(clippy::disallowed_methods, reason = "the directory of such a file is no part of a database")]
 fn open_dir(path: &Path) -> io::Result<File> {
     File::open(path)
 }
