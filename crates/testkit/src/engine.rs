@@ -2,11 +2,13 @@
 
 use crate::config::Config;
 use crate::filters::{doomed, is_doomed, shown};
-use crate::ops::{Change, Key, Leave, Op, SLOTS, Span, View, Write};
+use crate::ops::{Change, Key, Leave, Op, SLOTS, Span, View, Write, ranges_between};
 use crate::outcome::{Outcome, Pair};
 use crate::subject::Subject;
 use spinney::env::Env;
-use spinney::{Batch, Database, Error, ErrorKind, Layout, Range, Result, Snapshot, Table, Transaction};
+use spinney::{
+    Batch, Database, Error, ErrorKind, Layout, Range, Ranges, Result, Savepoint, Snapshot, Table, Transaction,
+};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +22,7 @@ const KEY_BYTES_MAX: usize = 64 << 10;
 pub struct Engine {
     // Dropped before the database, in this order.
     scans: [Option<Range>; SLOTS],
-    transactions: [Option<Transaction>; SLOTS],
+    transactions: [Option<(Transaction, Vec<Savepoint>)>; SLOTS],
     snapshots: [Option<Snapshot>; SLOTS],
     tables: Vec<Table>,
     database: Option<Database>,
@@ -261,7 +263,7 @@ impl Engine {
                 None => return Ok(None),
             },
             View::Transaction(slot) => match &self.transactions[slot] {
-                Some(txn) => txn.get(table, key)?,
+                Some((txn, _)) => txn.get(table, key)?,
                 None => return Ok(None),
             },
         };
@@ -277,7 +279,7 @@ impl Engine {
                 None => return Ok(Outcome::Nothing),
             },
             View::Transaction(slot) => match &self.transactions[slot] {
-                Some(txn) => txn.contains(table, key)?,
+                Some((txn, _)) => txn.contains(table, key)?,
                 None => return Ok(Outcome::Nothing),
             },
         };
@@ -296,7 +298,7 @@ impl Engine {
                 None => return Ok(Outcome::Nothing),
             },
             View::Transaction(slot) => match &self.transactions[slot] {
-                Some(txn) => txn.multi_get(table, &keys)?,
+                Some((txn, _)) => txn.multi_get(table, &keys)?,
                 None => return Ok(Outcome::Nothing),
             },
         };
@@ -312,14 +314,28 @@ impl Engine {
             (View::Now, true) => self.database().snapshot().range_rev(table, bounds),
             (View::Snapshot(slot), false) => self.snapshots[slot].as_ref()?.range(table, bounds),
             (View::Snapshot(slot), true) => self.snapshots[slot].as_ref()?.range_rev(table, bounds),
-            (View::Transaction(slot), false) => self.transactions[slot].as_ref()?.range(table, bounds),
-            (View::Transaction(slot), true) => self.transactions[slot].as_ref()?.range_rev(table, bounds),
+            (View::Transaction(slot), false) => self.transactions[slot].as_ref()?.0.range(table, bounds),
+            (View::Transaction(slot), true) => self.transactions[slot].as_ref()?.0.range_rev(table, bounds),
+        })
+    }
+
+    /// Walks over ranges by one cursor; nothing when the view's slot is empty.
+    fn ranges(&self, view: View, table: usize, ranges: Vec<(Key, Key)>, reverse: bool) -> Option<Ranges> {
+        let table = &self.tables[table];
+        let ranges = ranges.into_iter().map(|(low, high)| low..high);
+        Some(match (view, reverse) {
+            (View::Now, false) => self.database().snapshot().ranges(table, ranges),
+            (View::Now, true) => self.database().snapshot().ranges_rev(table, ranges),
+            (View::Snapshot(slot), false) => self.snapshots[slot].as_ref()?.ranges(table, ranges),
+            (View::Snapshot(slot), true) => self.snapshots[slot].as_ref()?.ranges_rev(table, ranges),
+            (View::Transaction(slot), false) => self.transactions[slot].as_ref()?.0.ranges(table, ranges),
+            (View::Transaction(slot), true) => self.transactions[slot].as_ref()?.0.ranges_rev(table, ranges),
         })
     }
 
     /// Adds a change to a transaction.
     fn change(&mut self, slot: usize, Change { table, key, write }: &Change) -> Result<Outcome> {
-        let Some(txn) = &mut self.transactions[slot] else { return Ok(Outcome::Nothing) };
+        let Some((txn, _)) = &mut self.transactions[slot] else { return Ok(Outcome::Nothing) };
         match write {
             Write::Put(value) => txn.put(&self.tables[*table], key, value)?,
             Write::Delete if is_filtered(&self.tables[*table]) => txn.put(&self.tables[*table], key, doomed(key))?,
@@ -337,17 +353,27 @@ impl Engine {
         let options = self.config.options.durability;
         match op {
             Op::Write(changes, durability) => self.write(changes, durability.unwrap_or(options))?,
-            Op::Begin(slot) => self.transactions[*slot] = Some(self.database().begin()),
+            Op::Begin(slot) => self.transactions[*slot] = Some((self.database().begin(), Vec::new())),
             Op::Change(slot, change) => return self.change(*slot, change),
             Op::Commit(slot, durability) => match (self.transactions[*slot].take(), durability) {
-                (Some(txn), Some(durability)) => txn.commit_with(*durability)?,
-                (Some(txn), None) => txn.commit()?,
+                (Some((txn, _)), Some(durability)) => txn.commit_with(*durability)?,
+                (Some((txn, _)), None) => txn.commit()?,
                 (None, _) => return Ok(Outcome::Nothing),
             },
             Op::Rollback(slot) => match self.transactions[*slot].take() {
-                Some(txn) => txn.rollback(),
+                Some((txn, _)) => txn.rollback(),
                 None => return Ok(Outcome::Nothing),
             },
+            Op::Savepoint(slot) => match &mut self.transactions[*slot] {
+                Some((txn, savepoints)) => savepoints.push(txn.savepoint()),
+                None => return Ok(Outcome::Nothing),
+            },
+            Op::RollbackTo(slot) => {
+                let Some((txn, savepoints)) = &mut self.transactions[*slot] else { return Ok(Outcome::Nothing) };
+                let Some(savepoint) = savepoints.pop() else { return Ok(Outcome::Nothing) };
+                txn.rollback_to(&savepoint)?;
+                txn.release(savepoint)?;
+            }
             Op::Snapshot(slot) => self.snapshots[*slot] = Some(self.database().snapshot()),
             Op::Release(slot) if self.snapshots[*slot].take().is_none() => return Ok(Outcome::Nothing),
             Op::Release(_) => {}
@@ -359,6 +385,12 @@ impl Engine {
             Op::Range(view, span, limit) => {
                 return match self.range(*view, span) {
                     Some(range) => Ok(Outcome::Entries(lent(range, *limit)?)),
+                    None => Ok(Outcome::Nothing),
+                };
+            }
+            Op::Ranges(view, table, cuts, reverse) => {
+                return match self.ranges(*view, *table, ranges_between(cuts, *reverse), *reverse) {
+                    Some(ranges) => Ok(Outcome::Entries(collect(ranges, usize::MAX)?)),
                     None => Ok(Outcome::Nothing),
                 };
             }

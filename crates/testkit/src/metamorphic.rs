@@ -172,7 +172,7 @@ impl Episode {
 
     fn op(&mut self) -> Op {
         let slot = self.rng.in_range(0..SLOTS);
-        match self.rng.weighted(&[25, 20, 6, 14, 12, 6, 8, 5, 2]) {
+        match self.rng.weighted(&[25, 20, 6, 14, 12, 6, 8, 5, 2, 4, 3, 4]) {
             0 => {
                 let count = *self.rng.pick(&[1, 1, 1, 4, 12]);
                 let changes = (0..count).map(|_| self.change(View::Now)).collect();
@@ -205,6 +205,13 @@ impl Episode {
                 Op::MultiGet(self.view(slot), self.table(), keys)
             }
             7 if self.scans[slot] => Op::Next(slot, self.rng.in_range(1..10)),
+            9 => Op::Savepoint(slot),
+            10 => Op::RollbackTo(slot),
+            11 => {
+                let mut cuts: Vec<_> = (0..self.rng.in_range(0..9)).map(|_| self.key().0).collect();
+                cuts.sort();
+                Op::Ranges(self.view(slot), self.table(), cuts, self.rng.chance(50))
+            }
             _ => {
                 self.scans[slot] = true;
                 Op::Scan(slot, if self.snapshots[slot] { View::Snapshot(slot) } else { View::Now }, self.span())

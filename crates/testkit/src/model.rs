@@ -6,7 +6,7 @@
 //!    erased after it, whether it was there or not (first committer wins).
 
 use crate::operators::adds;
-use crate::ops::{Change, Key, Op, SLOTS, Span, View, Write};
+use crate::ops::{Change, Key, Op, SLOTS, Span, View, Write, ranges_between};
 use crate::outcome::{Outcome, Pair};
 use crate::subject::Subject;
 use std::collections::BTreeMap;
@@ -60,6 +60,8 @@ pub struct Model {
 struct Transaction {
     snapshot: u64,
     own: Own,
+    /// What it had done at its marks.
+    savepoints: Vec<Own>,
 }
 
 /// What a transaction has done: first it erased, then it wrote.
@@ -240,7 +242,8 @@ impl Model {
         match op {
             Op::Write(changes, _) => self.commit(changes.iter().cloned()),
             Op::Begin(slot) => {
-                self.transactions[*slot] = Some(Transaction { snapshot: self.version, own: Own::default() });
+                let (own, savepoints) = (Own::default(), Vec::new());
+                self.transactions[*slot] = Some(Transaction { snapshot: self.version, own, savepoints });
             }
             Op::Change(slot, change) => self.change(*slot, change)?,
             Op::Commit(slot, _) => {
@@ -249,6 +252,14 @@ impl Model {
             }
             Op::Rollback(slot) => {
                 self.transactions[*slot].take()?;
+            }
+            Op::Savepoint(slot) => {
+                let txn = self.transactions[*slot].as_mut()?;
+                txn.savepoints.push(txn.own.clone());
+            }
+            Op::RollbackTo(slot) => {
+                let txn = self.transactions[*slot].as_mut()?;
+                txn.own = txn.savepoints.pop()?;
             }
             Op::Snapshot(slot) => self.snapshots[*slot] = Some(self.version),
             Op::Release(slot) => {
@@ -271,6 +282,14 @@ impl Model {
                 let mut entries = self.entries(snapshot, own, span);
                 entries.truncate(*limit);
                 return Some(Outcome::Entries(entries));
+            }
+            Op::Ranges(view, table, cuts, reverse) => {
+                let (snapshot, own) = self.resolve(*view)?;
+                let entries = ranges_between(cuts, *reverse).into_iter().flat_map(|(low, high)| {
+                    let (from, to) = (Bound::Included(low), Bound::Excluded(high));
+                    self.entries(snapshot, own, &Span { table: *table, from, to, reverse: *reverse })
+                });
+                return Some(Outcome::Entries(entries.collect()));
             }
             Op::Scan(slot, view, span) => {
                 let (snapshot, own) = self.resolve(*view)?;

@@ -86,6 +86,16 @@ pub struct Span {
     pub reverse: bool,
 }
 
+/// The ranges between keys, as [`Op::Ranges`] says: from a key on, up to another.
+#[must_use]
+pub fn ranges_between(cuts: &[Key], reverse: bool) -> Vec<(Key, Key)> {
+    let mut ranges: Vec<_> = cuts.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+    if reverse {
+        ranges.reverse();
+    }
+    ranges
+}
+
 /// How a database is left before it is opened again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
@@ -108,6 +118,10 @@ pub enum Op {
     Commit(usize, Option<Durability>),
     /// Rolls the transaction in a slot back.
     Rollback(usize),
+    /// Marks a place in the transaction in a slot.
+    Savepoint(usize),
+    /// Takes back what the transaction in a slot changed since its last mark, which goes too.
+    RollbackTo(usize),
     /// Takes a snapshot into a slot, and drops the one that was there.
     Snapshot(usize),
     /// Drops the snapshot in a slot.
@@ -120,6 +134,9 @@ pub enum Op {
     MultiGet(View, usize, Vec<Key>),
     /// Reads a range, up to so many entries.
     Range(View, Span, usize),
+    /// Reads ranges of a table, from the first key to the second, from the third to the fourth, in the order of the keys
+    /// or the other way round.
+    Ranges(View, usize, Vec<Key>, bool),
     /// Opens a range in a slot, to be read step by step while other things happen. Never on a transaction, which
     /// changes under it.
     Scan(usize, View, Span),
@@ -177,13 +194,14 @@ pub fn generate_writes(seed: u64, tables: usize, count: usize) -> Vec<Op> {
 }
 
 /// The kinds of operations with the weights that they have on average, in the order of [`Generator::op_of_kind`].
-const WEIGHTS: [usize; KINDS] = [30, 8, 9, 24, 8, 2, 4, 2, 20, 4, 4, 14, 4, 8, 3, 2, 2, 1, 1, 3, 1, 1, 2, 1];
+const WEIGHTS: [usize; KINDS] = [30, 8, 9, 24, 8, 2, 4, 2, 20, 4, 4, 14, 4, 8, 3, 2, 2, 1, 1, 3, 1, 1, 2, 1, 4, 3, 4];
 
 /// As [`WEIGHTS`], with few reads.
-const WRITE_WEIGHTS: [usize; KINDS] = [20, 30, 5, 20, 6, 1, 3, 2, 2, 0, 0, 2, 0, 0, 4, 2, 4, 1, 1, 3, 1, 2, 4, 1];
+const WRITE_WEIGHTS: [usize; KINDS] =
+    [20, 30, 5, 20, 6, 1, 3, 2, 2, 0, 0, 2, 0, 0, 4, 2, 4, 1, 1, 3, 1, 2, 4, 1, 3, 2, 0];
 
 /// How many kinds there are.
-const KINDS: usize = 24;
+const KINDS: usize = 27;
 
 /// Kinds that every run has.
 const ALWAYS: usize = 2;
@@ -273,7 +291,15 @@ impl Generator {
             20 => Op::Hold(self.table(), self.rng.chance(50)),
             21 => Op::WaitIdle(self.table()),
             22 => self.load(),
-            _ => Op::Recreate(self.table()),
+            23 => Op::Recreate(self.table()),
+            24 => Op::Savepoint(slot),
+            25 => Op::RollbackTo(slot),
+            _ => {
+                let count = self.rng.in_range(0..9);
+                let mut cuts: Vec<_> = (0..count).map(|_| self.probe()).collect();
+                cuts.sort();
+                Op::Ranges(self.view(), self.table(), cuts, self.rng.chance(50))
+            }
         }
     }
 
@@ -541,6 +567,8 @@ impl fmt::Display for Op {
             Self::Change(slot, change) => write!(f, "txn{slot} {change}"),
             Self::Commit(slot, durability) => write!(f, "txn{slot} commit{}", how(durability)),
             Self::Rollback(slot) => write!(f, "txn{slot} rollback"),
+            Self::Savepoint(slot) => write!(f, "txn{slot} savepoint"),
+            Self::RollbackTo(slot) => write!(f, "txn{slot} rollback to savepoint"),
             Self::Snapshot(slot) => write!(f, "snapshot{slot} take"),
             Self::Release(slot) => write!(f, "snapshot{slot} drop"),
             Self::Get(view, table, key) => write!(f, "{view} get t{table} {}", show_bytes(key)),
@@ -551,6 +579,11 @@ impl fmt::Display for Op {
             }
             Self::Range(view, span, usize::MAX) => write!(f, "{view} range {span}"),
             Self::Range(view, span, limit) => write!(f, "{view} range {span} limit {limit}"),
+            Self::Ranges(view, table, cuts, reverse) => {
+                let cuts: Vec<_> = cuts.iter().map(|key| show_bytes(key)).collect();
+                let direction = if *reverse { " reverse" } else { "" };
+                write!(f, "{view} ranges t{table} {}{direction}", cuts.join(" "))
+            }
             Self::Scan(slot, view, span) => write!(f, "scan{slot} open {view} {span}"),
             Self::Next(slot, count) => write!(f, "scan{slot} next {count}"),
             Self::Flush(table) => write!(f, "flush t{table}"),
