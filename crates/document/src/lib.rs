@@ -8,9 +8,11 @@
 //! |---|---|
 //! | [`base`] | errors with MongoDB's codes |
 //! | [`bson`] | BSON read in place, built, ordered, hashed, and as extended JSON |
+//! | [`keys`] | keys whose order in bytes is the order of values; the keys that an index has of a document |
 
 pub mod base;
 pub mod bson;
+pub mod keys;
 
 pub use base::{Error, ErrorCode, Result};
 

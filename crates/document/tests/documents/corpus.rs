@@ -1,8 +1,6 @@
 //! The test suite `bson-corpus` of MongoDB's specifications, when `SPINNEY_BSON_CORPUS` names the folder of its files,
 //! and cases of our own of the same kinds.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
-
 use serde_json::Value as Json;
 use spinney_document::bson::{Document, DocumentBuf};
 

@@ -1,0 +1,8 @@
+//! Tests of the document database: values, keys, collections.
+
+#![expect(clippy::unwrap_used, clippy::cast_precision_loss, reason = "a test that cannot go on has failed")]
+
+mod corpus;
+mod index_keys;
+mod keys;
+mod values;
