@@ -349,6 +349,32 @@ impl Engine {
         Ok(Outcome::Done)
     }
 
+    /// Does an operation that reads; nothing when it is none.
+    fn read(&mut self, op: &Op) -> Result<Outcome> {
+        let entries = |range: Option<Result<Vec<Pair>>>| {
+            range.map_or(Ok(Outcome::Nothing), |entries| entries.map(Outcome::Entries))
+        };
+        Ok(match op {
+            Op::Get(view, table, key) => self.get(*view, *table, key)?.map_or(Outcome::Nothing, Outcome::Value),
+            Op::Contains(view, table, key) => self.contains(*view, *table, key)?,
+            Op::MultiGet(view, table, keys) => self.multi_get(*view, *table, keys)?,
+            Op::Range(view, span, limit) => entries(self.range(*view, span).map(|range| lent(range, *limit)))?,
+            Op::Ranges(view, table, cuts, reverse) => {
+                let ranges = self.ranges(*view, *table, ranges_between(cuts, *reverse), *reverse);
+                entries(ranges.map(|ranges| collect(ranges, usize::MAX)))?
+            }
+            Op::Scan(slot, view, span) => match self.range(*view, span) {
+                Some(range) => {
+                    self.scans[*slot] = Some(range);
+                    Outcome::Done
+                }
+                None => Outcome::Nothing,
+            },
+            Op::Next(slot, count) => entries(self.scans[*slot].as_mut().map(|range| collect(range, *count)))?,
+            _ => Outcome::Nothing,
+        })
+    }
+
     fn try_apply(&mut self, op: &Op) -> Result<Outcome> {
         let options = self.config.options.durability;
         match op {
@@ -377,31 +403,6 @@ impl Engine {
             Op::Snapshot(slot) => self.snapshots[*slot] = Some(self.database().snapshot()),
             Op::Release(slot) if self.snapshots[*slot].take().is_none() => return Ok(Outcome::Nothing),
             Op::Release(_) => {}
-            Op::Get(view, table, key) => {
-                return Ok(self.get(*view, *table, key)?.map_or(Outcome::Nothing, Outcome::Value));
-            }
-            Op::Contains(view, table, key) => return self.contains(*view, *table, key),
-            Op::MultiGet(view, table, keys) => return self.multi_get(*view, *table, keys),
-            Op::Range(view, span, limit) => {
-                return match self.range(*view, span) {
-                    Some(range) => Ok(Outcome::Entries(lent(range, *limit)?)),
-                    None => Ok(Outcome::Nothing),
-                };
-            }
-            Op::Ranges(view, table, cuts, reverse) => {
-                return match self.ranges(*view, *table, ranges_between(cuts, *reverse), *reverse) {
-                    Some(ranges) => Ok(Outcome::Entries(collect(ranges, usize::MAX)?)),
-                    None => Ok(Outcome::Nothing),
-                };
-            }
-            Op::Scan(slot, view, span) => match self.range(*view, span) {
-                Some(range) => self.scans[*slot] = Some(range),
-                None => return Ok(Outcome::Nothing),
-            },
-            Op::Next(slot, count) => {
-                let Some(range) = &mut self.scans[*slot] else { return Ok(Outcome::Nothing) };
-                return Ok(Outcome::Entries(collect(range, *count)?));
-            }
             Op::Flush(table) => self.tables[*table].flush()?,
             Op::Compact(table) => self.tables[*table].compact()?,
             Op::CompactLevel(table, place) => compact_level(&self.tables[*table], *place)?,
@@ -429,6 +430,13 @@ impl Engine {
                 self.leave(*how)?;
                 self.reopen()?;
             }
+            Op::Get(..)
+            | Op::Contains(..)
+            | Op::MultiGet(..)
+            | Op::Range(..)
+            | Op::Ranges(..)
+            | Op::Scan(..)
+            | Op::Next(..) => return self.read(op),
         }
         Ok(Outcome::Done)
     }

@@ -237,6 +237,49 @@ impl Model {
         Some(())
     }
 
+    /// What an operation reads; nothing when it is none that reads, or a slot is empty.
+    fn read(&mut self, op: &Op) -> Option<Outcome> {
+        let (Op::Get(view, ..)
+        | Op::Contains(view, ..)
+        | Op::MultiGet(view, ..)
+        | Op::Range(view, ..)
+        | Op::Ranges(view, ..)
+        | Op::Scan(_, view, _)) = op
+        else {
+            let Op::Next(slot, count) = op else { return None };
+            let left = self.scans[*slot].as_mut()?;
+            let read = left.split_off(left.len().saturating_sub(*count));
+            return Some(Outcome::Entries(read.into_iter().rev().collect()));
+        };
+        let (snapshot, own) = self.resolve(*view)?;
+        Some(match op {
+            Op::Get(_, table, key) => Outcome::Value(self.value(snapshot, own, *table, key)),
+            Op::Contains(_, table, key) => Outcome::Contains(self.value(snapshot, own, *table, key).is_some()),
+            Op::MultiGet(_, table, keys) => {
+                Outcome::Values(keys.iter().map(|key| self.value(snapshot, own, *table, key)).collect())
+            }
+            Op::Range(_, span, limit) => {
+                let mut entries = self.entries(snapshot, own, span);
+                entries.truncate(*limit);
+                Outcome::Entries(entries)
+            }
+            Op::Ranges(_, table, cuts, reverse) => {
+                let entries = ranges_between(cuts, *reverse).into_iter().flat_map(|(low, high)| {
+                    let (from, to) = (Bound::Included(low), Bound::Excluded(high));
+                    self.entries(snapshot, own, &Span { table: *table, from, to, reverse: *reverse })
+                });
+                Outcome::Entries(entries.collect())
+            }
+            Op::Scan(slot, _, span) => {
+                let mut entries = self.entries(snapshot, own, span);
+                entries.reverse();
+                self.scans[*slot] = Some(entries);
+                Outcome::Done
+            }
+            _ => return None,
+        })
+    }
+
     /// The outcome; nothing when a slot is empty.
     fn try_apply(&mut self, op: &Op) -> Option<Outcome> {
         match op {
@@ -265,43 +308,6 @@ impl Model {
             Op::Release(slot) => {
                 self.snapshots[*slot].take()?;
             }
-            Op::Get(view, table, key) => {
-                let (snapshot, own) = self.resolve(*view)?;
-                return Some(Outcome::Value(self.value(snapshot, own, *table, key)));
-            }
-            Op::Contains(view, table, key) => {
-                let (snapshot, own) = self.resolve(*view)?;
-                return Some(Outcome::Contains(self.value(snapshot, own, *table, key).is_some()));
-            }
-            Op::MultiGet(view, table, keys) => {
-                let (snapshot, own) = self.resolve(*view)?;
-                return Some(Outcome::Values(keys.iter().map(|key| self.value(snapshot, own, *table, key)).collect()));
-            }
-            Op::Range(view, span, limit) => {
-                let (snapshot, own) = self.resolve(*view)?;
-                let mut entries = self.entries(snapshot, own, span);
-                entries.truncate(*limit);
-                return Some(Outcome::Entries(entries));
-            }
-            Op::Ranges(view, table, cuts, reverse) => {
-                let (snapshot, own) = self.resolve(*view)?;
-                let entries = ranges_between(cuts, *reverse).into_iter().flat_map(|(low, high)| {
-                    let (from, to) = (Bound::Included(low), Bound::Excluded(high));
-                    self.entries(snapshot, own, &Span { table: *table, from, to, reverse: *reverse })
-                });
-                return Some(Outcome::Entries(entries.collect()));
-            }
-            Op::Scan(slot, view, span) => {
-                let (snapshot, own) = self.resolve(*view)?;
-                let mut entries = self.entries(snapshot, own, span);
-                entries.reverse();
-                self.scans[*slot] = Some(entries);
-            }
-            Op::Next(slot, count) => {
-                let left = self.scans[*slot].as_mut()?;
-                let read = left.split_off(left.len().saturating_sub(*count));
-                return Some(Outcome::Entries(read.into_iter().rev().collect()));
-            }
             Op::Load(table, pairs) => {
                 let put =
                     |(key, value): &Pair| Change { table: *table, key: key.clone(), write: Write::Put(value.clone()) };
@@ -313,6 +319,13 @@ impl Model {
             }
             Op::Checkpoint => return Some(Outcome::Tables(self.state_at(self.version))),
             Op::Reopen(_) => self.drop_slots(),
+            Op::Get(..)
+            | Op::Contains(..)
+            | Op::MultiGet(..)
+            | Op::Range(..)
+            | Op::Ranges(..)
+            | Op::Scan(..)
+            | Op::Next(..) => return self.read(op),
             Op::Flush(_)
             | Op::Compact(_)
             | Op::CompactLevel(..)
