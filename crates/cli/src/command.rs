@@ -6,6 +6,7 @@ use crate::args::{
 };
 use crate::dump::args::{DumpArgs, RestoreArgs};
 use crate::load::args::LoadArgs;
+use crate::shell::args::ShellArgs;
 use crate::stress::StressArgs;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -51,6 +52,7 @@ pub(crate) enum Command {
     Checkpoint(CheckpointArgs),
     Dump(DumpArgs),
     Restore(RestoreArgs),
+    Shell(ShellArgs),
     Bench(BenchArgs),
     Stress(StressArgs),
     /// Print completions for a shell

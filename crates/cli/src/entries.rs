@@ -1,5 +1,6 @@
 //! `get`, `put`, `merge` and `delete`: one entry, several, or those of a range.
 
+use crate::access::{Bounds, Changes, Reader};
 use crate::args::{CommitArgs, DeleteArgs, GetArgs, MergeArgs, PutArgs, RangeArgs, TableArgs};
 use crate::escape::{escape, one_line};
 use crate::failure::{Absent, Usage};
@@ -13,48 +14,57 @@ use std::io::{Read as _, Write as _};
 
 /// Prints the value of a key, or the entries of several.
 pub(crate) fn get(args: &GetArgs, out: &mut Output) -> Result<()> {
+    check_keys(args)?;
+    with_table(&args.table, |db, table| get_from(&db.snapshot(), table, args, out))
+}
+
+/// Refuses keys whose escapes are wrong, before a database is opened.
+fn check_keys(args: &GetArgs) -> Result<()> {
+    args.keys.iter().try_for_each(|key| argument(key, args.escape).map(drop))
+}
+
+/// As [`get`] from a table that is open.
+pub(crate) fn get_from(reader: &dyn Reader, table: &Table, args: &GetArgs, out: &mut Output) -> Result<()> {
     let keys = args.keys.iter().map(|key| argument(key, args.escape)).collect::<Result<Vec<_>>>()?;
     let form = Form::of(args.escape, args.hex);
-    with_table(&args.table, |db, table| {
-        let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        let (values, shown) = (db.snapshot().multi_get(table, &wanted)?, Values::of(table, form));
-        for (key, value) in keys.iter().zip(&values) {
-            match value {
-                Some(value) if args.json => {
-                    out.json_line(&json!({ "key": shown.json_key(key), "value": shown.json(value) }))?;
-                }
-                Some(value) if keys.len() > 1 => {
-                    out.bytes(key, form)?;
-                    write!(out, "\t")?;
-                    shown.print(value, out)?;
+    let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let (values, shown) = (reader.values(table, &wanted)?, Values::of(table, form));
+    for (key, value) in keys.iter().zip(&values) {
+        match value {
+            Some(value) if args.json => {
+                out.json_line(&json!({ "key": shown.json_key(key), "value": shown.json(value) }))?;
+            }
+            Some(value) if keys.len() > 1 => {
+                out.bytes(key, form)?;
+                write!(out, "\t")?;
+                shown.print(value, out)?;
+                writeln!(out)?;
+            }
+            Some(value) => {
+                shown.print(value, out)?;
+                // The bytes of one value are all that a file or a pipe gets, so that they come back as they went
+                // in.
+                if out.has_lines_only() || shown.is_text(value) {
                     writeln!(out)?;
                 }
-                Some(value) => {
-                    shown.print(value, out)?;
-                    // The bytes of one value are all that a file or a pipe gets, so that they come back as they went
-                    // in.
-                    if out.is_terminal() || shown.is_text(value) {
-                        writeln!(out)?;
-                    }
-                }
-                None => {}
             }
+            None => {}
         }
-        let absent = keys.iter().zip(&values).filter(|(_, value)| value.is_none());
-        let missing: Vec<String> = absent.map(|(key, _)| format!("`{}`", escape(key))).collect();
-        match missing.len() {
-            0 => Ok(()),
-            count => {
-                let noun = if count == 1 { "key" } else { "keys" };
-                bail!(Absent(format!("table `{}` has no {noun} {}", one_line(&args.table.table), missing.join(", "))))
-            }
+    }
+    let absent = keys.iter().zip(&values).filter(|(_, value)| value.is_none());
+    let missing: Vec<String> = absent.map(|(key, _)| format!("`{}`", escape(key))).collect();
+    match missing.len() {
+        0 => Ok(()),
+        count => {
+            let noun = if count == 1 { "key" } else { "keys" };
+            bail!(Absent(format!("table `{}` has no {noun} {}", one_line(&args.table.table), missing.join(", "))))
         }
-    })
+    }
 }
 
 /// Puts an entry.
 pub(crate) fn put(args: &PutArgs) -> Result<()> {
-    let key = argument(&args.key, args.escape)?;
+    argument(&args.key, args.escape)?;
     let value = match &args.value {
         Some(value) => argument(value, args.escape)?,
         None => {
@@ -63,28 +73,33 @@ pub(crate) fn put(args: &PutArgs) -> Result<()> {
             value
         }
     };
-    commit(&args.table, &args.commit, |batch, table| {
-        if counts(table) && !args.escape {
-            batch.put(table, &key, number(&String::from_utf8_lossy(&value))?);
-        } else {
-            batch.put(table, &key, &value);
-        }
-        Ok(())
-    })
+    commit(&args.table, &args.commit, |batch, table| put_to(batch, table, args, &value))
+}
+
+/// Puts an entry with this value.
+pub(crate) fn put_to(to: &mut dyn Changes, table: &Table, args: &PutArgs, value: &[u8]) -> Result<()> {
+    let key = argument(&args.key, args.escape)?;
+    if counts(table) && !args.escape {
+        to.put(table, &key, &number(&String::from_utf8_lossy(value))?)
+    } else {
+        to.put(table, &key, value)
+    }
 }
 
 /// Merges an operand into an entry.
 pub(crate) fn merge(args: &MergeArgs) -> Result<()> {
+    argument(&args.key, args.escape)?;
+    commit(&args.table, &args.commit, |batch, table| merge_to(batch, table, args))
+}
+
+/// As [`merge`] into a table that is open.
+pub(crate) fn merge_to(to: &mut dyn Changes, table: &Table, args: &MergeArgs) -> Result<()> {
     let key = argument(&args.key, args.escape)?;
-    let operand = &args.operand;
-    commit(&args.table, &args.commit, |batch, table| {
-        if counts(table) {
-            batch.merge(table, &key, number(operand)?);
-        } else {
-            batch.merge(table, &key, operand.as_bytes());
-        }
-        Ok(())
-    })
+    if counts(table) {
+        to.merge(table, &key, &number(&args.operand)?)
+    } else {
+        to.merge(table, &key, args.operand.as_bytes())
+    }
 }
 
 /// Whether the values of a table are counters.
@@ -103,16 +118,21 @@ pub(crate) fn number(text: &str) -> Result<[u8; 8]> {
 
 /// Deletes an entry, or those of a range.
 pub(crate) fn delete(args: &DeleteArgs, out: &mut Output) -> Result<()> {
+    let wanted = deleted(args)?;
+    commit(&args.table, &args.commit, |batch, table| delete_from(batch, table, args, &wanted))?;
+    print_deleted(args, out)
+}
+
+/// What a delete is of.
+pub(crate) enum Deleted {
+    Key(Vec<u8>),
+    Range(Bounds),
+}
+
+/// What these arguments delete; what they must not is refused.
+pub(crate) fn deleted(args: &DeleteArgs) -> Result<Deleted> {
     if let Some(key) = &args.key {
-        let key = argument(key, args.escape)?;
-        return commit(&args.table, &args.commit, |batch, table| {
-            if args.single {
-                batch.single_delete(table, &key)
-            } else {
-                batch.delete(table, &key)
-            }
-            Ok(())
-        });
+        return Ok(Deleted::Key(argument(key, args.escape)?));
     }
     let RangeArgs { from, to, prefix } = &args.range;
     for (flag, given) in [("--from", from), ("--to", to), ("--prefix", prefix)] {
@@ -120,11 +140,24 @@ pub(crate) fn delete(args: &DeleteArgs, out: &mut Output) -> Result<()> {
             bail!(Usage(format!("{flag} is empty: to delete all keys of the table, say --all")));
         }
     }
-    let bounds = bounds(&args.range, args.escape)?;
-    commit(&args.table, &args.commit, |batch, table| {
-        batch.delete_range(table, &bounds);
-        Ok(())
-    })?;
+    Ok(Deleted::Range(bounds(&args.range, args.escape)?))
+}
+
+/// Deletes from a table that is open.
+pub(crate) fn delete_from(to: &mut dyn Changes, table: &Table, args: &DeleteArgs, what: &Deleted) -> Result<()> {
+    match what {
+        Deleted::Key(key) if args.single => to.single_delete(table, key),
+        Deleted::Key(key) => to.delete(table, key),
+        Deleted::Range(bounds) => to.delete_range(table, bounds),
+    }
+}
+
+/// Tells which range was deleted.
+pub(crate) fn print_deleted(args: &DeleteArgs, out: &mut Output) -> Result<()> {
+    if args.key.is_some() {
+        return Ok(());
+    }
+    let RangeArgs { from, to, prefix } = &args.range;
     let which = match (from, to, prefix) {
         (_, _, Some(prefix)) => format!("that start with `{}`", one_line(prefix)),
         (Some(from), Some(to), _) => format!("from `{}` to before `{}`", one_line(from), one_line(to)),

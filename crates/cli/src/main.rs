@@ -2,6 +2,7 @@
 //!
 //! Results go to stdout, everything else to stderr. `spinney --help` lists the exit codes.
 
+mod access;
 mod args;
 mod bench;
 mod command;
@@ -19,6 +20,7 @@ mod prometheus;
 mod salvage;
 mod scan;
 mod shape;
+mod shell;
 mod stat;
 mod store;
 mod stress;
@@ -78,6 +80,7 @@ fn run(command: &Command, out: &mut Output) -> Result<()> {
         Command::Checkpoint(args) => maintenance::checkpoint(args),
         Command::Dump(args) => dump::run(args, out),
         Command::Restore(args) => dump::restore::run(args, out),
+        Command::Shell(args) => shell::run(args, out),
         Command::Bench(args) => bench::run(args, out),
         Command::Stress(args) => stress::run(args, out),
         Command::Completions { shell } => {

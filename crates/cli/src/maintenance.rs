@@ -20,11 +20,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Checks everything; fails if something is wrong.
 pub(crate) fn verify(args: &VerifyArgs, out: &mut Output) -> Result<()> {
-    let report = with_db(&args.db, |db| beside_reading_bar("verify", db, || Ok(db.verify()?)))?;
+    print_verified(&with_db(&args.db, verified)?, args, out)
+}
+
+/// Checks everything in a database that is open.
+pub(crate) fn verified(db: &Database) -> Result<VerifyReport> {
+    beside_reading_bar("verify", db, || Ok(db.verify()?))
+}
+
+/// Prints what a check found; fails if something is wrong.
+pub(crate) fn print_verified(report: &VerifyReport, args: &VerifyArgs, out: &mut Output) -> Result<()> {
     if args.json {
-        out.json(&json_of_report(&report))?
+        out.json(&json_of_report(report))?
     } else {
-        print_report(&report, out)?
+        print_report(report, out)?
     }
     let db = args.db.path.display();
     match report.problem_count {
@@ -123,21 +132,29 @@ fn bytes_on_disk(shape: &Shape) -> u64 {
 
 /// Writes what is in memory.
 pub(crate) fn flush(args: &FlushArgs) -> Result<()> {
-    with_db(&args.db, |db| tables(db, args.table.as_deref())?.iter().try_for_each(|table| Ok(table.flush()?)))
+    with_db(&args.db, |db| flush_in(db, args))
+}
+
+/// As [`flush`] in a database that is open.
+pub(crate) fn flush_in(db: &Database, args: &FlushArgs) -> Result<()> {
+    tables(db, args.table.as_deref())?.iter().try_for_each(|table| Ok(table.flush()?))
 }
 
 /// Merges each table into one tree, or a level of one into the next, or waits for what the layouts want.
 pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
+    with_db(&args.db, |db| compact_in(db, args))
+}
+
+/// As [`compact`] in a database that is open.
+pub(crate) fn compact_in(db: &Database, args: &CompactArgs) -> Result<()> {
     let wheel = progress::wheel("compact");
-    let done = with_db(&args.db, |db| {
-        tables(db, args.table.as_deref())?.iter().try_for_each(|table| {
-            wheel.set_message(one_line(table.name()));
-            match args.level {
-                Some(level) => Ok(table.compact_level(level)?),
-                None if args.until_idle => Ok(table.wait_idle()?),
-                None => Ok(table.compact()?),
-            }
-        })
+    let done = tables(db, args.table.as_deref())?.iter().try_for_each(|table| {
+        wheel.set_message(one_line(table.name()));
+        match args.level {
+            Some(level) => Ok(table.compact_level(level)?),
+            None if args.until_idle => Ok(table.wait_idle()?),
+            None => Ok(table.compact()?),
+        }
     });
     wheel.finish_and_clear();
     done
@@ -145,8 +162,13 @@ pub(crate) fn compact(args: &CompactArgs) -> Result<()> {
 
 /// Copies the database.
 pub(crate) fn checkpoint(args: &CheckpointArgs) -> Result<()> {
+    with_db(&args.db, |db| checkpoint_of(db, args))
+}
+
+/// As [`checkpoint`] of a database that is open.
+pub(crate) fn checkpoint_of(db: &Database, args: &CheckpointArgs) -> Result<()> {
     let made = Directories::missing([&args.dir].into_iter());
-    let done = with_db(&args.db, |db| Ok(db.checkpoint(&args.dir)?));
+    let done = db.checkpoint(&args.dir).map_err(Into::into);
     if done.is_err() {
         made.remove();
     }

@@ -38,6 +38,8 @@ impl Form {
 pub(crate) struct Output {
     stdout: BufWriter<StdoutLock<'static>>,
     terminal: bool,
+    /// Every result ends with a line end, whatever it is.
+    lines_only: bool,
 }
 
 impl Output {
@@ -45,12 +47,17 @@ impl Output {
     pub(crate) fn stdout() -> Self {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
-        Self { stdout: BufWriter::with_capacity(64 << 10, stdout.lock()), terminal }
+        Self { stdout: BufWriter::with_capacity(64 << 10, stdout.lock()), terminal, lines_only: terminal }
     }
 
-    /// Whether it is a terminal, where a result ends with a line end whatever it is.
-    pub(crate) fn is_terminal(&self) -> bool {
-        self.terminal
+    /// Has every result end with a line end, as on a terminal.
+    pub(crate) fn set_lines_only(&mut self) {
+        self.lines_only = true;
+    }
+
+    /// Whether every result ends with a line end, whatever it is: on a terminal, and where several results come.
+    pub(crate) fn has_lines_only(&self) -> bool {
+        self.lines_only
     }
 
     /// The columns that a line may take; none when nothing but a terminal would cut or wrap it.

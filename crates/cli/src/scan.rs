@@ -1,43 +1,53 @@
 //! `scan` and `count`: the entries of a range.
 
+use crate::access::{Bounds, Reader};
 use crate::args::{CountArgs, RangeArgs, ScanArgs};
 use crate::output::{Form, Output, Values, argument};
 use crate::store::with_table;
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
-use spinney::{Range, prefix_range};
+use spinney::{Range, Table, prefix_range};
+use spinney_lab::Stop;
 use std::io::Write as _;
 use std::ops::Bound;
 
-/// A range of keys.
-pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-
 /// Prints entries.
 pub(crate) fn scan(args: &ScanArgs, out: &mut Output) -> Result<()> {
+    bounds(&args.range, args.escape)?;
+    with_table(&args.table, |db, table| scan_from(&db.snapshot(), table, args, &Stop::default(), out))
+}
+
+/// As [`scan`] of a table that is open, until it is asked to stop.
+pub(crate) fn scan_from(
+    reader: &dyn Reader,
+    table: &Table,
+    args: &ScanArgs,
+    stop: &Stop,
+    out: &mut Output,
+) -> Result<()> {
     let (bounds, form) = (bounds(&args.range, args.escape)?, Form::of(args.escape, args.hex));
-    with_table(&args.table, |db, table| {
-        let (snapshot, shown) = (db.snapshot(), Values::of(table, form));
-        let mut range = if args.reverse { snapshot.range_rev(table, &bounds) } else { snapshot.range(table, &bounds) };
-        let mut left = args.limit.unwrap_or(u64::MAX);
-        while left > 0
-            && let Some((key, value)) = next(&mut range, args.keys_only)?
-        {
-            left -= 1;
-            if args.json {
-                let value = value.map(|value| shown.json(value));
-                out.json_line(&JsonEntry { key: shown.json_key(key), value })?;
-                continue;
-            }
-            out.bytes(key, form)?;
-            if let Some(value) = value {
-                out.write_all(b"\t")?;
-                shown.print(value, out)?;
-            }
-            out.write_all(b"\n")?;
+    let shown = Values::of(table, form);
+    let mut range = reader.entries(table, &bounds, args.reverse);
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    while left > 0
+        && let Some((key, value)) = next(&mut range, args.keys_only)?
+    {
+        left -= 1;
+        stop.check()?;
+        if args.json {
+            let value = value.map(|value| shown.json(value));
+            out.json_line(&JsonEntry { key: shown.json_key(key), value })?;
+            continue;
         }
-        Ok(())
-    })
+        out.bytes(key, form)?;
+        if let Some(value) = value {
+            out.write_all(b"\t")?;
+            shown.print(value, out)?;
+        }
+        out.write_all(b"\n")?;
+    }
+    Ok(())
 }
 
 /// A key, and its value if that is wanted.
@@ -60,14 +70,23 @@ struct JsonEntry {
 
 /// Prints how many entries there are.
 pub(crate) fn count(args: &CountArgs, out: &mut Output) -> Result<()> {
-    let bounds = bounds(&args.range, args.escape)?;
-    let count = with_table(&args.table, |db, table| {
-        let (mut count, mut range) = (0_u64, db.snapshot().range(table, &bounds));
-        while range.advance_key()?.is_some() {
-            count += 1;
-        }
-        Ok(count)
-    })?;
+    bounds(&args.range, args.escape)?;
+    with_table(&args.table, |db, table| count_from(&db.snapshot(), table, args, &Stop::default(), out))
+}
+
+/// As [`count`] of a table that is open, until it is asked to stop.
+pub(crate) fn count_from(
+    reader: &dyn Reader,
+    table: &Table,
+    args: &CountArgs,
+    stop: &Stop,
+    out: &mut Output,
+) -> Result<()> {
+    let (mut count, mut range) = (0_u64, reader.entries(table, &bounds(&args.range, args.escape)?, false));
+    while range.advance_key()?.is_some() {
+        count += 1;
+        stop.check()?;
+    }
     if args.json { out.json_line(&json!({ "count": count })) } else { Ok(writeln!(out, "{count}")?) }
 }
 

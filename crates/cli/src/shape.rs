@@ -5,7 +5,7 @@ use crate::escape::one_line;
 use crate::output::Output;
 use crate::store::{tables, with_db};
 use anyhow::Result;
-use spinney::{Shape, ValuesShape};
+use spinney::{Database, Shape, ValuesShape};
 use spinney_lab::text::{bytes, count, counted};
 use std::io::Write as _;
 
@@ -16,10 +16,13 @@ const RUN_LINES: usize = 12;
 
 /// Prints the shapes.
 pub(crate) fn run(args: &ShapeArgs, out: &mut Output) -> Result<()> {
-    let shapes = with_db(&args.db, |db| {
-        let tables = tables(db, args.table.as_deref())?;
-        Ok(tables.iter().map(|table| table.shape()).collect::<Result<Vec<_>, _>>()?)
-    })?;
+    with_db(&args.db, |db| run_on(db, args, out))
+}
+
+/// As [`run`] on a database that is open.
+pub(crate) fn run_on(db: &Database, args: &ShapeArgs, out: &mut Output) -> Result<()> {
+    let tables = tables(db, args.table.as_deref())?;
+    let shapes = tables.iter().map(|table| table.shape()).collect::<Result<Vec<_>, _>>()?;
     if args.json {
         return if args.table.is_some() { out.json(&shapes[0]) } else { out.json(&shapes) };
     }

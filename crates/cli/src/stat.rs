@@ -7,7 +7,7 @@ use crate::prometheus;
 use crate::store::with_db;
 use anyhow::Result;
 use serde_json::{Map, Value as Json};
-use spinney::{Histogram, LevelStats};
+use spinney::{Histogram, LevelStats, Stats};
 use spinney_lab::text::{bytes, count};
 use std::io::Write as _;
 
@@ -17,14 +17,19 @@ const TABLE_READS: &str = "table_reads";
 /// Prints the counters.
 pub(crate) fn run(args: &StatArgs, out: &mut Output) -> Result<()> {
     let stats = with_db(&args.db, |db| Ok(db.stats()))?;
-    if args.json {
-        return out.json(&stats);
+    print(&stats, args.json, args.prometheus, out)
+}
+
+/// Prints counters, as JSON or in the text format of Prometheus if asked to.
+pub(crate) fn print(stats: &Stats, json: bool, prometheus: bool, out: &mut Output) -> Result<()> {
+    if json {
+        return out.json(stats);
     }
-    if args.prometheus {
-        return Ok(out.write_all(prometheus::text(&stats).as_bytes())?);
+    if prometheus {
+        return Ok(out.write_all(prometheus::text(stats).as_bytes())?);
     }
     // The engine's counters are printed through their names, so that a new one is never forgotten here.
-    if let Json::Object(stats) = serde_json::to_value(&stats)? {
+    if let Json::Object(stats) = serde_json::to_value(stats)? {
         let (groups, single): (Vec<_>, Vec<_>) = stats.into_iter().partition(|(_, value)| value.is_object());
         print_group("database", &single.into_iter().collect(), out)?;
         for (name, group) in groups {

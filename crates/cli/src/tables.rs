@@ -7,29 +7,32 @@ use crate::output::Output;
 use crate::store::{in_new_or_old, with_db, with_table};
 use anyhow::{Result, bail};
 use serde_json::json;
-use spinney::{Compression, Options, Prefix, Shape, Table, TableOptions};
+use spinney::{Compression, Database, Options, Prefix, Shape, Table, TableOptions};
 use spinney_lab::text;
 use std::io::Write as _;
 
 /// Prints the tables and what they are made of.
 pub(crate) fn list(args: &TablesArgs, out: &mut Output) -> Result<()> {
-    with_db(&args.db, |db| {
-        let tables = db.tables()?;
-        if args.json {
-            return out.json(&tables.iter().map(json_of).collect::<Result<Vec<_>>>()?);
-        }
-        let mut list =
-            text::Table::new(&["table", "layout", "compression", "options", "entries", "disk", "memory"]).left(4);
-        for table in &tables {
-            let (options, size) = (table.options(), Size::of(&table.shape()?));
-            let words = [options.layout.name(), compression_name(options.compression)].map(str::to_owned);
-            let sizes = [text::count(size.entries), text::bytes(size.disk_bytes), text::bytes(size.memory_bytes)];
-            let name = std::iter::once(one_line(table.name()));
-            list.row(name.chain(words).chain([special(options)]).chain(sizes));
-        }
-        let width = out.columns().unwrap_or(usize::MAX);
-        Ok(write!(out, "{}", list.render_within(width))?)
-    })
+    with_db(&args.db, |db| list_of(db, args.json, out))
+}
+
+/// As [`list`] of a database that is open.
+pub(crate) fn list_of(db: &Database, json: bool, out: &mut Output) -> Result<()> {
+    let tables = db.tables()?;
+    if json {
+        return out.json(&tables.iter().map(json_of).collect::<Result<Vec<_>>>()?);
+    }
+    let mut list =
+        text::Table::new(&["table", "layout", "compression", "options", "entries", "disk", "memory"]).left(4);
+    for table in &tables {
+        let (options, size) = (table.options(), Size::of(&table.shape()?));
+        let words = [options.layout.name(), compression_name(options.compression)].map(str::to_owned);
+        let sizes = [text::count(size.entries), text::bytes(size.disk_bytes), text::bytes(size.memory_bytes)];
+        let name = std::iter::once(one_line(table.name()));
+        list.row(name.chain(words).chain([special(options)]).chain(sizes));
+    }
+    let width = out.columns().unwrap_or(usize::MAX);
+    Ok(write!(out, "{}", list.render_within(width))?)
 }
 
 /// How much a table holds.
@@ -125,17 +128,21 @@ pub(crate) fn prefix_text(prefix: Prefix) -> String {
 /// Makes a table.
 pub(crate) fn create(args: &CreateArgs) -> Result<()> {
     // Before there is a database.
+    options(args)?;
+    in_new_or_old(&args.table.db, Options::default(), |db| create_in(db, args))
+}
+
+/// As [`create`] in a database that is open.
+pub(crate) fn create_in(db: &Database, args: &CreateArgs) -> Result<()> {
     let options = options(args)?;
-    in_new_or_old(&args.table.db, Options::default(), |db| {
-        let name = &args.table.table;
-        if let Some(table) = db.table(name)? {
-            let TableOptions { layout, logged, .. } = table.options();
-            let (name, log) = (one_line(name), if *logged { "" } else { ", without redo log" });
-            bail!("table `{name}` exists already ({}{log}): drop it first, or give another name", layout.name());
-        }
-        db.create_table(name, options)?;
-        Ok(())
-    })
+    let name = &args.table.table;
+    if let Some(table) = db.table(name)? {
+        let TableOptions { layout, logged, .. } = table.options();
+        let (name, log) = (one_line(name), if *logged { "" } else { ", without redo log" });
+        bail!("table `{name}` exists already ({}{log}): drop it first, or give another name", layout.name());
+    }
+    db.create_table(name, options)?;
+    Ok(())
 }
 
 /// The options of a new table; flags that do not go together are refused.

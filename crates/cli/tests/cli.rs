@@ -15,6 +15,7 @@ mod load;
 mod readme;
 mod refusals;
 mod rows;
+mod shell;
 mod soak;
 mod support;
 mod values;

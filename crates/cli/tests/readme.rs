@@ -24,7 +24,7 @@ fn shows(verb: &str, said: &str) -> bool {
         "load" => said.starts_with("loaded 313 rows"),
         "get" => said.starts_with('{') || said.trim().parse::<i64>().is_ok_and(|number| number > 0),
         "scan" => lines == 5,
-        "count" => said.trim().parse::<u64>().is_ok_and(|count| count > 0),
+        "count" | "shell" => said.trim().parse::<u64>().is_ok_and(|count| count > 0),
         "log" => lines > 2,
         "tables" => lines > 2 && said.contains("packages") && said.contains("merge=add"),
         "shape" => said.contains('█') && said.contains("run"),
@@ -52,7 +52,7 @@ fn the_tour_of_the_readme_runs_as_typed_and_every_command_shows_something() {
         let output = shell.output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{command}: {output:?}");
         let said = String::from_utf8(output.stdout).unwrap();
-        let verb = command.strip_prefix("spinney ").and_then(|rest| rest.split(' ').next());
+        let verb = command.split_once("spinney ").and_then(|(_, rest)| rest.split(' ').next());
         assert!(verb.is_some_and(|verb| shows(verb, &said)), "{command}: {said}");
     }
 }
