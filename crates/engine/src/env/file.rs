@@ -49,6 +49,14 @@ pub trait FileSystem: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says; `AlreadyExists` for [`Access::CreateNew`] on a name in use.
     fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn File>>;
+    /// A file that exists when it is first used, which may open it only then, and close it between uses. Its name may
+    /// be removed by this file system while it is used, and by no other.
+    ///
+    /// # Errors
+    /// As [`FileSystem::open`]. Where the file is opened later, so do its calls.
+    fn open_lazily(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn File>> {
+        self.open(path, options)
+    }
     /// Creates a directory and the missing ones above it, and syncs the parents that changed.
     ///
     /// # Errors

@@ -4,7 +4,9 @@
 //! in memory, replays from a seed, and loses, tears and fails what a real machine may lose, tear and fail.
 
 pub mod buffer;
+mod database_file;
 mod database_files;
+mod descriptors;
 mod environment;
 mod file;
 mod origin;
@@ -18,7 +20,7 @@ mod transfer_batch;
 use std::io;
 
 pub use buffer::{AlignedBuffer, SECTOR_BYTES};
-pub use database_files::DatabaseFiles;
+pub use database_files::{DESCRIPTORS_MAX, DatabaseFiles};
 pub use environment::Env;
 pub use file::{Access, DirEntry, File, FileLock, FileSystem, InFlight, OpenOptions, Pages, Transfer};
 pub use origin::Origin;

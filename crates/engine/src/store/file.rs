@@ -80,6 +80,23 @@ impl BlockFile {
         Ok(Self::from_file(file, path, identity, stats))
     }
 
+    /// As [`BlockFile::open`], of a file that may be opened only when it is first used, and closed between uses.
+    ///
+    /// # Errors
+    /// As [`BlockFile::open`].
+    pub fn open_lazily(
+        env: &Env,
+        path: &Path,
+        identity: u64,
+        access: Access,
+        direct: bool,
+        stats: Arc<StoreStats>,
+    ) -> Result<Self> {
+        let file = env.fs.open_lazily(path, OpenOptions { access, direct });
+        let file = file.map_err(|error| Error::io("open", path, error).of_read().unchanged())?;
+        Ok(Self::from_file(file, path, identity, stats))
+    }
+
     /// As [`BlockFile::open`], with a file that is open already.
     #[must_use]
     pub fn from_file(file: Arc<dyn File>, path: &Path, identity: u64, stats: Arc<StoreStats>) -> Self {

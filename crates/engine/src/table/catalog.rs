@@ -100,7 +100,7 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Malformed`] when the edit does not fit the catalog: an unknown table, a file that is not there or is there
-    /// already.
+    /// already. The catalog is of no use then: the first edits of several may be in it.
     pub fn apply(&mut self, edit: &Edit) -> Result<(), Malformed> {
         match edit {
             Edit::CreateTable { id, name, options, replay_from, tree } => {
@@ -165,6 +165,7 @@ impl Catalog {
                 self.log_dir.clone_from(log_dir);
                 Ok(())
             }
+            Edit::Many(edits) => edits.iter().try_for_each(|edit| self.apply(edit)),
         }
     }
 

@@ -18,6 +18,9 @@ use super::options::TableOptions;
 use super::record::RunRecord;
 use super::seqnum_to_time::SeqnumToTime;
 
+/// What [`Edit::Many`] is stored as.
+const MANY: u8 = 12;
+
 /// A change of the catalog.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
@@ -120,14 +123,20 @@ pub enum Edit {
         /// Its absolute path; none for `log` in the database's directory.
         log_dir: Option<String>,
     },
+    /// Several edits, all made or none. None of them is of this kind. Stored as 12; never reuse.
+    Many(Vec<Edit>),
 }
 
 impl Edit {
     /// Whether the change that the edit describes frees space, at once or soon: the edit may use what is reserved
     /// behind the manifest.
     #[must_use]
-    pub const fn gives_back(&self) -> bool {
-        !matches!(self, Self::CreateTable { .. } | Self::Load { .. })
+    pub fn gives_back(&self) -> bool {
+        match self {
+            Self::CreateTable { .. } | Self::Load { .. } => false,
+            Self::Many(edits) => edits.iter().all(Self::gives_back),
+            _ => true,
+        }
     }
 
     /// Appends the edit's bytes.
@@ -196,6 +205,14 @@ impl Edit {
                 codec::put_seqnum_to_time(out, seqnum_to_time);
                 codec::put_range_tombstones(out, range_tombstones);
             }
+            Self::Many(edits) => {
+                out.push(MANY);
+                put_varint(out, u64_of(edits.len()));
+                for edit in edits {
+                    assert!(!matches!(edit, Self::Many(_)), "edits of several are not nested");
+                    edit.encode(out);
+                }
+            }
         }
     }
 
@@ -204,7 +221,19 @@ impl Edit {
     /// # Errors
     /// [`Malformed`] when the bytes are not such.
     pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        Ok(match decoder.u8()? {
+        match decoder.u8()? {
+            MANY => {
+                let count = decoder.varint()?;
+                let edits = (0..count).map(|_| decoder.u8().and_then(|kind| Self::decode_kind(kind, decoder)));
+                edits.collect::<Result<_, _>>().map(Self::Many)
+            }
+            kind => Self::decode_kind(kind, decoder),
+        }
+    }
+
+    /// Reads the fields of an edit that is none of several.
+    fn decode_kind(kind: u8, decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Ok(match kind {
             1 => Self::CreateTable {
                 id: TableId(codec::narrow(decoder)?),
                 name: codec::name(decoder)?,

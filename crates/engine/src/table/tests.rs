@@ -104,6 +104,7 @@ fn edits() -> Vec<Edit> {
             range_tombstones: range_tombstones(&[("", "", 50)]),
         },
         Edit::DropTable { id: TableId(2), log_from: Lsn(95) },
+        Edit::Many(vec![create(4, "a", Some(FileId(30))), create(5, "b", None)]),
     ]
 }
 

@@ -161,7 +161,36 @@ impl Database {
     /// `AlreadyExists` when a table has the name; `Invalid` for a name that is empty or over 255 bytes, and for options
     /// out of range; `Io`, `Full`, `Poisoned`.
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
-        self.core().tables.create(name, options).map(|state| Table::new(self.handle.clone(), state))
+        let mut created = self.create_tables([(name, options)])?;
+        Ok(created.pop().expect("one table was created"))
+    }
+
+    /// Creates tables, all or none, by one record in the manifest; they are durable when this returns. For many tables
+    /// it takes a small part of the time of [`Database::create_table`] for each. The handles come in the order of the
+    /// names.
+    ///
+    /// ```
+    /// # use spinney::{Database, Layout, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let options = TableOptions::default().layout(Layout::BTree);
+    /// let tables = db.create_tables((0..1000).map(|number| (format!("user-{number}"), options.clone())))?;
+    /// assert_eq!((tables.len(), tables[7].name()), (1000, "user-7"));
+    /// db.drop_tables(tables.iter().map(|table| table.name()))?;
+    /// assert!(db.tables()?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::create_table`], of any of the tables; `AlreadyExists` also when a name comes twice. None is
+    /// created then.
+    pub fn create_tables<N: Into<String>>(
+        &self,
+        tables: impl IntoIterator<Item = (N, TableOptions)>,
+    ) -> Result<Vec<Table>> {
+        let wanted = tables.into_iter().map(|(name, options)| (name.into(), options)).collect();
+        let created = self.core().tables.create(wanted)?;
+        Ok(created.into_iter().map(|state| Table::new(self.handle.clone(), state)).collect())
     }
 
     /// The table of this name, if there is one.
@@ -188,7 +217,18 @@ impl Database {
     /// # Errors
     /// `NotFound` when there is no such table; `Io`, `Full`, `Poisoned`.
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        self.core().tables.drop(name)
+        self.drop_tables([name])
+    }
+
+    /// Drops tables, all or none, by one record in the manifest, and gives their space back: see
+    /// [`Database::drop_table`] and, for an example, [`Database::create_tables`].
+    ///
+    /// # Errors
+    /// `NotFound` when there is no table of one of the names, `Invalid` when a name comes twice: nothing is dropped
+    /// then; `Io`, `Full`, `Poisoned`.
+    pub fn drop_tables<N: Into<String>>(&self, names: impl IntoIterator<Item = N>) -> Result<()> {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        self.core().tables.drop(&names)
     }
 
     /// Begins a transaction, which sees the database as it is now.

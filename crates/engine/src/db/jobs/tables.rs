@@ -1,12 +1,14 @@
 //! Creating and dropping tables.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::{Error, ErrorKind, FileId, Result};
+use crate::base::{Error, ErrorKind, FileId, Result, TableId};
 use crate::db::commit::pipeline::CommitPipeline;
 use crate::db::commit::upkeep::log_needed_by;
 use crate::db::state::State;
+use crate::db::state::manifest_store::ManifestGuard;
 use crate::db::state::registered::Registered;
 use crate::db::state::table::TableState;
 use crate::db::throttle::Throttle;
@@ -14,7 +16,7 @@ use crate::table::edit::Edit;
 use crate::table::files::FileKind;
 use crate::table::seqnum_to_time::SeqnumToTime;
 use crate::table::{Layout, TableOptions, Trees};
-use crate::tree::btree::BTree;
+use crate::tree::btree::{BTree, TreeMeta};
 
 use super::flusher::Flusher;
 
@@ -40,93 +42,124 @@ impl TableLifecycle {
         Self { state, throttle, commits, flusher }
     }
 
-    /// Creates a table durably.
-    pub(crate) fn create(&self, name: &str, options: TableOptions) -> Result<Arc<TableState>> {
+    /// Creates tables durably, by one record in the manifest: all or none.
+    pub(crate) fn create(&self, wanted: Vec<(String, TableOptions)>) -> Result<Vec<Arc<TableState>>> {
         let state = &*self.state;
         state.health.check_writable()?;
-        check_name(name)?;
-        options.check()?;
-        // Not part of that check, which stored options have to pass too: they are not damaged.
-        options.compression.check_built(&format!("table '{name}'"))?;
-        check_callbacks(state.tables.registered(), &options)?;
+        check_wanted(state.tables.registered(), &wanted)?;
         let order = self.commits.order.lock();
         let mut tables = state.tables.lock();
-        if let Some(existing) = tables.get(name) {
-            let TableOptions { layout, logged, .. } = existing.options;
-            let log = if logged { "" } else { " and without redo log" };
-            let message = format!(
-                "table '{name}' exists already, with layout {}{log}: drop it first, or give another name",
-                layout.name()
-            );
-            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        if let Some(existing) = wanted.iter().find_map(|(name, _)| tables.get(name)) {
+            return Err(already_exists(existing));
         }
         let mut manifest = state.manifest.lock();
-        let id = manifest.catalog().next_table;
-        let btree = match options.layout {
-            Layout::Lsm | Layout::LsmTiered => None,
-            Layout::BTree => Some(state.or_poison(create_btree(state, &options))?),
-        };
+        let first = manifest.catalog().next_table.0;
         let replay_from = self.commits.log.tail();
-        let tree = btree.as_ref().map(|(file, _)| *file);
-        let edit = Edit::CreateTable { id, name: name.to_owned(), options: options.clone(), replay_from, tree };
-        state.or_poison(manifest.record(&edit)).inspect_err(|error| {
-            let unused = tree.filter(|_| error.is_unchanged());
-            unused.into_iter().for_each(|file| state.files.remove(FileKind::Tree, file));
-        })?;
-        let trees = Trees { btree: btree.as_ref().map(|(_, tree)| tree.root()), ..Trees::default() };
-        let table = Arc::new(state.tables.table((id, name.to_owned(), options), trees, btree, SeqnumToTime::default()));
-        tables.insert(name.to_owned(), Arc::clone(&table));
+        let (mut created, mut edits) = (Vec::with_capacity(wanted.len()), Vec::with_capacity(wanted.len()));
+        for (id, (name, options)) in (first..).map(TableId).zip(wanted) {
+            let btree = (options.layout == Layout::BTree).then(|| new_btree(state, &options)).transpose()?;
+            let tree = btree.as_ref().map(|(file, _)| *file);
+            edits.push(Edit::CreateTable { id, name: name.clone(), options: options.clone(), replay_from, tree });
+            let trees = Trees { btree: btree.as_ref().map(|(_, tree)| tree.root()), ..Trees::default() };
+            created.push(Arc::new(state.tables.table((id, name, options), trees, btree, SeqnumToTime::default())));
+        }
+        record(state, &mut manifest, edits)?;
+        tables.extend(created.iter().map(|table| (table.name.clone(), Arc::clone(table))));
         drop((manifest, tables, order));
         state.wakers.expire();
-        Ok(table)
+        Ok(created)
     }
 
-    /// Drops a table durably, then removes its files.
-    pub(crate) fn drop(&self, name: &str) -> Result<()> {
+    /// Drops tables durably, by one record in the manifest: all or none. Then removes their files.
+    pub(crate) fn drop(&self, names: &[String]) -> Result<()> {
         let state = &*self.state;
         state.health.check_writable()?;
         let gate = self.flusher.lock_gate();
         let order = self.commits.order.lock();
         let mut tables = state.tables.lock();
-        let Some(table) = tables.get(name).cloned() else {
-            return Err(Error::new(ErrorKind::NotFound, format!("there is no table '{name}'")));
+        let found = |name: &String| {
+            let missing = || Error::new(ErrorKind::NotFound, format!("there is no table '{name}'"));
+            tables.get(name).cloned().ok_or_else(missing)
         };
+        let dropped = names.iter().map(found).collect::<Result<Vec<_>>>()?;
+        let ids: BTreeSet<_> = dropped.iter().map(|table| table.id).collect();
+        if ids.len() < dropped.len() {
+            return Err(Error::invalid("the name of a table that is to be dropped is given twice"));
+        }
         let mut manifest = state.manifest.lock();
-        let others = tables.values().filter(|other| other.id != table.id);
+        let others = tables.values().filter(|other| !ids.contains(&other.id));
         let log_from = log_needed_by(others, &[], self.commits.log.tail());
-        state.or_poison(manifest.record(&Edit::DropTable { id: table.id, log_from }))?;
-        table.dropped.store(true, Ordering::Release);
-        tables.remove(name);
-        state.counters.dropped_reads.add(table.reads.stats());
+        record(state, &mut manifest, ids.iter().map(|id| Edit::DropTable { id: *id, log_from }).collect())?;
+        for table in &dropped {
+            table.dropped.store(true, Ordering::Release);
+            tables.remove(&table.name);
+            state.counters.dropped_reads.add(table.reads.stats());
+        }
         drop((manifest, tables, order));
-        // A compaction under way stops soon, and leaves nothing behind. Under the gate a verification does not meet the
-        // files.
-        drop(table.compaction.latch.lock());
-        let (version, tree) = self.commits.empty(&table);
-        version.memtables().for_each(|mem| self.throttle.budget.forget(mem));
+        dropped.iter().for_each(|table| self.remove_data(table));
         self.throttle.queue.admit(&self.throttle.budget);
-        state.files.remove_runs(version.trees.runs().map(|handle| handle.id));
-        state.files.remove_values(version.trees.values.iter());
-        tree.into_iter().for_each(|file| state.files.remove(FileKind::Tree, file));
         drop(gate);
         self.throttle.trees_changed();
         state.or_poison(self.commits.release_log(log_from))
     }
+
+    /// Removes what a dropped table held. The caller holds the flush gate: a verification does not meet the files.
+    fn remove_data(&self, table: &TableState) {
+        let files = &self.state.files;
+        // A compaction under way stops soon, and leaves nothing behind.
+        drop(table.compaction.latch.lock());
+        let (version, tree) = self.commits.empty(table);
+        version.memtables().for_each(|mem| self.throttle.budget.forget(mem));
+        let runs: Vec<_> = version.trees.runs().map(|handle| handle.id).collect();
+        let values: Vec<_> = version.trees.values.iter().map(|file| file.id()).collect();
+        // A file that is still held when it is removed is opened for its holder.
+        drop(version);
+        files.remove_runs(runs);
+        values.into_iter().for_each(|file| files.remove(FileKind::Values, file));
+        tree.into_iter().for_each(|file| files.remove(FileKind::Tree, file));
+    }
 }
 
-/// Creates the file of a new table's B-tree, durably. A file for which there is no space or no descriptor is gone
-/// again: nothing names it.
-fn create_btree(state: &State, options: &TableOptions) -> Result<(FileId, Arc<BTree>)> {
+/// Makes edits durable together.
+fn record(state: &State, manifest: &mut ManifestGuard<'_>, mut edits: Vec<Edit>) -> Result<()> {
+    match edits.len() {
+        0 => Ok(()),
+        1 => state.or_poison(manifest.record(&edits.remove(0))),
+        _ => state.or_poison(manifest.record(&Edit::Many(edits))),
+    }
+}
+
+/// The B-tree of a new table. Its file is created by the first merge into it.
+fn new_btree(state: &State, options: &TableOptions) -> Result<(FileId, Arc<BTree>)> {
     let file = state.files.new_id();
-    let tree = state.files.create_btree(file, options).map_err(|error| {
-        if error.kind() != ErrorKind::Full && !error.is_unchanged() {
-            return error;
+    Ok((file, state.files.open_btree(file, options, TreeMeta::default())?))
+}
+
+#[cold]
+fn already_exists(existing: &TableState) -> Error {
+    let (name, TableOptions { layout, logged, .. }) = (&existing.name, &existing.options);
+    let log = if *logged { "" } else { " and without redo log" };
+    let message = format!(
+        "table '{name}' exists already, with layout {}{log}: drop it first, or give another name",
+        layout.name()
+    );
+    Error::new(ErrorKind::AlreadyExists, message)
+}
+
+/// Refuses new tables that cannot be, or whose names are the same.
+fn check_wanted(registered: &Registered, wanted: &[(String, TableOptions)]) -> Result<()> {
+    let mut names = BTreeSet::new();
+    for (name, options) in wanted {
+        check_name(name)?;
+        options.check()?;
+        // Not part of that check, which stored options have to pass too: they are not damaged.
+        options.compression.check_built(&format!("table '{name}'"))?;
+        check_callbacks(registered, options)?;
+        if !names.insert(name) {
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("table '{name}' is to be created twice")));
         }
-        state.files.remove(FileKind::Tree, file);
-        error.unchanged()
-    })?;
-    state.files.sync_dir()?;
-    Ok((file, tree))
+    }
+    Ok(())
 }
 
 /// Refuses a new table whose merge operator or compaction filter nobody knows.

@@ -170,6 +170,9 @@ impl Checkpoint<'_> {
         {
             let root = Arc::clone(&roots[table]);
             assert_eq!(root.meta(), meta, "a root is shown when it is recorded");
+            if meta.is_unwritten() {
+                continue;
+            }
             let file = self.open_file(&FileKind::Tree.path(&self.state.dir, *id), Access::Read)?;
             trees.push(TreeSource { id: *id, file, root });
         }

@@ -43,6 +43,9 @@ impl Files {
     pub(super) fn btree(&self, id: FileId, meta: TreeMeta) -> Piece {
         let path = FileKind::Tree.path(&self.dir, id);
         let seqnum_bounds = SeqnumBounds { smallest: meta.clean_to, largest: meta.seqnum_max.max(meta.clean_to) };
+        if meta.is_unwritten() {
+            return (seqnum_bounds, Ok(Box::new(NoLeaves(path))));
+        }
         let leaves = self.open(&path, id).and_then(|file| TreeLeaves::new(file, meta));
         let lost = |error| LostRange::new(&[], None, (&path, 0), &error);
         (seqnum_bounds, leaves.map(|leaves| Box::new(leaves) as Box<dyn Leaves>).map_err(lost))
@@ -91,6 +94,20 @@ impl Remains {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (lost, harmless) = (losses.take(), losses.take_harmless());
         Ok(Self { leaves: count(&leaves), entries, bytes: count(&read), lost, harmless })
+    }
+}
+
+/// The leaves of a tree that never had any.
+#[derive(Debug)]
+struct NoLeaves(PathBuf);
+
+impl Leaves for NoLeaves {
+    fn step(&mut self) -> Option<Step> {
+        None
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
     }
 }
 

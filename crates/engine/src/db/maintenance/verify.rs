@@ -2,6 +2,7 @@
 //! compared with their directories. Behind a damaged block the rest of its tree is read as a salvage does, so that all
 //! damage is told.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -216,7 +217,8 @@ impl Verification<'_> {
         for table in manifest_store.catalog().tables.values() {
             named.extend(table.runs().map(|run| FileKind::Run.name(run.id)));
             named.extend(table.values().into_iter().map(|id| FileKind::Values.name(id)));
-            named.extend(table.tree.iter().map(|(id, _)| FileKind::Tree.name(*id)));
+            let written = table.tree.iter().filter(|(_, meta)| !meta.is_unwritten());
+            named.extend(written.map(|(id, _)| FileKind::Tree.name(*id)));
         }
         self.state.files.remove_obsolete();
         let dir = &self.state.dir;
@@ -225,8 +227,9 @@ impl Verification<'_> {
             (present, pending.clone())
         });
         let present = present?;
+        let there: HashSet<_> = present.iter().map(|entry| &entry.name).collect();
         for name in &named {
-            if !present.iter().any(|entry| entry.name == *name) {
+            if !there.contains(name) {
                 report.problem(format_args!(
                     "{}: the manifest names this file, but it is missing",
                     dir.join(name).display()
@@ -235,11 +238,15 @@ impl Verification<'_> {
         }
         // A copy that could not be written to the end is there, and counts for nothing.
         named.extend(manifest_store.manifest().map(|manifest| FileKind::ManifestCopy.name(manifest.id())));
+        // The file of a tree is created before its first root is named, and may be left by a crash in between.
+        let trees = manifest_store.catalog().tables.values().filter_map(|table| table.tree);
+        named.extend(trees.map(|(id, _)| FileKind::Tree.name(id)));
         named.extend(pending.iter().flat_map(|id| [FileKind::Run.name(*id), FileKind::Values.name(*id)]));
         if self.state.health.check_poison().is_err() {
             // What a flush or compaction was writing when a write failed is still there; the next open removes it.
             return Ok(());
         }
+        let named: HashSet<_> = named.iter().collect();
         for entry in present.iter().filter(|entry| files::parse(&entry.name).is_some() && !named.contains(&entry.name))
         {
             report.problem(format_args!("{}: the manifest does not name this file", dir.join(&entry.name).display()));

@@ -101,7 +101,7 @@ impl DataFiles {
     /// Opens a run that was just written; `instance` is the number under which the cache knows its file.
     pub(crate) fn open_new_run(&self, id: FileId, instance: u64, meta: RunMeta) -> Result<RunHandle> {
         let (path, stats) = (self.path(FileKind::Run, id), Arc::clone(&self.stats));
-        let file = BlockFile::open(&self.env, &path, self.identity(id), Access::Read, self.direct_io, stats)?;
+        let file = BlockFile::open_lazily(&self.env, &path, self.identity(id), Access::Read, self.direct_io, stats)?;
         let run = Run::of(file.as_instance(instance), meta, Arc::clone(&self.cache))?;
         Ok(RunHandle { id, run })
     }
@@ -122,18 +122,11 @@ impl DataFiles {
     /// Opens a value file that was just written, as the cache knows it.
     pub(crate) fn open_new_values(&self, id: FileId, instance: u64) -> Result<Arc<ValueFile>> {
         let (path, stats) = (self.path(FileKind::Values, id), Arc::clone(&self.stats));
-        let file = BlockFile::open(&self.env, &path, self.identity(id), Access::Read, self.direct_io, stats)?;
+        let file = BlockFile::open_lazily(&self.env, &path, self.identity(id), Access::Read, self.direct_io, stats)?;
         ValueFile::of(file.as_instance(instance), id, Arc::clone(&self.cache))
     }
 
-    /// Creates the file of a new B-tree; its name is not durable yet.
-    pub(crate) fn create_btree(&self, id: FileId, options: &TableOptions) -> Result<Arc<BTree>> {
-        let (path, identity) = (self.path(FileKind::Tree, id), self.identity(id));
-        let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));
-        BTree::create(&self.env, &path, identity, self.tree_options(options), cache, stats)
-    }
-
-    /// Opens a B-tree that the manifest names.
+    /// Opens a B-tree that the manifest names, or is about to name.
     pub(crate) fn open_btree(&self, id: FileId, options: &TableOptions, meta: TreeMeta) -> Result<Arc<BTree>> {
         let (path, identity) = (self.path(FileKind::Tree, id), self.identity(id));
         let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));

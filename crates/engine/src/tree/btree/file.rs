@@ -1,5 +1,6 @@
 //! The open file of a B-tree, as reading it needs it: blocks of a known height, through the cache.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::base::num::{u64_of, usize_of};
 use crate::base::{Error, Result};
 use crate::block::{Block, BlockKind, BlockPointer};
 use crate::cache::{Cache, Fill};
-use crate::env::AlignedBuffer;
+use crate::env::{Access, AlignedBuffer, Env, File, OpenOptions};
 use crate::store::BlockFile;
 use crate::store::space::UNIT_BYTES;
 use crate::tree::branch;
@@ -72,13 +73,27 @@ impl TreeFile {
         Ok(())
     }
 
-    /// Writes the header of a new file, and syncs it.
-    pub(super) fn write_header(&self) -> Result<()> {
+    /// Creates the file of a tree into which nothing was merged yet, with its header. A merge that a crash cut short may
+    /// have created it before; nothing in it counts.
+    pub(super) fn create(&self, env: &Env, direct: bool) -> Result<()> {
+        let open = |access| env.fs.open(self.path(), OpenOptions { access, direct });
+        let file = match open(Access::CreateNew) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                open(Access::Write).and_then(|file| file.set_len(0).map(|()| file))
+            }
+            created => created,
+        };
+        let file = file.map_err(|error| Error::io("create", self.path(), error).of_read().unchanged())?;
+        self.write_header(&*file)
+    }
+
+    /// Writes the header of a new file.
+    pub(super) fn write_header(&self, file: &dyn File) -> Result<()> {
         let mut header = AlignedBuffer::zeroed(usize_of(UNIT_BYTES));
         header[..HEADER_BYTES].copy_from_slice(&encode_header(self.blocks.identity()));
-        self.blocks.file().write_at(&header, 0).map_err(|error| Error::io("write", self.path(), error))?;
+        file.write_at(&header, 0).map_err(|error| Error::io("write", self.path(), error))?;
         self.blocks.stats().count_write(header.len());
-        self.sync()
+        Ok(())
     }
 
     /// Checks that the file has the header of its identity, and `bytes` bytes at least.

@@ -179,6 +179,12 @@ impl TreeMeta {
         self.file_bytes - self.free_bytes
     }
 
+    /// Whether nothing was ever merged into the tree. It may have no file then; one that there is holds nothing.
+    #[must_use]
+    pub const fn is_unwritten(&self) -> bool {
+        self.file_bytes == 0
+    }
+
     /// Units of the file that this root accounts for.
     pub(super) fn file_units(&self) -> u64 {
         (self.file_bytes / UNIT_BYTES).max(1)

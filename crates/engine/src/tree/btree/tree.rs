@@ -46,8 +46,19 @@ pub struct BTree {
     /// merged into it.
     damage: Option<Error>,
     roots: Mutex<Roots>,
+    birth: Mutex<Birth>,
     /// A merge is under way or its root pending. Publishes the space map's and roots' state from one merge to the next.
     merging: Arc<AtomicBool>,
+}
+
+/// How far the file of a tree has come to be.
+#[derive(Debug)]
+enum Birth {
+    /// The first merge creates it.
+    Due(Env),
+    /// It is there, but its name is not durable yet.
+    Unsynced(Env),
+    Done,
 }
 
 #[derive(Debug)]
@@ -115,12 +126,14 @@ impl BTree {
     ) -> Result<Arc<Self>> {
         let blocks = BlockFile::open(env, path, identity, Access::CreateNew, options.direct, stats)?;
         let file = Arc::new(TreeFile { blocks, cache });
-        file.write_header()?;
-        Ok(Self::new(file, options, TreeMeta::default(), Ok(&[])))
+        file.write_header(&**file.blocks.file())?;
+        file.sync()?;
+        Ok(Self::new(file, options, TreeMeta::default(), Ok(&[]), Birth::Done))
     }
 
     /// Opens the tree whose installed root `meta` describes. Where its list of free space is damaged it can be read,
-    /// and merges fail.
+    /// and merges fail. The file of a tree into which nothing was merged yet need not exist: the first merge creates
+    /// it.
     ///
     /// # Errors
     /// `Unsupported` when a newer version wrote the file, `Corruption` when it is not the file that belongs to `meta`.
@@ -133,18 +146,29 @@ impl BTree {
         cache: Arc<Cache>,
         stats: Arc<StoreStats>,
     ) -> Result<Arc<Self>> {
-        let blocks = BlockFile::open(env, path, identity, Access::Write, options.direct, stats)?;
+        let blocks = BlockFile::open_lazily(env, path, identity, Access::Write, options.direct, stats)?;
         let file = Arc::new(TreeFile { blocks, cache });
+        if meta.is_unwritten() {
+            return Ok(Self::new(file, options, meta, Ok(&[]), Birth::Due(env.clone())));
+        }
         file.check_header(meta.file_bytes)?;
         match read_free_list(&file, &meta) {
-            Ok(free) => Ok(Self::new(file, options, meta, Ok(&free))),
+            Ok(free) => Ok(Self::new(file, options, meta, Ok(&free), Birth::Done)),
             // Reads do not need it.
-            Err(error) if error.kind() == ErrorKind::Corruption => Ok(Self::new(file, options, meta, Err(error))),
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                Ok(Self::new(file, options, meta, Err(error), Birth::Done))
+            }
             Err(error) => Err(error),
         }
     }
 
-    fn new(file: Arc<TreeFile>, options: TreeOptions, meta: TreeMeta, free: Result<&[Extent]>) -> Arc<Self> {
+    fn new(
+        file: Arc<TreeFile>,
+        options: TreeOptions,
+        meta: TreeMeta,
+        free: Result<&[Extent]>,
+        birth: Birth,
+    ) -> Arc<Self> {
         let (free, damage) = match free {
             Ok(free) => (free, None),
             Err(error) => (&[][..], Some(error)),
@@ -152,7 +176,8 @@ impl BTree {
         let space = Arc::new(Mutex::new(SpaceMap::new(meta.file_units(), free)));
         let installed = TreeRoot::new(Arc::clone(&file), meta);
         let roots = Mutex::new(Roots { installed, older: Vec::new() });
-        Arc::new(Self { file, options, space, damage, roots, merging: Arc::default() })
+        let birth = Mutex::new(birth);
+        Arc::new(Self { file, options, space, damage, roots, birth, merging: Arc::default() })
     }
 
     /// The installed root.
@@ -190,6 +215,7 @@ impl BTree {
         if let Some(damage) = &self.damage {
             return Err(damage.again());
         }
+        self.create_file()?;
         let base = *self.root().meta();
         self.space.lock().reclaim(self.oldest_read());
 
@@ -206,8 +232,29 @@ impl BTree {
         freed.extend(base.free_list.map(extent));
         meta = self.write_free_list(&mut writer, &freed, meta)?;
         let allocation = writer.finish()?;
-        self.file.sync()?;
+        self.sync()?;
         Ok(PendingRoot { meta, freed, changes, allocation, permit })
+    }
+
+    /// Creates the file, unless there is one.
+    fn create_file(&self) -> Result<()> {
+        let mut birth = self.birth.lock();
+        if let Birth::Due(env) = &*birth {
+            self.file.create(env, self.options.direct)?;
+            *birth = Birth::Unsynced(env.clone());
+        }
+        Ok(())
+    }
+
+    /// Makes durable what was written, and the name of a new file.
+    fn sync(&self) -> Result<()> {
+        self.file.sync()?;
+        let mut birth = self.birth.lock();
+        if let (Birth::Unsynced(env), Some(dir)) = (&*birth, self.file.path().parent()) {
+            env.fs.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
+            *birth = Birth::Done;
+        }
+        Ok(())
     }
 
     /// Makes [`BTree::root`] return a pending root. The manifest must name it, durably. The caller keeps the permit.

@@ -102,6 +102,7 @@ impl RunCursor {
         if self.index.is_outside_limits() {
             return Ok(());
         }
+        self.guarded(|cursor| cursor.index.run.open_ends())?;
         match self.index.limits.as_ref().and_then(|limits| limits.prefix) {
             Some((rule, hash)) if self.index.run.knows_prefixes(rule) => {
                 self.guarded(|cursor| cursor.ask_then(hash, go))

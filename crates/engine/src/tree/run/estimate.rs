@@ -13,14 +13,15 @@ pub fn share_between(run: &Run, low: &[u8], high: Option<&[u8]>) -> Result<f64> 
     if *meta.largest < *low || high.is_some_and(|high| *high <= *meta.smallest) {
         return Ok(0.0);
     }
+    run.open_ends()?;
     let end = match high.filter(|high| **high <= *meta.largest) {
         Some(high) => leaves_below(run, high)?,
-        None => run.footer.leaves as f64,
+        None => run.footer().leaves as f64,
     };
     let start = if *low <= *meta.smallest { 0.0 } else { leaves_below(run, low)? };
     // Ends in one leaf: half of it, as good as any.
-    let least = if end > 0.0 || start < run.footer.leaves as f64 { 0.5 } else { 0.0 };
-    Ok(((end - start).max(least) / run.footer.leaves as f64).min(1.0))
+    let least = if end > 0.0 || start < run.footer().leaves as f64 { 0.5 } else { 0.0 };
+    Ok(((end - start).max(least) / run.footer().leaves as f64).min(1.0))
 }
 
 /// How many leaves have only keys below `key`, and of the leaf with the key a half.
@@ -32,7 +33,7 @@ fn leaves_below(run: &Run, key: &[u8]) -> Result<f64> {
     let each = if part + 1 < parts {
         index.count() as f64
     } else {
-        (run.footer.leaves as f64 - index.count() as f64) / (parts - 1).max(1) as f64
+        (run.footer().leaves as f64 - index.count() as f64) / (parts - 1).max(1) as f64
     };
     Ok(each * part as f64 + index.lower_bound(key).min(index.count()) as f64 + 0.5)
 }

@@ -115,9 +115,12 @@ impl IndexCursor {
     /// The first step of a seek to `key` that needs no filter: moves to the part to which `key` belongs, narrows the
     /// search in it by heads, and prefetches what the next step reads. `None` when the seek cannot be prefetched.
     pub(super) fn prefetch_seek(&mut self, key: &[u8]) -> Result<Option<Bound>> {
+        if self.is_outside_limits() {
+            return Ok(None);
+        }
+        self.run.open_ends()?;
         let asks_filter = |limits: &Arc<Limits>| limits.prefix.is_some_and(|(rule, _)| self.run.knows_prefixes(rule));
-        let is_direct =
-            self.fill == Fill::Keep && !self.is_outside_limits() && !self.limits.as_ref().is_some_and(asks_filter);
+        let is_direct = self.fill == Fill::Keep && !self.limits.as_ref().is_some_and(asks_filter);
         if !is_direct || !self.find_part(key)? {
             return Ok(None);
         }
@@ -169,7 +172,7 @@ fn index_of<'c>(run: &'c Run, fetched: &'c Option<Block>, part: usize) -> &'c Bl
 
 /// The part of the file where leaves within the limits lie, as far as this part of the index knows.
 pub(super) fn wanted(run: &Run, limits: Option<&Limits>, index: &Block) -> Range<u64> {
-    let mut wanted = 0..run.footer.leaves_end;
+    let mut wanted = 0..run.footer().leaves_end;
     let Some(limits) = limits else { return wanted };
     let leaf_of = |key: &[u8]| {
         let slot = index.lower_bound(key);

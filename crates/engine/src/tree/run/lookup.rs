@@ -40,6 +40,7 @@ impl Run {
         if !self.may_span(key) {
             return Ok(None);
         }
+        self.open_ends()?;
         let mut unasked = self.filter().is_some().then_some(hash);
         if let Some(filter) = self.filter()
             && filter.stats.should_probe(hash)
@@ -76,6 +77,7 @@ impl Run {
     /// Whether the filter lets a key or prefix with this hash pass.
     #[inline]
     pub(super) fn may_contain(&self, hash: u64) -> Result<bool> {
+        self.open_ends()?;
         match self.filter() {
             Some(filter) => filter.may_contain(self.file(), &self.cache, &self.reservation, hash),
             None => Ok(true),
@@ -171,7 +173,7 @@ impl Run {
     /// Prefetches the memory that a lookup of `key`, which has this hash, reads first: the filter, or else the leaf.
     /// Then it also says where in the index the lookup may begin.
     pub fn prefetch_step(&self, key: &[u8], hash: u64) -> Option<IndexPos> {
-        if !self.may_span(key) {
+        if !self.may_span(key) || !self.is_read() {
             return None;
         }
         if let Some(filter) = self.filter().filter(|filter| filter.stats.rejects_often()) {

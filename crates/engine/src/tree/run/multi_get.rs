@@ -62,6 +62,7 @@ pub fn get_many<'r, 'k, I: Iterator<Item = &'r Run>>(
     let mut tries = Vec::with_capacity(requests.len());
     for (number, request) in requests.iter().enumerate() {
         for run in runs_of(request.key).filter(|run| run.may_span(request.key)) {
+            run.open_ends()?;
             let filter = if run.filter().is_some() { FilterProbe::NotProbed } else { FilterProbe::Passed };
             tries.push(Probe { request: number, run, filter });
         }

@@ -32,10 +32,8 @@ pub struct Run {
     file: BlockFile,
     pub(super) cache: Arc<Cache>,
     meta: RunMeta,
-    pub(super) footer: Footer,
-    /// The top of the index, and the parts of it that are kept.
-    top: Branch,
-    filter: Option<OpenFilter>,
+    /// What the end of the file says, from the first use on.
+    ends: OnceLock<Ends>,
     pub(super) reservation: CacheReservation,
     /// The heads of the first and last key, which tell most keys outside of the run.
     heads: (u64, u64),
@@ -43,6 +41,14 @@ pub struct Run {
     visible_from: AtomicU64,
     /// See [`Run::values`]. Set as early.
     values: OnceLock<ValueFiles>,
+}
+
+/// What lookups begin with.
+struct Ends {
+    footer: Footer,
+    /// The top of the index, and the parts of it that are kept.
+    top: Branch,
+    filter: Option<OpenFilter>,
 }
 
 impl Run {
@@ -60,7 +66,7 @@ impl Run {
         cache: Arc<Cache>,
         stats: Arc<StoreStats>,
     ) -> Result<Arc<Self>> {
-        Self::of(BlockFile::open(env, path, identity, Access::Read, direct, stats)?, meta, cache)
+        Self::of(BlockFile::open_lazily(env, path, identity, Access::Read, direct, stats)?, meta, cache)
     }
 
     /// As [`Self::open`], with a file that is open already.
@@ -68,17 +74,59 @@ impl Run {
     /// # Errors
     /// As [`Self::open`].
     pub fn of(file: BlockFile, meta: RunMeta, cache: Arc<Cache>) -> Result<Arc<Self>> {
-        let tail = Tail::read(&file, &meta)?;
-        let footer = tail.footer(&meta)?;
-        let top = tail.block(footer.top)?;
-        check(&file, footer.top, &top, BlockKind::Branch)?;
-        let filter = tail.filter(&footer)?;
+        let run = Self::unread(file, meta, cache);
+        run.open_ends()?;
+        Ok(run)
+    }
+
+    /// As [`Self::of`], but nothing is read of the file before the run is first used: only then it shows whether it is
+    /// that run.
+    #[must_use]
+    pub fn unread(file: BlockFile, meta: RunMeta, cache: Arc<Cache>) -> Arc<Self> {
         let heads = (head(&meta.smallest), head(&meta.largest));
         let visible_from = AtomicU64::new(meta.clean_to.0);
-        let top = Branch::new(top, INDEX_HEIGHT).map_err(|_| no_pointer(&file, &footer))?;
         let reservation = CacheReservation::new(&cache);
-        let values = OnceLock::new();
-        Ok(Arc::new(Self { file, cache, meta, footer, top, filter, reservation, heads, visible_from, values }))
+        let (ends, values) = (OnceLock::new(), OnceLock::new());
+        Arc::new(Self { file, cache, meta, ends, reservation, heads, visible_from, values })
+    }
+
+    /// Reads what lookups begin with, unless that was done. Whatever reads the run calls this first.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    #[inline]
+    pub(super) fn open_ends(&self) -> Result<()> {
+        if self.ends.get().is_some() { Ok(()) } else { self.read_ends() }
+    }
+
+    #[cold]
+    fn read_ends(&self) -> Result<()> {
+        let (file, meta) = (&self.file, &self.meta);
+        let tail = Tail::read(file, meta)?;
+        let footer = tail.footer(meta)?;
+        let top = tail.block(footer.top)?;
+        check(file, footer.top, &top, BlockKind::Branch)?;
+        let filter = tail.filter(&footer)?;
+        let top = Branch::new(top, INDEX_HEIGHT).map_err(|_| no_pointer(file, &footer))?;
+        self.ends.get_or_init(|| Ends { footer, top, filter });
+        Ok(())
+    }
+
+    /// Whether [`Self::open_ends`] was called.
+    #[inline]
+    pub(super) fn is_read(&self) -> bool {
+        self.ends.get().is_some()
+    }
+
+    #[inline]
+    fn ends(&self) -> &Ends {
+        self.ends.get().expect("the ends of a run are read before anything else of it")
+    }
+
+    /// The end of the file.
+    #[inline]
+    pub(super) fn footer(&self) -> &Footer {
+        &self.ends().footer
     }
 
     /// The seqnum that the run's entries count as having at least: what the run is clean up to. A bulk load writes its
@@ -136,7 +184,7 @@ impl Run {
     /// Whether the filter knows the prefixes of the run's keys by this rule.
     #[inline]
     pub(super) fn knows_prefixes(&self, rule: Prefix) -> bool {
-        self.footer.filter_prefix == Some(rule)
+        self.footer().filter_prefix == Some(rule)
     }
 
     /// Between what seqnums the run's entries are.
@@ -176,8 +224,8 @@ impl Run {
 
     /// The top of the index.
     #[inline]
-    pub(super) const fn top(&self) -> &Block {
-        self.top.block()
+    pub(super) fn top(&self) -> &Block {
+        self.ends().top.block()
     }
 
     /// Prefetches the memory that a lookup of a block reads first; true if the swip holds the block itself.
@@ -189,7 +237,7 @@ impl Run {
     /// Index part `part` and what is known of its leaves, if it is kept.
     #[inline]
     pub(super) fn kept_branch(&self, part: usize) -> Option<&Branch> {
-        self.top.child(part)
+        self.ends().top.child(part)
     }
 
     /// Index part `part`, if it is kept.
@@ -201,7 +249,7 @@ impl Run {
     /// What is known of the leaf of entry `slot` of index part `part`, if the part is kept.
     #[inline]
     pub(super) fn trace(&self, part: usize, slot: usize) -> Option<Trace<'_>> {
-        self.top.child(part)?.trace(slot)
+        self.kept_branch(part)?.trace(slot)
     }
 
     /// Where the leaf of entry `slot` of index part `part`, which is `index`, lies, and the swip that may hold it.
@@ -231,12 +279,12 @@ impl Run {
 
     /// Keeps index part `part`, which a lookup used, if there is room.
     pub(super) fn keep(&self, part: usize, index: &Block) -> Option<&Branch> {
-        self.top.pin(part, index, INDEX_HEIGHT - 1, &self.reservation)
+        self.ends().top.pin(part, index, INDEX_HEIGHT - 1, &self.reservation)
     }
 
     /// Index part `part`, which is below [`Block::count`] of the top.
     pub(super) fn index_part(&self, part: usize, fill: Fill) -> Result<Block> {
-        if let Some(kept) = self.top.child(part) {
+        if let Some(kept) = self.kept_branch(part) {
             return Ok(kept.block().clone());
         }
         let pointer = self.pointer(self.top(), part)?;
@@ -251,7 +299,7 @@ impl Run {
     /// The pointer in entry `i` of a part of the index.
     #[inline]
     pub(super) fn pointer(&self, branch: &Block, i: usize) -> Result<BlockPointer> {
-        branch::pointer(branch, i).map_err(|_| no_pointer(&self.file, &self.footer))
+        branch::pointer(branch, i).map_err(|_| no_pointer(&self.file, self.footer()))
     }
 
     /// Checks that `leaf`, which `pointer` points to, is one.
@@ -264,7 +312,7 @@ impl Run {
     pub(super) fn verify_ends(&self) -> Result<()> {
         let tail = Tail::read(&self.file, &self.meta)?;
         let footer = tail.footer(&self.meta)?;
-        if footer != self.footer {
+        if footer != *self.footer() {
             return Err(self.file.corruption(self.meta.bytes, "the run's footer changed since it was opened"));
         }
         check(&self.file, footer.top, &tail.block(footer.top)?, BlockKind::Branch)?;
@@ -282,8 +330,8 @@ impl Run {
 
     /// The filter, if the run has one.
     #[inline]
-    pub(super) const fn filter(&self) -> Option<&OpenFilter> {
-        self.filter.as_ref()
+    pub(super) fn filter(&self) -> Option<&OpenFilter> {
+        self.ends().filter.as_ref()
     }
 }
 

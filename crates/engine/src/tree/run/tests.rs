@@ -423,7 +423,7 @@ fn a_bypassing_cursor_reads_much_at_once_and_keeps_nothing() {
     let before = reads();
     assert_eq!(all_entries(&mut RunCursor::over(&run, Fill::Bypass)).unwrap().len(), entries.len());
     let index_parts = u64_of(run.top().count());
-    assert!(reads() - before <= index_parts + 1 + run.footer.leaves_end / (128 << 10), "{} reads", reads() - before);
+    assert!(reads() - before <= index_parts + 1 + run.footer().leaves_end / (128 << 10), "{} reads", reads() - before);
     assert_eq!(bench.cache.bytes(), 0);
 
     let before = reads();
@@ -646,7 +646,7 @@ fn a_large_value_has_a_leaf_of_its_own() {
     let entries = [put(b"a", 0, b"1"), put(b"b", 0, &vec![7; 3 << 20]), put(b"c", 0, b"3")];
     let run = Bench::with(RunOptions { direct: true, ..Bench::new().options }).run(&entries);
     assert_eq!(
-        (run.footer.leaves, all_entries(&mut RunCursor::over(&run, Fill::Bypass)).unwrap()),
+        (run.footer().leaves, all_entries(&mut RunCursor::over(&run, Fill::Bypass)).unwrap()),
         (3, entries.to_vec())
     );
     assert_eq!(get(&run, b"b", 1).unwrap().as_ref(), Some(&entries[1]));

@@ -49,6 +49,7 @@ struct Walk<'a> {
 /// # Errors
 /// `Corruption` for the first disagreement, `Io` when a block cannot be read.
 pub fn verify(run: &Run) -> Result<RunReport> {
+    run.open_ends()?;
     run.verify_ends()?;
     let mut walk = Walk {
         run,
@@ -76,6 +77,10 @@ pub fn verify(run: &Run) -> Result<RunReport> {
 /// # Errors
 /// `Io` when a block cannot be read.
 pub fn verify_parts(run: &Run) -> Result<(u64, Vec<Error>)> {
+    match run.open_ends() {
+        Err(error) if error.kind() == ErrorKind::Corruption => return Ok((0, vec![error])),
+        opened => opened?,
+    }
     let index = (0..run.top().count()).map(|part| run.pointer(run.top(), part));
     let filter = run.filter().map_or(&[][..], |filter| &filter.parts);
     let blocks = index.chain(filter.iter().map(|pointer| Ok(*pointer)));
@@ -123,7 +128,7 @@ impl Walk<'_> {
             if pointer.offset != self.seen.leaves_end {
                 return Err(self.wrong(pointer, "a leaf does not begin where the one before it ends"));
             }
-            let (leaf, _) = readahead.leaf(self.run, (pointer, None), || 0..self.run.footer.leaves_end)?;
+            let (leaf, _) = readahead.leaf(self.run, (pointer, None), || 0..self.run.footer().leaves_end)?;
             self.run.check_leaf(pointer, &leaf)?;
             self.blocks += 1;
             self.seen.leaves += 1;
@@ -186,13 +191,13 @@ impl Walk<'_> {
             let line = parts[part].bytes()[at..].first_chunk::<LINE_BYTES>();
             line.is_some_and(|line| layout.may_contain(line, hash))
         };
-        let prefix = self.run.footer.filter_prefix.and_then(|rule| rule.of(&self.key));
+        let prefix = self.run.footer().filter_prefix.and_then(|rule| rule.of(&self.key));
         passes(hash_key(&self.key)) && prefix.is_none_or(|prefix| passes(hash_prefix(prefix)))
     }
 
     /// Checks the totals.
     fn end(&self) -> Result<()> {
-        let footer = &self.run.footer;
+        let footer = self.run.footer();
         let pointer = footer.top;
         let (top, filter_table) = (footer.top, footer.filter_table);
         let (filter_probes, filter_lines, filter_prefix) =

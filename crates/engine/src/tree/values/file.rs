@@ -34,7 +34,25 @@ impl ValueFile {
         cache: Arc<Cache>,
         stats: Arc<StoreStats>,
     ) -> Result<Arc<Self>> {
-        Self::of(BlockFile::open(env, path, identity, Access::Read, direct, stats)?, id, cache)
+        Self::of(BlockFile::open_lazily(env, path, identity, Access::Read, direct, stats)?, id, cache)
+    }
+
+    /// As [`Self::open`], of a file of which is known how many bytes it has: nothing of it is touched before its first
+    /// value is read.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn untouched(
+        env: &Env,
+        path: &Path,
+        (id, bytes): (FileId, u64),
+        identity: u64,
+        direct: bool,
+        cache: Arc<Cache>,
+        stats: Arc<StoreStats>,
+    ) -> Result<Arc<Self>> {
+        let file = BlockFile::open_lazily(env, path, identity, Access::Read, direct, stats)?;
+        Ok(Arc::new(Self { id, file, bytes, cache }))
     }
 
     /// Value file `id`, which is open as `file`.

@@ -20,7 +20,7 @@ pub type Tree = Arc<[Arc<Run>]>;
 /// Whether there are so few trees and runs, and these so small, that a view can say where each entry lies.
 #[must_use]
 pub fn can_be_viewed(trees: &[Tree]) -> bool {
-    let is_small = |run: &Arc<Run>| run.top().count() <= 1 << PART_BITS;
+    let is_small = |run: &Arc<Run>| run.open_ends().is_ok() && run.top().count() <= 1 << PART_BITS;
     trees.len() <= 1 << TREE_BITS && trees.iter().all(|tree| tree.len() <= 1 << RUN_BITS && tree.iter().all(is_small))
 }
 
