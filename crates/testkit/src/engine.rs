@@ -196,6 +196,18 @@ impl Engine {
         Ok(())
     }
 
+    /// Drops all tables and creates them again, each by one call. What was committed before is made durable first.
+    fn recreate_all(&mut self) -> Result<()> {
+        self.drop_slots();
+        let database = self.database();
+        database.sync()?;
+        let names: Vec<_> = self.tables.iter().map(|table| table.name().to_owned()).collect();
+        database.drop_tables(names.iter().map(String::as_str))?;
+        let options = (0..).map(|number| self.config.table_options(number));
+        self.tables = database.create_tables(names.into_iter().zip(options))?;
+        Ok(())
+    }
+
     /// Copies the database, reads the copy, and removes nothing: a later copy goes elsewhere.
     fn checkpoint(&mut self) -> Result<Outcome> {
         let copy = self.free_path()?;
@@ -417,6 +429,7 @@ impl Engine {
                 load.finish()?;
             }
             Op::Recreate(table) => self.recreate(*table)?,
+            Op::RecreateAll => self.recreate_all()?,
             Op::Sync => self.database().sync()?,
             Op::Verify => match self.database().verify()?.problems.as_slice() {
                 [] => {}

@@ -159,6 +159,12 @@ impl Model {
         self.erase(Erased { table, low: Vec::new(), high: None });
     }
 
+    /// All tables are dropped and created again, as one change.
+    fn recreate_all(&mut self) {
+        self.version += 1;
+        (0..self.tables.len()).for_each(|table| self.erase(Erased { table, low: Vec::new(), high: None }));
+    }
+
     fn drop_slots(&mut self) {
         self.transactions = Default::default();
         self.snapshots = [None; SLOTS];
@@ -316,6 +322,10 @@ impl Model {
             Op::Recreate(table) => {
                 self.drop_slots();
                 self.recreate(*table);
+            }
+            Op::RecreateAll => {
+                self.drop_slots();
+                self.recreate_all();
             }
             Op::Checkpoint => return Some(Outcome::Tables(self.state_at(self.version))),
             Op::Reopen(_) => self.drop_slots(),

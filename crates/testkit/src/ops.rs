@@ -157,6 +157,8 @@ pub enum Op {
     Load(usize, Vec<Pair>),
     /// Drops a table and creates it again, empty; all slots are dropped before.
     Recreate(usize),
+    /// Drops all tables together and creates them again together, empty; all slots are dropped before.
+    RecreateAll,
     /// Makes all that is committed durable.
     Sync,
     /// Verifies the database.
@@ -291,6 +293,7 @@ impl Generator {
             20 => Op::Hold(self.table(), self.rng.chance(50)),
             21 => Op::WaitIdle(self.table()),
             22 => self.load(),
+            23 if self.rng.chance(30) => Op::RecreateAll,
             23 => Op::Recreate(self.table()),
             24 => Op::Savepoint(slot),
             25 => Op::RollbackTo(slot),
@@ -597,6 +600,7 @@ impl fmt::Display for Op {
                 write!(f, "load t{table} {{{}}}", pairs.collect::<Vec<_>>().join("; "))
             }
             Self::Recreate(table) => write!(f, "recreate t{table}"),
+            Self::RecreateAll => write!(f, "recreate all tables"),
             Self::Sync => f.write_str("sync"),
             Self::Verify => f.write_str("verify"),
             Self::Checkpoint => f.write_str("checkpoint"),

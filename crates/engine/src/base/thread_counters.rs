@@ -6,6 +6,7 @@
 //!    all counters of the process.
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::num::usize_of32;
@@ -16,8 +17,9 @@ const OWN: usize = 16;
 const SHARDS: usize = OWN + 8;
 
 /// `N` counters that belong together. They only grow; each is exact by itself, and together they are no consistent cut.
-#[derive(Debug)]
-pub struct ThreadCounters<const N: usize>([Shard<N>; SHARDS]);
+/// Their memory is taken when the first is added to.
+#[derive(Debug, Default)]
+pub struct ThreadCounters<const N: usize>(OnceLock<Box<[Shard<N>; SHARDS]>>);
 
 /// Aligned so that two shards share no cache line (nor a pair of lines that is fetched together).
 #[derive(Debug)]
@@ -93,7 +95,7 @@ impl<const N: usize> ThreadCounters<N> {
     #[inline]
     pub fn add_from<const M: usize>(&self, first: usize, counts: [u64; M]) {
         let mine = mine();
-        for (counter, count) in self.0[mine].0[first..first + M].iter().zip(counts) {
+        for (counter, count) in self.shards()[mine].0[first..first + M].iter().zip(counts) {
             if count > 0 {
                 add(mine, counter, count);
             }
@@ -105,25 +107,24 @@ impl<const N: usize> ThreadCounters<N> {
     #[inline]
     pub fn add_to(&self, counter: usize, count: u64) -> u64 {
         let mine = mine();
-        add(mine, &self.0[mine].0[counter], count)
+        add(mine, &self.shards()[mine].0[counter], count)
+    }
+
+    #[inline]
+    fn shards(&self) -> &[Shard<N>; SHARDS] {
+        self.0.get_or_init(|| Box::new(std::array::from_fn(|_| Shard(std::array::from_fn(|_| AtomicU64::new(0))))))
     }
 
     /// The counters now.
     #[must_use]
     pub fn sums(&self) -> [u64; N] {
         let mut sums = [0; N];
-        for Shard(counters) in &self.0 {
+        for Shard(counters) in self.0.get().into_iter().flat_map(|shards| &**shards) {
             for (sum, counter) in sums.iter_mut().zip(counters) {
                 *sum += counter.load(Ordering::Relaxed);
             }
         }
         sums
-    }
-}
-
-impl<const N: usize> Default for ThreadCounters<N> {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| Shard(std::array::from_fn(|_| AtomicU64::new(0)))))
     }
 }
 

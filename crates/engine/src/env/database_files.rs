@@ -144,6 +144,11 @@ impl FileSystem for DatabaseFiles {
         self.fs()?.sync_dir(dir)
     }
 
+    fn sync_files(&self, dir: &Path, names: &[String]) -> std::result::Result<(), (PathBuf, io::Error)> {
+        let fs = self.fs().map_err(|error| (dir.to_owned(), error))?;
+        fs.sync_files(dir, names)
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
         self.fs()?.lock(path)
     }

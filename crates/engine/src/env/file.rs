@@ -87,6 +87,14 @@ pub trait FileSystem: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Makes the data of files of a directory durable, as [`File::sync`] of each, whether they are open or not; then the
+    /// directory's entries. Where the system can, one call does it for many files.
+    ///
+    /// # Errors
+    /// What the operating system says, and of which path.
+    fn sync_files(&self, dir: &Path, names: &[String]) -> Result<(), (PathBuf, io::Error)> {
+        sync_each(self, dir, names)
+    }
     /// Takes the exclusive lock on `path`, creating the file if need be, without waiting.
     ///
     /// # Errors
@@ -102,6 +110,20 @@ pub trait FileSystem: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says.
     fn absolute(&self, path: &Path) -> io::Result<PathBuf>;
+}
+
+/// [`FileSystem::sync_files`] of one file after the other.
+pub(super) fn sync_each<F: FileSystem + ?Sized>(
+    fs: &F,
+    dir: &Path,
+    names: &[String],
+) -> Result<(), (PathBuf, io::Error)> {
+    for name in names {
+        let path = dir.join(name);
+        let file = fs.open(&path, OpenOptions { access: Access::Read, direct: false });
+        file.and_then(|file| file.sync()).map_err(|error| (path, error))?;
+    }
+    fs.sync_dir(dir).map_err(|error| (dir.to_owned(), error))
 }
 
 /// A read or a write of a whole buffer, made in parallel with others ([`File::read_many`]) or with its owner

@@ -97,6 +97,14 @@ impl BlockFile {
         Ok(Self::from_file(file, path, identity, stats))
     }
 
+    /// Opens the file now, if it is not.
+    ///
+    /// # Errors
+    /// As [`BlockFile::open`].
+    pub fn touch(&self) -> Result<()> {
+        self.file.len().map(drop).map_err(|error| Error::io("open", &self.path, error).of_read().unchanged())
+    }
+
     /// As [`BlockFile::open`], with a file that is open already.
     #[must_use]
     pub fn from_file(file: Arc<dyn File>, path: &Path, identity: u64, stats: Arc<StoreStats>) -> Self {

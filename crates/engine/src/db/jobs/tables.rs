@@ -132,7 +132,7 @@ fn record(state: &State, manifest: &mut ManifestGuard<'_>, mut edits: Vec<Edit>)
 /// The B-tree of a new table. Its file is created by the first merge into it.
 fn new_btree(state: &State, options: &TableOptions) -> Result<(FileId, Arc<BTree>)> {
     let file = state.files.new_id();
-    Ok((file, state.files.open_btree(file, options, TreeMeta::default())?))
+    Ok((file, state.files.open_btree(file, options, TreeMeta::default(), true)?))
 }
 
 #[cold]

@@ -4,5 +4,6 @@ mod close;
 pub(crate) mod core;
 pub(crate) mod opening;
 mod recovery;
+mod tree_opener;
 
 pub(crate) use recovery::OnReplay;

@@ -23,7 +23,7 @@ use crate::cache::Cache;
 use crate::db::commit::pipeline::CommitPipeline;
 use crate::db::state::State;
 use crate::db::state::counters::Counters;
-use crate::db::state::directory::{is_lost_and_found, is_obsolete, is_of_manifest, lock_file, sync_above, sync_all};
+use crate::db::state::directory::{NamedFiles, is_lost_and_found, is_of_manifest, lock_file, sync_above, sync_all};
 use crate::db::state::events::Event;
 use crate::db::state::files::DataFiles;
 use crate::db::state::health::Health;
@@ -31,26 +31,22 @@ use crate::db::state::log_dir::LogDir;
 use crate::db::state::manifest_store::{ManifestStore, SEQNUM_GAP};
 use crate::db::state::options::Options;
 use crate::db::state::registered::Registered;
-use crate::db::state::table::TableState;
 use crate::db::state::tables::TableSet;
 use crate::db::state::wakers::Wakers;
 use crate::db::throttle::Throttle;
 use crate::db::throttle::budget::WriteBudget;
 use crate::env::{DatabaseFiles, DirEntry, Env, FileLock};
 use crate::log::{LogHistory, LogOptions, LogWriter};
-use crate::table::Level;
 use crate::table::catalog::Catalog;
 use crate::table::edit::Edit;
 use crate::table::files::{self, FileKind};
 use crate::table::manifest::{Manifest, RESERVE_BYTES};
-use crate::table::record::{RunRecord, TableRecord};
-use crate::table::{RunHandle, Trees};
-use crate::tree::values::ValueFiles;
 use crate::txn::publish::Publisher;
 use crate::txn::snapshots::Snapshots;
 
 use super::core::Core;
 use super::recovery::{OnReplay, Recovery, Replay};
+use super::tree_opener::TreeOpener;
 
 /// What the builder hands over beside the options.
 pub(crate) struct Parts<'a> {
@@ -135,10 +131,7 @@ impl Found {
         let wakers = Arc::<Wakers>::default();
         let events = registered.events.clone();
         let tables = TableSet::new(registered, Arc::clone(&wakers));
-        for (id, record) in &catalog.tables {
-            let table = Arc::new(open_table(&files, &tables, *id, record)?);
-            tables.lock().insert(record.name.clone(), table);
-        }
+        TreeOpener::new(&files, &tables, &dir, &catalog, &entries).open(&catalog)?;
         let manifest = create_manifest(&env, &dir, manifest_id, &mut catalog, &entries, &log_dir.path)?;
         files.skip_ids(catalog.next_file);
         let (files, health) = (Arc::new(files), Arc::new(Health::new(env.threads.origin())));
@@ -216,7 +209,8 @@ fn seal_after_short_sessions(state: &State, commits: &CommitPipeline) {
 fn remove_obsolete(state: &State, entries: &[DirEntry], goes: impl Fn(&str) -> bool) {
     let manifest = state.manifest.lock();
     let in_force = manifest.manifest().map(Manifest::id);
-    for entry in entries.iter().filter(|entry| goes(&entry.name) && is_obsolete(entry, manifest.catalog())) {
+    let named = NamedFiles::of(manifest.catalog());
+    for entry in entries.iter().filter(|entry| goes(&entry.name) && named.leave_out(entry)) {
         let Some((kind, id)) = files::parse(&entry.name) else { continue };
         if !is_of_manifest(&entry.name) || Some(id) != in_force {
             state.files.remove(kind, id);
@@ -245,29 +239,6 @@ fn load_catalog(env: &Env, dir: &Path, options: &Options) -> Result<(Catalog, Lo
     let mut catalog = new_catalog(env, dir)?;
     let log_dir = LogDir::create(env, dir, options, &mut catalog)?;
     Ok((catalog, log_dir))
-}
-
-/// Opens the trees of a table that the catalog names.
-fn open_table(files: &DataFiles, tables: &TableSet, id: TableId, record: &TableRecord) -> Result<TableState> {
-    let values = record.values().into_iter().map(|id| files.open_values(id)).collect::<Result<_>>();
-    let values = ValueFiles::new(values?);
-    let open = |records: &[RunRecord]| {
-        records.iter().map(|record| files.open_run(record, &values)).collect::<Result<Vec<RunHandle>>>()
-    };
-    let mut trees =
-        Trees { l0: open(&record.l0)?, range_tombstones: Arc::clone(&record.range_tombstones), ..Trees::default() };
-    for (level, runs) in trees.levels.iter_mut().zip(&record.levels) {
-        *level = Level::new(open(runs)?);
-    }
-    let mut btree = None;
-    if let Some((file, meta)) = &record.tree {
-        let tree = files.open_btree(*file, &record.options, *meta)?;
-        trees.btree = Some(tree.root());
-        btree = Some((*file, tree));
-    }
-    trees.values = values;
-    let (name, options) = (record.name.clone(), record.options.clone());
-    Ok(tables.table((id, name, options), trees, btree, record.seqnum_to_time.clone()))
 }
 
 /// The names in the directory, which is created when there is none and that is allowed.
@@ -344,7 +315,8 @@ fn create_manifest(
     if let Some(old) = Manifest::in_force(env, dir)?.filter(|old| *old != id) {
         Manifest::give_reserve_back(env, dir, old)?;
     }
-    for entry in entries.iter().filter(|entry| is_obsolete(entry, catalog)) {
+    let named = NamedFiles::of(catalog);
+    for entry in entries.iter().filter(|entry| named.leave_out(entry)) {
         let is_old_manifest = is_of_manifest(&entry.name);
         if !is_old_manifest {
             drop(env.fs.remove(&dir.join(&entry.name)));

@@ -1,9 +1,10 @@
 //! The database's directory: its lock, which files in it are the database's, and how names become durable.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use crate::base::{Error, ErrorKind, FileId, Result};
-use crate::env::{Access, DirEntry, Env, FileLock, OpenOptions};
+use crate::env::{DirEntry, Env, FileLock};
 use crate::table::catalog::Catalog;
 use crate::table::files::{self, FileKind};
 
@@ -17,19 +18,43 @@ pub(crate) fn is_of_manifest(name: &str) -> bool {
     matches!(files::parse(name), Some((FileKind::Manifest | FileKind::ManifestCopy, _)))
 }
 
-/// Whether a file is one of a database that the catalog does not name, as it names no manifest.
-pub(crate) fn is_obsolete(entry: &DirEntry, catalog: &Catalog) -> bool {
-    files::parse(&entry.name).is_some_and(|(kind, id)| !is_named(kind, id, catalog))
+/// The files that a catalog names. It names no manifest.
+#[derive(Debug, Default)]
+pub(crate) struct NamedFiles {
+    runs: HashSet<FileId>,
+    values: HashSet<FileId>,
+    trees: HashSet<FileId>,
 }
 
-/// Whether the catalog names a file. It names no manifest.
-pub(crate) fn is_named(kind: FileKind, id: FileId, catalog: &Catalog) -> bool {
-    catalog.tables.values().any(|table| match kind {
-        FileKind::Manifest | FileKind::ManifestCopy => false,
-        FileKind::Run => table.runs().any(|run| run.id == id),
-        FileKind::Values => table.values().contains(&id),
-        FileKind::Tree => table.tree.as_ref().is_some_and(|(file, _)| *file == id),
-    })
+impl NamedFiles {
+    pub(crate) fn of(catalog: &Catalog) -> Self {
+        let mut named = Self::default();
+        for table in catalog.tables.values() {
+            named.runs.extend(table.runs().map(|run| run.id));
+            named.values.extend(table.values());
+            named.trees.extend(table.tree.iter().map(|(file, _)| *file));
+        }
+        named
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.runs.len() + self.values.len() + self.trees.len()
+    }
+
+    pub(crate) fn contain(&self, kind: FileKind, id: FileId) -> bool {
+        match kind {
+            FileKind::Manifest | FileKind::ManifestCopy => false,
+            FileKind::Run => self.runs.contains(&id),
+            FileKind::Values => self.values.contains(&id),
+            FileKind::Tree => self.trees.contains(&id),
+        }
+    }
+
+    /// Whether a file is one of a database, and none of these.
+    pub(crate) fn leave_out(&self, entry: &DirEntry) -> bool {
+        files::parse(&entry.name).is_some_and(|(kind, id)| !self.contain(kind, id))
+    }
 }
 
 /// Whether an entry is one that file systems make by themselves.
@@ -50,12 +75,9 @@ pub(crate) fn lock_file(env: &Env, dir: &Path) -> Result<Box<dyn FileLock>> {
 
 /// Makes durable what a process that died may have left in the page cache.
 pub(crate) fn sync_all(env: &Env, dir: &Path, entries: &[DirEntry]) -> Result<()> {
-    for entry in entries.iter().filter(|entry| entry.name == files::CURRENT || files::parse(&entry.name).is_some()) {
-        let path = dir.join(&entry.name);
-        let file = env.fs.open(&path, OpenOptions { access: Access::Read, direct: false });
-        file.and_then(|file| file.sync()).map_err(|error| Error::io("sync", &path, error))?;
-    }
-    env.fs.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))
+    let is_ours = |entry: &&DirEntry| entry.name == files::CURRENT || files::parse(&entry.name).is_some();
+    let names: Vec<_> = entries.iter().filter(is_ours).map(|entry| entry.name.clone()).collect();
+    env.fs.sync_files(dir, &names).map_err(|(path, error)| Error::io("sync", &path, error))
 }
 
 /// Makes the name of a directory, and of those above it, durable.

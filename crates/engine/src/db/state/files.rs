@@ -21,7 +21,7 @@ use crate::tree::btree::{BTree, TreeMeta, TreeOptions};
 use crate::tree::run::{Run, RunBuilder, RunMeta, RunOptions};
 use crate::tree::values::{ValueBuilder, ValueFile, ValueFiles};
 
-use super::directory::{identity, is_named};
+use super::directory::{NamedFiles, identity};
 
 /// The data files of an open database.
 #[derive(Debug)]
@@ -89,21 +89,29 @@ impl DataFiles {
         RunBuilder::create(&self.env, &path, self.identity(id), options, stats)
     }
 
-    /// Opens a run that the manifest names.
-    pub(crate) fn open_run(&self, record: &RunRecord, values: &ValueFiles) -> Result<RunHandle> {
+    /// Opens a run that the manifest names; with `is_unread`, without a look at its file before it is first used.
+    pub(crate) fn open_run(&self, record: &RunRecord, values: &ValueFiles, is_unread: bool) -> Result<RunHandle> {
         let (path, identity) = (self.path(FileKind::Run, record.id), self.identity(record.id));
         let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));
-        let run = Run::open(&self.env, &path, identity, self.direct_io, record.meta.clone(), cache, stats)?;
+        let (meta, access) = (record.meta.clone(), Access::Read);
+        let file = BlockFile::open_lazily(&self.env, &path, identity, access, self.direct_io, stats)?;
+        let run = if is_unread { Run::unread(file, meta, cache) } else { Run::of(file, meta, cache)? };
         run.refer_to(values)?;
         Ok(RunHandle { id: record.id, run })
     }
 
     /// Opens a run that was just written; `instance` is the number under which the cache knows its file.
     pub(crate) fn open_new_run(&self, id: FileId, instance: u64, meta: RunMeta) -> Result<RunHandle> {
-        let (path, stats) = (self.path(FileKind::Run, id), Arc::clone(&self.stats));
-        let file = BlockFile::open_lazily(&self.env, &path, self.identity(id), Access::Read, self.direct_io, stats)?;
+        let file = self.open_new(FileKind::Run, id)?;
         let run = Run::of(file.as_instance(instance), meta, Arc::clone(&self.cache))?;
         Ok(RunHandle { id, run })
+    }
+
+    /// Opens a file that was just written. Where there is no descriptor for it, nothing is changed.
+    fn open_new(&self, kind: FileKind, id: FileId) -> Result<BlockFile> {
+        let (path, stats) = (self.path(kind, id), Arc::clone(&self.stats));
+        let file = BlockFile::open_lazily(&self.env, &path, self.identity(id), Access::Read, self.direct_io, stats)?;
+        file.touch().map(|()| file)
     }
 
     /// Begins a value file.
@@ -112,25 +120,37 @@ impl DataFiles {
         ValueBuilder::create(&self.env, &path, id, self.identity(id), compression, self.direct_io, stats)
     }
 
-    /// Opens a value file.
-    pub(crate) fn open_values(&self, id: FileId) -> Result<Arc<ValueFile>> {
+    /// Opens a value file, of which may be known how many bytes it has.
+    pub(crate) fn open_values(&self, id: FileId, bytes: Option<u64>) -> Result<Arc<ValueFile>> {
         let (path, identity) = (self.path(FileKind::Values, id), self.identity(id));
         let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));
-        ValueFile::open(&self.env, &path, id, identity, self.direct_io, cache, stats)
+        match bytes {
+            None => ValueFile::open(&self.env, &path, id, identity, self.direct_io, cache, stats),
+            Some(bytes) => {
+                ValueFile::untouched(&self.env, &path, (id, bytes), identity, self.direct_io, cache, stats)
+            }
+        }
     }
 
     /// Opens a value file that was just written, as the cache knows it.
     pub(crate) fn open_new_values(&self, id: FileId, instance: u64) -> Result<Arc<ValueFile>> {
-        let (path, stats) = (self.path(FileKind::Values, id), Arc::clone(&self.stats));
-        let file = BlockFile::open_lazily(&self.env, &path, self.identity(id), Access::Read, self.direct_io, stats)?;
+        let file = self.open_new(FileKind::Values, id)?;
         ValueFile::of(file.as_instance(instance), id, Arc::clone(&self.cache))
     }
 
-    /// Opens a B-tree that the manifest names, or is about to name.
-    pub(crate) fn open_btree(&self, id: FileId, options: &TableOptions, meta: TreeMeta) -> Result<Arc<BTree>> {
+    /// Opens a B-tree that the manifest names, or is about to name; with `is_unread`, without a look at its file before
+    /// it is first used.
+    pub(crate) fn open_btree(
+        &self,
+        id: FileId,
+        options: &TableOptions,
+        meta: TreeMeta,
+        is_unread: bool,
+    ) -> Result<Arc<BTree>> {
         let (path, identity) = (self.path(FileKind::Tree, id), self.identity(id));
         let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));
-        BTree::open(&self.env, &path, identity, self.tree_options(options), meta, cache, stats)
+        let open = if is_unread { BTree::unread } else { BTree::open };
+        open(&self.env, &path, identity, self.tree_options(options), meta, cache, stats)
     }
 
     fn tree_options(&self, options: &TableOptions) -> TreeOptions {
@@ -199,8 +219,9 @@ impl DataFiles {
 
     /// Removes what bulk loads have written that are not finished. The manifest names nothing more from now on.
     pub(crate) fn remove_pending(&self, catalog: &Catalog) {
-        for id in std::mem::take(&mut *self.pending.lock()) {
-            for kind in [FileKind::Run, FileKind::Values].into_iter().filter(|kind| !is_named(*kind, id, catalog)) {
+        let (pending, named) = (std::mem::take(&mut *self.pending.lock()), NamedFiles::of(catalog));
+        for id in pending {
+            for kind in [FileKind::Run, FileKind::Values].into_iter().filter(|kind| !named.contain(*kind, id)) {
                 // Each has one of the two, or none yet.
                 drop(self.env.fs.remove(&self.path(kind, id)));
             }

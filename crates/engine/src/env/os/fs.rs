@@ -1,17 +1,22 @@
 //! Files and directories by name.
 
-use super::super::file::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions};
+use super::super::file::{Access, DirEntry, File, FileLock, FileSystem, OpenOptions, sync_each};
 use super::super::origin::Origin;
 use super::file::OsFile;
 use super::names;
 use super::origin::origin;
 use crate::base::sync::Mutex;
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fsync, link, openat, rename, statvfs, unlink};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fsync, link, openat, rename, statvfs, syncfs, unlink};
 use rustix::io::{Errno, retry_on_intr};
+use rustix::system::uname;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// From this number of files on, one sync of the whole file system is faster than one of each, each of which waits for
+/// the device. It also writes what other programs have written there.
+const SYNC_TOGETHER: usize = 64;
 
 /// The file system of the operating system.
 #[derive(Debug)]
@@ -90,6 +95,14 @@ impl FileSystem for OsFileSystem {
         })
     }
 
+    fn sync_files(&self, dir: &Path, names: &[String]) -> Result<(), (PathBuf, io::Error)> {
+        if names.len() < SYNC_TOGETHER || !tells_sync_errors() {
+            return sync_each(self, dir, names);
+        }
+        let synced = self.with_dir(dir, |fd| Ok(retry_on_intr(|| syncfs(&fd))?));
+        synced.map_err(|error| (dir.to_owned(), error))
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
         let fd = open(path, OFlags::RDWR | OFlags::CREATE)?;
         retry_on_intr(|| flock(&fd, FlockOperation::NonBlockingLockExclusive))?;
@@ -104,6 +117,14 @@ impl FileSystem for OsFileSystem {
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
         std::path::absolute(path)
     }
+}
+
+/// Whether the kernel tells by syncfs(2) that a write of a file failed: since Linux 5.8.
+fn tells_sync_errors() -> bool {
+    let name = uname();
+    let mut numbers = name.release().to_str().unwrap_or_default().split(|char: char| !char.is_ascii_digit());
+    let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok()).unwrap_or(0);
+    (number(), number()) >= (5, 8)
 }
 
 /// A lock by flock(2), which belongs to the open file and so also keeps a second handle of the same process out.

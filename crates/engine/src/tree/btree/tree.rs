@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::sync::{AtomicBool, Mutex, fence};
 
@@ -41,14 +41,20 @@ pub struct TreeOptions {
 pub struct BTree {
     pub(super) file: Arc<TreeFile>,
     options: TreeOptions,
-    pub(super) space: Arc<Mutex<SpaceMap>>,
-    /// What is wrong with the list of free space, which the open found damaged. The tree can be read, and nothing is
-    /// merged into it.
-    damage: Option<Error>,
+    /// From the first merge on, or from the open.
+    space: OnceLock<Space>,
     roots: Mutex<Roots>,
     birth: Mutex<Birth>,
     /// A merge is under way or its root pending. Publishes the space map's and roots' state from one merge to the next.
     merging: Arc<AtomicBool>,
+}
+
+/// The space of the file.
+#[derive(Debug)]
+struct Space {
+    map: Arc<Mutex<SpaceMap>>,
+    /// What is wrong with the list of free space. The tree can be read, and nothing is merged into it.
+    damage: Option<Error>,
 }
 
 /// How far the file of a tree has come to be.
@@ -128,7 +134,7 @@ impl BTree {
         let file = Arc::new(TreeFile { blocks, cache });
         file.write_header(&**file.blocks.file())?;
         file.sync()?;
-        Ok(Self::new(file, options, TreeMeta::default(), Ok(&[]), Birth::Done))
+        Ok(Self::new(file, options, TreeMeta::default(), Birth::Done))
     }
 
     /// Opens the tree whose installed root `meta` describes. Where its list of free space is damaged it can be read,
@@ -146,38 +152,61 @@ impl BTree {
         cache: Arc<Cache>,
         stats: Arc<StoreStats>,
     ) -> Result<Arc<Self>> {
-        let blocks = BlockFile::open_lazily(env, path, identity, Access::Write, options.direct, stats)?;
-        let file = Arc::new(TreeFile { blocks, cache });
-        if meta.is_unwritten() {
-            return Ok(Self::new(file, options, meta, Ok(&[]), Birth::Due(env.clone())));
-        }
-        file.check_header(meta.file_bytes)?;
-        match read_free_list(&file, &meta) {
-            Ok(free) => Ok(Self::new(file, options, meta, Ok(&free), Birth::Done)),
-            // Reads do not need it.
-            Err(error) if error.kind() == ErrorKind::Corruption => {
-                Ok(Self::new(file, options, meta, Err(error), Birth::Done))
-            }
-            Err(error) => Err(error),
-        }
+        let tree = Self::unread(env, path, identity, options, meta, cache, stats)?;
+        tree.space()?;
+        Ok(tree)
     }
 
-    fn new(
-        file: Arc<TreeFile>,
+    /// As [`Self::open`], but the header of the file and its list of free space are only read by the first merge.
+    ///
+    /// # Errors
+    /// As [`Self::open`], where that tells an error without looking into the file.
+    pub fn unread(
+        env: &Env,
+        path: &Path,
+        identity: u64,
         options: TreeOptions,
         meta: TreeMeta,
-        free: Result<&[Extent]>,
-        birth: Birth,
-    ) -> Arc<Self> {
-        let (free, damage) = match free {
+        cache: Arc<Cache>,
+        stats: Arc<StoreStats>,
+    ) -> Result<Arc<Self>> {
+        let blocks = BlockFile::open_lazily(env, path, identity, Access::Write, options.direct, stats)?;
+        let file = Arc::new(TreeFile { blocks, cache });
+        let birth = if meta.is_unwritten() { Birth::Due(env.clone()) } else { Birth::Done };
+        Ok(Self::new(file, options, meta, birth))
+    }
+
+    /// The space of the file, of which the list of what is free is read the first time.
+    fn space(&self) -> Result<&Space> {
+        if let Some(space) = self.space.get() {
+            return Ok(space);
+        }
+        let meta = *self.root().meta();
+        if !meta.is_unwritten() {
+            self.file.blocks.touch()?;
+            self.file.check_header(meta.file_bytes)?;
+        }
+        let (free, damage) = match read_free_list(&self.file, &meta) {
             Ok(free) => (free, None),
-            Err(error) => (&[][..], Some(error)),
+            // Reads do not need it.
+            Err(error) if error.kind() == ErrorKind::Corruption => (Vec::new(), Some(error)),
+            Err(error) => return Err(error),
         };
-        let space = Arc::new(Mutex::new(SpaceMap::new(meta.file_units(), free)));
+        let map = Arc::new(Mutex::new(SpaceMap::new(meta.file_units(), &free)));
+        Ok(self.space.get_or_init(|| Space { map, damage }))
+    }
+
+    /// The space of the file, which was known before.
+    pub(super) fn space_map(&self) -> &Arc<Mutex<SpaceMap>> {
+        &self.space.get().expect("a merge has read it").map
+    }
+
+    fn new(file: Arc<TreeFile>, options: TreeOptions, meta: TreeMeta, birth: Birth) -> Arc<Self> {
+        let space = OnceLock::new();
         let installed = TreeRoot::new(Arc::clone(&file), meta);
         let roots = Mutex::new(Roots { installed, older: Vec::new() });
         let birth = Mutex::new(birth);
-        Arc::new(Self { file, options, space, damage, roots, birth, merging: Arc::default() })
+        Arc::new(Self { file, options, space, roots, birth, merging: Arc::default() })
     }
 
     /// The installed root.
@@ -212,14 +241,16 @@ impl BTree {
         pause: &mut dyn FnMut() -> Result<()>,
     ) -> Result<PendingRoot> {
         assert!(Arc::ptr_eq(&permit.0, &self.merging), "a permit is for its own tree");
-        if let Some(damage) = &self.damage {
+        let Space { map, damage } = self.space()?;
+        if let Some(damage) = damage {
             return Err(damage.again());
         }
         self.create_file()?;
+        self.file.blocks.touch()?;
         let base = *self.root().meta();
-        self.space.lock().reclaim(self.oldest_read());
+        map.lock().reclaim(self.oldest_read());
 
-        let writer = ExtentWriter::new(&self.file.blocks, &self.space);
+        let writer = ExtentWriter::new(&self.file.blocks, map);
         let output = Output::new(&self.file, writer, self.options.block_bytes, self.options.compression);
         let mut merge = Merge::new(&self.file, changes, gc, rewrite, pause, output);
         let merged = merge.run(&base);
@@ -276,7 +307,7 @@ impl BTree {
         for extent in &freed {
             self.file.cache.forget_block(self.file.blocks.instance(), extent.offset());
         }
-        self.space.lock().free_after(meta.generation, freed);
+        self.space_map().lock().free_after(meta.generation, freed);
         let cut = allocation.keep();
         if let Some(bytes) = cut {
             let cut = self.file.blocks.file().set_len(bytes);
@@ -296,7 +327,7 @@ impl BTree {
     pub fn punch_free(&self, permit: &MergePermit, keep_bytes: u64) -> Result<()> {
         assert!(Arc::ptr_eq(&permit.0, &self.merging), "a permit is for its own tree");
         let extents = {
-            let mut space = self.space.lock();
+            let mut space = self.space()?.map.lock();
             space.reclaim(self.oldest_read());
             space.longest_free(keep_bytes / UNIT_BYTES)
         };
@@ -323,7 +354,7 @@ impl BTree {
         const SLACK_BYTES: usize = 64;
         const HEADERS_BYTES: usize = FRAME_HEADER_BYTES + RAW_PAYLOAD_AT;
         let list = || {
-            let extents = self.space.lock().unreachable(freed).map_err(|_| self.file.unfit())?;
+            let extents = self.space_map().lock().unreachable(freed).map_err(|_| self.file.unfit())?;
             let mut bytes = Vec::new();
             encode_extents(&extents, &mut bytes);
             Result::Ok((bytes, extents.iter().map(|extent| extent.units).sum::<u64>()))
@@ -337,7 +368,7 @@ impl BTree {
         image[RAW_PAYLOAD_AT..][..bytes.len()].copy_from_slice(&bytes);
         let pointer = writer.append(&image, Compression::None)?;
         assert_eq!(pointer.bytes, u32_of(usize_of(units * UNIT_BYTES)), "the list fills the space reserved for it");
-        let end = self.space.lock().end();
+        let end = self.space_map().lock().end();
         let (file_bytes, free_bytes) = (end * UNIT_BYTES, free_units * UNIT_BYTES);
         Ok(TreeMeta { file_bytes, free_bytes, free_list: Some(pointer), ..meta })
     }

@@ -7,7 +7,7 @@
 //! # Concurrency
 //! A piece costs one atomic addition. Only a thread that finds the chunk used up takes the latch, to map the next one.
 
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use crate::base::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex};
@@ -45,7 +45,7 @@ const TAKEN_RECORD: u64 = 1 << 32;
 
 /// The memory of one memtable.
 pub(super) struct Arena {
-    /// The chunk that pieces come from. A store publishes the chunk's header to every thread that takes pieces.
+    /// The chunk that pieces come from; null before the first piece. A store publishes the chunk's header to every thread that takes pieces.
     current: AtomicPtr<Chunk>,
     /// The sum of the lengths of all chunks but the current one. Publishes that these are not current any more.
     full_bytes: AtomicUsize,
@@ -73,14 +73,13 @@ unsafe impl Send for ChunkPtr {}
 
 impl Arena {
     pub(super) fn new() -> Self {
-        let first = ChunkPtr::map(CHUNK_BYTES_MIN);
-        let current = AtomicPtr::new(first.0.as_ptr());
-        Self { current, full_bytes: AtomicUsize::new(0), spares: Mutex::default(), chunks: Mutex::new(vec![first]) }
+        let current = AtomicPtr::new(ptr::null_mut());
+        Self { current, full_bytes: AtomicUsize::new(0), spares: Mutex::default(), chunks: Mutex::default() }
     }
 
     /// Memory taken so far, in bytes: what the current chunk has left takes none yet, unless it is one of the largest.
     pub(super) fn bytes(&self) -> usize {
-        self.full_bytes.load(Ordering::Acquire) + self.current().resident_bytes()
+        self.full_bytes.load(Ordering::Acquire) + self.current().map_or(0, ChunkPtr::resident_bytes)
     }
 
     /// Whether [`Self::prepare_spare`] has something to do.
@@ -136,7 +135,7 @@ impl Arena {
         }
         loop {
             let current = self.current();
-            if let Some(piece) = current.take(len, records) {
+            if let Some(piece) = current.and_then(|current| current.take(len, records)) {
                 return piece;
             }
             self.replace(current, len);
@@ -144,23 +143,24 @@ impl Arena {
     }
 
     #[inline]
-    fn current(&self) -> ChunkPtr {
-        ChunkPtr(NonNull::new(self.current.load(Ordering::Acquire)).expect("an arena always has a chunk"))
+    fn current(&self) -> Option<ChunkPtr> {
+        NonNull::new(self.current.load(Ordering::Acquire)).map(ChunkPtr)
     }
 
     /// Makes a new chunk the current one, with room for `len` bytes, unless another thread did so since `used_up` was.
     #[cold]
-    fn replace(&self, used_up: ChunkPtr, len: usize) {
+    fn replace(&self, used_up: Option<ChunkPtr>, len: usize) {
         let mut chunks = self.chunks.lock();
         if self.current() == used_up {
-            let grown = (2 * used_up.header().len).min(CHUNK_BYTES_MAX);
+            let used_up_bytes = used_up.map_or(0, |chunk| chunk.header().len);
+            let grown = (2 * used_up_bytes).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
             let map = || ChunkPtr::map(grown.max((HEADER_BYTES + len).next_power_of_two()));
             let spare = self.spares.lock().pop();
             let chunk = spare.unwrap_or_else(map);
             chunks.push(chunk);
             self.current.store(chunk.0.as_ptr(), Ordering::Release);
             // Not before: `bytes`, which adds the two, must not count one chunk twice.
-            self.full_bytes.fetch_add(used_up.header().len, Ordering::Release);
+            self.full_bytes.fetch_add(used_up_bytes, Ordering::Release);
         }
     }
 

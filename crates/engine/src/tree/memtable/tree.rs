@@ -34,7 +34,7 @@ pub(super) const INSERT_GROUP: usize = 16;
 /// See the module. Aligned, because the count of handles in front of it changes with every pinned value.
 #[repr(align(64))]
 pub(super) struct Tree {
-    /// The first node of the highest level. Publishes a new root.
+    /// The first node of the highest level; none before the first use. Publishes a new root.
     root: Link,
     /// The last leaf, or one that was it a moment ago: where ascending keys go without a search. Publishes the leaf.
     tail: Link,
@@ -49,28 +49,42 @@ pub(super) struct Tree {
 impl Tree {
     pub(super) fn new() -> Self {
         let (arena, root, tail, first) = (Arena::new(), Link::new(), Link::new(), Link::new());
-        let leaf = Node::create(&arena, 0);
-        root.set(Some(leaf));
-        tail.set(Some(leaf));
-        first.set(Some(leaf));
         Self { root, tail, first, growth: Mutex::new(()), arena }
     }
 
     fn root(&self) -> &Node {
-        self.root.get(&self.arena).expect("a tree has a root from its birth")
+        self.linked(&self.root)
     }
 
     pub(super) fn first_leaf(&self) -> &Node {
-        self.first.get(&self.arena).expect("a tree has a leaf from its birth")
+        self.linked(&self.first)
     }
 
     /// A leaf at or shortly before the end.
     pub(super) fn tail(&self) -> &Node {
-        self.tail.get(&self.arena).expect("a tree has a leaf from its birth")
+        self.linked(&self.tail)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.first_leaf().first_record().is_none()
+        self.first.get(&self.arena).is_none_or(|leaf| leaf.first_record().is_none())
+    }
+
+    #[inline]
+    fn linked<'t>(&'t self, link: &'t Link) -> &'t Node {
+        link.get(&self.arena).unwrap_or_else(|| self.plant(link))
+    }
+
+    /// Makes the first leaf: a tree in which nothing is looked for or inserted takes no memory for it.
+    #[cold]
+    fn plant<'t>(&'t self, link: &'t Link) -> &'t Node {
+        let growth = self.growth.lock();
+        if self.root.get(&self.arena).is_none() {
+            let leaf = Node::create(&self.arena, 0);
+            // The root last: others look at it for whether the latch is to be taken.
+            [&self.first, &self.tail, &self.root].iter().for_each(|link| link.set(Some(leaf)));
+        }
+        drop(growth);
+        link.get(&self.arena).expect("a leaf is set before the root")
     }
 
     pub(super) fn insert(&self, entry: &Entry<'_>) {

@@ -61,7 +61,7 @@ fn a_list_of_free_space_fits_only_the_root_that_it_came_with() {
 fn a_merge_that_frees_what_is_free_already_is_told_and_leaves_the_tree_as_it_was() {
     let (mut fixture, leaves) = fixture();
     // So far from the others that the merge writes elsewhere.
-    fixture.tree.space.lock().release(extent(leaves[leaves.len() / 2]));
+    fixture.tree.space_map().lock().release(extent(leaves[leaves.len() / 2]));
     let before = fixture.meta();
     (0..400).for_each(|i| fixture.model.put(key(i), "new"));
     let error = fixture.prepare(false).unwrap_err();

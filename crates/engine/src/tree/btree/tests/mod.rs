@@ -635,7 +635,7 @@ fn a_root_that_is_dropped_gives_its_space_back() {
     let mut fixture = Fixture::plain(512);
     (0..1000).for_each(|i| fixture.model.put(key(i), "value"));
     fixture.merge(false);
-    let end = fixture.tree.space.lock().end();
+    let end = fixture.tree.space_map().lock().end();
     for _ in 0..20 {
         let mut other = fixture.model.clone();
         (0..1000).for_each(|i| other.put(key(i), "never seen"));
@@ -645,7 +645,7 @@ fn a_root_that_is_dropped_gives_its_space_back() {
         drop(pending);
         fixture.check();
     }
-    assert!(fixture.tree.space.lock().end() <= 3 * end, "each merge took the space of the one before");
+    assert!(fixture.tree.space_map().lock().end() <= 3 * end, "each merge took the space of the one before");
     fixture.model.put("z", "seen");
     fixture.merge(false);
     fixture.check();
