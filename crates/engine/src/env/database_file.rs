@@ -168,12 +168,13 @@ impl DatabaseFile {
 
     /// As [`Self::call`], of a call that writes.
     fn change<T>(&self, call: impl FnOnce(&dyn File) -> io::Result<T>) -> io::Result<T> {
-        self.mark_unsynced();
+        self.mark_unsynced(true);
         self.call(call)
     }
 
-    fn mark_unsynced(&self) {
-        self.lazy.iter().for_each(|lazy| lazy.is_unsynced.store(true, Ordering::Relaxed));
+    /// Says whether bytes may have been written that no sync has made durable.
+    pub(super) fn mark_unsynced(&self, is_unsynced: bool) {
+        self.lazy.iter().for_each(|lazy| lazy.is_unsynced.store(is_unsynced, Ordering::Relaxed));
     }
 
     /// The alignment for writes and reads. Where the file cannot be opened, what fits every file: the call that comes
@@ -272,7 +273,7 @@ impl File for DatabaseFile {
 
     fn begin(&self, transfer: Transfer) -> InFlight {
         if transfer.is_write() {
-            self.mark_unsynced();
+            self.mark_unsynced(true);
         }
         match (self.alignment() > 1, transfer.is_write()) {
             _ if !self.shared.threads.concurrent() => match self.file() {
@@ -306,7 +307,7 @@ impl File for DatabaseFile {
         let was_unsynced = self.lazy.as_ref().is_some_and(|lazy| lazy.is_unsynced.swap(false, Ordering::Relaxed));
         self.call(|file| file.sync()).inspect_err(|_| {
             if was_unsynced {
-                self.mark_unsynced();
+                self.mark_unsynced(true);
             }
         })
     }

@@ -89,11 +89,13 @@ impl DatabaseFiles {
 
     /// Has the files of a name that is about to be removed stay open as long as they are held.
     fn keep_open(&self, path: &Path) -> io::Result<()> {
-        let held: Vec<_> = match self.shared.lazy.lock().get(path) {
-            Some(handles) => handles.iter().filter_map(Weak::upgrade).collect(),
-            None => return Ok(()),
-        };
-        held.iter().try_for_each(|file| file.keep_open())
+        self.held([path.to_owned()].into_iter()).iter().try_for_each(|file| file.keep_open())
+    }
+
+    /// The files of these paths that were opened lazily.
+    fn held(&self, paths: impl Iterator<Item = PathBuf>) -> Vec<Arc<DatabaseFile>> {
+        let lazy = self.shared.lazy.lock();
+        paths.filter_map(|path| lazy.get(&path)).flatten().filter_map(Weak::upgrade).collect()
     }
 }
 
@@ -146,7 +148,9 @@ impl FileSystem for DatabaseFiles {
 
     fn sync_files(&self, dir: &Path, names: &[String]) -> std::result::Result<(), (PathBuf, io::Error)> {
         let fs = self.fs().map_err(|error| (dir.to_owned(), error))?;
-        fs.sync_files(dir, names)
+        let unsynced = self.held(names.iter().map(|name| dir.join(name)));
+        unsynced.iter().for_each(|file| file.mark_unsynced(false));
+        fs.sync_files(dir, names).inspect_err(|_| unsynced.iter().for_each(|file| file.mark_unsynced(true)))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {

@@ -6,6 +6,8 @@
 pub mod buffer;
 mod database_file;
 mod database_files;
+#[cfg(test)]
+mod descriptor_tests;
 mod descriptors;
 mod environment;
 mod file;

@@ -34,6 +34,8 @@ pub struct BlockWriter {
     write_behind: WriteBehind,
     frame: Vec<u8>,
     failed: bool,
+    /// Whether the end of the file is followed by a sync.
+    is_synced: bool,
 }
 
 impl BlockWriter {
@@ -56,7 +58,13 @@ impl BlockWriter {
             write_behind: WriteBehind::default(),
             frame: Vec::new(),
             failed: false,
+            is_synced: true,
         })
+    }
+
+    /// Leaves the sync of the file to the caller.
+    pub const fn leave_sync(&mut self) {
+        self.is_synced = false;
     }
 
     /// Appends a block and says where it is.
@@ -139,7 +147,8 @@ impl BlockWriter {
         self.write_behind.wait(&self.path)
     }
 
-    /// Writes the rest and forces the file, not its name, to the device. Says how many bytes it has.
+    /// Writes the rest and forces the file, not its name, to the device (see [`Self::leave_sync`]). Says how many bytes
+    /// it has.
     ///
     /// # Errors
     /// As [`BlockWriter::append`].
@@ -154,8 +163,10 @@ impl BlockWriter {
         if padded != bytes {
             self.checked(|writer| writer.told("cut", writer.file.set_len(bytes)))?;
         }
-        self.checked(|writer| writer.told("sync", writer.file.sync()))?;
-        self.stats.count_sync();
+        if self.is_synced {
+            self.checked(|writer| writer.told("sync", writer.file.sync()))?;
+            self.stats.count_sync();
+        }
         Ok(bytes)
     }
 

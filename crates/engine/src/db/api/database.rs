@@ -341,6 +341,15 @@ impl Database {
         batch.commit(&self.handle, durability)
     }
 
+    /// Writes the memtables of all tables to disk and returns when they are there. Those of tables with little in memory
+    /// are written together, which takes a small part of the time of [`Table::flush`] for each.
+    ///
+    /// # Errors
+    /// `Io`, `Full`, `Poisoned`, `Closed`.
+    pub fn flush(&self) -> Result<()> {
+        self.core().flusher.flush_database()
+    }
+
     /// Makes everything committed so far durable, except what only [`Table::flush`] does: changes of unlogged tables.
     ///
     /// # Errors

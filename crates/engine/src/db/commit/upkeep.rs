@@ -1,6 +1,8 @@
 //! What keeps commits going: full memtables are sealed, so that a flush takes them; the log is synced at intervals; its
 //! segments are prepared ahead, and given up when no memtable needs them.
 
+use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,6 +20,8 @@ use super::pipeline::CommitPipeline;
 const LOG_PER_MEMORY: u64 = 8;
 /// The log may always have this number of segments.
 const SEGMENTS_MIN: u64 = 4;
+/// A memtable with less than this part of the memory of all active ones is small.
+const SMALL_PART: u64 = 64;
 /// While the log is too long, memtables are sealed for it each time that it has grown by this part of its limit.
 const LOG_STEPS: u64 = 16;
 
@@ -77,10 +81,19 @@ impl CommitPipeline {
         for table in tables.iter().filter(|table| limit != 0 && active(table) >= limit) {
             self.seal(&mut order, table);
         }
-        while self.throttle.budget.is_active_full() {
-            let largest = tables.iter().max_by_key(|table| active(table));
-            if !largest.is_some_and(|table| self.seal(&mut order, table)) {
-                break;
+        if self.throttle.budget.is_active_full() {
+            let mut by_size: Vec<_> = tables.iter().map(|table| (active(table), table)).collect();
+            by_size.sort_unstable_by_key(|(bytes, _)| Reverse(*bytes));
+            let small_bytes = self.throttle.budget.active_max() / SMALL_PART;
+            for (bytes, table) in by_size {
+                // Small ones are flushed together: the more there are of them, the fewer syncs each takes.
+                let is_enough = match bytes < small_bytes {
+                    true => self.throttle.budget.is_active_half_free(),
+                    false => !self.throttle.budget.is_active_full(),
+                };
+                if is_enough || !self.seal(&mut order, table) {
+                    break;
+                }
             }
         }
         self.seal_for_log(&mut order, &tables);
@@ -188,9 +201,10 @@ pub(crate) fn log_needed_by<'a>(
     flushed: &[Arc<MemtableHandle>],
     tail: Lsn,
 ) -> Lsn {
+    let flushed: HashSet<_> = flushed.iter().map(Arc::as_ptr).collect();
     let oldest = |table: &Arc<TableState>| {
         let version = table.version.load();
-        let needed = version.memtables().filter(|mem| !flushed.iter().any(|done| Arc::ptr_eq(done, mem)));
+        let needed = version.memtables().filter(|mem| !flushed.contains(&Arc::as_ptr(mem)));
         needed.filter_map(|mem| mem.first_lsn()).min()
     };
     tables.filter(|table| table.options.logged).filter_map(oldest).fold(tail, Lsn::min)

@@ -1,8 +1,10 @@
 //! The flush: a table's sealed memtables become a run in L0, with their large values in value files beside it, or are
 //! merged into its B-tree.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::base::num::u64_of;
 use crate::base::trace::span;
@@ -86,19 +88,28 @@ impl<'a> Flush<'a> {
 
     /// Writes the memtables out, and shows readers the result in their place.
     pub(crate) fn run(self, frontier: Frontier) -> Result<()> {
+        let JobContext { state, .. } = self.context;
+        state.or_poison(state.manifest.lock().raise_seqnum_floor(frontier.next_seqnum))?;
+        let mut written = self.write(frontier, true)?;
+        let change = mem::replace(&mut written.change, TreeChange::none());
+        state.or_poison(install(state, written.table, change))?;
+        written.installed()
+    }
+
+    /// Writes the memtables out; nothing refers to the result yet. With `is_synced` it is durable.
+    pub(super) fn write(self, frontier: Frontier, is_synced: bool) -> Result<Written<'a>> {
         let JobContext { state, throttle } = self.context;
-        let Self { table, ref mems, .. } = self;
+        let Self { context, table, mems, replay_from } = &self;
         span!("flush", table = &*table.name);
         let start = state.env.clock.now();
         let tombstones = table.version.load().range_tombstones.before(sealed_before(mems));
         let live_before = table.btree().map_or(0, |btree| btree.root().meta().live_bytes());
-        state.or_poison(state.manifest.lock().raise_seqnum_floor(frontier.next_seqnum))?;
-        let output = match self.write_out(&tombstones) {
+        let bytes = mems.iter().map(|mem| mem.accounted_bytes()).sum();
+        let output = match self.write_out(&tombstones, is_synced) {
             // The files that it wrote are removed, or its blocks lie in free extents of the tree's file, and the
             // memtables stay.
             Err(error) if is_lack(&error) => {
                 CoveragePoint::FlushWithoutRoom.mark();
-                let bytes = mems.iter().map(|mem| mem.accounted_bytes()).sum();
                 return Err(match error.kind() {
                     ErrorKind::Full => throttle.advise_flush(error, bytes),
                     _ => error,
@@ -107,9 +118,9 @@ impl<'a> Flush<'a> {
             output => state.or_poison(output)?,
         };
         let flushed =
-            Flushed { mems: mems.clone(), replay_from: self.replay_from, log_from: frontier.log_from, tombstones };
+            Flushed { mems: mems.clone(), replay_from: *replay_from, log_from: frontier.log_from, tombstones };
         let mut change = TreeChange { flushed: Some(flushed), ..TreeChange::none() };
-        let (mut written_bytes, mut place) = (0, state.counters.work.level(LevelId::L0));
+        let (mut written_bytes, mut is_of_btree) = (0, false);
         match output {
             Output::Nothing => {}
             Output::Run(handle) => {
@@ -118,26 +129,18 @@ impl<'a> Flush<'a> {
                 change.added.push(handle);
             }
             Output::Root(pending, written) => {
-                (written_bytes, place) = (written, state.counters.work.btree());
+                (written_bytes, is_of_btree) = (written, true);
                 change.root = Some(*pending);
             }
         }
-        state.or_poison(install(state, table, change))?;
-        state.counters.flushes.fetch_add(1, Ordering::Relaxed);
-        let duration = state.env.clock.now().saturating_sub(start);
-        let bytes = mems.iter().map(|mem| mem.accounted_bytes()).sum();
-        place.add(Work { jobs: 1, read_bytes: bytes, written_bytes, duration, ..Work::default() });
-        state.counters.flush_bytes.fetch_add(written_bytes, Ordering::Relaxed);
-        state.counters.events.tell(&Event::Flushed { table: &table.name, memtables: mems.len(), bytes, duration });
-        table.charges.flushed(mems.iter().map(|mem| mem.entries.entries()).sum());
-        mems.iter().for_each(|mem| throttle.budget.forget(mem));
-        throttle.flushed();
-        give_back_emptied(state, table, live_before)
+        let (context, table) = (*context, *table);
+        let Self { mems, .. } = self;
+        Ok(Written { context, table, mems, change, start, bytes, written_bytes, is_of_btree, live_before })
     }
 
     /// Writes the memtables' entries to a run, or merges them into the B-tree, under the range tombstones that come
     /// with them; nothing refers to the result yet.
-    fn write_out(&self, tombstones: &Arc<RangeTombstones>) -> Result<Output> {
+    fn write_out(&self, tombstones: &Arc<RangeTombstones>, is_synced: bool) -> Result<Output> {
         let (state, table) = (self.context.state, self.table);
         let entries: u64 = self.mems.iter().map(|mem| mem.entries.entries()).sum();
         let is_read = table.reads.since_asked().saturating_mul(READS_PART) >= entries;
@@ -159,6 +162,7 @@ impl<'a> Flush<'a> {
             let in_slices = table.options.logged && tombstones.is_empty();
             let (changes, pause) = (&mut changes, &mut || Ok(()));
             let merged = match in_slices {
+                _ if !is_synced => btree.merge_unsynced(permit, changes, &mut gc, false, pause).map(Merged::of),
                 true => merge_in_slices(state, permit, (table, &btree), (changes, bytes), &mut gc, pause),
                 false => btree.merge(permit, changes, &mut gc, false, pause).map(Merged::of),
             };
@@ -179,12 +183,47 @@ impl<'a> Flush<'a> {
         // back into memory.
         let mut gc = gc.with_other_trees(OtherTrees::new(Vec::new(), trees.holds_btree()));
         let filter_bits = policy::bits_of_flush(&trees, &table.options, entries, &mut changes)?;
-        let mut writer = RunWriter::new(state, &table.options, u64::MAX, filter_bits);
+        let writer = RunWriter::new(state, &table.options, u64::MAX, filter_bits);
+        let mut writer = if is_synced { writer } else { writer.unsynced() };
         match feed(&mut changes, &mut gc, &mut writer) {
             Ok(newest) => writer.clean_to(gc.clean_to(newest)),
             Err(error) => return Err(writer.give_up(error)),
         }
         Ok(writer.finish()?.pop().map_or(Output::Nothing, Output::Run))
+    }
+}
+
+/// A flush of which nothing is shown yet.
+pub(super) struct Written<'a> {
+    context: JobContext<'a>,
+    pub(super) table: &'a TableState,
+    pub(super) mems: Vec<Arc<MemtableHandle>>,
+    /// What it makes of the table's trees.
+    pub(super) change: TreeChange,
+    start: Duration,
+    /// Bytes of the memtables, and what became of them on disk.
+    bytes: u64,
+    written_bytes: u64,
+    is_of_btree: bool,
+    live_before: u64,
+}
+
+impl Written<'_> {
+    /// The change was made durable and shown.
+    pub(super) fn installed(self) -> Result<()> {
+        let JobContext { state, throttle } = self.context;
+        let Self { table, mems, start, bytes, written_bytes, is_of_btree, live_before, .. } = self;
+        state.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        let duration = state.env.clock.now().saturating_sub(start);
+        let work = &state.counters.work;
+        let place = if is_of_btree { work.btree() } else { work.level(LevelId::L0) };
+        place.add(Work { jobs: 1, read_bytes: bytes, written_bytes, duration, ..Work::default() });
+        state.counters.flush_bytes.fetch_add(written_bytes, Ordering::Relaxed);
+        state.counters.events.tell(&Event::Flushed { table: &table.name, memtables: mems.len(), bytes, duration });
+        table.charges.flushed(mems.iter().map(|mem| mem.entries.entries()).sum());
+        mems.iter().for_each(|mem| throttle.budget.forget(mem));
+        throttle.flushed();
+        give_back_emptied(state, table, live_before)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::db::throttle::stall_queue::LOOK_FOR_SPACE;
 use crate::env::Next;
 
 use super::flush::{Flush, Frontier};
+use super::group_flush::{GroupFlushed, flush_together, groups};
 use super::job::{JobContext, is_lack};
 use super::schedule::STEPS_PER_ROUND;
 
@@ -80,6 +81,61 @@ impl Flusher {
         self.state.or_poison(self.commits.release_log(log_from))
     }
 
+    /// Seals and flushes all that the database has in memory.
+    pub(crate) fn flush_database(&self) -> Result<()> {
+        self.state.health.check_writable()?;
+        let (up_to, tables) = self.commits.seal_all();
+        let gate = self.gate.lock();
+        let flushed = self.flush_tables_gated(tables, up_to, &gate);
+        drop(gate);
+        self.after_gated();
+        // What lacked space is tried again.
+        self.state.wakers.flush();
+        flushed
+    }
+
+    /// Flushes the memtables of tables that were sealed before a change with seqnum `up_to`, those of little memory
+    /// together; what the first one lacked, if one lacked anything.
+    pub(crate) fn flush_tables_gated(
+        &self,
+        mut tables: Vec<Arc<TableState>>,
+        up_to: SeqNum,
+        gate: &MutexGuard<'_, ()>,
+    ) -> Result<()> {
+        tables.retain(|table| !table.version.load().immutables.is_empty());
+        let mut lack = None;
+        for group in groups(tables) {
+            let flushed = self.flush_group(&group, up_to, gate)?;
+            lack = lack.or(flushed.lack);
+        }
+        lack.map_or(Ok(()), Err)
+    }
+
+    /// Flushes tables together, or the only one.
+    fn flush_group(
+        &self,
+        tables: &[Arc<TableState>],
+        up_to: SeqNum,
+        gate: &MutexGuard<'_, ()>,
+    ) -> Result<GroupFlushed> {
+        if let [table] = tables {
+            return match self.flush_gated(table, up_to, gate) {
+                Err(error) if is_lack(&error) => {
+                    self.state.health.check_writable()?;
+                    Ok(GroupFlushed { made: 0, lack: Some(error) })
+                }
+                flushed => flushed.map(|()| GroupFlushed { made: 1, lack: None }),
+            };
+        }
+        let context = JobContext { state: &self.state, throttle: &self.throttle };
+        let flushes: Vec<_> = tables.iter().filter_map(|table| Flush::plan(context, table, up_to)).collect();
+        let Some(needs_log) = flushes.iter().map(Flush::needs_log).max() else { return Ok(GroupFlushed::default()) };
+        self.state.health.check_in_use()?;
+        self.commits.force_log(needs_log)?;
+        let next_seqnum = self.commits.order.lock().next_seqnum;
+        flush_together((&self.state, &self.commits), flushes, next_seqnum)
+    }
+
     /// A step of the flush worker: flushes the table whose sealed memory is the most urgent. Where the disk has no room
     /// for it the others are tried, which may need less or none; and after a pause all of them again.
     pub(crate) fn step(&self) -> Result<Next> {
@@ -87,21 +143,20 @@ impl Flusher {
             return Ok(Next::WaitAtMost(rest));
         }
         let (mut full, mut made_some) = (None, false);
-        for table in self.sealed_by_urgency() {
-            match self.flush(&table) {
-                Err(error) if is_lack(&error) => {
-                    self.state.health.check_writable()?;
-                    full.get_or_insert(error);
-                }
-                flushed => {
-                    flushed?;
-                    self.state.wakers.compact();
-                    if full.is_none() {
-                        return Ok(Next::Again);
-                    }
-                    made_some = true;
-                }
+        for group in groups(self.sealed_by_urgency()) {
+            let gate = self.gate.lock();
+            let flushed = self.flush_group(&group, SeqNum::MAX, &gate);
+            drop(gate);
+            self.throttle.trees_changed();
+            let GroupFlushed { made, lack } = flushed?;
+            if made > 0 {
+                self.state.wakers.compact();
             }
+            if full.is_none() && lack.is_none() {
+                return Ok(Next::Again);
+            }
+            made_some |= made > 0;
+            full = full.or(lack);
         }
         let Some(error) = full else {
             self.throttle.flushed();

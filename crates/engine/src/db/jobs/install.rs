@@ -86,17 +86,60 @@ impl TreeChange {
 /// Makes a change durable and shows it to readers. `None` when the table was dropped meanwhile: then what was written
 /// is removed. It is removed too after an error after which nothing was changed.
 pub(super) fn install(state: &State, table: &TableState, change: TreeChange) -> Result<Option<Installed>> {
+    install_together(state, vec![(table, change)]).map(|mut installed| installed.pop().flatten())
+}
+
+/// As [`install`], of changes of several tables by one record in the manifest.
+pub(super) fn install_together(
+    state: &State,
+    changes: Vec<(&TableState, TreeChange)>,
+) -> Result<Vec<Option<Installed>>> {
     let mut manifest = state.manifest.lock();
-    if table.check().is_err() {
-        state.files.remove_output(&change.added);
-        return Ok(None);
+    let (mut edits, mut ready) = (Vec::new(), Vec::with_capacity(changes.len()));
+    for (table, change) in changes {
+        if table.check().is_err() {
+            state.files.remove_output(&change.added);
+            ready.push(None);
+            continue;
+        }
+        edits.extend(change.edit(table, &manifest));
+        ready.push(Some((table, table.trees(), change)));
     }
-    let before = table.trees();
-    if let Some(edit) = change.edit(table, &manifest)
-        && let Err(error) = manifest.record(&edit)
-    {
-        return Err(give_up(state, change, &before, error));
+    if let Err(error) = manifest.record_all(edits) {
+        ready.into_iter().flatten().for_each(|(_, before, change)| give_up(state, change, &before, &error));
+        return state.or_poison(Err(error));
     }
+    let shown: Vec<_> = ready.into_iter().map(|ready| ready.map(|ready| show(state, &mut manifest, ready))).collect();
+    drop(manifest);
+    let mut installed = Vec::with_capacity(shown.len());
+    for shown in shown {
+        let Some(Shown { permit, before, after, retired }) = shown.transpose()? else {
+            installed.push(None);
+            continue;
+        };
+        state.files.remove_values(before.values.without(&after.values));
+        let value_bytes = after.values.without(&before.values).map(|file| file.bytes()).sum();
+        retired?;
+        installed.push(Some(Installed { permit, value_bytes }));
+    }
+    Ok(installed)
+}
+
+/// A change that readers see.
+struct Shown {
+    permit: Option<MergePermit>,
+    before: Arc<Trees>,
+    after: Arc<Trees>,
+    /// Whether range tombstones that are not needed could be left out.
+    retired: Result<()>,
+}
+
+/// Shows readers a change that is durable.
+fn show(
+    state: &State,
+    manifest: &mut ManifestGuard<'_>,
+    (table, before, change): (&TableState, Arc<Trees>, TreeChange),
+) -> Result<Shown> {
     let TreeChange { flushed, removed, added, target, root } = change;
     let mut after = before.replaced(&removed, target, &added);
     let (mut mems, mut up_to) = (Vec::new(), SeqNum::ZERO);
@@ -108,26 +151,22 @@ pub(super) fn install(state: &State, table: &TableState, change: TreeChange) -> 
         mems = flushed.mems;
     }
     let permit = root.map(|pending| install_root(table, pending, &mut after)).transpose()?;
-    let retired = retire_tombstones(state, &mut manifest, table, &mut after);
+    let retired = retire_tombstones(state, manifest, table, &mut after);
     let after = Arc::new(after);
     table.version.rcu(|version| version.with_trees(&after, &mems, up_to));
-    drop(manifest);
-    state.files.remove_values(before.values.without(&after.values));
-    let value_bytes = after.values.without(&before.values).map(|file| file.bytes()).sum();
-    retired.map(|()| Some(Installed { permit, value_bytes }))
+    Ok(Shown { permit, before, after, retired })
 }
 
 /// Gives up a change that could not be recorded. When nothing was changed, what it brought is removed. Else the
 /// manifest may name it after the next open: nothing of it is removed, and a pending root keeps its blocks and the
 /// right to merge, so that no other merge writes over them before it learns that the database is poisoned.
-fn give_up(state: &State, change: TreeChange, before: &Trees, error: Error) -> Error {
+fn give_up(state: &State, change: TreeChange, before: &Trees, error: &Error) {
     if !error.is_unchanged() {
         mem::forget(change.root);
-        return state.poison(error);
+        return;
     }
     let new = change.added.into_iter().filter(|handle| !change.removed.contains(&handle.id));
     state.files.remove_new(&new.collect::<Vec<_>>(), &before.values);
-    error
 }
 
 fn install_root(table: &TableState, pending: PendingRoot, trees: &mut Trees) -> Result<MergePermit> {

@@ -19,6 +19,7 @@ pub(crate) mod compaction;
 pub(crate) mod expiry;
 pub(crate) mod flush;
 pub(crate) mod flusher;
+mod group_flush;
 mod install;
 pub(crate) mod job;
 pub(crate) mod load;

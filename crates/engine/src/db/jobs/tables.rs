@@ -8,7 +8,6 @@ use crate::base::{Error, ErrorKind, FileId, Result, TableId};
 use crate::db::commit::pipeline::CommitPipeline;
 use crate::db::commit::upkeep::log_needed_by;
 use crate::db::state::State;
-use crate::db::state::manifest_store::ManifestGuard;
 use crate::db::state::registered::Registered;
 use crate::db::state::table::TableState;
 use crate::db::throttle::Throttle;
@@ -63,7 +62,7 @@ impl TableLifecycle {
             let trees = Trees { btree: btree.as_ref().map(|(_, tree)| tree.root()), ..Trees::default() };
             created.push(Arc::new(state.tables.table((id, name, options), trees, btree, SeqnumToTime::default())));
         }
-        record(state, &mut manifest, edits)?;
+        state.or_poison(manifest.record_all(edits))?;
         tables.extend(created.iter().map(|table| (table.name.clone(), Arc::clone(table))));
         drop((manifest, tables, order));
         state.wakers.expire();
@@ -89,7 +88,8 @@ impl TableLifecycle {
         let mut manifest = state.manifest.lock();
         let others = tables.values().filter(|other| !ids.contains(&other.id));
         let log_from = log_needed_by(others, &[], self.commits.log.tail());
-        record(state, &mut manifest, ids.iter().map(|id| Edit::DropTable { id: *id, log_from }).collect())?;
+        let edits = ids.iter().map(|id| Edit::DropTable { id: *id, log_from });
+        state.or_poison(manifest.record_all(edits.collect()))?;
         for table in &dropped {
             table.dropped.store(true, Ordering::Release);
             tables.remove(&table.name);
@@ -117,15 +117,6 @@ impl TableLifecycle {
         files.remove_runs(runs);
         values.into_iter().for_each(|file| files.remove(FileKind::Values, file));
         tree.into_iter().for_each(|file| files.remove(FileKind::Tree, file));
-    }
-}
-
-/// Makes edits durable together.
-fn record(state: &State, manifest: &mut ManifestGuard<'_>, mut edits: Vec<Edit>) -> Result<()> {
-    match edits.len() {
-        0 => Ok(()),
-        1 => state.or_poison(manifest.record(&edits.remove(0))),
-        _ => state.or_poison(manifest.record(&Edit::Many(edits))),
     }
 }
 

@@ -137,10 +137,8 @@ impl Checkpoint<'_> {
     pub(crate) fn cut(&self, dir: &Path) -> Result<Cut> {
         let gate = self.flusher.lock_gate();
         let (at, tables) = self.commits.seal_all();
-        for table in &tables {
-            // Not what was frozen since: it would be in the copy of one table and its like in no other.
-            self.flusher.flush_gated(table, at, &gate)?;
-        }
+        // Not what was frozen since: it would be in the copy of one table and its like in no other.
+        self.flusher.flush_tables_gated(tables, at, &gate)?;
         // Tables and catalog are of one moment when both are held. Under the manifest's latch roots are what the
         // catalog says, and no compaction removes a run or a value file.
         let (open, manifest) = {

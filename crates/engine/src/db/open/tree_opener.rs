@@ -42,9 +42,8 @@ impl<'a> TreeOpener<'a> {
 
     /// Opens the trees of all tables.
     pub(super) fn open(&self, catalog: &Catalog) -> Result<()> {
-        let open = |(id, record): (&TableId, &TableRecord)| {
-            Ok((record.name.clone(), Arc::new(self.open_table(*id, record)?)))
-        };
+        let open =
+            |(id, record): (&TableId, &TableRecord)| Ok((record.name.clone(), Arc::new(self.open_table(*id, record)?)));
         let opened = catalog.tables.iter().map(open).collect::<Result<Vec<_>>>()?;
         self.tables.lock().extend(opened);
         Ok(())

@@ -100,18 +100,35 @@ impl DataFiles {
         Ok(RunHandle { id: record.id, run })
     }
 
-    /// Opens a run that was just written; `instance` is the number under which the cache knows its file.
-    pub(crate) fn open_new_run(&self, id: FileId, instance: u64, meta: RunMeta) -> Result<RunHandle> {
-        let file = self.open_new(FileKind::Run, id)?;
-        let run = Run::of(file.as_instance(instance), meta, Arc::clone(&self.cache))?;
-        Ok(RunHandle { id, run })
+    /// Opens a run that was just written; `instance` is the number under which the cache knows its file. With
+    /// `is_unread`, nothing of it is read before it is first used.
+    pub(crate) fn open_new_run(
+        &self,
+        id: FileId,
+        instance: u64,
+        meta: RunMeta,
+        is_unread: bool,
+    ) -> Result<RunHandle> {
+        let file = self.new_file(FileKind::Run, id)?.as_instance(instance);
+        if is_unread {
+            return Ok(RunHandle { id, run: Run::unread(file, meta, Arc::clone(&self.cache)) });
+        }
+        file.touch()?;
+        Ok(RunHandle { id, run: Run::of(file, meta, Arc::clone(&self.cache))? })
     }
 
-    /// Opens a file that was just written. Where there is no descriptor for it, nothing is changed.
-    fn open_new(&self, kind: FileKind, id: FileId) -> Result<BlockFile> {
+    /// A file that was just written, for reading.
+    fn new_file(&self, kind: FileKind, id: FileId) -> Result<BlockFile> {
         let (path, stats) = (self.path(kind, id), Arc::clone(&self.stats));
-        let file = BlockFile::open_lazily(&self.env, &path, self.identity(id), Access::Read, self.direct_io, stats)?;
-        file.touch().map(|()| file)
+        BlockFile::open_lazily(&self.env, &path, self.identity(id), Access::Read, self.direct_io, stats)
+    }
+
+    /// Makes files and their names durable.
+    pub(crate) fn sync_files(&self, names: &[String]) -> Result<()> {
+        let synced = self.env.fs.sync_files(&self.dir, names);
+        synced.map_err(|(path, error)| Error::io("sync", &path, error))?;
+        self.stats.count_sync();
+        Ok(())
     }
 
     /// Begins a value file.
@@ -126,15 +143,14 @@ impl DataFiles {
         let (cache, stats) = (Arc::clone(&self.cache), Arc::clone(&self.stats));
         match bytes {
             None => ValueFile::open(&self.env, &path, id, identity, self.direct_io, cache, stats),
-            Some(bytes) => {
-                ValueFile::untouched(&self.env, &path, (id, bytes), identity, self.direct_io, cache, stats)
-            }
+            Some(bytes) => ValueFile::untouched(&self.env, &path, (id, bytes), identity, self.direct_io, cache, stats),
         }
     }
 
     /// Opens a value file that was just written, as the cache knows it.
     pub(crate) fn open_new_values(&self, id: FileId, instance: u64) -> Result<Arc<ValueFile>> {
-        let file = self.open_new(FileKind::Values, id)?;
+        let file = self.new_file(FileKind::Values, id)?;
+        file.touch()?;
         ValueFile::of(file.as_instance(instance), id, Arc::clone(&self.cache))
     }
 
@@ -226,6 +242,12 @@ impl DataFiles {
                 drop(self.env.fs.remove(&self.path(kind, id)));
             }
         }
+    }
+
+    /// How many files have a descriptor of those that share a bounded number.
+    #[cfg(test)]
+    pub(in crate::db) fn descriptors(&self) -> usize {
+        self.open.descriptors()
     }
 
     /// Closes all files of the database, whoever holds handles of them; later calls fail.

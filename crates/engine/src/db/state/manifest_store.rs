@@ -73,6 +73,15 @@ impl ManifestGuard<'_> {
         self.stored.catalog.tables[&table].replay_from
     }
 
+    /// As [`Self::record`], of several edits: all are durable, or none.
+    pub(crate) fn record_all(&mut self, mut edits: Vec<Edit>) -> Result<()> {
+        match edits.len() {
+            0 => Ok(()),
+            1 => self.record(&edits.remove(0)),
+            _ => self.record(&Edit::Many(edits)),
+        }
+    }
+
     /// Makes an edit durable. The caller shows what the edit tells of before it lets go of the guard.
     pub(crate) fn record(&mut self, edit: &Edit) -> Result<()> {
         self.store.health.check_in_use()?;

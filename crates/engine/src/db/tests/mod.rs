@@ -2,6 +2,7 @@
 
 mod background;
 mod full_disk;
+mod many_tables;
 mod review;
 #[cfg(shuttle)]
 mod schedules;

@@ -76,6 +76,11 @@ impl WriteBudget {
         self.active.load(Ordering::Relaxed) > self.active_max()
     }
 
+    /// Whether active memtables take half of their share at most.
+    pub(crate) fn is_active_half_free(&self) -> bool {
+        self.active.load(Ordering::Relaxed) <= self.active_max() / 2
+    }
+
     /// A memtable stopped being active.
     pub(crate) fn froze(&self, mem: &MemtableHandle) {
         let mut stage = mem.stage();

@@ -240,6 +240,26 @@ impl BTree {
         rewrite: bool,
         pause: &mut dyn FnMut() -> Result<()>,
     ) -> Result<PendingRoot> {
+        let pending = self.merge_unsynced(permit, changes, gc, rewrite, pause)?;
+        self.sync().map(|()| pending)
+    }
+
+    /// As [`Self::merge`], but what is written is not durable: the caller syncs the file and its name, and says so by
+    /// [`Self::synced`], before the manifest names the root.
+    ///
+    /// # Errors
+    /// As [`Self::merge`].
+    ///
+    /// # Panics
+    /// As [`Self::merge`].
+    pub fn merge_unsynced(
+        &self,
+        permit: MergePermit,
+        changes: &mut dyn MergeSource,
+        gc: &mut GcRule,
+        rewrite: bool,
+        pause: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<PendingRoot> {
         assert!(Arc::ptr_eq(&permit.0, &self.merging), "a permit is for its own tree");
         let Space { map, damage } = self.space()?;
         if let Some(damage) = damage {
@@ -263,7 +283,6 @@ impl BTree {
         freed.extend(base.free_list.map(extent));
         meta = self.write_free_list(&mut writer, &freed, meta)?;
         let allocation = writer.finish()?;
-        self.sync()?;
         Ok(PendingRoot { meta, freed, changes, allocation, permit })
     }
 
@@ -275,6 +294,20 @@ impl BTree {
             *birth = Birth::Unsynced(env.clone());
         }
         Ok(())
+    }
+
+    /// The caller has made the file and its name durable.
+    pub fn synced(&self) {
+        let mut birth = self.birth.lock();
+        if matches!(*birth, Birth::Unsynced(_)) {
+            *birth = Birth::Done;
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
     }
 
     /// Makes durable what was written, and the name of a new file.

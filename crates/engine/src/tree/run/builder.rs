@@ -283,6 +283,11 @@ impl RunBuilder {
         self.writer.abandon()
     }
 
+    /// Leaves the sync of the file to the caller.
+    pub const fn leave_sync(&mut self) {
+        self.writer.leave_sync();
+    }
+
     /// Writes the rest and forces the file, not its name, to the device.
     ///
     /// # Errors

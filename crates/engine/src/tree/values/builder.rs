@@ -79,6 +79,11 @@ impl ValueBuilder {
         self.writer.abandon()
     }
 
+    /// Leaves the sync of the file to the caller.
+    pub const fn leave_sync(&mut self) {
+        self.writer.leave_sync();
+    }
+
     /// Writes the rest and forces the file, not its name, to the device.
     ///
     /// # Errors

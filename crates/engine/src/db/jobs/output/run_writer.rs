@@ -28,6 +28,8 @@ pub(crate) struct RunWriter<'a> {
     current: Option<(FileId, RunBuilder)>,
     /// Leaves of other runs that went to these.
     reused_leaves: u64,
+    /// Whether what is written is made durable here.
+    is_synced: bool,
     /// The entries that follow come from blocks in the cache, or from a memtable that is read.
     is_cached: bool,
     values: ValueWriter<'a>,
@@ -79,6 +81,7 @@ impl<'a> RunWriter<'a> {
             ends: RunEnds { run_bytes_max, cuts: Vec::new(), last_key: Vec::new() },
             current: None,
             reused_leaves: 0,
+            is_synced: true,
             is_cached: false,
             values: ValueWriter::new(state, table, is_pending),
             done: Vec::new(),
@@ -98,6 +101,14 @@ impl<'a> RunWriter<'a> {
     pub(crate) fn with_cuts(mut self, mut cuts: Vec<Vec<u8>>) -> Self {
         cuts.reverse();
         self.ends.cuts = cuts;
+        self
+    }
+
+    /// The same, without syncs: the caller makes the files and their names durable. The runs are not read before they
+    /// are used.
+    pub(crate) fn unsynced(mut self) -> Self {
+        self.is_synced = false;
+        self.values = self.values.unsynced();
         self
     }
 
@@ -162,8 +173,11 @@ impl<'a> RunWriter<'a> {
         }
         if self.current.is_none() {
             let id = self.begun.begin();
-            let builder = self.state.files.create_run(id, self.options)?;
+            let mut builder = self.state.files.create_run(id, self.options)?;
             self.begun.created(builder.instance());
+            if !self.is_synced {
+                builder.leave_sync();
+            }
             self.current = Some((id, builder.warming(Arc::clone(&self.state.cache))));
         }
         let (_, builder) = self.current.as_mut().expect("opened on the lines before");
@@ -205,7 +219,7 @@ impl<'a> RunWriter<'a> {
         let values = self.values.complete()?;
         for (id, instance, meta) in self.done.drain(..) {
             let meta = RunMeta { clean_to: self.clean_to, ..meta };
-            let handle = self.state.files.open_new_run(id, instance, meta)?;
+            let handle = self.state.files.open_new_run(id, instance, meta, !self.is_synced)?;
             handle.run.refer_to(&values)?;
             self.opened.push(handle);
         }
@@ -224,7 +238,7 @@ impl<'a> RunWriter<'a> {
             return Err(self.give_up(error));
         }
         self.state.counters.compactions.reused_leaves.fetch_add(self.reused_leaves, Ordering::Relaxed);
-        if !self.opened.is_empty() {
+        if self.is_synced && !self.opened.is_empty() {
             // The directory holds more than these files, and a sync of it that failed may have lost what others count
             // on.
             self.state.or_poison(self.state.files.sync_dir())?;

@@ -30,6 +30,7 @@ pub(crate) struct ValueWriter<'a> {
     anew: Vec<FileId>,
     current: Option<ValueBuilder>,
     done: Vec<Arc<ValueFile>>,
+    is_synced: bool,
     begun: BegunFiles<'a>,
 }
 
@@ -47,6 +48,7 @@ impl<'a> ValueWriter<'a> {
             anew: Vec::new(),
             current: None,
             done: Vec::new(),
+            is_synced: true,
             begun: BegunFiles::new(state, FileKind::Values, is_pending),
         }
     }
@@ -54,6 +56,12 @@ impl<'a> ValueWriter<'a> {
     /// The same, for entries that point into `known` files, of which those named `anew` are to be emptied.
     pub(crate) fn over(mut self, known: ValueFiles, anew: Vec<FileId>) -> Self {
         (self.known, self.anew) = (known, anew);
+        self
+    }
+
+    /// The same, without syncs: the caller makes the files durable.
+    pub(crate) fn unsynced(mut self) -> Self {
+        self.is_synced = false;
         self
     }
 
@@ -91,7 +99,10 @@ impl<'a> ValueWriter<'a> {
 
     fn begin(&mut self) -> Result<ValueBuilder> {
         let id = self.begun.begin();
-        let builder = self.state.files.create_values(id, self.compression)?;
+        let mut builder = self.state.files.create_values(id, self.compression)?;
+        if !self.is_synced {
+            builder.leave_sync();
+        }
         self.begun.created(builder.instance());
         Ok(builder.populating(Arc::clone(&self.state.cache)))
     }
