@@ -102,13 +102,7 @@ impl DataFiles {
 
     /// Opens a run that was just written; `instance` is the number under which the cache knows its file. With
     /// `is_unread`, nothing of it is read before it is first used.
-    pub(crate) fn open_new_run(
-        &self,
-        id: FileId,
-        instance: u64,
-        meta: RunMeta,
-        is_unread: bool,
-    ) -> Result<RunHandle> {
+    pub(crate) fn open_new_run(&self, id: FileId, instance: u64, meta: RunMeta, is_unread: bool) -> Result<RunHandle> {
         let file = self.new_file(FileKind::Run, id)?.as_instance(instance);
         if is_unread {
             return Ok(RunHandle { id, run: Run::unread(file, meta, Arc::clone(&self.cache)) });
