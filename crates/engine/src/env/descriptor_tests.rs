@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::sim::SimEnv;
 use super::{Access, DatabaseFiles, Env, File, OpenOptions};
 
-/// An environment in which files that are opened lazily share two descriptors, and files of one byte with their numbers.
+/// An environment in which files that are opened lazily share two descriptors, and files of one byte with their
+/// numbers.
 fn numbered_files(sim: &SimEnv, count: u8) -> (Env, Arc<DatabaseFiles>, Vec<Arc<dyn File>>) {
     let (env, files) = DatabaseFiles::with_descriptors(sim.env(), 2).unwrap();
     let dir = Path::new("/lazy");

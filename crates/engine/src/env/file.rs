@@ -87,8 +87,8 @@ pub trait FileSystem: Send + Sync + Debug {
     /// # Errors
     /// What the operating system says.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Makes the data of files of a directory durable, as [`File::sync`] of each, whether they are open or not; then the
-    /// directory's entries. Where the system can, one call does it for many files.
+    /// Makes the data of files of a directory durable, as [`File::sync`] of each, whether they are open or not; then
+    /// the directory's entries. Where the system can, one call does it for many files.
     ///
     /// # Errors
     /// What the operating system says, and of which path.

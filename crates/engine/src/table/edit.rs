@@ -205,14 +205,7 @@ impl Edit {
                 codec::put_seqnum_to_time(out, seqnum_to_time);
                 codec::put_range_tombstones(out, range_tombstones);
             }
-            Self::Many(edits) => {
-                out.push(MANY);
-                put_varint(out, u64_of(edits.len()));
-                for edit in edits {
-                    assert!(!matches!(edit, Self::Many(_)), "edits of several are not nested");
-                    edit.encode(out);
-                }
-            }
+            Self::Many(edits) => put_many(out, edits),
         }
     }
 
@@ -287,6 +280,15 @@ impl Edit {
             },
             _ => return Err(Malformed),
         })
+    }
+}
+
+fn put_many(out: &mut Vec<u8>, edits: &[Edit]) {
+    out.push(MANY);
+    put_varint(out, u64_of(edits.len()));
+    for edit in edits {
+        assert!(!matches!(edit, Edit::Many(_)), "edits of several are not nested");
+        edit.encode(out);
     }
 }
 

@@ -161,8 +161,8 @@ impl Database {
     /// `AlreadyExists` when a table has the name; `Invalid` for a name that is empty or over 255 bytes, and for options
     /// out of range; `Io`, `Full`, `Poisoned`.
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
-        let mut created = self.create_tables([(name, options)])?;
-        Ok(created.pop().expect("one table was created"))
+        let created = self.core().tables.create_one(name, options)?;
+        Ok(Table::new(self.handle.clone(), created))
     }
 
     /// Creates tables, all or none, by one record in the manifest; they are durable when this returns. For many tables
@@ -341,8 +341,8 @@ impl Database {
         batch.commit(&self.handle, durability)
     }
 
-    /// Writes the memtables of all tables to disk and returns when they are there. Those of tables with little in memory
-    /// are written together, which takes a small part of the time of [`Table::flush`] for each.
+    /// Writes the memtables of all tables to disk and returns when they are there. Those of tables with little in
+    /// memory are written together, which takes a small part of the time of [`Table::flush`] for each.
     ///
     /// # Errors
     /// `Io`, `Full`, `Poisoned`, `Closed`.

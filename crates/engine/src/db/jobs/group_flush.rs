@@ -62,8 +62,8 @@ pub(super) fn groups(tables: Vec<Arc<TableState>>) -> VecDeque<Vec<Arc<TableStat
     groups
 }
 
-/// Makes flushes together, and gives up the log that no table needs then. A flush that lacks space or descriptors is left
-/// out.
+/// Makes flushes together, and gives up the log that no table needs then. A flush that lacks space or descriptors is
+/// left out.
 pub(super) fn flush_together(
     (state, commits): (&State, &CommitPipeline),
     flushes: Vec<Flush<'_>>,

@@ -41,6 +41,12 @@ impl TableLifecycle {
         Self { state, throttle, commits, flusher }
     }
 
+    /// Creates a table durably.
+    pub(crate) fn create_one(&self, name: &str, options: TableOptions) -> Result<Arc<TableState>> {
+        let created = self.create(vec![(name.to_owned(), options)])?;
+        Ok(created.into_iter().next().expect("as many are created as are wanted"))
+    }
+
     /// Creates tables durably, by one record in the manifest: all or none.
     pub(crate) fn create(&self, wanted: Vec<(String, TableOptions)>) -> Result<Vec<Arc<TableState>>> {
         let state = &*self.state;

@@ -60,7 +60,7 @@ fn a_power_failure_leaves_all_tables_that_were_created_or_dropped_together_or_no
     let sim = SimEnv::new(1);
     drop(open(&sim));
     let (mut some, mut none) = (false, false);
-    for at in 0..60 {
+    for (at, profile) in (0..60).zip(CrashProfile::EVERY.into_iter().cycle()) {
         let sim = sim.fork();
         let db = open(&sim);
         let begun = sim.write_and_sync_count();
@@ -69,7 +69,7 @@ fn a_power_failure_leaves_all_tables_that_were_created_or_dropped_together_or_no
         let dropped = created.and_then(|_| db.drop_tables((0..10).map(|number| format!("t{number}"))));
         drop(db);
         let is_through = dropped.is_ok();
-        sim.power_crash(CrashProfile::EVERY[at as usize % CrashProfile::EVERY.len()]);
+        sim.power_crash(profile);
         let count = open(&sim).tables().unwrap().len();
         assert!([0, 10, 20].contains(&count) && (!is_through || count == 10), "{count} tables after a crash at {at}");
         (some, none) = (some | (count == 20), none | (count == 0));

@@ -73,8 +73,8 @@ impl TreeFile {
         Ok(())
     }
 
-    /// Creates the file of a tree into which nothing was merged yet, with its header. A merge that a crash cut short may
-    /// have created it before; nothing in it counts.
+    /// Creates the file of a tree into which nothing was merged yet, with its header. A merge that a crash cut short
+    /// may have created it before; nothing in it counts.
     pub(super) fn create(&self, env: &Env, direct: bool) -> Result<()> {
         let open = |access| env.fs.open(self.path(), OpenOptions { access, direct });
         let file = match open(Access::CreateNew) {

@@ -45,7 +45,8 @@ const TAKEN_RECORD: u64 = 1 << 32;
 
 /// The memory of one memtable.
 pub(super) struct Arena {
-    /// The chunk that pieces come from; null before the first piece. A store publishes the chunk's header to every thread that takes pieces.
+    /// The chunk that pieces come from; null before the first piece. A store publishes the chunk's header to every
+    /// thread that takes pieces.
     current: AtomicPtr<Chunk>,
     /// The sum of the lengths of all chunks but the current one. Publishes that these are not current any more.
     full_bytes: AtomicUsize,
