@@ -6,9 +6,13 @@ use std::sync::Arc;
 
 use crate::base::key::{check_key, check_value};
 use crate::base::{Entry, Error, Kind, Result, SeqNum};
+use crate::db::jobs::load::LoadBelow;
+use crate::db::jobs::load_conflicts::OnWritten;
 use crate::db::jobs::output::run_writer::RunWriter;
 use crate::db::open::core::Core;
 use crate::db::state::table::TableState;
+
+use super::snapshot::Snapshot;
 
 /// So many bytes of a key are shown in a message.
 const SHOWN_BYTES: usize = 64;
@@ -42,7 +46,17 @@ pub struct BulkLoad<'a> {
     /// `None` after a failure, and when the load is finished.
     writer: Option<RunWriter<'a>>,
     last_key: Vec<u8>,
+    /// The front of the value that came with it.
+    last_value: Vec<u8>,
     entries: u64,
+    below: Option<Below>,
+}
+
+/// Where a load goes that is older than all that its table holds.
+struct Below {
+    load: LoadBelow,
+    /// Keeps the seqnum of the load's entries apart from those of younger writes.
+    _snapshot: Snapshot,
 }
 
 impl<'a> BulkLoad<'a> {
@@ -51,7 +65,14 @@ impl<'a> BulkLoad<'a> {
         // Only the end of the load will tell where it goes.
         let filter_bits = f64::from(table.options.filter_bits_per_key);
         let writer = Some(RunWriter::of_load(&core.state, &table.options, filter_bits));
-        Ok(Self { core, table, writer, last_key: Vec::new(), entries: 0 })
+        Ok(Self { core, table, writer, last_key: Vec::new(), last_value: Vec::new(), entries: 0, below: None })
+    }
+
+    pub(crate) fn below(core: &'a Core, table: &'a Arc<TableState>, snapshot: &Snapshot) -> Result<Self> {
+        let load = core.loader.begin_below(table, snapshot.seqnum())?;
+        let mut begun = Self::new(core, table)?;
+        begun.below = Some(Below { load, _snapshot: snapshot.clone() });
+        Ok(begun)
     }
 
     /// Adds an entry. Its key must be above the one before.
@@ -76,15 +97,27 @@ impl<'a> BulkLoad<'a> {
         self.table.check_value(value)?;
         let writer = self.writer.as_mut().ok_or_else(given_up)?;
         if *key <= *self.last_key {
-            let (last, key) = (shown(&self.last_key), shown(key));
-            let message = format!("a bulk load needs ascending keys: '{key}' came after '{last}'");
-            return Err(Error::invalid(message));
+            return Err(self.not_above(key, value));
         }
         writer.push(&Entry { key, seqnum: SeqNum::ZERO, kind: Kind::Put, value })?;
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
+        self.last_value.clear();
+        self.last_value.extend_from_slice(&value[..value.len().min(SHOWN_BYTES + 1)]);
         self.entries += 1;
         Ok(())
+    }
+
+    /// The error of a key that is not above the one before.
+    #[cold]
+    fn not_above(&self, key: &[u8], value: &[u8]) -> Error {
+        let (last, shown_key) = (shown(&self.last_key), shown(key));
+        let mut message = format!("a bulk load needs ascending keys: '{shown_key}' came after '{last}'");
+        if *key == *self.last_key {
+            let (first, second) = (shown(&self.last_value), shown(value));
+            message += &format!(", with value '{second}' after '{first}'");
+        }
+        Error::invalid(message)
     }
 
     /// How many entries were added.
@@ -102,23 +135,49 @@ impl<'a> BulkLoad<'a> {
     /// # Errors
     /// `Invalid` when the load was given up or the table dropped; `Io`, `Full`, `Poisoned`, `Closed`. Unless the
     /// database is poisoned (then the next open shows whether the load is durable), nothing was added.
-    pub fn finish(mut self) -> Result<()> {
+    pub fn finish(self) -> Result<()> {
+        self.finish_runs(None)
+    }
+
+    /// As [`BulkLoad::finish`], of a load that [`Table::bulk_load_below`](crate::Table::bulk_load_below) has begun:
+    /// then calls `check`, in key order, with each of its keys that was written since the snapshot, the value that was
+    /// loaded, and what the key has now, which is nothing when it was deleted. Commits that begin after `finish_with`
+    /// is through see the load; `check` is told of all others.
+    ///
+    /// This is how a unique index that is built online finds the rows that have a key in common: what was loaded and
+    /// what the key has now name different rows.
+    ///
+    /// # Errors
+    /// As [`BulkLoad::finish`]; `Invalid` for another load, which is given up. The first error of `check` ends the
+    /// checks and is returned: the entries are in the table all the same, which can be dropped.
+    pub fn finish_with(self, mut check: impl FnMut(&[u8], &[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
+        if self.below.is_none() {
+            return Err(Error::invalid("only a load below the writes of its table has writes to check"));
+        }
+        self.finish_runs(Some(&mut check))
+    }
+
+    fn finish_runs(mut self, check: Option<OnWritten<'_>>) -> Result<()> {
         self.writer.as_mut().ok_or_else(given_up)?.complete()?;
         self.core.state.health.check_writable()?;
         self.table.check()?;
         let writer = self.writer.take().ok_or_else(given_up)?;
         let runs = writer.finish()?;
-        self.core.loader.load(self.table, &runs)
+        match self.below.take() {
+            Some(Below { load, .. }) => self.core.loader.load_below(load, &runs, check),
+            None => self.core.loader.load(self.table, &runs),
+        }
     }
 
     fn give_up(&mut self) {
         if self.core.state.health.is_forked() {
             // Its files are the other process's, and what writes them waits for threads that are not here.
-            mem::forget(self.writer.take());
+            mem::forget((self.writer.take(), self.below.take()));
         }
         if let Some(writer) = self.writer.take() {
             writer.discard();
         }
+        self.below = None;
     }
 }
 
@@ -177,7 +236,7 @@ mod tests {
         core.flusher.flush_gated(state, ticket.seqnum, &core.flusher.lock_gate()).unwrap();
         core.loader.show(state, &runs, &ticket, true).unwrap();
         let before = db.snapshot();
-        let seen = |snapshot: &crate::Snapshot| {
+        let seen = |snapshot: &Snapshot| {
             let got = snapshot.get(&table, b"k4").unwrap().is_some();
             let values: Vec<_> = snapshot.range(&table, ..).map(|entry| entry.unwrap().1.to_vec()).collect();
             let before = vec![b"written while the load ends".to_vec()];

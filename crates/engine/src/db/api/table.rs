@@ -1,6 +1,8 @@
 //! What users call of a table.
 
-use crate::base::{Result, TableId, Value};
+use std::sync::Arc;
+
+use crate::base::{Error, Result, TableId, Value};
 use crate::table::TableOptions;
 use crate::table::shape::Shape;
 
@@ -140,6 +142,52 @@ impl Table {
     /// `Poisoned`, `Closed`, `Invalid` when the table was dropped.
     pub fn bulk_load(&self) -> Result<BulkLoad<'_>> {
         BulkLoad::new(self.core(), self.open_state()?)
+    }
+
+    /// Begins a load of sorted entries that takes the place in history that a snapshot has, which was taken before the
+    /// table was created: what was written to the table since is newer, whenever it was written, and stays. So an index
+    /// is built while writers go on, without undoing what they do to it:
+    ///
+    /// 1. While no writer commits, a snapshot is taken and the table created; from then on writers change both, the
+    ///    rows and the index.
+    /// 2. The rows of the snapshot are read, their index entries sorted and loaded.
+    ///
+    /// ```
+    /// # use spinney::{Database, Options, TableOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Database::open(dir.path().join("db"), Options::default())?;
+    /// let people = db.create_table("people", TableOptions::default())?;
+    /// people.put("1", "ann")?;
+    /// people.put("2", "bob")?;
+    /// let (snapshot, by_name) = (db.snapshot(), db.create_table("by name", TableOptions::default())?);
+    /// // A writer renames ann while the index is built.
+    /// let mut txn = db.begin();
+    /// txn.put(&people, "1", "zoe")?;
+    /// txn.delete(&by_name, "ann")?;
+    /// txn.put(&by_name, "zoe", "1")?;
+    /// txn.commit()?;
+    /// let mut load = by_name.bulk_load_below(&snapshot)?;
+    /// load.push(b"ann", b"1")?;
+    /// load.push(b"bob", b"2")?;
+    /// load.finish()?;
+    /// let names: Vec<_> = db.snapshot().range(&by_name, ..).map(|entry| entry.unwrap().0).collect();
+    /// assert_eq!(names, [b"bob", b"zoe"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The entries are as old as the snapshot: when the load is finished, every snapshot that was taken since sees
+    /// them, and no transaction conflicts with them. Until then the table shows only what was written since, so it is
+    /// no index yet; and it is not compacted. A crash, or dropping the load unfinished, leaves nothing of the load.
+    ///
+    /// # Errors
+    /// `Invalid` when the snapshot was not taken before the table was created, or in another database; when the table
+    /// was flushed or loaded already, for then it may not know any more what was deleted: create it again, and begin the
+    /// load at once; while another such load is under way. `Poisoned`, `Closed`, `Invalid` when the table was dropped.
+    pub fn bulk_load_below(&self, snapshot: &Snapshot) -> Result<BulkLoad<'_>> {
+        if !Arc::ptr_eq(snapshot.db().core(), self.core()) {
+            return Err(Error::invalid("the snapshot is of another database than the table"));
+        }
+        BulkLoad::below(self.core(), self.open_state()?, snapshot)
     }
 
     /// Writes the table's memtables to disk and returns when they are there: durably, also those of an unlogged table.

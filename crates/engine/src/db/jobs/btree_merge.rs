@@ -174,7 +174,7 @@ pub(super) fn merges_now(
     trees: &Trees,
     (changes, bytes): (&mut MergeCursor, u64),
 ) -> Result<Option<(Arc<BTree>, MergePermit)>> {
-    if trees.runs().next().is_some() {
+    if trees.runs().next().is_some() || table.is_loading_below() {
         return Ok(None);
     }
     let Some(btree) = table.btree() else { return Ok(None) };

@@ -279,6 +279,7 @@ impl Compactor {
         }
         let compacting = table.compaction.latch.lock();
         table.check()?;
+        table.check_not_loading()?;
         self.drop_erased(table)?;
         let wanted = policy::pick_level(&table.trees(), &table.options, number);
         let done = wanted.map_or(Ok(()), |compaction| {
@@ -310,6 +311,7 @@ impl Compactor {
         }
         let _compacting = table.compaction.latch.lock();
         table.check()?;
+        table.check_not_loading()?;
         self.drop_erased(table)?;
         if let Some(compaction) = policy::pick_all(&table.trees(), table.callbacks.filter.is_registered()) {
             let merge = RunMerge::rewriting(self.context(), table, compaction)?;
@@ -324,6 +326,7 @@ impl Compactor {
             let compacting = table.compaction.latch.lock();
             self.state.health.check_writable()?;
             table.check()?;
+            table.check_not_loading()?;
             if !rewrite && table.trees().runs().next().is_none() {
                 return Ok(());
             }

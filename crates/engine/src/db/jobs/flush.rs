@@ -68,6 +68,7 @@ impl<'a> Flush<'a> {
         if mems.is_empty() || table.check().is_err() {
             return None;
         }
+        table.compaction.was_flushed.store(true, Ordering::Relaxed);
         mems.iter().for_each(|mem| mem.wait_for_inserts());
         let replay_from = match mems.first().and_then(|newest| newest.frozen_at()) {
             Some(at) => at.lsn,

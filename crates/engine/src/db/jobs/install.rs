@@ -188,7 +188,7 @@ fn retire_tombstones(
     table: &TableState,
     trees: &mut Trees,
 ) -> Result<()> {
-    if trees.range_tombstones.is_empty() {
+    if trees.range_tombstones.is_empty() || table.is_loading_below() {
         return Ok(());
     }
     // Before the look: a snapshot that is released after it wakes the compaction.

@@ -10,6 +10,10 @@
 //!         B-tree: merge the runs into it, as a flush does
 //! ```
 //!
+//! A load below writes gets no place in the order of commits: its entries have the seqnum of a snapshot that is older than
+//! the table, and its runs lie below all that flushes have laid down. From its beginning on nothing but L0 is written,
+//! and no tombstone is dropped.
+//!
 //! # Invariants
 //! 1. When the runs are shown, all older changes of the table lie in trees, and all newer ones in memtables: so they
 //!    are the newest trees, and each may sink to the lowest level above which nothing has keys in its range. A
@@ -21,8 +25,9 @@
 //! [`Run::visible_from`]: crate::tree::run::Run::visible_from
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use crate::base::{Lsn, Result, SeqNum};
+use crate::base::{Error, Lsn, Result, SeqNum};
 use crate::db::commit::order::PendingLoad;
 use crate::db::commit::pipeline::CommitPipeline;
 use crate::db::state::State;
@@ -31,12 +36,13 @@ use crate::db::throttle::Throttle;
 use crate::table::LevelId;
 use crate::table::edit::Edit;
 use crate::table::record::RunRecord;
-use crate::table::{RunHandle, policy};
+use crate::table::{RunHandle, Trees, policy};
 use crate::txn::publish::Seqnums;
 
 use super::compaction::Compactor;
 use super::flusher::Flusher;
 use super::job::is_lack;
+use super::load_conflicts::{OnWritten, check_written};
 
 /// Takes bulk loads into tables.
 #[derive(Debug)]
@@ -115,6 +121,84 @@ impl Loader {
         self.state.health.check_poison()
     }
 
+    /// Begins a load below all writes of a table that was created after a snapshot with seqnum `at`.
+    pub(crate) fn begin_below(&self, table: &Arc<TableState>, at: SeqNum) -> Result<LoadBelow> {
+        self.state.health.check_writable()?;
+        table.check()?;
+        let refused = |why: &str| {
+            let what = "cannot be loaded below its writes";
+            Err(Error::invalid(format!("table '{}' {what}: {why}", table.name)))
+        };
+        if at >= table.created_at {
+            return refused("the snapshot was taken after the table was created");
+        }
+        let gate = self.flusher.lock_gate();
+        if table.compaction.loads_below.swap(true, Ordering::AcqRel) {
+            return refused("another such load is under way");
+        }
+        let begun = LoadBelow { table: Arc::clone(table), state: Arc::clone(&self.state), at };
+        drop(gate);
+        // A compaction that takes the latch after this sees the mark.
+        drop(table.compaction.latch.lock());
+        let trees = table.trees();
+        if table.compaction.was_flushed.load(Ordering::Relaxed) || trees.count() > 0 {
+            return refused("it was flushed or loaded already: begin the load when the table is new");
+        }
+        Ok(begun)
+    }
+
+    /// Makes runs whose names are durable part of the table, below all that it holds.
+    pub(crate) fn load_below(&self, below: LoadBelow, runs: &[RunHandle], check: Option<OnWritten<'_>>) -> Result<()> {
+        let table = &below.table;
+        let mut checked = Ok(());
+        if !runs.is_empty() {
+            // The load is durable from here on: so must be the commits that it was made from.
+            let shown = self.commits.force_log(self.commits.log.tail()).and_then(|()| self.show_below(&below, runs));
+            if let Err(error) = shown {
+                if is_lack(&error) || self.state.health.check_poison().is_ok() {
+                    self.discard(runs);
+                }
+                return Err(error);
+            }
+            self.end_pending(runs);
+            // Writers after the snapshot see the load.
+            let seen = self.state.snapshots.take();
+            checked = check.map_or(Ok(()), |check| check_written(table, runs, seen, check));
+            if self.state.snapshots.release(seen) {
+                self.state.wakers.released_oldest();
+            }
+        }
+        let table = Arc::clone(table);
+        drop(below);
+        self.throttle.trees_changed();
+        if table.btree().is_some()
+            && let Err(error) = self.compactor.merge_into_btree(&table, false)
+            && error.is_of_read()
+        {
+            self.state.counters.btree_merge_failed(&error);
+        }
+        self.state.health.check_poison().and(checked)
+    }
+
+    /// Shows readers the runs, as the oldest trees.
+    fn show_below(&self, below: &LoadBelow, runs: &[RunHandle]) -> Result<()> {
+        let LoadBelow { table, at, .. } = below;
+        let mut manifest = self.state.manifest.lock();
+        self.state.health.check_writable()?;
+        table.check()?;
+        let trees = table.trees();
+        // Only flushes have come since, and they lay runs down in L0.
+        let places = policy::places_of_load(&Trees { l0: Vec::new(), ..Trees::clone(&trees) }, runs, None);
+        assert!(!places.contains(&LevelId::L0), "no tree has come to where the load belongs");
+        runs.iter().for_each(|handle| handle.run.appear_at(*at));
+        let records = places.iter().zip(runs).map(|(place, handle)| (*place, RunRecord::of(handle))).collect();
+        let replay_from = manifest.replay_from(table.id);
+        self.state.or_poison(manifest.record(&Edit::Load { table: table.id, replay_from, runs: records }))?;
+        let placed: Vec<_> = places.into_iter().zip(runs.iter().cloned()).collect();
+        table.show(trees.with_newest(&placed));
+        Ok(())
+    }
+
     /// Gives the load its place in the order of commits.
     pub(crate) fn order(&self, table: &TableState, range: (&[u8], &[u8])) -> Result<LoadTicket> {
         let mut order = self.commits.order.lock();
@@ -146,7 +230,7 @@ impl Loader {
         manifest.raise_seqnum_floor(SeqNum(ticket.seqnum.0 + 1))?;
         let trees = table.trees();
         let busy = compacting.as_ref().map(|(low, high)| (&**low, &**high));
-        let places = match is_idle || busy.is_some() {
+        let places = match (is_idle || busy.is_some()) && !table.is_loading_below() {
             true => policy::places_of_load(&trees, runs, busy),
             false => vec![LevelId::L0; runs.len()],
         };
@@ -168,6 +252,22 @@ impl Loader {
     pub(crate) fn end_pending(&self, runs: &[RunHandle]) {
         let is_of = |handle: &RunHandle, id| handle.id == id || handle.run.values().find(id).is_some();
         self.state.files.end_pending(|id| runs.iter().any(|handle| is_of(handle, id)));
+    }
+}
+
+/// A load below all writes of a table, which keeps compactions of the table from beginning.
+#[derive(Debug)]
+pub(crate) struct LoadBelow {
+    table: Arc<TableState>,
+    state: Arc<State>,
+    /// The seqnum that its entries get: that of a snapshot which is older than the table.
+    at: SeqNum,
+}
+
+impl Drop for LoadBelow {
+    fn drop(&mut self) {
+        self.table.compaction.loads_below.store(false, Ordering::Release);
+        self.state.wakers.compact();
     }
 }
 

@@ -23,6 +23,7 @@ mod group_flush;
 mod install;
 pub(crate) mod job;
 pub(crate) mod load;
+pub(crate) mod load_conflicts;
 pub(crate) mod output;
 mod range_deletes;
 pub(crate) mod run_merge;

@@ -66,7 +66,13 @@ impl TableLifecycle {
             let tree = btree.as_ref().map(|(file, _)| *file);
             edits.push(Edit::CreateTable { id, name: name.clone(), options: options.clone(), replay_from, tree });
             let trees = Trees { btree: btree.as_ref().map(|(_, tree)| tree.root()), ..Trees::default() };
-            created.push(Arc::new(state.tables.table((id, name, options), trees, btree, SeqnumToTime::default())));
+            created.push(Arc::new(state.tables.table(
+                (id, name, options),
+                order.next_seqnum,
+                trees,
+                btree,
+                SeqnumToTime::default(),
+            )));
         }
         state.or_poison(manifest.record_all(edits))?;
         tables.extend(created.iter().map(|table| (table.name.clone(), Arc::clone(table))));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::{Error, FileId, Result, TableId};
+use crate::base::{Error, FileId, Result, SeqNum, TableId};
 use crate::db::state::directory::NamedFiles;
 use crate::db::state::files::DataFiles;
 use crate::db::state::table::TableState;
@@ -74,7 +74,7 @@ impl<'a> TreeOpener<'a> {
         }
         trees.values = values;
         let (name, options) = (record.name.clone(), record.options.clone());
-        Ok(self.tables.table((id, name, options), trees, btree, record.seqnum_to_time.clone()))
+        Ok(self.tables.table((id, name, options), SeqNum::ZERO, trees, btree, record.seqnum_to_time.clone()))
     }
 
     fn open_run(&self, record: &RunRecord, values: &ValueFiles) -> Result<RunHandle> {

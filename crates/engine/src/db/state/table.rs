@@ -40,6 +40,8 @@ pub(crate) struct TableState {
     /// How old its entries are, when they have a time to live.
     pub(crate) expiry: Option<Expiry>,
     pub(crate) compaction: CompactionState,
+    /// The seqnum of the first commit that could change it; zero for a table that an earlier open created.
+    pub(crate) created_at: SeqNum,
     /// Held by the thread that merges the sets of the table's range tombstones in memory.
     pub(crate) tombstone_merge: Mutex<()>,
     /// Set under the commit latch when the table is dropped; later commits and reads refuse.
@@ -61,6 +63,11 @@ pub(crate) struct CompactionState {
     /// No compaction of the table begins by itself. A thread that has held the latch after it was set knows that none
     /// is under way.
     pub(crate) held: AtomicBool,
+    /// A load is under way whose entries are older than all that the table holds: tombstones are kept for them, and
+    /// nothing comes to where they will lie. Changes under the flush gate.
+    pub(crate) loads_below: AtomicBool,
+    /// Whether a flush of the table was planned, which may have dropped tombstones. Set under the flush gate.
+    pub(crate) was_flushed: AtomicBool,
     /// When the background compacts the table again, after it could not.
     pub(crate) retry: Retry,
     /// When the background merges runs into the B-tree again, after it could not.
@@ -79,8 +86,8 @@ impl TableState {
     /// A table with these trees on disk and nothing in memory.
     pub(super) fn new(
         (id, name, options): (TableId, String, TableOptions),
-        registered: &Registered,
-        wakers: Arc<Wakers>,
+        created_at: SeqNum,
+        (registered, wakers): (&Registered, Arc<Wakers>),
         trees: Trees,
         btree: Option<(FileId, Arc<BTree>)>,
         seqnum_to_time: SeqnumToTime,
@@ -99,6 +106,7 @@ impl TableState {
             btree: ArcSwapOption::from_pointee(btree),
             expiry,
             compaction: CompactionState::default(),
+            created_at,
             tombstone_merge: Mutex::new(()),
             dropped: AtomicBool::new(false),
         }
@@ -106,14 +114,29 @@ impl TableState {
 
     /// What the table's flushes and compactions may drop and change.
     pub(crate) fn gc_rule(&self, snapshots: Vec<SeqNum>, published: SeqNum, bottom: bool) -> GcRule {
-        let gc = GcRule::new(snapshots, published, bottom);
+        // What is loaded below is not there yet, and older.
+        let gc = GcRule::new(snapshots, published, bottom && !self.is_loading_below());
         let Callbacks { operator, filter } = &self.callbacks;
         gc.with_operator(operator.clone()).with_filter(filter.clone()).keeping_seqnums(self.expiry.is_some())
     }
 
     /// Whether runs are compacted when the layout wants it.
     pub(crate) fn compacts_itself(&self) -> bool {
-        !self.compaction.held.load(Ordering::Relaxed)
+        !self.compaction.held.load(Ordering::Relaxed) && !self.is_loading_below()
+    }
+
+    /// Whether a load is under way whose entries are older than all that the table holds.
+    pub(crate) fn is_loading_below(&self) -> bool {
+        self.compaction.loads_below.load(Ordering::Acquire)
+    }
+
+    /// Refuses to compact while a load is under way whose entries are older than all that the table holds.
+    pub(crate) fn check_not_loading(&self) -> Result<()> {
+        if self.is_loading_below() {
+            let message = format!("a bulk load below the writes of table '{}' is under way: end it first", self.name);
+            return Err(Error::invalid(message));
+        }
+        Ok(())
     }
 
     /// The trees that readers see now.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::sync::{RwLock, RwLockWriteGuard};
-use crate::base::{FileId, TableId};
+use crate::base::{FileId, SeqNum, TableId};
 use crate::table::seqnum_to_time::SeqnumToTime;
 use crate::table::{TableOptions, Trees};
 use crate::tree::btree::BTree;
@@ -49,14 +49,17 @@ impl TableSet {
         self.tables.write()
     }
 
-    /// A table with these trees on disk and nothing in memory, which is not in the set yet.
+    /// A table with these trees on disk and nothing in memory, which is not in the set yet. No commit before
+    /// `created_at` could change it.
     pub(crate) fn table(
         &self,
         (id, name, options): (TableId, String, TableOptions),
+        created_at: SeqNum,
         trees: Trees,
         btree: Option<(FileId, Arc<BTree>)>,
         seqnum_to_time: SeqnumToTime,
     ) -> TableState {
-        TableState::new((id, name, options), &self.registered, Arc::clone(&self.wakers), trees, btree, seqnum_to_time)
+        let shared = (&self.registered, Arc::clone(&self.wakers));
+        TableState::new((id, name, options), created_at, shared, trees, btree, seqnum_to_time)
     }
 }

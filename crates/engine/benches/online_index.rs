@@ -1,0 +1,160 @@
+//! What it costs to build an index while writers change the rows, beside a build alone and writers alone.
+//!
+//! Run with `cargo bench -p spinney --bench online_index -- [ROWS]`, by default 1,000,000. Two writers change random
+//! rows, each with its entry of the index, by transactions with `Buffered` durability. The index is compared with the
+//! rows in the end.
+
+#![expect(clippy::print_stdout, reason = "a bench prints")]
+
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use spinney::env::{Clock, Env};
+use spinney::{Database, Durability, ErrorKind, Options, Result, Snapshot, Table, TableOptions};
+use spinney_testkit::Rng;
+
+const WRITERS: u64 = 2;
+
+/// A row: a city, by which the index orders, and some more bytes.
+fn row(city: u64) -> Vec<u8> {
+    let mut row = city.to_be_bytes().to_vec();
+    row.resize(100, 7);
+    row
+}
+
+fn city_of(row: &[u8]) -> &[u8] {
+    &row[..8]
+}
+
+/// The entry of a row in the index: the city, then the row's key.
+fn entry_of(row: &[u8], key: &[u8]) -> Vec<u8> {
+    [city_of(row), key].concat()
+}
+
+/// Reads the rows of a snapshot, sorts their entries and loads them.
+fn build(rows: &Table, index: &Table, snapshot: &Snapshot, is_below: bool) -> Result<()> {
+    let mut entries = Vec::new();
+    let mut range = snapshot.range(rows, ..);
+    while let Some((key, row)) = range.advance()? {
+        let mut entry = [0; 16];
+        entry.copy_from_slice(&entry_of(row, key));
+        entries.push(entry);
+    }
+    entries.sort_unstable();
+    let mut load = if is_below { index.bulk_load_below(snapshot)? } else { index.bulk_load()? };
+    entries.iter().try_for_each(|entry| load.push(entry, b""))?;
+    load.finish()
+}
+
+/// Changes random rows until told to end.
+fn write(db: &Database, rows: &Table, index: &RwLock<Option<Table>>, seed: u64, shared: &Shared) -> Result<()> {
+    let mut rng = Rng::new(seed);
+    while !shared.ends.load(Ordering::Relaxed) {
+        let key = (rng.number() % shared.rows).to_be_bytes();
+        // An index is created while no writer is in a transaction.
+        let index = index.read().expect("no writer panics");
+        let mut txn = db.begin();
+        let (old, new) = (txn.get(rows, key)?.expect("no row is deleted"), row(rng.number()));
+        if let Some(index) = &*index {
+            txn.delete(index, entry_of(&old, &key))?;
+            txn.put(index, entry_of(&new, &key), b"")?;
+        }
+        txn.put(rows, key, new)?;
+        match txn.commit_with(Durability::Buffered) {
+            Err(error) if error.kind() == ErrorKind::Conflict => {}
+            committed => {
+                committed?;
+                shared.commits.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Shared {
+    rows: u64,
+    ends: AtomicBool,
+    commits: AtomicU64,
+}
+
+/// Whether the index holds the entries of all rows, and no others.
+fn is_right(db: &Database, rows: &Table, index: &Table) -> Result<bool> {
+    let snapshot = db.snapshot();
+    let (mut range, mut expected) = (snapshot.range(rows, ..), Vec::new());
+    while let Some((key, row)) = range.advance()? {
+        expected.push(entry_of(row, key));
+    }
+    expected.sort_unstable();
+    let (mut range, mut expected) = (snapshot.range(index, ..), expected.into_iter());
+    while let Some((entry, _)) = range.advance()? {
+        if expected.next().as_deref() != Some(entry) {
+            return Ok(false);
+        }
+    }
+    Ok(expected.next().is_none())
+}
+
+/// The commits of a second, while `work` runs, and how long that took.
+fn beside<T>(clock: &dyn Clock, shared: &Shared, work: impl FnOnce() -> Result<T>) -> Result<(T, f64, f64)> {
+    let (start, before) = (clock.now(), shared.commits.load(Ordering::Relaxed));
+    let done = work()?;
+    let seconds = clock.now().saturating_sub(start).as_secs_f64();
+    let commits = shared.commits.load(Ordering::Relaxed) - before;
+    Ok((done, seconds, commits as f64 / seconds))
+}
+
+fn main() -> Result<()> {
+    let count = std::env::args().skip(1).find_map(|word| word.parse::<u64>().ok()).unwrap_or(1_000_000);
+    let (env, dir) = (Env::os(), tempfile::tempdir_in(".").expect("a directory"));
+    let options = Options::default().memory_bytes(512 << 20).durability(Durability::Buffered);
+    let db = Database::open(dir.path().join("db"), options)?;
+    let rows = db.create_table("rows", TableOptions::default())?;
+    let (mut rng, mut load) = (Rng::new(1), rows.bulk_load()?);
+    (0..count).try_for_each(|key| load.push(&key.to_be_bytes(), &row(rng.number())))?;
+    load.finish()?;
+    let clock = &*env.clock;
+    let shared = Shared { rows: count, ends: AtomicBool::new(false), commits: AtomicU64::new(0) };
+    let alone = db.create_table("alone", TableOptions::default())?;
+    let (_, alone_seconds, _) = beside(clock, &shared, || build(&rows, &alone, &db.snapshot(), false))?;
+    db.drop_table("alone")?;
+    println!("{count} rows; build alone: {alone_seconds:.2} s");
+    let index = RwLock::new(None);
+    std::thread::scope(|scope| {
+        let (db, rows, index, shared) = (&db, &rows, &index, &shared);
+        for seed in 0..WRITERS {
+            scope.spawn(move || write(db, rows, index, 100 + seed, shared).expect("a writer fails"));
+        }
+        let measured = || {
+            let seconds = Duration::from_secs_f64(alone_seconds.max(3.0));
+            let sleep = || {
+                beside(clock, shared, || {
+                    env.threads.sleep(seconds);
+                    Ok(())
+                })
+            };
+            let (_, _, without_index) = sleep()?;
+            let (snapshot, by_city) = {
+                let mut index = index.write().expect("no writer panics");
+                let (snapshot, by_city) = (db.snapshot(), db.create_table("by city", TableOptions::default())?);
+                *index = Some(by_city.clone());
+                (snapshot, by_city)
+            };
+            let (_, online_seconds, during) = beside(clock, shared, || build(rows, &by_city, &snapshot, true))?;
+            drop(snapshot);
+            by_city.wait_idle()?;
+            let (_, _, with_index) = sleep()?;
+            println!("build beside 2 writers: {online_seconds:.2} s, {:.2} of alone", online_seconds / alone_seconds);
+            println!("commits/s of the writers: {without_index:.0} before, {during:.0} during, {with_index:.0} after");
+            println!("{:.2} of their rate with the index", during / with_index);
+            Ok(by_city)
+        };
+        let measured: Result<Table> = measured();
+        shared.ends.store(true, Ordering::Relaxed);
+        measured
+    })
+    .and_then(|by_city| {
+        println!("the index is {}", if is_right(&db, &rows, &by_city)? { "right" } else { "WRONG" });
+        db.close()
+    })
+}
