@@ -9,10 +9,18 @@
 //! | [`base`] | errors with MongoDB's codes |
 //! | [`bson`] | BSON read in place, built, ordered, hashed, and as extended JSON |
 //! | [`keys`] | keys whose order in bytes is the order of values; the keys that an index has of a document |
+//! | [`path`] | dotted paths and their traversals |
+//! | [`pattern`] | regular expressions |
+//! | [`expr`] | expressions |
+//! | [`query`] | filters |
 
 pub mod base;
 pub mod bson;
+pub mod expr;
 pub mod keys;
+pub mod path;
+pub mod pattern;
+pub mod query;
 
 pub use base::{Error, ErrorCode, Result};
 
