@@ -1,6 +1,6 @@
 //! The traversal of sort keys and of `distinct`: the values of a path, with arrays taken apart.
 
-use super::Part;
+use super::dotted::Part;
 use crate::bson::{Array, Document, Value};
 
 /// The values that the path of `parts` reaches in a document, as an index would hold them: an array at the end stands
@@ -40,7 +40,7 @@ fn collect_array<'a>(array: Array<'a>, parts: &[Part], add: &mut dyn FnMut(Value
 
 #[cfg(test)]
 mod tests {
-    use super::super::Path;
+    use super::super::dotted::Path;
     use super::*;
     use crate::bson::DocumentBuf;
 

@@ -4,7 +4,7 @@
 //! is a position, to the value there as well. Only arrays that the path reaches by name or position are entered: an
 //! array directly within an array is not. At the end of the path an array stands for its values and for itself.
 
-use super::Part;
+use super::dotted::Part;
 use crate::base::Result;
 use crate::bson::{Array, Document, Value};
 
@@ -105,7 +105,7 @@ impl<'a> Walk<'_, 'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Path;
+    use super::super::dotted::Path;
     use super::*;
     use crate::bson::DocumentBuf;
 

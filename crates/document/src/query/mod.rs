@@ -8,7 +8,6 @@
 pub mod bitmask;
 pub mod bounds;
 pub mod node;
-mod operators;
 pub mod parse;
 pub mod predicate;
 pub mod schema;
