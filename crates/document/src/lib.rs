@@ -13,9 +13,15 @@
 //! | [`pattern`] | regular expressions |
 //! | [`expr`] | expressions |
 //! | [`query`] | filters |
+//! | [`catalog`] | which collections and indexes there are, in which tables of the engine |
+//! | [`collection`] | documents: insert, find by `_id`, replace, delete; index maintenance, builds, validation |
+//! | [`database`] | [`Database`], where a program begins |
 
 pub mod base;
 pub mod bson;
+pub mod catalog;
+pub mod collection;
+pub mod database;
 pub mod expr;
 pub mod keys;
 pub mod path;
@@ -23,6 +29,8 @@ pub mod pattern;
 pub mod query;
 
 pub use base::{Error, ErrorCode, Result};
+pub use collection::{Collection, DocumentTransaction};
+pub use database::Database;
 
 /// A [`DocumentBuf`](bson::DocumentBuf) of names and values: `doc! {"a": 1, "b": &doc! {"c": "x"}}`.
 #[macro_export]
