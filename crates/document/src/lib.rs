@@ -17,6 +17,19 @@
 //! | [`collection`] | documents: insert, find by `_id`, replace, delete; index maintenance, builds, validation |
 //! | [`database`] | [`Database`], where a program begins |
 
+// Before the modules, which use it.
+
+/// A [`DocumentBuf`](bson::DocumentBuf) of names and values: `doc! {"a": 1, "b": &doc! {"c": "x"}}`.
+#[macro_export]
+macro_rules! doc {
+    ($($name:literal : $value:expr),* $(,)?) => {{
+        #[allow(unused_mut, reason = "a document without fields changes nothing")]
+        let mut builder = $crate::bson::DocumentBuilder::new();
+        $(builder.append($name, $value);)*
+        builder.finish()
+    }};
+}
+
 pub mod base;
 pub mod bson;
 pub mod catalog;
@@ -31,14 +44,3 @@ pub mod query;
 pub use base::{Error, ErrorCode, Result};
 pub use collection::{Collection, DocumentTransaction};
 pub use database::Database;
-
-/// A [`DocumentBuf`](bson::DocumentBuf) of names and values: `doc! {"a": 1, "b": &doc! {"c": "x"}}`.
-#[macro_export]
-macro_rules! doc {
-    ($($name:literal : $value:expr),* $(,)?) => {{
-        #[allow(unused_mut, reason = "a document without fields changes nothing")]
-        let mut builder = $crate::bson::DocumentBuilder::new();
-        $(builder.append($name, $value);)*
-        builder.finish()
-    }};
-}

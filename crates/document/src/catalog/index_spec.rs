@@ -62,7 +62,7 @@ impl IndexSpec {
     /// Never: its specification is well formed.
     #[must_use]
     pub fn of_id() -> Self {
-        let spec = crate::doc! {"v": 2, "key": &crate::doc! {"_id": 1}, "name": ID_INDEX};
+        let spec = doc! {"v": 2, "key": &doc! {"_id": 1}, "name": ID_INDEX};
         Self::parse(spec.view(), super::predicate::refuse_predicates).expect("a well-formed specification")
     }
 
@@ -70,8 +70,8 @@ impl IndexSpec {
     ///
     /// # Errors
     /// `FailedToParse` (9) without key or name; `CannotCreateIndex` (67), `InvalidIndexSpecificationOption` (197),
-    /// `TypeMismatch` (14), `BadValue` (2) and others for options that are malformed, unknown, not supported here, or do
-    /// not go together.
+    /// `TypeMismatch` (14), `BadValue` (2) and others for options that are malformed, unknown, not supported here, or
+    /// do not go together.
     pub fn parse(spec: Document<'_>, parser: PredicateParser) -> Result<Self> {
         let missing = |what: &str| {
             Error::new(

@@ -143,7 +143,7 @@ fn check_clustered(value: &Value<'_>) -> Result<()> {
         Value::Bool(is) => *is,
         Value::Document(spec) => {
             let key = spec.get("key").and_then(|key| key.as_document());
-            let id = crate::doc! {"_id": 1};
+            let id = doc! {"_id": 1};
             key == Some(id.view()) && matches!(spec.get("unique"), Some(Value::Bool(true)))
         }
         _ => false,

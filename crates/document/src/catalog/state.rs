@@ -2,8 +2,8 @@
 //!
 //! # Concurrency
 //! A [`CollectionState`] has a lock that every transaction which writes to the collection holds shared until it has
-//! committed, and a change of the schema alone: it waits for those that do not know the new indexes. A second lock, held
-//! for a moment only, guards the pointer to the [`Schema`].
+//! committed, and a change of the schema alone: it waits for those that do not know the new indexes. A second lock,
+//! held for a moment only, guards the pointer to the [`Schema`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

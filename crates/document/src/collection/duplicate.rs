@@ -12,7 +12,7 @@ use crate::keys::{Key, TypeReader, decode_field};
 pub fn duplicate_id(schema: &Schema, id: &Value<'_>) -> Error {
     let mut value = DocumentBuilder::new();
     value.append("_id", *id);
-    error(schema, crate::catalog::index_spec::ID_INDEX, crate::doc! {"_id": 1}.view(), &value.finish())
+    error(schema, crate::catalog::index_spec::ID_INDEX, doc! {"_id": 1}.view(), &value.finish())
 }
 
 /// `DuplicateKey` (11000) for a key of an index.

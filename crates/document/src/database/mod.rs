@@ -176,8 +176,8 @@ impl Database {
         listed.collect()
     }
 
-    /// Creates indexes by specifications such as `{key: {a: 1}, name: "a_1"}`, while writers go on, and returns how many
-    /// were not there yet. The collection is created when there is none.
+    /// Creates indexes by specifications such as `{key: {a: 1}, name: "a_1"}`, while writers go on, and returns how
+    /// many were not there yet. The collection is created when there is none.
     ///
     /// # Errors
     /// Those of [`IndexSpec::parse`]; `IndexOptionsConflict` (85), `IndexKeySpecsConflict` (86); `DuplicateKey` (11000)
