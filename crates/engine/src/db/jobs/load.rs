@@ -102,7 +102,7 @@ impl Loader {
         }
         self.end_pending(runs);
         self.throttle.trees_changed();
-        self.state.wakers.compact();
+        self.state.wakers.wake_compaction();
         if table.btree().is_none() {
             return Ok(());
         }

@@ -77,7 +77,7 @@ impl TableLifecycle {
         let table = Arc::new(state.tables.table((id, name.to_owned(), options), trees, btree, SeqnumToTime::default()));
         tables.insert(name.to_owned(), Arc::clone(&table));
         drop((manifest, tables, order));
-        state.wakers.expire();
+        state.wakers.wake_expiry();
         Ok(table)
     }
 
