@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use spinney::Layout;
 
-use super::predicate::{Predicate, PredicateParser};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
+use crate::expr::Context;
 use crate::keys::{FieldKind, KeyPattern};
+use crate::query::{Filter, Node, Predicate};
 
 /// The name of the index of `_id` that every collection has.
 pub const ID_INDEX: &str = "_id_";
@@ -37,7 +38,7 @@ pub struct IndexSpec {
     /// The filter of documents that the index holds, as it was given.
     pub partial: Option<DocumentBuf>,
     /// The same filter, ready to be asked.
-    pub predicate: Option<Arc<dyn Predicate>>,
+    pub filter: Option<Arc<Filter>>,
     /// Which paths a wildcard index takes.
     pub wildcard_projection: Option<DocumentBuf>,
     /// Where the index is stored.
@@ -63,7 +64,7 @@ impl IndexSpec {
     #[must_use]
     pub fn of_id() -> Self {
         let spec = doc! {"v": 2, "key": &doc! {"_id": 1}, "name": ID_INDEX};
-        Self::parse(spec.view(), super::predicate::refuse_predicates).expect("a well-formed specification")
+        Self::parse(spec.view()).expect("a well-formed specification")
     }
 
     /// The index that a document such as `{key: {a: 1}, name: "a_1", unique: true}` specifies.
@@ -72,7 +73,7 @@ impl IndexSpec {
     /// `FailedToParse` (9) without key or name; `CannotCreateIndex` (67), `InvalidIndexSpecificationOption` (197),
     /// `TypeMismatch` (14), `BadValue` (2) and others for options that are malformed, unknown, not supported here, or
     /// do not go together.
-    pub fn parse(spec: Document<'_>, parser: PredicateParser) -> Result<Self> {
+    pub fn parse(spec: Document<'_>) -> Result<Self> {
         let missing = |what: &str| {
             Error::new(
                 ErrorCode::FAILED_TO_PARSE,
@@ -94,14 +95,14 @@ impl IndexSpec {
             hidden: false,
             expire_after_seconds: None,
             partial: None,
-            predicate: None,
+            filter: None,
             wildcard_projection: None,
             storage: StorageSpec::default(),
             document: DocumentBuf::new(),
         };
         for element in spec {
             let field = element.name.to_str_lossy();
-            parsed.set(&field, &element.value, parser)?;
+            parsed.set(&field, &element.value)?;
         }
         parsed.check()?;
         if parsed.is_id() {
@@ -111,7 +112,7 @@ impl IndexSpec {
         Ok(parsed)
     }
 
-    fn set(&mut self, field: &str, value: &Value<'_>, parser: PredicateParser) -> Result<()> {
+    fn set(&mut self, field: &str, value: &Value<'_>) -> Result<()> {
         match field {
             "unique" => self.unique = flag(field, value)?,
             "sparse" => self.sparse = flag(field, value)?,
@@ -119,7 +120,7 @@ impl IndexSpec {
             "expireAfterSeconds" => self.expire_after_seconds = Some(seconds(value)?),
             "partialFilterExpression" => {
                 let filter = value.as_document().ok_or_else(|| mismatch(field, value, "object"))?;
-                self.predicate = Some(parser(filter)?);
+                self.filter = Some(Arc::new(parse_partial(filter)?));
                 self.partial = Some(DocumentBuf::from(filter));
             }
             "wildcardProjection" => {
@@ -262,6 +263,28 @@ fn seconds(value: &Value<'_>) -> Result<i32> {
         .ok_or_else(|| cannot(format!("TTL index 'expireAfterSeconds' option must be a number from 0 to {}", i32::MAX)))
 }
 
+/// The filter of a partial index, which only some operators may be part of.
+fn parse_partial(filter: Document<'_>) -> Result<Filter> {
+    let filter_parsed = Filter::parse(filter, &Context::default())?;
+    if !is_partial(filter_parsed.root()) {
+        return Err(cannot(format!("Expression not supported in partial index: {filter}")));
+    }
+    Ok(filter_parsed)
+}
+
+/// Whether a part of a filter may be one of a partial index: `$and`, `$or`, comparisons, `$in`, `$exists: true`, `$type`.
+fn is_partial(node: &Node) -> bool {
+    match node {
+        Node::And(nodes) | Node::Or(nodes) => nodes.iter().all(is_partial),
+        Node::Leaf { test, .. } => match test {
+            Predicate::Compare(..) | Predicate::Exists | Predicate::Type(_) => true,
+            Predicate::In(choices) => choices.patterns().is_empty(),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
 /// Only the collation that compares bytes is supported.
 pub(super) fn check_collation(value: &Value<'_>) -> Result<()> {
     let collation = value.as_document().ok_or_else(|| mismatch("collation", value, "object"))?;
@@ -320,11 +343,10 @@ fn check_projection(projection: Document<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::predicate::refuse_predicates;
     use super::*;
 
     fn parse(json: &str) -> Result<IndexSpec> {
-        IndexSpec::parse(DocumentBuf::from_json(json)?.view(), refuse_predicates)
+        IndexSpec::parse(DocumentBuf::from_json(json)?.view())
     }
 
     #[test]
@@ -341,6 +363,11 @@ mod tests {
             (r#"{"key":{"_id":1},"name":"x","expireAfterSeconds":1}"#, 197),
             (r#"{"key":{"_id":1},"name":"x","hidden":true}"#, 197),
             (r#"{"key":{"a":1},"name":"x","partialFilterExpression":"no"}"#, 14),
+            (r#"{"key":{"a":1},"name":"x","partialFilterExpression":{"$nor":[{"a":1}]}}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","partialFilterExpression":{"a":{"$not":{"$gt":5}}}}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","partialFilterExpression":{"a":{"$exists":false}}}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","partialFilterExpression":{"a":{"$regex":"x"}}}"#, 67),
+            (r#"{"key":{"a":1},"name":"x","partialFilterExpression":{"a":{"$exists":true}},"sparse":true}"#, 67),
             (r#"{"key":{"a":1},"name":"x","collation":{}}"#, 2),
             (r#"{"key":{"a":1},"name":"x","collation":"en"}"#, 14),
             (r#"{"key":{"a":1},"name":"x","collation":{"locale":"de"}}"#, 2),

@@ -12,7 +12,6 @@
 pub mod index_spec;
 pub mod namespace;
 pub mod options;
-pub mod predicate;
 pub mod registry;
 mod row;
 pub mod state;
@@ -20,6 +19,5 @@ pub mod state;
 pub use index_spec::{IndexSpec, StorageSpec};
 pub use namespace::Namespace;
 pub use options::CollectionOptions;
-pub use predicate::{Predicate, PredicateParser, refuse_predicates};
 pub use registry::{Catalog, Entry};
 pub use state::{CollectionState, Index, Schema, SchemaGuard};

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::index_spec::{StorageSpec, check_collation, parse_storage};
-use super::predicate::{Predicate, PredicateParser};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, Value};
+use crate::expr::Context;
+use crate::query::Filter;
 
 /// What a collection or view is.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +14,7 @@ pub struct CollectionOptions {
     /// For a view, the collection that it is on and its pipeline, an array in the bytes of a document.
     pub view: Option<(String, DocumentBuf)>,
     /// The filter that documents must match, ready to be asked.
-    pub validator: Option<Arc<dyn Predicate>>,
+    pub validator: Option<Arc<Filter>>,
     /// The same filter as it was given.
     pub validator_expression: Option<DocumentBuf>,
     /// What the validator covers.
@@ -54,7 +55,7 @@ impl CollectionOptions {
     /// # Errors
     /// `InvalidOptions` (72), `TypeMismatch` (14), `IDLUnknownField` (40415) and what the filter's parser says;
     /// `CommandNotSupported` (115) for capped collections and time series.
-    pub fn parse(options: Document<'_>, parser: PredicateParser) -> Result<Self> {
+    pub fn parse(options: Document<'_>) -> Result<Self> {
         let mut parsed = Self { document: DocumentBuf::from(options), ..Self::default() };
         let (mut on, mut pipeline) = (None, None);
         for element in options {
@@ -75,7 +76,7 @@ impl CollectionOptions {
                 "validator" => {
                     let filter = value.as_document().ok_or_else(|| mismatch("object"))?;
                     if !filter.is_empty() {
-                        parsed.validator = Some(parser(filter)?);
+                        parsed.validator = Some(Arc::new(Filter::parse(filter, &Context::default())?));
                     }
                     parsed.validator_expression = Some(DocumentBuf::from(filter));
                 }

@@ -13,7 +13,6 @@ use spinney::{Durability, Layout, Table, TableOptions, Transaction};
 use super::index_spec::{ID_INDEX, IndexSpec, StorageSpec};
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
-use super::predicate::PredicateParser;
 use super::row::{self, NUMBER_KEY};
 use super::state::{CollectionState, Index, Schema};
 use crate::base::{Environment, Error, ErrorCode, Result};
@@ -39,7 +38,6 @@ pub enum Entry {
 pub struct Catalog {
     engine: spinney::Database,
     table: Table,
-    parser: PredicateParser,
     environment: Arc<dyn Environment>,
     names: RwLock<BTreeMap<Namespace, Entry>>,
     /// The next number of a table.
@@ -52,7 +50,7 @@ impl Catalog {
     ///
     /// # Errors
     /// Those of the engine; `DataCorruptionDetected` (374) for a row that makes no sense.
-    pub fn open(engine: spinney::Database, parser: PredicateParser, environment: Arc<dyn Environment>) -> Result<Self> {
+    pub fn open(engine: spinney::Database, environment: Arc<dyn Environment>) -> Result<Self> {
         let table = engine.open_or_create_table(CATALOG, TableOptions::default().layout(Layout::BTree))?;
         let next = match table.get(NUMBER_KEY)? {
             Some(bytes) => u64::from_le_bytes(*bytes.first_chunk().ok_or_else(|| row::corrupt("#", "number"))?),
@@ -67,7 +65,7 @@ impl Catalog {
         }
         drop(entries);
         let names = RwLock::default();
-        let catalog = Self { engine, table, parser, environment, names, changing: Mutex::new(next) };
+        let catalog = Self { engine, table, environment, names, changing: Mutex::new(next) };
         let mut tables = BTreeSet::from([CATALOG.to_owned()]);
         for (name, bytes) in rows {
             let namespace = Namespace::parse(&name)?;
@@ -84,7 +82,7 @@ impl Catalog {
     }
 
     fn load(&self, namespace: &Namespace, bytes: &[u8], tables: &mut BTreeSet<String>) -> Result<Entry> {
-        let row = row::decode(namespace.as_str(), bytes, self.parser)?;
+        let row = row::decode(namespace.as_str(), bytes)?;
         let Some(number) = row.number else { return Ok(Entry::View(Arc::new(row.options))) };
         let mut open = |name: String| -> Result<Table> {
             let table = self.engine.table(&name)?.ok_or_else(|| row::corrupt(namespace.as_str(), &name))?;
@@ -111,12 +109,6 @@ impl Catalog {
     #[must_use]
     pub fn engine(&self) -> &spinney::Database {
         &self.engine
-    }
-
-    /// The parser of filters.
-    #[must_use]
-    pub fn parser(&self) -> PredicateParser {
-        self.parser
     }
 
     /// What a namespace names.

@@ -15,7 +15,6 @@
 
 use super::index_spec::IndexSpec;
 use super::options::CollectionOptions;
-use super::predicate::PredicateParser;
 use super::state::{Index, Schema};
 use crate::base::{Error, ErrorCode, Result};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, Value};
@@ -110,7 +109,7 @@ pub(super) fn with_multikey(namespace: &str, row: Document<'_>, number: u64, fou
     Ok(builder.finish())
 }
 
-pub(super) fn decode(namespace: &str, row: &[u8], parser: PredicateParser) -> Result<Row> {
+pub(super) fn decode(namespace: &str, row: &[u8]) -> Result<Row> {
     let wrong = |what: &str| corrupt(namespace, what);
     let row = Document::parse(row)?;
     let number = match row.get("n") {
@@ -122,7 +121,7 @@ pub(super) fn decode(namespace: &str, row: &[u8], parser: PredicateParser) -> Re
         _ => return Err(wrong("uuid")),
     };
     let options = row.get("options").and_then(|options| options.as_document()).ok_or_else(|| wrong("options"))?;
-    let options = CollectionOptions::parse(options, parser)?;
+    let options = CollectionOptions::parse(options)?;
     let mut indexes = Vec::new();
     for index in row.get("indexes").and_then(|indexes| indexes.as_array()).into_iter().flatten() {
         let index = index.as_document().ok_or_else(|| wrong("indexes"))?;
@@ -130,7 +129,7 @@ pub(super) fn decode(namespace: &str, row: &[u8], parser: PredicateParser) -> Re
         let multikey = index.get("multikey").and_then(|bits| bits.as_array()).ok_or_else(|| wrong("multikey"))?;
         indexes.push(IndexRow {
             number: index.get("n").and_then(|n| n.as_exact_i64()).ok_or_else(|| wrong("n"))?.cast_unsigned(),
-            spec: IndexSpec::parse(spec, parser)?,
+            spec: IndexSpec::parse(spec)?,
             ready: matches!(index.get("ready"), Some(Value::Bool(true))),
             multikey: multikey.values().map(|bits| bits.as_exact_i64().unwrap_or_default().cast_unsigned()).collect(),
         });

@@ -16,7 +16,7 @@ use super::index_spec::IndexSpec;
 use super::namespace::Namespace;
 use super::options::CollectionOptions;
 use crate::base::{Error, ErrorCode, Result};
-use crate::bson::DocumentBuf;
+use crate::bson::{Document, DocumentBuf};
 
 /// How long a change of a collection waits for the transactions that write to it.
 pub const CHANGE_WAIT: Duration = Duration::from_secs(10);
@@ -184,9 +184,11 @@ impl Index {
     }
 
     /// Whether a document belongs to the index.
-    #[must_use]
-    pub fn takes(&self, document: crate::bson::Document<'_>) -> bool {
-        self.spec.predicate.as_ref().is_none_or(|predicate| predicate.matches(document))
+    ///
+    /// # Errors
+    /// Those of the filter of a partial index.
+    pub fn takes(&self, document: Document<'_>) -> Result<bool> {
+        self.spec.filter.as_ref().map_or(Ok(true), |filter| filter.matches(document))
     }
 
     /// The wildcard projection.

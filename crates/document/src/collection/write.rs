@@ -145,9 +145,11 @@ impl DocumentTransaction {
 
 /// The keys that an index has of a document; none when it does not take it.
 pub(super) fn find(index: &Index, document: Option<Document<'_>>, keys: &mut KeySet) -> Result<()> {
-    match document.filter(|document| index.takes(*document)) {
-        Some(document) => extract(&index.spec.pattern, index.spec.sparse, index.projection(), document, keys),
-        None => {
+    match document {
+        Some(document) if index.takes(document)? => {
+            extract(&index.spec.pattern, index.spec.sparse, index.projection(), document, keys)
+        }
+        _ => {
             keys.reset();
             Ok(())
         }
@@ -169,7 +171,7 @@ fn id_of(document: Document<'_>) -> Result<Value<'_>> {
 fn has_same_fields(index: &Index, old: Document<'_>, new: Document<'_>) -> bool {
     let pattern = &index.spec.pattern;
 
-    if index.spec.predicate.is_some() || pattern.is_wildcard() {
+    if index.spec.filter.is_some() || pattern.is_wildcard() {
         return false;
     }
     pattern.fields().iter().all(|field| {
@@ -184,9 +186,9 @@ fn check_valid(schema: &Schema, old: Option<Document<'_>>, new: Document<'_>) ->
     let checked = match options.validation_level {
         ValidationLevel::Off => false,
         ValidationLevel::Strict => true,
-        ValidationLevel::Moderate => old.is_none_or(|old| validator.matches(old)),
+        ValidationLevel::Moderate => old.map_or(Ok(true), |old| validator.matches(old))?,
     };
-    if !checked || options.validation_action == ValidationAction::Warn || validator.matches(new) {
+    if !checked || options.validation_action == ValidationAction::Warn || validator.matches(new)? {
         return Ok(());
     }
     let mut info = DocumentBuilder::new();

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use crate::base::{Environment, Error, ErrorCode, Result, System};
 use crate::bson::{Document, DocumentBuf, DocumentBuilder, ObjectIds};
 use crate::catalog::index_spec::ID_INDEX;
-use crate::catalog::{
-    Catalog, CollectionOptions, CollectionState, Entry, IndexSpec, Namespace, PredicateParser, refuse_predicates,
-};
+use crate::catalog::{Catalog, CollectionOptions, CollectionState, Entry, IndexSpec, Namespace};
 use crate::collection::build::build;
 use crate::collection::{Collection, DocumentTransaction};
 
@@ -48,20 +46,15 @@ impl Database {
     /// # Errors
     /// Those of the engine; `DataCorruptionDetected` (374) when the catalog makes no sense.
     pub fn with_engine(engine: spinney::Database) -> Result<Self> {
-        Self::with_parts(engine, refuse_predicates, Arc::new(System))
+        Self::with_parts(engine, Arc::new(System))
     }
 
-    /// The document database in an open database of the engine, with a parser of filters and a source of time and
-    /// randomness.
+    /// The document database in an open database of the engine, with a source of time and randomness.
     ///
     /// # Errors
     /// As [`Self::with_engine`].
-    pub fn with_parts(
-        engine: spinney::Database,
-        parser: PredicateParser,
-        environment: Arc<dyn Environment>,
-    ) -> Result<Self> {
-        let catalog = Arc::new(Catalog::open(engine, parser, Arc::clone(&environment))?);
+    pub fn with_parts(engine: spinney::Database, environment: Arc<dyn Environment>) -> Result<Self> {
+        let catalog = Arc::new(Catalog::open(engine, Arc::clone(&environment))?);
         let ids = Arc::new(ObjectIds::new(environment.random()));
         Ok(Self { catalog, ids, environment })
     }
@@ -112,7 +105,7 @@ impl Database {
     /// `NamespaceExists` (48), `InvalidNamespace` (73), and those of [`CollectionOptions::parse`].
     pub fn create_collection(&self, namespace: &str, options: Document<'_>) -> Result<()> {
         let namespace = Namespace::parse(namespace)?;
-        let options = CollectionOptions::parse(options, self.catalog.parser())?;
+        let options = CollectionOptions::parse(options)?;
         self.catalog.create(&namespace, options).map(drop)
     }
 
@@ -183,8 +176,7 @@ impl Database {
     /// Those of [`IndexSpec::parse`]; `IndexOptionsConflict` (85), `IndexKeySpecsConflict` (86); `DuplicateKey` (11000)
     /// when documents break the constraint of a unique index. No index is created then.
     pub fn create_indexes(&self, namespace: &str, specs: &[DocumentBuf]) -> Result<usize> {
-        let parse = |spec: &DocumentBuf| IndexSpec::parse(spec.view(), self.catalog.parser());
-        let specs = specs.iter().map(parse).collect::<Result<Vec<_>>>()?;
+        let specs = specs.iter().map(|spec| IndexSpec::parse(spec.view())).collect::<Result<Vec<_>>>()?;
         let collection = self.collection_or_create(namespace)?;
         let added = self.catalog.add_indexes(collection.state(), &specs)?;
         if added.is_empty() {

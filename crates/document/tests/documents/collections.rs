@@ -205,3 +205,45 @@ fn a_change_of_a_name_in_use_is_refused() {
     db.drop_database("app").unwrap();
     assert!(db.list_databases().is_empty());
 }
+
+#[test]
+fn partial_indexes_hold_the_documents_of_their_filter() {
+    let db = open(&SimEnv::new(1));
+    let items = db.collection_or_create("app.items").unwrap();
+    items.insert_one(json(r#"{"_id":1,"a":1,"on":true}"#).view()).unwrap();
+    let spec =
+        r#"{"key":{"a":1},"name":"on","unique":true,"partialFilterExpression":{"on":true,"n":{"$exists":true}}}"#;
+    db.create_indexes("app.items", &index(spec)).unwrap();
+    assert_eq!(entries(&items), "on=0");
+    items.insert_one(json(r#"{"_id":2,"a":1,"on":true,"n":null}"#).view()).unwrap();
+    items.insert_one(json(r#"{"_id":3,"a":1,"on":false,"n":1}"#).view()).unwrap();
+    assert_eq!(entries(&items), "on=1");
+    let error = items.replace_by_id(3, json(r#"{"a":1,"on":true,"n":1}"#).view()).unwrap_err();
+    assert_eq!(error.code().number(), 11000);
+    items.replace_by_id(2, json(r#"{"a":1}"#).view()).unwrap();
+    items.replace_by_id(3, json(r#"{"a":1,"on":true,"n":1}"#).view()).unwrap();
+    assert_eq!(entries(&items), "on=1");
+}
+
+#[test]
+fn validators_refuse_documents_by_level_and_action() {
+    let machine = SimEnv::new(1);
+    let db = open(&machine);
+    let create = |name: &str, rest: &str| {
+        let options = json(&format!(r#"{{"validator":{{"a":{{"$gt":0}}}}{rest}}}"#));
+        db.create_collection(name, options.view()).unwrap();
+        db.collection(name).unwrap().unwrap()
+    };
+    let (strict, warn) = (create("app.strict", ""), create("app.warn", r#","validationAction":"warn""#));
+    let moderate = create("app.moderate", r#","validationLevel":"moderate""#);
+    strict.insert_one(json(r#"{"_id":1,"a":1}"#).view()).unwrap();
+    let error = strict.insert_one(json(r#"{"_id":2,"a":0}"#).view()).unwrap_err();
+    assert_eq!((error.code().number(), error.message()), (121, "Document failed validation"));
+    assert!(error.details().err_info.is_some());
+    assert_eq!(strict.replace_by_id(1, json(r#"{"a":0}"#).view()).unwrap_err().code().number(), 121);
+    warn.insert_one(json(r#"{"_id":2,"a":0}"#).view()).unwrap();
+    assert_eq!(moderate.insert_one(json(r#"{"a":0}"#).view()).unwrap_err().code().number(), 121);
+    drop((db, strict, warn, moderate));
+    let strict = open(&machine).collection("app.strict").unwrap().unwrap();
+    assert_eq!(strict.insert_one(json(r#"{"a":0}"#).view()).unwrap_err().code().number(), 121);
+}
