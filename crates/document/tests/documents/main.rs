@@ -4,6 +4,7 @@
 
 mod collections;
 mod corpus;
+mod crash;
 mod index_keys;
 mod keys;
 mod values;
